@@ -1,0 +1,170 @@
+"""The record of a measurement: where it ran, what was run, and the files it is written to."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shlex
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+
+from server import ROOT, Launch, SetupError
+
+
+def git(*arguments: str) -> str:
+    """The output of a git command in this repository, empty where there is none."""
+    try:
+        done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def commit() -> str:
+    """The commit that is checked out, marked where sources differ from it."""
+    head = git("rev-parse", "HEAD") or "unknown"
+    changed = git("status", "--porcelain", "--", ".", ":!bench/records")
+    return f"{head} (with uncommitted changes)" if changed else head
+
+
+def first_line(path: str, key: str = "") -> str:
+    """The first line of a file under /proc or /sys, or the value of its first line that begins with the key."""
+    try:
+        lines = Path(path).read_text().splitlines()
+    except OSError:
+        return "unknown"
+    for line in lines:
+        if line.startswith(key):
+            return line.partition(":")[2].strip() if key else line.strip()
+    return "unknown"
+
+
+def environment(launches: Sequence[Launch], tools: Sequence[str] = ()) -> dict[str, object]:
+    """The facts a reader needs to judge the numbers or to repeat them."""
+    versions = {launch.name: launch.version() for launch in launches}
+    for tool in tools:
+        versions[tool] = Launch(tool, tool).version()
+    return {
+        "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "commit": commit(),
+        "command": shlex.join(["python3", "bench/" + Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "servers": {launch.name: launch.described() for launch in launches},
+        "versions": versions,
+        "machine": {
+            "cpu": first_line("/proc/cpuinfo", "model name"),
+            "cores": os.cpu_count(),
+            "memory": first_line("/proc/meminfo", "MemTotal"),
+            "architecture": platform.machine(),
+            "kernel": f"{platform.system()} {platform.release()}",
+            "transparent_hugepages": first_line("/sys/kernel/mm/transparent_hugepage/enabled"),
+            "load_at_start": first_line("/proc/loadavg"),
+        },
+        "python": platform.python_version(),
+    }
+
+
+def heed_signals() -> None:
+    """Makes SIGTERM end a run as Ctrl-C does, so that no server is left behind; also when run in the background."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """An aligned Markdown table, so that the terminal and the summary show the same."""
+    widths = [max(len(row[i]) for row in [headings, *rows]) for i in range(len(headings))]
+
+    def line(cells: Sequence[str]) -> str:
+        first = cells[0].ljust(widths[0])
+        return "| " + " | ".join([first, *(c.rjust(w) for c, w in zip(cells[1:], widths[1:]))]) + " |"
+
+    rule = "|" + "|".join(["-" * (widths[0] + 2), *("-" * (w + 1) + ":" for w in widths[1:])]) + "|"
+    return "\n".join([line(headings), rule, *(line(row) for row in rows)])
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """The median with its range."""
+    return {"median": statistics.median(values), "min": min(values), "max": max(values)}
+
+
+def shown(values: dict[str, float], form: str = ".2f") -> str:
+    """A spread as text: the median, and the range where there is one."""
+    middle = format(values["median"], form)
+    if values["min"] == values["max"]:
+        return middle
+    return f"{middle} ({format(values['min'], form)}-{format(values['max'], form)})"
+
+
+def check_out(out: str | None) -> None:
+    """Refuses a record path that cannot be written, before hours of measuring and not after."""
+    if out is None:
+        return
+    if not out.endswith(".json"):
+        raise SetupError(f"--out must end with .json, the summary goes beside it as .md: {out}")
+    folder = Path(out).parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise SetupError(f"the folder {folder} does not exist or cannot be written: create it first")
+
+
+def write(out: str | None, data: dict[str, object], summary: str) -> None:
+    """Prints the summary and, where a path is given, writes the JSON and the Markdown beside it."""
+    print(summary)
+    if out is None:
+        return
+    path = Path(out)
+    # No folder of the measuring machine belongs into a record.
+    path.write_text((json.dumps(data, indent=1) + "\n").replace(f"{ROOT}/", ""))
+    path.with_suffix(".md").write_text(summary.replace(f"{ROOT}/", ""))
+    print(f"written: {path} and {path.with_suffix('.md')}", file=sys.stderr)
+
+
+def preamble(title: str, facts: dict[str, object]) -> str:
+    """The head of a Markdown summary."""
+    machine = facts["machine"]
+    versions = facts["versions"]
+    servers = facts["servers"]
+    assert isinstance(machine, dict) and isinstance(versions, dict) and isinstance(servers, dict)
+    lines = [f"# {title}", "", f"- Date: {facts['started']}", f"- Commit: {facts['commit']}"]
+    lines.append(f"- Command: `{facts['command']}`")
+    lines += [f"- {name}: `{line}`" for name, line in servers.items()]
+    lines += [f"- Version of {name}: {version}" for name, version in versions.items()]
+    lines.append(f"- Machine: {machine['cpu']}, {machine['cores']} cores, {machine['memory']}, {machine['kernel']}")
+    lines.append(f"- Load when it started: {machine['load_at_start']}")
+    return "\n".join(lines) + "\n"
+
+
+class Progress:
+    """Tells on stderr what is being done, which of how many, and for how long."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.done = 0
+        self._began = time.monotonic()
+        self._said = float("-inf")
+        self._terminal = sys.stderr.isatty()
+
+    def step(self, what: str) -> None:
+        """Counts one more piece of work, which begins now."""
+        self.done += 1
+        self.say(what)
+
+    def say(self, what: str) -> None:
+        """Shows the piece of work; a log file gets a line every few seconds only."""
+        now = time.monotonic()
+        line = f"[{self.done}/{self.total}] {now - self._began:.0f} s  {what}"
+        if self._terminal:
+            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+        elif now - self._said >= 5.0:
+            self._said = now
+            print(line, file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Leaves the terminal on a fresh line."""
+        if self._terminal:
+            print(file=sys.stderr)

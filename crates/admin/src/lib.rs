@@ -1,0 +1,12 @@
+//! HTTP for operators: an index page, metrics for Prometheus, health.
+//!
+//! The port has a thread and a small async runtime of its own, so that nothing an HTTP client does can hold up a
+//! worker. It reads the node through [`AdminSource`] and changes nothing. Requests are few and answers small;
+//! what an unfriendly client can take is bounded by the constants in `port.rs`.
+
+pub mod metrics;
+mod pages;
+mod port;
+
+pub use pages::{AdminSource, Health};
+pub use port::{Handle, spawn};

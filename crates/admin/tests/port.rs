@@ -1,0 +1,179 @@
+//! The port over a real loopback connection.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use admin::{AdminSource, Handle, Health, spawn};
+
+#[derive(Default)]
+struct Node {
+    ill: AtomicBool,
+}
+
+impl AdminSource for Node {
+    fn metrics(&self) -> String {
+        "# TYPE up gauge\nup 1\n".into()
+    }
+
+    fn health(&self) -> Health {
+        if self.ill.load(Ordering::Relaxed) {
+            Health::Unhealthy("no memory".into())
+        } else {
+            Health::Ok
+        }
+    }
+}
+
+fn start() -> (SocketAddr, Arc<Node>, Handle) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("the system has a free port");
+    let address = listener.local_addr().expect("a bound listener has an address");
+    let node = Arc::new(Node::default());
+    let handle = spawn(listener, Arc::clone(&node) as Arc<dyn AdminSource>).expect("a thread can be started");
+    (address, node, handle)
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("the port listens");
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .expect("the time is not zero");
+    stream
+}
+
+/// Sends bytes and reads until the server closes; head in lower case, and body.
+fn exchange(address: SocketAddr, request: &str) -> (String, String) {
+    let mut stream = connect(address);
+    // The server may refuse and close before it has read everything.
+    let _ = stream.write_all(request.as_bytes());
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(n @ 1..) = stream.read(&mut buffer) {
+        bytes.extend_from_slice(&buffer[..n]);
+    }
+    let answer = String::from_utf8(bytes).expect("answers are text");
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    (head.to_ascii_lowercase(), body.into())
+}
+
+fn ask(address: SocketAddr, line: &str) -> (String, String) {
+    exchange(
+        address,
+        &format!("{line} HTTP/1.1\r\nHost: node\r\nConnection: close\r\n\r\n"),
+    )
+}
+
+#[test]
+fn metrics_come_in_the_text_format() {
+    let (address, _, handle) = start();
+    let (head, body) = ask(address, "GET /metrics");
+    assert!(head.starts_with("http/1.1 200 "), "{head}");
+    assert!(head.contains("content-type: text/plain; version=0.0.4"), "{head}");
+    assert_eq!(body, "# TYPE up gauge\nup 1\n");
+    handle.shutdown();
+}
+
+#[test]
+fn health_is_200_or_503_with_the_reason() {
+    let (address, node, handle) = start();
+    let (head, body) = ask(address, "GET /healthz");
+    assert!(head.starts_with("http/1.1 200 "), "{head}");
+    assert_eq!(body, "ok\n");
+    node.ill.store(true, Ordering::Relaxed);
+    let (head, body) = ask(address, "GET /healthz");
+    assert!(head.starts_with("http/1.1 503 "), "{head}");
+    assert_eq!(body, "unhealthy: no memory\n");
+    handle.shutdown();
+}
+
+#[test]
+fn the_index_links_to_every_page() {
+    let (address, _, handle) = start();
+    let (head, body) = ask(address, "GET /");
+    assert!(head.contains("content-type: text/html"), "{head}");
+    for path in ["/metrics", "/healthz"] {
+        assert!(body.contains(&format!("<a href=\"{path}\">")), "{body}");
+        assert!(
+            ask(address, &format!("GET {path}"))
+                .0
+                .starts_with("http/1.1 200 ")
+        );
+    }
+    handle.shutdown();
+}
+
+#[test]
+fn head_has_the_head_of_get_and_no_body() {
+    let (address, _, handle) = start();
+    let (head, body) = ask(address, "HEAD /metrics");
+    assert!(head.starts_with("http/1.1 200 "), "{head}");
+    assert!(head.contains("content-length: 21"), "{head}");
+    assert_eq!(body, "");
+    handle.shutdown();
+}
+
+#[test]
+fn other_paths_and_methods_are_refused_in_words() {
+    let (address, _, handle) = start();
+    let (head, body) = ask(address, "GET /secret?x=1");
+    assert!(
+        head.starts_with("http/1.1 404 ") && head.contains("content-type: text/plain"),
+        "{head}"
+    );
+    assert_eq!(body, "no page /secret; / lists the pages\n");
+    let (head, body) = ask(address, "DELETE /metrics");
+    assert!(
+        head.starts_with("http/1.1 405 ") && head.contains("allow: get,head"),
+        "{head}"
+    );
+    assert_eq!(body, "DELETE is not allowed here; GET and HEAD are\n");
+    handle.shutdown();
+}
+
+#[test]
+fn a_head_that_is_too_large_is_refused() {
+    let (address, _, handle) = start();
+    let request = format!(
+        "GET / HTTP/1.1\r\nHost: node\r\nX: {}\r\n\r\n",
+        "x".repeat(100_000)
+    );
+    let (head, _) = exchange(address, &request);
+    // The answer may be lost with the reset that follows unread bytes; what matters is that there is no page.
+    assert!(head.is_empty() || head.starts_with("http/1.1 431 "), "{head}");
+    let many = format!("GET / HTTP/1.1\r\nHost: node\r\n{}\r\n", "X: y\r\n".repeat(200));
+    assert!(exchange(address, &many).0.starts_with("http/1.1 431 "));
+    handle.shutdown();
+}
+
+#[test]
+fn a_client_of_redis_is_turned_away() {
+    let (address, _, handle) = start();
+    let (head, _) = exchange(address, "*1\r\n$4\r\nPING\r\n");
+    assert!(head.starts_with("http/1.1 400 "), "{head}");
+    handle.shutdown();
+}
+
+#[test]
+fn silent_clients_do_not_keep_others_out_for_long() {
+    let (address, _, handle) = start();
+    let silent: Vec<_> = (0..70).map(|_| connect(address)).collect();
+    assert!(ask(address, "GET /healthz").0.starts_with("http/1.1 200 "));
+    drop(silent);
+    handle.shutdown();
+}
+
+#[test]
+fn shutdown_closes_the_port_and_open_connections() {
+    let (address, _, handle) = start();
+    let mut open = connect(address);
+    open.write_all(b"GET /healthz HTTP/1.1\r\nHost: node\r\n\r\n")
+        .unwrap();
+    let mut first = [0; 1];
+    open.read_exact(&mut first).unwrap();
+    handle.shutdown();
+    let mut rest = Vec::new();
+    let _ = open.read_to_end(&mut rest);
+    assert!(TcpStream::connect(address).is_err());
+}

@@ -1,0 +1,27 @@
+//! Tests of the real server process, through its sockets: nothing here links against the server.
+//!
+//! The library is the harness ([`Server`] starts and ends processes, [`Client`] speaks RESP, [`Prng`] makes
+//! repeatable input, [`eventually`] waits without blind sleeps); the tests are in `tests/it`.
+//!
+//! Environment:
+//!
+//! | variable | meaning |
+//! | --- | --- |
+//! | `CHORALE_BIN` | the binary to test; unset: `cargo build -p chorale` runs once and its result is tested |
+//! | `CHORALE_BLACKBOX_SERVER` | `chorale` (default), or a path of a `redis-server`: the tests then run on Redis itself, which shows what is true. What Redis lacks (admin port) passes as skipped |
+//! | `CHORALE_BLACKBOX_SEED` | first seed of the generated sequences; failures print it |
+//! | `CHORALE_BLACKBOX_SEQUENCES` | how many sequences each differential test runs |
+//!
+//! `redis-server` must be in `PATH` for the differential tests (Debian package `redis-server`).
+
+mod client;
+mod http;
+mod poll;
+mod prng;
+mod server;
+
+pub use client::{Client, Value, frame};
+pub use http::{HttpReply, http_get};
+pub use poll::{PATIENCE, eventually};
+pub use prng::Prng;
+pub use server::{Implementation, Server, ServerBuilder};

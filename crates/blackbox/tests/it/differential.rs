@@ -1,0 +1,443 @@
+//! The same generated commands to the server under test and to a real Redis: the replies must be equal.
+//!
+//! Equal means equal parsed values, error texts and kinds of null included. What cannot be equal is named in
+//! [`normalise`] and [`same_time`], what is different on purpose in [`checked_earlier`] and [`MIXED_EXEC`], and nothing
+//! else is forgiven.
+
+mod generate;
+
+use std::fmt::Write as _;
+use std::io;
+
+use blackbox::{Client, Prng, Server, Value, frame};
+
+use generate::Generator;
+
+/// How much two readings of a time may be apart: the servers look at the clock one after the other, on a machine that
+/// may be busy. Deadlines in generated commands are further apart than this, so that it decides nothing else.
+const CLOCK_TOLERANCE_MILLIS: i64 = 5_000;
+
+/// How often a failing sequence is run again to make it shorter.
+const SHRINK_RUNS: usize = 600;
+
+/// The connections a sequence uses, so that `WATCH` has somebody to be disturbed by.
+const CONNECTIONS: usize = 2;
+
+/// What several workers do not do in one transaction. They say so and do nothing, so that from there on the two servers
+/// do not hold the same keys: a sequence that comes here is over. One worker never says it.
+const MIXED_EXEC: &str = "ERR EXEC cannot hold both a command on the whole keyspace and one that moves values between \
+    groups of several workers; nothing was done";
+
+/// One command on one connection.
+#[derive(Clone)]
+struct Step {
+    connection: usize,
+    arguments: Vec<Vec<u8>>,
+    /// What is sent if it is not the ordinary frame of `arguments`: an inline command, whatever it means.
+    inline: Option<Vec<u8>>,
+}
+
+impl Step {
+    fn bytes(&self) -> Vec<u8> {
+        self.inline.clone().unwrap_or_else(|| frame(&self.arguments))
+    }
+
+    fn name(&self) -> String {
+        name_of(&self.arguments)
+    }
+}
+
+fn name_of(arguments: &[Vec<u8>]) -> String {
+    arguments
+        .first()
+        .map(|name| String::from_utf8_lossy(name).to_ascii_lowercase())
+        .unwrap_or_default()
+}
+
+/// What a server answered.
+struct Reply {
+    value: Value,
+    /// The commands that an `EXEC` ran; its reply has an element for each.
+    executed: Vec<Vec<Vec<u8>>>,
+}
+
+impl Reply {
+    fn to(step: &Step, value: Value) -> Self {
+        Self {
+            value: normalise(&step.arguments, value),
+            executed: Vec::new(),
+        }
+    }
+
+    fn plain(value: Value) -> Self {
+        Self {
+            value,
+            executed: Vec::new(),
+        }
+    }
+
+    /// True if this, from the server under test, is as good as the reference's `other`.
+    fn agrees(&self, other: &Self, step: &Step) -> bool {
+        match (&self.value, &other.value) {
+            (Value::Array(ours), Value::Array(theirs)) if !self.executed.is_empty() => {
+                ours.len() == theirs.len()
+                    && ours.len() == self.executed.len()
+                    && self.executed == other.executed
+                    && self
+                        .executed
+                        .iter()
+                        .zip(ours.iter().zip(theirs))
+                        .all(|(arguments, (ours, theirs))| agree(arguments, ours, theirs))
+            }
+            (ours, theirs) => agree(&step.arguments, ours, theirs),
+        }
+    }
+}
+
+/// True if `subject` is as good a reply to a command as `reference`.
+fn agree(arguments: &[Vec<u8>], subject: &Value, reference: &Value) -> bool {
+    subject == reference
+        || same_time(arguments, subject, reference)
+        || checked_earlier(arguments, subject, reference)
+}
+
+/// True for two readings of one deadline: how far it is off, or where it is if it was given by how far it is off,
+/// depends on the moment.
+fn same_time(arguments: &[Vec<u8>], subject: &Value, reference: &Value) -> bool {
+    let tolerance = match name_of(arguments).as_str() {
+        "ttl" | "expiretime" => CLOCK_TOLERANCE_MILLIS / 1000,
+        "pttl" | "pexpiretime" => CLOCK_TOLERANCE_MILLIS,
+        _ => return false,
+    };
+    match (subject.integer(), reference.integer()) {
+        (Some(ours @ 1..), Some(theirs @ 1..)) => ours.abs_diff(theirs) <= tolerance.unsigned_abs(),
+        _ => false,
+    }
+}
+
+/// True if the replies differ only because the server under test checks the words of a command before it looks at the
+/// key: where Redis 7.0 answers that there is no such key before it reads the words after it, there is an error about
+/// the words instead. Later versions of Redis check first as well, and a client with a mistake in its words learns of
+/// it with the first call, not with the first that finds the key.
+fn checked_earlier(arguments: &[Vec<u8>], subject: &Value, reference: &Value) -> bool {
+    let Some(error) = subject.error() else {
+        return false;
+    };
+    let about_the_words = matches!(
+        error.as_str(),
+        "ERR syntax error"
+            | "ERR value is not an integer or out of range"
+            | "ERR invalid expire time in 'getex' command"
+    );
+    let no_such_key = match name_of(arguments).as_str() {
+        "bitcount" => *reference == Value::Integer(0),
+        "bitpos" => matches!(reference, Value::Integer(0 | -1)),
+        "getex" => reference.is_null(),
+        _ => false,
+    };
+    about_the_words && no_such_key
+}
+
+/// A pair of connections to one server, with what the server has queued for each.
+struct Side {
+    clients: Vec<Client>,
+    queued: Vec<Vec<Vec<Vec<u8>>>>,
+}
+
+impl Side {
+    fn new(server: &Server) -> Self {
+        let mut side = Self {
+            clients: (0..CONNECTIONS).map(|_| server.client()).collect(),
+            queued: vec![Vec::new(); CONNECTIONS],
+        };
+        side.clients[0].run_ok("FLUSHALL");
+        side
+    }
+
+    /// Sends `step` and reads its reply; `None` if the server answered by closing the connection.
+    fn perform(&mut self, server: &Server, step: &Step) -> Option<Reply> {
+        let reply = self.exchange(step);
+        let fatal = match &reply {
+            None => true,
+            Some(Value::Error(text)) => text.starts_with(b"ERR Protocol error"),
+            Some(_) => step.name() == "quit",
+        };
+        if fatal {
+            self.clients[step.connection]
+                .drain()
+                .expect("the server closes after its last reply");
+            self.clients[step.connection] = server.client();
+            self.queued[step.connection].clear();
+        }
+        let reply = reply?;
+        Some(self.settle(step, reply))
+    }
+
+    fn exchange(&mut self, step: &Step) -> Option<Value> {
+        let client = &mut self.clients[step.connection];
+        let result = client.send_raw(&step.bytes()).and_then(|()| client.receive());
+        match result {
+            Ok(reply) => Some(reply),
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset
+                ) =>
+            {
+                None
+            }
+            Err(error) => {
+                let queued: Vec<String> = self.queued[step.connection]
+                    .iter()
+                    .map(|words| {
+                        words
+                            .iter()
+                            .map(|word| word.escape_ascii().to_string())
+                            .collect::<Vec<_>>()
+                            .join(" ")
+                    })
+                    .collect();
+                panic!("no reply to {} of {queued:#?}: {error}", show(step))
+            }
+        }
+    }
+
+    /// Brings the parts of a reply that may differ into one form.
+    fn settle(&mut self, step: &Step, reply: Value) -> Reply {
+        let queued = &mut self.queued[step.connection];
+        if reply == Value::Simple(b"QUEUED".to_vec()) {
+            queued.push(step.arguments.clone());
+            return Reply::plain(reply);
+        }
+        match (step.name().as_str(), reply) {
+            ("exec", Value::Array(replies)) => {
+                let executed = std::mem::take(queued);
+                let replies = executed
+                    .iter()
+                    .zip(replies)
+                    .map(|(arguments, reply)| normalise(arguments, reply))
+                    .collect();
+                Reply {
+                    value: Value::Array(replies),
+                    executed,
+                }
+            }
+            ("exec" | "discard" | "reset" | "multi", reply) => {
+                if reply.error().is_none_or(|text| text.starts_with("EXECABORT")) {
+                    queued.clear();
+                }
+                Reply::plain(reply)
+            }
+            ("scan", reply) if reply.elements().is_some() => {
+                // A scan that begins in the middle finds what the order in the table makes it find.
+                let from_start = matches!(step.arguments[1].as_slice(), b"0" | b"");
+                Reply::plain(if from_start {
+                    self.scan_on(step, reply)
+                } else {
+                    Value::Simple(b"some keys".to_vec())
+                })
+            }
+            (_, reply) => Reply::to(step, reply),
+        }
+    }
+
+    /// A cursor is the server's own; the set of keys that a whole scan finds is not.
+    fn scan_on(&mut self, step: &Step, first: Value) -> Value {
+        let mut keys = Vec::new();
+        let mut reply = first;
+        loop {
+            let Some([cursor, found]) = reply.elements() else {
+                panic!("{} answered {reply:?}", show(step))
+            };
+            keys.extend_from_slice(found.elements().expect("SCAN answers with an array of keys"));
+            if cursor.text().as_deref() == Some("0") {
+                keys.sort();
+                keys.dedup();
+                return Value::Array(keys);
+            }
+            let mut arguments = step.arguments.clone();
+            arguments[1] = cursor.text().expect("a cursor is a string").into_bytes();
+            reply = self.clients[step.connection].command(&arguments);
+        }
+    }
+}
+
+/// The list of all that is forgiven.
+fn normalise(arguments: &[Vec<u8>], reply: Value) -> Value {
+    let subcommand = arguments
+        .get(1)
+        .map(|word| String::from_utf8_lossy(word).to_ascii_lowercase());
+    match (name_of(arguments).as_str(), subcommand.as_deref(), reply) {
+        // The order in a hash table is the server's own.
+        ("keys", _, Value::Array(mut keys)) => {
+            keys.sort();
+            Value::Array(keys)
+        }
+        // A page of a scan inside EXEC's reply: its cursor cannot be followed. Other scans are compared whole.
+        ("scan", _, Value::Array(_)) => Value::Simple(b"some keys".to_vec()),
+        // Chance.
+        ("randomkey", _, Value::Bulk(_)) => Value::Simple(b"some key".to_vec()),
+        // Redis shares small integers between keys; nobody else's object has such a count.
+        ("object", Some("refcount"), Value::Integer(1..)) => Value::Simple(b"some count".to_vec()),
+        ("object", Some("idletime"), Value::Integer(0..=5)) => Value::Simple(b"a short time".to_vec()),
+        // The servers' identities.
+        ("hello", _, reply @ (Value::Map(_) | Value::Array(_))) => {
+            let in_resp3 = matches!(reply, Value::Map(_));
+            let mut pairs = reply.pairs().expect("HELLO answers with a map");
+            for (field, value) in &mut pairs {
+                if matches!(field.text().as_deref(), Some("version" | "id")) {
+                    *value = Value::Null;
+                }
+            }
+            Value::Array(vec![Value::Boolean(in_resp3), Value::Map(pairs)])
+        }
+        (_, _, reply) => reply,
+    }
+}
+
+/// Where the two servers disagreed.
+struct Difference {
+    step: usize,
+    subject: Option<Value>,
+    reference: Option<Value>,
+}
+
+/// The server under test and the one that knows.
+struct Pair {
+    subject: Server,
+    reference: Server,
+    /// Whether the subject has several workers with groups, and may answer with [`MIXED_EXEC`].
+    is_spread: bool,
+}
+
+impl Pair {
+    fn start(workers: usize, groups: usize) -> Self {
+        Self {
+            subject: Server::subject().workers(workers).groups(groups).start(),
+            reference: Server::reference().start(),
+            is_spread: workers > 1 && groups > 1,
+        }
+    }
+
+    fn first_difference(&self, steps: &[Step]) -> Option<Difference> {
+        let mut ours = Side::new(&self.subject);
+        let mut theirs = Side::new(&self.reference);
+        for (index, step) in steps.iter().enumerate() {
+            let subject = ours.perform(&self.subject, step);
+            let reference = theirs.perform(&self.reference, step);
+            let agree = match (&subject, &reference) {
+                (Some(subject), Some(_))
+                    if self.is_spread && subject.value.error().as_deref() == Some(MIXED_EXEC) =>
+                {
+                    return None;
+                }
+                (Some(subject), Some(reference)) => subject.agrees(reference, step),
+                (None, None) => true,
+                _ => false,
+            };
+            if !agree {
+                return Some(Difference {
+                    step: index,
+                    subject: subject.map(|reply| reply.value),
+                    reference: reference.map(|reply| reply.value),
+                });
+            }
+        }
+        None
+    }
+
+    /// Leaves out as much as it can while the servers still disagree.
+    fn shrink(&self, mut steps: Vec<Step>) -> Vec<Step> {
+        let mut runs = 0;
+        let mut chunk = steps.len() / 2;
+        while chunk > 0 {
+            let mut start = 0;
+            while start < steps.len() && runs < SHRINK_RUNS {
+                let mut shorter = steps.clone();
+                shorter.drain(start..(start + chunk).min(steps.len()));
+                runs += 1;
+                if let Some(difference) = self.first_difference(&shorter) {
+                    shorter.truncate(difference.step + 1);
+                    steps = shorter;
+                } else {
+                    start += chunk;
+                }
+            }
+            chunk /= 2;
+        }
+        steps
+    }
+}
+
+fn show(step: &Step) -> String {
+    let mut text = format!("[{}]", step.connection);
+    if let Some(inline) = &step.inline {
+        let _ = write!(text, " inline \"{}\"", inline.escape_ascii());
+        return text;
+    }
+    for argument in &step.arguments {
+        if !argument.is_empty() && argument.iter().all(u8::is_ascii_graphic) {
+            let _ = write!(text, " {}", String::from_utf8_lossy(argument));
+        } else {
+            let _ = write!(text, " \"{}\"", argument.escape_ascii());
+        }
+    }
+    text
+}
+
+fn number_from_environment(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} is {text}, no number")),
+    )
+}
+
+fn compare(workers: usize, groups: usize) {
+    let pair = Pair::start(workers, groups);
+    let first = number_from_environment("CHORALE_BLACKBOX_SEED")
+        .unwrap_or(1_000_000 * workers as u64 + groups as u64);
+    let count = number_from_environment("CHORALE_BLACKBOX_SEQUENCES").unwrap_or(200);
+    for seed in first..first + count {
+        let steps = Generator::new(Prng::new(seed)).sequence();
+        let Some(found) = pair.first_difference(&steps) else {
+            continue;
+        };
+        let shrunk = pair.shrink(steps[..=found.step].to_vec());
+        let last = pair.first_difference(&shrunk).unwrap_or(found);
+        let mut report = format!(
+            "replies differ with {workers} workers and {groups} groups. To repeat:\n\
+             CHORALE_BLACKBOX_SEED={seed} CHORALE_BLACKBOX_SEQUENCES=1 cargo test -p blackbox differential\n\
+             shrunk sequence:\n"
+        );
+        for step in &shrunk {
+            let _ = writeln!(report, "  {}", show(step));
+        }
+        let _ = writeln!(
+            report,
+            "subject:   {:?}\nreference: {:?}",
+            last.subject, last.reference
+        );
+        panic!("{report}");
+    }
+}
+
+#[test]
+fn replies_equal_redis_with_one_worker_and_one_group() {
+    compare(1, 1);
+}
+
+#[test]
+fn replies_equal_redis_with_one_worker_and_many_groups() {
+    compare(1, 64);
+}
+
+#[test]
+fn replies_equal_redis_with_two_workers_and_one_group() {
+    compare(2, 1);
+}
+
+#[test]
+fn replies_equal_redis_with_two_workers_and_many_groups() {
+    compare(2, 64);
+}

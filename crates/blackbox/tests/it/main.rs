@@ -1,0 +1,12 @@
+//! One test binary: processes are what costs time here, not linking.
+
+mod admin;
+mod command_table;
+mod differential;
+mod eviction;
+mod expiry;
+mod hostile;
+mod pipeline;
+mod scan;
+mod shutdown;
+mod transactions;

@@ -1,0 +1,456 @@
+//! `COMMAND` and its subcommands, answered from the table.
+
+use crate::docs::{Argument, Docs};
+use crate::key_spec::{KeySpec, key_flags, legacy_range};
+use crate::table::{lookup_full, resolve_any};
+use crate::{CommandId, ReplyError, Spec, TABLE, check_arity, glob, resolve};
+use resp::{Args, Writer};
+
+/// Answers `COMMAND ..`; errors too are written.
+pub fn command(args: Args<'_>, w: &mut Writer<'_>) {
+    if let Err(error) = answer(args, w) {
+        error.write(w);
+    }
+}
+
+/// Nothing is written before an error is known.
+fn answer(args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+    match resolve(args)?.id {
+        CommandId::Command => infos(args.from(1), w),
+        CommandId::CommandInfo => infos(args.from(2), w),
+        CommandId::CommandCount => w.integer(i64::try_from(TABLE.len()).expect("the table is small")),
+        CommandId::CommandDocs => docs(args.from(2), w),
+        CommandId::CommandList => list(args.from(2), w)?,
+        CommandId::CommandGetKeys => get_keys(args.from(2), w)?,
+        CommandId::CommandGetKeysAndFlags => get_keys_and_flags(args.from(2), w)?,
+        CommandId::CommandHelp => help("COMMAND", HELP, w),
+        _ => return Err(ReplyError::unknown_command(args)),
+    }
+    Ok(())
+}
+
+const HELP: &[&str] = &[
+    "(no subcommand)",
+    "    Describes all commands, for programs.",
+    "COUNT",
+    "    Counts the commands.",
+    "LIST [FILTERBY (MODULE <name>|ACLCAT <category>|PATTERN <pattern>)]",
+    "    Lists the names of the commands.",
+    "INFO [<command-name> ...]",
+    "    Describes the given commands, or all of them, for programs.",
+    "DOCS [<command-name> ...]",
+    "    Documents the given commands, or all of them.",
+    "GETKEYS <full-command>",
+    "    Finds the keys among the words of a command.",
+    "GETKEYSANDFLAGS <full-command>",
+    "    Finds the keys among the words of a command, and their use.",
+];
+
+/// Answers `HELP` for a container: a line that names it, `lines`, and what every container has.
+pub fn help(container: &str, lines: &[&str], w: &mut Writer<'_>) {
+    w.array(lines.len() + 3);
+    w.simple(&format!(
+        "{container} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
+    ));
+    for line in lines.iter().copied().chain(["HELP", "    Prints this help."]) {
+        w.simple(line);
+    }
+}
+
+/// All commands if none is named.
+fn infos(names: Args<'_>, w: &mut Writer<'_>) {
+    if names.is_empty() {
+        w.array(TABLE.len());
+        TABLE.iter().for_each(|spec| info(spec, w));
+        return;
+    }
+    w.array(names.len());
+    for name in names.iter() {
+        match lookup_full(name) {
+            Some(spec) => info(spec, w),
+            None => w.null(),
+        }
+    }
+}
+
+fn info(spec: &Spec, w: &mut Writer<'_>) {
+    let (first, last, step) = legacy_range(spec.keys);
+    w.array(10);
+    w.bulk(spec.name.as_bytes());
+    w.integer(i64::from(spec.arity));
+    statuses(spec.flags.names(), spec.flags.len(), w);
+    w.integer(first);
+    w.integer(last);
+    w.integer(step);
+    let categories = spec.all_categories();
+    statuses(categories.names(), categories.len(), w);
+    w.set(spec.tips.len());
+    spec.tips.iter().for_each(|tip| w.bulk(tip.as_bytes()));
+    w.set(spec.keys.len());
+    spec.keys.iter().for_each(|place| key_spec(place, w));
+    let subcommands = spec.visible_subcommands();
+    // Redis answers no subcommands as a set and some as an array.
+    if subcommands.is_empty() {
+        w.set(0)
+    } else {
+        w.array(subcommands.len())
+    }
+    subcommands.iter().for_each(|subcommand| info(subcommand, w));
+}
+
+fn statuses<'a>(names: impl Iterator<Item = &'a str>, count: usize, w: &mut Writer<'_>) {
+    w.set(count);
+    names.for_each(|name| w.simple(name));
+}
+
+fn key_spec(spec: &KeySpec, w: &mut Writer<'_>) {
+    w.map(3 + usize::from(spec.notes.is_some()));
+    if let Some(notes) = spec.notes {
+        field("notes", notes, w);
+    }
+    w.bulk(b"flags");
+    statuses(spec.flags.names(), spec.flags.len(), w);
+    w.bulk(b"begin_search");
+    w.map(2);
+    field("type", "index", w);
+    w.bulk(b"spec");
+    w.map(1);
+    w.bulk(b"index");
+    w.integer(i64::from(spec.first));
+    w.bulk(b"find_keys");
+    w.map(2);
+    field("type", "range", w);
+    w.bulk(b"spec");
+    w.map(3);
+    for (name, value) in [
+        ("lastkey", i64::from(spec.last)),
+        ("keystep", i64::from(spec.step)),
+        ("limit", 0),
+    ] {
+        w.bulk(name.as_bytes());
+        w.integer(value);
+    }
+}
+
+fn field(name: &str, value: &str, w: &mut Writer<'_>) {
+    w.bulk(name.as_bytes());
+    w.bulk(value.as_bytes());
+}
+
+fn docs(names: Args<'_>, w: &mut Writer<'_>) {
+    if names.is_empty() {
+        return documented(TABLE, w);
+    }
+    let found: Vec<&Spec> = names.iter().filter_map(lookup_full).collect();
+    documented(&found, w);
+}
+
+fn documented(specs: &[&Spec], w: &mut Writer<'_>) {
+    w.map(specs.len());
+    for spec in specs {
+        w.bulk(spec.name.as_bytes());
+        documentation(&spec.docs, spec.visible_subcommands(), w);
+    }
+}
+
+fn documentation(docs: &Docs, subcommands: &[&Spec], w: &mut Writer<'_>) {
+    let flags: Vec<&str> = [
+        (docs.deprecated.is_some(), "deprecated"),
+        (docs.internal, "syscmd"),
+    ]
+    .into_iter()
+    .filter_map(|(is, name)| is.then_some(name))
+    .collect();
+    let optional = [
+        !flags.is_empty(),
+        !docs.history.is_empty(),
+        !docs.arguments.is_empty(),
+        !subcommands.is_empty(),
+    ];
+    let optional = optional.into_iter().filter(|present| *present).count();
+    w.map(4 + optional + if docs.deprecated.is_some() { 2 } else { 0 });
+    field("summary", docs.summary, w);
+    field("since", docs.since, w);
+    field("group", docs.group.name(), w);
+    field("complexity", docs.complexity, w);
+    if !flags.is_empty() {
+        w.bulk(b"doc_flags");
+        statuses(flags.iter().copied(), flags.len(), w);
+    }
+    if let Some(deprecated) = docs.deprecated {
+        field("deprecated_since", deprecated.since, w);
+        field("replaced_by", deprecated.replaced_by, w);
+    }
+    if !docs.history.is_empty() {
+        w.bulk(b"history");
+        w.set(docs.history.len());
+        for (version, change) in docs.history {
+            w.array(2);
+            w.bulk(version.as_bytes());
+            w.bulk(change.as_bytes());
+        }
+    }
+    if !docs.arguments.is_empty() {
+        w.bulk(b"arguments");
+        arguments(docs.arguments, w);
+    }
+    if !subcommands.is_empty() {
+        w.bulk(b"subcommands");
+        documented(subcommands, w);
+    }
+}
+
+fn arguments(all: &[Argument], w: &mut Writer<'_>) {
+    w.array(all.len());
+    for argument in all {
+        let flags: Vec<&str> = [
+            (argument.optional, "optional"),
+            (argument.multiple, "multiple"),
+            (argument.multiple_token, "multiple_token"),
+        ]
+        .into_iter()
+        .filter_map(|(is, name)| is.then_some(name))
+        .collect();
+        let inner = argument.kind.inner();
+        let optional = [
+            argument.key_spec.is_some(),
+            argument.token.is_some(),
+            argument.since.is_some(),
+            argument.deprecated_since.is_some(),
+            !flags.is_empty(),
+            !inner.is_empty(),
+        ];
+        w.map(2 + optional.into_iter().filter(|present| *present).count());
+        field("name", argument.name, w);
+        field("type", argument.kind.name(), w);
+        if let Some(number) = argument.key_spec {
+            w.bulk(b"key_spec_index");
+            w.integer(i64::from(number));
+        }
+        for (name, value) in [
+            ("token", argument.token),
+            ("since", argument.since),
+            ("deprecated_since", argument.deprecated_since),
+        ] {
+            if let Some(value) = value {
+                field(name, value, w);
+            }
+        }
+        if !flags.is_empty() {
+            w.bulk(b"flags");
+            statuses(flags.iter().copied(), flags.len(), w);
+        }
+        if !inner.is_empty() {
+            w.bulk(b"arguments");
+            arguments(inner, w);
+        }
+    }
+}
+
+fn list(words: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+    let names: Vec<&str> = match words.len() {
+        0 => names(|_| true),
+        3 if words.arg(0).eq_ignore_ascii_case(b"filterby") => {
+            let (kind, wanted) = (words.arg(1), words.arg(2));
+            if kind.eq_ignore_ascii_case(b"module") {
+                // There are no modules, so no command is from one.
+                Vec::new()
+            } else if kind.eq_ignore_ascii_case(b"aclcat") {
+                names(|spec| {
+                    spec.all_categories()
+                        .names()
+                        .any(|name| name.as_bytes()[1..].eq_ignore_ascii_case(wanted))
+                })
+            } else if kind.eq_ignore_ascii_case(b"pattern") {
+                names(|spec| glob::matches_ignoring_case(wanted, spec.name.as_bytes()))
+            } else {
+                return Err(ReplyError::Syntax);
+            }
+        }
+        _ => return Err(ReplyError::Syntax),
+    };
+    w.array(names.len());
+    names.iter().for_each(|name| w.bulk(name.as_bytes()));
+    Ok(())
+}
+
+/// The names of the commands and subcommands that `wanted` holds for.
+fn names(wanted: impl Fn(&Spec) -> bool) -> Vec<&'static str> {
+    TABLE
+        .iter()
+        .flat_map(|spec| std::iter::once(spec).chain(spec.visible_subcommands()))
+        .filter(|spec| wanted(spec))
+        .map(|spec| spec.name)
+        .collect()
+}
+
+/// The spec of the command whose keys are asked for.
+fn asked(words: Args<'_>) -> Result<&'static Spec, ReplyError> {
+    let spec = resolve_any(words).ok_or(ReplyError::InvalidCommand)?;
+    if spec.keys.is_empty() {
+        return Err(ReplyError::NoKeyArguments);
+    }
+    check_arity(spec, words).map_err(|_| ReplyError::InvalidArgumentCount)?;
+    Ok(spec)
+}
+
+fn get_keys(words: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+    let spec = asked(words)?;
+    let mut found = Vec::new();
+    key_flags(spec, words, &mut |position, _| found.push(position));
+    w.array(found.len());
+    found.iter().for_each(|position| w.bulk(words.arg(*position)));
+    Ok(())
+}
+
+fn get_keys_and_flags(words: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+    let spec = asked(words)?;
+    let mut found = Vec::new();
+    key_flags(spec, words, &mut |position, flags| found.push((position, flags)));
+    w.array(found.len());
+    for (position, flags) in found {
+        w.array(2);
+        w.bulk(words.arg(position));
+        statuses(flags.names(), flags.len(), w);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use resp::{ArgsBuf, Protocol};
+
+    fn reply(words: &str, protocol: Protocol) -> String {
+        let mut out = Vec::new();
+        command(
+            ArgsBuf::from_slices(words.split(' ')).as_args(),
+            &mut Writer::new(&mut out, protocol),
+        );
+        String::from_utf8(out)
+            .expect("replies about commands are text")
+            .replace("\r\n", " ")
+    }
+
+    #[test]
+    fn info_describes_a_command_in_ten_elements() {
+        assert_eq!(
+            reply("COMMAND INFO mset nope", Protocol::Resp2),
+            "*2 *10 $4 mset :-3 *2 +write +denyoom :1 :-1 :2 *3 +@write +@string +@slow \
+             *2 $26 request_policy:multi_shard $29 response_policy:all_succeeded \
+             *1 *6 $5 flags *2 +OW +update \
+             $12 begin_search *4 $4 type $5 index $4 spec *2 $5 index :1 \
+             $9 find_keys *4 $4 type $5 range $4 spec *6 $7 lastkey :-1 $7 keystep :2 $5 limit :0 \
+             *0 $-1 "
+        );
+        assert_eq!(
+            reply("COMMAND INFO ttl", Protocol::Resp3),
+            "*1 *10 $3 ttl :2 ~2 +readonly +fast :1 :1 :1 ~3 +@keyspace +@read +@fast \
+             ~1 $23 nondeterministic_output \
+             ~1 %3 $5 flags ~2 +RO +access \
+             $12 begin_search %2 $4 type $5 index $4 spec %1 $5 index :1 \
+             $9 find_keys %2 $4 type $5 range $4 spec %3 $7 lastkey :0 $7 keystep :1 $5 limit :0 \
+             ~0 "
+        );
+    }
+
+    #[test]
+    fn docs_leave_out_what_a_command_has_not() {
+        assert_eq!(
+            reply("COMMAND DOCS strlen nope", Protocol::Resp2),
+            "*2 $6 strlen *10 $7 summary $31 Returns the length of a string. $5 since $5 2.2.0 \
+             $5 group $6 string $10 complexity $4 O(1) $9 arguments *1 *6 $4 name $3 key $4 type $3 key \
+             $14 key_spec_index :0 "
+        );
+        let substr = reply("COMMAND DOCS substr", Protocol::Resp3);
+        assert!(substr.contains("%8 $7 summary"), "{substr}");
+        assert!(
+            substr.contains("$9 doc_flags ~1 +deprecated $16 deprecated_since $5 2.0.0 $11 replaced_by"),
+            "{substr}"
+        );
+        assert!(
+            reply("COMMAND DOCS config", Protocol::Resp3).contains("$11 subcommands %4 $10 config|get %")
+        );
+    }
+
+    #[test]
+    fn replies_are_complete_values_in_both_protocols() {
+        for protocol in [Protocol::Resp2, Protocol::Resp3] {
+            for words in [
+                "COMMAND",
+                "COMMAND DOCS",
+                "COMMAND LIST",
+                "COMMAND INFO",
+                "COMMAND COUNT",
+                "COMMAND HELP",
+            ] {
+                let mut out = Vec::new();
+                command(
+                    ArgsBuf::from_slices(words.split(' ')).as_args(),
+                    &mut Writer::new(&mut out, protocol),
+                );
+                assert_eq!(resp::skip_value(&out), Some(out.len()), "{words}");
+            }
+        }
+    }
+
+    #[test]
+    fn lists_are_filtered() {
+        assert_eq!(
+            reply("COMMAND LIST FILTERBY pattern *SETN?", Protocol::Resp2),
+            "*2 $5 setnx $6 msetnx "
+        );
+        assert_eq!(
+            reply("COMMAND LIST FILTERBY aclcat Transaction", Protocol::Resp2),
+            "*5 $5 multi $4 exec $7 discard $5 watch $7 unwatch "
+        );
+        assert_eq!(reply("COMMAND LIST FILTERBY aclcat nope", Protocol::Resp2), "*0 ");
+        assert_eq!(reply("COMMAND LIST FILTERBY module x", Protocol::Resp2), "*0 ");
+        assert_eq!(
+            reply("COMMAND LIST FILTERBY x y", Protocol::Resp2),
+            "-ERR syntax error "
+        );
+        assert_eq!(reply("COMMAND LIST x", Protocol::Resp2), "-ERR syntax error ");
+        assert!(!reply("COMMAND LIST", Protocol::Resp2).contains("debug|"));
+    }
+
+    #[test]
+    fn keys_of_a_command_are_told_or_the_reason_why_not() {
+        for (words, expected) in [
+            ("GETKEYS mset a b c d", "*2 $1 a $1 c "),
+            ("GETKEYS object freq a", "*1 $1 a "),
+            ("GETKEYS bitop and d a b", "*3 $1 d $1 a $1 b "),
+            ("GETKEYS ping x", "-ERR The command has no key arguments "),
+            ("GETKEYS nope x", "-ERR Invalid command specified "),
+            ("GETKEYS object nope a", "-ERR Invalid command specified "),
+            (
+                "GETKEYS object freq",
+                "-ERR Invalid number of arguments specified for command ",
+            ),
+            (
+                "GETKEYS get",
+                "-ERR wrong number of arguments for 'command|getkeys' command ",
+            ),
+            ("GETKEYSANDFLAGS set a b", "*1 *2 $1 a *2 +OW +update "),
+            (
+                "GETKEYSANDFLAGS set a b get",
+                "*1 *2 $1 a *3 +RW +access +update ",
+            ),
+            (
+                "GETKEYSANDFLAGS rename a b",
+                "*2 *2 $1 a *3 +RW +access +delete *2 $1 b *2 +OW +update ",
+            ),
+            (
+                "GETKEYSANDFLAGS bitfield a get u8 0",
+                "*1 *2 $1 a *2 +RO +access ",
+            ),
+            ("nope", "-ERR unknown subcommand 'nope'. Try COMMAND HELP. "),
+        ] {
+            assert_eq!(
+                reply(&format!("COMMAND {words}"), Protocol::Resp2),
+                expected,
+                "{words}"
+            );
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Where a command's keys are, and what happens to them.
+
+use crate::spec::bit_set;
+use crate::{CommandId, Spec, bitfield};
+use resp::Args;
+
+/// One place where keys stand, as the `COMMAND` reply describes it.
+#[derive(Clone, Copy, Debug)]
+pub struct KeySpec {
+    /// What the command does with these keys.
+    pub flags: KeyFlags,
+    /// A remark for readers.
+    pub notes: Option<&'static str>,
+    /// Position of the first key; the command's name is at 0.
+    pub first: u8,
+    /// Position of the last key relative to the first or, if negative, to the end (-1 is the last word).
+    pub last: i8,
+    /// Distance from one key to the next.
+    pub step: u8,
+}
+
+bit_set! {
+    /// What a command does with a key and its value.
+    KeyFlags {
+        /// Reads and writes the value, or its metadata.
+        RW = 0 "RW";
+        /// Reads only.
+        RO = 1 "RO";
+        /// Writes without looking at what was there.
+        OW = 2 "OW";
+        /// Removes the key.
+        RM = 3 "RM";
+        /// The client learns the value, or it is copied.
+        ACCESS = 4 "access";
+        /// The value changes.
+        UPDATE = 5 "update";
+        /// The value appears or grows, and nothing of it is lost.
+        INSERT = 6 "insert";
+        /// Something of the value is lost.
+        DELETE = 7 "delete";
+        /// Options change these flags.
+        VARIABLE_FLAGS = 8 "variable_flags";
+    }
+}
+
+/// What routing and locks need to know of a key's use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeyUse {
+    /// Others may read at the same time.
+    Read,
+    /// Nobody else may touch the key.
+    Write,
+}
+
+/// The combinations that specs name.
+impl KeyFlags {
+    /// Reads the value.
+    pub(crate) const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
+    /// Replaces the value, whatever it was.
+    pub(crate) const OVERWRITE: KeyFlags = KeyFlags::OW.and(KeyFlags::UPDATE);
+    /// Writes a value where there was none.
+    pub(crate) const CREATE: KeyFlags = KeyFlags::OW.and(KeyFlags::INSERT);
+    /// Reads the value and changes it.
+    pub(crate) const CHANGE: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE);
+    /// Changes the value, or its metadata, without telling it.
+    pub(crate) const ADJUST: KeyFlags = KeyFlags::RW.and(KeyFlags::UPDATE);
+    /// Adds to the value without telling it.
+    pub(crate) const EXTEND: KeyFlags = KeyFlags::RW.and(KeyFlags::INSERT);
+    /// Reads the value and removes it.
+    pub(crate) const TAKE: KeyFlags = KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::DELETE);
+    /// Removes the key.
+    pub(crate) const REMOVE: KeyFlags = KeyFlags::RM.and(KeyFlags::DELETE);
+
+    /// The use that these flags amount to.
+    #[inline]
+    pub fn key_use(self) -> KeyUse {
+        if self.contains(KeyFlags::RO) {
+            KeyUse::Read
+        } else {
+            KeyUse::Write
+        }
+    }
+}
+
+impl KeySpec {
+    /// The single key at `position`.
+    pub(crate) const fn at(position: u8, flags: KeyFlags) -> KeySpec {
+        KeySpec {
+            flags,
+            notes: None,
+            first: position,
+            last: 0,
+            step: 1,
+        }
+    }
+
+    /// Every word from `first` to the end.
+    pub(crate) const fn from(first: u8, flags: KeyFlags) -> KeySpec {
+        KeySpec {
+            flags,
+            notes: None,
+            first,
+            last: -1,
+            step: 1,
+        }
+    }
+
+    /// The positions of the keys among `words` words. Words that are missing yield no position.
+    #[inline]
+    fn positions(&self, words: usize) -> impl Iterator<Item = usize> + use<> {
+        let first = usize::from(self.first);
+        let past_last = if self.last >= 0 {
+            first + usize::from(self.last.unsigned_abs()) + 1
+        } else {
+            (words + 1).saturating_sub(usize::from(self.last.unsigned_abs()))
+        };
+        (first..past_last.min(words)).step_by(usize::from(self.step))
+    }
+}
+
+/// Calls `found` with the position and the use of every key of a command whose arity is right.
+///
+/// Routing, locks and `COMMAND GETKEYS` all use this one function. Keys that stand twice are found twice.
+#[inline]
+pub fn keys(spec: &Spec, args: Args<'_>, found: &mut impl FnMut(usize, KeyUse)) {
+    key_flags(spec, args, &mut |position, flags| {
+        found(position, flags.key_use())
+    });
+}
+
+/// [`keys`], with all that is known about each key's use.
+#[inline]
+pub(crate) fn key_flags(spec: &Spec, args: Args<'_>, found: &mut impl FnMut(usize, KeyFlags)) {
+    for place in spec.keys {
+        let flags = if place.flags.contains(KeyFlags::VARIABLE_FLAGS) {
+            flags_by_options(spec, args)
+        } else {
+            place.flags
+        };
+        for position in place.positions(args.len()) {
+            found(position, flags);
+        }
+    }
+}
+
+/// The use of the key of a command whose options decide it.
+fn flags_by_options(spec: &Spec, args: Args<'_>) -> KeyFlags {
+    match spec.id {
+        CommandId::Set => {
+            // The word may be an option's value, which is harmless: the wider use is never wrong.
+            let reads = (3..args.len())
+                .map(|position| args.arg(position))
+                .any(|word| word.eq_ignore_ascii_case(b"get") || word.eq_ignore_ascii_case(b"ifeq"));
+            if reads {
+                KeyFlags::CHANGE
+            } else {
+                KeyFlags::OVERWRITE
+            }
+        }
+        CommandId::BitField if !bitfield::mentions_writes(args) => KeyFlags::READ,
+        _ => KeyFlags::CHANGE,
+    }
+}
+
+/// The range `first, last, step` that stood in the `COMMAND` reply before key specs did: `(0, 0, 0)` without
+/// keys. Several key specs are joined if they follow each other.
+pub(crate) fn legacy_range(specs: &[KeySpec]) -> (i64, i64, i64) {
+    let absolute_last = |spec: &KeySpec| {
+        let last = i64::from(spec.last);
+        if last >= 0 {
+            last + i64::from(spec.first)
+        } else {
+            last
+        }
+    };
+    match (specs.first(), specs.last()) {
+        (Some(first), Some(last)) => (i64::from(first.first), absolute_last(last), i64::from(first.step)),
+        _ => (0, 0, 0),
+    }
+}

@@ -1,0 +1,53 @@
+//! Every command, once: name, arity, flags, keys, documentation and parsing.
+//!
+//! A command's [`Spec`] stands in the file of its family (`string`, `bitmap`, `generic`, `connection`, `server`,
+//! `transaction`), next to the function that parses it. [`table`](CommandId) lists them all. Everything else is
+//! made from the specs: [`lookup`] and [`resolve`] find them, [`keys`] says which keys a command touches and how,
+//! [`introspect`] answers `COMMAND`.
+//!
+//! To add a command: write its spec and its parser in its family's file, add a line to the table, and a variant to
+//! [`Command`] if its effect is new.
+//!
+//! What is absent: effects (those of [`Command`] belong to the data, those of [`Route::Connection`] to the
+//! gateway), configuration, and any state. The words of an error follow Redis 7.0; the words of the documentation
+//! are our own.
+
+mod bitfield;
+mod bitmap;
+mod command;
+mod connection;
+mod deadline;
+mod docs;
+mod generic;
+pub mod glob;
+pub mod introspect;
+mod key_spec;
+pub mod number;
+mod reply_error;
+mod server;
+mod spec;
+mod string;
+mod table;
+mod transaction;
+mod word;
+
+pub use bitfield::{BitFieldAction, BitFieldOperation, BitFieldOverflow, bitfield_operations};
+pub use command::{
+    BitOperation, BitRange, BitUnit, Command, Deadline, ExpireCondition, LcsOutput, ObjectAspect,
+    ScanOptions, SetCondition, SetExpiry, SetReply, TtlForm,
+};
+pub use docs::{Argument, ArgumentKind, Deprecated, Docs, Group};
+pub use generic::cursor;
+pub use key_spec::{KeyFlags, KeySpec, KeyUse, keys};
+pub use reply_error::ReplyError;
+pub use spec::{Access, Categories, Flags, Merge, Parse, Route, Spec, Spread};
+pub use table::{CommandId, TABLE, check_arity, lookup, resolve};
+
+/// The longest value, in bytes: what Redis's `proto-max-bulk-len` is by default.
+pub const VALUE_BYTES_MAX: u64 = 512 * 1024 * 1024;
+
+/// The typed command of words that [`resolve`] found a spec for; `None` if the gateway answers it itself.
+#[inline]
+pub fn parse<'a>(spec: &Spec, args: resp::Args<'a>) -> Option<Result<Command<'a>, ReplyError>> {
+    spec.parse.map(|parse| parse(args))
+}

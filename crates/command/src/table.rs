@@ -1,0 +1,506 @@
+//! The command table: every spec, and how a client's words find theirs.
+
+use crate::word::Word;
+use crate::{ReplyError, Spec, bitmap, connection, generic, server, string, transaction};
+use resp::Args;
+
+/// Lists every spec once; the order is that of the documentation, subcommands following their container.
+macro_rules! command_table {
+    ($($id:ident = $family:ident::$spec:ident,)*) => {
+        /// One command or subcommand, as a dense number: an index for counters, and something to `match` on.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(u8)]
+        pub enum CommandId {
+            $(#[doc = concat!("[`", stringify!($spec), "`](crate::Spec::name)")] $id,)*
+        }
+
+        /// Indexed by [`CommandId`].
+        static SPECS: [&Spec; CommandId::COUNT] = [$(&$family::$spec),*];
+
+        impl CommandId {
+            /// Every command and subcommand, in the order of their numbers.
+            pub const ALL: &'static [CommandId] = &[$(CommandId::$id),*];
+
+            /// How many there are: [`CommandId::index`] stays below.
+            pub const COUNT: usize = CommandId::ALL.len();
+        }
+    };
+}
+
+command_table! {
+    // Strings.
+    Get = string::GET,
+    Set = string::SET,
+    SetEx = string::SETEX,
+    PSetEx = string::PSETEX,
+    SetNx = string::SETNX,
+    GetSet = string::GETSET,
+    GetEx = string::GETEX,
+    GetDel = string::GETDEL,
+    MGet = string::MGET,
+    MSet = string::MSET,
+    MSetNx = string::MSETNX,
+    Append = string::APPEND,
+    StrLen = string::STRLEN,
+    Incr = string::INCR,
+    Decr = string::DECR,
+    IncrBy = string::INCRBY,
+    DecrBy = string::DECRBY,
+    IncrByFloat = string::INCRBYFLOAT,
+    GetRange = string::GETRANGE,
+    SubStr = string::SUBSTR,
+    SetRange = string::SETRANGE,
+    Lcs = string::LCS,
+    // Bitmaps.
+    SetBit = bitmap::SETBIT,
+    GetBit = bitmap::GETBIT,
+    BitCount = bitmap::BITCOUNT,
+    BitPos = bitmap::BITPOS,
+    BitOp = bitmap::BITOP,
+    BitField = bitmap::BITFIELD,
+    BitFieldRo = bitmap::BITFIELD_RO,
+    // Keys of any type.
+    Del = generic::DEL,
+    Unlink = generic::UNLINK,
+    Exists = generic::EXISTS,
+    Touch = generic::TOUCH,
+    Type = generic::TYPE,
+    Expire = generic::EXPIRE,
+    PExpire = generic::PEXPIRE,
+    ExpireAt = generic::EXPIREAT,
+    PExpireAt = generic::PEXPIREAT,
+    Ttl = generic::TTL,
+    PTtl = generic::PTTL,
+    ExpireTime = generic::EXPIRETIME,
+    PExpireTime = generic::PEXPIRETIME,
+    Persist = generic::PERSIST,
+    Rename = generic::RENAME,
+    RenameNx = generic::RENAMENX,
+    Copy = generic::COPY,
+    Move = generic::MOVE,
+    Object = generic::OBJECT,
+    ObjectEncoding = generic::OBJECT_ENCODING,
+    ObjectFreq = generic::OBJECT_FREQ,
+    ObjectIdleTime = generic::OBJECT_IDLETIME,
+    ObjectRefCount = generic::OBJECT_REFCOUNT,
+    ObjectHelp = generic::OBJECT_HELP,
+    Keys = generic::KEYS,
+    Scan = generic::SCAN,
+    RandomKey = generic::RANDOMKEY,
+    DbSize = generic::DBSIZE,
+    FlushDb = generic::FLUSHDB,
+    FlushAll = generic::FLUSHALL,
+    SwapDb = generic::SWAPDB,
+    // The connection.
+    Hello = connection::HELLO,
+    Auth = connection::AUTH,
+    Ping = connection::PING,
+    Echo = connection::ECHO,
+    Quit = connection::QUIT,
+    Reset = connection::RESET,
+    Select = connection::SELECT,
+    Client = connection::CLIENT,
+    ClientId = connection::CLIENT_ID,
+    ClientInfo = connection::CLIENT_INFO,
+    ClientList = connection::CLIENT_LIST,
+    ClientKill = connection::CLIENT_KILL,
+    ClientGetName = connection::CLIENT_GETNAME,
+    ClientSetName = connection::CLIENT_SETNAME,
+    ClientSetInfo = connection::CLIENT_SETINFO,
+    ClientReply = connection::CLIENT_REPLY,
+    ClientNoEvict = connection::CLIENT_NO_EVICT,
+    ClientHelp = connection::CLIENT_HELP,
+    // The server.
+    Info = server::INFO,
+    Config = server::CONFIG,
+    ConfigGet = server::CONFIG_GET,
+    ConfigSet = server::CONFIG_SET,
+    ConfigResetStat = server::CONFIG_RESETSTAT,
+    ConfigHelp = server::CONFIG_HELP,
+    Command = server::COMMAND,
+    CommandCount = server::COMMAND_COUNT,
+    CommandDocs = server::COMMAND_DOCS,
+    CommandGetKeys = server::COMMAND_GETKEYS,
+    CommandGetKeysAndFlags = server::COMMAND_GETKEYSANDFLAGS,
+    CommandInfo = server::COMMAND_INFO,
+    CommandList = server::COMMAND_LIST,
+    CommandHelp = server::COMMAND_HELP,
+    Time = server::TIME,
+    Wait = server::WAIT,
+    Memory = server::MEMORY,
+    MemoryUsage = server::MEMORY_USAGE,
+    MemoryHelp = server::MEMORY_HELP,
+    Debug = server::DEBUG,
+    DebugObject = server::DEBUG_OBJECT,
+    DebugSdsLen = server::DEBUG_SDSLEN,
+    Function = server::FUNCTION,
+    FunctionFlush = server::FUNCTION_FLUSH,
+    Save = server::SAVE,
+    Shutdown = server::SHUTDOWN,
+    // Transactions.
+    Multi = transaction::MULTI,
+    Exec = transaction::EXEC,
+    Discard = transaction::DISCARD,
+    Watch = transaction::WATCH,
+    Unwatch = transaction::UNWATCH,
+}
+
+impl CommandId {
+    /// What is known about the command.
+    #[inline]
+    pub fn spec(self) -> &'static Spec {
+        SPECS[self.index()]
+    }
+
+    /// The number, from 0.
+    #[inline]
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// The commands without the subcommands, in the order of the documentation.
+pub static TABLE: &[&Spec] = {
+    const TOP_LEVEL: [&Spec; top_level_count()] = {
+        let mut table = [SPECS[0]; top_level_count()];
+        let (mut found, mut i) = (0, 0);
+        while i < SPECS.len() {
+            if is_top_level(SPECS[i].name) {
+                table[found] = SPECS[i];
+                found += 1;
+            }
+            i += 1;
+        }
+        table
+    };
+    &TOP_LEVEL
+};
+
+const fn top_level_count() -> usize {
+    let (mut count, mut i) = (0, 0);
+    while i < SPECS.len() {
+        count += is_top_level(SPECS[i].name) as usize;
+        i += 1;
+    }
+    count
+}
+
+const fn is_top_level(name: &str) -> bool {
+    let name = name.as_bytes();
+    let mut i = 0;
+    while i < name.len() {
+        if name[i] == b'|' {
+            return false;
+        }
+        i += 1;
+    }
+    true
+}
+
+/// Four times the number of commands or more, so that most names are found at the first place.
+const BUCKETS: usize = 512;
+
+#[derive(Clone, Copy)]
+struct Bucket {
+    name: Word,
+    spec: Option<&'static Spec>,
+}
+
+/// Open addressing: a name stands in its own bucket or in the ones after it.
+static BUCKET_TABLE: [Bucket; BUCKETS] = {
+    let mut table = [Bucket {
+        name: Word::NONE,
+        spec: None,
+    }; BUCKETS];
+    let mut i = 0;
+    while i < SPECS.len() {
+        if is_top_level(SPECS[i].name) {
+            assert!(
+                SPECS[i].name.len() <= Word::MAX,
+                "a command's name is longer than any word"
+            );
+            let name = Word::new(SPECS[i].name.as_bytes());
+            let mut bucket = name.hash(BUCKETS.ilog2());
+            while table[bucket].spec.is_some() {
+                bucket = (bucket + 1) % BUCKETS;
+            }
+            table[bucket] = Bucket {
+                name,
+                spec: Some(SPECS[i]),
+            };
+        }
+        i += 1;
+    }
+    table
+};
+
+/// The command of this name, in any case.
+#[inline]
+pub fn lookup(name: &[u8]) -> Option<&'static Spec> {
+    let name = Word::new(name);
+    let mut bucket = name.hash(BUCKETS.ilog2());
+    loop {
+        let candidate = &BUCKET_TABLE[bucket];
+        if candidate.name == name {
+            return candidate.spec;
+        }
+        candidate.spec?;
+        bucket = (bucket + 1) % BUCKETS;
+    }
+}
+
+/// The spec that a client's words mean: the command's, or its subcommand's, with the number of words checked.
+#[inline]
+pub fn resolve(args: Args<'_>) -> Result<&'static Spec, ReplyError> {
+    let found = args.get(0).and_then(lookup);
+    let Some(command) = found else {
+        return Err(ReplyError::unknown_command(args));
+    };
+    let spec = if command.subcommands.is_empty() {
+        command
+    } else {
+        resolve_subcommand(command, args)?
+    };
+    check_arity(spec, args)?;
+    Ok(spec)
+}
+
+/// The subcommand's spec, or the container's own if there is no second word.
+fn resolve_subcommand(container: &'static Spec, args: Args<'_>) -> Result<&'static Spec, ReplyError> {
+    let Some(word) = args.get(1) else {
+        return Ok(container);
+    };
+    match subcommand(container, word) {
+        Some(spec) if !container.open || spec.accepts(args.len()) => Ok(spec),
+        _ if container.open => Ok(container),
+        _ => Err(ReplyError::unknown_subcommand(container.name, word)),
+    }
+}
+
+/// The subcommand of this name, in any case.
+pub(crate) fn subcommand(container: &Spec, word: &[u8]) -> Option<&'static Spec> {
+    let skipped = container.name.len() + 1;
+    container
+        .subcommands
+        .iter()
+        .copied()
+        .find(|spec| spec.name.as_bytes()[skipped..].eq_ignore_ascii_case(word))
+}
+
+/// The command `name`, or the subcommand `container|name`, as `COMMAND INFO` takes them.
+pub(crate) fn lookup_full(name: &[u8]) -> Option<&'static Spec> {
+    let mut parts = name.splitn(2, |&byte| byte == b'|');
+    let command = lookup(parts.next()?)?;
+    match parts.next() {
+        None => Some(command),
+        Some(_) if command.open => None,
+        Some(word) => subcommand(command, word),
+    }
+}
+
+/// The spec that the first words name, however many words follow; `None` if there is none.
+pub(crate) fn resolve_any(words: Args<'_>) -> Option<&'static Spec> {
+    let command = lookup(words.get(0)?)?;
+    match words.get(1) {
+        Some(word) if !command.visible_subcommands().is_empty() => subcommand(command, word),
+        _ => Some(command),
+    }
+}
+
+/// Whether the number of words fits.
+#[inline]
+pub fn check_arity(spec: &Spec, args: Args<'_>) -> Result<(), ReplyError> {
+    if spec.accepts(args.len()) {
+        Ok(())
+    } else {
+        Err(ReplyError::WrongArity(spec.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{Flags, Route, Spread};
+    use crate::{KeyUse, keys};
+    use resp::ArgsBuf;
+
+    fn all() -> impl Iterator<Item = &'static Spec> {
+        CommandId::ALL.iter().map(|id| id.spec())
+    }
+
+    #[test]
+    fn numbers_and_specs_belong_together() {
+        for (number, id) in CommandId::ALL.iter().enumerate() {
+            assert_eq!(id.index(), number);
+            assert_eq!(id.spec().id, *id, "{}", id.spec().name);
+        }
+        for container in TABLE {
+            for spec in container.subcommands {
+                assert!(
+                    spec.name.starts_with(container.name) && spec.is_subcommand(),
+                    "{}",
+                    spec.name
+                );
+                assert!(
+                    all().any(|listed| std::ptr::eq(listed, *spec)),
+                    "{} is not in the table",
+                    spec.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_name_is_found_in_any_case() {
+        for spec in TABLE {
+            let upper = spec.name.to_ascii_uppercase();
+            let mixed: String = upper
+                .char_indices()
+                .map(|(i, c)| if i % 2 == 0 { c.to_ascii_lowercase() } else { c })
+                .collect();
+            for name in [spec.name, &upper, &mixed] {
+                let found = lookup(name.as_bytes()).expect(name);
+                assert!(std::ptr::eq(found, *spec), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_that_are_almost_right_are_not_found() {
+        for name in [
+            "",
+            "ge",
+            "gett",
+            "get\0",
+            "\0get",
+            "g\x05t",
+            "[et",
+            "gET ",
+            "config|get",
+            "a-very-long-name-indeed",
+        ] {
+            assert!(lookup(name.as_bytes()).is_none(), "{name:?}");
+        }
+        // 0xC7 is `G` with the high bit set.
+        assert!(lookup(b"\xc7ET").is_none());
+    }
+
+    #[test]
+    fn specs_keep_the_rules_of_the_table() {
+        for spec in all() {
+            let name = spec.name;
+            assert_eq!(name, name.to_ascii_lowercase());
+            assert_ne!(spec.arity, 0, "{name}");
+            assert!(
+                usize::from(spec.arity.unsigned_abs()) > usize::from(spec.is_subcommand()),
+                "{name}"
+            );
+            assert!(!spec.docs.summary.is_empty(), "{name}");
+            assert!(
+                !(spec.flags.contains(Flags::WRITE) && spec.flags.contains(Flags::READONLY)),
+                "{name}"
+            );
+            assert_eq!(spec.parse.is_some(), spec.route != Route::Connection, "{name}");
+            assert_eq!(
+                spec.route == Route::Keys,
+                !spec.keys.is_empty() && name != "watch",
+                "{name}"
+            );
+            let writes_key = spec.keys.iter().any(|key| key.flags.key_use() == KeyUse::Write);
+            if spec.flags.contains(Flags::WRITE)
+                && spec.route != Route::Everywhere
+                && name != "function|flush"
+            {
+                assert!(writes_key, "{name}");
+            }
+            assert!(!writes_key || spec.flags.contains(Flags::WRITE), "{name}");
+            if spec.spread == Spread::Single && spec.route == Route::Keys {
+                let many = spec.keys.len() > 1 || spec.keys[0].last != 0;
+                assert!(!many, "{name} can have several keys");
+            }
+        }
+    }
+
+    #[test]
+    fn words_resolve_to_a_spec_or_to_the_right_error() {
+        for (words, expected) in [
+            ("get k", Ok("get")),
+            ("CONFIG Get x", Ok("config|get")),
+            ("command", Ok("command")),
+            ("command count", Ok("command|count")),
+            ("debug object k", Ok("debug|object")),
+            ("debug object", Ok("debug")),
+            ("debug sleep 1", Ok("debug")),
+            ("get", Err("ERR wrong number of arguments for 'get' command")),
+            ("get a b", Err("ERR wrong number of arguments for 'get' command")),
+            (
+                "config",
+                Err("ERR wrong number of arguments for 'config' command"),
+            ),
+            ("debug", Err("ERR wrong number of arguments for 'debug' command")),
+            (
+                "client kill",
+                Err("ERR wrong number of arguments for 'client|kill' command"),
+            ),
+            ("client X y", Err("ERR unknown subcommand 'X'. Try CLIENT HELP.")),
+            (
+                "foo a b",
+                Err("ERR unknown command 'foo', with args beginning with: 'a' 'b' "),
+            ),
+        ] {
+            let args = ArgsBuf::from_slices(words.split(' '));
+            let resolved = resolve(args.as_args())
+                .map(|spec| spec.name)
+                .map_err(|error| error.to_string());
+            assert_eq!(resolved, expected.map_err(str::to_owned), "{words}");
+        }
+    }
+
+    #[test]
+    fn keys_are_found_whatever_the_options_are() {
+        let read = |position| (position, KeyUse::Read);
+        let write = |position| (position, KeyUse::Write);
+        for (words, expected) in [
+            ("get k", vec![read(1)]),
+            ("set k v", vec![write(1)]),
+            ("set k v get", vec![write(1)]),
+            ("mget a b c", vec![read(1), read(2), read(3)]),
+            ("mset a 1 b 2", vec![write(1), write(3)]),
+            ("mset a 1 b", vec![write(1), write(3)]),
+            ("rename a b", vec![write(1), write(2)]),
+            ("copy a b replace", vec![read(1), write(2)]),
+            ("lcs a b idx", vec![read(1), read(2)]),
+            ("bitop and d a b", vec![write(2), read(3), read(4)]),
+            ("bitfield k get u8 0", vec![read(1)]),
+            ("bitfield k get u8 0 overflow sat", vec![read(1)]),
+            ("bitfield k get u8 0 set u8 0 1", vec![write(1)]),
+            ("bitfield k", vec![read(1)]),
+            ("bitfield_ro k set u8 0 1", vec![read(1)]),
+            ("object freq k", vec![read(2)]),
+            ("memory usage k samples 5", vec![read(2)]),
+            ("debug object k", vec![read(2)]),
+            ("watch a b", vec![read(1), read(2)]),
+            ("ping", vec![]),
+            ("scan 0", vec![]),
+        ] {
+            let args = ArgsBuf::from_slices(words.split(' '));
+            let spec = resolve(args.as_args()).expect(words);
+            let mut found = Vec::new();
+            keys(spec, args.as_args(), &mut |position, key_use| {
+                found.push((position, key_use))
+            });
+            assert_eq!(found, expected, "{words}");
+        }
+    }
+
+    #[test]
+    fn keys_of_the_fewest_words_lie_within_them() {
+        for spec in all() {
+            let words = usize::from(spec.arity.unsigned_abs());
+            let args = ArgsBuf::from_slices(vec!["x"; words]);
+            keys(spec, args.as_args(), &mut |position, _| {
+                assert!(position < words, "{}", spec.name)
+            });
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! What clients' words become: a command, or the words of an error.
+
+use command::number::LongDouble;
+use command::{Access, Command, Deadline, LcsOutput, SetCondition, SetExpiry, SetReply, parse, resolve};
+use ids::UnixMillis;
+use resp::ArgsBuf;
+
+/// Words divided by spaces; `''` is the empty one.
+fn words(line: &str) -> ArgsBuf {
+    ArgsBuf::from_slices(line.split(' ').map(|word| if word == "''" { "" } else { word }))
+}
+
+/// The error of a command, or nothing.
+fn error(line: &str) -> Option<String> {
+    let args = words(line);
+    let parsed = resolve(args.as_args()).and_then(|spec| parse(spec, args.as_args()).expect(line));
+    parsed.err().map(|error| error.to_string())
+}
+
+/// Calls `check` with the command that a line becomes.
+fn with(line: &str, check: impl FnOnce(Command<'_>)) {
+    let args = words(line);
+    let spec = resolve(args.as_args()).expect(line);
+    check(
+        parse(spec, args.as_args())
+            .expect("a command of the keyspace")
+            .expect(line),
+    );
+}
+
+#[test]
+fn lines_are_refused_in_the_words_of_redis() {
+    const SYNTAX: &str = "ERR syntax error";
+    const INTEGER: &str = "ERR value is not an integer or out of range";
+    const FLOAT: &str = "ERR value is not a valid float";
+    const BIT_OFFSET: &str = "ERR bit offset is not an integer or out of range";
+    const BIT: &str = "ERR bit is not an integer or out of range";
+    const DB: &str = "ERR DB index is out of range";
+    const FIELD: &str =
+        "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.";
+    for (line, expected) in [
+        // The number of words.
+        ("get", "ERR wrong number of arguments for 'get' command"),
+        ("mset a 1 b", "ERR wrong number of arguments for 'mset' command"),
+        (
+            "MSETNX a 1 b",
+            "ERR wrong number of arguments for 'msetnx' command",
+        ),
+        (
+            "object freq",
+            "ERR wrong number of arguments for 'object|freq' command",
+        ),
+        // SET and GETEX: an option that does not fit is found before a number that does not.
+        ("set k v nx xx", SYNTAX),
+        ("set k v nx ifeq x", SYNTAX),
+        ("set k v ifeq x xx", SYNTAX),
+        ("set k v ifeq x ifeq y", SYNTAX),
+        ("set k v ifeq", SYNTAX),
+        ("set k v ex", SYNTAX),
+        ("set k v ex 1 px 1", SYNTAX),
+        ("set k v ex 1 exat 1", SYNTAX),
+        ("set k v keepttl ex 1", SYNTAX),
+        ("set k v ex 1 keepttl", SYNTAX),
+        ("set k v ex x foo", SYNTAX),
+        ("set k v persist", SYNTAX),
+        ("set k v ex x", INTEGER),
+        ("set k v ex 0", "ERR invalid expire time in 'set' command"),
+        ("set k v px -1", "ERR invalid expire time in 'set' command"),
+        ("set k v exat 0", "ERR invalid expire time in 'set' command"),
+        (
+            "set k v ex 9223372036854776",
+            "ERR invalid expire time in 'set' command",
+        ),
+        (
+            "set k v px 9223372036854775807",
+            "ERR invalid expire time in 'set' command",
+        ),
+        ("setex k 0 v", "ERR invalid expire time in 'setex' command"),
+        ("psetex k -1 v", "ERR invalid expire time in 'psetex' command"),
+        ("setex k x v", INTEGER),
+        ("getex k nx", SYNTAX),
+        ("getex k keepttl", SYNTAX),
+        ("getex k ex 1 persist", SYNTAX),
+        ("getex k ex 0", "ERR invalid expire time in 'getex' command"),
+        // Numbers.
+        ("incrby k 01", INTEGER),
+        ("incrby k ''", INTEGER),
+        ("decrby k -9223372036854775808", "ERR decrement would overflow"),
+        ("incrbyfloat k nan", FLOAT),
+        ("incrbyfloat k 1x", FLOAT),
+        ("getrange k 0 x", INTEGER),
+        ("setrange k -1 x", "ERR offset is out of range"),
+        (
+            "setrange k 536870912 x",
+            "ERR string exceeds maximum allowed size (proto-max-bulk-len)",
+        ),
+        (
+            "setrange k 9223372036854775807 x",
+            "ERR string exceeds maximum allowed size (proto-max-bulk-len)",
+        ),
+        (
+            "lcs a b len idx",
+            "ERR If you want both the length and indexes, please just use IDX.",
+        ),
+        ("lcs a b minmatchlen", SYNTAX),
+        // Bits.
+        ("setbit k -1 2", BIT_OFFSET),
+        ("setbit k 4294967296 1", BIT_OFFSET),
+        ("setbit k 0 2", BIT),
+        ("setbit k 0 x", BIT),
+        ("getbit k x", BIT_OFFSET),
+        ("bitcount k 0", SYNTAX),
+        ("bitcount k x 0 foo", INTEGER),
+        ("bitcount k 0 0 foo", SYNTAX),
+        ("bitpos k 2", "ERR The bit argument must be 1 or 0."),
+        ("bitpos k x", INTEGER),
+        ("bitpos k 1 0 x foo", SYNTAX),
+        ("bitpos k 1 0 0 bit x", SYNTAX),
+        ("bitop nand a b", SYNTAX),
+        (
+            "bitop not a b c",
+            "ERR BITOP NOT must be called with a single source key.",
+        ),
+        ("bitfield k get u64 0", FIELD),
+        ("bitfield k get I8 0", FIELD),
+        ("bitfield k get u8 4294967296", BIT_OFFSET),
+        ("bitfield k get u8 #536870912", BIT_OFFSET),
+        ("bitfield k set u8 0 x", INTEGER),
+        ("bitfield k overflow x", "ERR Invalid OVERFLOW type specified"),
+        ("bitfield k get u8", SYNTAX),
+        (
+            "bitfield_ro k set u8 0 1",
+            "ERR BITFIELD_RO only supports the GET subcommand",
+        ),
+        ("bitfield_ro k set u8 0 1 foo", SYNTAX),
+        // Keys.
+        ("expire k x foo", "ERR Unsupported option foo"),
+        (
+            "expire k x nx gt",
+            "ERR NX and XX, GT or LT options at the same time are not compatible",
+        ),
+        (
+            "expire k x gt lt",
+            "ERR GT and LT options at the same time are not compatible",
+        ),
+        ("expire k x", INTEGER),
+        (
+            "expire k 9223372036854776",
+            "ERR invalid expire time in 'expire' command",
+        ),
+        (
+            "pexpire k 9223372036854775807",
+            "ERR invalid expire time in 'pexpire' command",
+        ),
+        (
+            "expireat k -9223372036854776",
+            "ERR invalid expire time in 'expireat' command",
+        ),
+        ("copy a a", "ERR source and destination objects are the same"),
+        ("copy a b db", SYNTAX),
+        ("copy a b db 16", DB),
+        ("move k -1", DB),
+        ("move k x", INTEGER),
+        (
+            "move k 2147483648",
+            "ERR value is out of range, value must between -2147483648 and 2147483647",
+        ),
+        ("swapdb x y", "ERR invalid first DB index"),
+        ("swapdb 0 y", "ERR invalid second DB index"),
+        ("swapdb 0 16", DB),
+        ("scan x", "ERR invalid cursor"),
+        ("scan 18446744073709551616", "ERR invalid cursor"),
+        ("scan 0 count 0", SYNTAX),
+        ("scan 0 count x", INTEGER),
+        ("scan 0 match", SYNTAX),
+        ("flushall now", SYNTAX),
+        ("flushdb sync async", SYNTAX),
+        ("memory usage k samples -1", SYNTAX),
+        ("memory usage k samples x", INTEGER),
+    ] {
+        assert_eq!(error(line).as_deref(), Some(expected), "{line}");
+    }
+}
+
+#[test]
+fn unusual_lines_are_accepted_as_redis_accepts_them() {
+    for line in [
+        "set k v nx nx get",
+        "set k v EX 1 ex 2",
+        "set k v xx keepttl get",
+        "set k v pxat 9223372036854775807",
+        "set k v ifeq old get ex 5",
+        "getex k persist persist",
+        "setrange k 9223372036854775807 ''",
+        "incrbyfloat k 0x10",
+        "setbit k 4294967295 1",
+        "bitfield k",
+        "bitfield k overflow sat",
+        "bitpos k 1 0 -1 byte",
+        "pexpire k -9223372036854775808",
+        "expire k 1 xx gt",
+        "copy a a db 3",
+        "scan '' match x count 5 type string",
+        "scan -1",
+        "lcs a b minmatchlen -1 withmatchlen",
+        "memory usage k samples 0",
+    ] {
+        assert_eq!(error(line), None, "{line}");
+    }
+}
+
+#[test]
+fn the_set_family_is_one_effect_with_different_replies() {
+    let set = |line: &str, condition, expiry, reply, access| {
+        with(line, |command| {
+            assert_eq!(command.access(), access, "{line}");
+            let Command::Set {
+                key,
+                value,
+                condition: c,
+                expiry: e,
+                reply: r,
+            } = command
+            else {
+                panic!("{line}: {command:?}")
+            };
+            assert_eq!((key, value), (&b"k"[..], &b"v"[..]), "{line}");
+            assert_eq!((c, e, r), (condition, expiry, reply), "{line}");
+        });
+    };
+    let lives = |millis| SetExpiry::At(Deadline::In(millis));
+    let expires = |millis| SetExpiry::At(Deadline::At(UnixMillis(millis)));
+    use SetCondition::{Always, IfAbsent, IfEqual, IfPresent};
+    set(
+        "SET k v",
+        Always,
+        SetExpiry::Clear,
+        SetReply::Ok,
+        Access::Overwrites,
+    );
+    set(
+        "set k v KeepTTL",
+        Always,
+        SetExpiry::Keep,
+        SetReply::Ok,
+        Access::Overwrites,
+    );
+    set(
+        "set k v ex 5 nx",
+        IfAbsent,
+        lives(5_000),
+        SetReply::Ok,
+        Access::Overwrites,
+    );
+    set(
+        "set k v px 5 xx get",
+        IfPresent,
+        lives(5),
+        SetReply::Old,
+        Access::Modifies,
+    );
+    set(
+        "set k v exat 5",
+        Always,
+        expires(5_000),
+        SetReply::Ok,
+        Access::Overwrites,
+    );
+    set(
+        "set k v pxat 5",
+        Always,
+        expires(5),
+        SetReply::Ok,
+        Access::Overwrites,
+    );
+    set(
+        "set k v ex 1 ex 2",
+        Always,
+        lives(2_000),
+        SetReply::Ok,
+        Access::Overwrites,
+    );
+    set(
+        "set k v ifeq nx",
+        IfEqual(b"nx"),
+        SetExpiry::Clear,
+        SetReply::Ok,
+        Access::Modifies,
+    );
+    set(
+        "setex k 5 v",
+        Always,
+        lives(5_000),
+        SetReply::Ok,
+        Access::Overwrites,
+    );
+    set("psetex k 5 v", Always, lives(5), SetReply::Ok, Access::Overwrites);
+    set(
+        "setnx k v",
+        IfAbsent,
+        SetExpiry::Clear,
+        SetReply::Integer,
+        Access::Overwrites,
+    );
+    set(
+        "getset k v",
+        Always,
+        SetExpiry::Clear,
+        SetReply::Old,
+        Access::Modifies,
+    );
+}
+
+#[test]
+fn numbers_and_options_reach_the_command() {
+    with("decrby k 5", |command| {
+        assert!(matches!(command, Command::IncrBy { by: -5, .. }))
+    });
+    with("incrbyfloat k -1.5", |command| {
+        let Command::IncrByFloat { by, .. } = command else {
+            panic!("{command:?}")
+        };
+        assert_eq!(Some(by), LongDouble::parse(b"-1.5"));
+    });
+    with("lcs a b idx minmatchlen 4 withmatchlen", |command| {
+        let Command::Lcs { output, .. } = command else {
+            panic!("{command:?}")
+        };
+        assert_eq!(
+            output,
+            LcsOutput::Matches {
+                min_length: 4,
+                with_length: true
+            }
+        );
+    });
+    with("scan 17 count 5 match a*", |command| {
+        let Command::Scan { cursor, options } = command else {
+            panic!("{command:?}")
+        };
+        assert_eq!(
+            (cursor, options.count, options.pattern, options.kind),
+            (17, 5, Some(&b"a*"[..]), None)
+        );
+    });
+    with("bitop or d a b", |command| {
+        let Command::BitOp {
+            destination, sources, ..
+        } = command
+        else {
+            panic!("{command:?}")
+        };
+        assert_eq!(
+            (destination, sources.len(), sources.arg(0)),
+            (&b"d"[..], 2, &b"a"[..])
+        );
+    });
+    with("mset a 1 b 2", |command| {
+        let Command::MSet { pairs } = command else {
+            panic!("{command:?}")
+        };
+        assert_eq!(pairs, ArgsBuf::from_slices(["a", "1", "b", "2"]).as_args());
+    });
+    with("debug sdslen k", |command| {
+        assert!(matches!(command, Command::DebugSdsLen { key: b"k" }))
+    });
+}
+
+#[test]
+fn commands_of_the_gateway_have_no_parser() {
+    for line in [
+        "ping",
+        "config get x",
+        "client id",
+        "multi",
+        "watch k",
+        "debug sleep 0",
+    ] {
+        let args = words(line);
+        assert!(
+            parse(resolve(args.as_args()).expect(line), args.as_args()).is_none(),
+            "{line}"
+        );
+    }
+}

@@ -1,0 +1,87 @@
+//! Groups: contiguous ranges of slots, each replicated on its own.
+
+use crate::{SLOT_COUNT, Slot};
+
+/// One group, `0..groups`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct GroupId(u16);
+
+impl GroupId {
+    /// A group by number.
+    #[inline]
+    pub fn new(number: u16) -> GroupId {
+        GroupId(number)
+    }
+
+    /// The number, from 0.
+    #[inline]
+    pub fn number(self) -> u16 {
+        self.0
+    }
+
+    /// The number as an index into a table of groups.
+    #[inline]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// How many groups a cluster has: fixed when it is created.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GroupCount(u16);
+
+impl GroupCount {
+    /// Most groups a cluster can have: group numbers have ten bits in `SCAN` cursors.
+    pub const MAX: u16 = 1_024;
+
+    /// `None` unless `1..=1024`.
+    pub fn new(count: u16) -> Option<GroupCount> {
+        (1..=GroupCount::MAX)
+            .contains(&count)
+            .then_some(GroupCount(count))
+    }
+
+    /// The count.
+    #[inline]
+    pub fn get(self) -> u16 {
+        self.0
+    }
+
+    /// The group that owns `slot`. Groups own contiguous ranges whose lengths differ by at most one.
+    #[inline]
+    pub fn group_of(self, slot: Slot) -> GroupId {
+        // slot < 2^14 and count <= 2^10, so the product stays below 2^24.
+        GroupId(((u32::from(slot.number()) * u32::from(self.0)) / u32::from(SLOT_COUNT)) as u16)
+    }
+
+    /// All groups in order.
+    pub fn iter(self) -> impl Iterator<Item = GroupId> {
+        (0..self.0).map(GroupId)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_count_covers_all_slots_in_contiguous_even_ranges() {
+        for count in [1, 2, 3, 5, 16, 64, 1_000, 1_024] {
+            let groups = GroupCount::new(count).expect("a valid count");
+            let mut sizes = vec![0u32; usize::from(count)];
+            let mut last = 0;
+            for number in 0..SLOT_COUNT {
+                let group = groups.group_of(Slot::new(number).expect("in range")).index();
+                assert!(group == last || group == last + 1);
+                last = group;
+                sizes[group] += 1;
+            }
+            assert_eq!(last, usize::from(count) - 1);
+            let (min, max) = (
+                sizes.iter().min().expect("some"),
+                sizes.iter().max().expect("some"),
+            );
+            assert!(max - min <= 1, "{count} groups: {min}..{max}");
+        }
+    }
+}

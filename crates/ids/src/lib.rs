@@ -1,0 +1,21 @@
+//! The nouns everyone shares.
+//!
+//! Newtypes for identifiers and units, so that no bare `u64` crosses a crate boundary with a meaning
+//! that only its name carries. Nothing here does I/O, reads a clock or draws ambient randomness: time
+//! is a [`UnixMillis`] that somebody above the line measured, randomness is a [`Prng`] somebody seeded.
+
+mod group;
+mod key_hash;
+mod node;
+mod prng;
+mod slot;
+mod time;
+mod version;
+
+pub use group::{GroupCount, GroupId};
+pub use key_hash::{HashSeed, KeyHash};
+pub use node::{Boot, NodeId};
+pub use prng::Prng;
+pub use slot::{SLOT_COUNT, Slot};
+pub use time::UnixMillis;
+pub use version::{Db, SemanticsVersion, Version};

@@ -1,0 +1,40 @@
+//! Counters that order changes.
+
+/// A group's running count of applied commands. A key's version is the count when it last changed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Version(pub u64);
+
+/// The number of a database, `0..16`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Db(u8);
+
+impl Db {
+    /// Databases on the any-node endpoint.
+    pub const COUNT: u8 = 16;
+
+    /// `None` at 16 and above.
+    pub fn new(number: u8) -> Option<Db> {
+        (number < Db::COUNT).then_some(Db(number))
+    }
+
+    /// As an index into a table of databases.
+    #[inline]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+
+    /// The number.
+    #[inline]
+    pub fn number(self) -> u8 {
+        self.0
+    }
+}
+
+/// Which rules `apply` follows. It stands in every entry; changing what any command does raises it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SemanticsVersion(pub u16);
+
+impl SemanticsVersion {
+    /// The rules this build writes.
+    pub const CURRENT: SemanticsVersion = SemanticsVersion(1);
+}

@@ -1,0 +1,211 @@
+//! One numbered database of a group.
+
+use crate::directory::{Directory, Position};
+use crate::object::Object;
+use crate::slot_word::ObjectRef;
+use ids::{HashSeed, KeyHash, Prng, UnixMillis, Version};
+
+/// Buckets of creation stamps. More make a needless `EXEC` failure rarer and cost eight bytes each.
+const CREATION_BUCKETS: usize = 1_024;
+
+/// Keys of one database of one group, with what `WATCH` and expiry need to know of them.
+pub(crate) struct Database {
+    directory: Directory,
+    with_deadline: usize,
+    /// For absent keys, `WATCH` must notice that a key came and went. Every creation stamps the bucket of
+    /// the key's hash, so an absent key whose bucket kept its stamp was absent all the time. Two keys that
+    /// share a bucket can fail an `EXEC` needlessly, never let one pass wrongly; and the table is bounded
+    /// whatever clients do, which one of deleted keys would not be.
+    created: Box<[Version]>,
+    /// Whether anybody can watch keys here.
+    is_watchable: bool,
+    /// The last `SWAPDB` of this database, in which every present key changed.
+    swapped: Version,
+}
+
+/// What `WATCH` remembers of a key, and `EXEC` compares.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeyVersion {
+    /// The key's version.
+    Present(Version),
+    /// The last creation in the absent key's bucket.
+    Absent(Version),
+}
+
+impl Database {
+    /// An empty database. One that is not watchable keeps no creation stamps.
+    pub(crate) fn new(seed: HashSeed, is_watchable: bool) -> Database {
+        Database {
+            directory: Directory::new(seed),
+            with_deadline: 0,
+            created: Box::default(),
+            is_watchable,
+            swapped: Version(0),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.directory.len()
+    }
+
+    /// Keys with a deadline.
+    pub(crate) fn with_deadline(&self) -> usize {
+        self.with_deadline
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        self.directory.memory()
+    }
+
+    #[inline]
+    pub(crate) fn find(&self, hash: KeyHash, key: &[u8]) -> Option<ObjectRef<'_>> {
+        self.directory.find(hash, key)
+    }
+
+    /// Changes an object in place, keeping count of bytes and deadlines.
+    #[inline]
+    pub(crate) fn update<R>(
+        &mut self,
+        hash: KeyHash,
+        key: &[u8],
+        change: impl FnOnce(&mut Object) -> R,
+    ) -> Option<R> {
+        let mut object = self.directory.find_mut(hash, key)?;
+        let (memory_before, deadline_before) = (object.memory(), object.deadline());
+        let result = change(&mut object);
+        let (memory_after, deadline_after) = (object.memory(), object.deadline());
+        drop(object);
+        self.directory.adjust_memory(memory_before, memory_after);
+        if deadline_before != deadline_after {
+            self.with_deadline += usize::from(deadline_after.is_some());
+            self.with_deadline -= usize::from(deadline_before.is_some());
+            if let Some(deadline) = deadline_after {
+                self.directory.note_deadline(hash, deadline);
+            }
+        }
+        Some(result)
+    }
+
+    /// Adds an object whose key is absent.
+    pub(crate) fn insert(&mut self, hash: KeyHash, object: Object) {
+        self.note_creation(bucket(hash), object.version());
+        self.with_deadline += usize::from(object.deadline().is_some());
+        self.directory.insert(hash, object);
+    }
+
+    /// Puts an object in place of the one under its key, or adds it.
+    pub(crate) fn put(&mut self, hash: KeyHash, object: Object) {
+        let Some(mut before) = self.directory.find_mut(hash, object.key()) else {
+            return self.insert(hash, object);
+        };
+        let (memory_before, memory_after) = (before.memory(), object.memory());
+        let (deadline_before, deadline_after) = (before.deadline(), object.deadline());
+        let version = object.version();
+        *before = object;
+        drop(before);
+        self.directory.adjust_memory(memory_before, memory_after);
+        self.with_deadline += usize::from(deadline_after.is_some());
+        self.with_deadline -= usize::from(deadline_before.is_some());
+        if let Some(deadline) = deadline_after {
+            self.directory.note_deadline(hash, deadline);
+        }
+        // The key may have been absent for all that clients could see.
+        self.note_creation(bucket(hash), version);
+    }
+
+    /// An expired key came to be again without having been deleted.
+    pub(crate) fn note_revival(&mut self, hash: KeyHash, version: Version) {
+        self.note_creation(bucket(hash), version);
+    }
+
+    /// Stamps never go back, even if an old object comes in.
+    fn note_creation(&mut self, bucket: usize, version: Version) {
+        if !self.is_watchable {
+            return;
+        }
+        if self.created.is_empty() {
+            self.created = vec![Version(0); CREATION_BUCKETS].into_boxed_slice();
+        }
+        let stamp = &mut self.created[bucket];
+        *stamp = version.max(*stamp);
+    }
+
+    pub(crate) fn remove(&mut self, hash: KeyHash, key: &[u8]) -> Option<Object> {
+        let object = self.directory.remove(hash, key)?;
+        self.with_deadline -= usize::from(object.deadline().is_some());
+        Some(object)
+    }
+
+    /// What `WATCH` remembers of `key` at `time`.
+    pub(crate) fn version(&self, hash: KeyHash, key: &[u8], time: UnixMillis) -> KeyVersion {
+        match self.find(hash, key).filter(|object| !object.is_expired(time)) {
+            Some(object) => KeyVersion::Present(object.version().max(self.swapped)),
+            None => KeyVersion::Absent(self.created.get(bucket(hash)).copied().unwrap_or_default()),
+        }
+    }
+
+    /// Empties the database; the keys are dropped later, piece by piece. Creation stamps stay: they speak of
+    /// the past.
+    pub(crate) fn flush(&mut self, seed: HashSeed) -> Directory {
+        self.with_deadline = 0;
+        std::mem::replace(&mut self.directory, Directory::new(seed))
+    }
+
+    /// Exchanges the keys, but not what `WATCH` needs: that belongs to (database number, key).
+    pub(crate) fn swap(&mut self, other: &mut Database, version: Version, time: UnixMillis) {
+        let (ours, theirs) = (self.arriving(time), other.arriving(time));
+        std::mem::swap(&mut self.directory, &mut other.directory);
+        std::mem::swap(&mut self.with_deadline, &mut other.with_deadline);
+        self.take_over(&theirs, version);
+        other.take_over(&ours, version);
+    }
+
+    /// The buckets of the keys that live here: exactly, if there are few; else every bucket ever stamped, so
+    /// that a swap costs no walk over a large database.
+    fn arriving(&self, time: UnixMillis) -> Vec<usize> {
+        const WALKED_MAX: usize = 4_096;
+        if self.len() > WALKED_MAX {
+            let stamps = self.created.iter().enumerate();
+            return stamps
+                .filter(|(_, stamp)| **stamp > Version(0))
+                .map(|(bucket, _)| bucket)
+                .collect();
+        }
+        let mut buckets = Vec::new();
+        self.for_each(|object| {
+            if !object.is_expired(time) {
+                buckets.push(bucket(self.directory.hash(object.key())));
+            }
+        });
+        buckets
+    }
+
+    /// Keys of another database came in: all that were here changed, and some that were absent may have come.
+    fn take_over(&mut self, arriving: &[usize], version: Version) {
+        self.swapped = version;
+        arriving
+            .iter()
+            .for_each(|&bucket| self.note_creation(bucket, version));
+    }
+
+    pub(crate) fn walk(&self, from: Position, budget: u64, visit: impl FnMut(&Object)) -> Option<Position> {
+        self.directory.walk(from, budget, visit)
+    }
+
+    pub(crate) fn for_each(&self, visit: impl FnMut(&Object)) {
+        self.directory.for_each(visit);
+    }
+
+    pub(crate) fn random(&self, prng: &mut Prng) -> Option<ObjectRef<'_>> {
+        self.directory.random(prng)
+    }
+
+    pub(crate) fn due(&mut self, time: UnixMillis, objects_max: usize, found: impl FnMut(&Object)) -> bool {
+        self.with_deadline == 0 || self.directory.due(time, objects_max, found)
+    }
+}
+
+/// The bucket of creation stamps: low bits, since segments are chosen by the high ones.
+fn bucket(hash: KeyHash) -> usize {
+    (hash.0 as usize) % CREATION_BUCKETS
+}

@@ -1,0 +1,42 @@
+//! The state hash that replicas compare.
+
+use crate::object::{Object, Value};
+use siphasher::sip::SipHasher13;
+use std::hash::Hasher;
+
+/// SipHash-1-3 with a fixed key over what clients could observe, in hash order. Every part is preceded by its
+/// length, so that no two states have the same stream.
+pub(crate) struct Digest(SipHasher13);
+
+impl Digest {
+    pub(crate) fn new() -> Digest {
+        Digest(SipHasher13::new())
+    }
+
+    pub(crate) fn number(&mut self, number: u64) -> &mut Digest {
+        self.0.write(&number.to_le_bytes());
+        self
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) -> &mut Digest {
+        self.number(bytes.len() as u64);
+        self.0.write(bytes);
+        self
+    }
+
+    pub(crate) fn object(&mut self, object: &Object) {
+        self.bytes(object.key()).number(object.version().0);
+        match object.deadline() {
+            None => self.number(0),
+            Some(deadline) => self.number(1).number(deadline.0 as u64),
+        };
+        match object.value() {
+            Value::Integer(number) => self.number(0).number(number as u64),
+            Value::Bytes(bytes) => self.number(1 + u64::from(object.is_grown())).bytes(bytes),
+        };
+    }
+
+    pub(crate) fn finish(self) -> u64 {
+        self.0.finish()
+    }
+}

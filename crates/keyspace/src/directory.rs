@@ -1,0 +1,420 @@
+//! The keys of one database of one group: extendible hashing over segments in hash order.
+//!
+//! The top `depth` bits of a key's hash index a table of segment numbers; a segment of smaller depth than the
+//! table's stands in several neighbouring entries. When a segment is full it is split in two by its next bit,
+//! and only when its depth equals the table's does the table double (it holds four bytes an entry). So no
+//! growth moves more than one segment's objects: there is no stall (Fagin et al., "Extendible hashing", 1979).
+//!
+//! Segments are not merged when keys go: a database that shrank keeps its segments, each at its smallest span
+//! (under 200 bytes for every thousand keys it once held), until it is flushed.
+
+use crate::object::Object;
+use crate::segment::{Inserted, OBJECTS_MAX, Segment};
+use crate::slot_word::{ObjectMut, ObjectRef};
+use ids::{HashSeed, KeyHash, Prng, UnixMillis};
+
+/// Beyond this depth a segment could not tell its keys' scan positions apart (see [`Position::BITS`]). It would
+/// take 2^26 segments, some forty thousand million keys in one group, to get there by honest hashes.
+const DEPTH_MAX: u8 = 26;
+
+/// A place in hash order: the top [`Position::BITS`] bits of a hash.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Position(u64);
+
+impl Position {
+    /// With ten bits of group above them, positions stay below 2^53: cursors survive clients that keep
+    /// numbers in doubles.
+    pub const BITS: u32 = 43;
+    /// Before all keys.
+    pub const START: Position = Position(0);
+
+    /// `None` at 2^43 and above.
+    pub fn new(bits: u64) -> Option<Position> {
+        (bits >> Position::BITS == 0).then_some(Position(bits))
+    }
+
+    /// As a number below 2^43.
+    pub fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The first hash at this position.
+    fn hash(self) -> KeyHash {
+        KeyHash(self.0 << (64 - Position::BITS))
+    }
+}
+
+/// The objects of one database, found by key, walked in hash order.
+pub(crate) struct Directory {
+    seed: HashSeed,
+    depth: u8,
+    table: Vec<u32>,
+    segments: Vec<Segment>,
+    count: usize,
+    /// Bytes of all objects and tables.
+    memory: usize,
+    /// Where the search for due deadlines goes on.
+    expiry_cursor: usize,
+}
+
+impl Directory {
+    pub(crate) fn new(seed: HashSeed) -> Directory {
+        Directory {
+            seed,
+            depth: 0,
+            table: Vec::new(),
+            segments: Vec::new(),
+            count: 0,
+            memory: 0,
+            expiry_cursor: 0,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    pub(crate) fn hash(&self, key: &[u8]) -> KeyHash {
+        self.seed.hash(key)
+    }
+
+    /// Bytes of all objects and tables.
+    pub(crate) fn memory(&self) -> usize {
+        self.memory
+    }
+
+    /// Objects changed size by this many bytes.
+    #[inline]
+    pub(crate) fn adjust_memory(&mut self, before: usize, after: usize) {
+        self.memory = self.memory + after - before;
+    }
+
+    #[inline]
+    fn segment_index(&self, hash: KeyHash) -> Option<usize> {
+        // At depth 0 all keys share the one entry: a shift by 64 would be no shift at all.
+        let entry = if self.depth == 0 {
+            0
+        } else {
+            hash.0 >> (64 - self.depth)
+        };
+        self.table.get(entry as usize).map(|&index| index as usize)
+    }
+
+    #[inline]
+    pub(crate) fn find(&self, hash: KeyHash, key: &[u8]) -> Option<ObjectRef<'_>> {
+        self.segments[self.segment_index(hash)?].find(hash, key)
+    }
+
+    #[inline]
+    pub(crate) fn find_mut(&mut self, hash: KeyHash, key: &[u8]) -> Option<ObjectMut<'_>> {
+        let index = self.segment_index(hash)?;
+        self.segments[index].find_mut(hash, key)
+    }
+
+    /// Tells the key's segment of a deadline it now has.
+    pub(crate) fn note_deadline(&mut self, hash: KeyHash, deadline: UnixMillis) {
+        if let Some(index) = self.segment_index(hash) {
+            self.segments[index].note_deadline(deadline);
+        }
+    }
+
+    /// Adds an object whose key is absent.
+    pub(crate) fn insert(&mut self, hash: KeyHash, object: Object) {
+        if self.table.is_empty() {
+            let segment = Segment::new(0);
+            self.memory += segment.memory();
+            self.segments.push(segment);
+            self.table.push(0);
+        }
+        self.count += 1;
+        self.memory += object.memory();
+        let mut object = object;
+        loop {
+            let index = self
+                .segment_index(hash)
+                .expect("a table with entries covers every hash");
+            let segment = &mut self.segments[index];
+            let before = segment.memory();
+            let inserted = segment.insert(self.seed, hash, object);
+            self.memory = self.memory + segment.memory() - before;
+            match inserted {
+                Inserted::Done => return,
+                Inserted::Full(back) => object = back,
+            }
+            self.split(index, hash);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, hash: KeyHash, key: &[u8]) -> Option<Object> {
+        let index = self.segment_index(hash)?;
+        let segment = &mut self.segments[index];
+        let before = segment.memory();
+        let object = segment.remove(hash, key)?;
+        self.memory = self.memory + segment.memory() - before - object.memory();
+        self.count -= 1;
+        Some(object)
+    }
+
+    /// Splits the segment at `index`, in which `hash` lies; the table doubles if it must.
+    fn split(&mut self, index: usize, hash: KeyHash) {
+        let depth = self.segments[index].depth();
+        assert!(
+            depth < DEPTH_MAX,
+            "{OBJECTS_MAX} keys share {depth} bits of a keyed hash"
+        );
+        if depth == self.depth {
+            self.table = self.table.iter().flat_map(|&entry| [entry, entry]).collect();
+            self.depth += 1;
+        }
+        let segment = std::mem::replace(&mut self.segments[index], Segment::new(depth));
+        let before = segment.memory();
+        let [lower, upper] = segment.split(self.seed);
+        self.memory = self.memory + lower.memory() + upper.memory() - before;
+        // The entries of the split segment are neighbours; the upper half of them moves to the new segment.
+        let width = 1usize << (self.depth - depth);
+        let first = (hash.0 >> (64 - self.depth)) as usize & !(width - 1);
+        let upper_index = u32::try_from(self.segments.len()).expect("DEPTH_MAX bounds the segments");
+        self.table[first + width / 2..first + width].fill(upper_index);
+        self.segments[index] = lower;
+        self.segments.push(upper);
+    }
+
+    /// Calls `visit` for objects in hash order, from `from` on, until it has seen at least `budget` of them
+    /// (objects at one position are never parted) or all. Returns where to go on, `None` at the end.
+    pub(crate) fn walk(
+        &self,
+        from: Position,
+        budget: u64,
+        mut visit: impl FnMut(&Object),
+    ) -> Option<Position> {
+        let mut hash = from.hash();
+        let mut seen = 0;
+        loop {
+            let segment = &self.segments[self.segment_index(hash)?];
+            let depth = u32::from(segment.depth());
+            let mut last = None;
+            for (fingerprint, object) in segment.iter_from(segment.fingerprint(hash)) {
+                if seen >= budget && last != Some(fingerprint) {
+                    let prefix = if depth == 0 {
+                        0
+                    } else {
+                        hash.0 >> (64 - depth) << (64 - depth)
+                    };
+                    let next = prefix | u64::from(fingerprint) << (48 - depth);
+                    return Some(Position(next >> (64 - Position::BITS)));
+                }
+                visit(&object);
+                seen += 1;
+                last = Some(fingerprint);
+            }
+            // The first hash behind the segment's prefix; past the last segment there is none.
+            let next_prefix = if depth == 0 {
+                return None;
+            } else {
+                (hash.0 >> (64 - depth)) + 1
+            };
+            hash = KeyHash(
+                next_prefix
+                    .checked_shl(64 - depth)
+                    .filter(|_| next_prefix >> depth == 0)?,
+            );
+            if seen >= budget {
+                return Some(Position(hash.0 >> (64 - Position::BITS)));
+            }
+        }
+    }
+
+    /// A random object: uniform over segments' shares of the hash space, then over places, so nearly uniform
+    /// over objects. `None` if there is none.
+    pub(crate) fn random(&self, prng: &mut Prng) -> Option<ObjectRef<'_>> {
+        if self.count == 0 {
+            return None;
+        }
+        for _ in 0..256 {
+            let segment = &self.segments[self.segment_index(KeyHash(prng.next_u64()))?];
+            if segment.len() == 0 {
+                continue;
+            }
+            if let Some(object) = segment.at(prng.next_u64()) {
+                return Some(object);
+            }
+        }
+        // Nearly empty, and once large: take the next object from a random segment on.
+        let start = self.segment_index(KeyHash(prng.next_u64()))?;
+        let order = (start..self.segments.len()).chain(0..start);
+        order
+            .filter_map(|index| self.segments[index].iter_from(0).next())
+            .map(|(_, object)| object)
+            .next()
+    }
+
+    /// Collects keys whose deadline is at or before `time`, going round the segments from where the last call
+    /// stopped, until `objects_max` objects were looked at or all segments were. Segments without a due
+    /// deadline cost one comparison. `true` if everything was looked at.
+    pub(crate) fn due(
+        &mut self,
+        time: UnixMillis,
+        objects_max: usize,
+        mut found: impl FnMut(&Object),
+    ) -> bool {
+        let mut looked = 0;
+        for _ in 0..self.segments.len() {
+            if looked >= objects_max {
+                return false;
+            }
+            if self.expiry_cursor >= self.segments.len() {
+                self.expiry_cursor = 0;
+            }
+            let segment = &mut self.segments[self.expiry_cursor];
+            self.expiry_cursor += 1;
+            if segment.earliest_deadline() > time {
+                continue;
+            }
+            segment.refresh_deadline();
+            looked += segment.len();
+            if segment.earliest_deadline() > time {
+                continue;
+            }
+            for (_, object) in segment.iter_from(0) {
+                if object.is_expired(time) {
+                    found(&object);
+                }
+            }
+        }
+        true
+    }
+
+    /// All objects, in hash order.
+    pub(crate) fn for_each(&self, visit: impl FnMut(&Object)) {
+        let rest = self.walk(Position::START, u64::MAX, visit);
+        debug_assert!(rest.is_none());
+    }
+
+    /// The segments, to be dropped piece by piece.
+    pub(crate) fn into_segments(self) -> Vec<Segment> {
+        self.segments
+    }
+
+    /// Asserts the invariants of all segments and of the table.
+    #[cfg(test)]
+    pub(crate) fn check(&self) {
+        let mut memory = 0;
+        for (index, segment) in self.segments.iter().enumerate() {
+            segment.check(self.seed);
+            memory += segment.memory();
+            let entries = self
+                .table
+                .iter()
+                .filter(|&&entry| entry as usize == index)
+                .count();
+            assert_eq!(entries, 1 << (self.depth - segment.depth()));
+        }
+        self.for_each(|object| memory += object.memory());
+        assert_eq!(self.memory, memory);
+        assert_eq!(self.count, self.segments.iter().map(Segment::len).sum::<usize>());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ids::Version;
+    use std::collections::BTreeMap;
+
+    const SEED: HashSeed = HashSeed([1, 2]);
+
+    fn insert(directory: &mut Directory, key: &[u8]) {
+        directory.insert(SEED.hash(key), Object::string(key, b"v", None, Version(1)));
+    }
+
+    #[test]
+    fn agrees_with_a_map_through_growth_and_removal() {
+        let mut directory = Directory::new(SEED);
+        let mut model = BTreeMap::new();
+        let mut prng = Prng::new(7);
+        for round in 0..60_000u64 {
+            let key = format!("key:{}", prng.below(9_000)).into_bytes();
+            let hash = SEED.hash(&key);
+            let grows = round < 30_000 || prng.below(8) == 0;
+            if grows && !model.contains_key(&key) {
+                insert(&mut directory, &key);
+                model.insert(key, ());
+            } else {
+                assert_eq!(
+                    directory.remove(hash, &key).is_some(),
+                    model.remove(&key).is_some()
+                );
+            }
+            if round % 5_000 == 0 {
+                directory.check();
+            }
+        }
+        directory.check();
+        assert_eq!(directory.len(), model.len());
+        for key in model.keys() {
+            assert!(directory.find(SEED.hash(key), key).is_some());
+        }
+    }
+
+    #[test]
+    fn a_walk_in_pieces_visits_every_key_that_stays_exactly_once_across_growth() {
+        let mut directory = Directory::new(SEED);
+        let staying: Vec<Vec<u8>> = (0..3_000).map(|n| format!("stay:{n}").into_bytes()).collect();
+        for key in &staying {
+            insert(&mut directory, key);
+        }
+        let mut seen = BTreeMap::new();
+        let mut position = Some(Position::START);
+        let mut extra = 0;
+        while let Some(from) = position {
+            position = directory.walk(from, 10, |object| {
+                *seen.entry(object.key().to_vec()).or_insert(0) += 1
+            });
+            for _ in 0..40 {
+                insert(&mut directory, format!("extra:{extra}").as_bytes());
+                extra += 1;
+            }
+        }
+        for key in &staying {
+            assert_eq!(seen.get(key), Some(&1), "{}", String::from_utf8_lossy(key));
+        }
+    }
+
+    #[test]
+    fn walking_order_is_hash_order() {
+        let mut directory = Directory::new(SEED);
+        for n in 0..5_000 {
+            insert(&mut directory, format!("{n}").as_bytes());
+        }
+        let mut last = KeyHash(0);
+        directory.for_each(|object| {
+            let hash = SEED.hash(object.key());
+            assert!(hash >= last);
+            last = hash;
+        });
+    }
+
+    #[test]
+    fn due_deadlines_are_found_and_only_they() {
+        let mut directory = Directory::new(SEED);
+        for n in 0..4_000i64 {
+            let key = format!("{n}").into_bytes();
+            let deadline = (n % 2 == 0).then_some(UnixMillis(n));
+            directory.insert(SEED.hash(&key), Object::string(&key, b"v", deadline, Version(1)));
+        }
+        let mut gone = 0;
+        loop {
+            let mut found = Vec::new();
+            let complete = directory.due(UnixMillis(100), 500, |object| found.push(object.key().to_vec()));
+            for key in &found {
+                assert!(directory.remove(SEED.hash(key), key).is_some());
+            }
+            gone += found.len();
+            if complete {
+                break;
+            }
+        }
+        assert_eq!(gone, 51);
+        directory.check();
+    }
+}

@@ -1,0 +1,437 @@
+//! Entries: what a group's log holds.
+//!
+//! ```text
+//!  entry      semantics u16 | now i64 | seed u64 | batch*
+//!  batch      boot u64 | number u64 | length u32 | operation*
+//!  operation  tag u8 | fields
+//!    1 command  db u8 | protocol u8 | count u32 | (length u32 | bytes)*
+//!    2 expire   db u8 | key
+//!    3 evict    db u8 | key
+//!    4 install  count u32 | (db u8 | tag u8 | key | [flags u8 | deadline i64 | value])*
+//!  key, value  length u32 | bytes
+//!  flags       1 the key has a deadline | 2 the string was changed in place | 4 it is kept as text
+//! ```
+//!
+//! Little-endian. [`Entry::decode`] checks the whole structure once, so that reading it later cannot fail; it
+//! is total on any bytes.
+
+use crate::effects::Effect;
+use crate::object::{Object, Value};
+use ids::{Boot, Db, SemanticsVersion, UnixMillis, Version};
+use resp::{Args, Protocol, Span};
+
+/// What stands at the head of an entry, decided by the leader that made it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// The rules by which the entry is to be applied.
+    pub semantics: SemanticsVersion,
+    /// The leader's wall clock. Group time becomes the larger of the two.
+    pub now: UnixMillis,
+    /// From which all random choices of the entry follow.
+    pub seed: u64,
+}
+
+/// One thing an entry asks of the keyspace.
+pub enum Operation<'a> {
+    /// A client's command.
+    Command {
+        /// The connection's database.
+        db: Db,
+        /// How to write the reply.
+        protocol: Protocol,
+        /// Name and arguments.
+        args: Args<'a>,
+    },
+    /// The leader found the key expired.
+    Expire {
+        /// Its database.
+        db: Db,
+        /// The key.
+        key: &'a [u8],
+    },
+    /// The leader needs room.
+    Evict {
+        /// Its database.
+        db: Db,
+        /// The key.
+        key: &'a [u8],
+    },
+    /// A transaction over several groups was committed.
+    Install {
+        /// This group's part of it.
+        effects: Vec<Effect>,
+    },
+}
+
+/// An entry under construction.
+pub struct EntryBuf {
+    bytes: Vec<u8>,
+    /// Where the open batch's length stands.
+    batch_length_at: Option<usize>,
+}
+
+impl EntryBuf {
+    /// An entry without batches.
+    pub fn new(header: &Header) -> EntryBuf {
+        let mut bytes = Vec::new();
+        bytes.extend_from_slice(&header.semantics.0.to_le_bytes());
+        bytes.extend_from_slice(&header.now.0.to_le_bytes());
+        bytes.extend_from_slice(&header.seed.to_le_bytes());
+        EntryBuf {
+            bytes,
+            batch_length_at: None,
+        }
+    }
+
+    /// Begins a batch; operations pushed from now on belong to it.
+    pub fn begin_batch(&mut self, boot: Boot, number: u64) {
+        self.close_batch();
+        self.bytes.extend_from_slice(&boot.0.to_le_bytes());
+        self.bytes.extend_from_slice(&number.to_le_bytes());
+        self.batch_length_at = Some(self.bytes.len());
+        self.length(0);
+    }
+
+    fn close_batch(&mut self) {
+        if let Some(at) = self.batch_length_at.take() {
+            let length = u32::try_from(self.bytes.len() - at - 4).expect("a batch stays below 4 GiB");
+            self.bytes[at..at + 4].copy_from_slice(&length.to_le_bytes());
+        }
+    }
+
+    /// Adds an operation to the open batch.
+    ///
+    /// # Panics
+    /// If no batch was begun.
+    pub fn push(&mut self, operation: &Operation<'_>) {
+        assert!(self.batch_length_at.is_some(), "an operation belongs to a batch");
+        match operation {
+            Operation::Command { db, protocol, args } => {
+                let protocol = match protocol {
+                    Protocol::Resp2 => 2,
+                    Protocol::Resp3 => 3,
+                };
+                self.bytes.extend_from_slice(&[1, db.number(), protocol]);
+                self.length(args.len());
+                args.iter().for_each(|arg| self.text(arg));
+            }
+            Operation::Expire { db, key } => {
+                self.bytes.extend_from_slice(&[2, db.number()]);
+                self.text(key);
+            }
+            Operation::Evict { db, key } => {
+                self.bytes.extend_from_slice(&[3, db.number()]);
+                self.text(key);
+            }
+            Operation::Install { effects } => {
+                self.bytes.push(4);
+                self.length(effects.len());
+                effects.iter().for_each(|effect| self.effect(effect));
+            }
+        }
+    }
+
+    fn effect(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Delete { db, key } => {
+                self.bytes.extend_from_slice(&[db.number(), 0]);
+                self.text(key);
+            }
+            Effect::Put { db, object } => {
+                self.bytes.extend_from_slice(&[db.number(), 1]);
+                self.text(object.key());
+                let is_text = matches!(object.value(), Value::Bytes(_));
+                let flags = u8::from(object.deadline().is_some())
+                    | u8::from(object.is_grown()) << 1
+                    | u8::from(is_text) << 2;
+                self.bytes.push(flags);
+                let deadline = object.deadline().unwrap_or_default();
+                self.bytes.extend_from_slice(&deadline.0.to_le_bytes());
+                match object.value() {
+                    Value::Bytes(bytes) => self.text(bytes),
+                    Value::Integer(number) => self.text(number.to_string().as_bytes()),
+                }
+            }
+        }
+    }
+
+    fn length(&mut self, length: usize) {
+        let length = u32::try_from(length).expect("frames are below 4 GiB, so their parts are");
+        self.bytes.extend_from_slice(&length.to_le_bytes());
+    }
+
+    fn text(&mut self, bytes: &[u8]) {
+        self.length(bytes.len());
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The entry's bytes.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.close_batch();
+        self.bytes
+    }
+}
+
+/// A checked entry over borrowed bytes.
+pub struct Entry<'a> {
+    header: Header,
+    batches: Vec<Batch<'a>>,
+}
+
+/// The operations that one gateway sent together.
+pub struct Batch<'a> {
+    /// The gateway's boot.
+    pub boot: Boot,
+    /// The batch's number, counted by that gateway for this group from 1 on.
+    pub number: u64,
+    operations: Vec<Part<'a>>,
+}
+
+/// An operation with its arguments' positions found.
+enum Part<'a> {
+    Command {
+        db: Db,
+        protocol: Protocol,
+        bytes: &'a [u8],
+        spans: Vec<Span>,
+    },
+    Expire {
+        db: Db,
+        key: &'a [u8],
+    },
+    Evict {
+        db: Db,
+        key: &'a [u8],
+    },
+    Install {
+        effects: Vec<EffectView<'a>>,
+    },
+}
+
+struct EffectView<'a> {
+    db: Db,
+    key: &'a [u8],
+    put: Option<PutView<'a>>,
+}
+
+struct PutView<'a> {
+    deadline: Option<UnixMillis>,
+    is_grown: bool,
+    is_text: bool,
+    value: &'a [u8],
+}
+
+/// Why bytes are not an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EntryError {
+    /// They end too soon.
+    Short,
+    /// A tag, database or protocol that does not exist.
+    Unknown,
+}
+
+impl std::fmt::Display for EntryError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            EntryError::Short => "the entry ends too soon",
+            EntryError::Unknown => "the entry holds an unknown tag",
+        })
+    }
+}
+
+impl std::error::Error for EntryError {}
+
+impl<'a> Entry<'a> {
+    /// Checks `bytes` from end to end.
+    pub fn decode(bytes: &'a [u8]) -> Result<Entry<'a>, EntryError> {
+        let mut cursor = Cursor(bytes);
+        let semantics = SemanticsVersion(u16::from_le_bytes(cursor.array()?));
+        let now = UnixMillis(i64::from_le_bytes(cursor.array()?));
+        let seed = u64::from_le_bytes(cursor.array()?);
+        let mut batches = Vec::new();
+        while !cursor.0.is_empty() {
+            let boot = Boot(u64::from_le_bytes(cursor.array()?));
+            let number = u64::from_le_bytes(cursor.array()?);
+            let mut body = Cursor(cursor.text()?);
+            let mut operations = Vec::new();
+            while !body.0.is_empty() {
+                operations.push(body.operation()?);
+            }
+            batches.push(Batch {
+                boot,
+                number,
+                operations,
+            });
+        }
+        Ok(Entry {
+            header: Header { semantics, now, seed },
+            batches,
+        })
+    }
+
+    /// The entry's head.
+    pub fn header(&self) -> Header {
+        self.header
+    }
+
+    /// The batches in order.
+    pub fn batches(&self) -> &[Batch<'a>] {
+        &self.batches
+    }
+}
+
+impl Batch<'_> {
+    /// The operations in order.
+    pub fn operations(&self) -> impl Iterator<Item = Operation<'_>> {
+        self.operations.iter().map(|part| match part {
+            Part::Command {
+                db,
+                protocol,
+                bytes,
+                spans,
+            } => Operation::Command {
+                db: *db,
+                protocol: *protocol,
+                args: Args::new(bytes, spans),
+            },
+            Part::Expire { db, key } => Operation::Expire { db: *db, key },
+            Part::Evict { db, key } => Operation::Evict { db: *db, key },
+            Part::Install { effects } => Operation::Install {
+                effects: effects.iter().map(EffectView::effect).collect(),
+            },
+        })
+    }
+}
+
+impl EffectView<'_> {
+    fn effect(&self) -> Effect {
+        match &self.put {
+            None => Effect::Delete {
+                db: self.db,
+                key: self.key.into(),
+            },
+            Some(put) => {
+                let mut object = Object::string(self.key, put.value, put.deadline, Version(0));
+                if put.is_text && matches!(object.value(), Value::Integer(_)) {
+                    object.set_text(put.value);
+                }
+                if put.is_grown {
+                    object.bytes_mut(0);
+                }
+                Effect::Put { db: self.db, object }
+            }
+        }
+    }
+}
+
+struct Cursor<'a>(&'a [u8]);
+
+impl<'a> Cursor<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], EntryError> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(EntryError::Short)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], EntryError> {
+        Ok(self
+            .take(N)?
+            .try_into()
+            .expect("take returns as many bytes as asked for"))
+    }
+
+    fn byte(&mut self) -> Result<u8, EntryError> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    fn length(&mut self) -> Result<usize, EntryError> {
+        Ok(u32::from_le_bytes(self.array()?) as usize)
+    }
+
+    fn text(&mut self) -> Result<&'a [u8], EntryError> {
+        let length = self.length()?;
+        self.take(length)
+    }
+
+    fn db(&mut self) -> Result<Db, EntryError> {
+        Db::new(self.byte()?).ok_or(EntryError::Unknown)
+    }
+
+    fn operation(&mut self) -> Result<Part<'a>, EntryError> {
+        match self.byte()? {
+            1 => self.command(),
+            2 => Ok(Part::Expire {
+                db: self.db()?,
+                key: self.text()?,
+            }),
+            3 => Ok(Part::Evict {
+                db: self.db()?,
+                key: self.text()?,
+            }),
+            4 => {
+                let count = self.length()?;
+                let mut effects = Vec::new();
+                for _ in 0..count {
+                    effects.push(self.effect()?);
+                }
+                Ok(Part::Install { effects })
+            }
+            _ => Err(EntryError::Unknown),
+        }
+    }
+
+    fn command(&mut self) -> Result<Part<'a>, EntryError> {
+        let db = self.db()?;
+        let protocol = match self.byte()? {
+            2 => Protocol::Resp2,
+            3 => Protocol::Resp3,
+            _ => return Err(EntryError::Unknown),
+        };
+        let count = self.length()?;
+        let bytes = self.0;
+        let mut spans = Vec::new();
+        for _ in 0..count {
+            let text = self.text()?;
+            let end = bytes.len() - self.0.len();
+            spans.push(Span {
+                start: (end - text.len()) as u32,
+                len: text.len() as u32,
+            });
+        }
+        Ok(Part::Command {
+            db,
+            protocol,
+            bytes,
+            spans,
+        })
+    }
+
+    fn effect(&mut self) -> Result<EffectView<'a>, EntryError> {
+        let db = self.db()?;
+        match self.byte()? {
+            0 => Ok(EffectView {
+                db,
+                key: self.text()?,
+                put: None,
+            }),
+            1 => {
+                let key = self.text()?;
+                let flags = self.byte()?;
+                let deadline = UnixMillis(i64::from_le_bytes(self.array()?));
+                let value = self.text()?;
+                let put = PutView {
+                    deadline: (flags & 1 != 0).then_some(deadline),
+                    is_grown: flags & 2 != 0,
+                    is_text: flags & 4 != 0,
+                    value,
+                };
+                Ok(EffectView {
+                    db,
+                    key,
+                    put: Some(put),
+                })
+            }
+            _ => Err(EntryError::Unknown),
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Keys whatever they hold: presence, deadlines, names.
+
+use crate::apply::Apply;
+use crate::read::Reader;
+use command::{Deadline, ExpireCondition, ReplyError, TtlForm};
+use ids::{Db, UnixMillis};
+use resp::Args;
+
+impl Apply<'_, '_> {
+    pub(crate) fn del(&mut self, keys: Args<'_>) {
+        let mut removed = 0;
+        for key in keys.iter() {
+            let hash = self.hash(key);
+            removed += i64::from(self.remove(hash, key).is_some());
+        }
+        self.out.integer(removed);
+    }
+
+    pub(crate) fn set_expiry(&mut self, key: &[u8], deadline: Deadline, condition: ExpireCondition) {
+        let time = self.time();
+        let Some(deadline) = deadline.resolve(time) else {
+            return ReplyError::InvalidExpireTime("expire").write(self.out);
+        };
+        let hash = self.hash(key);
+        let accepted = self.update(hash, key, |change| {
+            let accepted = accepts(condition, change.object.deadline(), deadline);
+            if accepted && deadline > time {
+                change.object.set_deadline(Some(deadline));
+                change.mark();
+            }
+            accepted
+        });
+        let accepted = accepted.unwrap_or(false);
+        if accepted && deadline <= time {
+            self.remove(hash, key);
+        }
+        self.out.integer(i64::from(accepted));
+    }
+
+    pub(crate) fn persist(&mut self, key: &[u8]) {
+        let hash = self.hash(key);
+        let changed = self.update(hash, key, |change| {
+            let had_deadline = change.object.deadline().is_some();
+            if had_deadline {
+                change.object.set_deadline(None);
+                change.mark();
+            }
+            had_deadline
+        });
+        self.out.integer(i64::from(changed.unwrap_or(false)));
+    }
+
+    pub(crate) fn rename(&mut self, from: &[u8], to: &[u8], only_if_absent: bool) {
+        let (hash_from, hash_to) = (self.hash(from), self.hash(to));
+        if !self.is_present(hash_from, from) {
+            return ReplyError::NoSuchKey.write(self.out);
+        }
+        let refused = only_if_absent && self.is_present(hash_to, to);
+        if !refused && from != to {
+            let object = self.remove(hash_from, from).expect("the key was present");
+            self.remove(hash_to, to);
+            let renamed = object.copy_as(to, object.deadline(), self.version());
+            self.insert(hash_to, renamed);
+        }
+        match (only_if_absent, refused) {
+            (false, _) => self.out.ok(),
+            (true, refused) => self.out.integer(i64::from(!refused)),
+        }
+    }
+
+    pub(crate) fn copy(&mut self, from: &[u8], to: &[u8], db: Option<Db>, replace: bool) {
+        let target = db.unwrap_or(self.db);
+        if target == self.db && from == to {
+            return ReplyError::SameObject.write(self.out);
+        }
+        let hash_from = self.hash(from);
+        self.bury(hash_from, from);
+        let version = self.version();
+        let copy = self.keyspace.database(self.db).find(hash_from, from);
+        let Some(copy) = copy.map(|object| object.copy_as(to, object.deadline(), version)) else {
+            return self.out.integer(0);
+        };
+        let done = self.put_in(target, copy, replace);
+        self.out.integer(i64::from(done));
+    }
+
+    pub(crate) fn move_to(&mut self, key: &[u8], target: Db) {
+        if target == self.db {
+            return ReplyError::SameObject.write(self.out);
+        }
+        let hash = self.hash(key);
+        self.bury(hash, key);
+        let version = self.version();
+        let object = self.keyspace.database(self.db).find(hash, key);
+        let Some(moved) = object.map(|object| object.copy_as(key, object.deadline(), version)) else {
+            return self.out.integer(0);
+        };
+        let done = self.put_in(target, moved, false);
+        if done {
+            self.remove(hash, key);
+        }
+        self.out.integer(i64::from(done));
+    }
+
+    /// Adds `object` to database `target`, over an object of the same key only if `replace`.
+    fn put_in(&mut self, target: Db, object: crate::Object, replace: bool) -> bool {
+        let hash = self.hash(object.key());
+        let source = std::mem::replace(&mut self.db, target);
+        let free = if replace {
+            self.remove(hash, object.key());
+            true
+        } else {
+            !self.is_present(hash, object.key())
+        };
+        if free {
+            self.insert(hash, object);
+        }
+        self.db = source;
+        free
+    }
+}
+
+/// Whether a new deadline passes the conditions of `EXPIRE`. No deadline counts as infinitely late.
+fn accepts(condition: ExpireCondition, before: Option<UnixMillis>, after: UnixMillis) -> bool {
+    let ExpireCondition {
+        if_none,
+        if_any,
+        if_later,
+        if_earlier,
+    } = condition;
+    !(if_none && before.is_some()
+        || if_any && before.is_none()
+        || if_later && before.is_none_or(|before| after <= before)
+        || if_earlier && before.is_some_and(|before| after >= before))
+}
+
+impl Reader<'_, '_> {
+    pub(crate) fn exists(&mut self, keys: Args<'_>) {
+        let present = keys
+            .iter()
+            .filter(|key| self.lookup_counted(key).is_some())
+            .count();
+        self.out.integer(present as i64);
+    }
+
+    pub(crate) fn touch(&mut self, keys: Args<'_>) {
+        let present = keys.iter().filter(|key| self.lookup(key).is_some()).count();
+        self.out.integer(present as i64);
+    }
+
+    pub(crate) fn ttl(&mut self, key: &[u8], form: TtlForm) {
+        let now = self.now;
+        let Some(object) = self.lookup_counted(key) else {
+            return self.out.integer(-2);
+        };
+        let Some(deadline) = object.deadline() else {
+            return self.out.integer(-1);
+        };
+        let millis = if form.absolute {
+            deadline.0
+        } else {
+            deadline.0.saturating_sub(now.0).max(0)
+        };
+        // Redis rounds to the nearest second, so that a fresh `EXPIRE k 10` answers 10.
+        let rounding = if form.absolute { 0 } else { 500 };
+        self.out.integer(if form.in_millis {
+            millis
+        } else {
+            millis.saturating_add(rounding) / 1_000
+        });
+    }
+
+    pub(crate) fn kind(&mut self, key: &[u8]) {
+        let kind = if self.lookup_counted(key).is_some() {
+            "string"
+        } else {
+            "none"
+        };
+        self.out.simple(kind);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_is_compared_with_the_one_before() {
+        let at = |millis| Some(UnixMillis(millis));
+        let none = ExpireCondition::default();
+        for (condition, before, accepted) in [
+            (none, at(5), true),
+            (
+                ExpireCondition {
+                    if_none: true,
+                    ..none
+                },
+                at(5),
+                false,
+            ),
+            (
+                ExpireCondition {
+                    if_none: true,
+                    ..none
+                },
+                None,
+                true,
+            ),
+            (ExpireCondition { if_any: true, ..none }, None, false),
+            (
+                ExpireCondition {
+                    if_later: true,
+                    ..none
+                },
+                at(5),
+                true,
+            ),
+            (
+                ExpireCondition {
+                    if_later: true,
+                    ..none
+                },
+                at(10),
+                false,
+            ),
+            (
+                ExpireCondition {
+                    if_later: true,
+                    ..none
+                },
+                None,
+                false,
+            ),
+            (
+                ExpireCondition {
+                    if_earlier: true,
+                    ..none
+                },
+                None,
+                true,
+            ),
+            (
+                ExpireCondition {
+                    if_earlier: true,
+                    ..none
+                },
+                at(5),
+                false,
+            ),
+        ] {
+            assert_eq!(
+                accepts(condition, before, UnixMillis(10)),
+                accepted,
+                "{condition:?} {before:?}"
+            );
+        }
+    }
+}

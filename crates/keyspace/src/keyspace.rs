@@ -1,0 +1,408 @@
+//! The data of one group: a deterministic state machine.
+//!
+//! ```text
+//!   entry { semantics version, now, seed, [(gateway boot, number, operations)] }
+//!      |
+//!      v
+//!   open(header) --> apply_command, apply_block, expire, evict, install --> replies (RESP bytes)
+//!                         |
+//!                    databases[16] --> directory --> segments --> objects
+//! ```
+//!
+//! `apply` has two inputs, the state and the entry, and no others: no configuration, no memory figures, no
+//! access statistics, no clock. It is total: whatever the entry holds, it answers and never panics. Reads are a
+//! path of their own (`read.rs`) that cannot change the state.
+//!
+//! Invariants:
+//! 1. `time` never goes back.
+//! 2. `applied` grows by one with each operation; an object's version is at most `applied`.
+//! 3. Two keyspaces made with the same seed and fed the same entries have equal state hashes.
+
+use crate::apply::Apply;
+use crate::database::{Database, KeyVersion};
+use crate::digest::Digest;
+use crate::effects::Effect;
+use crate::entry::{Entry, Header, Operation};
+use crate::local::LeaderLocal;
+use crate::object::Object;
+use crate::segment::Segment;
+use command::{Command, ReplyError};
+use ids::{Boot, Db, HashSeed, KeyHash, Prng, UnixMillis, Version};
+use resp::{Args, Protocol, Writer};
+use std::collections::{BTreeMap, VecDeque};
+
+/// The state of one group. See the file's header.
+pub struct Keyspace {
+    seed: HashSeed,
+    time: UnixMillis,
+    applied: Version,
+    databases: Vec<Database>,
+    /// The last batch number of each gateway boot: a repeat is not applied twice, a gap not at all.
+    gateways: BTreeMap<Boot, u64>,
+    /// Randomness of the open entry.
+    prng: Prng,
+    /// Segments of flushed databases, waiting to be dropped piece by piece. Not part of the state: no command
+    /// can see them.
+    garbage: VecDeque<Segment>,
+}
+
+/// A read that waits for an entry to be applied up to a position.
+#[derive(Clone, Copy, Debug)]
+pub struct AttachedRead<'a> {
+    /// How many operations of the entry come before it.
+    pub position: usize,
+    /// The connection's database.
+    pub db: Db,
+    /// How to write the reply.
+    pub protocol: Protocol,
+    /// Name and arguments of a command that does not write.
+    pub args: Args<'a>,
+}
+
+/// What an answer of [`Keyspace::apply_with_reads`] is to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answered {
+    /// The next operation, or a whole batch that was not applied.
+    Operation(Batched),
+    /// The attached read of this index.
+    Read(usize),
+}
+
+/// What became of one batch of an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Batched {
+    /// Applied; its replies were written.
+    Applied,
+    /// Its number was applied before.
+    Repeated,
+    /// Numbers before it are missing: refused.
+    Gap,
+}
+
+impl Keyspace {
+    /// An empty keyspace whose hash order follows from `seed`.
+    pub fn new(seed: HashSeed) -> Keyspace {
+        Keyspace::with(seed, Version(0), true)
+    }
+
+    /// An empty keyspace to try transactions out on: it counts its operations from `applied` on, and nobody can
+    /// watch its keys.
+    pub fn scratch(seed: HashSeed, applied: Version) -> Keyspace {
+        Keyspace::with(seed, applied, false)
+    }
+
+    fn with(seed: HashSeed, applied: Version, is_watchable: bool) -> Keyspace {
+        Keyspace {
+            seed,
+            time: UnixMillis(i64::MIN),
+            applied,
+            databases: (0..Db::COUNT)
+                .map(|_| Database::new(seed, is_watchable))
+                .collect(),
+            gateways: BTreeMap::new(),
+            prng: Prng::new(0),
+            garbage: VecDeque::new(),
+        }
+    }
+
+    /// Applies a whole entry: what a replica does with a committed one. `answer` is called for each operation of
+    /// each applied batch with the operation's reply.
+    ///
+    /// An entry of a later semantics version than this build knows must not reach this point: the meta group
+    /// raises the version only when every node supports it.
+    pub fn apply(
+        &mut self,
+        entry: &Entry<'_>,
+        local: &mut LeaderLocal,
+        mut answer: impl FnMut(Batched, &[u8]),
+    ) {
+        self.apply_with_reads(entry, &[], local, |answered, reply| match answered {
+            Answered::Operation(batched) => answer(batched, reply),
+            Answered::Read(_) => unreachable!("none is attached"),
+        });
+    }
+
+    /// Applies an entry and evaluates the reads that are attached to positions in it, each when apply reaches its
+    /// position: not before, when the write that its client sent first is not applied, and not later, when one
+    /// that its client sent after it is. `reads` are in the order of their positions. An operation that is not
+    /// applied, being a repeat or behind a gap, still counts as a position.
+    pub fn apply_with_reads(
+        &mut self,
+        entry: &Entry<'_>,
+        reads: &[AttachedRead<'_>],
+        local: &mut LeaderLocal,
+        mut answer: impl FnMut(Answered, &[u8]),
+    ) {
+        self.open(&entry.header());
+        let mut out = Vec::new();
+        let mut waiting = reads.iter().enumerate().peekable();
+        let mut position = 0;
+        for batch in entry.batches() {
+            let last = self.gateways.get(&batch.boot).copied().unwrap_or(0);
+            let outcome = match batch.number {
+                number if number <= last => Batched::Repeated,
+                number if number == last + 1 => Batched::Applied,
+                _ => Batched::Gap,
+            };
+            if outcome == Batched::Applied {
+                self.gateways.insert(batch.boot, batch.number);
+            } else {
+                answer(Answered::Operation(outcome), &[]);
+            }
+            for operation in batch.operations() {
+                while let Some((index, read)) = waiting.next_if(|(_, read)| read.position <= position) {
+                    self.answer_read(index, read, local, &mut out, &mut answer);
+                }
+                if outcome == Batched::Applied {
+                    out.clear();
+                    self.apply_operation(operation, local, &mut out);
+                    answer(Answered::Operation(outcome), &out);
+                }
+                position += 1;
+            }
+        }
+        for (index, read) in waiting {
+            self.answer_read(index, read, local, &mut out, &mut answer);
+        }
+    }
+
+    /// Evaluates an attached read at group time: the entry has moved it to the leader's clock or beyond.
+    fn answer_read(
+        &self,
+        index: usize,
+        read: &AttachedRead<'_>,
+        local: &mut LeaderLocal,
+        out: &mut Vec<u8>,
+        answer: &mut impl FnMut(Answered, &[u8]),
+    ) {
+        out.clear();
+        let mut writer = Writer::new(out, read.protocol);
+        match parse(read.args) {
+            Ok(command) if command.writes() => ReplyError::unknown_command(read.args).write(&mut writer),
+            Ok(command) => {
+                let now = std::mem::replace(&mut local.now, self.time);
+                self.read(read.db, &command, local, &mut writer);
+                local.now = now;
+            }
+            Err(error) => error.write(&mut writer),
+        }
+        answer(Answered::Read(index), out);
+    }
+
+    fn apply_operation(&mut self, operation: Operation<'_>, local: &mut LeaderLocal, out: &mut Vec<u8>) {
+        match operation {
+            Operation::Command { db, protocol, args } => {
+                let mut writer = Writer::new(out, protocol);
+                match parse(args) {
+                    Ok(command) => self.apply_command(db, &command, local, &mut writer),
+                    Err(error) => error.write(&mut writer),
+                }
+            }
+            Operation::Expire { db, key } => self.expire(db, key, local),
+            Operation::Evict { db, key } => self.evict(db, key),
+            Operation::Install { effects } => self.install(effects, local),
+        }
+    }
+
+    /// Begins an entry: group time moves on to its `now` (never back), and random choices follow its seed.
+    ///
+    /// A replica that is a group of its own commits at once; it opens one entry a turn and applies operations
+    /// to it as they come, which is the same as gathering them and applying the entry at the end.
+    pub fn open(&mut self, header: &Header) {
+        self.time = self.time.max(header.now);
+        self.prng = Prng::new(header.seed);
+    }
+
+    /// Applies one client's command, writing its reply.
+    #[inline]
+    pub fn apply_command(
+        &mut self,
+        db: Db,
+        command: &Command<'_>,
+        local: &mut LeaderLocal,
+        out: &mut Writer<'_>,
+    ) {
+        self.applied.0 += 1;
+        Apply {
+            keyspace: self,
+            local,
+            db,
+            out,
+        }
+        .command(command);
+    }
+
+    /// Deletes `key` if it has expired by group time. An operation the leader makes.
+    pub fn expire(&mut self, db: Db, key: &[u8], local: &mut LeaderLocal) {
+        self.applied.0 += 1;
+        let hash = self.seed.hash(key);
+        self.remove_if_expired(db, hash, key, local);
+    }
+
+    /// Deletes `key` to make room. An operation the leader makes.
+    pub fn evict(&mut self, db: Db, key: &[u8]) {
+        self.applied.0 += 1;
+        let hash = self.seed.hash(key);
+        self.databases[db.index()].remove(hash, key);
+    }
+
+    /// Installs what a transaction over several groups decided for this one.
+    pub fn install(&mut self, effects: Vec<Effect>, local: &mut LeaderLocal) {
+        self.applied.0 += 1;
+        for effect in effects {
+            local.changes += 1;
+            match effect {
+                Effect::Put { db, mut object } => {
+                    object.set_version(self.applied);
+                    let hash = self.seed.hash(object.key());
+                    let database = &mut self.databases[db.index()];
+                    // What the effect was computed on knew no clock.
+                    let before = database
+                        .find(hash, object.key())
+                        .map(|before| (before.access(), before.is_expired(self.time)));
+                    object.set_access(match before {
+                        Some((access, false)) => local.touched(access),
+                        Some((_, true)) | None => local.access.fresh(),
+                    });
+                    database.put(hash, object);
+                }
+                Effect::Delete { db, key } => {
+                    let hash = self.seed.hash(&key);
+                    self.databases[db.index()].remove(hash, &key);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn remove_if_expired(&mut self, db: Db, hash: KeyHash, key: &[u8], local: &mut LeaderLocal) {
+        let database = &mut self.databases[db.index()];
+        if database
+            .find(hash, key)
+            .is_some_and(|object| object.is_expired(self.time))
+        {
+            database.remove(hash, key);
+            local.expired += 1;
+        }
+    }
+
+    /// Empties one database or all.
+    pub(crate) fn flush(&mut self, db: Option<Db>) {
+        for (index, database) in self.databases.iter_mut().enumerate() {
+            // A database that lost its keys one by one still has its segments.
+            if db.is_none_or(|db| db.index() == index) && database.memory() > 0 {
+                self.garbage.extend(database.flush(self.seed).into_segments());
+            }
+        }
+    }
+
+    pub(crate) fn swap_databases(&mut self, a: Db, b: Db) {
+        if let Ok([a, b]) = self.databases.get_disjoint_mut([a.index(), b.index()]) {
+            a.swap(b, self.applied, self.time);
+        }
+    }
+
+    /// Drops up to `budget` objects of flushed databases; `true` if none is left. The driver calls it between
+    /// turns, so that no flush stalls.
+    pub fn collect_garbage(&mut self, mut budget: usize) -> bool {
+        while let Some(segment) = self.garbage.front_mut() {
+            if !segment.drain(&mut budget) {
+                return false;
+            }
+            self.garbage.pop_front();
+        }
+        true
+    }
+
+    /// Keys that have expired by `time`, from where the last search stopped, looking at no more than about
+    /// `objects_max` objects. `true` if everything was searched. The leader makes entries of them.
+    pub fn due(&mut self, time: UnixMillis, objects_max: usize, found: &mut Vec<(Db, Box<[u8]>)>) -> bool {
+        let mut complete = true;
+        for (number, database) in (0..).zip(&mut self.databases) {
+            let db = Db::new(number).expect("as many databases as numbers");
+            complete &= database.due(time, objects_max, |object| found.push((db, object.key().into())));
+        }
+        complete
+    }
+
+    /// What `WATCH` remembers of `key`: judged by the group's time.
+    pub fn version(&self, db: Db, key: &[u8]) -> KeyVersion {
+        self.databases[db.index()].version(self.seed.hash(key), key, self.time)
+    }
+
+    /// A copy of an object, to evaluate a transaction on elsewhere; `None` if absent or expired by group time.
+    pub fn copy_object(&self, db: Db, key: &[u8]) -> Option<Object> {
+        let object = self.database(db).find(self.seed.hash(key), key)?;
+        (!object.is_expired(self.time)).then(|| object.copy_as(key, object.deadline(), object.version()))
+    }
+
+    /// Takes an object out, whatever its version: how a scratch keyspace gives up its result.
+    pub fn take_object(&mut self, db: Db, key: &[u8]) -> Option<Object> {
+        let hash = self.seed.hash(key);
+        let object = self.databases[db.index()].remove(hash, key)?;
+        (!object.is_expired(self.time)).then_some(object)
+    }
+
+    /// Puts a copied object into a scratch keyspace, keeping its version.
+    pub fn place_object(&mut self, db: Db, object: Object) {
+        let hash = self.seed.hash(object.key());
+        let database = &mut self.databases[db.index()];
+        database.remove(hash, object.key());
+        database.insert(hash, object);
+    }
+
+    /// The time of the newest entry.
+    pub fn time(&self) -> UnixMillis {
+        self.time
+    }
+
+    /// The count of applied operations.
+    pub fn applied(&self) -> Version {
+        self.applied
+    }
+
+    /// Bytes of keys, values and tables.
+    pub fn memory(&self) -> usize {
+        self.databases.iter().map(Database::memory).sum()
+    }
+
+    /// Keys of a database, and how many of them have a deadline. Expired keys count until they are deleted.
+    pub fn counts(&self, db: Db) -> (usize, usize) {
+        let database = self.database(db);
+        (database.len(), database.with_deadline())
+    }
+
+    /// The state hash: equal on replicas that applied the same entries. Walks everything.
+    pub fn state_hash(&self) -> u64 {
+        let mut digest = Digest::new();
+        digest.number(self.seed.0[0]).number(self.seed.0[1]);
+        digest.number(self.time.0 as u64).number(self.applied.0);
+        digest.number(self.gateways.len() as u64);
+        for (boot, number) in &self.gateways {
+            digest.number(boot.0).number(*number);
+        }
+        for database in &self.databases {
+            digest.number(database.len() as u64);
+            database.for_each(|object| digest.object(object));
+        }
+        digest.finish()
+    }
+
+    pub(crate) fn seed(&self) -> HashSeed {
+        self.seed
+    }
+
+    pub(crate) fn database(&self, db: Db) -> &Database {
+        &self.databases[db.index()]
+    }
+
+    pub(crate) fn database_mut(&mut self, db: Db) -> &mut Database {
+        &mut self.databases[db.index()]
+    }
+}
+
+/// The typed command of any words at all: entries are checked before they are proposed, but `apply` does not
+/// rely on it.
+fn parse(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
+    let spec = command::resolve(args)?;
+    command::parse(spec, args).unwrap_or_else(|| Err(ReplyError::unknown_command(args)))
+}

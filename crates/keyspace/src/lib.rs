@@ -1,0 +1,43 @@
+//! The data of one group as a deterministic state machine.
+//!
+//! What it is: a [`Keyspace`] to which entries are applied and from which reads are answered. What it is not:
+//! it knows nothing of consensus, clients, clocks or other groups, and does no I/O.
+//!
+//! Reading order: `keyspace.rs` (the state and its operations), `entry.rs` (what is applied), `apply.rs` and
+//! `read.rs` (the two dispatches), then the data types; below them `database.rs`, `directory.rs`, `segment.rs`,
+//! `object.rs` (how keys lie in memory). `unsafe` is in `object.rs` and `slot_word.rs` alone.
+
+mod keyspace;
+
+mod digest;
+mod effects;
+mod entry;
+mod local;
+
+mod apply;
+mod read;
+
+mod bitmap;
+mod generic;
+mod lcs;
+mod string;
+mod value;
+
+mod access;
+mod database;
+mod directory;
+mod eviction;
+mod object;
+mod segment;
+mod slot_word;
+
+pub use access::{AccessClock, LfuParameters};
+pub use database::KeyVersion;
+pub use directory::Position;
+pub use effects::Effect;
+pub use entry::{Batch, Entry, EntryBuf, EntryError, Header, Operation};
+pub use eviction::{EvictionPolicy, Victims};
+pub use keyspace::{Answered, AttachedRead, Batched, Keyspace};
+pub use local::LeaderLocal;
+pub use object::{Object, Value, allocation_size};
+pub use read::{Read, scan_accepts};

@@ -1,0 +1,62 @@
+//! What the leader of a group keeps beside the replicated state.
+
+use crate::access::{Access, AccessClock};
+use ids::{Db, Prng, UnixMillis};
+
+/// Leader-local companions of a keyspace: clock, statistics, randomness of reads. Nothing here is an input of
+/// `apply`, and nothing here is in the state hash.
+pub struct LeaderLocal {
+    /// The wall clock, told once a turn. Reads find keys expired by it; `apply` never looks at it.
+    pub now: UnixMillis,
+    /// How accesses are counted.
+    pub access: AccessClock,
+    /// Lookups by reads that found a key.
+    pub hits: u64,
+    /// Lookups by reads that found none.
+    pub misses: u64,
+    /// Keys deleted because they expired.
+    pub expired: u64,
+    /// Keys that commands changed: what Redis counts as changes since the last save.
+    pub changes: u64,
+    /// Whether lookups count as accesses: `CLIENT NO-TOUCH` and introspection turn it off.
+    pub touches: bool,
+    /// Randomness of reads (`RANDOMKEY`) and of eviction samples.
+    pub prng: Prng,
+    /// Expired keys that reads met, to be deleted by an entry. Bounded by [`LeaderLocal::MET_MAX`].
+    pub met_expired: Vec<(Db, Box<[u8]>)>,
+}
+
+impl LeaderLocal {
+    /// Expired keys remembered between two entries; at the limit more are forgotten, and found again later.
+    pub const MET_MAX: usize = 1_024;
+
+    /// A companion whose random choices follow from `seed`.
+    pub fn new(seed: u64) -> LeaderLocal {
+        LeaderLocal {
+            now: UnixMillis(0),
+            access: AccessClock::new(seed),
+            hits: 0,
+            misses: 0,
+            expired: 0,
+            changes: 0,
+            touches: true,
+            prng: Prng::new(seed.rotate_left(32)),
+            met_expired: Vec::new(),
+        }
+    }
+
+    pub(crate) fn met(&mut self, db: Db, key: &[u8]) {
+        if self.met_expired.len() < LeaderLocal::MET_MAX {
+            self.met_expired.push((db, key.into()));
+        }
+    }
+
+    #[inline]
+    pub(crate) fn touched(&mut self, access: Access) -> Access {
+        if self.touches {
+            self.access.touched(access)
+        } else {
+            access
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Reads: answers from the state that cannot change it.
+//!
+//! A read runs on the leader's applied state and writes nothing to the log. It may be *suspended*: the answer
+//! stands, but must not be released yet. Today the one reason is a key that has expired by the leader's clock
+//! but not yet by group time: were it released at once, a new leader with a slower clock could bring the key
+//! back to life. (Later: a value of which this replica holds only a fragment.)
+
+use crate::Keyspace;
+use crate::Value;
+use crate::directory::Position;
+use crate::local::LeaderLocal;
+use crate::object::Object;
+use crate::slot_word::ObjectRef;
+use command::{Command, ObjectAspect, ReplyError, ScanOptions, glob};
+use ids::{Db, UnixMillis};
+use resp::Writer;
+
+/// What became of a read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Read {
+    /// The answer may go.
+    Answered,
+    /// The answer may go once group time has reached the leader's clock ([`LeaderLocal::now`]): open an entry.
+    AwaitsTime,
+}
+
+/// One read at work.
+pub(crate) struct Reader<'k, 'w> {
+    pub(crate) keyspace: &'k Keyspace,
+    pub(crate) local: &'k mut LeaderLocal,
+    pub(crate) db: Db,
+    pub(crate) out: &'k mut Writer<'w>,
+    /// By which clock keys are expired.
+    pub(crate) now: UnixMillis,
+    /// Whether an expired key was met that lives by group time.
+    pub(crate) waits: bool,
+}
+
+impl Keyspace {
+    /// Evaluates a command that does not write, at the leader's clock.
+    #[inline]
+    pub fn read(&self, db: Db, command: &Command<'_>, local: &mut LeaderLocal, out: &mut Writer<'_>) -> Read {
+        let now = local.now.max(self.time());
+        let mut reader = Reader {
+            keyspace: self,
+            local,
+            db,
+            out,
+            now,
+            waits: false,
+        };
+        reader.command(command);
+        if reader.waits {
+            Read::AwaitsTime
+        } else {
+            Read::Answered
+        }
+    }
+
+    /// One share of `SCAN`: calls `found` for keys from `from` on until about `budget` keys were looked at.
+    /// Returns where to go on, `None` at the group's end. Expired keys are left out and remembered.
+    pub fn scan(
+        &self,
+        db: Db,
+        from: Position,
+        budget: u64,
+        local: &mut LeaderLocal,
+        mut found: impl FnMut(&Object),
+    ) -> Option<Position> {
+        let now = local.now.max(self.time());
+        self.database(db).walk(from, budget, |object| {
+            if object.is_expired(now) {
+                local.met(db, object.key())
+            } else {
+                found(object)
+            }
+        })
+    }
+}
+
+impl<'k> Reader<'k, '_> {
+    /// The one dispatch of reads.
+    ///
+    /// # Panics
+    /// If the command writes: [`Command::writes`] sends it elsewhere.
+    #[inline]
+    pub(crate) fn command(&mut self, command: &Command<'_>) {
+        match *command {
+            Command::Get { key } => self.get(key),
+            Command::MGet { keys } => self.mget(keys),
+            Command::StrLen { key } => self.str_len(key),
+            Command::GetRange { key, start, end } => self.get_range(key, start, end),
+            Command::Lcs { left, right, output } => self.lcs(left, right, output),
+            Command::GetBit { key, offset } => self.get_bit(key, offset),
+            Command::BitCount { key, range } => self.bit_count(key, range),
+            Command::BitPos {
+                key,
+                bit,
+                start,
+                end,
+                unit,
+            } => self.bit_pos(key, bit, start, end, unit),
+            Command::BitField {
+                key,
+                operations,
+                writes: false,
+            } => self.bit_field_read(key, operations),
+            Command::Exists { keys } => self.exists(keys),
+            Command::Touch { keys } => self.touch(keys),
+            Command::Type { key } => self.kind(key),
+            Command::Ttl { key, form } => self.ttl(key, form),
+            Command::Object { key, aspect } => self.object(key, aspect),
+            Command::MemoryUsage { key } => self.memory_usage(key),
+            Command::DebugObject { key } => self.debug_object(key),
+            Command::DebugSdsLen { key } => self.debug_sds_len(key),
+            Command::Keys { pattern } => self.keys(pattern),
+            Command::Scan { cursor, options } => self.scan(cursor, options),
+            Command::RandomKey => self.random_key(),
+            Command::DbSize => self.out.integer(self.keyspace.counts(self.db).0 as i64),
+            Command::Set { .. }
+            | Command::GetEx { .. }
+            | Command::GetDel { .. }
+            | Command::MSet { .. }
+            | Command::MSetNx { .. }
+            | Command::Append { .. }
+            | Command::IncrBy { .. }
+            | Command::IncrByFloat { .. }
+            | Command::SetRange { .. }
+            | Command::SetBit { .. }
+            | Command::BitOp { .. }
+            | Command::BitField { writes: true, .. }
+            | Command::Del { .. }
+            | Command::Expire { .. }
+            | Command::Persist { .. }
+            | Command::Rename { .. }
+            | Command::Copy { .. }
+            | Command::Move { .. }
+            | Command::Flush { .. }
+            | Command::SwapDb { .. } => unreachable!("{command:?} is not a read"),
+        }
+    }
+
+    /// The living object of `key`, counted as an access and as a hit or miss.
+    #[inline]
+    pub(crate) fn lookup(&mut self, key: &[u8]) -> Option<ObjectRef<'k>> {
+        let found = self.lookup_counted(key);
+        if let Some(object) = &found {
+            object.set_access(self.local.touched(object.access()));
+        }
+        found
+    }
+
+    /// The living object of `key`, counted as a hit or miss but not as an access.
+    #[inline]
+    pub(crate) fn lookup_counted(&mut self, key: &[u8]) -> Option<ObjectRef<'k>> {
+        let found = self.lookup_untouched(key);
+        match found {
+            Some(_) => self.local.hits += 1,
+            None => self.local.misses += 1,
+        }
+        found
+    }
+
+    /// The living object of `key`, without a trace in the statistics.
+    #[inline]
+    pub(crate) fn lookup_untouched(&mut self, key: &[u8]) -> Option<ObjectRef<'k>> {
+        let object = self
+            .keyspace
+            .database(self.db)
+            .find(self.keyspace.seed().hash(key), key)?;
+        if object.is_expired(self.now) {
+            self.waits |= !object.is_expired(self.keyspace.time());
+            self.local.met(self.db, key);
+            return None;
+        }
+        Some(object)
+    }
+
+    fn object(&mut self, key: &[u8], aspect: ObjectAspect) {
+        let Some(object) = self.lookup_untouched(key) else {
+            return self.out.null();
+        };
+        let access = &self.local.access;
+        match aspect {
+            ObjectAspect::Encoding => self.out.bulk(encoding(&object).as_bytes()),
+            ObjectAspect::RefCount => self.out.integer(1),
+            ObjectAspect::IdleTime if access.counts_frequency() => ReplyError::NoIdleTime.write(self.out),
+            ObjectAspect::IdleTime => self.out.integer(i64::from(access.idle_seconds(object.access()))),
+            ObjectAspect::Frequency if access.counts_frequency() => {
+                self.out.integer(i64::from(access.frequency(object.access())))
+            }
+            ObjectAspect::Frequency => ReplyError::NoFrequency.write(self.out),
+        }
+    }
+
+    fn memory_usage(&mut self, key: &[u8]) {
+        match self.lookup_untouched(key) {
+            // A place in a segment is eight bytes, and segments are about three quarters full.
+            Some(object) => self.out.integer(object.memory() as i64 + 11),
+            None => self.out.null(),
+        }
+    }
+
+    fn debug_object(&mut self, key: &[u8]) {
+        let Some(object) = self.lookup_untouched(key) else {
+            return ReplyError::NoSuchKey.write(self.out);
+        };
+        let access = object.access();
+        self.out.simple(&format!(
+            "Value at:{:#x} refcount:1 encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{}",
+            std::ptr::from_ref(&*object).addr(),
+            encoding(&object),
+            object.value().text_len() + 1,
+            access.0,
+            self.local.access.idle_seconds(access),
+        ));
+    }
+
+    fn debug_sds_len(&mut self, key: &[u8]) {
+        let Some(object) = self.lookup_untouched(key) else {
+            return ReplyError::NoSuchKey.write(self.out);
+        };
+        let (key, value) = (object.key().len(), object.value().text_len());
+        self.out.simple(&format!(
+            "key_sds_len:{key}, key_sds_avail:0, key_zmalloc: {key}, val_sds_len:{value}, \
+             val_sds_avail:0, val_zmalloc: {value}"
+        ));
+    }
+
+    fn keys(&mut self, pattern: &[u8]) {
+        let mut count = 0;
+        let mut found = Vec::new();
+        let mut writer = Writer::new(&mut found, self.out.protocol());
+        let (db, now, local) = (self.db, self.now, &mut *self.local);
+        self.keyspace.database(db).for_each(|object| {
+            if object.is_expired(now) {
+                local.met(db, object.key());
+            } else if glob::matches(pattern, object.key()) {
+                writer.bulk(object.key());
+                count += 1;
+            }
+        });
+        self.out.array(count);
+        self.out.raw(&found);
+    }
+
+    /// `SCAN` where one group is the whole keyspace it runs on: inside a transaction. The gateway walks over
+    /// several groups with [`Keyspace::scan`].
+    fn scan(&mut self, cursor: u64, options: ScanOptions<'_>) {
+        let Some(from) = Position::new(cursor) else {
+            return ReplyError::InvalidCursor.write(self.out);
+        };
+        let mut keys: Vec<Box<[u8]>> = Vec::new();
+        let next = self
+            .keyspace
+            .scan(self.db, from, options.count, self.local, |object| {
+                if scan_accepts(&options, object) {
+                    keys.push(object.key().into());
+                }
+            });
+        self.out.array(2);
+        self.out
+            .bulk_integer(next.map_or(0, |position| position.bits() as i64));
+        self.out.array(keys.len());
+        keys.iter().for_each(|key| self.out.bulk(key));
+    }
+
+    fn random_key(&mut self) {
+        self.out.array(2);
+        self.out.integer(self.keyspace.counts(self.db).0 as i64);
+        // Redis gives up after a hundred expired keys too: with luck alone it could search for ever.
+        for _ in 0..100 {
+            let Some(object) = self.keyspace.database(self.db).random(&mut self.local.prng) else {
+                break;
+            };
+            if !object.is_expired(self.now) {
+                return self.out.bulk(object.key());
+            }
+            self.local.met(self.db, object.key());
+        }
+        self.out.null();
+    }
+}
+
+/// Whether `SCAN` with these options answers `object`.
+pub fn scan_accepts(options: &ScanOptions<'_>, object: &Object) -> bool {
+    options
+        .kind
+        .is_none_or(|kind| kind.eq_ignore_ascii_case(b"string"))
+        && options
+            .pattern
+            .is_none_or(|pattern| glob::matches(pattern, object.key()))
+}
+
+/// What `OBJECT ENCODING` says, by Redis's rules.
+fn encoding(object: &Object) -> &'static str {
+    match object.value() {
+        Value::Integer(_) => "int",
+        Value::Bytes(bytes) if bytes.len() <= 44 && !object.is_grown() => "embstr",
+        Value::Bytes(_) => "raw",
+    }
+}

@@ -1,0 +1,363 @@
+//! Strings: what `SET` and its family do.
+
+use crate::apply::Apply;
+use crate::object::{Object, Value};
+use crate::read::Reader;
+use crate::value::Digits;
+use command::number::{self, LongDouble};
+use command::{ReplyError, SetCondition, SetExpiry, SetReply};
+use ids::KeyHash;
+use resp::{Args, Writer};
+
+/// The longest string, in bytes: a growth beyond it is refused. Redis's default `proto-max-bulk-len`, fixed,
+/// because `apply` takes no configuration.
+pub(crate) const STRING_BYTES_MAX: u64 = 512 * 1024 * 1024;
+
+impl Apply<'_, '_> {
+    pub(crate) fn set(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        condition: SetCondition<'_>,
+        expiry: SetExpiry,
+        reply: SetReply,
+    ) {
+        let deadline = match expiry {
+            SetExpiry::At(deadline) => match deadline.resolve(self.time()) {
+                Some(deadline) => Some(deadline),
+                None => return ReplyError::InvalidExpireTime("set").write(self.out),
+            },
+            SetExpiry::Clear | SetExpiry::Keep => None,
+        };
+        let hash = self.hash(key);
+        let out = &mut *self.out;
+        let (version, time) = (self.keyspace.applied(), self.keyspace.time());
+        let fresh = self.local.access.fresh();
+        let local = &mut *self.local;
+        let mut revived = false;
+        let found = self.keyspace.database_mut(self.db).update(hash, key, |object| {
+            let expired = object.is_expired(time);
+            if reply == SetReply::Old {
+                if expired {
+                    out.null()
+                } else {
+                    write_value(out, object.value())
+                }
+            }
+            let written = match condition {
+                SetCondition::Always => true,
+                SetCondition::IfAbsent => expired,
+                SetCondition::IfPresent => !expired,
+                SetCondition::IfEqual(expected) => {
+                    !expired && object.value().text(&mut Digits::default()) == expected
+                }
+            };
+            if written {
+                revived = expired;
+                local.expired += u64::from(expired);
+                local.changes += 1;
+                object.set_string(value);
+                object.set_version(version);
+                object.set_access(if expired {
+                    fresh
+                } else {
+                    local.touched(object.access())
+                });
+                if expiry != SetExpiry::Keep || expired {
+                    object.set_deadline(deadline);
+                }
+            }
+            written
+        });
+        if revived {
+            self.keyspace.database_mut(self.db).note_revival(hash, version);
+        }
+        let written = match (found, condition) {
+            (Some(written), _) => written,
+            (None, SetCondition::Always | SetCondition::IfAbsent) => {
+                if reply == SetReply::Old {
+                    self.out.null();
+                }
+                self.insert(hash, Object::string(key, value, deadline, version));
+                true
+            }
+            (None, SetCondition::IfPresent | SetCondition::IfEqual(_)) => {
+                if reply == SetReply::Old {
+                    self.out.null();
+                }
+                false
+            }
+        };
+        match (reply, written) {
+            (SetReply::Ok, true) => self.out.ok(),
+            (SetReply::Ok, false) => self.out.null(),
+            (SetReply::Integer, written) => self.out.integer(i64::from(written)),
+            (SetReply::Old, _) => {}
+        }
+    }
+
+    pub(crate) fn get_ex(&mut self, key: &[u8], expiry: SetExpiry) {
+        let deadline = match expiry {
+            SetExpiry::At(deadline) => match deadline.resolve(self.time()) {
+                Some(deadline) => Some(deadline),
+                None => return ReplyError::InvalidExpireTime("getex").write(self.out),
+            },
+            SetExpiry::Clear | SetExpiry::Keep => None,
+        };
+        let hash = self.hash(key);
+        self.bury(hash, key);
+        match self.keyspace.database(self.db).find(hash, key) {
+            Some(object) => write_value(self.out, object.value()),
+            None => return self.out.null(),
+        }
+        if deadline.is_some_and(|deadline| deadline <= self.time()) {
+            self.remove(hash, key);
+            return;
+        }
+        self.update(hash, key, |change| {
+            let changes = match expiry {
+                SetExpiry::Keep => false,
+                SetExpiry::Clear => change.object.deadline().is_some(),
+                SetExpiry::At(_) => true,
+            };
+            if changes {
+                change.object.set_deadline(deadline);
+                change.mark();
+            }
+        });
+    }
+
+    pub(crate) fn get_del(&mut self, key: &[u8]) {
+        let hash = self.hash(key);
+        match self.remove(hash, key) {
+            Some(object) => write_value(self.out, object.value()),
+            None => self.out.null(),
+        }
+    }
+
+    pub(crate) fn mset(&mut self, pairs: Args<'_>) {
+        self.put_pairs(pairs);
+        self.out.ok();
+    }
+
+    pub(crate) fn mset_nx(&mut self, pairs: Args<'_>) {
+        for key in pairs.iter().step_by(2) {
+            let hash = self.hash(key);
+            if self.is_present(hash, key) {
+                return self.out.integer(0);
+            }
+        }
+        self.put_pairs(pairs);
+        self.out.integer(1);
+    }
+
+    fn put_pairs(&mut self, pairs: Args<'_>) {
+        for pair in 0..pairs.len() / 2 {
+            self.put(pairs.arg(2 * pair), pairs.arg(2 * pair + 1));
+        }
+    }
+
+    /// Sets `key` whatever it was; it lives for ever.
+    fn put(&mut self, key: &[u8], value: &[u8]) {
+        let hash = self.hash(key);
+        let written = self.update(hash, key, |change| {
+            change.object.set_string(value);
+            change.object.set_deadline(None);
+            change.mark();
+        });
+        if written.is_none() {
+            self.insert(hash, Object::string(key, value, None, self.version()));
+        }
+    }
+
+    pub(crate) fn append(&mut self, key: &[u8], value: &[u8]) {
+        let hash = self.hash(key);
+        let result = self.update(hash, key, |change| {
+            let before = change.object.value().text_len();
+            let after = before + value.len();
+            if after as u64 > STRING_BYTES_MAX {
+                return Err(ReplyError::StringTooLong);
+            }
+            change.object.bytes_mut(after)[before..].copy_from_slice(value);
+            change.mark();
+            Ok(after)
+        });
+        match result {
+            Some(Ok(length)) => self.out.integer(length as i64),
+            Some(Err(error)) => error.write(self.out),
+            None => {
+                self.insert(hash, Object::string(key, value, None, self.version()));
+                self.out.integer(value.len() as i64);
+            }
+        }
+    }
+
+    pub(crate) fn incr_by(&mut self, key: &[u8], by: i64) {
+        let hash = self.hash(key);
+        let result = self.update(hash, key, |change| {
+            let before = match change.object.value() {
+                Value::Integer(number) => number,
+                Value::Bytes(bytes) => number::parse_i64(bytes).ok_or(ReplyError::NotAnInteger)?,
+            };
+            let after = before.checked_add(by).ok_or(ReplyError::Overflow)?;
+            change.object.set_integer(after);
+            change.mark();
+            Ok(after)
+        });
+        match result {
+            Some(Ok(number)) => self.out.integer(number),
+            Some(Err(error)) => ReplyError::write(&error, self.out),
+            None => {
+                self.insert(hash, Object::integer(key, by, None, self.version()));
+                self.out.integer(by);
+            }
+        }
+    }
+
+    pub(crate) fn incr_by_float(&mut self, key: &[u8], by: LongDouble) {
+        let hash = self.hash(key);
+        let result = self.update(hash, key, |change| {
+            let mut digits = Digits::default();
+            let text = change.object.value().text(&mut digits);
+            let before = LongDouble::parse(text).ok_or(ReplyError::NotAFloat)?;
+            let after = before + by;
+            if !after.is_finite() {
+                return Err(ReplyError::NanOrInfinity);
+            }
+            let text = after.to_text();
+            // Redis keeps the result as text until the key is set anew, and `OBJECT ENCODING` shows it.
+            change.object.set_text(text.as_bytes());
+            change.mark();
+            Ok(text)
+        });
+        match result {
+            Some(Ok(text)) => self.out.bulk(text.as_bytes()),
+            Some(Err(error)) => ReplyError::write(&error, self.out),
+            None if !by.is_finite() => ReplyError::NanOrInfinity.write(self.out),
+            None => {
+                let text = by.to_text();
+                let mut object = Object::string(key, b"", None, self.version());
+                object.set_text(text.as_bytes());
+                self.insert(hash, object);
+                self.out.bulk(text.as_bytes());
+            }
+        }
+    }
+
+    pub(crate) fn set_range(&mut self, key: &[u8], offset: u64, value: &[u8]) {
+        let hash = self.hash(key);
+        if value.is_empty() {
+            let length = self.look(hash, key, |value| value.map_or(0, Value::text_len));
+            return self.out.integer(length as i64);
+        }
+        let end = offset.saturating_add(value.len() as u64);
+        if end > STRING_BYTES_MAX {
+            return ReplyError::StringTooLong.write(self.out);
+        }
+        let (start, end) = (offset as usize, end as usize);
+        self.write_bytes(hash, key, end, |bytes| bytes[start..end].copy_from_slice(value));
+        let length = self.look(hash, key, |value| value.map_or(0, Value::text_len));
+        self.out.integer(length as i64);
+    }
+
+    /// Changes the string of `key` in place, grown with zeros to `length_min` bytes; an absent one is made.
+    pub(crate) fn write_bytes<R>(
+        &mut self,
+        hash: KeyHash,
+        key: &[u8],
+        length_min: usize,
+        change_bytes: impl FnOnce(&mut [u8]) -> R,
+    ) -> R {
+        if !self.is_present(hash, key) {
+            self.insert(hash, Object::string(key, b"", None, self.version()));
+        }
+        let result = self.update(hash, key, |change| {
+            change.mark();
+            change_bytes(change.object.bytes_mut(length_min))
+        });
+        result.expect("the key was present or has just been made")
+    }
+}
+
+impl Reader<'_, '_> {
+    pub(crate) fn get(&mut self, key: &[u8]) {
+        match self.lookup(key) {
+            Some(object) => write_value(self.out, object.value()),
+            None => self.out.null(),
+        }
+    }
+
+    pub(crate) fn mget(&mut self, keys: Args<'_>) {
+        self.out.array(keys.len());
+        keys.iter().for_each(|key| self.get(key));
+    }
+
+    pub(crate) fn str_len(&mut self, key: &[u8]) {
+        let length = self.lookup(key).map_or(0, |object| object.value().text_len());
+        self.out.integer(length as i64);
+    }
+
+    pub(crate) fn get_range(&mut self, key: &[u8], start: i64, end: i64) {
+        let Some(object) = self.lookup(key) else {
+            return self.out.bulk(b"");
+        };
+        let mut digits = Digits::default();
+        let text = object.value().text(&mut digits);
+        self.out.bulk(range(text, start, end));
+    }
+}
+
+/// The part of `text` from `start` to `end`, included; negative positions count from the end.
+fn range(text: &[u8], start: i64, end: i64) -> &[u8] {
+    let length = text.len() as i64;
+    if start < 0 && end < 0 && start > end {
+        return b"";
+    }
+    let from_end = |position: i64| {
+        if position < 0 {
+            position.saturating_add(length).max(0)
+        } else {
+            position
+        }
+    };
+    let (start, end) = (from_end(start), from_end(end).min(length - 1));
+    if length == 0 || start > end {
+        b""
+    } else {
+        &text[start as usize..=end as usize]
+    }
+}
+
+#[inline]
+pub(crate) fn write_value(out: &mut Writer<'_>, value: Value<'_>) {
+    match value {
+        Value::Bytes(bytes) => out.bulk(bytes),
+        Value::Integer(number) => out.bulk_integer(number),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::range;
+
+    #[test]
+    fn ranges_clamp_to_the_text() {
+        let text = b"Hello World";
+        for (start, end, expected) in [
+            (0, 3, "Hell"),
+            (0, -1, "Hello World"),
+            (-4, -1, "orld"),
+            (5, 3, ""),
+            (5, 5000, " World"),
+            (-5000, 10000, "Hello World"),
+            (0, -100, "H"),
+            (-1, -5, ""),
+            (11, 12, ""),
+            (i64::MIN, i64::MIN, "H"),
+            (i64::MIN, i64::MAX, "Hello World"),
+        ] {
+            assert_eq!(range(text, start, end), expected.as_bytes(), "{start}..{end}");
+        }
+        assert_eq!(range(b"", 0, -1), b"");
+    }
+}

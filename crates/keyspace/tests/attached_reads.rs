@@ -1,0 +1,88 @@
+//! A read behind its own unapplied write is answered when apply reaches it, not before and not later.
+
+use ids::{Boot, Db, HashSeed, SemanticsVersion, UnixMillis};
+use keyspace::{Answered, AttachedRead, Entry, EntryBuf, Header, Keyspace, LeaderLocal, Operation};
+use resp::{ArgsBuf, Protocol};
+
+/// One pipeline's commands: `SET k 1, GET k, SET k 2, GET k, ...` over two keys.
+const PIPELINE: [&[&str]; 8] = [
+    &["SET", "k", "1"],
+    &["GET", "k"],
+    &["SET", "k", "2"],
+    &["GET", "k"],
+    &["GET", "other"],
+    &["SET", "other", "3"],
+    &["APPEND", "k", "4"],
+    &["GET", "k"],
+];
+const REPLIES: [&str; 8] = [
+    "+OK\r\n",
+    "$1\r\n1\r\n",
+    "+OK\r\n",
+    "$1\r\n2\r\n",
+    "$-1\r\n",
+    "+OK\r\n",
+    ":2\r\n",
+    "$2\r\n24\r\n",
+];
+
+/// Carries the pipeline out in entries that end where `cuts` has a bit, reads attached to their positions.
+fn run(cuts: u32) -> Vec<String> {
+    let mut keyspace = Keyspace::new(HashSeed([1, 2]));
+    let mut local = LeaderLocal::new(1);
+    let commands: Vec<ArgsBuf> = PIPELINE
+        .iter()
+        .map(|words| ArgsBuf::from_slices(words.iter().map(|word| word.as_bytes())))
+        .collect();
+    let mut replies = vec![String::new(); PIPELINE.len()];
+    let mut start = 0;
+    let mut number = 0;
+    for end in 1..=PIPELINE.len() {
+        if end < PIPELINE.len() && cuts & (1 << end) == 0 {
+            continue;
+        }
+        number += 1;
+        let header = Header {
+            semantics: SemanticsVersion::CURRENT,
+            now: UnixMillis(1_000),
+            seed: 7,
+        };
+        let mut entry = EntryBuf::new(&header);
+        entry.begin_batch(Boot(1), number);
+        let (mut writes, mut reads, mut attached) = (Vec::new(), Vec::new(), Vec::new());
+        for at in start..end {
+            let (db, protocol, args) = (Db::default(), Protocol::Resp2, commands[at].as_args());
+            if PIPELINE[at][0] == "GET" {
+                reads.push(at);
+                attached.push(AttachedRead {
+                    position: writes.len(),
+                    db,
+                    protocol,
+                    args,
+                });
+            } else {
+                writes.push(at);
+                entry.push(&Operation::Command { db, protocol, args });
+            }
+        }
+        let bytes = entry.finish();
+        let entry = Entry::decode(&bytes).expect("just encoded");
+        let mut writes = writes.into_iter();
+        keyspace.apply_with_reads(&entry, &attached, &mut local, |answered, reply| {
+            let at = match answered {
+                Answered::Operation(_) => writes.next().expect("one answer for each write"),
+                Answered::Read(index) => reads[index],
+            };
+            replies[at] = String::from_utf8_lossy(reply).into_owned();
+        });
+        start = end;
+    }
+    replies
+}
+
+#[test]
+fn every_batch_shape_answers_what_one_command_at_a_time_does() {
+    for cuts in 0..1 << PIPELINE.len() {
+        assert_eq!(run(cuts), REPLIES, "entries cut at {cuts:#b}");
+    }
+}

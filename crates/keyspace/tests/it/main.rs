@@ -1,0 +1,10 @@
+//! The keyspace from outside: entries in, replies and state hashes out.
+
+mod bookkeeping;
+mod expiry;
+mod node;
+mod replication;
+mod scan;
+mod strings;
+mod watch;
+mod words;

@@ -1,0 +1,83 @@
+//! A keyspace with its leader's companion, driven by words.
+
+use ids::{Db, HashSeed, SemanticsVersion, UnixMillis};
+use keyspace::{Header, Keyspace, LeaderLocal, LfuParameters};
+use resp::{Args, ArgsBuf, Protocol, Writer};
+
+pub(crate) const SEED: HashSeed = HashSeed([0x0123_4567_89ab_cdef, 42]);
+
+pub(crate) struct Node {
+    pub(crate) keyspace: Keyspace,
+    pub(crate) local: LeaderLocal,
+}
+
+impl Node {
+    pub(crate) fn new(local_seed: u64) -> Node {
+        let mut local = LeaderLocal::new(local_seed);
+        // Statistics of another kind on every other node: the state must not depend on them.
+        let lfu = (local_seed % 2 == 1).then_some(LfuParameters {
+            log_factor: 10,
+            decay_minutes: 1,
+        });
+        local.access.set(UnixMillis(local_seed as i64), lfu);
+        Node {
+            keyspace: Keyspace::new(SEED),
+            local,
+        }
+    }
+
+    pub(crate) fn open(&mut self, now: i64) {
+        self.keyspace.open(&header(now, 0));
+        self.local.now = UnixMillis(now);
+    }
+
+    /// Applies words at once, as a replica that commits at once does.
+    pub(crate) fn apply(&mut self, db: Db, protocol: Protocol, args: Args<'_>) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut writer = Writer::new(&mut out, protocol);
+        match command::resolve(args).map(|spec| command::parse(spec, args)) {
+            Ok(Some(Ok(command))) => self
+                .keyspace
+                .apply_command(db, &command, &mut self.local, &mut writer),
+            Ok(Some(Err(error))) | Err(error) => error.write(&mut writer),
+            Ok(None) => command::ReplyError::unknown_command(args).write(&mut writer),
+        }
+        out
+    }
+
+    /// [`Node::apply`] in database 0, for words without spaces in them.
+    pub(crate) fn run(&mut self, line: &str) -> String {
+        self.run_in(0, line)
+    }
+
+    pub(crate) fn run_in(&mut self, number: u8, line: &str) -> String {
+        let words = ArgsBuf::from_slices(line.split_ascii_whitespace());
+        let reply = self.apply(db(number), Protocol::Resp2, words.as_args());
+        String::from_utf8_lossy(&reply).into_owned()
+    }
+
+    /// Reads as the leader does, without an entry.
+    pub(crate) fn read(&mut self, line: &str) -> (String, keyspace::Read) {
+        let words = ArgsBuf::from_slices(line.split_ascii_whitespace());
+        let spec = command::resolve(words.as_args()).expect("a known command");
+        let command = command::parse(spec, words.as_args())
+            .expect("on keys")
+            .expect("well formed");
+        let mut out = Vec::new();
+        let mut writer = Writer::new(&mut out, Protocol::Resp2);
+        let read = self.keyspace.read(db(0), &command, &mut self.local, &mut writer);
+        (String::from_utf8_lossy(&out).into_owned(), read)
+    }
+}
+
+pub(crate) fn header(now: i64, seed: u64) -> Header {
+    Header {
+        semantics: SemanticsVersion::CURRENT,
+        now: UnixMillis(now),
+        seed,
+    }
+}
+
+pub(crate) fn db(number: u8) -> Db {
+    Db::new(number).expect("below sixteen")
+}

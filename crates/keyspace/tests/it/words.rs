@@ -1,0 +1,199 @@
+//! Random commands: every one that a group can be sent, with reasonable and with hostile words.
+
+use ids::Prng;
+use resp::ArgsBuf;
+
+/// `K` a key, `V` a value, `N` a number or something that looks like one, `S` a small number, `T` a time in
+/// milliseconds, `D` a database, `P` a pattern; everything else stands for itself.
+const TEMPLATES: &[&str] = &[
+    "GET K",
+    "MGET K K K",
+    "STRLEN K",
+    "GETRANGE K N N",
+    "SUBSTR K S S",
+    "LCS K K",
+    "LCS K K LEN",
+    "LCS K K IDX MINMATCHLEN S WITHMATCHLEN",
+    "SET K V",
+    "SET K V NX",
+    "SET K V XX GET",
+    "SET K V KEEPTTL",
+    "SET K V PX T",
+    "SET K V EX N",
+    "SET K V PXAT T",
+    "SET K V EXAT N",
+    "SET K V IFEQ V",
+    "SET K V GET",
+    "SETEX K S V",
+    "PSETEX K T V",
+    "SETNX K V",
+    "GETSET K V",
+    "GETEX K",
+    "GETEX K PERSIST",
+    "GETEX K PX T",
+    "GETEX K EXAT N",
+    "GETDEL K",
+    "MSET K V K V",
+    "MSETNX K V K V",
+    "APPEND K V",
+    "INCR K",
+    "DECR K",
+    "INCRBY K N",
+    "DECRBY K N",
+    "INCRBYFLOAT K N",
+    "SETRANGE K S V",
+    "SETBIT K S 1",
+    "SETBIT K S 0",
+    "GETBIT K S",
+    "BITCOUNT K",
+    "BITCOUNT K N N",
+    "BITCOUNT K N N BIT",
+    "BITPOS K 1",
+    "BITPOS K 0 N N",
+    "BITPOS K 1 S S BIT",
+    "BITOP AND K K K",
+    "BITOP OR K K K",
+    "BITOP XOR K K",
+    "BITOP NOT K K",
+    "BITFIELD K GET u8 S SET i16 #S N OVERFLOW SAT INCRBY u5 S N",
+    "BITFIELD K OVERFLOW FAIL INCRBY i64 S N",
+    "BITFIELD K GET u63 S",
+    "BITFIELD_RO K GET i64 S",
+    "DEL K K",
+    "UNLINK K",
+    "EXISTS K K",
+    "TOUCH K K",
+    "TYPE K",
+    "EXPIRE K N",
+    "EXPIRE K S NX",
+    "PEXPIRE K T",
+    "PEXPIRE K T GT",
+    "EXPIREAT K N",
+    "PEXPIREAT K T LT",
+    "PEXPIREAT K T XX",
+    "TTL K",
+    "PTTL K",
+    "EXPIRETIME K",
+    "PEXPIRETIME K",
+    "PERSIST K",
+    "RENAME K K",
+    "RENAMENX K K",
+    "COPY K K",
+    "COPY K K DB D REPLACE",
+    "MOVE K D",
+    "OBJECT ENCODING K",
+    "OBJECT FREQ K",
+    "OBJECT IDLETIME K",
+    "OBJECT REFCOUNT K",
+    "MEMORY USAGE K",
+    "DEBUG OBJECT K",
+    "DEBUG SDSLEN K",
+    "KEYS P",
+    "SCAN N",
+    "SCAN N MATCH P COUNT S TYPE string",
+    "RANDOMKEY",
+    "DBSIZE",
+    "FLUSHDB",
+    "FLUSHALL",
+    "SWAPDB D D",
+];
+
+/// No number here lets a string grow beyond some kilobytes: larger ones are refused.
+const NUMBERS: &[&str] = &[
+    "0",
+    "1",
+    "-1",
+    "7",
+    "100",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "9223372036854775808",
+    "18446744073709551616",
+    "4294967296",
+    "-4294967297",
+    "",
+    "+1",
+    "01",
+    "-0",
+    " 1",
+    "1 ",
+    "1.5",
+    "1e400",
+    "inf",
+    "-inf",
+    "nan",
+    "0x10",
+    "3.0e-4900",
+    "#1",
+    "abc",
+];
+
+/// The words of one command.
+pub(crate) fn random(prng: &mut Prng) -> ArgsBuf {
+    // Emptying everything is a rare event, or nothing else would be tested.
+    let template = loop {
+        let template = TEMPLATES[prng.below(TEMPLATES.len() as u64) as usize];
+        if !template.starts_with("FLUSH") || prng.below(20) == 0 {
+            break template;
+        }
+    };
+    let mut words: Vec<Vec<u8>> = template.split(' ').map(|word| fill(word, prng)).collect();
+    if prng.below(12) == 0 {
+        let at = prng.below(words.len() as u64) as usize;
+        match prng.below(3) {
+            0 => drop(words.remove(at)),
+            1 => words[at] = fill("N", prng),
+            _ => words.insert(at, fill("V", prng)),
+        }
+    }
+    ArgsBuf::from_slices(words)
+}
+
+fn fill(word: &str, prng: &mut Prng) -> Vec<u8> {
+    match word {
+        "K" => key(prng),
+        "V" => value(prng),
+        "N" if prng.below(2) == 0 => NUMBERS[prng.below(NUMBERS.len() as u64) as usize].into(),
+        "N" => (prng.below(400) as i64 - 200).to_string().into_bytes(),
+        "S" => prng.below(300).to_string().into_bytes(),
+        "#S" => format!("#{}", prng.below(20)).into_bytes(),
+        "T" => (prng.below(3_000) as i64 - 100).to_string().into_bytes(),
+        "D" => prng.below(4).to_string().into_bytes(),
+        "P" => ["*", "k*", "[a-k]?", "\\", "[^k", "*1*2*", ""][prng.below(7) as usize].into(),
+        _ => word.into(),
+    }
+}
+
+pub(crate) fn key(prng: &mut Prng) -> Vec<u8> {
+    match prng.below(40) {
+        0 => Vec::new(),
+        1 => vec![b'k'; 300],
+        _ => format!("k{}", prng.below(30)).into_bytes(),
+    }
+}
+
+pub(crate) fn value(prng: &mut Prng) -> Vec<u8> {
+    match prng.below(8) {
+        0 => NUMBERS[prng.below(NUMBERS.len() as u64) as usize].into(),
+        1 | 2 => (prng.next_u64() as i64 >> prng.below(64))
+            .to_string()
+            .into_bytes(),
+        3 => vec![prng.next_u64() as u8; prng.below(600) as usize],
+        _ => (0..prng.below(12)).map(|_| prng.next_u64() as u8).collect(),
+    }
+}
+
+#[test]
+fn every_command_of_a_group_is_among_them() {
+    for id in command::CommandId::ALL {
+        let spec = id.spec();
+        let name = spec.name.replace('|', " ").to_ascii_uppercase();
+        let is_there = TEMPLATES.iter().any(|template| {
+            *template == name
+                || template
+                    .strip_prefix(&name)
+                    .is_some_and(|rest| rest.starts_with(' '))
+        });
+        assert!(spec.parse.is_none() || is_there, "{name}");
+    }
+}

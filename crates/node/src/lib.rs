@@ -1,0 +1,16 @@
+//! Where the pure parts meet the world: worker loops, sockets, clocks, signals.
+//!
+//! Reading order: `start.rs` (birth and death of a node), `worker.rs` (one loop, one core), `link.rs` (one
+//! socket), `mesh.rs` (queues between workers), `listener.rs`, `memory.rs`, `metrics.rs`.
+
+mod clock;
+mod link;
+mod listener;
+mod memory;
+mod mesh;
+mod metrics;
+mod random;
+mod start;
+mod worker;
+
+pub use start::{StartError, run};

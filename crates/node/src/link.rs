@@ -1,0 +1,113 @@
+//! One client's socket and its connection.
+
+use mio::net::TcpStream;
+use server::Connection;
+use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::time::Instant;
+
+/// A socket with everything that belongs to it.
+pub(crate) struct Link {
+    pub(crate) socket: TcpStream,
+    pub(crate) connection: Connection,
+    /// The socket may hold bytes: readiness is told once, at its edge.
+    pub(crate) is_readable: bool,
+    /// The client has said that it sends no more: a short read is not the end, what follows is.
+    pub(crate) is_read_closed: bool,
+    /// Everything the client sent was read; it may still read replies.
+    pub(crate) is_ended: bool,
+    /// The socket takes no more for now.
+    pub(crate) is_full: bool,
+    /// It stands in the list of links to look at when the turn ends.
+    pub(crate) is_listed: bool,
+    /// Its last byte was sent and it was shut down for writing; it ends when the client does, or soon.
+    pub(crate) lingers_until: Option<Instant>,
+    /// Since when it has held more than the soft output limit.
+    pub(crate) soft_since: Option<Instant>,
+}
+
+/// What came of reading or writing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Io {
+    /// There may be more to do right away.
+    More,
+    /// Nothing more until the system says so.
+    Drained,
+    /// The client sends no more.
+    Ended,
+    /// The connection is gone.
+    Closed,
+}
+
+impl Link {
+    pub(crate) fn new(socket: TcpStream, connection: Connection) -> Link {
+        Link {
+            socket,
+            connection,
+            is_readable: true,
+            is_read_closed: false,
+            is_ended: false,
+            is_full: false,
+            is_listed: false,
+            lingers_until: None,
+            soft_since: None,
+        }
+    }
+
+    /// Reads once into `buffer`; `count` says how much came.
+    pub(crate) fn read(&mut self, buffer: &mut [u8], count: &mut usize) -> Io {
+        *count = 0;
+        loop {
+            return match self.socket.read(buffer) {
+                Ok(0) => Io::Ended,
+                Ok(read) => {
+                    *count = read;
+                    // Less than asked for: the socket is empty, and the next byte makes a new edge. An end that
+                    // was told with these bytes makes none.
+                    if read < buffer.len() && !self.is_read_closed {
+                        Io::Drained
+                    } else {
+                        Io::More
+                    }
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => Io::Drained,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(_) => Io::Closed,
+            };
+        }
+    }
+
+    /// Sends what is ready; `sent` says how much.
+    pub(crate) fn flush(&mut self, sent: &mut usize) -> Io {
+        *sent = 0;
+        let pipeline = &mut self.connection.pipeline;
+        while !pipeline.ready().is_empty() {
+            match self.socket.write(pipeline.ready()) {
+                Ok(0) => return Io::Closed,
+                Ok(count) => {
+                    *sent += count;
+                    pipeline.sent(count);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    self.is_full = true;
+                    return Io::Drained;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return Io::Closed,
+            }
+        }
+        Io::Drained
+    }
+
+    /// Says goodbye: no more is sent. Closing at once would reset the connection while the client's last bytes
+    /// are unread, and take the reply that explains why with it.
+    pub(crate) fn linger(&mut self, until: Instant) -> Io {
+        if self.lingers_until.is_none() {
+            self.lingers_until = Some(until);
+            if self.socket.shutdown(Shutdown::Write).is_err() {
+                return Io::Closed;
+            }
+        }
+        Io::Drained
+    }
+}

@@ -1,0 +1,47 @@
+//! What the process takes.
+
+use server::Shared;
+use std::sync::atomic::Ordering;
+
+/// Samples the allocator and the system. A few microseconds; called by one worker, ten times a second.
+pub(crate) fn sample(shared: &Shared) {
+    let memory = &shared.memory;
+    // The allocator's figures are as of its last epoch.
+    if tikv_jemalloc_ctl::epoch::advance().is_ok()
+        && let Ok(allocated) = tikv_jemalloc_ctl::stats::allocated::read()
+        && let Ok(resident) = tikv_jemalloc_ctl::stats::resident::read()
+    {
+        let data = shared.total(|worker| worker.data_bytes.get());
+        memory.data_at_sample.store(data, Ordering::Relaxed);
+        memory.allocated.store(allocated as u64, Ordering::Relaxed);
+        memory.peak.fetch_max(allocated as u64, Ordering::Relaxed);
+        memory.resident.store(resident as u64, Ordering::Relaxed);
+    }
+}
+
+/// Raises the limit of open files so that `clients` fit, with some for everything else. Returns how many
+/// clients do.
+pub(crate) fn make_room_for_clients(clients: u64) -> u64 {
+    /// Listeners, queues, logs and whatever libraries open.
+    const OTHERS: u64 = 64;
+    let wanted = clients + OTHERS;
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the struct is ours and lives through the call.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
+        return clients;
+    }
+    if limit.rlim_cur < wanted {
+        let raised = libc::rlimit {
+            rlim_cur: wanted.min(limit.rlim_max),
+            rlim_max: limit.rlim_max,
+        };
+        // SAFETY: as above.
+        if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raised) } == 0 {
+            limit = raised;
+        }
+    }
+    clients.min(limit.rlim_cur.saturating_sub(OTHERS))
+}

@@ -1,0 +1,127 @@
+//! Queues between workers.
+//!
+//! One bounded queue for each ordered pair of workers, holding whole parcels: one for each turn in which one had
+//! something for the other. At the limit the sender keeps its parcels and reads no more from clients until the
+//! receiver catches up; receivers always drain, so two full queues cannot block each other for ever.
+//!
+//! A worker that is about to sleep says so, looks at its queues once more, and sleeps; a sender pushes, then looks
+//! whether the receiver sleeps. Either the receiver sees the parcel or the sender sees the sleeper: the two
+//! sequentially consistent operations on its state exclude that both miss.
+
+use crossbeam_queue::ArrayQueue;
+use mio::Waker;
+use server::Parcel;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering, fence};
+
+/// Parcels that may wait between two workers.
+const PARCELS_MAX: usize = 256;
+
+/// All queues, shared by the workers.
+pub(crate) struct Mesh {
+    /// `queues[to][from]`.
+    queues: Vec<Vec<ArrayQueue<Parcel>>>,
+    sleepers: Vec<Sleeper>,
+}
+
+struct Sleeper {
+    state: AtomicU8,
+    waker: Waker,
+}
+
+/// Not waiting for anything.
+const AWAKE: u8 = 0;
+/// Asleep, and nothing is lost if a parcel that is not urgent lies until something else wakes it.
+const ASLEEP: u8 = 1;
+/// Asleep, with requests that wait for locks: any parcel may let them go on.
+const ASLEEP_WITH_WAITERS: u8 = 2;
+
+impl Mesh {
+    /// Queues between as many workers as there are wakers.
+    pub(crate) fn new(wakers: Vec<Waker>) -> Arc<Mesh> {
+        let count = wakers.len();
+        let queues = (0..count)
+            .map(|_| (0..count).map(|_| ArrayQueue::new(PARCELS_MAX)).collect())
+            .collect();
+        let sleepers = wakers
+            .into_iter()
+            .map(|waker| Sleeper {
+                state: AtomicU8::new(AWAKE),
+                waker,
+            })
+            .collect();
+        Arc::new(Mesh { queues, sleepers })
+    }
+
+    pub(crate) fn workers(&self) -> u16 {
+        self.sleepers.len() as u16
+    }
+
+    /// Hands over what the queue has room for, and wakes the receiver if it sleeps and there is something urgent.
+    pub(crate) fn post(&self, from: u16, to: u16, parcels: &mut VecDeque<Parcel>) {
+        let (mut pushed, mut is_urgent) = (false, false);
+        while let Some(parcel) = parcels.pop_front() {
+            let wakes = parcel.is_urgent();
+            match self.queues[usize::from(to)][usize::from(from)].push(parcel) {
+                Ok(()) => {
+                    pushed = true;
+                    is_urgent |= wakes;
+                }
+                Err(parcel) => {
+                    parcels.push_front(parcel);
+                    break;
+                }
+            }
+        }
+        if !pushed {
+            return;
+        }
+        fence(Ordering::SeqCst);
+        let state = &self.sleepers[usize::from(to)].state;
+        let is_to_wake = match state.load(Ordering::Relaxed) {
+            ASLEEP => is_urgent,
+            ASLEEP_WITH_WAITERS => true,
+            _ => false,
+        };
+        if is_to_wake && state.swap(AWAKE, Ordering::SeqCst) != AWAKE {
+            self.wake(to);
+        }
+    }
+
+    /// Wakes a worker whatever it does.
+    pub(crate) fn wake(&self, worker: u16) {
+        if let Err(error) = self.sleepers[usize::from(worker)].waker.wake() {
+            tracing::error!(worker, %error, "cannot wake a worker");
+        }
+    }
+
+    /// The next parcel from `from`.
+    pub(crate) fn take(&self, to: u16, from: u16) -> Option<Parcel> {
+        self.queues[usize::from(to)][usize::from(from)].pop()
+    }
+
+    /// Says that `worker` is about to sleep, and whether requests wait for locks there. `false` if something came
+    /// meanwhile: it must not sleep.
+    pub(crate) fn may_sleep(&self, worker: u16, has_waiters: bool) -> bool {
+        let worker = usize::from(worker);
+        let state = &self.sleepers[worker].state;
+        state.store(
+            if has_waiters { ASLEEP_WITH_WAITERS } else { ASLEEP },
+            Ordering::SeqCst,
+        );
+        fence(Ordering::SeqCst);
+        let is_idle = self.queues[worker].iter().all(ArrayQueue::is_empty);
+        if !is_idle {
+            state.store(AWAKE, Ordering::SeqCst);
+        }
+        is_idle
+    }
+
+    /// Says that `worker` is awake.
+    pub(crate) fn is_awake(&self, worker: u16) {
+        self.sleepers[usize::from(worker)]
+            .state
+            .store(AWAKE, Ordering::SeqCst);
+    }
+}

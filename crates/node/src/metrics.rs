@@ -1,0 +1,371 @@
+//! The metrics page: the names of redis_exporter, so that dashboards made for Redis fit, and Chorale's own.
+//!
+//! Counters run from the start of the process: `CONFIG RESETSTAT` sets back what `INFO` shows, not these.
+//! What only workers know (keys, hits, memory of data) is as they last published it.
+
+use crate::clock;
+use admin::metrics::{Exposition, MetricKind};
+use command::CommandId;
+use ids::Db;
+use server::{CommandCounter, Counter, Gateway, Shared, WorkerStats};
+use std::sync::atomic::Ordering;
+
+/// The page as of now.
+pub(crate) fn metrics(shared: &Shared) -> String {
+    let mut page = Exposition::new();
+    instance(shared, &mut page);
+    memory(shared, &mut page);
+    traffic(shared, &mut page);
+    commands(shared, &mut page);
+    keyspace(shared, &mut page);
+    chorale(shared, &mut page);
+    page.finish()
+}
+
+/// A counter of workers: its name on the page, what it counts, and where it stands.
+type WorkerCounter = (&'static str, &'static str, fn(&WorkerStats) -> &Counter);
+
+fn counters(shared: &Shared, page: &mut Exposition, all: &[WorkerCounter]) {
+    for (name, help, counter) in all {
+        page.single(
+            name,
+            MetricKind::Counter,
+            help,
+            shared.total(|worker| counter(worker).get()),
+        );
+    }
+}
+
+fn instance(shared: &Shared, page: &mut Exposition) {
+    let uptime = clock::now().0.saturating_sub(shared.started_at).max(0) / 1_000;
+    let port = shared.port.to_string();
+    page.single("redis_up", MetricKind::Gauge, "Whether the node answers.", 1u64);
+    page.family("redis_instance_info", MetricKind::Gauge, "What this node is.")
+        .sample(
+            &[
+                ("redis_version", Gateway::REDIS_VERSION),
+                ("chorale_version", env!("CARGO_PKG_VERSION")),
+                ("redis_mode", "standalone"),
+                ("role", "master"),
+                ("os", std::env::consts::OS),
+                ("tcp_port", &port),
+                ("run_id", &shared.run_id),
+                ("maxmemory_policy", shared.settings().maxmemory_policy.word()),
+            ],
+            1u64,
+        );
+    page.single(
+        "redis_uptime_in_seconds",
+        MetricKind::Gauge,
+        "Seconds since the start.",
+        uptime,
+    );
+    let started = shared.started_at / 1_000;
+    page.single(
+        "redis_start_time_seconds",
+        MetricKind::Gauge,
+        "When the node started, Unix time.",
+        started,
+    );
+    page.single(
+        "redis_connected_slaves",
+        MetricKind::Gauge,
+        "Replicas that follow this node.",
+        0u64,
+    );
+    page.single(
+        "redis_master_repl_offset",
+        MetricKind::Gauge,
+        "Bytes of the replication stream.",
+        0u64,
+    );
+}
+
+fn memory(shared: &Shared, page: &mut Exposition) {
+    let memory = &shared.memory;
+    let used = shared.used_memory();
+    let peak = memory.peak.load(Ordering::Relaxed).max(used);
+    for (name, help, bytes) in [
+        ("redis_memory_used_bytes", "Memory in use.", used),
+        (
+            "redis_memory_used_peak_bytes",
+            "The most memory that was in use.",
+            peak,
+        ),
+        (
+            "redis_memory_used_rss_bytes",
+            "Resident memory.",
+            memory.resident.load(Ordering::Relaxed),
+        ),
+        (
+            "redis_memory_max_bytes",
+            "The limit of memory for data; 0: none.",
+            shared.settings().maxmemory,
+        ),
+    ] {
+        page.single(name, MetricKind::Gauge, help, bytes);
+    }
+}
+
+fn traffic(shared: &Shared, page: &mut Exposition) {
+    let clients = shared.clients.count();
+    page.single(
+        "redis_connected_clients",
+        MetricKind::Gauge,
+        "Connections of clients.",
+        clients,
+    );
+    page.single(
+        "redis_blocked_clients",
+        MetricKind::Gauge,
+        "Clients that wait for others.",
+        0u64,
+    );
+    let limit = shared.settings().maxclients;
+    page.single(
+        "redis_config_maxclients",
+        MetricKind::Gauge,
+        "The limit of connections.",
+        limit,
+    );
+    let accepted = shared.accepted.load(Ordering::Relaxed);
+    page.single(
+        "redis_connections_received_total",
+        MetricKind::Counter,
+        "Connections accepted.",
+        accepted,
+    );
+    let refused = shared.refused.load(Ordering::Relaxed);
+    page.single(
+        "redis_rejected_connections_total",
+        MetricKind::Counter,
+        "Connections refused.",
+        refused,
+    );
+    counters(
+        shared,
+        page,
+        &[
+            (
+                "redis_net_input_bytes_total",
+                "Bytes read from clients.",
+                |worker| &worker.input_bytes,
+            ),
+            (
+                "redis_net_output_bytes_total",
+                "Bytes sent to clients.",
+                |worker| &worker.output_bytes,
+            ),
+        ],
+    );
+}
+
+/// One counter for each command and subcommand; those that were never used are left out.
+type PerCommand = (&'static str, &'static str, fn(&CommandCounter) -> &Counter);
+
+fn commands(shared: &Shared, page: &mut Exposition) {
+    counters(
+        shared,
+        page,
+        &[
+            (
+                "redis_commands_processed_total",
+                "Commands carried out.",
+                |worker| &worker.commands,
+            ),
+            ("redis_error_replies_total", "Error replies.", |worker| {
+                &worker.errors
+            }),
+        ],
+    );
+    let per_command: [PerCommand; 3] = [
+        (
+            "redis_commands_total",
+            "Commands carried out, by command.",
+            |counter| &counter.calls,
+        ),
+        (
+            "redis_commands_rejected_calls_total",
+            "Commands refused before they ran.",
+            |counter| &counter.rejected,
+        ),
+        (
+            "redis_commands_failed_calls_total",
+            "Commands that answered an error.",
+            |counter| &counter.failed,
+        ),
+    ];
+    for (name, help, figure) in per_command {
+        let mut family = page.family(name, MetricKind::Counter, help);
+        for &id in CommandId::ALL {
+            let total = shared.total(|worker| figure(&worker.by_command[id]).get());
+            if total > 0 {
+                family.sample(&[("cmd", id.spec().name)], total);
+            }
+        }
+    }
+}
+
+fn keyspace(shared: &Shared, page: &mut Exposition) {
+    counters(
+        shared,
+        page,
+        &[
+            (
+                "redis_keyspace_hits_total",
+                "Lookups that found a key.",
+                |worker| &worker.hits,
+            ),
+            (
+                "redis_keyspace_misses_total",
+                "Lookups that found none.",
+                |worker| &worker.misses,
+            ),
+            ("redis_expired_keys_total", "Keys that expired.", |worker| {
+                &worker.expired
+            }),
+            ("redis_evicted_keys_total", "Keys given up for room.", |worker| {
+                &worker.evicted
+            }),
+        ],
+    );
+    type PerDatabase = fn(&WorkerStats) -> &[Counter; Db::COUNT as usize];
+    let families: [(&str, &str, PerDatabase); 2] = [
+        ("redis_db_keys", "Keys, by database.", |worker| &worker.keys),
+        (
+            "redis_db_keys_expiring",
+            "Keys with a deadline, by database.",
+            |worker| &worker.keys_with_deadline,
+        ),
+    ];
+    for (name, help, counters) in families {
+        let mut family = page.family(name, MetricKind::Gauge, help);
+        for db in 0..usize::from(Db::COUNT) {
+            let total = shared.total(|worker| counters(worker)[db].get());
+            family.sample(&[("db", &format!("db{db}"))], total);
+        }
+    }
+}
+
+fn chorale(shared: &Shared, page: &mut Exposition) {
+    page.single(
+        "chorale_workers",
+        MetricKind::Gauge,
+        "Worker threads.",
+        shared.workers.len(),
+    );
+    let groups = u64::from(shared.groups.get());
+    page.single(
+        "chorale_groups",
+        MetricKind::Gauge,
+        "Groups that keys are spread over.",
+        groups,
+    );
+    let sum = |counter: fn(&WorkerStats) -> &Counter| shared.total(|worker| counter(worker).get());
+    for (name, help, figure) in [
+        (
+            "chorale_data_bytes",
+            "Bytes of keys, values and tables.",
+            sum(|worker| &worker.data_bytes),
+        ),
+        (
+            "chorale_transactions_prepared",
+            "Transactions that hold locks.",
+            sum(|worker| &worker.locked),
+        ),
+        (
+            "chorale_lock_waiters",
+            "Requests that wait for locks.",
+            sum(|worker| &worker.lock_waiters),
+        ),
+    ] {
+        page.single(name, MetricKind::Gauge, help, figure);
+    }
+    counters(
+        shared,
+        page,
+        &[
+            (
+                "chorale_turns_total",
+                "Turns of worker loops that did something.",
+                |worker| &worker.turns,
+            ),
+            ("chorale_hops_total", "Messages between workers.", |worker| {
+                &worker.hops
+            }),
+            (
+                "chorale_operations_applied_total",
+                "Operations applied to data.",
+                |worker| &worker.applied,
+            ),
+            (
+                "chorale_transactions_total",
+                "Transactions over several groups.",
+                |worker| &worker.transactions,
+            ),
+            (
+                "chorale_transaction_retries_total",
+                "Attempts begun anew after a conflict.",
+                |worker| &worker.transaction_retries,
+            ),
+            (
+                "chorale_output_limit_closes_total",
+                "Connections closed for unread replies.",
+                |worker| &worker.output_limit_closes,
+            ),
+            (
+                "chorale_input_limit_closes_total",
+                "Connections closed for requests too long.",
+                |worker| &worker.input_limit_closes,
+            ),
+        ],
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ids::{Boot, GroupCount};
+    use options::Settings;
+
+    #[test]
+    fn the_page_has_the_names_that_dashboards_expect() {
+        let groups = GroupCount::new(16).expect("a power of two in range");
+        let shared = Shared::new(Boot(1), "a".repeat(40), 0, 6379, groups, 2, Settings::default());
+        shared.workers[0].by_command[CommandId::Get].calls.add(3);
+        shared.workers[1].by_command[CommandId::Get].calls.add(4);
+        shared.workers[1].keys[2].set(5);
+        let page = metrics(&shared);
+        for line in [
+            "redis_up 1",
+            "redis_commands_total{cmd=\"get\"} 7",
+            "redis_db_keys{db=\"db2\"} 5",
+            "redis_db_keys{db=\"db0\"} 0",
+            "chorale_workers 2",
+            "chorale_groups 16",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line} in\n{page}");
+        }
+        for name in [
+            "redis_uptime_in_seconds",
+            "redis_connected_clients",
+            "redis_memory_used_bytes",
+            "redis_memory_max_bytes",
+            "redis_memory_used_rss_bytes",
+            "redis_commands_processed_total",
+            "redis_keyspace_hits_total",
+            "redis_keyspace_misses_total",
+            "redis_expired_keys_total",
+            "redis_evicted_keys_total",
+            "redis_net_input_bytes_total",
+            "redis_net_output_bytes_total",
+            "redis_connections_received_total",
+            "redis_rejected_connections_total",
+            "redis_instance_info",
+            "chorale_hops_total",
+            "chorale_transactions_total",
+        ] {
+            assert!(page.contains(&format!("# TYPE {name} ")), "{name}");
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Birth and death of a node, each as a list of steps.
+
+use crate::clock;
+use crate::listener;
+use crate::memory;
+use crate::mesh::Mesh;
+use crate::metrics::metrics;
+use crate::random;
+use crate::worker::{WAKER, Worker};
+use admin::{AdminSource, Health};
+use ids::{Boot, GroupCount, HashSeed, Prng};
+use mio::{Poll, Waker};
+use options::{LogLevel, Settings};
+use server::Shared;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Why a node did not start, in words for an operator.
+#[derive(Debug)]
+pub struct StartError {
+    what: String,
+    source: io::Error,
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.source)?;
+        if self.source.kind() == io::ErrorKind::AddrInUse {
+            write!(
+                f,
+                " (is another server running there? choose another port with --port)"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
+}
+
+/// Names what was tried when it failed.
+fn trying<T>(what: impl Into<String>, result: io::Result<T>) -> Result<T, StartError> {
+    result.map_err(|source| StartError {
+        what: what.into(),
+        source,
+    })
+}
+
+/// What the admin port shows.
+struct Source {
+    shared: Arc<Shared>,
+}
+
+impl AdminSource for Source {
+    fn metrics(&self) -> String {
+        metrics(&self.shared)
+    }
+
+    fn health(&self) -> Health {
+        if self.shared.is_stopping.load(Ordering::Relaxed) {
+            Health::Unhealthy("stopping".to_owned())
+        } else {
+            Health::Ok
+        }
+    }
+}
+
+/// Runs a node until SIGTERM, SIGINT or `SHUTDOWN`. `set_log_level` makes the log follow the settings.
+pub fn run(
+    settings: Settings,
+    set_log_level: impl Fn(LogLevel) + Send + Sync + 'static,
+) -> Result<(), StartError> {
+    let workers = match settings.workers {
+        Some(workers) => usize::from(workers),
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    // More workers than groups would own nothing.
+    let workers = workers.clamp(1, usize::from(settings.groups));
+    let groups = GroupCount::new(settings.groups).expect("the option's bounds are those of a group count");
+    set_log_level(settings.log_level);
+
+    let room = memory::make_room_for_clients(settings.maxclients.into());
+    if room < settings.maxclients.into() {
+        tracing::warn!(
+            maxclients = settings.maxclients,
+            room,
+            "the limit of open files leaves room for fewer clients; raise it with ulimit -n"
+        );
+    }
+    let addresses = listener::describe(&settings.bind);
+    let listeners = trying("cannot listen for clients", listener::open(&settings))?;
+    let port = trying("cannot listen for clients", listeners[0].local_addr())?.port();
+    let admin_listener = match settings.admin_port {
+        None => None,
+        Some(admin_port) => {
+            let address = SocketAddr::new(settings.bind[0].ip, admin_port);
+            let what = format!("cannot listen on the admin port {address}");
+            Some(trying(what, TcpListener::bind(address))?)
+        }
+    };
+
+    // The name that clients see and the secret that orders keys share no randomness: whoever could foresee the
+    // order could choose keys that collide.
+    let secret = HashSeed(trying("cannot read the system's randomness", random::secret())?);
+    let [seed, id @ ..]: [u64; 4] = trying("cannot read the system's randomness", random::secret())?;
+    let mut prng = Prng::new(seed);
+    let run_id: String = id.iter().map(|word| format!("{word:016x}")).collect::<String>()[..40].to_owned();
+    let boot = Boot(clock::now().0 as u64);
+    let has_admin = settings.admin_port.is_some();
+    let shared = Arc::new(Shared::new(
+        boot,
+        run_id,
+        clock::now().0,
+        port,
+        groups,
+        workers,
+        settings,
+    ));
+    let admin = match admin_listener {
+        None => None,
+        Some(listener) => {
+            let port = trying("cannot read the admin port's address", listener.local_addr())?.port();
+            let source = Arc::new(Source {
+                shared: shared.clone(),
+            });
+            let handle = trying("cannot start the admin port", admin::spawn(listener, source))?;
+            Some((handle, port))
+        }
+    };
+
+    let mut polls = Vec::new();
+    let mut wakers = Vec::new();
+    for _ in 0..workers {
+        let poll = trying("cannot watch sockets", Poll::new())?;
+        wakers.push(trying("cannot make a waker", Waker::new(poll.registry(), WAKER))?);
+        polls.push(poll);
+    }
+    let mesh = Mesh::new(wakers);
+    let mut listeners = Some(listeners);
+    let mut threads = Vec::new();
+    for (number, poll) in (0..).zip(polls) {
+        // The first worker accepts for all of them, in turn: each gets the same share of connections.
+        let listeners = listeners.take().unwrap_or_default();
+        let worker = Worker::new(
+            number,
+            poll,
+            listeners,
+            mesh.clone(),
+            shared.clone(),
+            secret,
+            prng.next_u64(),
+        );
+        let worker = trying("cannot watch sockets", worker)?;
+        let thread = std::thread::Builder::new().name(format!("worker-{number}"));
+        threads.push(trying(
+            "cannot start a worker",
+            thread.spawn(move || worker.run()),
+        )?);
+    }
+    memory::sample(&shared);
+    let admin_port = admin.as_ref().map(|(_, port)| *port).filter(|_| has_admin);
+    tracing::info!(
+        port,
+        bind = addresses,
+        workers,
+        groups = groups.get(),
+        admin_port,
+        "ready for clients"
+    );
+
+    let mut signals = trying("cannot watch signals", Signals::new([SIGTERM, SIGINT]))?;
+    let handle = signals.handle();
+    let watcher = {
+        let (shared, mesh) = (shared.clone(), mesh.clone());
+        std::thread::spawn(move || {
+            for signal in signals.forever() {
+                tracing::info!(signal, "stopping");
+                shared.is_stopping.store(true, Ordering::Relaxed);
+                (0..mesh.workers()).for_each(|worker| mesh.wake(worker));
+            }
+        })
+    };
+    let mut panicked = false;
+    for thread in threads {
+        panicked |= thread.join().is_err();
+        // One worker without its groups is no node: the others stop too.
+        shared.is_stopping.store(true, Ordering::Relaxed);
+        (0..mesh.workers()).for_each(|worker| mesh.wake(worker));
+    }
+    handle.close();
+    drop(watcher.join());
+    if let Some((handle, _)) = admin {
+        handle.shutdown();
+    }
+    if panicked {
+        return Err(StartError {
+            what: "a worker failed".to_owned(),
+            source: io::Error::other("see the log"),
+        });
+    }
+    tracing::info!("stopped");
+    Ok(())
+}

@@ -1,0 +1,626 @@
+//! One worker: a single-threaded loop that owns connections and groups.
+//!
+//! ```text
+//!  wait --> begin turn --> read sockets, carry out commands --> take parcels, carry them out
+//!   ^                                                                   |
+//!   +---- tend groups <---- hand parcels over <---- send replies <------+
+//! ```
+//!
+//! One turn reads every socket that is ready, and at its end writes each connection's replies with one call and
+//! hands each other worker one parcel. Nothing waits to batch: batches grow by themselves under load.
+
+use crate::clock;
+use crate::link::{Io, Link};
+use crate::listener;
+use crate::memory;
+use crate::mesh::Mesh;
+use ids::HashSeed;
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token};
+use server::{ClientCard, Connection, Delivery, Gateway, Incoming, Message, Session, Shared};
+use slab::Slab;
+use std::io::ErrorKind;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// The token of the waker; listeners follow, then connections.
+pub(crate) const WAKER: Token = Token(0);
+const LISTENERS: usize = 1;
+const CONNECTIONS: usize = 1 << 16;
+
+/// Bytes read from a socket with one call.
+const READ_BYTES: usize = 64 * 1024;
+/// Reads from one socket in one turn: others get their turn too.
+const READS_MAX: usize = 8;
+/// Events taken from the system at once.
+const EVENTS_MAX: usize = 1_024;
+/// Ready replies that are kept back for one that comes from another worker. More are sent at once.
+const HELD_BYTES_MAX: usize = 16 * 1024;
+/// Parcels kept back for one worker above which no more is read from clients.
+const BACKLOG_MAX: usize = 8;
+/// How often figures are published and connections are looked over.
+const CRON: Duration = Duration::from_millis(100);
+/// How soon groups are tended again when they have more to do.
+const TEND_AGAIN: Duration = Duration::from_millis(1);
+/// How long a connection that was said goodbye to may take to end.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// One worker. See the file's header.
+pub(crate) struct Worker {
+    number: u16,
+    poll: Poll,
+    mesh: Arc<Mesh>,
+    shared: Arc<Shared>,
+    gateway: Gateway,
+    /// On the worker that accepts.
+    listeners: Vec<TcpListener>,
+    accept_again: bool,
+    next_worker: u16,
+    links: Slab<Link>,
+    generation: u32,
+    /// Links to look at when the turn ends.
+    listed: Vec<usize>,
+    /// Links with more to read than one turn allowed.
+    unread: Vec<usize>,
+    buffer: Box<[u8]>,
+    cron_at: Instant,
+    tend_at: Instant,
+    rates: RateSample,
+}
+
+/// Totals when the rates were last computed.
+struct RateSample {
+    at: Instant,
+    commands: u64,
+    input: u64,
+    output: u64,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        number: u16,
+        poll: Poll,
+        mut listeners: Vec<TcpListener>,
+        mesh: Arc<Mesh>,
+        shared: Arc<Shared>,
+        secret: HashSeed,
+        seed: u64,
+    ) -> std::io::Result<Worker> {
+        for (index, listener) in listeners.iter_mut().enumerate() {
+            poll.registry()
+                .register(listener, Token(LISTENERS + index), Interest::READABLE)?;
+        }
+        let now = Instant::now();
+        Ok(Worker {
+            number,
+            poll,
+            mesh,
+            gateway: Gateway::new(number, shared.clone(), secret, seed),
+            shared,
+            listeners,
+            accept_again: false,
+            next_worker: 0,
+            links: Slab::new(),
+            generation: 0,
+            listed: Vec::new(),
+            unread: Vec::new(),
+            buffer: vec![0; READ_BYTES].into_boxed_slice(),
+            cron_at: now,
+            tend_at: now,
+            rates: RateSample {
+                at: now,
+                commands: 0,
+                input: 0,
+                output: 0,
+            },
+        })
+    }
+
+    /// Runs until the node stops.
+    pub(crate) fn run(mut self) {
+        let mut events = Events::with_capacity(EVENTS_MAX);
+        while !self.shared.is_stopping.load(Ordering::Relaxed) {
+            let timeout = self.timeout();
+            if let Err(error) = self.poll.poll(&mut events, Some(timeout))
+                && error.kind() != ErrorKind::Interrupted
+            {
+                tracing::error!(worker = self.number, %error, "cannot wait for events");
+                self.shared.is_stopping.store(true, Ordering::Relaxed);
+            }
+            self.mesh.is_awake(self.number);
+            self.turn(&events);
+        }
+        self.stop();
+    }
+
+    /// How long to wait for events: not at all if there is something to do.
+    fn timeout(&self) -> Duration {
+        if !self.unread.is_empty() && self.gateway.backlog() <= BACKLOG_MAX {
+            return Duration::ZERO;
+        }
+        if !self.mesh.may_sleep(self.number, self.gateway.has_lock_waiters()) {
+            return Duration::ZERO;
+        }
+        let now = Instant::now();
+        let due = self.cron_at.min(self.tend_at).saturating_duration_since(now);
+        // Parcels that found a full queue are tried again soon.
+        if self.gateway.backlog() > 0 {
+            due.min(TEND_AGAIN)
+        } else {
+            due
+        }
+    }
+
+    fn turn(&mut self, events: &Events) {
+        self.gateway.begin_turn(clock::now());
+        // Decisions first: a client that was answered by another worker finds here what it was told.
+        self.receive();
+        for key in std::mem::take(&mut self.unread) {
+            self.read(key);
+        }
+        for event in events {
+            match event.token() {
+                WAKER => {}
+                Token(token) if token < CONNECTIONS => self.accept(token - LISTENERS),
+                Token(token) => {
+                    let key = token - CONNECTIONS;
+                    let Some(link) = self.links.get_mut(key) else {
+                        continue;
+                    };
+                    if event.is_writable() && link.is_full {
+                        link.is_full = false;
+                        self.list(key);
+                    }
+                    if event.is_readable() || event.is_read_closed() || event.is_error() {
+                        let link = &mut self.links[key];
+                        link.is_readable = true;
+                        link.is_read_closed |= event.is_read_closed();
+                        self.read(key);
+                    }
+                }
+            }
+        }
+        self.receive();
+        self.deliver();
+        // And before answers: a decision is on its way before its client hears of it.
+        self.post();
+        self.finish_links();
+        self.post();
+        let now = Instant::now();
+        if now >= self.tend_at {
+            self.gateway.begin_turn(clock::now());
+            let more = self.gateway.tend();
+            self.tend_at = now + if more { TEND_AGAIN } else { CRON };
+        }
+        if now >= self.cron_at {
+            self.cron_at = now + CRON;
+            self.cron(now);
+        }
+    }
+
+    fn accept(&mut self, index: usize) {
+        loop {
+            let accepted = self.listeners[index].accept();
+            let (stream, address) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
+                Err(error) => {
+                    // Out of file descriptors, most likely: readiness is told once, so look again later.
+                    tracing::warn!(%error, "cannot accept a connection");
+                    self.accept_again = true;
+                    return;
+                }
+            };
+            let stream = std::net::TcpStream::from(stream);
+            let connected = self.shared.clients.count();
+            if let Err(refusal) = listener::admit(self.gateway.settings(), connected, address.ip()) {
+                self.shared.refused.fetch_add(1, Ordering::Relaxed);
+                refusal.send(&stream);
+                continue;
+            }
+            self.shared.accepted.fetch_add(1, Ordering::Relaxed);
+            self.shared.clients.enter();
+            let worker = self.next_worker;
+            self.next_worker = (worker + 1) % self.mesh.workers();
+            if worker == self.number {
+                self.adopt(stream);
+            } else {
+                self.gateway.send(worker, Message::Adopt(stream));
+            }
+        }
+    }
+
+    /// Takes a connection in.
+    fn adopt(&mut self, stream: std::net::TcpStream) {
+        if let Err(error) = self.try_adopt(stream) {
+            // The client was gone before it was looked at.
+            tracing::debug!(%error, "a connection ended at once");
+            self.shared.clients.leave();
+        }
+    }
+
+    fn try_adopt(&mut self, stream: std::net::TcpStream) -> std::io::Result<()> {
+        stream.set_nodelay(true)?;
+        if let Some(seconds) = self.gateway.settings().tcp_keepalive_secs {
+            let keepalive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(seconds.into()));
+            socket2::SockRef::from(&stream).set_tcp_keepalive(&keepalive)?;
+        }
+        let (address, local_address) = (stream.peer_addr()?, stream.local_addr()?);
+        let mut socket = TcpStream::from_std(stream);
+        let entry = self.links.vacant_entry();
+        let key = entry.key();
+        let both = Interest::READABLE | Interest::WRITABLE;
+        self.poll
+            .registry()
+            .register(&mut socket, Token(CONNECTIONS + key), both)?;
+        let card = Arc::new(ClientCard::new(
+            self.shared.clients.next_id(),
+            address,
+            local_address,
+            self.number,
+            socket.as_raw_fd(),
+            clock::now().0,
+        ));
+        self.shared.clients.add(card.clone());
+        self.generation = self.generation.wrapping_add(1);
+        let token = u64::from(self.generation) << 32 | key as u64;
+        let is_authenticated = self.gateway.settings().requirepass.is_none();
+        let session = Session::new(card, token, is_authenticated);
+        entry.insert(Link::new(socket, Connection::new(session)));
+        self.read(key);
+        Ok(())
+    }
+
+    /// Remembers to look at a link when the turn ends.
+    #[inline]
+    fn list(&mut self, key: usize) {
+        let link = &mut self.links[key];
+        if !link.is_listed {
+            link.is_listed = true;
+            self.listed.push(key);
+        }
+    }
+
+    /// Reads what the socket holds, within bounds, and carries it out.
+    fn read(&mut self, key: usize) {
+        if !self.links.contains(key) {
+            return;
+        }
+        let has_backlog = self.gateway.backlog() > BACKLOG_MAX;
+        for reads in 0.. {
+            let link = &mut self.links[key];
+            if !link.is_readable {
+                break;
+            }
+            if link.lingers_until.is_some() {
+                return self.discard(key);
+            }
+            let connection = &mut link.connection;
+            if connection.session.is_waiting || connection.session.is_closing || connection.pipeline.is_full()
+            {
+                // It goes on when it is answered; the socket's buffer holds the client back.
+                break;
+            }
+            let is_loaded = connection.pipeline.ready().len() >= Gateway::TURN_OUTPUT_BYTES;
+            if is_loaded && link.is_full {
+                // It goes on when the client has read: the writable event says so.
+                break;
+            }
+            if reads == READS_MAX || has_backlog || is_loaded {
+                self.unread.push(key);
+                break;
+            }
+            let mut count = 0;
+            let result = link.read(&mut self.buffer, &mut count);
+            if count > 0 {
+                self.gateway.stats().input_bytes.add(count as u64);
+                self.gateway.feed(&mut link.connection, &self.buffer[..count]);
+            }
+            match result {
+                Io::More => {}
+                Io::Drained => link.is_readable = false,
+                Io::Ended => {
+                    // What it asked for is still answered.
+                    link.is_readable = false;
+                    link.is_ended = true;
+                }
+                Io::Closed => return self.close(key),
+            }
+            if link.connection.input_len() as u64 > self.gateway.settings().client_query_buffer_limit {
+                return self.close_for_input(key);
+            }
+        }
+        self.list(key);
+    }
+
+    /// Closes a client whose unfinished request outgrows its limit.
+    fn close_for_input(&mut self, key: usize) {
+        let id = self.links[key].connection.session.card.id;
+        let limit = self.gateway.settings().client_query_buffer_limit;
+        tracing::warn!(
+            client = id,
+            limit,
+            "closing a client: its unfinished request is too long"
+        );
+        self.gateway.stats().input_limit_closes.add(1);
+        self.close(key);
+    }
+
+    /// Reads and forgets: the client was said goodbye to.
+    fn discard(&mut self, key: usize) {
+        let link = &mut self.links[key];
+        for _ in 0..READS_MAX {
+            let mut count = 0;
+            match link.read(&mut self.buffer, &mut count) {
+                Io::More => {}
+                Io::Drained => {
+                    link.is_readable = false;
+                    return;
+                }
+                Io::Ended | Io::Closed => return self.close(key),
+            }
+        }
+        self.unread.push(key);
+    }
+
+    /// Takes the parcels of the other workers.
+    fn receive(&mut self) {
+        for from in 0..self.mesh.workers() {
+            while let Some(mut parcel) = self.mesh.take(self.number, from) {
+                let (links, listed) = (&mut self.links, &mut self.listed);
+                let mut streams = Vec::new();
+                let mut reaps = false;
+                self.gateway
+                    .receive(from, &mut parcel, &mut |incoming| match incoming {
+                        Incoming::Answer {
+                            connection,
+                            sequence,
+                            reply,
+                        } => {
+                            if let Some((key, link)) = link_of(links, connection) {
+                                link.connection.pipeline.complete(sequence, reply);
+                                if !link.is_listed {
+                                    link.is_listed = true;
+                                    listed.push(key);
+                                }
+                            }
+                        }
+                        Incoming::Adopt(stream) => streams.push(stream),
+                        Incoming::Reap => reaps = true,
+                    });
+                self.gateway.recycle(parcel);
+                streams.into_iter().for_each(|stream| self.adopt(stream));
+                if reaps {
+                    self.reap();
+                }
+            }
+        }
+    }
+
+    /// Gives connections the answers they waited for, and lets them go on.
+    fn deliver(&mut self) {
+        while let Some(delivery) = self.gateway.next_delivery() {
+            if let Delivery::Reap = delivery {
+                self.reap();
+                continue;
+            }
+            let Some(token) = delivery.connection() else {
+                continue;
+            };
+            if let Some((key, link)) = link_of(&mut self.links, token) {
+                self.gateway.deliver(&mut link.connection, delivery);
+                self.list(key);
+            }
+        }
+    }
+
+    /// At the turn's end: lets connections go on that can, sends replies, and closes what is over.
+    fn finish_links(&mut self) {
+        while let Some(key) = self.listed.pop() {
+            let Some(link) = self.links.get_mut(key) else {
+                continue;
+            };
+            link.is_listed = false;
+            let connection = &mut link.connection;
+            if connection.has_commands() && !connection.session.is_waiting && !connection.pipeline.is_full() {
+                self.gateway.resume(connection);
+            }
+            self.finish_link(key);
+            // What was just carried out may have been answered already, here.
+            self.deliver();
+        }
+    }
+
+    fn finish_link(&mut self, key: usize) {
+        let link = &mut self.links[key];
+        // Replies that stand before one on its way from another worker leave together with it: half the writes,
+        // half the packets.
+        let connection = &link.connection;
+        let is_held = !connection.pipeline.is_settled()
+            && !connection.session.is_waiting
+            && connection.pipeline.ready().len() < HELD_BYTES_MAX;
+        if !link.is_full && !is_held {
+            let mut sent = 0;
+            let result = link.flush(&mut sent);
+            if sent > 0 {
+                self.gateway.stats().output_bytes.add(sent as u64);
+            }
+            if result == Io::Closed {
+                return self.close(key);
+            }
+        }
+        let connection = &link.connection;
+        let session = &connection.session;
+        let is_answered = connection.pipeline.is_settled() && !session.is_waiting;
+        let is_sent = is_answered && connection.pipeline.ready().is_empty();
+        if session.is_closing {
+            if is_sent && link.linger(Instant::now() + LINGER) == Io::Closed {
+                return self.close(key);
+            }
+        } else if is_answered && connection.has_commands() || link.is_readable && !session.is_waiting {
+            // It waited for an answer, or for its replies to be sent, while it had more. One whose socket is full
+            // waits for the client.
+            let is_stalled = link.is_full && connection.pipeline.ready().len() >= Gateway::TURN_OUTPUT_BYTES;
+            if !is_stalled && !connection.pipeline.is_full() && !self.unread.contains(&key) {
+                self.unread.push(key);
+            }
+        } else if link.is_ended && is_sent {
+            return self.close(key);
+        }
+        let link = &mut self.links[key];
+        if link.is_full || link.connection.session.is_overrun {
+            self.check_output(key);
+        }
+    }
+
+    /// Closes a client that does not read what it asked for.
+    fn check_output(&mut self, key: usize) {
+        let limit = self.gateway.settings().output_limits.normal;
+        let link = &mut self.links[key];
+        let held = link.connection.pipeline.held_bytes() as u64;
+        let now = Instant::now();
+        let since = match link.soft_since {
+            _ if !limit.passes_soft(held) => {
+                link.soft_since = None;
+                now
+            }
+            Some(since) => since,
+            None => *link.soft_since.insert(now),
+        };
+        let too_long = limit.passes_soft(held) && now - since >= Duration::from_secs(limit.soft_secs);
+        if limit.passes_hard(held) || too_long {
+            let id = link.connection.session.card.id;
+            tracing::warn!(
+                client = id,
+                held,
+                "closing a client: it does not read its replies"
+            );
+            self.gateway.stats().output_limit_closes.add(1);
+            self.close(key);
+        }
+    }
+
+    /// Closes the connections that `CLIENT KILL` marked.
+    fn reap(&mut self) {
+        let is_killed = |link: &Link| link.connection.session.card.is_killed.load(Ordering::Relaxed);
+        let killed: Vec<usize> = self
+            .links
+            .iter()
+            .filter(|(_, link)| is_killed(link))
+            .map(|(key, _)| key)
+            .collect();
+        for key in killed {
+            let link = &mut self.links[key];
+            // A client that kills itself is still told so.
+            if link.connection.session.is_closing {
+                self.list(key);
+            } else {
+                self.close(key);
+            }
+        }
+    }
+
+    fn close(&mut self, key: usize) {
+        let mut link = self.links.remove(key);
+        // The system forgets a closed socket by itself; this keeps the poll's books.
+        drop(self.poll.registry().deregister(&mut link.socket));
+        self.shared.clients.remove(link.connection.session.card.id);
+        self.shared.clients.leave();
+    }
+
+    /// Hands over this turn's parcels.
+    fn post(&mut self) {
+        for to in 0..self.mesh.workers() {
+            if to != self.number {
+                self.mesh.post(self.number, to, self.gateway.post(to));
+            }
+        }
+    }
+
+    /// Ten times a second.
+    fn cron(&mut self, now: Instant) {
+        self.gateway.publish();
+        if std::mem::take(&mut self.accept_again) {
+            (0..self.listeners.len()).for_each(|index| self.accept(index));
+        }
+        let idle_max = self
+            .gateway
+            .settings()
+            .timeout_secs
+            .map(|seconds| i64::from(seconds) * 1_000);
+        let unix_now = clock::now().0;
+        let mut over = Vec::new();
+        let mut full = Vec::new();
+        for (key, link) in &self.links {
+            let card = &link.connection.session.card;
+            card.input_bytes
+                .store(link.connection.input_len() as u64, Ordering::Relaxed);
+            card.output_bytes
+                .store(link.connection.pipeline.held_bytes() as u64, Ordering::Relaxed);
+            let idle = unix_now - card.active_at.load(Ordering::Relaxed);
+            let is_idle = idle_max.is_some_and(|most| idle > most) && !link.connection.session.is_waiting;
+            if link.lingers_until.is_some_and(|until| now >= until) || is_idle {
+                over.push(key);
+            } else if link.is_full {
+                full.push(key);
+            }
+        }
+        over.into_iter().for_each(|key| self.close(key));
+        full.into_iter().for_each(|key| self.check_output(key));
+        if self.number == 0 {
+            memory::sample(&self.shared);
+            self.sample_rates(now);
+        }
+    }
+
+    fn sample_rates(&mut self, now: Instant) {
+        let elapsed = (now - self.rates.at).as_secs_f64();
+        if elapsed < 1.0 {
+            return;
+        }
+        let commands = self.shared.total(|worker| worker.commands.get());
+        let input = self.shared.total(|worker| worker.input_bytes.get());
+        let output = self.shared.total(|worker| worker.output_bytes.get());
+        let rate = |now: u64, before: u64| (now.saturating_sub(before) as f64 / elapsed) as u64;
+        let rates = &self.shared.rates;
+        rates
+            .commands
+            .store(rate(commands, self.rates.commands), Ordering::Relaxed);
+        rates
+            .input
+            .store(rate(input, self.rates.input), Ordering::Relaxed);
+        rates
+            .output
+            .store(rate(output, self.rates.output), Ordering::Relaxed);
+        self.rates = RateSample {
+            at: now,
+            commands,
+            input,
+            output,
+        };
+    }
+
+    /// Sends what is ready, and lets go of everything.
+    fn stop(&mut self) {
+        for (_, link) in &mut self.links {
+            let mut sent = 0;
+            link.flush(&mut sent);
+        }
+        for to in 0..self.mesh.workers() {
+            self.mesh.wake(to);
+        }
+    }
+}
+
+/// The link of a connection, if it is still the same.
+fn link_of(links: &mut Slab<Link>, token: u64) -> Option<(usize, &mut Link)> {
+    let key = (token & 0xffff_ffff) as usize;
+    links
+        .get_mut(key)
+        .filter(|link| link.connection.session.token == token)
+        .map(|link| (key, link))
+}

@@ -1,0 +1,295 @@
+//! What the value of an option may look like.
+
+use crate::bind::BindAddress;
+use crate::memory::{human_bytes, parse_memory};
+use crate::output_limit::OutputLimits;
+use crate::value::Value;
+
+/// The type of an option with its bounds, inclusive on both sides.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// A whole number, in the option's unit.
+    Integer {
+        /// The least allowed.
+        min: i64,
+        /// The greatest allowed.
+        max: i64,
+    },
+    /// A size such as `100`, `64kb`, `512mb`, `2gb`.
+    Memory {
+        /// The least allowed, in bytes.
+        min: u64,
+        /// The greatest allowed, in bytes.
+        max: u64,
+    },
+    /// A size, or a share of `maxmemory` such as `5%`.
+    MemoryOrPercent,
+    /// `yes` or `no`.
+    Bool,
+    /// One of these words, in any letter case.
+    Choice {
+        /// The words, lower case.
+        words: &'static [&'static str],
+    },
+    /// Any text.
+    Text {
+        /// The greatest length allowed, in bytes.
+        max_len: usize,
+    },
+    /// Addresses to listen on, separated by spaces: `127.0.0.1 -::1`, `* -::*`.
+    Addresses,
+    /// `CLASS HARD SOFT SECONDS` for one or more of `normal`, `replica`, `pubsub`.
+    OutputLimits,
+    /// `SECONDS CHANGES`, any number of times, or nothing.
+    SavePoints,
+    /// The classes of keyspace events: any of the letters of `Ag$lshzxetdKEmn`.
+    KeyspaceEvents,
+}
+
+/// The letters that `A` stands for, in the order in which Redis shows them.
+const EVENT_CLASSES: &str = "g$lshzxetd";
+
+/// The letters outside `A`, in the order in which Redis shows them.
+const EVENT_EXTRAS: &str = "KEmn";
+
+impl Kind {
+    /// Reads a value. `current` is what the option holds now: a partial value such as one class of output
+    /// limits keeps the rest of it.
+    ///
+    /// The error is the reason in the words that Redis uses in its reply to `CONFIG SET`.
+    pub fn parse(&self, text: &str, current: Option<&Value>) -> Result<Value, String> {
+        match *self {
+            Kind::Integer { min, max } => {
+                // `i64::from_str` accepts a leading plus sign; Redis does not.
+                let number = text
+                    .parse::<i64>()
+                    .ok()
+                    .filter(|_| !text.starts_with('+'))
+                    .ok_or("argument couldn't be parsed into an integer")?;
+                if !(min..=max).contains(&number) {
+                    return Err(format!("argument must be between {min} and {max} inclusive"));
+                }
+                Ok(Value::Integer(number))
+            }
+            Kind::Memory { min, max } => {
+                let bytes = parse_memory(text).ok_or("argument must be a memory value")?;
+                if !(min..=max).contains(&bytes) {
+                    return Err(format!("argument must be between {min} and {max} inclusive"));
+                }
+                Ok(Value::Memory(bytes))
+            }
+            Kind::MemoryOrPercent => match text.strip_suffix('%') {
+                Some(number) => match number.parse::<u64>() {
+                    Ok(percent @ 0..=100) => Ok(Value::Percent(percent as u8)),
+                    Ok(_) => Err("percentage argument must be less or equal to 100".into()),
+                    Err(_) => Err("argument must be a memory or percent value".into()),
+                },
+                None => parse_memory(text)
+                    .map(Value::Memory)
+                    .ok_or_else(|| "argument must be a memory or percent value".into()),
+            },
+            Kind::Bool => match text.to_ascii_lowercase().as_str() {
+                "yes" => Ok(Value::Bool(true)),
+                "no" => Ok(Value::Bool(false)),
+                _ => Err("argument must be 'yes' or 'no'".into()),
+            },
+            Kind::Choice { words } => words
+                .iter()
+                .find(|word| word.eq_ignore_ascii_case(text))
+                .map(|word| Value::Word(word))
+                .ok_or_else(|| format!("argument(s) must be one of the following: {}", words.join(", "))),
+            Kind::Text { max_len } => {
+                if text.len() > max_len {
+                    return Err(format!("argument must be at most {max_len} bytes long"));
+                }
+                if text.contains(['\0', '\r', '\n']) {
+                    return Err("argument must not contain NUL, CR or LF".into());
+                }
+                Ok(Value::Text(text.into()))
+            }
+            Kind::Addresses => match BindAddress::parse_list(text) {
+                Some(_) => Ok(Value::Text(text.split_whitespace().collect::<Vec<_>>().join(" "))),
+                None => Err("argument must be a list of IP addresses".into()),
+            },
+            Kind::OutputLimits => {
+                let current = match current {
+                    Some(Value::OutputLimits(limits)) => *limits,
+                    _ => OutputLimits::default(),
+                };
+                current.with(text).map(Value::OutputLimits)
+            }
+            Kind::SavePoints => parse_save_points(text).ok_or_else(|| "Invalid save parameters".into()),
+            Kind::KeyspaceEvents => parse_keyspace_events(text)
+                .ok_or_else(|| "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into()),
+        }
+    }
+
+    /// What is allowed, as the end of a sentence.
+    pub fn allowed(&self) -> String {
+        match *self {
+            Kind::Integer { min, max } if min == max => format!("only {min}"),
+            Kind::Integer { min, max: i64::MAX } => format!("an integer from {min}"),
+            Kind::Integer { min, max } => format!("an integer from {min} to {max}"),
+            Kind::Memory { min: 0, .. } => "a size such as 100mb or 2gb".into(),
+            Kind::Memory { min, .. } => format!("a size of at least {}", human_bytes(min)),
+            Kind::MemoryOrPercent => "a size such as 100mb, or a percentage such as 5%".into(),
+            Kind::Bool => "yes or no".into(),
+            Kind::Choice { words } => match words {
+                [""] => "nothing".into(),
+                [only] => format!("only {only}"),
+                [init @ .., last] => format!("{} or {last}", init.join(", ")),
+                [] => unreachable!("a choice has words: a test checks every row"),
+            },
+            Kind::Text { max_len } => format!("text of at most {max_len} bytes"),
+            Kind::Addresses => {
+                "IP addresses separated by spaces; * and ::* for all, - before an optional one".into()
+            }
+            Kind::OutputLimits => {
+                "CLASS HARD SOFT SECONDS, once or more; CLASS is normal, replica or pubsub".into()
+            }
+            Kind::SavePoints => "pairs of SECONDS CHANGES, or nothing".into(),
+            Kind::KeyspaceEvents => format!("letters of A{EVENT_CLASSES}{EVENT_EXTRAS}, or nothing"),
+        }
+    }
+
+    /// The name of the type, for the reference page.
+    pub fn noun(&self) -> &'static str {
+        match self {
+            Kind::Integer { .. } => "integer",
+            Kind::Memory { .. } => "size",
+            Kind::MemoryOrPercent => "size or share",
+            Kind::Bool => "yes/no",
+            Kind::Choice { .. } => "word",
+            Kind::Text { .. } => "text",
+            Kind::Addresses => "addresses",
+            Kind::OutputLimits => "limits",
+            Kind::SavePoints => "pairs",
+            Kind::KeyspaceEvents => "letters",
+        }
+    }
+}
+
+fn parse_save_points(text: &str) -> Option<Value> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let numbers: Vec<u32> = words
+        .iter()
+        .map(|word| word.parse().ok())
+        .collect::<Option<_>>()?;
+    // Zero seconds would ask for a save without end; Redis refuses it too.
+    let whole = numbers.len().is_multiple_of(2) && numbers.chunks(2).all(|pair| pair[0] > 0);
+    whole.then(|| Value::Text(words.join(" ")))
+}
+
+fn parse_keyspace_events(text: &str) -> Option<Value> {
+    if !text
+        .chars()
+        .all(|c| c == 'A' || EVENT_CLASSES.contains(c) || EVENT_EXTRAS.contains(c))
+    {
+        return None;
+    }
+    let has = |c: char| text.contains(c);
+    let mut normal = String::new();
+    if has('A') || EVENT_CLASSES.chars().all(has) {
+        normal.push('A');
+    } else {
+        normal.extend(EVENT_CLASSES.chars().filter(|&c| has(c)));
+    }
+    normal.extend(EVENT_EXTRAS.chars().filter(|&c| has(c)));
+    Some(Value::Text(normal))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_shown_in_their_normal_form() {
+        let words = &["allkeys-lru", "noeviction"];
+        for (kind, text, shown) in [
+            (Kind::Integer { min: -2, max: 9 }, "-2", "-2"),
+            (
+                Kind::Memory {
+                    min: 0,
+                    max: u64::MAX,
+                },
+                "2MB",
+                "2097152",
+            ),
+            (Kind::MemoryOrPercent, "5%", "5%"),
+            (Kind::MemoryOrPercent, "1kb", "1024"),
+            (Kind::Bool, "YES", "yes"),
+            (Kind::Choice { words }, "AllKeys-LRU", "allkeys-lru"),
+            (Kind::Addresses, " 127.0.0.1   -::1 ", "127.0.0.1 -::1"),
+            (Kind::SavePoints, "3600 1  300 100", "3600 1 300 100"),
+            (Kind::SavePoints, "", ""),
+            (Kind::KeyspaceEvents, "KEg", "gKE"),
+            (Kind::KeyspaceEvents, "KA", "AK"),
+            (Kind::KeyspaceEvents, "Eg$lshzxetd", "AE"),
+            (Kind::KeyspaceEvents, "", ""),
+        ] {
+            assert_eq!(
+                kind.parse(text, None).map(|value| value.render()).as_deref(),
+                Ok(shown),
+                "{text:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn values_that_do_not_fit_are_refused_in_the_words_of_redis() {
+        let words = &["a", "b"];
+        for (kind, text, reason) in [
+            (
+                Kind::Integer { min: 0, max: 9 },
+                "x",
+                "argument couldn't be parsed into an integer",
+            ),
+            (
+                Kind::Integer { min: 0, max: 9 },
+                "+1",
+                "argument couldn't be parsed into an integer",
+            ),
+            (
+                Kind::Integer { min: 0, max: 9 },
+                "10",
+                "argument must be between 0 and 9 inclusive",
+            ),
+            (
+                Kind::Memory { min: 0, max: 9 },
+                "1x",
+                "argument must be a memory value",
+            ),
+            (
+                Kind::Memory { min: 0, max: 9 },
+                "10",
+                "argument must be between 0 and 9 inclusive",
+            ),
+            (
+                Kind::MemoryOrPercent,
+                "200%",
+                "percentage argument must be less or equal to 100",
+            ),
+            (
+                Kind::MemoryOrPercent,
+                "x%",
+                "argument must be a memory or percent value",
+            ),
+            (Kind::Bool, "1", "argument must be 'yes' or 'no'"),
+            (
+                Kind::Choice { words },
+                "c",
+                "argument(s) must be one of the following: a, b",
+            ),
+            (Kind::SavePoints, "60", "Invalid save parameters"),
+            (Kind::SavePoints, "0 1", "Invalid save parameters"),
+            (Kind::SavePoints, "60 -1", "Invalid save parameters"),
+            (
+                Kind::KeyspaceEvents,
+                "q",
+                "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.",
+            ),
+        ] {
+            assert_eq!(kind.parse(text, None), Err(reason.to_owned()), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,919 @@
+//! The table of options. Each row is the only place that knows its option.
+
+use crate::choices::{DebugCommand, LogFormat, LogLevel, MaxmemoryPolicy};
+use crate::kind::Kind;
+use crate::parameter::{Parameter, Section};
+
+const fn integer(min: i64, max: i64) -> Kind {
+    Kind::Integer { min, max }
+}
+
+const fn memory(min: u64) -> Kind {
+    // Redis keeps sizes in signed numbers, and so may those who read them.
+    Kind::Memory {
+        min,
+        max: i64::MAX as u64,
+    }
+}
+
+const fn choice(words: &'static [&'static str]) -> Kind {
+    Kind::Choice { words }
+}
+
+const ANY: i64 = i64::MAX;
+const INT: i64 = i32::MAX as i64;
+const MB: u64 = 1 << 20;
+const PATH: Kind = Kind::Text { max_len: 4096 };
+const WORD: Kind = Kind::Text { max_len: 512 };
+
+// Why rows have no effect. Said once here, so that rows with the same reason say the same.
+const NO_COLLECTIONS: &str = "Chorale has no collections yet.";
+const ALWAYS_LAZY: &str = "Memory of removed values is always given back a little at a time.";
+const ALWAYS_ADAPTIVE: &str = "Background work follows the load by itself.";
+const ALLOCATOR: &str = "The allocator returns unused pages by itself.";
+const NO_RDB: &str = "Chorale does not write RDB files.";
+const NO_AOF: &str = "Chorale does not write append-only files.";
+const NO_SCRIPTS: &str = "Chorale has no scripts yet.";
+const NO_LATENCY_MONITOR: &str = "Chorale has no latency monitor yet.";
+const NO_PUBSUB: &str = "Chorale has no keyspace notifications yet.";
+const NO_TRACKING: &str = "Chorale has no client-side caching yet.";
+const NO_REDIS_REPLICATION: &str = "Chorale does not use Redis's replication.";
+const NO_REDIS_CLUSTER: &str = "Chorale does not use Redis Cluster's bus.";
+const NO_MODULES: &str = "Chorale does not load modules.";
+const NO_DAEMON: &str = "Chorale stays in the foreground, where service managers want it.";
+
+/// Every option, in the order in which the reference page lists them.
+pub static PARAMETERS: &[Parameter] = &[
+    // Network.
+    Parameter::new(
+        Section::Network,
+        "port",
+        integer(0, 65535),
+        "6379",
+        "TCP port for clients. 0: a free port that the system chooses; the log names it.",
+    )
+    .flag()
+    .restart()
+    .fills(|f, v| f.port = v.typed()),
+    Parameter::new(
+        Section::Network,
+        "bind",
+        Kind::Addresses,
+        "* -::*",
+        "Addresses to listen on, separated by spaces. `*` is every IPv4 address and `::*` every IPv6 address; an \
+         address after `-` is skipped where the machine lacks it. With the default, `protected-mode` still \
+         keeps other machines out until there is a password.",
+    )
+    .flag()
+    .restart()
+    .fills(|f, v| f.bind = v.typed()),
+    Parameter::new(
+        Section::Network,
+        "admin-port",
+        integer(0, 65535),
+        "9121",
+        "TCP port for operators, on the first address of `bind`: metrics for Prometheus at `/metrics`, health at \
+         `/healthz`. It has no password: let only your own network reach it. 0: no admin port.",
+    )
+    .flag()
+    .restart()
+    .fills(|f, v| f.admin_port = v.typed()),
+    Parameter::new(
+        Section::Network,
+        "tcp-backlog",
+        integer(1, INT),
+        "511",
+        "Connections that may wait to be accepted. The kernel has a limit of its own (`net.core.somaxconn` on \
+         Linux) and uses the smaller one.",
+    )
+    .unit("connections")
+    .restart()
+    .fills(|f, v| f.tcp_backlog = v.typed()),
+    Parameter::new(
+        Section::Network,
+        "tcp-keepalive",
+        integer(0, INT),
+        "300",
+        "Seconds of silence after which the kernel probes whether a client is still there. 0: never.",
+    )
+    .unit("seconds")
+    .fills(|f, v| f.tcp_keepalive_secs = v.typed()),
+    Parameter::new(
+        Section::Network,
+        "timeout",
+        integer(0, INT),
+        "0",
+        "Seconds after which a client that sends nothing is disconnected. 0: never.",
+    )
+    .unit("seconds")
+    .fills(|f, v| f.timeout_secs = v.typed()),
+    Parameter::new(
+        Section::Network,
+        "maxclients",
+        integer(1, u32::MAX as i64),
+        "10000",
+        "Clients that may be connected at the same time; one more gets an error and is disconnected.",
+    )
+    .flag()
+    .unit("connections")
+    .fills(|f, v| f.maxclients = v.typed()),
+    // Security.
+    Parameter::new(
+        Section::Security,
+        "requirepass",
+        WORD,
+        "",
+        "Password that clients must give with `AUTH` or `HELLO`. Empty: none. Prefer the environment or the file \
+         to the flag: other users of the machine can read a process's flags.",
+    )
+    .flag()
+    .unit("password")
+    .secret()
+    .fills(|f, v| f.requirepass = v.typed()),
+    Parameter::new(
+        Section::Security,
+        "protected-mode",
+        Kind::Bool,
+        "yes",
+        "While there is no password, accept commands only from this machine.",
+    )
+    .flag()
+    .fills(|f, v| f.protected_mode = v.typed()),
+    Parameter::new(
+        Section::Security,
+        "enable-debug-command",
+        choice(DebugCommand::WORDS),
+        "no",
+        "Who may use `DEBUG`, which can stop or crash the server: nobody, everybody, or only clients on a loopback \
+         address.",
+    )
+    .flag()
+    .restart()
+    .fills(|f, v| f.enable_debug_command = v.typed()),
+    Parameter::new(
+        Section::Security,
+        "enable-protected-configs",
+        choice(&["no"]),
+        "no",
+        "Whether `CONFIG SET` may change options that name files.",
+    )
+    .restart()
+    .inert("Options that name files only change at start."),
+    Parameter::new(Section::Security, "enable-module-command", choice(&["no"]), "no", "Who may use `MODULE`.")
+        .restart()
+        .inert(NO_MODULES),
+    Parameter::new(
+        Section::Security,
+        "acllog-max-len",
+        integer(0, ANY),
+        "128",
+        "Entries that `ACL LOG` keeps.",
+    )
+    .unit("entries")
+    .inert("Chorale has no access control lists yet."),
+    // Node.
+    Parameter::new(
+        Section::Node,
+        "config",
+        PATH,
+        "",
+        "A TOML file with options: `name = value`, with the names of this page. Flags and environment go before it.",
+    )
+    .unit("file")
+    .command_line_only()
+    .fills(|f, v| f.config = v.typed()),
+    Parameter::new(
+        Section::Node,
+        "dir",
+        PATH,
+        "./chorale-data",
+        "Directory for what the node keeps on disk. Two nodes must not share one.",
+    )
+    .flag()
+    .unit("directory")
+    .restart()
+    .inert("In memory mode the node keeps nothing on disk yet.")
+    .fills(|f, v| f.dir = v.typed()),
+    Parameter::new(
+        Section::Node,
+        "workers",
+        integer(0, 1024),
+        "0",
+        "Worker threads. Each owns its clients and its share of the data. 0: one for each core.",
+    )
+    .flag()
+    .unit("threads")
+    .restart()
+    .fills(|f, v| f.workers = v.typed()),
+    Parameter::new(
+        Section::Node,
+        "groups",
+        integer(1, 1024),
+        "64",
+        "Groups that the 16384 slots are divided into. A group is the unit that is replicated and moved; with \
+         fewer groups than workers, some workers hold no data.",
+    )
+    .flag()
+    .unit("groups")
+    .restart()
+    .fills(|f, v| f.groups = v.typed()),
+    Parameter::new(Section::Node, "databases", integer(16, 16), "16", "Databases that `SELECT` reaches.")
+        .unit("databases")
+        .restart()
+        .fills(|f, v| f.databases = v.typed()),
+    // Memory.
+    Parameter::new(
+        Section::Memory,
+        "maxmemory",
+        Kind::Memory { min: 0, max: u64::MAX },
+        "0",
+        "Memory for data. At the limit, `maxmemory-policy` decides. 0: no limit, until the system ends the process.",
+    )
+    .flag()
+    .fills(|f, v| f.maxmemory = v.typed()),
+    Parameter::new(
+        Section::Memory,
+        "maxmemory-policy",
+        choice(MaxmemoryPolicy::WORDS),
+        "noeviction",
+        "What makes room at the limit: `noeviction` refuses commands that need memory; `allkeys-*` may evict any key, \
+         `volatile-*` only keys with an expiry.",
+    )
+    .flag()
+    .fills(|f, v| f.maxmemory_policy = v.typed()),
+    Parameter::new(
+        Section::Memory,
+        "maxmemory-samples",
+        integer(1, INT),
+        "5",
+        "Keys that are compared to choose one to evict. More come closer to the policy and cost more time.",
+    )
+    .unit("keys")
+    .fills(|f, v| f.maxmemory_samples = v.typed()),
+    Parameter::new(
+        Section::Memory,
+        "lfu-log-factor",
+        integer(0, INT),
+        "10",
+        "How slowly the counter of uses of a key grows, with the `*-lfu` policies.",
+    )
+    .fills(|f, v| f.lfu_log_factor = v.typed()),
+    Parameter::new(
+        Section::Memory,
+        "lfu-decay-time",
+        integer(0, INT),
+        "1",
+        "Minutes after which an unused key's counter falls by one. 0: it does not fall.",
+    )
+    .unit("minutes")
+    .fills(|f, v| f.lfu_decay_time_minutes = v.typed()),
+    Parameter::new(
+        Section::Memory,
+        "maxmemory-eviction-tenacity",
+        integer(0, 100),
+        "10",
+        "How long one round of eviction may take.",
+    )
+    .inert(ALWAYS_ADAPTIVE),
+    Parameter::new(
+        Section::Memory,
+        "maxmemory-clients",
+        Kind::MemoryOrPercent,
+        "0",
+        "Memory for all clients' buffers together. 0: no limit.",
+    )
+    .inert("Each client has its own limits: `client-query-buffer-limit` and `client-output-buffer-limit`."),
+    Parameter::new(Section::Memory, "lazyfree-lazy-eviction", Kind::Bool, "yes", "Free evicted values lazily.")
+        .inert(ALWAYS_LAZY),
+    Parameter::new(Section::Memory, "lazyfree-lazy-expire", Kind::Bool, "yes", "Free expired values lazily.")
+        .inert(ALWAYS_LAZY),
+    Parameter::new(Section::Memory, "lazyfree-lazy-server-del", Kind::Bool, "yes", "Free replaced values lazily.")
+        .inert(ALWAYS_LAZY),
+    Parameter::new(Section::Memory, "lazyfree-lazy-user-del", Kind::Bool, "yes", "Let `DEL` free lazily.")
+        .inert(ALWAYS_LAZY),
+    Parameter::new(Section::Memory, "lazyfree-lazy-user-flush", Kind::Bool, "yes", "Let `FLUSHALL` free lazily.")
+        .inert(ALWAYS_LAZY),
+    Parameter::new(
+        Section::Memory,
+        "active-expire-effort",
+        integer(1, 10),
+        "1",
+        "How much work goes into removing expired keys that nobody asks for.",
+    )
+    .inert(ALWAYS_ADAPTIVE),
+    Parameter::new(Section::Memory, "activedefrag", Kind::Bool, "no", "Move values to make memory compact.")
+        .inert(ALLOCATOR),
+    Parameter::new(
+        Section::Memory,
+        "active-defrag-ignore-bytes",
+        memory(1),
+        "100mb",
+        "Fragmentation that defragmentation ignores.",
+    )
+    .inert(ALLOCATOR),
+    Parameter::new(
+        Section::Memory,
+        "active-defrag-threshold-lower",
+        integer(0, 1000),
+        "10",
+        "Fragmentation at which defragmentation starts.",
+    )
+    .unit("percent")
+    .inert(ALLOCATOR),
+    Parameter::new(
+        Section::Memory,
+        "active-defrag-threshold-upper",
+        integer(0, 1000),
+        "100",
+        "Fragmentation at which defragmentation works hardest.",
+    )
+    .unit("percent")
+    .inert(ALLOCATOR),
+    Parameter::new(
+        Section::Memory,
+        "active-defrag-cycle-min",
+        integer(1, 99),
+        "1",
+        "Share of a core for defragmentation at the lower threshold.",
+    )
+    .unit("percent")
+    .inert(ALLOCATOR),
+    Parameter::new(
+        Section::Memory,
+        "active-defrag-cycle-max",
+        integer(1, 99),
+        "25",
+        "Share of a core for defragmentation at the upper threshold.",
+    )
+    .unit("percent")
+    .inert(ALLOCATOR),
+    Parameter::new(
+        Section::Memory,
+        "active-defrag-max-scan-fields",
+        integer(1, ANY),
+        "1000",
+        "Size of a collection from which it is defragmented in steps.",
+    )
+    .unit("elements")
+    .inert(ALLOCATOR),
+    Parameter::new(
+        Section::Memory,
+        "jemalloc-bg-thread",
+        Kind::Bool,
+        "yes",
+        "Let the allocator return pages from a thread of its own.",
+    )
+    .inert(ALLOCATOR),
+    Parameter::new(
+        Section::Memory,
+        "activerehashing",
+        Kind::Bool,
+        "yes",
+        "Move keys to a grown table while there is nothing else to do.",
+    )
+    .inert("The table grows in small parts; there is nothing to move later."),
+    // Client limits.
+    Parameter::new(
+        Section::Limits,
+        "proto-max-bulk-len",
+        memory(MB),
+        "512mb",
+        "Longest argument of a command, and longest string value. A client that announces more is disconnected.",
+    )
+    .flag()
+    .fills(|f, v| f.proto_max_bulk_len = v.typed()),
+    Parameter::new(
+        Section::Limits,
+        "client-query-buffer-limit",
+        memory(MB),
+        "1gb",
+        "What one client may send ahead of what is carried out. A client that sends more is disconnected.",
+    )
+    .fills(|f, v| f.client_query_buffer_limit = v.typed()),
+    Parameter::new(
+        Section::Limits,
+        "client-output-buffer-limit",
+        Kind::OutputLimits,
+        "normal 1gb 0 0 replica 256mb 64mb 60 pubsub 32mb 8mb 60",
+        "Replies that may wait for a client that reads slowly, by class: it is disconnected above HARD, or above SOFT \
+         for SECONDS. 0 removes a limit. Redis gives normal clients none; Chorale does, so that no client can \
+         take all memory. Classes that a value does not name keep their limits. Chorale has no clients of class \
+         `replica`; tools set it.",
+    )
+    .fills(|f, v| f.output_limits = v.typed()),
+    Parameter::new(
+        Section::Limits,
+        "tracking-table-max-keys",
+        integer(0, ANY),
+        "1000000",
+        "Keys that are remembered for client-side caching.",
+    )
+    .unit("keys")
+    .inert(NO_TRACKING),
+    // Logs and latency.
+    Parameter::new(
+        Section::Observability,
+        "log-format",
+        choice(LogFormat::WORDS),
+        "text",
+        "Shape of the log on standard error: lines for people, or a JSON object a line.",
+    )
+    .flag()
+    .restart()
+    .fills(|f, v| f.log_format = v.typed()),
+    Parameter::new(
+        Section::Observability,
+        "log-level",
+        choice(LogLevel::WORDS),
+        "notice",
+        "How much is logged.",
+    )
+    .alias("loglevel")
+    .flag()
+    .fills(|f, v| f.log_level = v.typed()),
+    Parameter::new(
+        Section::Observability,
+        "slowlog-log-slower-than",
+        integer(-1, ANY),
+        "10000",
+        "Microseconds from which a command enters the slow log. 0: every command. -1: none.",
+    )
+    .unit("microseconds")
+    .inert("There is no slow log yet.")
+    .fills(|f, v| f.slowlog_log_slower_than_micros = v.typed()),
+    Parameter::new(
+        Section::Observability,
+        "slowlog-max-len",
+        // The log is kept in memory: a bound that a server can honour.
+        integer(0, 1 << 20),
+        "128",
+        "Entries that the slow log keeps; the oldest go first.",
+    )
+    .unit("entries")
+    .inert("There is no slow log yet.")
+    .fills(|f, v| f.slowlog_max_len = v.typed()),
+    Parameter::new(
+        Section::Observability,
+        "latency-monitor-threshold",
+        integer(0, ANY),
+        "0",
+        "Milliseconds from which an event enters the latency monitor. 0: none does.",
+    )
+    .unit("milliseconds")
+    .inert(NO_LATENCY_MONITOR),
+    Parameter::new(
+        Section::Observability,
+        "latency-tracking",
+        Kind::Bool,
+        "yes",
+        "Keep the distribution of each command's latency.",
+    )
+    .inert(NO_LATENCY_MONITOR),
+    Parameter::new(
+        Section::Observability,
+        "latency-tracking-info-percentiles",
+        WORD,
+        "50 99 99.9",
+        "Percentiles that `INFO latencystats` shows.",
+    )
+    .inert(NO_LATENCY_MONITOR),
+    Parameter::new(
+        Section::Observability,
+        "notify-keyspace-events",
+        Kind::KeyspaceEvents,
+        "",
+        "Classes of keyspace events that are published.",
+    )
+    .inert(NO_PUBSUB),
+    Parameter::new(
+        Section::Observability,
+        "busy-reply-threshold",
+        integer(0, ANY),
+        "5000",
+        "Milliseconds after which a script counts as slow, and other clients hear `BUSY`.",
+    )
+    .alias("lua-time-limit")
+    .unit("milliseconds")
+    .inert(NO_SCRIPTS),
+    Parameter::new(Section::Observability, "logfile", choice(&[""]), "", "File for the log.")
+        .restart()
+        .inert("The log goes to standard error, where service managers collect it."),
+    Parameter::new(Section::Observability, "syslog-enabled", choice(&["no"]), "no", "Log to syslog.")
+        .restart()
+        .inert("The log goes to standard error, where service managers collect it."),
+    Parameter::new(Section::Observability, "crash-log-enabled", Kind::Bool, "yes", "Log the stack at a crash.")
+        .inert("A crash is always logged."),
+    Parameter::new(Section::Observability, "watchdog-period", integer(0, INT), "0", "Log stacks of slow commands.")
+        .hidden()
+        .unit("milliseconds")
+        .inert("The slow log names slow commands."),
+    // Encodings.
+    Parameter::new(
+        Section::Encodings,
+        "hash-max-listpack-entries",
+        integer(0, ANY),
+        "512",
+        "Fields up to which a hash is kept compact.",
+    )
+    .alias("hash-max-ziplist-entries")
+    .unit("fields")
+    .inert(NO_COLLECTIONS),
+    Parameter::new(
+        Section::Encodings,
+        "hash-max-listpack-value",
+        memory(0),
+        "64",
+        "Length of a field or value up to which a hash is kept compact.",
+    )
+    .alias("hash-max-ziplist-value")
+    .inert(NO_COLLECTIONS),
+    Parameter::new(
+        Section::Encodings,
+        "list-max-listpack-size",
+        integer(i32::MIN as i64, INT),
+        "-2",
+        "Size of one node of a list: elements if positive; -1 to -5 are 4, 8, 16, 32, 64 kilobytes.",
+    )
+    .alias("list-max-ziplist-size")
+    .inert(NO_COLLECTIONS),
+    Parameter::new(
+        Section::Encodings,
+        "list-compress-depth",
+        integer(0, INT),
+        "0",
+        "Nodes at each end of a list that are not compressed. 0: none is.",
+    )
+    .unit("nodes")
+    .inert(NO_COLLECTIONS),
+    Parameter::new(
+        Section::Encodings,
+        "set-max-intset-entries",
+        integer(0, ANY),
+        "512",
+        "Members up to which a set of integers is kept compact.",
+    )
+    .unit("members")
+    .inert(NO_COLLECTIONS),
+    Parameter::new(
+        Section::Encodings,
+        "set-max-listpack-entries",
+        integer(0, ANY),
+        "128",
+        "Members up to which a set is kept compact.",
+    )
+    .unit("members")
+    .inert(NO_COLLECTIONS),
+    Parameter::new(
+        Section::Encodings,
+        "set-max-listpack-value",
+        memory(0),
+        "64",
+        "Length of a member up to which a set is kept compact.",
+    )
+    .inert(NO_COLLECTIONS),
+    Parameter::new(
+        Section::Encodings,
+        "zset-max-listpack-entries",
+        integer(0, ANY),
+        "128",
+        "Members up to which a sorted set is kept compact.",
+    )
+    .alias("zset-max-ziplist-entries")
+    .unit("members")
+    .inert(NO_COLLECTIONS),
+    Parameter::new(
+        Section::Encodings,
+        "zset-max-listpack-value",
+        memory(0),
+        "64",
+        "Length of a member up to which a sorted set is kept compact.",
+    )
+    .alias("zset-max-ziplist-value")
+    .inert(NO_COLLECTIONS),
+    Parameter::new(
+        Section::Encodings,
+        "hll-sparse-max-bytes",
+        memory(0),
+        "3000",
+        "Size up to which a HyperLogLog is kept sparse.",
+    )
+    .inert("Chorale has no HyperLogLogs yet."),
+    Parameter::new(
+        Section::Encodings,
+        "stream-node-max-bytes",
+        memory(0),
+        "4096",
+        "Size of one node of a stream. 0: no limit.",
+    )
+    .inert(NO_COLLECTIONS),
+    Parameter::new(
+        Section::Encodings,
+        "stream-node-max-entries",
+        integer(0, ANY),
+        "100",
+        "Entries in one node of a stream. 0: no limit.",
+    )
+    .unit("entries")
+    .inert(NO_COLLECTIONS),
+    Parameter::new(
+        Section::Encodings,
+        "sanitize-dump-payload",
+        choice(&["no", "yes", "clients"]),
+        "yes",
+        "Whether `RESTORE` checks its payload.",
+    )
+    .inert("A payload is always checked."),
+    // Compatibility.
+    Parameter::new(
+        Section::Compatibility,
+        "save",
+        Kind::SavePoints,
+        "",
+        "When Redis writes an RDB file: seconds and changes.",
+    )
+    .inert(NO_RDB),
+    Parameter::new(
+        Section::Compatibility,
+        "appendonly",
+        // Not kept as a mere value: who asks for durability must not be told `OK`.
+        choice(&["no"]),
+        "no",
+        "Whether Redis writes an append-only file.",
+    )
+    .inert(NO_AOF),
+    Parameter::new(
+        Section::Compatibility,
+        "appendfsync",
+        choice(&["everysec", "always", "no"]),
+        "everysec",
+        "When Redis flushes its append-only file.",
+    )
+    .inert(NO_AOF),
+    Parameter::new(
+        Section::Compatibility,
+        "no-appendfsync-on-rewrite",
+        Kind::Bool,
+        "no",
+        "Whether Redis flushes less during a rewrite.",
+    )
+    .inert(NO_AOF),
+    Parameter::new(
+        Section::Compatibility,
+        "auto-aof-rewrite-percentage",
+        integer(0, INT),
+        "100",
+        "Growth at which Redis rewrites its append-only file.",
+    )
+    .unit("percent")
+    .inert(NO_AOF),
+    Parameter::new(
+        Section::Compatibility,
+        "auto-aof-rewrite-min-size",
+        memory(0),
+        "64mb",
+        "Size from which Redis rewrites its append-only file.",
+    )
+    .inert(NO_AOF),
+    Parameter::new(
+        Section::Compatibility,
+        "aof-use-rdb-preamble",
+        Kind::Bool,
+        "yes",
+        "Format of Redis's append-only file.",
+    )
+    .inert(NO_AOF),
+    Parameter::new(Section::Compatibility, "dbfilename", choice(&["dump.rdb"]), "dump.rdb", "Name of the RDB file.")
+        .restart()
+        .inert(NO_RDB),
+    Parameter::new(Section::Compatibility, "rdbcompression", Kind::Bool, "yes", "Compress the RDB file.")
+        .inert(NO_RDB),
+    Parameter::new(
+        Section::Compatibility,
+        "rdb-save-incremental-fsync",
+        Kind::Bool,
+        "yes",
+        "Flush the RDB file while it is written.",
+    )
+    .inert(NO_RDB),
+    Parameter::new(
+        Section::Compatibility,
+        "rdb-key-save-delay",
+        integer(i32::MIN as i64, INT),
+        "0",
+        "Pause after each key of an RDB file, for Redis's own tests.",
+    )
+    .hidden()
+    .unit("microseconds")
+    .inert(NO_RDB),
+    Parameter::new(
+        Section::Compatibility,
+        "key-load-delay",
+        integer(i32::MIN as i64, INT),
+        "0",
+        "Pause after each key that is loaded, for Redis's own tests.",
+    )
+    .hidden()
+    .unit("microseconds")
+    .inert(NO_RDB),
+    Parameter::new(
+        Section::Compatibility,
+        "stop-writes-on-bgsave-error",
+        Kind::Bool,
+        "yes",
+        "Refuse writes after an RDB file could not be written.",
+    )
+    .inert(NO_RDB),
+    Parameter::new(Section::Compatibility, "hz", integer(1, 500), "10", "Rate of background work.")
+        .unit("per second")
+        .inert(ALWAYS_ADAPTIVE),
+    Parameter::new(
+        Section::Compatibility,
+        "dynamic-hz",
+        Kind::Bool,
+        "yes",
+        "Let the rate of background work follow the number of clients.",
+    )
+    .inert(ALWAYS_ADAPTIVE),
+    Parameter::new(Section::Compatibility, "io-threads", integer(1, 1), "1", "Threads that only read and write.")
+        .restart()
+        .inert("Every worker reads and writes for its own clients: see `workers`."),
+    Parameter::new(Section::Compatibility, "replicaof", choice(&[""]), "", "The master of a Redis replica.")
+        .alias("slaveof")
+        .restart()
+        .inert(NO_REDIS_REPLICATION),
+    Parameter::new(
+        Section::Compatibility,
+        "repl-backlog-size",
+        memory(1),
+        "1mb",
+        "History that Redis keeps for replicas that come back.",
+    )
+    .inert(NO_REDIS_REPLICATION),
+    Parameter::new(
+        Section::Compatibility,
+        "repl-backlog-ttl",
+        integer(0, ANY),
+        "3600",
+        "Time for which Redis keeps that history without replicas.",
+    )
+    .unit("seconds")
+    .inert(NO_REDIS_REPLICATION),
+    Parameter::new(Section::Compatibility, "repl-timeout", integer(1, INT), "60", "Silence that ends a replica's link.")
+        .unit("seconds")
+        .inert(NO_REDIS_REPLICATION),
+    Parameter::new(
+        Section::Compatibility,
+        "repl-ping-replica-period",
+        integer(1, INT),
+        "10",
+        "Time between two signs of life to replicas.",
+    )
+    .alias("repl-ping-slave-period")
+    .unit("seconds")
+    .inert(NO_REDIS_REPLICATION),
+    Parameter::new(
+        Section::Compatibility,
+        "repl-diskless-sync",
+        Kind::Bool,
+        "yes",
+        "Send a snapshot without writing it first.",
+    )
+    .inert(NO_REDIS_REPLICATION),
+    Parameter::new(
+        Section::Compatibility,
+        "repl-diskless-sync-delay",
+        integer(0, INT),
+        "5",
+        "Time to wait for more replicas before sending a snapshot.",
+    )
+    .unit("seconds")
+    .inert(NO_REDIS_REPLICATION),
+    Parameter::new(
+        Section::Compatibility,
+        "replica-serve-stale-data",
+        Kind::Bool,
+        "yes",
+        "Let a replica without its master answer.",
+    )
+    .alias("slave-serve-stale-data")
+    .inert(NO_REDIS_REPLICATION),
+    Parameter::new(Section::Compatibility, "replica-read-only", Kind::Bool, "yes", "Let a replica refuse writes.")
+        .alias("slave-read-only")
+        .inert(NO_REDIS_REPLICATION),
+    Parameter::new(
+        Section::Compatibility,
+        "replica-ignore-maxmemory",
+        Kind::Bool,
+        "yes",
+        "Let only the master evict.",
+    )
+    .alias("slave-ignore-maxmemory")
+    .inert(NO_REDIS_REPLICATION),
+    Parameter::new(
+        Section::Compatibility,
+        "replica-priority",
+        integer(0, INT),
+        "100",
+        "Order in which replicas are promoted.",
+    )
+    .alias("slave-priority")
+    .inert(NO_REDIS_REPLICATION),
+    Parameter::new(
+        Section::Compatibility,
+        "min-replicas-to-write",
+        // As with `appendonly`: it is a promise about acknowledged writes.
+        integer(0, 0),
+        "0",
+        "Replicas without which Redis refuses writes.",
+    )
+    .alias("min-slaves-to-write")
+    .unit("replicas")
+    .inert(NO_REDIS_REPLICATION),
+    Parameter::new(
+        Section::Compatibility,
+        "min-replicas-max-lag",
+        integer(0, INT),
+        "10",
+        "Lag up to which a replica counts.",
+    )
+    .alias("min-slaves-max-lag")
+    .unit("seconds")
+    .inert(NO_REDIS_REPLICATION),
+    Parameter::new(Section::Compatibility, "cluster-enabled", choice(&["no"]), "no", "Redis Cluster mode.")
+        .restart()
+        .inert(NO_REDIS_CLUSTER),
+    Parameter::new(
+        Section::Compatibility,
+        "cluster-node-timeout",
+        integer(0, ANY),
+        "15000",
+        "Silence after which a node counts as failed.",
+    )
+    .unit("milliseconds")
+    .inert(NO_REDIS_CLUSTER),
+    Parameter::new(
+        Section::Compatibility,
+        "cluster-require-full-coverage",
+        Kind::Bool,
+        "yes",
+        "Refuse commands while any slot has no owner.",
+    )
+    .inert(NO_REDIS_CLUSTER),
+    Parameter::new(
+        Section::Compatibility,
+        "cluster-allow-pubsubshard-when-down",
+        Kind::Bool,
+        "yes",
+        "Keep sharded pub/sub while the cluster is down.",
+    )
+    .inert(NO_REDIS_CLUSTER),
+    Parameter::new(
+        Section::Compatibility,
+        "acl-pubsub-default",
+        choice(&["resetchannels", "allchannels"]),
+        "resetchannels",
+        "Channels that a new user may use.",
+    )
+    .inert("Chorale has no access control lists yet."),
+    Parameter::new(Section::Compatibility, "daemonize", choice(&["no"]), "no", "Run in the background.")
+        .restart()
+        .inert(NO_DAEMON),
+    Parameter::new(
+        Section::Compatibility,
+        "supervised",
+        choice(&["no"]),
+        "no",
+        "Tell a service manager about progress.",
+    )
+    .restart()
+    .inert(NO_DAEMON),
+    Parameter::new(Section::Compatibility, "pidfile", choice(&[""]), "", "File for the process id.")
+        .restart()
+        .inert(NO_DAEMON),
+    Parameter::new(
+        Section::Compatibility,
+        "shutdown-timeout",
+        integer(0, INT),
+        "10",
+        "Time that Redis waits for its replicas before it stops.",
+    )
+    .unit("seconds")
+    .inert(NO_REDIS_REPLICATION),
+    Parameter::new(Section::Compatibility, "always-show-logo", choice(&["no"]), "no", "Draw a logo at start.")
+        .restart()
+        .inert("There is no logo."),
+    Parameter::new(Section::Compatibility, "set-proc-title", choice(&["no"]), "no", "Rename the process.")
+        .restart()
+        .inert("The process keeps its name."),
+    Parameter::new(Section::Compatibility, "disable-thp", Kind::Bool, "yes", "Avoid huge pages in a forked child.")
+        .restart()
+        .inert("Chorale does not fork."),
+    Parameter::new(
+        Section::Compatibility,
+        "oom-score-adj",
+        choice(&["no"]),
+        "no",
+        "Let the server change how soon the kernel ends it.",
+    )
+    .inert("The service manager sets it: `OOMScoreAdjust` in systemd."),
+];

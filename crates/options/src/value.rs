@@ -1,0 +1,141 @@
+//! The value of one option.
+
+use crate::bind::BindAddress;
+use crate::choices::{DebugCommand, LogFormat, LogLevel, MaxmemoryPolicy};
+use crate::memory::human_bytes;
+use crate::output_limit::OutputLimits;
+
+/// A value that has passed its option's bounds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A whole number, in the option's unit.
+    Integer(i64),
+    /// A size in bytes.
+    Memory(u64),
+    /// A share of `maxmemory`, 0 to 100.
+    Percent(u8),
+    /// `yes` or `no`.
+    Bool(bool),
+    /// One of the option's words, lower case.
+    Word(&'static str),
+    /// Any other text, in its normal form.
+    Text(String),
+    /// `client-output-buffer-limit`.
+    OutputLimits(OutputLimits),
+}
+
+impl Value {
+    /// As `CONFIG GET` shows it: sizes in plain bytes. Reading it back gives this value again.
+    pub fn render(&self) -> String {
+        match self {
+            Value::Integer(number) => number.to_string(),
+            Value::Memory(bytes) => bytes.to_string(),
+            Value::Percent(percent) => format!("{percent}%"),
+            Value::Bool(yes) => if *yes { "yes" } else { "no" }.into(),
+            Value::Word(word) => (*word).into(),
+            Value::Text(text) => text.clone(),
+            Value::OutputLimits(limits) => limits.render(),
+        }
+    }
+
+    /// As documentation shows it: sizes with a unit.
+    pub fn render_for_people(&self) -> String {
+        match self {
+            Value::Memory(bytes) => human_bytes(*bytes),
+            Value::OutputLimits(limits) => limits.render_for_people(),
+            Value::Integer(_) | Value::Percent(_) | Value::Bool(_) | Value::Word(_) | Value::Text(_) => {
+                self.render()
+            }
+        }
+    }
+
+    /// This value as the type of the field that holds it.
+    ///
+    /// # Panics
+    /// If the row of the table fills a field whose type does not cover the row's kind and bounds. That is a
+    /// mistake in the table, and the test that fills every field from its bounds finds it.
+    pub(crate) fn typed<T: FromValue>(&self) -> T {
+        T::from_value(self).unwrap_or_else(|| panic!("{self:?} is outside the type of its field"))
+    }
+}
+
+/// Types that fields of [`Fields`](crate::Fields) have.
+pub(crate) trait FromValue: Sized {
+    fn from_value(value: &Value) -> Option<Self>;
+}
+
+macro_rules! from_number {
+    ($($number:ty),+) => {$(
+        impl FromValue for $number {
+            fn from_value(value: &Value) -> Option<Self> {
+                match value {
+                    Value::Integer(number) => (*number).try_into().ok(),
+                    Value::Memory(bytes) => (*bytes).try_into().ok(),
+                    _ => None,
+                }
+            }
+        }
+    )+};
+}
+from_number!(u16, u32, u64, i64);
+
+macro_rules! from_word {
+    ($($choice:ty),+) => {$(
+        impl FromValue for $choice {
+            fn from_value(value: &Value) -> Option<Self> {
+                match value {
+                    Value::Word(word) => <$choice>::of_word(word),
+                    _ => None,
+                }
+            }
+        }
+    )+};
+}
+from_word!(MaxmemoryPolicy, LogFormat, LogLevel, DebugCommand);
+
+impl FromValue for bool {
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Bool(yes) => Some(*yes),
+            _ => None,
+        }
+    }
+}
+
+impl FromValue for String {
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Text(text) => Some(text.clone()),
+            _ => None,
+        }
+    }
+}
+
+impl FromValue for Vec<BindAddress> {
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Text(text) => BindAddress::parse_list(text),
+            _ => None,
+        }
+    }
+}
+
+impl FromValue for OutputLimits {
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::OutputLimits(limits) => Some(*limits),
+            _ => None,
+        }
+    }
+}
+
+/// Empty text and 0 stand for "none" where the field is optional.
+impl<T: FromValue> FromValue for Option<T> {
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Integer(0) => Some(None),
+            Value::Text(text) if text.is_empty() => Some(None),
+            _ => T::from_value(value).map(Some),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! `CONFIG SET`.
+
+use options::{Change, PARAMETERS, Settings};
+
+fn set(settings: &mut Settings, pairs: &[(&str, &str)]) -> Result<(), String> {
+    let pairs: Vec<_> = pairs
+        .iter()
+        .map(|(name, text)| (name.as_bytes(), text.as_bytes()))
+        .collect();
+    settings.set_all(&pairs).map_err(|error| error.to_string())
+}
+
+fn snapshot(settings: &Settings) -> Vec<Option<String>> {
+    Settings::names().map(|name| settings.get(name)).collect()
+}
+
+#[test]
+fn several_pairs_are_set_together() {
+    let mut settings = Settings::default();
+    set(
+        &mut settings,
+        &[
+            ("maxmemory", "10000001"),
+            ("repl-backlog-size", "10000002"),
+            ("save", "3000 5"),
+        ],
+    )
+    .unwrap();
+    assert_eq!(settings.get("maxmemory").as_deref(), Some("10000001"));
+    assert_eq!(settings.get("repl-backlog-size").as_deref(), Some("10000002"));
+    assert_eq!(settings.get("save").as_deref(), Some("3000 5"));
+    assert_eq!(settings.maxmemory, 10000001);
+}
+
+#[test]
+fn nothing_is_set_when_one_pair_is_wrong_and_the_error_names_it() {
+    let mut settings = Settings::default();
+    let before = snapshot(&settings);
+    let failed = |name: &str, reason: &str| {
+        format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
+    };
+    let cases: &[(&[(&str, &str)], String)] = &[
+        (
+            &[
+                ("maxmemory", "1"),
+                ("maxmemory-clients", "200%"),
+                ("client-query-buffer-limit", "invalid"),
+            ],
+            failed(
+                "maxmemory-clients",
+                "percentage argument must be less or equal to 100",
+            ),
+        ),
+        (
+            &[("maxmemory", "1"), ("DaemonIze", "yes")],
+            failed("DaemonIze", "can't set immutable config"),
+        ),
+        (
+            &[("maxmemory", "1"), ("maxmemory", "2")],
+            failed("maxmemory", "duplicate parameter"),
+        ),
+        (
+            &[("lua-time-limit", "1"), ("busy-reply-threshold", "2")],
+            failed("busy-reply-threshold", "duplicate parameter"),
+        ),
+        (
+            &[("maxmemory", "1"), ("maxmemroy", "2")],
+            "ERR Unknown option or number of arguments for CONFIG SET - 'maxmemroy'".into(),
+        ),
+        (
+            &[("config", "x")],
+            "ERR Unknown option or number of arguments for CONFIG SET - 'config'".into(),
+        ),
+        (
+            &[("appendonly", "yes")],
+            failed("appendonly", "argument(s) must be one of the following: no"),
+        ),
+    ];
+    for (pairs, message) in cases {
+        assert_eq!(set(&mut settings, pairs).unwrap_err(), *message);
+        assert_eq!(snapshot(&settings), before, "{pairs:?}");
+    }
+}
+
+#[test]
+fn names_and_values_that_are_not_text_are_refused() {
+    let mut settings = Settings::default();
+    let error = settings.set_all(&[(b"max\xff", b"1")]).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "ERR Unknown option or number of arguments for CONFIG SET - 'max\u{fffd}'"
+    );
+    assert!(settings.set_all(&[(b"requirepass", b"\xff")]).is_err());
+}
+
+#[test]
+fn everything_that_config_get_shows_can_be_set_to_what_it_is() {
+    let mut settings = Settings::default();
+    let before = snapshot(&settings);
+    for name in Settings::names() {
+        let shown = settings.get(name).unwrap();
+        set(&mut settings, &[(name, &shown)]).unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+    assert_eq!(snapshot(&settings), before);
+}
+
+#[test]
+fn what_is_fixed_at_start_accepts_no_other_value() {
+    let mut settings = Settings::default();
+    for (name, other) in [
+        ("port", "7000"),
+        ("groups", "8"),
+        ("databases", "4"),
+        ("dir", "/elsewhere"),
+    ] {
+        assert!(
+            set(&mut settings, &[(name, other)])
+                .unwrap_err()
+                .contains("immutable"),
+            "{name}"
+        );
+    }
+    assert!(
+        PARAMETERS
+            .iter()
+            .filter(|row| row.change == Change::Restart)
+            .count()
+            > 10
+    );
+}
+
+#[test]
+fn one_class_of_output_limits_changes_alone() {
+    let mut settings = Settings::default();
+    set(
+        &mut settings,
+        &[("client-output-buffer-limit", "pubsub 1mb 2mb 3")],
+    )
+    .unwrap();
+    assert_eq!(settings.output_limits.pubsub.hard, 1 << 20);
+    assert_eq!(settings.output_limits.normal.hard, 1 << 30);
+}

@@ -1,0 +1,183 @@
+//! Flags, environment and file together.
+
+use options::{File, Settings, Sources, config_path, load};
+
+fn owned(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs
+        .iter()
+        .map(|&(name, text)| (name.into(), text.into()))
+        .collect()
+}
+
+fn sources(flags: &[(&str, &str)], env: &[(&str, &str)], file: &str) -> Sources {
+    let file = File {
+        path: "chorale.toml".into(),
+        text: file.into(),
+    };
+    Sources {
+        flags: owned(flags),
+        env: owned(env),
+        file: Some(file),
+    }
+}
+
+fn problems(sources: &Sources) -> Vec<String> {
+    load(sources)
+        .err()
+        .unwrap_or_default()
+        .iter()
+        .map(ToString::to_string)
+        .collect()
+}
+
+#[test]
+fn a_flag_goes_before_the_environment_that_before_the_file_that_before_the_default() {
+    let file = "port = 3\ngroups = 3\nworkers = 3\n";
+    let env = [
+        ("CHORALE_PORT", "2"),
+        ("CHORALE_GROUPS", "2"),
+        ("PORT", "9"),
+        ("HOME", "/"),
+    ];
+    let settings = load(&sources(&[("port", "1")], &env, file)).unwrap();
+    assert_eq!(
+        (
+            settings.port,
+            settings.groups,
+            settings.workers,
+            settings.maxclients
+        ),
+        (1, 2, Some(3), 10_000)
+    );
+}
+
+#[test]
+fn nothing_at_all_gives_the_defaults() {
+    let settings = load(&Sources::default()).unwrap();
+    assert_eq!(format!("{settings:?}"), format!("{:?}", Settings::default()));
+    assert_eq!((settings.port, settings.admin_port), (6379, Some(9121)));
+}
+
+#[test]
+fn the_file_may_use_the_types_of_toml() {
+    let file = r#"
+        maxmemory = "2gb"                   # a size
+        maxmemory-policy = "allkeys-lru"
+        protected-mode = false
+        bind = ["127.0.0.1", "-::1"]
+        proto-max-bulk-len = 0x100000
+        loglevel = "debug"                  # a name of Redis's
+        hash-max-ziplist-entries = 7
+    "#;
+    let settings = load(&sources(&[], &[], file)).unwrap();
+    assert_eq!(settings.maxmemory, 2 << 30);
+    assert!(!settings.protected_mode);
+    assert_eq!(settings.bind.len(), 2);
+    assert_eq!(settings.proto_max_bulk_len, 1 << 20);
+    assert_eq!(settings.get("hash-max-listpack-entries").as_deref(), Some("7"));
+}
+
+#[test]
+fn everything_that_is_wrong_is_said_at_once() {
+    let file =
+        "port = 70000\nmaxmemroy = 1\nbind = [1]\n\ngroups = \"many\"\nconfig = \"x\"\n[server]\nport = 1\n";
+    let env = [
+        ("CHORALE_MAXMEMORY_POLICY", "lru"),
+        ("CHORALE_PROT", "1"),
+        ("CHORALE_COLOUR", "theirs"),
+    ];
+    let flags = [
+        ("port", "6380"),
+        ("workers", "-1"),
+        ("requirepass", "hunter2\n"),
+        ("groops", "1"),
+    ];
+    assert_eq!(
+        problems(&sources(&flags, &env, file)),
+        [
+            r#"chorale.toml:1: port: found "70000": allowed: an integer from 0 to 65535"#,
+            "chorale.toml:2: maxmemroy: no such option; did you mean maxmemory?",
+            "chorale.toml:3: bind: must be one value; allowed: IP addresses separated by spaces; * and ::* for all, \
+             - before an optional one",
+            r#"chorale.toml:5: groups: found "many": allowed: an integer from 1 to 1024"#,
+            "chorale.toml:6: config: no such option; `chorale options` lists them",
+            "chorale.toml:7: server: no such option; `chorale options` lists them",
+            r#"CHORALE_MAXMEMORY_POLICY: found "lru": allowed: volatile-lru, volatile-lfu, volatile-random, volatile-ttl, allkeys-lru, allkeys-lfu, allkeys-random or noeviction"#,
+            "CHORALE_PROT: no such option; did you mean CHORALE_PORT?",
+            r#"--workers: found "-1": allowed: an integer from 0 to 1024"#,
+            "--requirepass: allowed: text of at most 512 bytes",
+            "--groops: no such option; did you mean groups?",
+        ]
+    );
+}
+
+#[test]
+fn a_file_that_is_not_toml_is_reported_with_its_line() {
+    let found = problems(&sources(&[], &[], "port = 1\nmaxmemory = 2gb\ngroups = 0\n"));
+    assert!(
+        found
+            .iter()
+            .any(|text| text.starts_with("chorale.toml:2: not TOML: ")),
+        "{found:#?}"
+    );
+    assert!(
+        found
+            .iter()
+            .any(|text| text.starts_with("chorale.toml:3: groups: ")),
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn a_service_link_of_kubernetes_is_recognised() {
+    let env = [
+        ("CHORALE_PORT", "tcp://10.0.0.1:6379"),
+        ("CHORALE_SERVICE_HOST", "10.0.0.1"),
+        ("CHORALE_PORT_6379_TCP_ADDR", "10.0.0.1"),
+    ];
+    let found = problems(&sources(&[], &env, ""));
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(
+        found[0].ends_with("set `enableServiceLinks: false` in the pod"),
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn the_two_ports_must_differ_unless_the_system_chooses() {
+    assert_eq!(
+        problems(&sources(&[("port", "9121")], &[], "")),
+        [r#"admin-port: found "9121": must differ from port; 0 turns the admin port off"#]
+    );
+    assert_eq!(
+        load(&sources(&[("port", "0"), ("admin-port", "0")], &[], ""))
+            .unwrap()
+            .admin_port,
+        None
+    );
+}
+
+#[test]
+fn the_file_is_named_by_the_flag_or_else_the_environment() {
+    let both = sources(&[("config", "a.toml")], &[("CHORALE_CONFIG", "b.toml")], "");
+    assert_eq!(config_path(&both), Some("a.toml"));
+    assert_eq!(
+        config_path(&sources(&[], &[("CHORALE_CONFIG", "b.toml")], "")),
+        Some("b.toml")
+    );
+    assert_eq!(config_path(&sources(&[("config", "")], &[], "")), None);
+    assert_eq!(load(&both).unwrap().config.as_deref(), Some("a.toml"));
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_file_is_read_or_refused_without_a_panic(text: String) {
+        let _ = load(&sources(&[], &[], &text));
+    }
+
+    #[test]
+    fn any_value_is_taken_or_refused_without_a_panic(index: proptest::sample::Index, text: String) {
+        let row = index.get(options::PARAMETERS);
+        let _ = load(&sources(&[], &[(&row.env(), &text)], ""));
+    }
+}

@@ -1,0 +1,19 @@
+//! One replica of one group: the keyspace, its locks, and what waits for them, behind one set of requests.
+//!
+//! Today a group has one replica, which commits at once: what a turn brings is applied to one open entry as it
+//! comes. Consensus will stand between a request and its apply; the requests and outputs stay.
+//!
+//! Reading order: `request.rs` (what comes in and goes out), `replica.rs` (what happens to it), `scratch.rs`
+//! (how a transaction's effects are computed before anyone may see them).
+
+mod operation;
+mod replica;
+mod request;
+mod scratch;
+mod turn;
+
+pub use operation::{Condition, Operation, Replies, locks_of};
+pub use replica::{Counters, Replica, with_conditions};
+pub use request::{IndexedKey, Output, Request, Task, Ticket, Verdict};
+pub use scratch::{Scratch, databases};
+pub use turn::Turn;

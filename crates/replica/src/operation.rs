@@ -1,0 +1,144 @@
+//! Commands that outlive the frame they came in.
+
+use command::{KeyUse, ReplyError, Route, Spec};
+use ids::Db;
+use keyspace::KeyVersion;
+use resp::{Args, ArgsBuf, Protocol, Writer};
+use txn::{Locks, Mode};
+
+/// A client's command, owned: it waits, travels to another worker, or is part of a transaction.
+#[derive(Clone, Debug)]
+pub struct Operation {
+    /// Which command.
+    pub spec: &'static Spec,
+    /// The connection's database when it was sent.
+    pub db: Db,
+    /// How to write the reply.
+    pub protocol: Protocol,
+    /// Name and arguments.
+    pub args: ArgsBuf,
+}
+
+impl Operation {
+    /// The typed command, or what the client did wrong.
+    pub fn parse(&self) -> Result<command::Command<'_>, ReplyError> {
+        let parse = self.spec.parse.expect("only commands on keys become operations");
+        parse(self.args.as_args())
+    }
+
+    /// Which command, and its words.
+    pub fn words(&self) -> (&'static Spec, Args<'_>) {
+        (self.spec, self.args.as_args())
+    }
+
+    /// Calls `found` for every key of the command.
+    pub fn keys(&self, mut found: impl FnMut(&[u8], KeyUse)) {
+        let args = self.args.as_args();
+        command::keys(self.spec, args, &mut |position, key_use| {
+            found(args.arg(position), key_use)
+        });
+    }
+}
+
+/// What must hold for a transaction to be carried out.
+#[derive(Clone, Debug)]
+pub enum Condition {
+    /// A watched key is as it was.
+    Unchanged {
+        /// Its database.
+        db: Db,
+        /// The key.
+        key: Box<[u8]>,
+        /// As `WATCH` saw it.
+        version: KeyVersion,
+    },
+    /// A key of `MSETNX` is absent.
+    Absent {
+        /// Its database.
+        db: Db,
+        /// The key.
+        key: Box<[u8]>,
+    },
+}
+
+impl Condition {
+    /// The key it is about.
+    pub fn key(&self) -> &[u8] {
+        match self {
+            Condition::Unchanged { key, .. } | Condition::Absent { key, .. } => key,
+        }
+    }
+}
+
+/// The replies of several operations, one after another.
+#[derive(Default, Debug)]
+pub struct Replies {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Replies {
+    /// Adds the reply that `write` writes.
+    pub fn push(&mut self, protocol: Protocol, write: impl FnOnce(&mut Writer<'_>)) {
+        write(&mut Writer::new(&mut self.bytes, protocol));
+        self.ends.push(self.bytes.len());
+    }
+
+    /// The replies in order.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts
+            .zip(&self.ends)
+            .map(|(start, &end)| &self.bytes[start..end])
+    }
+
+    /// All replies' bytes, owned.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// All replies' bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// The locks that commands need in one group: of its keys among theirs, or of all of it.
+pub fn locks_of<'a>(
+    commands: impl IntoIterator<Item = (&'static Spec, Args<'a>)>,
+    mut is_ours: impl FnMut(&[u8]) -> bool,
+) -> Locks {
+    let mut keys: Vec<(Box<[u8]>, Mode)> = Vec::new();
+    let mut whole: Option<Mode> = None;
+    for (spec, args) in commands {
+        if spec.route != Route::Keys {
+            let writes = spec.flags.contains(command::Flags::WRITE);
+            let mode = if writes { Mode::Exclusive } else { Mode::Shared };
+            whole = Some(stronger(whole.unwrap_or(Mode::Shared), mode));
+            continue;
+        }
+        command::keys(spec, args, &mut |position, key_use| {
+            let key = args.arg(position);
+            if !is_ours(key) {
+                return;
+            }
+            let mode = if key_use == KeyUse::Read {
+                Mode::Shared
+            } else {
+                Mode::Exclusive
+            };
+            keys.push((key.into(), mode));
+        });
+    }
+    match whole {
+        None => Locks::of_keys(keys),
+        Some(mode) => Locks::WholeGroup(
+            keys.iter()
+                .fold(mode, |strongest, (_, mode)| stronger(strongest, *mode)),
+        ),
+    }
+}
+
+fn stronger(a: Mode, b: Mode) -> Mode {
+    if a == Mode::Exclusive { a } else { b }
+}

@@ -1,0 +1,624 @@
+//! One replica of one group.
+//!
+//! ```text
+//!  execute ----------------------- keys free --> apply or read, at once
+//!  handle(Execute, Block, Watch) - keys free --> apply or read, Answered
+//!      |                           else: waits in the lock table, by age
+//!  handle(LockRead, Prepare) ----- keys free --> Locked, Voted
+//!      |                           else: waits; Wound to younger prepared ones in the way
+//!  handle(Withdraw) -------------- if it waits: Voted(Refused(Wounded))
+//!  handle(Resolve) --------------- effects installed, locks released, waiters go on
+//! ```
+//!
+//! Invariants:
+//! 1. Every waiter of the lock table has its request in `waiting`, and the other way round.
+//! 2. `prepared` holds exactly the transactions that the lock table says are prepared.
+//! 3. No operation touches a key that a prepared transaction holds exclusively, except its own at `Resolve`.
+
+use crate::operation::{Condition, Operation, Replies, locks_of};
+use crate::request::{Output, Request, Task, Ticket, Verdict};
+use crate::scratch::{Scratch, databases};
+use crate::turn::Turn;
+use command::Command;
+use ids::{Boot, Db, GroupId, HashSeed, Prng, SemanticsVersion, UnixMillis};
+use keyspace::Position;
+use keyspace::{Effect, EvictionPolicy, Header, KeyVersion, Keyspace, LeaderLocal, Object, Read, Victims};
+use resp::{Args, Writer};
+use std::collections::{BTreeMap, BTreeSet};
+use txn::{Grant, LockTable, Locks, Priority, Refusal, RequestId, Requester, TxnId, Vote};
+
+/// Requests that may wait in one group. At the limit the gateway refuses plain commands, and a transaction is
+/// refused as wounded, to try again.
+const WAITING_MAX: usize = 65_536;
+
+/// One replica of one group. See the file's header.
+pub struct Replica {
+    group: GroupId,
+    keyspace: Keyspace,
+    local: LeaderLocal,
+    turn: Turn,
+    /// Whether `turn` is one that was told.
+    has_begun: bool,
+    entry_is_open: bool,
+    locks: LockTable,
+    waiting: BTreeMap<RequestId, Request>,
+    prepared: BTreeMap<TxnId, Vec<Effect>>,
+    requests: RequestId,
+    counters: Counters,
+    /// Where transactions are tried out, kept for the next one.
+    scratch: Option<Scratch>,
+}
+
+/// What a replica counted since it began.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Counters {
+    /// Keys deleted to make room.
+    pub evicted: u64,
+    /// Transactions over several groups that were prepared here.
+    pub prepared: u64,
+    /// Requests that had to wait for locks.
+    pub waited: u64,
+    /// Transactions that were withdrawn for an older one.
+    pub wounded: u64,
+}
+
+impl Replica {
+    /// An empty replica of `group`.
+    pub fn new(group: GroupId, seed: HashSeed) -> Replica {
+        // Not the hash seed itself: what follows from this one shows in random picks.
+        let local_seed = seed.hash(b"leader-local").0;
+        Replica {
+            group,
+            keyspace: Keyspace::new(seed),
+            local: LeaderLocal::new(local_seed),
+            turn: Turn {
+                number: 0,
+                now: UnixMillis(0),
+                seed: 0,
+                lfu: None,
+            },
+            has_begun: false,
+            entry_is_open: false,
+            locks: LockTable::default(),
+            waiting: BTreeMap::new(),
+            prepared: BTreeMap::new(),
+            requests: 0,
+            counters: Counters::default(),
+            scratch: None,
+        }
+    }
+
+    /// The group.
+    pub fn group(&self) -> GroupId {
+        self.group
+    }
+
+    /// The state, to look at.
+    pub fn keyspace(&self) -> &Keyspace {
+        &self.keyspace
+    }
+
+    /// What the leader keeps beside it.
+    pub fn local(&self) -> &LeaderLocal {
+        &self.local
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Transactions that hold locks and requests that wait.
+    pub fn lock_counts(&self) -> (usize, usize) {
+        (self.locks.holder_count(), self.locks.waiter_count())
+    }
+
+    /// Forgets hits, misses and other counts.
+    pub fn reset_counters(&mut self) {
+        self.counters = Counters::default();
+        (self.local.hits, self.local.misses, self.local.expired) = (0, 0, 0);
+    }
+
+    /// Learns the time, once a turn.
+    #[inline]
+    fn begin(&mut self, turn: &Turn) {
+        if self.turn.number != turn.number || !self.has_begun {
+            self.has_begun = true;
+            self.turn = *turn;
+            self.entry_is_open = false;
+            self.local.now = turn.now;
+            self.local.access.set(turn.now, turn.lfu);
+        }
+    }
+
+    /// Opens the turn's entry.
+    #[inline]
+    fn open(&mut self) {
+        if !self.entry_is_open {
+            self.entry_is_open = true;
+            let seed = Prng::new(self.turn.seed ^ u64::from(self.group.number())).next_u64();
+            let header = Header {
+                semantics: SemanticsVersion::CURRENT,
+                now: self.turn.now,
+                seed,
+            };
+            self.keyspace.open(&header);
+        }
+    }
+
+    /// Whether a command on these keys need not wait. One branch where no transaction is under way.
+    #[inline]
+    pub fn is_free(&self, locks: impl FnOnce() -> Locks) -> bool {
+        self.locks.is_idle() || self.locks.admits(&locks())
+    }
+
+    /// Carries out a command whose keys are free ([`Replica::is_free`]).
+    #[inline]
+    pub fn execute(&mut self, turn: &Turn, db: Db, command: &Command<'_>, out: &mut Writer<'_>) {
+        self.begin(turn);
+        if command.writes() {
+            self.open();
+            self.keyspace.apply_command(db, command, &mut self.local, out);
+            return;
+        }
+        if self.keyspace.read(db, command, &mut self.local, out) == Read::AwaitsTime {
+            // The answer says that a key has expired: from here on it has, by group time too.
+            self.open();
+        }
+        self.expire_met();
+    }
+
+    /// Deletes the expired keys that reads met.
+    #[inline]
+    fn expire_met(&mut self) {
+        if self.local.met_expired.is_empty() {
+            return;
+        }
+        self.open();
+        for (db, key) in std::mem::take(&mut self.local.met_expired) {
+            if self.is_free(|| exclusive(&key)) {
+                self.keyspace.expire(db, &key, &mut self.local);
+            }
+        }
+    }
+
+    /// Searches for expired keys and deletes them, looking at no more than about `objects_max` objects. `true`
+    /// if the whole group was searched. Locked keys are left alone until they are free.
+    pub fn expire_due(&mut self, turn: &Turn, objects_max: usize) -> bool {
+        self.begin(turn);
+        let mut found = Vec::new();
+        let complete = self.keyspace.due(turn.now, objects_max, &mut found);
+        if !found.is_empty() {
+            self.open();
+        }
+        for (db, key) in found {
+            if self.is_free(|| exclusive(&key)) {
+                self.keyspace.expire(db, &key, &mut self.local);
+            }
+        }
+        complete
+    }
+
+    /// Offers keys to be given up; see [`Keyspace::sample_victims`].
+    pub fn sample_victims(
+        &mut self,
+        turn: &Turn,
+        index: usize,
+        policy: EvictionPolicy,
+        samples: u32,
+        victims: &mut Victims,
+    ) {
+        self.begin(turn);
+        self.keyspace
+            .sample_victims(index, policy, samples, &mut self.local, victims);
+    }
+
+    /// Deletes `key` to make room, unless it is locked.
+    pub fn evict(&mut self, turn: &Turn, db: Db, key: &[u8]) -> bool {
+        self.begin(turn);
+        let free = self.is_free(|| exclusive(key));
+        if free {
+            self.open();
+            self.keyspace.evict(db, key);
+            self.counters.evicted += 1;
+        }
+        free
+    }
+
+    /// Drops up to `budget` objects of flushed databases; `true` if none is left.
+    pub fn collect_garbage(&mut self, budget: usize) -> bool {
+        self.keyspace.collect_garbage(budget)
+    }
+
+    /// What `WATCH` remembers of `key`.
+    pub fn version(&mut self, turn: &Turn, db: Db, key: &[u8]) -> KeyVersion {
+        self.begin(turn);
+        self.open();
+        self.keyspace.version(db, key)
+    }
+
+    /// One share of `SCAN`; see [`Keyspace::scan`].
+    pub fn scan(
+        &mut self,
+        turn: &Turn,
+        db: Db,
+        from: Position,
+        budget: u64,
+        found: impl FnMut(&Object),
+    ) -> Option<Position> {
+        self.begin(turn);
+        self.open();
+        let next = self.keyspace.scan(db, from, budget, &mut self.local, found);
+        self.expire_met();
+        next
+    }
+
+    /// Whether conditions hold, here and now.
+    pub fn check(&mut self, turn: &Turn, conditions: &[Condition]) -> bool {
+        self.begin(turn);
+        self.open();
+        conditions.iter().all(|condition| match condition {
+            Condition::Unchanged { db, key, version } => self.keyspace.version(*db, key) == *version,
+            Condition::Absent { db, key } => {
+                matches!(self.keyspace.version(*db, key), KeyVersion::Absent(_))
+            }
+        })
+    }
+
+    /// A copy of an object, for a transaction that runs in one step.
+    pub fn copy_object(&mut self, turn: &Turn, db: Db, key: &[u8]) -> Option<Object> {
+        self.begin(turn);
+        self.open();
+        self.keyspace.copy_object(db, key)
+    }
+
+    /// Installs effects of a transaction that ran in one step.
+    pub fn install(&mut self, turn: &Turn, effects: Vec<Effect>) {
+        self.begin(turn);
+        self.open();
+        self.keyspace.install(effects, &mut self.local);
+    }
+
+    /// The one dispatch of requests.
+    pub fn handle(&mut self, turn: &Turn, request: Request, out: &mut Vec<Output>) {
+        self.begin(turn);
+        match request {
+            Request::Execute { .. }
+            | Request::Block { .. }
+            | Request::Watch { .. }
+            | Request::LockRead { .. }
+            | Request::Prepare {
+                task: Task::Evaluate(_) | Task::Hold,
+                ..
+            } => self.on_request(request, out),
+            Request::Prepare {
+                txn,
+                task: Task::Install(effects),
+                ..
+            } => {
+                self.on_prepare_held(txn, effects, out);
+            }
+            Request::Withdraw { txn } => self.on_withdraw(txn, out),
+            Request::Resolve { txn, verdict } => self.on_resolve(txn, verdict, out),
+        }
+        self.go_on(out);
+    }
+
+    /// Runs a request whose locks are free, or lets it wait for them.
+    fn on_request(&mut self, request: Request, out: &mut Vec<Output>) {
+        self.requests += 1;
+        let id = self.requests;
+        let (requester, priority, locks) = self.locks_for(&request);
+        if self.waiting.len() >= WAITING_MAX
+            && let Requester::Reading(txn) | Requester::Preparing(txn) = requester
+        {
+            return out.push(self.refusal(txn, Refusal::Wounded));
+        }
+        match self.locks.request(id, requester, priority, locks) {
+            Grant::Granted => self.run(request, out),
+            Grant::Waits { wound } => {
+                self.counters.waited += 1;
+                self.waiting.insert(id, request);
+                out.extend(wound.into_iter().map(|txn| Output::Wound { txn }));
+            }
+        }
+    }
+
+    fn locks_for(&mut self, request: &Request) -> (Requester, Priority, Locks) {
+        // Plain requests are as old as their arrival. Group time keeps them in order if the clock goes back.
+        let arrival = Priority {
+            began: self.turn.now.max(self.keyspace.time()),
+            boot: Boot(u64::MAX),
+            seq: self.requests,
+        };
+        match request {
+            Request::Execute { operation, .. } => {
+                (Requester::Plain, arrival, locks_of([operation.words()], |_| true))
+            }
+            Request::Block {
+                operations,
+                conditions,
+                ..
+            } => {
+                let locks = locks_of(operations.iter().map(Operation::words), |_| true);
+                let locks = with_conditions(locks, conditions);
+                (Requester::Plain, arrival, locks)
+            }
+            Request::Watch { keys, .. } => {
+                let keys = keys.iter().map(|(_, _, key)| (key.clone(), txn::Mode::Shared));
+                (Requester::Plain, arrival, Locks::of_keys(keys.collect()))
+            }
+            Request::LockRead {
+                txn, priority, locks, ..
+            } => (Requester::Reading(*txn), *priority, locks.clone()),
+            Request::Prepare {
+                txn, priority, locks, ..
+            } => (Requester::Preparing(*txn), *priority, locks.clone()),
+            Request::Withdraw { .. } | Request::Resolve { .. } => {
+                unreachable!("a withdrawal or decision waits for nothing")
+            }
+        }
+    }
+
+    /// Runs a request that holds its locks.
+    fn run(&mut self, request: Request, out: &mut Vec<Output>) {
+        match request {
+            Request::Execute { ticket, operation } => {
+                self.run_block(ticket, &[], std::slice::from_ref(&operation), out);
+            }
+            Request::Block {
+                ticket,
+                conditions,
+                operations,
+            } => {
+                self.run_block(ticket, &conditions, &operations, out);
+            }
+            Request::Watch { ticket, keys } => {
+                let turn = self.turn;
+                let versions = keys
+                    .iter()
+                    .map(|(at, db, key)| (*at, self.version(&turn, *db, key)));
+                out.push(Output::Versions {
+                    ticket,
+                    versions: versions.collect(),
+                });
+            }
+            Request::LockRead {
+                txn,
+                conditions,
+                objects,
+                ..
+            } => {
+                self.on_locked(txn, &conditions, &objects, out);
+            }
+            Request::Prepare {
+                txn,
+                conditions,
+                task,
+                ..
+            } => {
+                self.on_prepare(txn, &conditions, task, out);
+            }
+            Request::Withdraw { .. } | Request::Resolve { .. } => {
+                unreachable!("a withdrawal or decision waits for nothing")
+            }
+        }
+    }
+
+    fn run_block(
+        &mut self,
+        ticket: Ticket,
+        conditions: &[Condition],
+        operations: &[Operation],
+        out: &mut Vec<Output>,
+    ) {
+        let turn = self.turn;
+        if !conditions.is_empty() && !self.check(&turn, conditions) {
+            return out.push(Output::Answered {
+                ticket,
+                replies: None,
+            });
+        }
+        let replies = self.run_in_place(operations);
+        out.push(Output::Answered {
+            ticket,
+            replies: Some(replies),
+        });
+    }
+
+    /// Carries out commands on the state itself.
+    pub fn run_in_place(&mut self, operations: &[Operation]) -> Replies {
+        let turn = self.turn;
+        let mut replies = Replies::default();
+        for operation in operations {
+            replies.push(operation.protocol, |writer| match operation.parse() {
+                Ok(command) => self.execute(&turn, operation.db, &command, writer),
+                Err(error) => error.write(writer),
+            });
+        }
+        replies
+    }
+
+    fn on_locked(
+        &mut self,
+        txn: TxnId,
+        conditions: &[Condition],
+        objects: &[(Db, Box<[u8]>)],
+        out: &mut Vec<Output>,
+    ) {
+        let turn = self.turn;
+        if !self.check(&turn, conditions) {
+            self.locks.release(txn);
+            return out.push(self.refusal(txn, Refusal::Condition));
+        }
+        let objects = objects
+            .iter()
+            .map(|(db, key)| self.keyspace.copy_object(*db, key))
+            .collect();
+        out.push(Output::Locked {
+            txn,
+            group: self.group,
+            objects,
+        });
+    }
+
+    fn on_prepare(&mut self, txn: TxnId, conditions: &[Condition], task: Task, out: &mut Vec<Output>) {
+        let turn = self.turn;
+        if !self.check(&turn, conditions) {
+            self.locks.release(txn);
+            return out.push(self.refusal(txn, Refusal::Condition));
+        }
+        let (replies, effects) = match task {
+            Task::Evaluate(operations) => self.evaluate(&operations),
+            Task::Install(effects) => (Replies::default(), effects),
+            Task::Hold => (Replies::default(), Vec::new()),
+        };
+        self.prepared.insert(txn, effects);
+        self.counters.prepared += 1;
+        out.push(Output::Voted {
+            txn,
+            group: self.group,
+            vote: Vote::Prepared,
+            replies,
+        });
+    }
+
+    /// Replies and effects of commands, the state left as it is. Reads run on the state itself: the locks keep
+    /// it still.
+    fn evaluate(&mut self, operations: &[Operation]) -> (Replies, Vec<Effect>) {
+        let writes = |operation: &Operation| operation.parse().is_ok_and(|command| command.writes());
+        if !operations.iter().any(writes) {
+            return (self.run_in_place(operations), Vec::new());
+        }
+        if let [operation] = operations
+            && let Ok(Command::Del { keys }) = operation.parse()
+        {
+            return self.evaluate_del(operation, keys);
+        }
+        let mut scratch = match self.scratch.take() {
+            Some(mut scratch) => {
+                scratch.reopen(self.keyspace.time(), &self.turn);
+                scratch
+            }
+            None => Scratch::new(self.keyspace.time(), &self.turn),
+        };
+        let databases = databases(operations);
+        for operation in operations {
+            // What `MSET` overwrites unseen need not be copied, if nothing else looks at it.
+            let is_unseen = operations.len() == 1 && matches!(operation.parse(), Ok(Command::MSet { .. }));
+            operation.keys(|key, _| {
+                for &db in &databases {
+                    if is_unseen {
+                        scratch.place(db, key, None);
+                    } else if !scratch.holds(db, key) {
+                        scratch.place(db, key, self.keyspace.copy_object(db, key));
+                    }
+                }
+            });
+        }
+        let mut replies = Replies::default();
+        for operation in operations {
+            scratch.run(operation, &mut replies);
+        }
+        let effects = scratch.take_effects();
+        self.scratch = Some(scratch);
+        (replies, effects)
+    }
+
+    /// `DEL` needs no copies of what goes.
+    fn evaluate_del(&self, operation: &Operation, keys: Args<'_>) -> (Replies, Vec<Effect>) {
+        let db = operation.db;
+        let is_present = |key: &&[u8]| matches!(self.keyspace.version(db, key), KeyVersion::Present(_));
+        let present: BTreeSet<&[u8]> = keys.iter().filter(is_present).collect();
+        let mut replies = Replies::default();
+        replies.push(operation.protocol, |out| out.integer(present.len() as i64));
+        let effects = present
+            .into_iter()
+            .map(|key| Effect::Delete { db, key: key.into() });
+        (replies, effects.collect())
+    }
+
+    fn on_prepare_held(&mut self, txn: TxnId, effects: Vec<Effect>, out: &mut Vec<Output>) {
+        if !self.locks.prepare_held(txn) {
+            return out.push(self.refusal(txn, Refusal::Wounded));
+        }
+        self.on_prepare(txn, &[], Task::Install(effects), out);
+    }
+
+    fn on_withdraw(&mut self, txn: TxnId, out: &mut Vec<Output>) {
+        if let Some(id) = self.locks.withdraw(txn) {
+            self.waiting.remove(&id);
+            self.counters.wounded += 1;
+            out.push(self.refusal(txn, Refusal::Wounded));
+        }
+    }
+
+    fn refusal(&self, txn: TxnId, refusal: Refusal) -> Output {
+        let (group, vote) = (self.group, Vote::Refused(refusal));
+        Output::Voted {
+            txn,
+            group,
+            vote,
+            replies: Replies::default(),
+        }
+    }
+
+    fn on_resolve(&mut self, txn: TxnId, verdict: Verdict, out: &mut Vec<Output>) {
+        if let Some(id) = self.locks.withdraw(txn) {
+            self.waiting.remove(&id);
+        }
+        let effects = self.prepared.remove(&txn);
+        // Its own commands may pass its own locks: let go of them first; nobody else runs before `go_on`.
+        self.locks.release(txn);
+        match verdict {
+            Verdict::Abort => {}
+            Verdict::Commit(operations) => {
+                let effects = effects.expect("commit implies that every participant prepared");
+                self.open();
+                if !effects.is_empty() {
+                    self.keyspace.install(effects, &mut self.local);
+                }
+                if !operations.is_empty() {
+                    let replies = self.run_in_place(&operations);
+                    out.push(Output::Resolved {
+                        txn,
+                        group: self.group,
+                        replies,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Lets waiters go on whose locks became free.
+    fn go_on(&mut self, out: &mut Vec<Output>) {
+        while let Some(id) = self.locks.next_granted() {
+            let request = self.waiting.remove(&id).expect("invariant 1");
+            self.run(request, out);
+        }
+    }
+
+    /// Whether another request may wait here.
+    pub fn has_room_to_wait(&self) -> bool {
+        self.waiting.len() < WAITING_MAX
+    }
+}
+
+/// Locks that also keep the keys of conditions as they are.
+pub fn with_conditions(locks: Locks, conditions: &[Condition]) -> Locks {
+    match locks {
+        Locks::Keys(mut keys) => {
+            keys.extend(
+                conditions
+                    .iter()
+                    .map(|condition| (condition.key().into(), txn::Mode::Shared)),
+            );
+            Locks::of_keys(keys)
+        }
+        Locks::WholeGroup(mode) => Locks::WholeGroup(mode),
+    }
+}
+
+fn exclusive(key: &[u8]) -> Locks {
+    Locks::Keys(vec![(key.into(), txn::Mode::Exclusive)])
+}

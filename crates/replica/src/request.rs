@@ -1,0 +1,160 @@
+//! What a replica is asked, and what it answers.
+
+use crate::operation::{Condition, Operation, Replies};
+use ids::{Db, GroupId};
+use keyspace::{Effect, KeyVersion, Object};
+use txn::{Locks, Priority, TxnId, Vote};
+
+/// Where an answer goes: a place in the pipeline of a connection of a worker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ticket {
+    /// The worker that owns the connection.
+    pub worker: u16,
+    /// The connection, by its client id: never reused, so that an answer to a closed connection is dropped.
+    pub connection: u64,
+    /// The place among the connection's replies.
+    pub sequence: u64,
+}
+
+/// A key with its index in a question, and its database.
+pub type IndexedKey = (usize, Db, Box<[u8]>);
+
+/// What can be asked of one group. (A single command that need not wait takes a shorter way:
+/// [`crate::Replica::execute`].)
+#[derive(Debug)]
+pub enum Request {
+    /// Carry out one command once its keys are free.
+    Execute {
+        /// Where the reply goes.
+        ticket: Ticket,
+        /// The command.
+        operation: Operation,
+    },
+    /// Carry out several commands as one, if the conditions hold: `EXEC` within one group.
+    Block {
+        /// Where the replies go.
+        ticket: Ticket,
+        /// What must hold.
+        conditions: Vec<Condition>,
+        /// The commands in order.
+        operations: Vec<Operation>,
+    },
+    /// Answer with the versions of keys, once no transaction that may change them is under way: `WATCH`.
+    Watch {
+        /// Where the answer goes.
+        ticket: Ticket,
+        /// Each with its index in the question.
+        keys: Vec<IndexedKey>,
+    },
+    /// Lock keys and answer with their objects.
+    LockRead {
+        /// The transaction.
+        txn: TxnId,
+        /// Its age.
+        priority: Priority,
+        /// What to lock.
+        locks: Locks,
+        /// What must hold.
+        conditions: Vec<Condition>,
+        /// Whose objects are wanted.
+        objects: Vec<(Db, Box<[u8]>)>,
+    },
+    /// Lock keys, check the conditions, compute the effects, and vote.
+    Prepare {
+        /// The transaction.
+        txn: TxnId,
+        /// Its age.
+        priority: Priority,
+        /// What to lock; nothing more if `LockRead` did.
+        locks: Locks,
+        /// What must hold.
+        conditions: Vec<Condition>,
+        /// What to do.
+        task: Task,
+    },
+    /// An older transaction waits for this one: refuse if it only waits here.
+    Withdraw {
+        /// The transaction.
+        txn: TxnId,
+    },
+    /// The decision.
+    Resolve {
+        /// The transaction.
+        txn: TxnId,
+        /// What was decided.
+        verdict: Verdict,
+    },
+}
+
+/// The work of a participant.
+#[derive(Debug)]
+pub enum Task {
+    /// Evaluate these commands now; their effects are installed at `Resolve`.
+    Evaluate(Vec<Operation>),
+    /// The effects were computed by the gateway, from what `LockRead` answered.
+    Install(Vec<Effect>),
+    /// Only hold the locks: the commands concern the whole group and are carried out in place at `Resolve`.
+    Hold,
+}
+
+/// The decision, as a participant learns it.
+#[derive(Debug)]
+pub enum Verdict {
+    /// Make it so. The commands are those of [`Task::Hold`]; their replies go back.
+    Commit(Vec<Operation>),
+    /// Nothing happened.
+    Abort,
+}
+
+/// What a replica answers.
+#[derive(Debug)]
+pub enum Output {
+    /// To [`Request::Execute`] and [`Request::Block`]; `None` if a condition did not hold.
+    Answered {
+        /// Where the replies go.
+        ticket: Ticket,
+        /// One for each command.
+        replies: Option<Replies>,
+    },
+    /// To [`Request::Watch`].
+    Versions {
+        /// Where the answer goes.
+        ticket: Ticket,
+        /// By index in the question.
+        versions: Vec<(usize, KeyVersion)>,
+    },
+    /// To [`Request::LockRead`], when the locks are held.
+    Locked {
+        /// The transaction.
+        txn: TxnId,
+        /// This group.
+        group: GroupId,
+        /// One for each object that was wanted; `None` if absent.
+        objects: Vec<Option<Object>>,
+    },
+    /// To [`Request::Prepare`], and to [`Request::LockRead`] if it is refused.
+    Voted {
+        /// The transaction.
+        txn: TxnId,
+        /// This group.
+        group: GroupId,
+        /// The vote.
+        vote: Vote,
+        /// The replies of [`Task::Evaluate`].
+        replies: Replies,
+    },
+    /// To [`Verdict::Commit`] with commands.
+    Resolved {
+        /// The transaction.
+        txn: TxnId,
+        /// This group.
+        group: GroupId,
+        /// One for each command.
+        replies: Replies,
+    },
+    /// An older request waits for this prepared transaction: tell its coordinator.
+    Wound {
+        /// The younger one.
+        txn: TxnId,
+    },
+}

@@ -1,0 +1,112 @@
+//! A small keyspace on which a transaction is tried out.
+//!
+//! The effects of a transaction over several groups must be known when its participants vote, and be invisible
+//! until it is resolved. So its commands run, unchanged, on copies of the objects they name; what differs
+//! afterwards is the effect.
+
+use crate::operation::Replies;
+use crate::{Operation, Turn};
+use ids::{Db, HashSeed, UnixMillis, Version};
+use keyspace::{Effect, Header, Keyspace, LeaderLocal, Object};
+use std::collections::BTreeMap;
+
+/// Copies of objects, and what commands made of them.
+pub struct Scratch {
+    keyspace: Keyspace,
+    local: LeaderLocal,
+    /// What was placed, with the version it had.
+    placed: BTreeMap<(Db, Box<[u8]>), Option<Version>>,
+}
+
+/// Versions on the scratch begin here, far above any that a group counts to, so that a changed object never
+/// has the version it had before.
+const VERSION_FLOOR: Version = Version(1 << 47);
+
+impl Scratch {
+    /// An empty scratch at `now`, group time.
+    pub fn new(now: UnixMillis, turn: &Turn) -> Scratch {
+        // Nobody sees the order of keys here: a seed that is no secret will do.
+        let keyspace = Keyspace::scratch(HashSeed([turn.seed, !turn.seed]), VERSION_FLOOR);
+        let mut scratch = Scratch {
+            keyspace,
+            local: LeaderLocal::new(turn.seed),
+            placed: BTreeMap::new(),
+        };
+        scratch.reopen(now, turn);
+        scratch
+    }
+
+    /// An emptied scratch, to be used again at `now`: making one anew would cost more than most transactions.
+    pub fn reopen(&mut self, now: UnixMillis, turn: &Turn) {
+        debug_assert!(self.placed.is_empty(), "`take_effects` empties it");
+        let seed = turn.seed;
+        self.keyspace.open(&Header {
+            semantics: ids::SemanticsVersion::CURRENT,
+            now,
+            seed,
+        });
+        self.local.now = now;
+        self.local.access.set(turn.now, turn.lfu);
+    }
+
+    /// Whether `key` was placed already.
+    pub fn holds(&self, db: Db, key: &[u8]) -> bool {
+        self.placed.contains_key(&(db, Box::from(key)))
+    }
+
+    /// Places what a group holds under `key`: a copy of its object, or nothing.
+    pub fn place(&mut self, db: Db, key: &[u8], object: Option<Object>) {
+        self.placed
+            .insert((db, key.into()), object.as_ref().map(Object::version));
+        if let Some(object) = object {
+            self.keyspace.place_object(db, object);
+        }
+    }
+
+    /// Carries out a command.
+    pub fn run(&mut self, operation: &Operation, replies: &mut Replies) {
+        replies.push(operation.protocol, |out| match operation.parse() {
+            Ok(command) => self
+                .keyspace
+                .apply_command(operation.db, &command, &mut self.local, out),
+            Err(error) => error.write(out),
+        });
+    }
+
+    /// What changed. The scratch is empty afterwards. A key that came and went within the transaction leaves no
+    /// effect: nobody else could ever have seen it.
+    pub fn take_effects(&mut self) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        for ((db, key), before) in std::mem::take(&mut self.placed) {
+            let after = self.keyspace.take_object(db, &key);
+            match (before, after) {
+                (None, None) => {}
+                (Some(_), None) => effects.push(Effect::Delete { db, key }),
+                (before, Some(object)) => {
+                    if before != Some(object.version()) {
+                        effects.push(Effect::Put { db, object });
+                    }
+                }
+            }
+        }
+        effects
+    }
+}
+
+/// The databases in which operations may touch keys: their own, and the targets of `COPY` and `MOVE`.
+pub fn databases<'a>(operations: impl IntoIterator<Item = &'a Operation>) -> Vec<Db> {
+    let mut databases = Vec::new();
+    for operation in operations {
+        let target = match operation.parse() {
+            Ok(command::Command::Copy { db, .. }) => db,
+            Ok(command::Command::Move { db, .. }) => Some(db),
+            _ => None,
+        };
+        for db in [Some(operation.db), target].into_iter().flatten() {
+            if !databases.contains(&db) {
+                databases.push(db);
+            }
+        }
+    }
+    databases
+}

@@ -1,0 +1,17 @@
+//! What a replica is told of the world, once a turn of its worker's loop.
+
+use ids::UnixMillis;
+use keyspace::LfuParameters;
+
+/// One turn of a worker's loop. All that a group is asked to do in one turn goes into one entry.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// Counted by the worker.
+    pub number: u64,
+    /// The wall clock at the turn's beginning.
+    pub now: UnixMillis,
+    /// Fresh randomness; each group derives its own from it.
+    pub seed: u64,
+    /// Set if eviction counts frequency.
+    pub lfu: Option<LfuParameters>,
+}

@@ -1,0 +1,582 @@
+//! Three groups and two gateways in one thread. Every message travels through a queue of its pair of ends; a
+//! seeded choice says which queue delivers next, so that everything that could overtake does, sooner or later.
+
+use command::Spec;
+use ids::{Boot, Db, GroupCount, GroupId, HashSeed, Prng, Slot, UnixMillis};
+use keyspace::{Effect, KeyVersion, Object};
+use replica::{
+    Condition, Operation, Output, Replica, Replies, Request, Scratch, Task, Ticket, Turn, Verdict, locks_of,
+};
+use resp::{ArgsBuf, Protocol};
+use std::collections::{BTreeMap, VecDeque};
+use txn::{Coordinator, Decision, Locks, Priority, Refusal, TxnId, Vote};
+
+pub(crate) const GROUPS: u16 = 3;
+const GATEWAYS: u16 = 2;
+
+pub(crate) fn group_of(key: &[u8]) -> GroupId {
+    GroupCount::new(GROUPS)
+        .expect("a valid count")
+        .group_of(Slot::of_key(key))
+}
+
+pub(crate) fn operation(db: u8, line: &str) -> Operation {
+    let args = ArgsBuf::from_slices(line.split(' '));
+    let spec = command::resolve(args.as_args()).expect("a known command");
+    Operation {
+        spec,
+        db: Db::new(db).expect("below sixteen"),
+        protocol: Protocol::Resp2,
+        args,
+    }
+}
+
+/// How a transaction is carried out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// Each group evaluates its part when it prepares.
+    Evaluate,
+    /// Values are read under locks, and the effects computed by the gateway.
+    Flow,
+    /// The commands run in place at `Resolve`.
+    Hold,
+}
+
+/// Faults that a test plants to see that it would be noticed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    None,
+    /// Nobody is told of an older transaction that waits.
+    WoundsGetLost,
+    /// One participant is told the wrong decision.
+    OneParticipantAborts,
+    /// The reader of everything takes no locks of what it reads.
+    ReadersTakeNoLocks,
+}
+
+/// What a client asked for, and what it was told.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// The replies, group by group.
+    Done(BTreeMap<GroupId, Vec<u8>>),
+    /// A condition did not hold.
+    Refused,
+}
+
+struct Transaction {
+    id: TxnId,
+    priority: Priority,
+    way: Way,
+    operations: Vec<Operation>,
+    conditions: Vec<Condition>,
+    groups: Vec<GroupId>,
+    coordinator: Coordinator,
+    objects: Vec<(Db, Box<[u8]>, Option<Object>)>,
+    locked: usize,
+    replies: BTreeMap<GroupId, Vec<u8>>,
+    is_committed: bool,
+}
+
+enum Message {
+    ToGroup(GroupId, Box<Request>),
+    ToGateway(Box<Output>),
+}
+
+pub(crate) struct Cluster {
+    pub(crate) prng: Prng,
+    fault: Fault,
+    replicas: Vec<Replica>,
+    turns: Vec<Turn>,
+    queues: BTreeMap<(u16, u16), VecDeque<Message>>,
+    open: BTreeMap<u64, Transaction>,
+    plain: BTreeMap<u64, GroupId>,
+    asked: u64,
+    answers: Vec<(u64, Answer)>,
+    pub(crate) wounds: u64,
+}
+
+impl Cluster {
+    pub(crate) fn new(seed: u64, fault: Fault) -> Cluster {
+        let group = |number: u16| Replica::new(GroupId::new(number), HashSeed([seed, u64::from(number)]));
+        let turn = |number| Turn {
+            number,
+            now: UnixMillis(1_000_000),
+            seed,
+            lfu: None,
+        };
+        Cluster {
+            prng: Prng::new(seed),
+            fault,
+            replicas: (0..GROUPS).map(group).collect(),
+            turns: (0..u64::from(GROUPS)).map(turn).collect(),
+            queues: BTreeMap::new(),
+            open: BTreeMap::new(),
+            plain: BTreeMap::new(),
+            asked: 0,
+            answers: Vec::new(),
+            wounds: 0,
+        }
+    }
+
+    /// What was asked since the beginning.
+    pub(crate) fn asked(&self) -> u64 {
+        self.asked
+    }
+
+    pub(crate) fn take_answers(&mut self) -> Vec<(u64, Answer)> {
+        std::mem::take(&mut self.answers)
+    }
+
+    pub(crate) fn lock_counts(&self) -> Vec<(usize, usize)> {
+        self.replicas.iter().map(Replica::lock_counts).collect()
+    }
+
+    /// A new turn of the group's worker; its clock is not always monotonic, and not that of the others.
+    fn turn(&mut self, group: GroupId) -> Turn {
+        let turn = &mut self.turns[group.index()];
+        if self.prng.below(3) == 0 {
+            turn.number += u64::from(GROUPS);
+            turn.now.0 += self.prng.below(7) as i64 - 2;
+            turn.seed = self.prng.next_u64();
+        }
+        *turn
+    }
+
+    /// Carries out a command at once if its keys are free, as a worker that owns the group does.
+    pub(crate) fn execute(&mut self, operation: Operation) -> Option<Vec<u8>> {
+        let group = self.first_group(&operation);
+        let turn = self.turn(group);
+        let replica = &mut self.replicas[group.index()];
+        if !replica.is_free(|| locks_of([operation.words()], |_| true)) {
+            return None;
+        }
+        Some(crate::execute(replica, &turn, &operation))
+    }
+
+    /// Reads the state past all locks.
+    pub(crate) fn peek(&mut self, operation: &Operation) -> Vec<u8> {
+        let group = self.first_group(operation);
+        let turn = self.turn(group);
+        crate::execute(&mut self.replicas[group.index()], &turn, operation)
+    }
+
+    fn first_group(&self, operation: &Operation) -> GroupId {
+        let mut group = None;
+        operation.keys(|key, _| group = group.or(Some(group_of(key))));
+        group.expect("the command has a key")
+    }
+
+    pub(crate) fn version(&mut self, key: &[u8]) -> KeyVersion {
+        let group = group_of(key);
+        let turn = self.turn(group);
+        self.replicas[group.index()].version(&turn, Db::default(), key)
+    }
+
+    /// Does what leaders do between turns.
+    pub(crate) fn idle(&mut self) {
+        let group = GroupId::new(self.prng.below(u64::from(GROUPS)) as u16);
+        let turn = self.turn(group);
+        self.replicas[group.index()].expire_due(&turn, 100);
+        self.replicas[group.index()].collect_garbage(10);
+    }
+
+    /// Sends commands whose keys are all of one group.
+    pub(crate) fn block(&mut self, conditions: Vec<Condition>, mut operations: Vec<Operation>) -> u64 {
+        self.asked += 1;
+        let number = self.asked;
+        let group = self.first_group(&operations[0]);
+        let gateway = self.gateway(number);
+        let ticket = Ticket {
+            worker: gateway,
+            connection: number,
+            sequence: 0,
+        };
+        self.plain.insert(number, group);
+        let request = match (operations.len(), conditions.is_empty()) {
+            (1, true) => Request::Execute {
+                ticket,
+                operation: operations.remove(0),
+            },
+            _ => Request::Block {
+                ticket,
+                conditions,
+                operations,
+            },
+        };
+        self.ask(gateway, group, request);
+        number
+    }
+
+    /// Sends a transaction over any groups.
+    pub(crate) fn transaction(
+        &mut self,
+        way: Way,
+        conditions: Vec<Condition>,
+        operations: Vec<Operation>,
+    ) -> u64 {
+        self.asked += 1;
+        let number = self.asked;
+        let gateway = self.gateway(number);
+        let mut groups = Vec::new();
+        if way == Way::Hold {
+            groups.extend((0..GROUPS).map(GroupId::new));
+        }
+        let mut add = |key: &[u8]| {
+            if !groups.contains(&group_of(key)) {
+                groups.push(group_of(key));
+            }
+        };
+        operations
+            .iter()
+            .for_each(|operation| operation.keys(|key, _| add(key)));
+        conditions
+            .iter()
+            .for_each(|condition| add(condition_key(condition)));
+        let boot = Boot(u64::from(gateway));
+        let now = self.turns[self.prng.below(u64::from(GROUPS)) as usize].now;
+        let transaction = Transaction {
+            id: TxnId {
+                boot,
+                worker: gateway,
+                seq: number,
+                attempt: 0,
+            },
+            priority: Priority {
+                began: now,
+                boot,
+                seq: number,
+            },
+            way,
+            operations,
+            conditions,
+            coordinator: Coordinator::new([]),
+            groups,
+            objects: Vec::new(),
+            locked: 0,
+            replies: BTreeMap::new(),
+            is_committed: false,
+        };
+        self.open.insert(number, transaction);
+        self.attempt(number);
+        number
+    }
+
+    fn gateway(&self, number: u64) -> u16 {
+        (number % u64::from(GATEWAYS)) as u16
+    }
+
+    fn ask(&mut self, gateway: u16, group: GroupId, request: Request) {
+        let queue = self
+            .queues
+            .entry((gateway, GATEWAYS + group.number()))
+            .or_default();
+        queue.push_back(Message::ToGroup(group, Box::new(request)));
+    }
+
+    fn attempt(&mut self, number: u64) {
+        let transaction = self.open.get_mut(&number).expect("open");
+        transaction.id.attempt += 1;
+        transaction.coordinator = Coordinator::new(transaction.groups.iter().copied());
+        transaction.objects.clear();
+        transaction.locked = 0;
+        transaction.replies.clear();
+        let (txn, priority) = (transaction.id, transaction.priority);
+        let mut requests = Vec::new();
+        for &group in &transaction.groups {
+            let conditions: Vec<Condition> = transaction
+                .conditions
+                .iter()
+                .filter(|condition| group_of(condition_key(condition)) == group)
+                .cloned()
+                .collect();
+            let ours = |key: &[u8]| group_of(key) == group;
+            let mut locks = locks_of(transaction.operations.iter().map(Operation::words), ours);
+            locks = replica::with_conditions(locks, &conditions);
+            let reads_only = transaction
+                .operations
+                .iter()
+                .all(|operation| is_read(operation.spec));
+            if self.fault == Fault::ReadersTakeNoLocks && reads_only {
+                locks = Locks::of_keys(Vec::new());
+            }
+            requests.push((
+                group,
+                match transaction.way {
+                    Way::Evaluate => {
+                        let task = Task::Evaluate(operations_of(&transaction.operations, group));
+                        Request::Prepare {
+                            txn,
+                            priority,
+                            locks,
+                            conditions,
+                            task,
+                        }
+                    }
+                    Way::Hold => Request::Prepare {
+                        txn,
+                        priority,
+                        locks,
+                        conditions,
+                        task: Task::Hold,
+                    },
+                    Way::Flow => {
+                        let mut objects: Vec<(Db, Box<[u8]>)> = Vec::new();
+                        for operation in &transaction.operations {
+                            operation.keys(|key, _| {
+                                if ours(key)
+                                    && !objects
+                                        .iter()
+                                        .any(|(db, other)| *db == operation.db && **other == *key)
+                                {
+                                    objects.push((operation.db, key.into()));
+                                }
+                            });
+                        }
+                        transaction
+                            .objects
+                            .extend(objects.iter().map(|(db, key)| (*db, key.clone(), None)));
+                        Request::LockRead {
+                            txn,
+                            priority,
+                            locks,
+                            conditions,
+                            objects,
+                        }
+                    }
+                },
+            ));
+        }
+        for (group, request) in requests {
+            self.ask(txn.worker, group, request);
+        }
+    }
+
+    /// Delivers one message; `false` if none is under way.
+    pub(crate) fn step(&mut self) -> bool {
+        let waiting: Vec<(u16, u16)> = self
+            .queues
+            .iter()
+            .filter(|(_, queue)| !queue.is_empty())
+            .map(|(at, _)| *at)
+            .collect();
+        if waiting.is_empty() {
+            return false;
+        }
+        let at = waiting[self.prng.below(waiting.len() as u64) as usize];
+        match self
+            .queues
+            .get_mut(&at)
+            .and_then(VecDeque::pop_front)
+            .expect("not empty")
+        {
+            Message::ToGroup(group, request) => {
+                let turn = self.turn(group);
+                let mut outputs = Vec::new();
+                self.replicas[group.index()].handle(&turn, *request, &mut outputs);
+                for output in outputs {
+                    let gateway = match &output {
+                        Output::Answered { ticket, .. } | Output::Versions { ticket, .. } => ticket.worker,
+                        Output::Locked { txn, .. }
+                        | Output::Voted { txn, .. }
+                        | Output::Resolved { txn, .. }
+                        | Output::Wound { txn } => txn.worker,
+                    };
+                    let queue = self
+                        .queues
+                        .entry((GATEWAYS + group.number(), gateway))
+                        .or_default();
+                    queue.push_back(Message::ToGateway(Box::new(output)));
+                }
+            }
+            Message::ToGateway(output) => self.on_output(*output),
+        }
+        true
+    }
+
+    fn on_output(&mut self, output: Output) {
+        match output {
+            Output::Versions { .. } => unreachable!("nothing here watches"),
+            Output::Answered { ticket, replies } => {
+                let group = self
+                    .plain
+                    .remove(&ticket.connection)
+                    .expect("an answer to an open request, once");
+                self.answers.push((
+                    ticket.connection,
+                    match replies {
+                        Some(replies) => Answer::Done(BTreeMap::from([(group, replies.into_bytes())])),
+                        None => Answer::Refused,
+                    },
+                ));
+            }
+            Output::Locked { txn, group, objects } => self.on_locked(txn, group, objects),
+            Output::Voted {
+                txn,
+                group,
+                vote,
+                replies,
+            } => self.on_voted(txn, group, vote, replies),
+            Output::Resolved { txn, group, replies } => {
+                let transaction = self.open.get_mut(&txn.seq).expect("it waits for this");
+                assert!(transaction.is_committed && transaction.way == Way::Hold);
+                transaction.replies.insert(group, replies.into_bytes());
+                if transaction.replies.len() == transaction.groups.len() {
+                    self.finish(txn.seq);
+                }
+            }
+            Output::Wound { txn } => {
+                if self.fault == Fault::WoundsGetLost {
+                    return;
+                }
+                let Some(transaction) = self.current(txn) else {
+                    return;
+                };
+                for group in transaction.coordinator.on_wound() {
+                    self.ask(txn.worker, group, Request::Withdraw { txn });
+                }
+                self.wounds += 1;
+            }
+        }
+    }
+
+    fn current(&mut self, txn: TxnId) -> Option<&mut Transaction> {
+        self.open
+            .get_mut(&txn.seq)
+            .filter(|transaction| transaction.id == txn && !transaction.is_committed)
+    }
+
+    fn on_locked(&mut self, txn: TxnId, group: GroupId, objects: Vec<Option<Object>>) {
+        let (now, seed) = (self.turns[0].now, self.prng.next_u64());
+        let Some(transaction) = self.current(txn) else {
+            return;
+        };
+        let places = transaction
+            .objects
+            .iter_mut()
+            .filter(|(_, key, _)| group_of(key) == group);
+        let mut count = 0;
+        for ((_, _, place), object) in places.zip(objects) {
+            *place = object;
+            count += 1;
+        }
+        assert_eq!(
+            count,
+            transaction
+                .objects
+                .iter()
+                .filter(|(_, key, _)| group_of(key) == group)
+                .count()
+        );
+        transaction.locked += 1;
+        if transaction.locked < transaction.groups.len() {
+            return;
+        }
+        let mut scratch = Scratch::new(
+            now,
+            &Turn {
+                number: 1,
+                now,
+                seed,
+                lfu: None,
+            },
+        );
+        for (db, key, object) in transaction.objects.drain(..) {
+            scratch.place(db, &key, object);
+        }
+        for operation in &transaction.operations {
+            let mut replies = Replies::default();
+            scratch.run(operation, &mut replies);
+            let mut group = None;
+            operation.keys(|key, _| group = group.or(Some(group_of(key))));
+            let part = transaction
+                .replies
+                .entry(group.expect("it has a key"))
+                .or_default();
+            part.extend_from_slice(replies.bytes());
+        }
+        let mut effects: BTreeMap<GroupId, Vec<Effect>> = BTreeMap::new();
+        for effect in scratch.take_effects() {
+            effects.entry(group_of(effect.key())).or_default().push(effect);
+        }
+        let (priority, groups) = (transaction.priority, transaction.groups.clone());
+        for group in groups {
+            let task = Task::Install(effects.remove(&group).unwrap_or_default());
+            let (locks, conditions) = (Locks::of_keys(Vec::new()), Vec::new());
+            self.ask(
+                txn.worker,
+                group,
+                Request::Prepare {
+                    txn,
+                    priority,
+                    locks,
+                    conditions,
+                    task,
+                },
+            );
+        }
+    }
+
+    fn on_voted(&mut self, txn: TxnId, group: GroupId, vote: Vote, replies: Replies) {
+        let fault = self.fault;
+        let Some(transaction) = self.current(txn) else {
+            return;
+        };
+        if transaction.way == Way::Evaluate {
+            transaction.replies.insert(group, replies.into_bytes());
+        }
+        let Some(decision) = transaction.coordinator.on_vote(group, vote) else {
+            return;
+        };
+        let (groups, way) = (transaction.groups.clone(), transaction.way);
+        let operations = transaction.operations.clone();
+        for (index, &group) in groups.iter().enumerate() {
+            let lies = fault == Fault::OneParticipantAborts && index == 1;
+            let verdict = match decision {
+                Decision::Commit if lies => Verdict::Abort,
+                Decision::Commit if way == Way::Hold => Verdict::Commit(operations.clone()),
+                Decision::Commit => Verdict::Commit(Vec::new()),
+                Decision::Abort(_) => Verdict::Abort,
+            };
+            self.ask(txn.worker, group, Request::Resolve { txn, verdict });
+        }
+        match decision {
+            Decision::Commit if way == Way::Hold => {
+                let transaction = self.open.get_mut(&txn.seq).expect("open");
+                transaction.is_committed = true;
+                transaction.replies.clear();
+            }
+            Decision::Commit => self.finish(txn.seq),
+            Decision::Abort(Refusal::Condition) => {
+                self.open.remove(&txn.seq);
+                self.answers.push((txn.seq, Answer::Refused));
+            }
+            Decision::Abort(Refusal::Wounded) => self.attempt(txn.seq),
+        }
+    }
+
+    fn finish(&mut self, number: u64) {
+        let transaction = self.open.remove(&number).expect("open");
+        self.answers.push((number, Answer::Done(transaction.replies)));
+    }
+}
+
+fn is_read(spec: &Spec) -> bool {
+    spec.flags.contains(command::Flags::READONLY)
+}
+
+pub(crate) fn condition_key(condition: &Condition) -> &[u8] {
+    match condition {
+        Condition::Unchanged { key, .. } | Condition::Absent { key, .. } => key,
+    }
+}
+
+/// The operations whose first key is of `group`: here all keys of one operation are of one group, unless values
+/// flow.
+fn operations_of(operations: &[Operation], group: GroupId) -> Vec<Operation> {
+    let ours = |operation: &&Operation| {
+        let mut first = None;
+        operation.keys(|key, _| first = first.or(Some(group_of(key))));
+        first == Some(group)
+    };
+    operations.iter().filter(ours).cloned().collect()
+}

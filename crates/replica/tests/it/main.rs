@@ -1,0 +1,19 @@
+//! Several replicas of different groups under transactions, and one replica on its own.
+
+mod bank;
+mod cluster;
+mod single;
+
+use replica::{Operation, Replica, Turn};
+use resp::{Protocol, Writer};
+
+/// The reply to one command, carried out whatever locks there are.
+fn execute(replica: &mut Replica, turn: &Turn, operation: &Operation) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut writer = Writer::new(&mut out, Protocol::Resp2);
+    match operation.parse() {
+        Ok(command) => replica.execute(turn, operation.db, &command, &mut writer),
+        Err(error) => error.write(&mut writer),
+    }
+    out
+}

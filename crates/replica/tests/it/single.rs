@@ -1,0 +1,182 @@
+//! One replica: turns, expired keys, eviction, waiting.
+
+use crate::cluster::operation;
+use ids::{Boot, Db, GroupId, HashSeed, UnixMillis};
+use replica::{Output, Replica, Request, Task, Ticket, Turn, Verdict};
+use txn::{Locks, Mode, Priority, TxnId, Vote};
+
+fn replica() -> Replica {
+    Replica::new(GroupId::new(0), HashSeed([1, 2]))
+}
+
+fn turn(number: u64, now: i64) -> Turn {
+    Turn {
+        number,
+        now: UnixMillis(now),
+        seed: number,
+        lfu: None,
+    }
+}
+
+fn run(replica: &mut Replica, turn: Turn, line: &str) -> String {
+    let out = crate::execute(replica, &turn, &operation(0, line));
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn prepare(replica: &mut Replica, turn: Turn, seq: u64, keys: &[&str]) -> Vec<Output> {
+    let boot = Boot(1);
+    let keys = keys
+        .iter()
+        .map(|key| (key.as_bytes().into(), Mode::Exclusive))
+        .collect();
+    let request = Request::Prepare {
+        txn: txn(seq),
+        priority: Priority {
+            began: UnixMillis(0),
+            boot,
+            seq,
+        },
+        locks: Locks::of_keys(keys),
+        conditions: Vec::new(),
+        task: Task::Evaluate(Vec::new()),
+    };
+    let mut out = Vec::new();
+    replica.handle(&turn, request, &mut out);
+    out
+}
+
+fn txn(seq: u64) -> TxnId {
+    TxnId {
+        boot: Boot(1),
+        worker: 0,
+        seq,
+        attempt: 1,
+    }
+}
+
+#[test]
+fn the_first_turn_counts_whatever_its_number() {
+    for number in [0, 1, u64::MAX] {
+        let mut replica = replica();
+        assert_eq!(run(&mut replica, turn(number, 1_000), "SET k v PX 5"), "+OK\r\n");
+        assert_eq!(
+            run(&mut replica, turn(number, 1_000), "PEXPIRETIME k"),
+            ":1005\r\n"
+        );
+    }
+}
+
+#[test]
+fn an_expired_key_that_a_read_met_is_deleted_unless_it_is_locked() {
+    let mut replica = replica();
+    run(&mut replica, turn(1, 1_000), "MSET a 1 b 2");
+    run(&mut replica, turn(1, 1_000), "PEXPIRE a 10");
+    run(&mut replica, turn(1, 1_000), "PEXPIRE b 10");
+    prepare(&mut replica, turn(2, 1_001), 1, &["b"]);
+    assert_eq!(run(&mut replica, turn(3, 1_010), "EXISTS a b"), ":0\r\n");
+    assert_eq!(replica.keyspace().counts(Db::default()), (1, 1), "b is locked");
+    assert!(!replica.evict(&turn(3, 1_010), Db::default(), b"b"));
+    replica.expire_due(&turn(3, 1_010), 100);
+    assert_eq!(replica.keyspace().counts(Db::default()), (1, 1));
+    replica.handle(
+        &turn(4, 1_011),
+        Request::Resolve {
+            txn: txn(1),
+            verdict: Verdict::Abort,
+        },
+        &mut Vec::new(),
+    );
+    assert!(replica.expire_due(&turn(4, 1_011), 100));
+    assert_eq!(replica.keyspace().counts(Db::default()), (0, 0));
+}
+
+#[test]
+fn a_command_waits_for_a_prepared_transaction_and_sees_what_it_did() {
+    let mut replica = replica();
+    run(&mut replica, turn(1, 1), "SET k old");
+    let mut out = Vec::new();
+    let request = Request::Prepare {
+        txn: txn(1),
+        priority: Priority {
+            began: UnixMillis(0),
+            boot: Boot(1),
+            seq: 1,
+        },
+        locks: Locks::of_keys(vec![(Box::from(&b"k"[..]), Mode::Exclusive)]),
+        conditions: Vec::new(),
+        task: Task::Evaluate(vec![operation(0, "SET k new GET"), operation(0, "APPEND k er")]),
+    };
+    replica.handle(&turn(2, 2), request, &mut out);
+    let Some(Output::Voted {
+        vote: Vote::Prepared,
+        replies,
+        ..
+    }) = out.pop()
+    else {
+        panic!("{out:?}")
+    };
+    assert_eq!(replies.bytes(), b"$3\r\nold\r\n:5\r\n");
+    assert_eq!(
+        run(&mut replica, turn(2, 2), "GET k"),
+        "$3\r\nold\r\n",
+        "nobody else may ask yet"
+    );
+
+    let ticket = Ticket {
+        worker: 0,
+        connection: 7,
+        sequence: 8,
+    };
+    replica.handle(
+        &turn(2, 2),
+        Request::Execute {
+            ticket,
+            operation: operation(0, "GET k"),
+        },
+        &mut out,
+    );
+    assert!(out.is_empty());
+    assert_eq!(replica.lock_counts(), (1, 1));
+    replica.handle(
+        &turn(3, 3),
+        Request::Resolve {
+            txn: txn(1),
+            verdict: Verdict::Commit(Vec::new()),
+        },
+        &mut out,
+    );
+    let Some(Output::Answered {
+        ticket: answered,
+        replies: Some(replies),
+    }) = out.pop()
+    else {
+        panic!("{out:?}")
+    };
+    assert_eq!((answered, replies.bytes()), (ticket, &b"$5\r\nnewer\r\n"[..]));
+    assert_eq!(replica.lock_counts(), (0, 0));
+}
+
+#[test]
+fn a_withdrawal_is_answered_by_who_waits_and_ignored_by_who_prepared() {
+    let mut replica = replica();
+    assert!(matches!(
+        prepare(&mut replica, turn(1, 1), 1, &["k"])[..],
+        [Output::Voted {
+            vote: Vote::Prepared,
+            ..
+        }]
+    ));
+    assert!(prepare(&mut replica, turn(1, 1), 2, &["k"]).is_empty());
+    let mut out = Vec::new();
+    replica.handle(&turn(1, 1), Request::Withdraw { txn: txn(1) }, &mut out);
+    assert!(out.is_empty());
+    replica.handle(&turn(1, 1), Request::Withdraw { txn: txn(2) }, &mut out);
+    assert!(matches!(
+        out[..],
+        [Output::Voted {
+            vote: Vote::Refused(_),
+            ..
+        }]
+    ));
+    assert_eq!(replica.lock_counts(), (1, 0));
+}

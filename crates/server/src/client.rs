@@ -1,0 +1,153 @@
+//! What clients may know of each other.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU8, AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// What `CLIENT LIST` shows of one connection. Its worker writes it with plain stores; any worker reads it.
+pub struct ClientCard {
+    /// The client id: counts up from 1 and is never reused.
+    pub id: u64,
+    /// The client's address.
+    pub address: SocketAddr,
+    /// The address it connected to.
+    pub local_address: SocketAddr,
+    /// The worker that owns the connection.
+    pub worker: u16,
+    /// The socket's number.
+    pub descriptor: i32,
+    /// When it connected, Unix milliseconds.
+    pub connected_at: i64,
+    /// `CLIENT SETNAME`, `CLIENT SETINFO`.
+    pub labels: Mutex<Labels>,
+    /// When its last command came, Unix milliseconds.
+    pub active_at: AtomicI64,
+    /// Number of its last command in the table.
+    pub last_command: AtomicU16,
+    /// The selected database.
+    pub db: AtomicU8,
+    /// 2 or 3.
+    pub protocol: AtomicU8,
+    /// Commands queued in a `MULTI` block, -1 outside of one.
+    pub queued: AtomicI32,
+    /// Watched keys.
+    pub watched: AtomicU64,
+    /// Bytes waiting to be read as commands.
+    pub input_bytes: AtomicU64,
+    /// Bytes waiting to be sent.
+    pub output_bytes: AtomicU64,
+    /// `CLIENT NO-EVICT ON`.
+    pub no_evict: AtomicBool,
+    /// `CLIENT KILL` chose it: its worker is to close it.
+    pub is_killed: AtomicBool,
+}
+
+/// Names a client gave itself.
+#[derive(Default, Clone)]
+pub struct Labels {
+    /// `CLIENT SETNAME`.
+    pub name: Vec<u8>,
+    /// `CLIENT SETINFO LIB-NAME`.
+    pub library: Vec<u8>,
+    /// `CLIENT SETINFO LIB-VER`.
+    pub library_version: Vec<u8>,
+}
+
+impl ClientCard {
+    /// The card of a new connection.
+    pub fn new(
+        id: u64,
+        address: SocketAddr,
+        local_address: SocketAddr,
+        worker: u16,
+        descriptor: i32,
+        now: i64,
+    ) -> ClientCard {
+        ClientCard {
+            id,
+            address,
+            local_address,
+            worker,
+            descriptor,
+            connected_at: now,
+            labels: Mutex::default(),
+            active_at: AtomicI64::new(now),
+            last_command: AtomicU16::new(u16::MAX),
+            db: AtomicU8::new(0),
+            protocol: AtomicU8::new(2),
+            queued: AtomicI32::new(-1),
+            watched: AtomicU64::new(0),
+            input_bytes: AtomicU64::new(0),
+            output_bytes: AtomicU64::new(0),
+            no_evict: AtomicBool::new(false),
+            is_killed: AtomicBool::new(false),
+        }
+    }
+
+    /// Notes a command. Plain stores: nobody orders anything by them.
+    #[inline]
+    pub fn note_command(&self, command: u16, now: i64) {
+        self.last_command.store(command, Ordering::Relaxed);
+        self.active_at.store(now, Ordering::Relaxed);
+    }
+
+    /// The names, whoever panicked while holding them.
+    pub fn labels(&self) -> std::sync::MutexGuard<'_, Labels> {
+        self.labels
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// All connections of the node. Locked when one comes or goes, and by `CLIENT LIST` and its kin: never per
+/// command.
+#[derive(Default)]
+pub struct Clients {
+    cards: Mutex<BTreeMap<u64, Arc<ClientCard>>>,
+    next_id: AtomicU64,
+    count: AtomicU64,
+}
+
+impl Clients {
+    /// A new client id.
+    pub fn next_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// How many are connected.
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Counts a connection that is about to be made.
+    pub fn enter(&self) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a connection that ended.
+    pub fn leave(&self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Shows a connection to the others.
+    pub fn add(&self, card: Arc<ClientCard>) {
+        self.lock().insert(card.id, card);
+    }
+
+    /// Hides it again.
+    pub fn remove(&self, id: u64) {
+        self.lock().remove(&id);
+    }
+
+    /// All of them, by id.
+    pub fn all(&self) -> Vec<Arc<ClientCard>> {
+        self.lock().values().cloned().collect()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<ClientCard>>> {
+        self.cards
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}

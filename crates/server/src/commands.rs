@@ -1,0 +1,176 @@
+//! What the gateway answers itself: no group takes part.
+//!
+//! Each family has a file. The functions that answer write to `out` in the connection's protocol and return an
+//! error before they have written anything, so that a reply is one whole value whatever happens.
+
+mod client;
+mod config;
+mod connection;
+mod debug;
+mod help;
+mod info;
+mod server;
+mod transaction;
+
+use crate::gateway::Gateway;
+use crate::session::Session;
+use command::{CommandId, ReplyError, Spec};
+use resp::{Args, Writer};
+
+impl Gateway {
+    /// The Redis version whose commands and replies clients may expect.
+    pub const REDIS_VERSION: &str = "7.2.4";
+
+    /// Carries out a command that concerns no group, writing its reply to `out`.
+    pub(crate) fn run_own(
+        &mut self,
+        session: &mut Session,
+        spec: &'static Spec,
+        args: Args<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        if let Err(error) = self.answer_own(session, spec, args, out) {
+            error.write(&mut Writer::new(out, session.protocol));
+        }
+    }
+
+    fn answer_own(
+        &mut self,
+        session: &mut Session,
+        spec: &'static Spec,
+        args: Args<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ReplyError> {
+        let mut writer = Writer::new(out, session.protocol);
+        let w = &mut writer;
+        match spec.id {
+            // The connection.
+            CommandId::Hello => return self.hello(session, args, out),
+            CommandId::Auth => self.auth(session, args, w)?,
+            CommandId::Ping => connection::ping(args, w)?,
+            CommandId::Echo => w.bulk(args.arg(1)),
+            CommandId::Quit => connection::quit(session, w),
+            CommandId::Reset => self.reset(session, out),
+            CommandId::Select => connection::select(session, args, w)?,
+
+            // Other connections.
+            CommandId::ClientId => w.integer(session.card.id as i64),
+            CommandId::ClientInfo => self.client_info(session, args, w),
+            CommandId::ClientList => self.client_list(session, args, w)?,
+            CommandId::ClientKill => self.client_kill(session, args, w)?,
+            CommandId::ClientGetName => client::get_name(session, w),
+            CommandId::ClientSetName => client::set_name(session, args, w)?,
+            CommandId::ClientSetInfo => client::set_info(session, args, w)?,
+            CommandId::ClientReply => client::reply(session, args, w)?,
+            CommandId::ClientNoEvict => client::no_evict(session, args, w)?,
+            CommandId::ClientHelp => command::introspect::help("CLIENT", help::CLIENT, w),
+
+            // The server.
+            CommandId::Info => self.info(args, w),
+            CommandId::ConfigGet => self.config_get(args, w),
+            CommandId::ConfigSet => self.config_set(args, w)?,
+            CommandId::ConfigResetStat => self.config_reset_stat(w),
+            CommandId::ConfigHelp => command::introspect::help("CONFIG", help::CONFIG, w),
+            CommandId::Command
+            | CommandId::CommandCount
+            | CommandId::CommandDocs
+            | CommandId::CommandGetKeys
+            | CommandId::CommandGetKeysAndFlags
+            | CommandId::CommandInfo
+            | CommandId::CommandList
+            | CommandId::CommandHelp => command::introspect::command(args, w),
+            CommandId::Time => self.time(w),
+            CommandId::Wait => server::wait(args, w)?,
+            CommandId::MemoryHelp => command::introspect::help("MEMORY", help::MEMORY, w),
+            CommandId::ObjectHelp => command::introspect::help("OBJECT", help::OBJECT, w),
+            CommandId::FunctionFlush => server::function_flush(args, w)?,
+            CommandId::Save => return Err(server::NOTHING_TO_SAVE_TO),
+            CommandId::Shutdown => self.shutdown(session, args)?,
+            CommandId::Debug => self.debug(session, args, w)?,
+
+            // Transactions.
+            CommandId::Multi => transaction::multi(session, w)?,
+            CommandId::Discard => transaction::discard(session, w)?,
+            CommandId::Unwatch => transaction::unwatch(session, w),
+            CommandId::Exec | CommandId::Watch => {
+                unreachable!("{} is answered with the help of groups", spec.name)
+            }
+
+            // Containers: resolving the words asks for one of their subcommands.
+            CommandId::Client
+            | CommandId::Config
+            | CommandId::Memory
+            | CommandId::Object
+            | CommandId::Function => {
+                return Err(ReplyError::unknown_subcommand(
+                    spec.name,
+                    args.get(1).unwrap_or_default(),
+                ));
+            }
+
+            // Listed one by one, so that a new command cannot be forgotten above.
+            CommandId::Get
+            | CommandId::Set
+            | CommandId::SetEx
+            | CommandId::PSetEx
+            | CommandId::SetNx
+            | CommandId::GetSet
+            | CommandId::GetEx
+            | CommandId::GetDel
+            | CommandId::MGet
+            | CommandId::MSet
+            | CommandId::MSetNx
+            | CommandId::Append
+            | CommandId::StrLen
+            | CommandId::Incr
+            | CommandId::Decr
+            | CommandId::IncrBy
+            | CommandId::DecrBy
+            | CommandId::IncrByFloat
+            | CommandId::GetRange
+            | CommandId::SubStr
+            | CommandId::SetRange
+            | CommandId::Lcs
+            | CommandId::SetBit
+            | CommandId::GetBit
+            | CommandId::BitCount
+            | CommandId::BitPos
+            | CommandId::BitOp
+            | CommandId::BitField
+            | CommandId::BitFieldRo
+            | CommandId::Del
+            | CommandId::Unlink
+            | CommandId::Exists
+            | CommandId::Touch
+            | CommandId::Type
+            | CommandId::Expire
+            | CommandId::PExpire
+            | CommandId::ExpireAt
+            | CommandId::PExpireAt
+            | CommandId::Ttl
+            | CommandId::PTtl
+            | CommandId::ExpireTime
+            | CommandId::PExpireTime
+            | CommandId::Persist
+            | CommandId::Rename
+            | CommandId::RenameNx
+            | CommandId::Copy
+            | CommandId::Move
+            | CommandId::ObjectEncoding
+            | CommandId::ObjectFreq
+            | CommandId::ObjectIdleTime
+            | CommandId::ObjectRefCount
+            | CommandId::Keys
+            | CommandId::Scan
+            | CommandId::RandomKey
+            | CommandId::DbSize
+            | CommandId::FlushDb
+            | CommandId::FlushAll
+            | CommandId::SwapDb
+            | CommandId::MemoryUsage
+            | CommandId::DebugObject
+            | CommandId::DebugSdsLen => unreachable!("{} concerns groups", spec.name),
+        }
+        Ok(())
+    }
+}

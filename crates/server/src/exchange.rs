@@ -1,0 +1,148 @@
+//! Parcels to and from the other workers.
+
+use crate::gateway::{Gateway, Incoming, busy};
+use crate::message::{Message, Parcel};
+use crate::program::group_of_key;
+use crate::transaction::Delivery;
+use command::{Flags, ReplyError, Route, Spec};
+use ids::{Db, GroupId};
+use replica::{Operation, Replica, Request, Ticket, locks_of};
+use resp::{Args, Protocol, Writer};
+use std::collections::VecDeque;
+
+impl Gateway {
+    /// The parcel for `worker` that is being filled.
+    pub(crate) fn parcel(&mut self, worker: u16) -> &mut Parcel {
+        let post = &mut self.posts[usize::from(worker)];
+        if post.back().is_none_or(|parcel| parcel.is_full()) {
+            post.push_back(self.spare_parcels.pop().unwrap_or_default());
+        }
+        post.back_mut().expect("one was pushed")
+    }
+
+    /// The parcel that [`Gateway::parcel`] gave last.
+    pub(crate) fn parcel_being_filled(&mut self, worker: u16) -> &mut Parcel {
+        self.posts[usize::from(worker)]
+            .back_mut()
+            .expect("the caller was given one")
+    }
+
+    /// Puts a message into the parcel for `worker`.
+    pub fn send(&mut self, worker: u16, message: Message) {
+        self.parcel(worker).push(message);
+    }
+
+    /// The parcels for `worker`, oldest first; the driver takes what the queue has room for.
+    pub fn post(&mut self, worker: u16) -> &mut VecDeque<Parcel> {
+        &mut self.posts[usize::from(worker)]
+    }
+
+    /// Parcels that did not fit into queues yet. While there are many, the driver reads no more from clients.
+    pub fn backlog(&self) -> usize {
+        self.posts.iter().map(VecDeque::len).max().unwrap_or(0)
+    }
+
+    /// Takes an emptied parcel back, to be used again.
+    pub fn recycle(&mut self, mut parcel: Parcel) {
+        /// Emptied parcels that are kept.
+        const SPARE_MAX: usize = 16;
+        if self.spare_parcels.len() < SPARE_MAX {
+            parcel.clear();
+            self.spare_parcels.push(parcel);
+        }
+    }
+
+    /// Handles a parcel's messages; answers to connections and connections to adopt are handed to `driver`.
+    pub fn receive(&mut self, from: u16, parcel: &mut Parcel, driver: &mut dyn FnMut(Incoming<'_>)) {
+        let messages = std::mem::take(&mut parcel.messages);
+        self.stats.hops.add(messages.len() as u64);
+        for message in messages {
+            match message {
+                Message::Execute {
+                    ticket,
+                    spec,
+                    db,
+                    protocol,
+                    words,
+                } => {
+                    self.on_forwarded(from, ticket, spec, db, protocol, parcel.args(words));
+                }
+                Message::Answer {
+                    connection,
+                    sequence,
+                    start,
+                    length,
+                } => {
+                    driver(Incoming::Answer {
+                        connection,
+                        sequence,
+                        reply: parcel.reply(start, length),
+                    });
+                }
+                Message::Request { group, request } => self.request(group, *request),
+                Message::Output(output) => self.on_output(*output),
+                Message::Publish { ticket } => {
+                    self.publish();
+                    self.send(from, Message::Published { ticket });
+                }
+                Message::Published { ticket } => {
+                    let args = self.transactions.published(ticket);
+                    self.deliveries
+                        .extend(args.map(|args| Delivery::Info { ticket, args }));
+                }
+                Message::ResetCounters => self.replicas.iter_mut().for_each(Replica::reset_counters),
+                Message::Adopt(stream) => driver(Incoming::Adopt(stream)),
+                Message::Reap => driver(Incoming::Reap),
+            }
+        }
+        self.pump();
+    }
+
+    /// A command from another worker, for a group that lives here.
+    pub(crate) fn on_forwarded(
+        &mut self,
+        from: u16,
+        ticket: Ticket,
+        spec: &'static Spec,
+        db: Db,
+        protocol: Protocol,
+        args: Args<'_>,
+    ) {
+        let denied = spec.flags.contains(Flags::DENYOOM) && !self.make_room();
+        let mut group = GroupId::new(0);
+        command::keys(spec, args, &mut |position, _| {
+            group = group_of_key(self.groups, args.arg(position))
+        });
+        let index = if spec.route == Route::Scan {
+            None
+        } else {
+            self.local(group)
+        };
+        let waits = index.is_some_and(|index| {
+            !denied && !self.replicas[index].is_free(|| locks_of([(spec, args)], |_| true))
+        });
+        if waits && index.is_some_and(|index| self.replicas[index].has_room_to_wait()) {
+            let operation = Operation {
+                spec,
+                db,
+                protocol,
+                args: args.to_buf(),
+            };
+            return self.request(group, Request::Execute { ticket, operation });
+        }
+        let mut answer = self.parcel(from).take_bytes();
+        let start = answer.len();
+        let mut out = Writer::new(&mut answer, protocol);
+        match (index, spec.parse) {
+            _ if denied => ReplyError::OutOfMemory.write(&mut out),
+            _ if waits => busy(&mut out),
+            (None, _) => self.scan_here(db, spec, args, &mut out),
+            (Some(_), None) => unreachable!("only commands on keys are forwarded"),
+            (Some(index), Some(parse)) => match parse(args) {
+                Ok(command) => self.replicas[index].execute(&self.turn, db, &command, &mut out),
+                Err(error) => error.write(&mut out),
+            },
+        }
+        self.parcel_being_filled(from).push_answer(ticket, answer, start);
+    }
+}

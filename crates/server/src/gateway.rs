@@ -1,0 +1,582 @@
+//! A worker's gateway: from a client's command to groups, here or at other workers, and back.
+//!
+//! ```text
+//!  feed --> decode --> dispatch --+-- the gateway's own commands (`commands/`)
+//!                                 +-- one group, here: applied at once, reply written in place
+//!                                 +-- one group, elsewhere: into the worker's parcel, a place in the pipeline
+//!                                 +-- several groups: `transaction.rs`
+//! ```
+//!
+//! Everything a turn has for another worker goes into one parcel, handed over by the driver at the turn's end.
+//! The gateway does no I/O and reads no clock: the driver tells it the [`Turn`].
+
+use crate::connection::Connection;
+use crate::message::Parcel;
+use crate::pipeline::Pipeline;
+use crate::program::{Item, Program, group_of_key};
+use crate::session::Session;
+use crate::shared::Shared;
+use crate::stats::WorkerStats;
+use crate::transaction::{Delivery, Transactions};
+use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec, Spread};
+use ids::{Db, GroupCount, GroupId, HashSeed, Prng};
+use keyspace::{EvictionPolicy, LfuParameters};
+use options::{MaxmemoryPolicy, Settings};
+use replica::{Condition, Operation, Replica, Request, Ticket, Turn, locks_of};
+use resp::{Args, Decoded, Limits, Writer};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// One worker's gateway, with the groups that live on the worker.
+pub struct Gateway {
+    pub(crate) worker: u16,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) stats: Arc<WorkerStats>,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) settings_version: u64,
+    pub(crate) groups: GroupCount,
+    /// The worker of each group.
+    pub(crate) owners: Vec<u16>,
+    pub(crate) first_group: usize,
+    pub(crate) replicas: Vec<Replica>,
+    pub(crate) turn: Turn,
+    pub(crate) prng: Prng,
+    /// One for each worker: what leaves at the end of the turn. A new parcel is begun when one is full.
+    pub(crate) posts: Vec<VecDeque<Parcel>>,
+    pub(crate) spare_parcels: Vec<Parcel>,
+    pub(crate) transactions: Transactions,
+    /// Answers for this worker's own connections.
+    pub(crate) deliveries: VecDeque<Delivery>,
+    /// Reused for replies that are looked at before they are sent.
+    pub(crate) spare: Vec<u8>,
+    pub(crate) maxmemory: u64,
+    pub(crate) policy: EvictionPolicy,
+    /// Bytes of each replica's data and their sum, as last looked at: only kept while `maxmemory` is set.
+    pub(crate) data_bytes: Vec<usize>,
+    pub(crate) data_bytes_sum: usize,
+    /// Whose bytes may have changed since.
+    pub(crate) changed: Changed,
+}
+
+/// Which replicas were written since their memory was last looked at.
+#[derive(Clone, Copy)]
+pub(crate) enum Changed {
+    One(usize),
+    Any,
+}
+
+impl Gateway {
+    /// Bytes of replies that one connection may gather before they are sent, beyond those of one command: the
+    /// rest of its pipeline waits for the next turn.
+    pub const TURN_OUTPUT_BYTES: usize = 1024 * 1024;
+
+    /// The gateway of worker number `worker`, with empty groups. `secret` decides the hash order of their keys, and
+    /// must not follow from anything a client can see; `seed` decides everything else that is random.
+    pub fn new(worker: u16, shared: Arc<Shared>, secret: HashSeed, seed: u64) -> Gateway {
+        let settings = shared.settings();
+        let groups = shared.groups;
+        let workers = shared.workers.len();
+        // Contiguous shares: `SCAN` goes through a worker's groups without a hop between them.
+        let owner = |group: GroupId| (group.index() * workers / usize::from(groups.get())) as u16;
+        let owners: Vec<u16> = groups.iter().map(owner).collect();
+        let hash_seed = |group: GroupId| {
+            let half = |half: u8| {
+                secret
+                    .hash(&[&group.number().to_le_bytes()[..], &[half]].concat())
+                    .0
+            };
+            HashSeed([half(0), half(1)])
+        };
+        let replicas: Vec<Replica> = groups
+            .iter()
+            .filter(|group| owner(*group) == worker)
+            .map(|group| Replica::new(group, hash_seed(group)))
+            .collect();
+        let first_group = replicas.first().map_or(0, |replica| replica.group().index());
+        let mut gateway = Gateway {
+            worker,
+            stats: shared.workers[usize::from(worker)].clone(),
+            settings,
+            settings_version: 0,
+            groups,
+            owners,
+            first_group,
+            replicas,
+            turn: Turn {
+                number: 0,
+                now: ids::UnixMillis(0),
+                seed: 0,
+                lfu: None,
+            },
+            prng: Prng::new(seed),
+            posts: (0..workers).map(|_| VecDeque::new()).collect(),
+            spare_parcels: Vec::new(),
+            transactions: Transactions::new(worker, shared.boot),
+            deliveries: VecDeque::new(),
+            spare: Vec::new(),
+            maxmemory: 0,
+            policy: EvictionPolicy::NoEviction,
+            data_bytes: Vec::new(),
+            data_bytes_sum: 0,
+            changed: Changed::Any,
+            shared,
+        };
+        gateway.load_settings();
+        gateway
+    }
+
+    /// Begins a turn of the worker's loop.
+    #[inline]
+    pub fn begin_turn(&mut self, now: ids::UnixMillis) {
+        if self.settings_version != self.shared.settings_version() {
+            self.load_settings();
+        }
+        self.changed = Changed::Any;
+        self.stats.turns.add(1);
+        self.turn.number += 1;
+        self.turn.now = now;
+        self.turn.seed = self.prng.next_u64();
+    }
+
+    /// The counters of this worker.
+    #[inline]
+    pub fn stats(&self) -> &WorkerStats {
+        &self.stats
+    }
+
+    pub(crate) fn load_settings(&mut self) {
+        self.settings_version = self.shared.settings_version();
+        self.settings = self.shared.settings();
+        self.maxmemory = self.settings.maxmemory;
+        self.policy = match self.settings.maxmemory_policy {
+            MaxmemoryPolicy::Noeviction => EvictionPolicy::NoEviction,
+            MaxmemoryPolicy::AllkeysLru => EvictionPolicy::AllKeysLru,
+            MaxmemoryPolicy::AllkeysLfu => EvictionPolicy::AllKeysLfu,
+            MaxmemoryPolicy::AllkeysRandom => EvictionPolicy::AllKeysRandom,
+            MaxmemoryPolicy::VolatileLru => EvictionPolicy::VolatileLru,
+            MaxmemoryPolicy::VolatileLfu => EvictionPolicy::VolatileLfu,
+            MaxmemoryPolicy::VolatileRandom => EvictionPolicy::VolatileRandom,
+            MaxmemoryPolicy::VolatileTtl => EvictionPolicy::VolatileTtl,
+        };
+        self.turn.lfu = self.policy.is_lfu().then(|| LfuParameters {
+            log_factor: self.settings.lfu_log_factor,
+            decay_minutes: self.settings.lfu_decay_time_minutes,
+        });
+    }
+
+    /// The settings in force this turn.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Carries out the commands in `fresh`, which follow what the connection has left over.
+    #[inline]
+    pub fn feed(&mut self, connection: &mut Connection, fresh: &[u8]) {
+        if connection.has_input() {
+            connection.keep(fresh);
+            return self.resume(connection);
+        }
+        let consumed = self.run(connection, fresh);
+        connection.keep(&fresh[consumed..]);
+        self.pump();
+    }
+
+    /// Carries out what the connection has left over: after a wait, or when the driver read into its buffer.
+    pub fn resume(&mut self, connection: &mut Connection) {
+        let (input, consumed) = connection.take_input();
+        let more = self.run(connection, &input[consumed..]);
+        connection.put_input(input, consumed + more);
+        self.pump();
+    }
+
+    /// Decodes and dispatches until the bytes end or the connection has to wait. Returns the bytes consumed.
+    fn run(&mut self, connection: &mut Connection, bytes: &[u8]) -> usize {
+        let Connection {
+            session,
+            pipeline,
+            decoder,
+            is_cut_short,
+            ..
+        } = connection;
+        let mut at = 0;
+        *is_cut_short = false;
+        let output_max = self.settings.output_limits.normal;
+        while !session.is_waiting && !session.is_closing && !pipeline.is_full() && at < bytes.len() {
+            let ready = pipeline.ready().len();
+            if ready >= Gateway::TURN_OUTPUT_BYTES {
+                // The driver sends it and lets others have their turn; at the limit it ends the connection.
+                session.is_overrun = output_max.passes_hard(ready as u64);
+                break;
+            }
+            let limits = Limits {
+                bulk_bytes_max: usize::try_from(self.settings.proto_max_bulk_len).unwrap_or(usize::MAX),
+                authenticated: session.is_authenticated,
+                ..Limits::default()
+            };
+            match decoder.decode(&bytes[at..], &limits) {
+                Ok(Decoded::Frame { consumed }) => {
+                    let args = decoder.args(&bytes[at..]);
+                    if !session.busy.is_empty() && !may_pass(session, args) {
+                        break;
+                    }
+                    if !args.is_empty() {
+                        self.dispatch(session, pipeline, args);
+                    }
+                    at += consumed;
+                }
+                Ok(Decoded::Incomplete) => return at,
+                Err(error) => {
+                    let text = [b"ERR ", error.message().as_slice()].concat();
+                    pipeline.writer(session.protocol).error_bytes(&text);
+                    self.stats.errors.add(1);
+                    session.is_closing = true;
+                    at = bytes.len();
+                }
+            }
+        }
+        *is_cut_short = at < bytes.len() && !session.is_closing;
+        at
+    }
+
+    /// One command of one client.
+    #[inline]
+    fn dispatch(&mut self, session: &mut Session, pipeline: &mut Pipeline, args: Args<'_>) {
+        let start = pipeline.target().len();
+        let slots = pipeline.reserved();
+        match command::resolve(args) {
+            Ok(spec) => {
+                session.card.note_command(spec.id.index() as u16, self.turn.now.0);
+                self.admit(session, pipeline, spec, args);
+                if pipeline.reserved() == slots && pipeline.target().get(start) == Some(&b'-') {
+                    self.stats.errors.add(1);
+                    self.stats.by_command[spec.id].failed.add(1);
+                }
+            }
+            Err(error) => {
+                if let Some(spec) = command::lookup(args.arg(0)) {
+                    self.stats.by_command[spec.id].rejected.add(1);
+                }
+                let is_exec = command::lookup(args.arg(0)).is_some_and(|spec| spec.id == CommandId::Exec);
+                if is_exec {
+                    self.abort_exec(session, pipeline, &error);
+                } else {
+                    self.refuse(session, pipeline, &error);
+                }
+            }
+        }
+        if session.is_silent() {
+            // What was written at once is taken back; what comes later was reserved as silent.
+            if pipeline.reserved() == slots {
+                pipeline.target().truncate(start);
+            }
+        }
+        session.end_command();
+    }
+
+    /// Refuses a command before it is carried out: an open `MULTI` block is broken by it.
+    pub(crate) fn refuse(&mut self, session: &mut Session, pipeline: &mut Pipeline, error: &ReplyError) {
+        self.stats.errors.add(1);
+        if let Some(block) = &mut session.block {
+            block.is_broken = true;
+        }
+        error.write(&mut pipeline.writer(session.protocol));
+    }
+
+    /// Checks what every command must pass, then carries it out or queues it.
+    #[inline]
+    fn admit(&mut self, session: &mut Session, pipeline: &mut Pipeline, spec: &'static Spec, args: Args<'_>) {
+        if !session.is_authenticated && !spec.flags.contains(Flags::NO_AUTH) {
+            self.stats.by_command[spec.id].rejected.add(1);
+            return self.refuse(session, pipeline, &ReplyError::NoAuth);
+        }
+        if session.block.is_some() && self.queue(session, pipeline, spec, args) {
+            return;
+        }
+        if matches!(spec.id, CommandId::DebugObject | CommandId::DebugSdsLen)
+            && let Err(error) = self.check_debug(session)
+        {
+            return self.refuse(session, pipeline, &error);
+        }
+        self.stats.commands.add(1);
+        self.stats.by_command[spec.id].calls.add(1);
+        match spec.route {
+            Route::Keys => self.on_keys(session, pipeline, spec, args),
+            Route::Connection => self.on_connection(session, pipeline, spec, args),
+            Route::Everywhere => self.on_several(session, pipeline, spec, args),
+            Route::Scan => self.on_scan(session, pipeline, spec, args),
+        }
+    }
+
+    /// The index of a group's replica, if it lives here.
+    #[inline]
+    pub(crate) fn local(&self, group: GroupId) -> Option<usize> {
+        let index = group.index().wrapping_sub(self.first_group);
+        (index < self.replicas.len()).then_some(index)
+    }
+
+    pub(crate) fn owner(&self, group: GroupId) -> u16 {
+        self.owners[group.index()]
+    }
+
+    /// Whether a group lives here and nothing keeps a command from running there at once.
+    pub(crate) fn is_free_here(&self, group: GroupId, spec: &'static Spec, args: Args<'_>) -> bool {
+        let groups = self.groups;
+        self.local(group).is_some_and(|index| {
+            self.replicas[index]
+                .is_free(|| locks_of([(spec, args)], |key| group_of_key(groups, key) == group))
+        })
+    }
+
+    /// A command on keys.
+    #[inline]
+    fn on_keys(
+        &mut self,
+        session: &mut Session,
+        pipeline: &mut Pipeline,
+        spec: &'static Spec,
+        args: Args<'_>,
+    ) {
+        let mut group = None;
+        let mut several = false;
+        let groups = self.groups;
+        command::keys(spec, args, &mut |position, _: KeyUse| {
+            let found = group_of_key(groups, args.arg(position));
+            several |= group.is_some_and(|group| group != found);
+            group = Some(found);
+        });
+        if several {
+            return self.on_several(session, pipeline, spec, args);
+        }
+        // A command that names no key (an option made it so) is as good in any group.
+        let group = group.unwrap_or(GroupId::new(0));
+        let Some(index) = self.local(group) else {
+            return self.forward(session, pipeline, spec, args, group);
+        };
+        if spec.flags.contains(Flags::DENYOOM) {
+            if !self.make_room() {
+                return ReplyError::OutOfMemory.write(&mut pipeline.writer(session.protocol));
+            }
+            self.changed = Changed::One(index);
+        }
+        let replica = &mut self.replicas[index];
+        if !replica.is_free(|| locks_of([(spec, args)], |_| true)) {
+            return self.park(session, pipeline, spec, args, group);
+        }
+        let parse = spec.parse.expect("a command on keys has a parser");
+        let mut out = pipeline.writer(session.protocol);
+        match parse(args) {
+            Ok(command) => replica.execute(&self.turn, session.db, &command, &mut out),
+            Err(error) => error.write(&mut out),
+        }
+    }
+
+    /// Reserves the place of an answer that comes later.
+    pub(crate) fn reserve(&self, session: &Session, pipeline: &mut Pipeline) -> Ticket {
+        let sequence = pipeline.reserve(session.is_silent());
+        Ticket {
+            worker: self.worker,
+            connection: session.token,
+            sequence,
+        }
+    }
+
+    /// Sends a command to the worker of its group.
+    pub(crate) fn forward(
+        &mut self,
+        session: &mut Session,
+        pipeline: &mut Pipeline,
+        spec: &'static Spec,
+        args: Args<'_>,
+        group: GroupId,
+    ) {
+        let ticket = self.reserve(session, pipeline);
+        let worker = self.owner(group);
+        self.parcel(worker)
+            .push_command(ticket, spec, session.db, session.protocol, args);
+    }
+
+    /// Lets a command wait for locks in its group, here.
+    pub(crate) fn park(
+        &mut self,
+        session: &mut Session,
+        pipeline: &mut Pipeline,
+        spec: &'static Spec,
+        args: Args<'_>,
+        group: GroupId,
+    ) {
+        let index = self.local(group).expect("the caller looked");
+        if !self.replicas[index].has_room_to_wait() {
+            return busy(&mut pipeline.writer(session.protocol));
+        }
+        let ticket = self.reserve(session, pipeline);
+        let operation = Operation {
+            spec,
+            db: session.db,
+            protocol: session.protocol,
+            args: args.to_buf(),
+        };
+        self.request(group, Request::Execute { ticket, operation });
+    }
+
+    /// A command over several groups.
+    fn on_several(
+        &mut self,
+        session: &mut Session,
+        pipeline: &mut Pipeline,
+        spec: &'static Spec,
+        args: Args<'_>,
+    ) {
+        if spec.flags.contains(Flags::DENYOOM) && !self.make_room() {
+            return ReplyError::OutOfMemory.write(&mut pipeline.writer(session.protocol));
+        }
+        let parse = spec.parse.expect("a command on keys has a parser");
+        let command = match parse(args) {
+            Ok(command) => command,
+            Err(error) => return error.write(&mut pipeline.writer(session.protocol)),
+        };
+        if self.is_one_step(spec, args) {
+            let mut out = pipeline.writer(session.protocol);
+            return self.run_here(session.db, spec, args, &command, &mut out);
+        }
+        let operation = Operation {
+            spec,
+            db: session.db,
+            protocol: session.protocol,
+            args: args.to_buf(),
+        };
+        let conditions = match command {
+            Command::MSetNx { pairs } => absent(session.db, pairs),
+            _ => Vec::new(),
+        };
+        let items = vec![Item::Operation(operation)];
+        self.begin(
+            session,
+            pipeline,
+            Program {
+                items,
+                conditions,
+                is_exec: false,
+            },
+        );
+    }
+
+    /// Counts the commands of a block as they are carried out.
+    pub(crate) fn count(&mut self, spec: &'static Spec) {
+        self.stats.commands.add(1);
+        self.stats.by_command[spec.id].calls.add(1);
+    }
+
+    /// Publishes what the worker's groups hold and count.
+    pub fn publish(&mut self) {
+        self.changed = Changed::Any;
+        self.publish_memory();
+        let sum = |figure: &dyn Fn(&Replica) -> u64| self.replicas.iter().map(figure).sum::<u64>();
+        self.stats.hits.set(sum(&|replica| replica.local().hits));
+        self.stats.misses.set(sum(&|replica| replica.local().misses));
+        self.stats.expired.set(sum(&|replica| replica.local().expired));
+        self.stats.evicted.set(sum(&|replica| replica.counters().evicted));
+        self.stats.changes.set(sum(&|replica| replica.local().changes));
+        self.stats
+            .applied
+            .set(sum(&|replica| replica.keyspace().applied().0));
+        self.stats
+            .locked
+            .set(sum(&|replica| replica.lock_counts().0 as u64));
+        self.stats
+            .lock_waiters
+            .set(sum(&|replica| replica.lock_counts().1 as u64));
+        for number in 0..Db::COUNT {
+            let db = Db::new(number).expect("below the count");
+            let index = db.index();
+            self.stats.keys[index].set(sum(&|replica| replica.keyspace().counts(db).0 as u64));
+            self.stats.keys_with_deadline[index].set(sum(&|replica| replica.keyspace().counts(db).1 as u64));
+        }
+    }
+
+    /// Background work between turns: expired keys and flushed databases, a bounded piece at a time. `true` if
+    /// there is more to do right away.
+    pub fn tend(&mut self) -> bool {
+        /// Objects looked at for expiry in one call, over all groups.
+        const EXPIRY_OBJECTS: usize = 4_096;
+        /// Objects dropped in one call, in each group.
+        const GARBAGE_OBJECTS: usize = 64;
+        let mut more = false;
+        if self
+            .shared
+            .active_expiry
+            .load(std::sync::atomic::Ordering::Relaxed)
+        {
+            let share = EXPIRY_OBJECTS / self.replicas.len().max(1);
+            let turn = self.turn;
+            for replica in &mut self.replicas {
+                more |= !replica.expire_due(&turn, share.max(64));
+            }
+        }
+        for replica in &mut self.replicas {
+            more |= !replica.collect_garbage(GARBAGE_OBJECTS);
+        }
+        if self.maxmemory > 0 && self.policy != EvictionPolicy::NoEviction {
+            // A limit that was lowered, or that other workers' writes passed: every worker gives its share.
+            self.make_room();
+            more |= self.shared.used_memory() > self.maxmemory;
+        }
+        more
+    }
+
+    /// Whether requests wait for locks in this worker's groups.
+    pub fn has_lock_waiters(&self) -> bool {
+        self.replicas.iter().any(|replica| replica.lock_counts().1 > 0)
+    }
+
+    /// The next answer for one of this worker's connections; see [`Gateway::deliver`].
+    pub fn next_delivery(&mut self) -> Option<Delivery> {
+        self.deliveries.pop_front()
+    }
+}
+
+/// What a parcel holds for the driver.
+pub enum Incoming<'a> {
+    /// An answer for a connection of this worker.
+    Answer {
+        /// Which connection.
+        connection: u64,
+        /// Its place in the pipeline.
+        sequence: u64,
+        /// The reply.
+        reply: &'a [u8],
+    },
+    /// A new connection.
+    Adopt(std::net::TcpStream),
+    /// Look for killed connections.
+    Reap,
+}
+
+/// Whether a command may be carried out before the connection's transactions under way are answered: if it is on
+/// other keys than theirs, and on keys alone.
+fn may_pass(session: &Session, args: Args<'_>) -> bool {
+    let Some(spec) = args.get(0).and_then(command::lookup) else {
+        return false;
+    };
+    let begins_none = spec.spread == Spread::Single || !session.busy.is_full();
+    let mut may =
+        session.block.is_none() && spec.route == Route::Keys && spec.accepts(args.len()) && begins_none;
+    if may {
+        command::keys(spec, args, &mut |position, _| {
+            may = may && !session.busy.holds(ids::Slot::of_key(args.arg(position)));
+        });
+    }
+    may
+}
+
+fn absent(db: Db, pairs: Args<'_>) -> Vec<Condition> {
+    pairs
+        .iter()
+        .step_by(2)
+        .map(|key| Condition::Absent { db, key: key.into() })
+        .collect()
+}
+
+/// Too many requests wait for locks of one group. The command was certainly not carried out.
+pub(crate) fn busy(out: &mut Writer<'_>) {
+    out.error("TRYAGAIN too many commands wait for a transaction on these keys");
+}

@@ -1,0 +1,36 @@
+//! Between clients and groups: sessions, dispatch, transactions over groups, replies in order.
+//!
+//! What it is: everything a worker does with a client's bytes except moving them. What it is not: it owns no
+//! socket, starts no thread and reads no clock; `node` drives it. The workers of a node share [`Shared`], which
+//! nothing touches per command, and talk in [`Parcel`]s.
+//!
+//! Reading order: `gateway.rs` (from bytes to a group), `pipeline.rs` (replies in order), `one_step.rs`, `program.rs`
+//! and `transaction.rs` (several groups), `block.rs` (`MULTI`), `exchange.rs` (other workers), `commands.rs` (what the
+//! gateway answers itself).
+
+mod block;
+mod client;
+mod commands;
+mod connection;
+mod exchange;
+mod gateway;
+mod message;
+mod one_step;
+mod pipeline;
+mod program;
+mod room;
+mod scan;
+mod session;
+mod shared;
+mod stats;
+mod transaction;
+
+pub use client::{ClientCard, Clients, Labels};
+pub use connection::Connection;
+pub use gateway::{Gateway, Incoming};
+pub use message::{Message, Parcel, Words};
+pub use pipeline::Pipeline;
+pub use session::{Block, Queued, ReplyMode, Session, Watched};
+pub use shared::{Baseline, MemoryFigures, Rates, Shared};
+pub use stats::{CommandCounter, CommandCounters, Counter, WorkerStats};
+pub use transaction::{Answered, Delivery};

@@ -1,0 +1,204 @@
+//! What workers say to each other.
+
+use command::Spec;
+use ids::{Db, GroupId};
+use replica::{Output, Request, Ticket, Verdict};
+use resp::{Args, Protocol, Span};
+use std::net::TcpStream;
+
+/// Everything that one worker has for another at the end of a turn: one queue operation, one wake-up.
+///
+/// Forwarded commands and their answers lie side by side in `bytes`, so that a hop costs a copy and no
+/// allocation of its own.
+#[derive(Default)]
+pub struct Parcel {
+    /// In the order they are to be handled.
+    pub(crate) messages: Vec<Message>,
+    /// Whether the receiver is to be woken even if nobody waits for locks there. Decisions need not: whoever comes
+    /// for the keys they release wakes the worker himself, and finds them.
+    is_urgent: bool,
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+}
+
+/// One message.
+pub enum Message {
+    /// A command on keys of one group.
+    Execute {
+        /// Where the answer goes.
+        ticket: Ticket,
+        /// Which command.
+        spec: &'static Spec,
+        /// The connection's database.
+        db: Db,
+        /// How to write the reply.
+        protocol: Protocol,
+        /// Its words: [`Parcel::args`].
+        words: Words,
+    },
+    /// The answer to `Execute`.
+    Answer {
+        /// The connection.
+        connection: u64,
+        /// Its place in the pipeline.
+        sequence: u64,
+        /// Where the reply lies: [`Parcel::reply`].
+        start: u32,
+        /// How long it is.
+        length: u32,
+    },
+    /// Anything else for a group.
+    Request {
+        /// The group.
+        group: GroupId,
+        /// What is asked.
+        request: Box<Request>,
+    },
+    /// What a group answered to a request of this worker.
+    Output(Box<Output>),
+    /// Publish exact figures: somebody wants to read them.
+    Publish {
+        /// Who asks.
+        ticket: Ticket,
+    },
+    /// The answer to `Publish`.
+    Published {
+        /// Who asked.
+        ticket: Ticket,
+    },
+    /// Set the counters of `CONFIG RESETSTAT` back.
+    ResetCounters,
+    /// A connection for this worker.
+    Adopt(TcpStream),
+    /// Look for connections that `CLIENT KILL` marked.
+    Reap,
+}
+
+/// Where a command's words lie in a parcel.
+#[derive(Clone, Copy)]
+pub struct Words {
+    first: u32,
+    count: u32,
+}
+
+impl Message {
+    fn is_urgent(&self) -> bool {
+        match self {
+            Message::Request { request, .. } => match &**request {
+                Request::Resolve {
+                    verdict: Verdict::Commit(operations),
+                    ..
+                } => !operations.is_empty(),
+                Request::Resolve {
+                    verdict: Verdict::Abort,
+                    ..
+                } => false,
+                Request::Execute { .. }
+                | Request::Block { .. }
+                | Request::Watch { .. }
+                | Request::LockRead { .. }
+                | Request::Prepare { .. }
+                | Request::Withdraw { .. } => true,
+            },
+            _ => true,
+        }
+    }
+}
+
+impl Parcel {
+    /// Bytes after which a parcel is closed and the next begun: spans count in 32 bits, and a huge parcel
+    /// would be a stall for its receiver.
+    const BYTES_MAX: usize = 4 * 1024 * 1024;
+    /// Messages after which a parcel is closed.
+    const MESSAGES_MAX: usize = 4_096;
+
+    /// Puts a message in.
+    pub(crate) fn push(&mut self, message: Message) {
+        self.is_urgent |= message.is_urgent();
+        self.messages.push(message);
+    }
+
+    /// Whether the receiver is to be woken for it.
+    pub fn is_urgent(&self) -> bool {
+        self.is_urgent
+    }
+
+    /// Whether nothing was put in.
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// Whether another parcel is to be begun.
+    pub fn is_full(&self) -> bool {
+        self.bytes.len() >= Parcel::BYTES_MAX || self.messages.len() >= Parcel::MESSAGES_MAX
+    }
+
+    /// Puts a command in.
+    pub fn push_command(
+        &mut self,
+        ticket: Ticket,
+        spec: &'static Spec,
+        db: Db,
+        protocol: Protocol,
+        args: Args<'_>,
+    ) {
+        let first = self.spans.len() as u32;
+        for word in args.iter() {
+            // A frame is below 4 GiB and a parcel holds one that passes BYTES_MAX at most.
+            self.spans.push(Span {
+                start: self.bytes.len() as u32,
+                len: word.len() as u32,
+            });
+            self.bytes.extend_from_slice(word);
+        }
+        let words = Words {
+            first,
+            count: args.len() as u32,
+        };
+        self.push(Message::Execute {
+            ticket,
+            spec,
+            db,
+            protocol,
+            words,
+        });
+    }
+
+    /// The words of a command in this parcel.
+    pub fn args(&self, words: Words) -> Args<'_> {
+        let first = words.first as usize;
+        Args::new(&self.bytes, &self.spans[first..first + words.count as usize])
+    }
+
+    /// Takes the bytes out, for an answer to be written behind them; [`Parcel::push_answer`] puts them back.
+    pub(crate) fn take_bytes(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// Puts an answer in: what stands in `bytes` from `start` on.
+    pub(crate) fn push_answer(&mut self, ticket: Ticket, bytes: Vec<u8>, start: usize) {
+        self.bytes = bytes;
+        self.push(Message::Answer {
+            connection: ticket.connection,
+            sequence: ticket.sequence,
+            start: start as u32,
+            length: (self.bytes.len() - start) as u32,
+        });
+    }
+
+    /// The bytes of an answer in this parcel.
+    pub fn reply(&self, start: u32, length: u32) -> &[u8] {
+        &self.bytes[start as usize..start as usize + length as usize]
+    }
+
+    /// Empties the parcel, to be used again; a large one gives its memory back.
+    pub fn clear(&mut self) {
+        self.messages.clear();
+        self.is_urgent = false;
+        self.spans.clear();
+        self.bytes.clear();
+        self.bytes.shrink_to(64 * 1024);
+        self.messages.shrink_to(1_024);
+        self.spans.shrink_to(4_096);
+    }
+}

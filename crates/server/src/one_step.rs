@@ -1,0 +1,199 @@
+//! Commands over several groups that all live on this worker and are free: one step, and nothing can come between
+//! its parts.
+
+use crate::gateway::Gateway;
+use crate::program::{group_of_key, key_step};
+use command::{Command, KeyUse, Merge, Route, Spec, Spread};
+use ids::{Db, GroupId};
+use keyspace::KeyVersion;
+use replica::Operation;
+use resp::{Args, Protocol, Writer};
+use txn::{Locks, Mode};
+
+impl Gateway {
+    /// Whether all groups of a command live here and are free: then it is one step, and nothing can come
+    /// between its parts.
+    pub(crate) fn is_one_step(&self, spec: &'static Spec, args: Args<'_>) -> bool {
+        if spec.route == Route::Everywhere {
+            return self.replicas.len() == usize::from(self.groups.get())
+                && self
+                    .groups
+                    .iter()
+                    .all(|group| self.is_free_here(group, spec, args));
+        }
+        let mut free = true;
+        command::keys(spec, args, &mut |position, key_use| {
+            let key = args.arg(position);
+            let mode = if key_use == KeyUse::Read {
+                Mode::Shared
+            } else {
+                Mode::Exclusive
+            };
+            let locks = || Locks::Keys(vec![(key.into(), mode)]);
+            let index = self.local(group_of_key(self.groups, key));
+            free = free && index.is_some_and(|index| self.replicas[index].is_free(locks));
+        });
+        free
+    }
+
+    /// Carries out a command whose groups all live here and are free.
+    pub(crate) fn run_here(
+        &mut self,
+        db: Db,
+        spec: &'static Spec,
+        args: Args<'_>,
+        command: &Command<'_>,
+        out: &mut Writer<'_>,
+    ) {
+        match (spec.route, spec.spread) {
+            (Route::Everywhere, Spread::Split(merge)) => self.run_everywhere(db, merge, command, out),
+            (_, Spread::Split(merge)) => self.run_split(db, spec, args, merge, command, out),
+            (_, Spread::IfAllAbsent) => self.run_if_all_absent(db, command, out),
+            (_, Spread::ValueFlow) => self.run_flow(db, spec, args, out),
+            (_, Spread::Single) => {
+                let mut group = GroupId::new(0);
+                command::keys(spec, args, &mut |position, _| {
+                    group = group_of_key(self.groups, args.arg(position));
+                });
+                let index = self.local(group).expect("the caller looked");
+                self.replicas[index].execute(&self.turn, db, command, out);
+            }
+        }
+    }
+
+    /// Each group's part of a command, key by key: a group's own share of keys may be scattered among others',
+    /// and nothing can come between.
+    pub(crate) fn run_split(
+        &mut self,
+        db: Db,
+        spec: &'static Spec,
+        args: Args<'_>,
+        merge: Merge,
+        command: &Command<'_>,
+        out: &mut Writer<'_>,
+    ) {
+        let step = key_step(spec);
+        let mut sum = 0;
+        let mut part = std::mem::take(&mut self.spare);
+        if merge == Merge::ByPosition {
+            out.array((args.len() - 1) / step);
+        }
+        for at in (1..args.len()).step_by(step) {
+            let group = group_of_key(self.groups, args.arg(at));
+            let index = self.local(group).expect("the caller looked");
+            part.clear();
+            let mut writer = Writer::new(&mut part, out.protocol());
+            let one = with_keys(command, args.slice(at..at + step));
+            self.replicas[index].execute(&self.turn, db, &one, &mut writer);
+            match merge {
+                Merge::Ok | Merge::Concatenate | Merge::RandomKey => {}
+                Merge::Sum => sum += i64::from(part == b":1\r\n"),
+                // An array of one element: what follows its header is the element.
+                Merge::ByPosition => out.raw(&part[b"*1\r\n".len()..]),
+            }
+        }
+        match merge {
+            Merge::Ok => out.ok(),
+            Merge::Sum => out.integer(sum),
+            Merge::ByPosition | Merge::Concatenate | Merge::RandomKey => {}
+        }
+        self.spare = part;
+    }
+
+    pub(crate) fn run_everywhere(
+        &mut self,
+        db: Db,
+        merge: Merge,
+        command: &Command<'_>,
+        out: &mut Writer<'_>,
+    ) {
+        let protocol = out.protocol();
+        let mut bytes = std::mem::take(&mut self.spare);
+        bytes.clear();
+        let mut ends = Vec::with_capacity(self.replicas.len());
+        for replica in &mut self.replicas {
+            replica.execute(&self.turn, db, command, &mut Writer::new(&mut bytes, protocol));
+            ends.push(bytes.len());
+        }
+        let mut start = 0;
+        let mut parts = Vec::with_capacity(ends.len());
+        for (end, replica) in ends.into_iter().zip(&self.replicas) {
+            parts.push((replica.group(), &bytes[start..end]));
+            start = end;
+        }
+        crate::program::merge_parts(merge, &parts, &mut self.prng, out);
+        self.spare = bytes;
+    }
+
+    pub(crate) fn run_if_all_absent(&mut self, db: Db, command: &Command<'_>, out: &mut Writer<'_>) {
+        let &Command::MSetNx { pairs } = command else {
+            unreachable!("only MSETNX asks for absent keys in several groups");
+        };
+        let is_absent = pairs.iter().step_by(2).all(|key| {
+            let index = self
+                .local(group_of_key(self.groups, key))
+                .expect("the caller looked");
+            matches!(
+                self.replicas[index].version(&self.turn, db, key),
+                KeyVersion::Absent(_)
+            )
+        });
+        if is_absent {
+            let mut ignored = Vec::new();
+            for at in (0..pairs.len()).step_by(2) {
+                let index = self
+                    .local(group_of_key(self.groups, pairs.arg(at)))
+                    .expect("the caller looked");
+                let pair = Command::MSet {
+                    pairs: pairs.slice(at..at + 2),
+                };
+                let mut writer = Writer::new(&mut ignored, Protocol::Resp2);
+                self.replicas[index].execute(&self.turn, db, &pair, &mut writer);
+            }
+        }
+        out.integer(i64::from(is_absent));
+    }
+
+    /// A command that carries values between groups that all live here.
+    pub(crate) fn run_flow(&mut self, db: Db, spec: &'static Spec, args: Args<'_>, out: &mut Writer<'_>) {
+        let operation = Operation {
+            spec,
+            db,
+            protocol: out.protocol(),
+            args: args.to_buf(),
+        };
+        let mut scratch = replica::Scratch::new(self.turn.now, &self.turn);
+        let databases = replica::databases([&operation]);
+        operation.keys(|key, _| {
+            let index = self
+                .local(group_of_key(self.groups, key))
+                .expect("the caller looked");
+            for &db in &databases {
+                if !scratch.holds(db, key) {
+                    scratch.place(db, key, self.replicas[index].copy_object(&self.turn, db, key));
+                }
+            }
+        });
+        let mut replies = replica::Replies::default();
+        scratch.run(&operation, &mut replies);
+        out.raw(replies.bytes());
+        for effect in scratch.take_effects() {
+            let index = self
+                .local(group_of_key(self.groups, effect.key()))
+                .expect("the caller looked");
+            self.replicas[index].install(&self.turn, vec![effect]);
+        }
+    }
+}
+
+/// The same command on other keys.
+fn with_keys<'a>(command: &Command<'a>, keys: Args<'a>) -> Command<'a> {
+    match command {
+        Command::MGet { .. } => Command::MGet { keys },
+        Command::MSet { .. } => Command::MSet { pairs: keys },
+        Command::Del { .. } => Command::Del { keys },
+        Command::Exists { .. } => Command::Exists { keys },
+        Command::Touch { .. } => Command::Touch { keys },
+        _ => unreachable!("{command:?} is not split by keys"),
+    }
+}

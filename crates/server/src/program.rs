@@ -1,0 +1,343 @@
+//! What one request asks of groups: a command over several groups, or an `EXEC`.
+
+use crate::session::Queued;
+use command::{Merge, Route, Spec, Spread};
+use ids::{GroupCount, GroupId, Prng, Slot};
+use keyspace::Position;
+use replica::{Condition, Operation};
+use resp::{Args, ArgsBuf, Writer, parse_array_header, skip_value};
+use std::collections::BTreeMap;
+
+/// The commands of one request in order, and what must hold for them.
+pub(crate) struct Program {
+    pub(crate) items: Vec<Item>,
+    pub(crate) conditions: Vec<Condition>,
+    /// Whether the replies stand in the array of an `EXEC`.
+    pub(crate) is_exec: bool,
+}
+
+/// One command of a program.
+pub(crate) enum Item {
+    /// For groups.
+    Operation(Operation),
+    /// For the gateway itself: `PING`, `SELECT`, ...
+    Connection(Queued),
+}
+
+/// What a program needs.
+pub(crate) struct Extent {
+    /// The groups it concerns, in order.
+    pub(crate) groups: Vec<GroupId>,
+    /// Whether it concerns groups as a whole.
+    pub(crate) is_whole: bool,
+    /// Whether anything in it may write.
+    pub(crate) writes: bool,
+    /// Whether values cross groups.
+    pub(crate) flows: bool,
+}
+
+impl Program {
+    pub(crate) fn operations(&self) -> impl Iterator<Item = &Operation> {
+        self.items.iter().filter_map(|item| match item {
+            Item::Operation(operation) => Some(operation),
+            Item::Connection(_) => None,
+        })
+    }
+
+    /// The slots of its keys.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
+        let mut slots = Vec::new();
+        self.operations()
+            .for_each(|operation| operation.keys(|key, _| slots.push(Slot::of_key(key))));
+        slots.into_iter()
+    }
+
+    pub(crate) fn extent(&self, groups: GroupCount) -> Extent {
+        let mut extent = Extent {
+            groups: Vec::new(),
+            is_whole: false,
+            writes: false,
+            flows: false,
+        };
+        for operation in self.operations() {
+            let spec = operation.spec;
+            extent.writes |= spec.flags.contains(command::Flags::WRITE);
+            match spec.route {
+                Route::Everywhere => extent.is_whole = true,
+                Route::Scan => {
+                    extent
+                        .groups
+                        .extend(scan_start(groups, operation.args.as_args()).map(|(group, _)| group));
+                }
+                Route::Keys | Route::Connection => {
+                    let concerned = groups_of(spec, operation.args.as_args(), groups);
+                    let is_flow = matches!(spec.spread, Spread::ValueFlow)
+                        || (self.is_exec && spec.spread == Spread::IfAllAbsent);
+                    extent.flows |= is_flow && concerned.len() > 1;
+                    extent.groups.extend(concerned);
+                }
+            }
+        }
+        for condition in &self.conditions {
+            extent.groups.push(group_of_key(groups, condition.key()));
+        }
+        if extent.is_whole {
+            extent.groups = groups.iter().collect();
+        }
+        extent.groups.sort_unstable();
+        extent.groups.dedup();
+        extent
+    }
+
+    /// The conditions on keys of `group`.
+    pub(crate) fn conditions_in(&self, groups: GroupCount, group: GroupId) -> Vec<Condition> {
+        let is_there = |condition: &&Condition| group_of_key(groups, condition.key()) == group;
+        self.conditions.iter().filter(is_there).cloned().collect()
+    }
+
+    /// Each group's parts of the commands, with the index of their item.
+    pub(crate) fn partition(&self, groups: GroupCount) -> BTreeMap<GroupId, Vec<(usize, Operation)>> {
+        let mut parts: BTreeMap<GroupId, Vec<(usize, Operation)>> = BTreeMap::new();
+        for (index, item) in self.items.iter().enumerate() {
+            // What does not parse has no parts: it must not be half done, only answered.
+            if let Item::Operation(operation) = item
+                && operation.parse().is_ok()
+            {
+                for (group, part) in parts_of(operation, groups) {
+                    parts.entry(group).or_default().push((index, part));
+                }
+            }
+        }
+        parts
+    }
+}
+
+#[inline]
+pub(crate) fn group_of_key(groups: GroupCount, key: &[u8]) -> GroupId {
+    groups.group_of(Slot::of_key(key))
+}
+
+/// The groups of a command's keys, in order, each once.
+pub(crate) fn groups_of(spec: &Spec, args: Args<'_>, groups: GroupCount) -> Vec<GroupId> {
+    let mut found = Vec::new();
+    command::keys(spec, args, &mut |position, _| {
+        found.push(group_of_key(groups, args.arg(position)))
+    });
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// What each group has to do for a command: all of it, or the part with its keys.
+fn parts_of(operation: &Operation, groups: GroupCount) -> Vec<(GroupId, Operation)> {
+    let args = operation.args.as_args();
+    match operation.spec.route {
+        Route::Everywhere => return groups.iter().map(|group| (group, operation.clone())).collect(),
+        Route::Scan => {
+            let Some((group, position)) = scan_start(groups, args) else {
+                return Vec::new();
+            };
+            let cursor = position.bits().to_string();
+            let words = args
+                .iter()
+                .enumerate()
+                .map(|(at, word)| if at == 1 { cursor.as_bytes() } else { word });
+            return vec![(
+                group,
+                Operation {
+                    args: ArgsBuf::from_slices(words),
+                    ..operation.clone()
+                },
+            )];
+        }
+        Route::Keys | Route::Connection => {}
+    }
+    let step = key_step(operation.spec);
+    let mut words: BTreeMap<GroupId, Vec<&[u8]>> = BTreeMap::new();
+    command::keys(operation.spec, args, &mut |position, _| {
+        let ours = words
+            .entry(group_of_key(groups, args.arg(position)))
+            .or_insert_with(|| vec![args.arg(0)]);
+        ours.extend((position..position + step).filter_map(|at| args.get(at)));
+    });
+    if let (1, Some((&group, _))) = (words.len(), words.first_key_value()) {
+        return vec![(group, operation.clone())];
+    }
+    // The part of MSETNX is an MSET: that none of its keys exists is a condition of the transaction.
+    let spec = match operation.spec.spread {
+        Spread::IfAllAbsent => command::CommandId::MSet.spec(),
+        Spread::Single | Spread::Split(_) | Spread::ValueFlow => operation.spec,
+    };
+    let part = |words| Operation {
+        spec,
+        db: operation.db,
+        protocol: operation.protocol,
+        args: ArgsBuf::from_slices(words),
+    };
+    words
+        .into_iter()
+        .map(|(group, words)| (group, part(words)))
+        .collect()
+}
+
+/// Words from one key to the next in commands that can be split.
+pub(crate) fn key_step(spec: &Spec) -> usize {
+    spec.keys.first().map_or(1, |place| usize::from(place.step))
+}
+
+/// The group and the position in it that a `SCAN` cursor names; `None` if there is no such group.
+pub(crate) fn scan_start(groups: GroupCount, args: Args<'_>) -> Option<(GroupId, Position)> {
+    let cursor = command::cursor(args.get(1)?).ok()?;
+    let group = u16::try_from(cursor >> Position::BITS)
+        .ok()
+        .filter(|&group| group < groups.get())?;
+    let position = Position::new(cursor & ((1 << Position::BITS) - 1))?;
+    Some((GroupId::new(group), position))
+}
+
+/// The cursor that goes on at `next`, or behind `group` if that is `None`; 0 at the end.
+pub(crate) fn scan_cursor(groups: GroupCount, group: GroupId, next: Option<Position>) -> u64 {
+    match next {
+        Some(position) => u64::from(group.number()) << Position::BITS | position.bits(),
+        None if group.number() + 1 < groups.get() => u64::from(group.number() + 1) << Position::BITS,
+        None => 0,
+    }
+}
+
+/// Joins the answers of several groups to the parts of one command.
+pub(crate) fn merge(
+    operation: &Operation,
+    groups: GroupCount,
+    parts: &[(GroupId, &[u8])],
+    prng: &mut Prng,
+    out: &mut Writer<'_>,
+) {
+    if let Some((_, error)) = parts.iter().find(|(_, part)| part.first() == Some(&b'-')) {
+        return out.raw(error);
+    }
+    let merge = match (operation.spec.route, operation.spec.spread, parts) {
+        (Route::Scan, _, [(group, part)]) => return merge_scan(groups, *group, part, out),
+        (Route::Scan, ..) => {
+            // The cursor names no group: it is behind the last one.
+            out.array(2);
+            out.bulk_integer(0);
+            return out.array(0);
+        }
+        (_, Spread::Split(merge), [(_, part)]) if merge != Merge::RandomKey => return out.raw(part),
+        (_, Spread::Split(merge), _) => merge,
+        (_, Spread::Single | Spread::IfAllAbsent | Spread::ValueFlow, _) => {
+            return parts.iter().for_each(|(_, part)| out.raw(part));
+        }
+    };
+    match merge {
+        Merge::ByPosition => merge_by_position(operation, groups, parts, out),
+        Merge::Ok | Merge::Sum | Merge::Concatenate | Merge::RandomKey => {
+            merge_parts(merge, parts, prng, out);
+        }
+    }
+}
+
+/// Joins answers that need no look at the command.
+pub(crate) fn merge_parts(merge: Merge, parts: &[(GroupId, &[u8])], prng: &mut Prng, out: &mut Writer<'_>) {
+    match merge {
+        Merge::Ok => out.ok(),
+        Merge::Sum => out.integer(parts.iter().map(|(_, part)| integer(part)).sum()),
+        Merge::ByPosition => unreachable!("positions are known from the command"),
+        Merge::Concatenate => {
+            let headers: Vec<_> = parts
+                .iter()
+                .map(|(_, part)| parse_array_header(part).unwrap_or((0, part.len())))
+                .collect();
+            out.array(headers.iter().map(|(count, _)| count).sum());
+            for ((_, part), (_, length)) in parts.iter().zip(headers) {
+                out.raw(&part[length..]);
+            }
+        }
+        Merge::RandomKey => merge_random_key(parts, prng, out),
+    }
+}
+
+/// The number of an integer reply.
+fn integer(reply: &[u8]) -> i64 {
+    let digits = reply
+        .strip_prefix(b":")
+        .and_then(|rest| rest.strip_suffix(b"\r\n"));
+    digits
+        .and_then(command::number::parse_i64)
+        .expect("a group answers an integer to such a command")
+}
+
+fn merge_by_position(
+    operation: &Operation,
+    groups: GroupCount,
+    parts: &[(GroupId, &[u8])],
+    out: &mut Writer<'_>,
+) {
+    let mut rest: Vec<(GroupId, &[u8])> = parts
+        .iter()
+        .map(|(group, part)| {
+            (
+                *group,
+                &part[parse_array_header(part).map_or(part.len(), |(_, at)| at)..],
+            )
+        })
+        .collect();
+    let args = operation.args.as_args();
+    let mut count = 0;
+    command::keys(operation.spec, args, &mut |_, _| count += 1);
+    out.array(count);
+    command::keys(operation.spec, args, &mut |position, _| {
+        let group = group_of_key(groups, args.arg(position));
+        let (_, bytes) = rest
+            .iter_mut()
+            .find(|(other, _)| *other == group)
+            .expect("every key's group answered");
+        let length = skip_value(bytes).expect("one element for each key");
+        out.raw(&bytes[..length]);
+        *bytes = &bytes[length..];
+    });
+}
+
+fn merge_scan(groups: GroupCount, group: GroupId, part: &[u8], out: &mut Writer<'_>) {
+    let header = parse_array_header(part).map_or(0, |(_, at)| at);
+    let length = skip_value(&part[header..]).unwrap_or(0);
+    let digits = part[header..header + length]
+        .split(|&byte| byte == b'\n')
+        .nth(1)
+        .unwrap_or_default();
+    let digits = digits.strip_suffix(b"\r").unwrap_or(digits);
+    let next = command::number::parse_i64(digits).unwrap_or(0) as u64;
+    let next = if next == 0 { None } else { Position::new(next) };
+    out.array(2);
+    out.bulk_integer(scan_cursor(groups, group, next) as i64);
+    out.raw(&part[header + length..]);
+}
+
+/// Each part is `*2 :count key-or-nil`: one is drawn by its count.
+fn merge_random_key(parts: &[(GroupId, &[u8])], prng: &mut Prng, out: &mut Writer<'_>) {
+    let split = |part: &[u8]| {
+        let (_, at) = parse_array_header(part)?;
+        let length = skip_value(&part[at..])?;
+        Some((integer(&part[at..at + length]) as u64, at + length))
+    };
+    let mut candidates: Vec<(u64, &[u8])> = Vec::new();
+    for (_, part) in parts {
+        let (count, key_at) = split(part).expect("a group answers a count and a key");
+        let key = &part[key_at..];
+        // A nil is `$-1` or `_`; only keys begin with a length.
+        if count > 0 && key.starts_with(b"$") && !key.starts_with(b"$-") {
+            candidates.push((count, key));
+        }
+    }
+    let total: u64 = candidates.iter().map(|(count, _)| count).sum();
+    if total == 0 {
+        return out.null();
+    }
+    let mut drawn = prng.below(total);
+    for (count, key) in candidates {
+        if drawn < count {
+            return out.raw(key);
+        }
+        drawn -= count;
+    }
+}

@@ -1,0 +1,84 @@
+//! Memory: what the groups of this worker hold, and making room when there is too much.
+
+use crate::gateway::{Changed, Gateway};
+use keyspace::{EvictionPolicy, Victims};
+
+impl Gateway {
+    /// Room for a command that needs memory: gives up keys if the policy allows it. `false`: refuse.
+    #[inline]
+    pub(crate) fn make_room(&mut self) -> bool {
+        if self.maxmemory == 0 {
+            return true;
+        }
+        let has_room = self.evict();
+        // The command that follows may write anywhere; a command within one group says where.
+        self.changed = Changed::Any;
+        has_room
+    }
+
+    pub(crate) fn evict(&mut self) -> bool {
+        /// Keys given up for one command; a larger surplus is worked off by the commands that follow.
+        const VICTIMS_MAX: usize = 64;
+        for _ in 0..VICTIMS_MAX {
+            self.publish_memory();
+            if self.shared.used_memory() <= self.maxmemory {
+                return true;
+            }
+            if self.policy == EvictionPolicy::NoEviction {
+                return false;
+            }
+            let samples = self.settings.maxmemory_samples;
+            let mut victims = Victims::default();
+            // A few random groups stand for all: hashing spreads keys evenly over them.
+            for _ in 0..samples.clamp(1, 64) {
+                let index = self.prng.below(self.replicas.len() as u64) as usize;
+                self.replicas[index].sample_victims(&self.turn, index, self.policy, 1, &mut victims);
+            }
+            if victims.is_empty() {
+                for index in 0..self.replicas.len() {
+                    self.replicas[index].sample_victims(&self.turn, index, self.policy, 1, &mut victims);
+                }
+            }
+            let Some((index, db, key)) = victims.take() else {
+                return self.others_have_victims();
+            };
+            self.changed = Changed::One(index);
+            // A locked key stays; another is looked for.
+            self.replicas[index].evict(&self.turn, db, &key);
+        }
+        // What is left of the surplus is worked off by the commands that follow.
+        true
+    }
+
+    /// Whether other workers hold keys that the policy may give up: they do so by themselves, soon.
+    pub(crate) fn others_have_victims(&self) -> bool {
+        let others = (0..)
+            .zip(&self.shared.workers)
+            .filter(|(worker, _)| *worker != self.worker);
+        let counts = others.flat_map(|(_, stats)| {
+            if self.policy.only_volatile() {
+                &stats.keys_with_deadline
+            } else {
+                &stats.keys
+            }
+        });
+        counts.map(crate::stats::Counter::get).sum::<u64>() > 0
+    }
+
+    /// Looks at the memory of the replicas that may have changed, and publishes the sum.
+    pub(crate) fn publish_memory(&mut self) {
+        match self.changed {
+            Changed::One(index) if self.data_bytes.len() == self.replicas.len() => {
+                let now = self.replicas[index].keyspace().memory();
+                let before = std::mem::replace(&mut self.data_bytes[index], now);
+                self.data_bytes_sum = self.data_bytes_sum + now - before;
+            }
+            Changed::One(_) | Changed::Any => {
+                let each = self.replicas.iter().map(|replica| replica.keyspace().memory());
+                self.data_bytes = each.collect();
+                self.data_bytes_sum = self.data_bytes.iter().sum();
+            }
+        }
+        self.stats.data_bytes.set(self.data_bytes_sum as u64);
+    }
+}

@@ -1,0 +1,177 @@
+//! One client's state: what the protocol makes a connection remember.
+
+use crate::client::ClientCard;
+use command::Spec;
+use ids::{Db, SLOT_COUNT, Slot};
+use keyspace::KeyVersion;
+use resp::{ArgsBuf, Protocol};
+use std::sync::Arc;
+
+/// A connection as the gateway knows it.
+pub struct Session {
+    /// What other clients may see of it, shared with `CLIENT LIST`.
+    pub card: Arc<ClientCard>,
+    /// The place of the connection in its worker's table; never reused for another connection.
+    pub token: u64,
+    /// The selected database.
+    pub db: Db,
+    /// RESP2 or RESP3.
+    pub protocol: Protocol,
+    /// Whether commands other than `AUTH`, `HELLO`, `QUIT` and `RESET` are allowed.
+    pub is_authenticated: bool,
+    /// The open `MULTI` block.
+    pub block: Option<Block>,
+    /// What `WATCH` remembers.
+    pub watched: Vec<Watched>,
+    /// `CLIENT REPLY`.
+    pub reply_mode: ReplyMode,
+    /// The connection ends once its replies are sent.
+    pub is_closing: bool,
+    /// It holds more unread replies than it may: the driver ends it.
+    pub is_overrun: bool,
+    /// Keys of its transactions under way.
+    pub(crate) busy: BusySlots,
+    /// A command that others must not overtake is under way: no more are read until it is answered.
+    pub is_waiting: bool,
+}
+
+/// The commands of a `MULTI` block.
+#[derive(Default)]
+pub struct Block {
+    /// In the order they came.
+    pub commands: Vec<Queued>,
+    /// A command was refused: `EXEC` must fail.
+    pub is_broken: bool,
+    /// Memory of the queued commands, bounded by the query buffer limit.
+    pub bytes: usize,
+}
+
+/// One command of a `MULTI` block.
+pub struct Queued {
+    /// Which command.
+    pub spec: &'static Spec,
+    /// Name and arguments.
+    pub args: ArgsBuf,
+}
+
+/// One watched key.
+#[derive(Clone)]
+pub struct Watched {
+    /// Its database.
+    pub db: Db,
+    /// The key.
+    pub key: Box<[u8]>,
+    /// What it was.
+    pub version: KeyVersion,
+}
+
+/// Which replies are sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ReplyMode {
+    /// All.
+    #[default]
+    On,
+    /// None.
+    Off,
+    /// Not the one to the command being read now (`CLIENT REPLY SKIP` itself).
+    SkipThis,
+    /// Not the next one.
+    SkipNext,
+}
+
+impl Session {
+    /// Keys that one connection may watch. At the limit `WATCH` answers an error.
+    pub const WATCHED_MAX: usize = 1 << 20;
+
+    /// A new connection.
+    pub fn new(card: Arc<ClientCard>, token: u64, is_authenticated: bool) -> Session {
+        Session {
+            card,
+            token,
+            db: Db::default(),
+            protocol: Protocol::Resp2,
+            is_authenticated,
+            block: None,
+            watched: Vec::new(),
+            reply_mode: ReplyMode::On,
+            is_closing: false,
+            is_overrun: false,
+            busy: BusySlots::default(),
+            is_waiting: false,
+        }
+    }
+
+    /// Whether the reply to the current command is to be dropped.
+    #[inline]
+    pub fn is_silent(&self) -> bool {
+        self.reply_mode != ReplyMode::On
+    }
+
+    /// Moves `CLIENT REPLY SKIP` on by one command.
+    #[inline]
+    pub fn end_command(&mut self) {
+        self.reply_mode = match self.reply_mode {
+            ReplyMode::On => ReplyMode::On,
+            ReplyMode::Off => ReplyMode::Off,
+            ReplyMode::SkipThis => ReplyMode::SkipNext,
+            ReplyMode::SkipNext => ReplyMode::On,
+        };
+    }
+}
+
+/// The slots of the keys of a connection's commands over several groups that are not answered yet.
+///
+/// What the connection sends meanwhile may pass them, unless it names a key of the same slot: then it waits, so
+/// that a client always sees its own writes in the order it made them.
+///
+/// Invariant: no slot belongs to two of them, so that each takes out what it put in.
+#[derive(Default)]
+pub(crate) struct BusySlots {
+    transactions: usize,
+    /// One bit for each slot; made when first needed.
+    bits: Box<[u64]>,
+}
+
+impl BusySlots {
+    /// Transactions of one connection that may be under way at a time. More would hold more locks for longer, and
+    /// make others wait, to gain little.
+    const TRANSACTIONS_MAX: usize = 4;
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.transactions == 0
+    }
+
+    /// Whether no more transactions may begin.
+    pub(crate) fn is_full(&self) -> bool {
+        self.transactions >= BusySlots::TRANSACTIONS_MAX
+    }
+
+    pub(crate) fn holds(&self, slot: Slot) -> bool {
+        let (word, bit) = BusySlots::place(slot);
+        self.bits.get(word).is_some_and(|bits| bits & bit != 0)
+    }
+
+    /// A transaction on keys of these slots begins.
+    pub(crate) fn begin(&mut self, slots: impl Iterator<Item = Slot>) {
+        if self.bits.is_empty() {
+            self.bits = vec![0; usize::from(SLOT_COUNT) / 64].into_boxed_slice();
+        }
+        self.transactions += 1;
+        for (word, bit) in slots.map(BusySlots::place) {
+            self.bits[word] |= bit;
+        }
+    }
+
+    /// The transaction on keys of these slots was answered.
+    pub(crate) fn end(&mut self, slots: impl Iterator<Item = Slot>) {
+        self.transactions -= 1;
+        for (word, bit) in slots.map(BusySlots::place) {
+            self.bits[word] &= !bit;
+        }
+    }
+
+    fn place(slot: Slot) -> (usize, u64) {
+        (usize::from(slot.number()) / 64, 1 << (slot.number() % 64))
+    }
+}

@@ -1,0 +1,144 @@
+//! What the workers of a node share. Nothing here is touched per command.
+
+use crate::client::Clients;
+use crate::stats::WorkerStats;
+use ids::{Boot, GroupCount};
+use options::{SetError, Settings};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// One per node, behind an `Arc`.
+pub struct Shared {
+    /// This start of the process.
+    pub boot: Boot,
+    /// Forty hexadecimal digits that name this start, as `INFO` shows them.
+    pub run_id: String,
+    /// When the node started, Unix milliseconds.
+    pub started_at: i64,
+    /// How many groups there are.
+    pub groups: GroupCount,
+    /// The port that clients use.
+    pub port: u16,
+    /// Connections.
+    pub clients: Clients,
+    /// Connections accepted since the start.
+    pub accepted: AtomicU64,
+    /// Connections refused because there were too many.
+    pub refused: AtomicU64,
+    /// One for each worker.
+    pub workers: Vec<Arc<WorkerStats>>,
+    /// `DEBUG SET-ACTIVE-EXPIRE`.
+    pub active_expiry: AtomicBool,
+    /// The node is to stop.
+    pub is_stopping: AtomicBool,
+    /// Bytes the allocator has given out, as last sampled; the most so far; and the process's resident bytes.
+    pub memory: MemoryFigures,
+    /// Operations per second and bytes per second, as last sampled.
+    pub rates: Rates,
+    settings: Mutex<Arc<Settings>>,
+    settings_version: AtomicU64,
+    /// `CONFIG RESETSTAT`: what the counters were then.
+    pub baseline: Mutex<Baseline>,
+}
+
+/// Memory figures in bytes, refreshed by the node.
+#[derive(Default)]
+pub struct MemoryFigures {
+    /// Allocated by the program.
+    pub allocated: AtomicU64,
+    /// The largest sample of `allocated`.
+    pub peak: AtomicU64,
+    /// Resident.
+    pub resident: AtomicU64,
+    /// Bytes of data when `allocated` was sampled.
+    pub data_at_sample: AtomicU64,
+}
+
+/// Rates over the last samples.
+#[derive(Default)]
+pub struct Rates {
+    /// Commands per second.
+    pub commands: AtomicU64,
+    /// Bytes per second from clients.
+    pub input: AtomicU64,
+    /// Bytes per second to clients.
+    pub output: AtomicU64,
+}
+
+/// Totals that `CONFIG RESETSTAT` subtracts.
+#[derive(Default, Clone)]
+pub struct Baseline {
+    /// By name of the field of `INFO`.
+    pub totals: std::collections::BTreeMap<String, u64>,
+}
+
+impl Shared {
+    /// The shared part of a node that is starting.
+    pub fn new(
+        boot: Boot,
+        run_id: String,
+        started_at: i64,
+        port: u16,
+        groups: GroupCount,
+        workers: usize,
+        settings: Settings,
+    ) -> Shared {
+        Shared {
+            boot,
+            run_id,
+            started_at,
+            groups,
+            port,
+            clients: Clients::default(),
+            accepted: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            workers: (0..workers).map(|_| Arc::default()).collect(),
+            active_expiry: AtomicBool::new(true),
+            is_stopping: AtomicBool::new(false),
+            memory: MemoryFigures::default(),
+            rates: Rates::default(),
+            settings: Mutex::new(Arc::new(settings)),
+            settings_version: AtomicU64::new(1),
+            baseline: Mutex::default(),
+        }
+    }
+
+    /// Changes with every `CONFIG SET`: workers compare it once a turn.
+    #[inline]
+    pub fn settings_version(&self) -> u64 {
+        self.settings_version.load(Ordering::Acquire)
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.settings
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .clone()
+    }
+
+    /// `CONFIG SET`: all of the pairs or none.
+    pub fn set_settings(&self, pairs: &[(&[u8], &[u8])]) -> Result<(), SetError> {
+        let mut held = self
+            .settings
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut changed = Settings::clone(&held);
+        changed.set_all(pairs)?;
+        *held = Arc::new(changed);
+        self.settings_version.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// The sum of a counter over all workers.
+    pub fn total(&self, counter: impl Fn(&WorkerStats) -> u64) -> u64 {
+        self.workers.iter().map(|worker| counter(worker)).sum()
+    }
+
+    /// Bytes in use: the allocator's figure, carried forward by what the data grew since it was sampled.
+    pub fn used_memory(&self) -> u64 {
+        let data = self.total(|worker| worker.data_bytes.get());
+        let sampled = self.memory.data_at_sample.load(Ordering::Relaxed);
+        (self.memory.allocated.load(Ordering::Relaxed) + data).saturating_sub(sampled)
+    }
+}

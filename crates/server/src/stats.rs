@@ -1,0 +1,110 @@
+//! What workers count.
+
+use command::CommandId;
+use ids::Db;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that one worker writes and anyone reads: a plain load and store, no locked instruction.
+#[derive(Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds. Only the owning worker may.
+    #[inline]
+    pub fn add(&self, amount: u64) {
+        self.0.store(
+            self.0.load(Ordering::Relaxed).wrapping_add(amount),
+            Ordering::Relaxed,
+        );
+    }
+
+    /// Sets. Only the owning worker may.
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// Reads.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The counters of one worker. Those of the second half are published by the worker now and then, and when
+/// somebody asks.
+#[derive(Default)]
+pub struct WorkerStats {
+    /// Commands processed.
+    pub commands: Counter,
+    /// Bytes read from clients.
+    pub input_bytes: Counter,
+    /// Bytes sent to clients.
+    pub output_bytes: Counter,
+    /// Error replies.
+    pub errors: Counter,
+    /// Commands and answers that came from other workers.
+    pub hops: Counter,
+    /// Turns of the loop that did something.
+    pub turns: Counter,
+    /// Connections closed for holding too much unread output.
+    pub output_limit_closes: Counter,
+    /// Connections closed for an unfinished request that is too long.
+    pub input_limit_closes: Counter,
+    /// Transactions over several groups that took more than one step.
+    pub transactions: Counter,
+    /// Of those, attempts begun anew after a wound.
+    pub transaction_retries: Counter,
+    /// Calls, refusals before the call, and failures, by command.
+    pub by_command: CommandCounters,
+
+    /// Lookups that found a key.
+    pub hits: Counter,
+    /// Lookups that found none.
+    pub misses: Counter,
+    /// Keys that expired.
+    pub expired: Counter,
+    /// Keys given up for room.
+    pub evicted: Counter,
+    /// Keys that commands changed.
+    pub changes: Counter,
+    /// Operations applied by this worker's groups.
+    pub applied: Counter,
+    /// Bytes of keys, values and tables.
+    pub data_bytes: Counter,
+    /// Keys by database.
+    pub keys: [Counter; Db::COUNT as usize],
+    /// Keys with a deadline by database.
+    pub keys_with_deadline: [Counter; Db::COUNT as usize],
+    /// Transactions prepared in this worker's groups, and requests waiting there.
+    pub locked: Counter,
+    /// See `locked`.
+    pub lock_waiters: Counter,
+}
+
+/// Counters indexed by [`CommandId`].
+pub struct CommandCounters(Box<[CommandCounter]>);
+
+/// What is counted of one command.
+#[derive(Default)]
+pub struct CommandCounter {
+    /// Times it was carried out.
+    pub calls: Counter,
+    /// Times it was refused before that: wrong arity, no authentication, no memory.
+    pub rejected: Counter,
+    /// Times it answered an error.
+    pub failed: Counter,
+}
+
+impl Default for CommandCounters {
+    fn default() -> CommandCounters {
+        CommandCounters((0..CommandId::COUNT).map(|_| CommandCounter::default()).collect())
+    }
+}
+
+impl std::ops::Index<CommandId> for CommandCounters {
+    type Output = CommandCounter;
+
+    #[inline]
+    fn index(&self, id: CommandId) -> &CommandCounter {
+        &self.0[id.index()]
+    }
+}

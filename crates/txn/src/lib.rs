@@ -1,0 +1,26 @@
+//! Transactions over several groups, as pure machines.
+//!
+//! What is here: who holds and who waits for which keys of one group ([`LockTable`]), and the tally of votes of
+//! one transaction ([`Coordinator`]). What is not: what the transaction does, and how messages travel. Both
+//! machines take values and return values; the drivers above carry them.
+//!
+//! ```text
+//!   gateway (coordinator)                     each participating group
+//!   ---------------------                     -----------------------------------------------
+//!   LockRead ------------------------------>  locks, then the values    (class C only)
+//!   Prepare  ------------------------------>  locks, conditions, effects computed --> vote
+//!   all Prepared: answer the client
+//!   Resolve  ------------------------------>  effects installed, locks released
+//! ```
+//!
+//! Deadlock cannot last: an older transaction that waits for a younger one sends a *wound* to the younger
+//! one's coordinator, which withdraws it wherever it still waits; every cycle holds such a pair (Rosenkrantz,
+//! Stearns, Lewis: "System level concurrency control", 1978, wound-wait).
+
+mod coordinator;
+mod id;
+mod locks;
+
+pub use coordinator::{Coordinator, Decision, Refusal, Vote};
+pub use id::{Priority, TxnId};
+pub use locks::{Grant, LockTable, Locks, Mode, RequestId, Requester};

@@ -1,0 +1,73 @@
+//! Entries from anywhere.
+
+use crate::node::{Node, grows_much, header};
+use ids::{Boot, Db, UnixMillis, Version};
+use keyspace::{Effect, Entry, EntryBuf, Object, Operation};
+use resp::{ArgsBuf, Protocol};
+
+/// Any bytes are an entry or an error; applying one never panics; encoding it again changes nothing.
+pub fn entries(data: &[u8]) {
+    let Ok(entry) = Entry::decode(data) else { return };
+    let mut again = EntryBuf::new(&entry.header());
+    for batch in entry.batches() {
+        again.begin_batch(batch.boot, batch.number);
+        for operation in batch.operations() {
+            if matches!(operation, Operation::Command { args, .. } if grows_much(args)) {
+                return;
+            }
+            again.push(&operation);
+        }
+    }
+    let again = again.finish();
+    let again = Entry::decode(&again).expect("what was encoded can be decoded");
+    let (mut one, mut two) = (Node::new(1), Node::new(2));
+    one.apply(&entry, &mut Vec::new());
+    two.apply(&again, &mut Vec::new());
+    assert_eq!(one.keyspace.state_hash(), two.keyspace.state_hash());
+}
+
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    let db = Db::default();
+    let mut seeds = vec![EntryBuf::new(&header(5, 6)).finish()];
+    for lines in [
+        &["SET k v PX 100", "APPEND k w", "GET k"][..],
+        &[
+            "SETRANGE k 5 x",
+            "BITFIELD k SET i16 #1 77",
+            "SWAPDB 0 1",
+            "KEYS *",
+        ],
+        &[
+            "MSET a 1 b 2",
+            "INCR a",
+            "RENAME a c",
+            "COPY c b REPLACE",
+            "SCAN 0",
+        ],
+    ] {
+        let mut entry = EntryBuf::new(&header(1_000, 2));
+        entry.begin_batch(Boot(1), 1);
+        for line in lines {
+            let words = ArgsBuf::from_slices(line.split(' '));
+            entry.push(&Operation::Command {
+                db,
+                protocol: Protocol::Resp3,
+                args: words.as_args(),
+            });
+        }
+        entry.push(&Operation::Expire { db, key: b"k" });
+        entry.begin_batch(Boot(1), 2);
+        let object = Object::string(b"put", b"12", Some(UnixMillis(9_000)), Version(0));
+        let effects = vec![
+            Effect::Put { db, object },
+            Effect::Delete {
+                db,
+                key: Box::from(&b"a"[..]),
+            },
+        ];
+        entry.push(&Operation::Install { effects });
+        entry.push(&Operation::Evict { db, key: b"c" });
+        seeds.push(entry.finish());
+    }
+    seeds
+}

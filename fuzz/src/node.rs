@@ -1,0 +1,92 @@
+//! A keyspace with its leader's companion.
+
+use command::Command;
+use ids::{Db, HashSeed, SemanticsVersion, UnixMillis};
+use keyspace::{Entry, EntryBuf, Header, Keyspace, LeaderLocal, Operation};
+use resp::{Args, Protocol, Writer};
+
+pub(crate) struct Node {
+    pub(crate) keyspace: Keyspace,
+    pub(crate) local: LeaderLocal,
+}
+
+/// Strings may not grow beyond this while fuzzing: half a gibibyte is allowed, but slow.
+const GROWTH_MAX: u64 = 1 << 20;
+
+impl Node {
+    pub(crate) fn new(local_seed: u64) -> Node {
+        Node {
+            keyspace: Keyspace::new(HashSeed([1, 2])),
+            local: LeaderLocal::new(local_seed),
+        }
+    }
+
+    /// Applies an entry as a replica does; `replies` gets all answers.
+    pub(crate) fn apply(&mut self, entry: &Entry<'_>, replies: &mut Vec<u8>) {
+        self.keyspace.apply(entry, &mut self.local, |_, reply| {
+            replies.extend_from_slice(reply)
+        });
+    }
+
+    /// Applies the operations of batches that are in order one by one, as a group that commits at once does.
+    pub(crate) fn apply_one_by_one(&mut self, entry: &Entry<'_>, replies: &mut Vec<u8>) {
+        let mut numbers = EntryBuf::new(&entry.header());
+        for batch in entry.batches() {
+            numbers.begin_batch(batch.boot, batch.number);
+        }
+        let numbers = numbers.finish();
+        let numbers = Entry::decode(&numbers).expect("what was encoded can be decoded");
+        self.keyspace.apply(&numbers, &mut self.local, |_, _| {});
+        self.keyspace.open(&entry.header());
+        for operation in entry.batches().iter().flat_map(|batch| batch.operations()) {
+            match operation {
+                Operation::Command { db, protocol, args } => self.command(db, protocol, args, replies),
+                Operation::Expire { db, key } => self.keyspace.expire(db, key, &mut self.local),
+                Operation::Evict { db, key } => self.keyspace.evict(db, key),
+                Operation::Install { effects } => self.keyspace.install(effects, &mut self.local),
+            }
+        }
+    }
+
+    fn command(&mut self, db: Db, protocol: Protocol, args: Args<'_>, out: &mut Vec<u8>) {
+        let mut writer = Writer::new(out, protocol);
+        match command::resolve(args).map(|spec| command::parse(spec, args)) {
+            Ok(Some(Ok(command))) => {
+                if !command.writes() {
+                    // A leader answers reads without an entry. It may say less than this, never panic.
+                    let mut aside = Vec::new();
+                    let mut writer = Writer::new(&mut aside, protocol);
+                    self.keyspace
+                        .read(db, &command, &mut LeaderLocal::new(0), &mut writer);
+                }
+                self.keyspace
+                    .apply_command(db, &command, &mut self.local, &mut writer);
+            }
+            Ok(Some(Err(error))) | Err(error) => error.write(&mut writer),
+            Ok(None) => command::ReplyError::unknown_command(args).write(&mut writer),
+        }
+    }
+}
+
+pub(crate) fn header(now: i64, seed: u64) -> Header {
+    Header {
+        semantics: SemanticsVersion::CURRENT,
+        now: UnixMillis(now),
+        seed,
+    }
+}
+
+/// Whether the words make a string longer than a fuzzer has time for.
+pub(crate) fn grows_much(args: Args<'_>) -> bool {
+    let Ok(Some(Ok(command))) = command::resolve(args).map(|spec| command::parse(spec, args)) else {
+        return false;
+    };
+    match command {
+        Command::SetBit { offset, .. } => offset / 8 > GROWTH_MAX,
+        Command::SetRange { offset, value, .. } => !value.is_empty() && offset > GROWTH_MAX,
+        Command::BitField { operations, .. } => {
+            command::bitfield_operations(operations).any(|operation| operation.offset / 8 > GROWTH_MAX)
+        }
+        _ => false,
+    }
+}

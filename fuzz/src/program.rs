@@ -1,0 +1,213 @@
+//! Bytes as programs of commands.
+
+use crate::node::{Node, grows_much, header};
+use crate::parse_and_keys;
+use crate::source::Source;
+use ids::{Boot, Db, Prng, UnixMillis, Version};
+use keyspace::{Effect, Entry, EntryBuf, Object, Operation, Position};
+use resp::{ArgsBuf, Protocol};
+
+/// `K` a key, `V` a value, `N` a number, `S` a small one, `T` a time, `D` a database; the rest as it stands.
+const TEMPLATES: &[&str] = &[
+    "SET K V",
+    "SET K V PX T",
+    "SET K V PXAT T",
+    "SET K V NX GET",
+    "SET K V XX KEEPTTL",
+    "SET K V IFEQ V",
+    "SETNX K V",
+    "GETEX K PX T",
+    "GETEX K PERSIST",
+    "GETDEL K",
+    "MSET K V K V",
+    "MSETNX K V K V",
+    "APPEND K V",
+    "INCRBY K N",
+    "INCRBYFLOAT K N",
+    "SETRANGE K S V",
+    "SETBIT K S 1",
+    "SETBIT K S 0",
+    "BITOP AND K K K",
+    "BITOP XOR K K K",
+    "BITOP NOT K K",
+    "BITFIELD K SET i16 S N OVERFLOW SAT INCRBY u5 S N",
+    "BITFIELD K OVERFLOW FAIL INCRBY i64 S N",
+    "DEL K K",
+    "PEXPIRE K T",
+    "PEXPIREAT K T GT",
+    "EXPIRE K N NX",
+    "PERSIST K",
+    "RENAME K K",
+    "RENAMENX K K",
+    "COPY K K DB D",
+    "COPY K K REPLACE",
+    "MOVE K D",
+    "SWAPDB D D",
+    "FLUSHDB",
+    "FLUSHALL",
+    "LCS K K IDX WITHMATCHLEN",
+    "GETRANGE K N N",
+    "BITCOUNT K N N BIT",
+    "BITPOS K 0 N N",
+    "BITFIELD_RO K GET u63 S",
+    "PTTL K",
+    "OBJECT ENCODING K",
+    "KEYS *",
+    "SCAN N COUNT S",
+    "DBSIZE",
+    "MGET K K K",
+];
+
+/// Two replicas, one fed with entries and one that commits at once, answer alike and end alike; scans end;
+/// counts are right.
+pub fn program(data: &[u8]) {
+    let mut source = Source(&data[..data.len().min(4_000)]);
+    // The same local randomness, since replies may follow from it; the state hash may not.
+    let (mut one, mut two) = (Node::new(1), Node::new(1));
+    let (mut now, mut number) = (1_000, 0);
+    while !source.is_empty() {
+        now += i64::from(source.byte()) - 50;
+        let mut entry = EntryBuf::new(&header(now, u64::from(source.byte())));
+        number += 1;
+        entry.begin_batch(Boot(7), number);
+        for _ in 0..1 + source.below(6) {
+            push(&mut entry, &mut source);
+        }
+        let bytes = entry.finish();
+        let entry = Entry::decode(&bytes).expect("what was encoded can be decoded");
+        let (mut replies, mut others) = (Vec::new(), Vec::new());
+        one.apply(&entry, &mut replies);
+        two.apply_one_by_one(&entry, &mut others);
+        assert_eq!(
+            replies.escape_ascii().to_string(),
+            others.escape_ascii().to_string()
+        );
+        assert_eq!(one.keyspace.state_hash(), two.keyspace.state_hash());
+    }
+    check(&mut one);
+}
+
+fn push(entry: &mut EntryBuf, source: &mut Source<'_>) {
+    let db = db(source);
+    match source.below(32) {
+        0 => entry.push(&Operation::Expire {
+            db,
+            key: &key(source),
+        }),
+        1 => entry.push(&Operation::Evict {
+            db,
+            key: &key(source),
+        }),
+        2 => {
+            let mut object = Object::string(&key(source), &value(source), None, Version(0));
+            if source.below(2) == 0 {
+                object.set_deadline(Some(UnixMillis(i64::from(source.byte()) * 10)));
+            }
+            let other = key(source);
+            let effects = vec![
+                Effect::Put { db, object },
+                Effect::Delete {
+                    db,
+                    key: other.into(),
+                },
+            ];
+            entry.push(&Operation::Install { effects });
+        }
+        kind => {
+            let words = match kind {
+                3 => parse_and_keys::words(&mut Source(source.bytes(12))),
+                _ => source
+                    .pick(TEMPLATES)
+                    .split(' ')
+                    .map(|word| fill(word, source))
+                    .collect(),
+            };
+            // Addresses and random picks are no part of what replicas agree on.
+            let is_local = words.first().is_some_and(|word| {
+                [&b"debug"[..], b"randomkey"]
+                    .iter()
+                    .any(|local| word.eq_ignore_ascii_case(local))
+            });
+            let args = ArgsBuf::from_slices(words);
+            if !is_local && !grows_much(args.as_args()) {
+                let protocol = source.pick(&[Protocol::Resp2, Protocol::Resp3]);
+                entry.push(&Operation::Command {
+                    db,
+                    protocol,
+                    args: args.as_args(),
+                });
+            }
+        }
+    }
+}
+
+fn db(source: &mut Source<'_>) -> Db {
+    Db::new(source.pick(&[0, 0, 0, 1, 15])).expect("below sixteen")
+}
+
+fn key(source: &mut Source<'_>) -> Vec<u8> {
+    match source.byte() {
+        0 => Vec::new(),
+        1 => vec![b'k'; 300],
+        number => format!("k{}", number % 16).into_bytes(),
+    }
+}
+
+fn value(source: &mut Source<'_>) -> Vec<u8> {
+    match source.byte() {
+        length @ 0..40 => source.bytes(usize::from(length)).to_vec(),
+        40..80 => (i64::from(source.byte()) - 100).to_string().into_bytes(),
+        80..90 => vec![source.byte(); 500],
+        90..100 => b"9223372036854775800".to_vec(),
+        _ => b"value".to_vec(),
+    }
+}
+
+fn fill(word: &str, source: &mut Source<'_>) -> Vec<u8> {
+    const NUMBERS: &[&str] = &[
+        "9223372036854775807",
+        "-9223372036854775808",
+        "9223372036854775808",
+        "",
+        "01",
+        "1.5",
+        "inf",
+        "nan",
+        "-1",
+    ];
+    match word {
+        "K" => key(source),
+        "V" => value(source),
+        "N" if source.below(3) == 0 => source.pick(NUMBERS).into(),
+        "N" => (i64::from(source.byte()) - 128).to_string().into_bytes(),
+        "S" => source.byte().to_string().into_bytes(),
+        "T" => (i64::from(source.byte()) * 16).to_string().into_bytes(),
+        "D" => source.pick(&["0", "1", "15", "16"]).into(),
+        other => other.into(),
+    }
+}
+
+fn check(node: &mut Node) {
+    let mut bytes = 0;
+    for number in 0..Db::COUNT {
+        let db = Db::new(number).expect("below the count");
+        let (mut keys, mut from) = (0, Some(Position::START));
+        while let Some(position) = from {
+            from = node.keyspace.scan(db, position, 3, &mut node.local, |object| {
+                keys += 1;
+                bytes += object.memory();
+            });
+            assert!(from.is_none_or(|next| next > position));
+        }
+        assert!(keys <= node.keyspace.counts(db).0);
+    }
+    assert!(bytes <= node.keyspace.memory());
+    node.keyspace.collect_garbage(usize::MAX);
+}
+
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    let mut prng = Prng::new(1);
+    (0..30)
+        .map(|length| (0..length * 20).map(|_| prng.next_u64() as u8).collect())
+        .collect()
+}

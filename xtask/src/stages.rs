@@ -1,0 +1,297 @@
+//! What continuous integration is: the stages, cheapest first.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use crate::run::{Place, Program, Stage, Step};
+use crate::tidy;
+use crate::tree::Tree;
+
+/// The reference of options, made by the binary from its own table.
+const OPTIONS_PAGE: &str = "docs/operating/options.md";
+
+/// How long each fuzz target runs; long campaigns are for people.
+const CAMPAIGN: &str = "5s";
+
+/// Changes nothing but build outputs.
+pub(crate) const VERIFY: &[&Stage] = &[
+    &Stage {
+        name: "format",
+        what: "sources are as rustfmt writes them",
+        needs: &[],
+        steps: |_| {
+            vec![
+                program("cargo fmt --all --check"),
+                program("cargo fmt --manifest-path fuzz/Cargo.toml --check"),
+            ]
+        },
+    },
+    &Stage {
+        name: "tidy",
+        what: "layers, purity, unsafe code, manifests, documents",
+        needs: &[],
+        steps: |_| vec![Step::Own("cargo xtask tidy", tidy_workspace)],
+    },
+    &Stage {
+        name: "clippy",
+        what: "lints",
+        needs: &[],
+        steps: |_| {
+            vec![program(
+                "cargo clippy --locked --workspace --all-targets -- -D warnings",
+            )]
+        },
+    },
+    &Stage {
+        name: "doc",
+        what: "documentation comments and their links",
+        needs: &[],
+        steps: |_| {
+            let doc = Program::new("cargo doc --locked --workspace --no-deps --document-private-items");
+            vec![Step::Program(doc.with("RUSTDOCFLAGS", "-D warnings"))]
+        },
+    },
+];
+
+/// Each test there is.
+pub(crate) const TEST: &[&Stage] = &[
+    &Stage {
+        name: "packages",
+        what: "what the tests need from the system",
+        needs: &[],
+        steps: |_| {
+            vec![Step::Own(
+                "look for programs, and install Debian packages as root",
+                |_| packages(),
+            )]
+        },
+    },
+    &Stage {
+        name: "build",
+        what: "the server as it is released",
+        needs: &["packages"],
+        steps: |_| vec![program("cargo build --locked --release")],
+    },
+    &Stage {
+        name: "generated",
+        what: "generated documents are fresh",
+        needs: &["packages", "build"],
+        steps: |_| {
+            vec![Step::Own(
+                "compare docs/operating/options.md with chorale options --markdown",
+                is_options_page_fresh,
+            )]
+        },
+    },
+    &Stage {
+        name: "cargo",
+        what: "tests of all crates; those of the process use the released server",
+        needs: &["packages", "build"],
+        steps: |place| {
+            let test = Program::new("cargo test --locked --workspace");
+            vec![Step::Program(
+                test.with("CHORALE_BIN", place.chorale().display().to_string()),
+            )]
+        },
+    },
+    &Stage {
+        name: "fuzz",
+        what: "regressions, then a short campaign",
+        needs: &["packages"],
+        steps: |_| {
+            let campaign =
+                "cargo run --locked --release --manifest-path fuzz/Cargo.toml --bin campaign -- all";
+            vec![
+                program("cargo test --locked --release --manifest-path fuzz/Cargo.toml"),
+                Step::Program(Program::new(campaign).word(CAMPAIGN)),
+            ]
+        },
+    },
+    &Stage {
+        name: "suite",
+        what: "Redis's own tests: as started by default, with one group, with two workers",
+        needs: &["packages", "build"],
+        steps: |place| {
+            ["", "--groups 1", "--workers 2"]
+                .map(|extra| suite(place, extra))
+                .into()
+        },
+    },
+    &Stage {
+        name: "cities",
+        what: "the stock Redis client and a public data set",
+        needs: &["packages", "build"],
+        steps: |place| {
+            let cities = Program::new("examples/cities/run --quick --server");
+            vec![Step::Program(cities.word(place.chorale().display().to_string()))]
+        },
+    },
+];
+
+fn program(line: &str) -> Step {
+    Step::Program(Program::new(line))
+}
+
+fn suite(place: &Place, extra: &str) -> Step {
+    let mut suite =
+        Program::new("tests/redis-suite/run --server").word(place.chorale().display().to_string());
+    if !extra.is_empty() {
+        // With `=`, because the value itself begins like an option.
+        suite = suite.word(format!("--extra-args={extra}"));
+    }
+    Step::Program(suite)
+}
+
+/// The tree is read anew: stages know only where it is.
+fn tidy_workspace(_: &Place) -> bool {
+    match Tree::of_workspace() {
+        Ok(tree) => tidy::check(&tree),
+        Err(trouble) => report(Err(trouble)),
+    }
+}
+
+/// Writes what can be written by a program. True if it all could.
+pub(crate) fn fix(tree: &Tree) -> bool {
+    let place = Place::of(tree);
+    let run = |line: &str| {
+        println!("$ {line}");
+        let mut words = line.split_whitespace();
+        let mut command = Command::new(words.next().expect("the lines below are not empty"));
+        command
+            .args(words)
+            .current_dir(&place.root)
+            .status()
+            .is_ok_and(|status| status.success())
+    };
+    run("cargo fmt --all")
+        && run("cargo fmt --manifest-path fuzz/Cargo.toml")
+        && run("cargo build --release")
+        && write_options_page(&place)
+}
+
+fn write_options_page(place: &Place) -> bool {
+    println!("write {OPTIONS_PAGE}");
+    let written = options_page(place).and_then(|page| {
+        let path = place.root.join(OPTIONS_PAGE);
+        fs::create_dir_all(path.parent().expect("the page lies in a folder"))
+            .and_then(|()| fs::write(&path, page))
+            .map_err(|error| format!("cannot write {}: {error}", path.display()))
+    });
+    report(written)
+}
+
+fn is_options_page_fresh(place: &Place) -> bool {
+    report(options_page(place).and_then(|page| {
+        let kept = fs::read_to_string(place.root.join(OPTIONS_PAGE)).unwrap_or_default();
+        if kept == page {
+            return Ok(());
+        }
+        let line = 1 + kept
+            .lines()
+            .zip(page.lines())
+            .take_while(|(kept, page)| kept == page)
+            .count();
+        Err(format!(
+            "{OPTIONS_PAGE}:{line}: not what the table of options says; run `cargo xtask fix`"
+        ))
+    }))
+}
+
+fn options_page(place: &Place) -> Result<String, String> {
+    let binary = place.chorale();
+    let output = Command::new(&binary)
+        .args(["options", "--markdown"])
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cannot run {}: {error}", binary.display()))?;
+    if !output.status.success() {
+        return Err(format!(
+            "{} options --markdown: {}",
+            binary.display(),
+            output.status
+        ));
+    }
+    String::from_utf8(output.stdout).map_err(|_| "the page is not UTF-8".to_owned())
+}
+
+/// True for `Ok`; prints the trouble otherwise.
+fn report(result: Result<(), String>) -> bool {
+    if let Err(trouble) = &result {
+        eprintln!("xtask: {trouble}");
+    }
+    result.is_ok()
+}
+
+const PYTHON: &str = "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))";
+
+/// What must run with status 0, and the Debian packages that bring it.
+const PACKAGES: &[(&[&str], &str)] = &[
+    (&["cc", "--version"], "gcc libc6-dev"),
+    (&["make", "--version"], "make"),
+    (&["redis-server", "--version"], "redis-server"),
+    (&["redis-cli", "--version"], "redis-tools"),
+    // It has no option to ask for its version; without input it ends.
+    (&["tclsh"], "tcl"),
+    (&["python3", "-c", PYTHON], "python3 python3-venv"),
+];
+
+fn packages() -> bool {
+    let missing = missing_packages();
+    if missing.is_empty() {
+        println!("all are there");
+        return true;
+    }
+    let names: Vec<&str> = missing.iter().flat_map(|package| package.split(' ')).collect();
+    println!("missing: {}", names.join(" "));
+    if !is_root() || !answers(&["apt-get", "--version"]) {
+        eprintln!(
+            "xtask: install these, then start again. On Debian: sudo apt-get install {}",
+            names.join(" ")
+        );
+        return false;
+    }
+    let apt = |arguments: &[&str]| {
+        println!("$ apt-get {}", arguments.join(" "));
+        let mut command = Command::new("apt-get");
+        command
+            .args(arguments)
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .stdout(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    };
+    // One repository out of reach fails the update although the others suffice; the installation decides.
+    apt(&["update"]);
+    let install = [&["install", "-y", "--no-install-recommends"], names.as_slice()].concat();
+    if !apt(&install) {
+        eprintln!("xtask: apt-get could not install them");
+        return false;
+    }
+    let missing = missing_packages();
+    if !missing.is_empty() {
+        eprintln!(
+            "xtask: installed, and yet these do not work: {}",
+            missing.join(" ")
+        );
+    }
+    missing.is_empty()
+}
+
+fn missing_packages() -> Vec<&'static str> {
+    let missing = PACKAGES.iter().filter(|(words, _)| !answers(words));
+    missing.map(|&(_, package)| package).collect()
+}
+
+fn answers(words: &[&str]) -> bool {
+    let mut command = Command::new(words[0]);
+    command
+        .args(&words[1..])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output();
+    id.is_ok_and(|id| id.stdout.trim_ascii() == b"0")
+}
