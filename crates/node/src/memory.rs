@@ -3,19 +3,44 @@
 use server::Shared;
 use std::sync::atomic::Ordering;
 
-/// Samples the allocator and the system. A few microseconds; called by one worker, ten times a second.
-pub(crate) fn sample(shared: &Shared) {
-    let memory = &shared.memory;
-    // The allocator's figures are as of its last epoch.
-    if tikv_jemalloc_ctl::epoch::advance().is_ok()
-        && let Ok(allocated) = tikv_jemalloc_ctl::stats::allocated::read()
-        && let Ok(resident) = tikv_jemalloc_ctl::stats::resident::read()
-    {
-        let data = shared.total(|worker| worker.data_bytes.get());
-        memory.data_at_sample.store(data, Ordering::Relaxed);
-        memory.allocated.store(allocated as u64, Ordering::Relaxed);
-        memory.peak.fetch_max(allocated as u64, Ordering::Relaxed);
-        memory.resident.store(resident as u64, Ordering::Relaxed);
+/// Watches what the process takes.
+pub(crate) struct Sampler {
+    /// Bytes allocated beside data, in the last samples; a ring.
+    overheads: [u64; Sampler::WINDOW],
+    next: usize,
+}
+
+impl Sampler {
+    /// Samples that [`server::shared::MemoryFigures::lasting_overhead`] is the least of: 3.2 seconds.
+    const WINDOW: usize = 32;
+
+    /// One that has not sampled.
+    pub(crate) fn new() -> Sampler {
+        Sampler {
+            overheads: [u64::MAX; Sampler::WINDOW],
+            next: 0,
+        }
+    }
+
+    /// Samples the allocator and the system. A few microseconds; called by one worker, ten times a second.
+    pub(crate) fn sample(&mut self, shared: &Shared) {
+        let memory = &shared.memory;
+        // The allocator's figures are as of its last epoch.
+        if tikv_jemalloc_ctl::epoch::advance().is_ok()
+            && let Ok(allocated) = tikv_jemalloc_ctl::stats::allocated::read()
+            && let Ok(resident) = tikv_jemalloc_ctl::stats::resident::read()
+        {
+            let (allocated, resident) = (allocated as u64, resident as u64);
+            let data = shared.total(|worker| worker.data_bytes.get());
+            memory.data_at_sample.store(data, Ordering::Relaxed);
+            memory.allocated.store(allocated, Ordering::Relaxed);
+            memory.peak.fetch_max(allocated, Ordering::Relaxed);
+            memory.resident.store(resident, Ordering::Relaxed);
+            self.overheads[self.next] = allocated.saturating_sub(data);
+            self.next = (self.next + 1) % Sampler::WINDOW;
+            let least = self.overheads.iter().min().expect("the ring has places");
+            memory.lasting_overhead.store(*least, Ordering::Relaxed);
+        }
     }
 }
 

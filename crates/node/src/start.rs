@@ -165,7 +165,7 @@ pub fn run(
             thread.spawn(move || worker.run()),
         )?);
     }
-    memory::sample(&shared);
+    memory::Sampler::new().sample(&shared);
     let admin_port = admin.as_ref().map(|(_, port)| *port).filter(|_| has_admin);
     tracing::info!(
         port,

@@ -68,6 +68,7 @@ pub(crate) struct Worker {
     cron_at: Instant,
     tend_at: Instant,
     rates: RateSample,
+    memory: memory::Sampler,
 }
 
 /// Totals when the rates were last computed.
@@ -109,6 +110,7 @@ impl Worker {
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
             cron_at: now,
             tend_at: now,
+            memory: memory::Sampler::new(),
             rates: RateSample {
                 at: now,
                 commands: 0,
@@ -572,7 +574,7 @@ impl Worker {
         over.into_iter().for_each(|key| self.close(key));
         full.into_iter().for_each(|key| self.check_output(key));
         if self.number == 0 {
-            memory::sample(&self.shared);
+            self.memory.sample(&self.shared);
             self.sample_rates(now);
         }
     }

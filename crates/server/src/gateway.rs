@@ -517,8 +517,10 @@ impl Gateway {
         }
         if self.maxmemory > 0 && self.policy != EvictionPolicy::NoEviction {
             // A limit that was lowered, or that other workers' writes passed: every worker gives its share.
-            self.make_room();
-            more |= self.shared.used_memory() > self.maxmemory;
+            if self.has_share_of_victims() {
+                self.make_room();
+                more |= self.shared.counted_memory() > self.maxmemory;
+            }
         }
         more
     }

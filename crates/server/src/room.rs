@@ -1,6 +1,7 @@
 //! Memory: what the groups of this worker hold, and making room when there is too much.
 
 use crate::gateway::{Changed, Gateway};
+use crate::stats::{Counter, WorkerStats};
 use keyspace::{EvictionPolicy, Victims};
 
 impl Gateway {
@@ -21,7 +22,7 @@ impl Gateway {
         const VICTIMS_MAX: usize = 64;
         for _ in 0..VICTIMS_MAX {
             self.publish_memory();
-            if self.shared.used_memory() <= self.maxmemory {
+            if self.shared.counted_memory() <= self.maxmemory {
                 return true;
             }
             if self.policy == EvictionPolicy::NoEviction {
@@ -50,6 +51,22 @@ impl Gateway {
         true
     }
 
+    /// Whether this worker holds its share of the keys that the policy may give up. Who holds less leaves a surplus
+    /// to the others: a worker that happens to run more often must not give up all it has.
+    pub(crate) fn has_share_of_victims(&self) -> bool {
+        let candidates = |stats: &WorkerStats| {
+            let counts = if self.policy.only_volatile() {
+                &stats.keys_with_deadline
+            } else {
+                &stats.keys
+            };
+            counts.iter().map(Counter::get).sum::<u64>()
+        };
+        let total = self.shared.total(candidates);
+        // A tenth below the average still is a share: then everyone works at an even surplus.
+        candidates(&self.stats) * self.shared.workers.len() as u64 * 10 >= total * 9
+    }
+
     /// Whether other workers hold keys that the policy may give up: they do so by themselves, soon.
     pub(crate) fn others_have_victims(&self) -> bool {
         let others = (0..)
@@ -62,7 +79,7 @@ impl Gateway {
                 &stats.keys
             }
         });
-        counts.map(crate::stats::Counter::get).sum::<u64>() > 0
+        counts.map(Counter::get).sum::<u64>() > 0
     }
 
     /// Looks at the memory of the replicas that may have changed, and publishes the sum.

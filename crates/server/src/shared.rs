@@ -52,6 +52,8 @@ pub struct MemoryFigures {
     pub resident: AtomicU64,
     /// Bytes of data when `allocated` was sampled.
     pub data_at_sample: AtomicU64,
+    /// The least of what was allocated beside data in the samples of the last seconds.
+    pub lasting_overhead: AtomicU64,
 }
 
 /// Rates over the last samples.
@@ -140,5 +142,12 @@ impl Shared {
         let data = self.total(|worker| worker.data_bytes.get());
         let sampled = self.memory.data_at_sample.load(Ordering::Relaxed);
         (self.memory.allocated.load(Ordering::Relaxed) + data).saturating_sub(sampled)
+    }
+
+    /// Bytes that count against `maxmemory`: the data, and what is lastingly allocated beside it. A burst of
+    /// requests and replies passes; if it counted, a large read would drive out the keys that were read.
+    pub fn counted_memory(&self) -> u64 {
+        let data = self.total(|worker| worker.data_bytes.get());
+        data + self.memory.lasting_overhead.load(Ordering::Relaxed)
     }
 }

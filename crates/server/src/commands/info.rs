@@ -317,7 +317,10 @@ impl<'a> Report<'a> {
             format_args!("{:.2}", ratio(resident, used)),
         );
         self.field("mem_fragmentation_bytes", resident as i64 - used as i64);
-        self.field("mem_not_counted_for_evict", 0);
+        self.field(
+            "mem_not_counted_for_evict",
+            used.saturating_sub(self.shared.counted_memory()),
+        );
         self.field("mem_replication_backlog", 0);
         self.field("mem_aof_buffer", 0);
         self.field("mem_allocator", "jemalloc-5.3.0");
