@@ -5,7 +5,14 @@
 //! allocates nothing. A value of this type is valid by construction: numbers are in range and options do
 //! not contradict each other, so that applying it can fail only for reasons that lie in the data.
 
+use crate::geo::GeoCommand;
+use crate::hash::HashCommand;
+use crate::hyperloglog::HyperLogLogCommand;
+use crate::list::ListCommand;
 use crate::number::LongDouble;
+use crate::set::SetCommand;
+use crate::sort::SortCommand;
+use crate::sorted_set::SortedSetCommand;
 use crate::spec::Access;
 use ids::{Db, UnixMillis};
 use resp::Args;
@@ -90,6 +97,22 @@ pub enum Command<'a> {
         operations: Args<'a>,
         writes: bool,
     },
+
+    // Collections, each family with an enum of its own.
+    /// Lists.
+    List(ListCommand<'a>),
+    /// Sets: named after what they hold, because `SET` is of strings.
+    Members(SetCommand<'a>),
+    /// Hashes.
+    Hash(HashCommand<'a>),
+    /// Sorted sets.
+    SortedSet(SortedSetCommand<'a>),
+    /// HyperLogLogs.
+    HyperLogLog(HyperLogLogCommand<'a>),
+    /// Positions on the earth.
+    Geo(GeoCommand<'a>),
+    /// `SORT`, `SORT_RO`.
+    Sort(SortCommand<'a>),
 
     // Keys.
     /// `DEL`, `UNLINK`.
@@ -293,6 +316,13 @@ impl Command<'_> {
     #[inline]
     pub fn writes(&self) -> bool {
         match self {
+            Command::List(command) => command.writes(),
+            Command::Members(command) => command.writes(),
+            Command::Hash(command) => command.writes(),
+            Command::SortedSet(command) => command.writes(),
+            Command::HyperLogLog(command) => command.writes(),
+            Command::Geo(command) => command.writes(),
+            Command::Sort(command) => command.writes(),
             Command::Get { .. }
             | Command::MGet { .. }
             | Command::StrLen { .. }
@@ -343,6 +373,13 @@ impl Command<'_> {
     /// without options, except that `SET` reads the value before if its options ask for it.
     pub fn access(&self) -> Access {
         match self {
+            Command::List(command) => command.access(),
+            Command::Members(command) => command.access(),
+            Command::Hash(command) => command.access(),
+            Command::SortedSet(command) => command.access(),
+            Command::HyperLogLog(command) => command.access(),
+            Command::Geo(command) => command.access(),
+            Command::Sort(command) => command.access(),
             Command::Get { .. }
             | Command::GetEx { .. }
             | Command::MGet { .. }

@@ -39,6 +39,20 @@ pub enum Group {
     Connection,
     /// Keys of any type.
     Generic,
+    /// Positions on the earth.
+    Geo,
+    /// Hashes.
+    Hash,
+    /// HyperLogLogs.
+    HyperLogLog,
+    /// Lists.
+    List,
+    /// Channels.
+    PubSub,
+    /// Sets.
+    Set,
+    /// Sorted sets.
+    SortedSet,
     /// Scripts and functions.
     Scripting,
     /// The server.
@@ -56,6 +70,13 @@ impl Group {
             Group::Bitmap => "bitmap",
             Group::Connection => "connection",
             Group::Generic => "generic",
+            Group::Geo => "geo",
+            Group::Hash => "hash",
+            Group::HyperLogLog => "hyperloglog",
+            Group::List => "list",
+            Group::PubSub => "pubsub",
+            Group::Set => "set",
+            Group::SortedSet => "sorted-set",
             Group::Scripting => "scripting",
             Group::Server => "server",
             Group::String => "string",

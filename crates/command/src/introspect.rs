@@ -1,7 +1,7 @@
 //! `COMMAND` and its subcommands, answered from the table.
 
 use crate::docs::{Argument, Docs};
-use crate::key_spec::{KeySpec, key_flags, legacy_range};
+use crate::key_spec::{KeySpec, Search, key_flags, legacy_range};
 use crate::table::{lookup_full, resolve_any};
 use crate::{CommandId, ReplyError, Spec, TABLE, check_arity, glob, resolve};
 use resp::{Args, Writer};
@@ -112,24 +112,54 @@ fn key_spec(spec: &KeySpec, w: &mut Writer<'_>) {
     statuses(spec.flags.names(), spec.flags.len(), w);
     w.bulk(b"begin_search");
     w.map(2);
-    field("type", "index", w);
-    w.bulk(b"spec");
-    w.map(1);
-    w.bulk(b"index");
-    w.integer(i64::from(spec.first));
+    let index = i64::from(spec.first);
+    match spec.search {
+        Search::Range | Search::Counted => {
+            field("type", "index", w);
+            w.bulk(b"spec");
+            numbers(&[("index", index)], w);
+        }
+        Search::After { keyword } => {
+            field("type", "keyword", w);
+            w.bulk(b"spec");
+            w.map(2);
+            field("keyword", keyword, w);
+            w.bulk(b"startfrom");
+            w.integer(index);
+        }
+        Search::Hidden { .. } | Search::Incomplete => unknown(w),
+    }
     w.bulk(b"find_keys");
     w.map(2);
-    field("type", "range", w);
-    w.bulk(b"spec");
-    w.map(3);
-    for (name, value) in [
-        ("lastkey", i64::from(spec.last)),
-        ("keystep", i64::from(spec.step)),
-        ("limit", 0),
-    ] {
-        w.bulk(name.as_bytes());
-        w.integer(value);
+    match spec.search {
+        Search::Range | Search::After { .. } => {
+            field("type", "range", w);
+            w.bulk(b"spec");
+            let (last, step) = (i64::from(spec.last), i64::from(spec.step));
+            numbers(&[("lastkey", last), ("keystep", step), ("limit", 0)], w);
+        }
+        Search::Counted => {
+            field("type", "keynum", w);
+            w.bulk(b"spec");
+            let step = i64::from(spec.step);
+            numbers(&[("keynumidx", 0), ("firstkey", 1), ("keystep", step)], w);
+        }
+        Search::Hidden { .. } | Search::Incomplete => unknown(w),
     }
+}
+
+fn numbers(fields: &[(&str, i64)], w: &mut Writer<'_>) {
+    w.map(fields.len());
+    for (name, value) in fields {
+        w.bulk(name.as_bytes());
+        w.integer(*value);
+    }
+}
+
+fn unknown(w: &mut Writer<'_>) {
+    field("type", "unknown", w);
+    w.bulk(b"spec");
+    w.map(0);
 }
 
 fn field(name: &str, value: &str, w: &mut Writer<'_>) {

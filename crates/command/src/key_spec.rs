@@ -17,6 +17,29 @@ pub struct KeySpec {
     pub last: i8,
     /// Distance from one key to the next.
     pub step: u8,
+    /// How `first` and `last` are meant.
+    pub search: Search,
+}
+
+/// How the keys of one place are found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Search {
+    /// From the word at `first` to `last`.
+    Range,
+    /// The word at `first` says how many keys follow it.
+    Counted,
+    /// The word after `keyword`, which is looked for from `first` on; the last of several.
+    After {
+        /// In capitals.
+        keyword: &'static str,
+    },
+    /// As [`Search::After`], where Redis tells its clients that it cannot say.
+    Hidden {
+        /// In capitals.
+        keyword: &'static str,
+    },
+    /// Keys that only the data tell: patterns of `SORT`.
+    Incomplete,
 }
 
 bit_set! {
@@ -40,6 +63,10 @@ bit_set! {
         DELETE = 7 "delete";
         /// Options change these flags.
         VARIABLE_FLAGS = 8 "variable_flags";
+        /// Not all keys can be told from the words.
+        INCOMPLETE = 9 "incomplete";
+        /// The name of a channel, not a key.
+        NOT_KEY = 10 "not_key";
     }
 }
 
@@ -91,6 +118,23 @@ impl KeySpec {
             first: position,
             last: 0,
             step: 1,
+            search: Search::Range,
+        }
+    }
+
+    /// The keys that the number at `position` counts.
+    pub(crate) const fn counted(position: u8, flags: KeyFlags) -> KeySpec {
+        KeySpec {
+            search: Search::Counted,
+            ..KeySpec::at(position, flags)
+        }
+    }
+
+    /// The key after the last `keyword` from `position` on.
+    pub(crate) const fn after(keyword: &'static str, position: u8, flags: KeyFlags) -> KeySpec {
+        KeySpec {
+            search: Search::After { keyword },
+            ..KeySpec::at(position, flags)
         }
     }
 
@@ -102,17 +146,33 @@ impl KeySpec {
             first,
             last: -1,
             step: 1,
+            search: Search::Range,
         }
     }
 
-    /// The positions of the keys among `words` words. Words that are missing yield no position.
+    /// The positions of the keys among these words. Words that are missing yield no position.
     #[inline]
-    fn positions(&self, words: usize) -> impl Iterator<Item = usize> + use<> {
+    fn positions(&self, args: Args<'_>) -> impl Iterator<Item = usize> + use<> {
+        let words = args.len();
         let first = usize::from(self.first);
-        let past_last = if self.last >= 0 {
-            first + usize::from(self.last.unsigned_abs()) + 1
-        } else {
-            (words + 1).saturating_sub(usize::from(self.last.unsigned_abs()))
+        let (first, past_last) = match self.search {
+            Search::Range if self.last >= 0 => (first, first + usize::from(self.last.unsigned_abs()) + 1),
+            Search::Range => (
+                first,
+                (words + 1).saturating_sub(usize::from(self.last.unsigned_abs())),
+            ),
+            Search::Counted => {
+                let count = args.get(first).and_then(crate::number::parse_i64).unwrap_or(0);
+                let count = usize::try_from(count).unwrap_or(0);
+                (first + 1, (first + 1).saturating_add(count))
+            }
+            Search::After { keyword } | Search::Hidden { keyword } => {
+                let found = (first..words.saturating_sub(1))
+                    .rev()
+                    .find(|&position| args.arg(position).eq_ignore_ascii_case(keyword.as_bytes()));
+                found.map_or((0, 0), |position| (position + 1, position + 2))
+            }
+            Search::Incomplete => (0, 0),
         };
         (first..past_last.min(words)).step_by(usize::from(self.step))
     }
@@ -137,7 +197,7 @@ pub(crate) fn key_flags(spec: &Spec, args: Args<'_>, found: &mut impl FnMut(usiz
         } else {
             place.flags
         };
-        for position in place.positions(args.len()) {
+        for position in place.positions(args) {
             found(position, flags);
         }
     }
@@ -173,7 +233,11 @@ pub(crate) fn legacy_range(specs: &[KeySpec]) -> (i64, i64, i64) {
             last
         }
     };
-    match (specs.first(), specs.last()) {
+    let ranges = specs.iter().take_while(|spec| spec.search == Search::Range);
+    match (
+        specs.first().filter(|spec| spec.search == Search::Range),
+        ranges.last(),
+    ) {
         (Some(first), Some(last)) => (i64::from(first.first), absolute_last(last), i64::from(first.step)),
         _ => (0, 0, 0),
     }

@@ -1,7 +1,9 @@
 //! The command table: every spec, and how a client's words find theirs.
 
 use crate::word::Word;
-use crate::{ReplyError, Spec, bitmap, connection, generic, server, string, transaction};
+use crate::{
+    ReplyError, Spec, bitmap, connection, generic, hash, list, server, set, sorted_set, string, transaction,
+};
 use resp::Args;
 
 /// Lists every spec once; the order is that of the documentation, subcommands following their container.
@@ -9,7 +11,7 @@ macro_rules! command_table {
     ($($id:ident = $family:ident::$spec:ident,)*) => {
         /// One command or subcommand, as a dense number: an index for counters, and something to `match` on.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        #[repr(u8)]
+        #[repr(u16)]
         pub enum CommandId {
             $(#[doc = concat!("[`", stringify!($spec), "`](crate::Spec::name)")] $id,)*
         }
@@ -91,6 +93,17 @@ command_table! {
     FlushDb = generic::FLUSHDB,
     FlushAll = generic::FLUSHALL,
     SwapDb = generic::SWAPDB,
+    // Lists.
+    LLen = list::LLEN,
+    // Sets.
+    SCard = set::SCARD,
+    // Hashes.
+    HLen = hash::HLEN,
+    // Sorted sets.
+    ZCard = sorted_set::ZCARD,
+    // HyperLogLogs.
+    // Positions on the earth.
+    // Sorting.
     // The connection.
     Hello = connection::HELLO,
     Auth = connection::AUTH,
@@ -110,6 +123,7 @@ command_table! {
     ClientReply = connection::CLIENT_REPLY,
     ClientNoEvict = connection::CLIENT_NO_EVICT,
     ClientHelp = connection::CLIENT_HELP,
+    // Publish and subscribe.
     // The server.
     Info = server::INFO,
     Config = server::CONFIG,
@@ -198,7 +212,7 @@ const fn is_top_level(name: &str) -> bool {
 }
 
 /// Four times the number of commands or more, so that most names are found at the first place.
-const BUCKETS: usize = 512;
+const BUCKETS: usize = 1_024;
 
 #[derive(Clone, Copy)]
 struct Bucket {

@@ -1,11 +1,14 @@
 //! One command applied to the state: the dispatch, and what every effect stands on.
 
+use crate::events::EventClasses;
+use crate::limits::Limits;
 use crate::local::LeaderLocal;
-use crate::object::Object;
+use crate::object::{Kind, Object};
 use crate::read::Reader;
+use crate::slot_word::ObjectRef;
 use crate::{Keyspace, Value};
-use command::Command;
-use ids::{Db, KeyHash, UnixMillis, Version};
+use command::{Command, ReplyError};
+use ids::{Db, HashSeed, KeyHash, Prng, UnixMillis, Version};
 use resp::Writer;
 
 /// One command at work. The effects of the data types are methods in `string.rs`, `bitmap.rs`, `generic.rs`.
@@ -74,7 +77,21 @@ impl Apply<'_, '_> {
                 self.keyspace.swap_databases(a, b);
                 self.out.ok();
             }
-            Command::Get { .. }
+            Command::List(ref list) if list.writes() => self.list(list),
+            Command::Members(ref set) if set.writes() => self.members(set),
+            Command::Hash(ref hash) if hash.writes() => self.fields(hash),
+            Command::SortedSet(ref sorted_set) if sorted_set.writes() => self.sorted_set(sorted_set),
+            Command::HyperLogLog(ref hyperloglog) if hyperloglog.writes() => self.hyperloglog(hyperloglog),
+            Command::Geo(ref geo) if geo.writes() => self.geo(geo),
+            Command::Sort(ref sort) if sort.writes() => self.sort(sort),
+            Command::List(_)
+            | Command::Members(_)
+            | Command::Hash(_)
+            | Command::SortedSet(_)
+            | Command::HyperLogLog(_)
+            | Command::Geo(_)
+            | Command::Sort(_)
+            | Command::Get { .. }
             | Command::MGet { .. }
             | Command::StrLen { .. }
             | Command::GetRange { .. }
@@ -155,11 +172,137 @@ impl Apply<'_, '_> {
         })
     }
 
+    /// Changes the living string of `key`; `None` if the key is absent.
+    #[inline]
+    pub(crate) fn update_string<R>(
+        &mut self,
+        hash: KeyHash,
+        key: &[u8],
+        change: impl FnOnce(&mut Change<'_>) -> Result<R, ReplyError>,
+    ) -> Option<Result<R, ReplyError>> {
+        self.update(hash, key, |found| {
+            if found.object.kind() == Kind::String {
+                change(found)
+            } else {
+                Err(ReplyError::WrongType)
+            }
+        })
+    }
+
+    /// Changes the living collection of `key`; `None` if the key is absent and `creates` is not set. An empty collection
+    /// is made first if it is, and a collection that is left empty is deleted. `edit` says that it changed something
+    /// with [`Edit::mark`].
+    pub(crate) fn edit<R>(
+        &mut self,
+        kind: Kind,
+        key: &[u8],
+        creates: bool,
+        edit: impl FnOnce(&mut Edit<'_>) -> R,
+    ) -> Result<Option<R>, ReplyError> {
+        let hash = self.hash(key);
+        self.bury(hash, key);
+        let version = self.version();
+        let (limits, seed) = (self.keyspace.limits(), self.keyspace.seed());
+        let mut prng = self.keyspace.prng().clone();
+        let mut edit = Some(edit);
+        let mut run = |object: &mut Object| {
+            let mut edited = Edit {
+                object,
+                version,
+                limits,
+                seed,
+                prng: &mut prng,
+                is_marked: false,
+            };
+            let edit = edit.take().expect("one of two branches runs it");
+            let result = edit(&mut edited);
+            (result, edited.is_marked, edited.object.value().len() == 0)
+        };
+        let local = &mut *self.local;
+        let found = self.keyspace.database_mut(self.db).update(hash, key, |object| {
+            if object.kind() != kind {
+                return Err(ReplyError::WrongType);
+            }
+            object.set_access(local.touched(object.access()));
+            Ok(run(object))
+        });
+        let outcome = match found {
+            Some(outcome) => outcome?,
+            None if creates => {
+                // It is filled before anybody sees it, so that whoever waits for the key finds something.
+                let mut object = Object::collection(kind, key, version);
+                let outcome = run(&mut object);
+                *self.keyspace.prng() = prng;
+                if !outcome.2 {
+                    self.insert(hash, object);
+                }
+                return Ok(Some(outcome.0));
+            }
+            None => return Ok(None),
+        };
+        *self.keyspace.prng() = prng;
+        let (result, is_marked, is_empty) = outcome;
+        self.local.changes += u64::from(is_marked);
+        if is_empty {
+            self.delete(hash, key);
+        }
+        Ok(Some(result))
+    }
+
+    /// The living object of `key` if it is of this kind, without a trace in the statistics.
+    pub(crate) fn peek(&self, kind: Kind, key: &[u8]) -> Result<Option<ObjectRef<'_>>, ReplyError> {
+        let found = self.keyspace.database(self.db).find(self.hash(key), key);
+        match found.filter(|object| !object.is_expired(self.time())) {
+            Some(object) if object.kind() != kind => Err(ReplyError::WrongType),
+            found => Ok(found),
+        }
+    }
+
+    /// The kind of the living object of `key`.
+    pub(crate) fn kind(&self, key: &[u8]) -> Option<Kind> {
+        let found = self.keyspace.database(self.db).find(self.hash(key), key)?;
+        (!found.is_expired(self.time())).then(|| found.kind())
+    }
+
+    /// Puts `object` under its key, whatever was there: how results are stored. The object has this command's version.
+    pub(crate) fn store(&mut self, object: Object) {
+        let hash = self.hash(object.key());
+        self.delete(hash, object.key());
+        self.insert(hash, object);
+    }
+
+    /// Whether `key` holds something else than a string: the error is written.
+    pub(crate) fn refuses_string(&mut self, key: &[u8]) -> bool {
+        let refuses = self.kind(key).is_some_and(|kind| kind != Kind::String);
+        if refuses {
+            ReplyError::WrongType.write(self.out);
+        }
+        refuses
+    }
+
+    /// Deletes the living object of `key`; whether there was one.
+    pub(crate) fn delete(&mut self, hash: KeyHash, key: &[u8]) -> bool {
+        let removed = self.remove(hash, key);
+        let was_there = removed.is_some();
+        if let Some(object) = removed {
+            self.keyspace.garbage().add(object);
+        }
+        was_there
+    }
+
+    /// Notes what happened to `key`, if somebody may want to hear of it.
+    #[inline]
+    pub(crate) fn event(&mut self, class: EventClasses, name: &'static str, key: &[u8]) {
+        self.local.event(class, name, self.db, key);
+    }
+
     /// Adds an object whose key is absent.
     #[inline]
     pub(crate) fn insert(&mut self, hash: KeyHash, object: Object) {
         object.set_access(self.local.access.fresh());
         self.local.changes += 1;
+        self.local.came(self.db, &object);
+        self.local.event(EventClasses::NEW, "new", self.db, object.key());
         self.keyspace.database_mut(self.db).insert(hash, object);
     }
 
@@ -196,6 +339,29 @@ pub(crate) struct Change<'a> {
     /// The object.
     pub(crate) object: &'a mut Object,
     version: Version,
+}
+
+/// A collection on its way to be changed.
+pub(crate) struct Edit<'a> {
+    /// The object, of the kind that was asked for.
+    pub(crate) object: &'a mut Object,
+    /// How large collections may be and still be kept small.
+    pub(crate) limits: Limits,
+    /// For the order of large sets and hashes.
+    pub(crate) seed: HashSeed,
+    /// The randomness of the entry.
+    pub(crate) prng: &'a mut Prng,
+    version: Version,
+    is_marked: bool,
+}
+
+impl Edit<'_> {
+    /// Says that the collection changed: it gets the command's version.
+    #[inline]
+    pub(crate) fn mark(&mut self) {
+        self.is_marked = true;
+        self.object.set_version(self.version);
+    }
 }
 
 impl Change<'_> {

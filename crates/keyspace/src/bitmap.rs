@@ -4,7 +4,7 @@
 //! bit. What lies beyond the end of a string reads as zeros.
 
 use crate::apply::Apply;
-use crate::object::{Object, Value};
+use crate::object::{Kind, Object, Value};
 use crate::read::Reader;
 use crate::value::Digits;
 use command::{
@@ -15,6 +15,9 @@ use std::ops::Range;
 
 impl Apply<'_, '_> {
     pub(crate) fn set_bit(&mut self, key: &[u8], offset: u64, bit: bool) {
+        if self.refuses_string(key) {
+            return;
+        }
         let index = (offset / 8) as usize;
         let mask = 0x80 >> (offset % 8);
         let before = self.write_bits(key, index + 1, |bytes| {
@@ -32,12 +35,15 @@ impl Apply<'_, '_> {
     pub(crate) fn bit_op(&mut self, operation: BitOperation, destination: &[u8], sources: Args<'_>) {
         let mut length = 0;
         for key in sources.iter() {
+            if self.refuses_string(key) {
+                return;
+            }
             let hash = self.hash(key);
-            length = length.max(self.look(hash, key, |value| value.map_or(0, Value::text_len)));
+            length = length.max(self.look(hash, key, |value| value.map_or(0, Value::len)));
         }
         let hash = self.hash(destination);
         if length == 0 {
-            self.remove(hash, destination);
+            self.delete(hash, destination);
             return self.out.integer(0);
         }
         // The result grows outside the keyspace, because the destination may be one of the sources.
@@ -58,12 +64,15 @@ impl Apply<'_, '_> {
         if operation == BitOperation::Not {
             bytes.iter_mut().for_each(|byte| *byte = !*byte);
         }
-        self.remove(hash, destination);
+        self.delete(hash, destination);
         self.insert(hash, result);
         self.out.integer(length as i64);
     }
 
     pub(crate) fn bit_field(&mut self, key: &[u8], operations: Args<'_>) {
+        if self.refuses_string(key) {
+            return;
+        }
         let end = bitfield_operations(operations)
             .filter(|operation| operation.action != BitFieldAction::Get)
             .map(|operation| operation.offset + u64::from(operation.bits))
@@ -105,7 +114,7 @@ impl Apply<'_, '_> {
     ) -> R {
         let hash = self.hash(key);
         let result = self.update(hash, key, |change| {
-            let length_before = change.object.value().text_len();
+            let length_before = change.object.value().len();
             let bytes = change.object.bytes_mut(length_min);
             let grows = bytes.len() > length_before;
             let (result, changes) = change_bits(bytes);
@@ -125,21 +134,22 @@ impl Apply<'_, '_> {
 
 impl Reader<'_, '_> {
     pub(crate) fn get_bit(&mut self, key: &[u8], offset: u64) {
-        let bit = self.lookup(key).is_some_and(|object| {
-            let mut digits = Digits::default();
-            let byte = object
-                .value()
-                .text(&mut digits)
-                .get((offset / 8) as usize)
-                .copied();
-            byte.unwrap_or(0) & 0x80 >> (offset % 8) != 0
-        });
+        let Some(object) = self.lookup_or(key, Kind::String, |out| out.integer(0)) else {
+            return;
+        };
+        let mut digits = Digits::default();
+        let byte = object
+            .value()
+            .text(&mut digits)
+            .get((offset / 8) as usize)
+            .copied();
+        let bit = byte.unwrap_or(0) & 0x80 >> (offset % 8) != 0;
         self.out.integer(i64::from(bit));
     }
 
     pub(crate) fn bit_count(&mut self, key: &[u8], range: Option<BitRange>) {
-        let Some(object) = self.lookup(key) else {
-            return self.out.integer(0);
+        let Some(object) = self.lookup_or(key, Kind::String, |out| out.integer(0)) else {
+            return;
         };
         let mut digits = Digits::default();
         let text = object.value().text(&mut digits);
@@ -162,8 +172,9 @@ impl Reader<'_, '_> {
         end: Option<i64>,
         unit: BitUnit,
     ) {
-        let Some(object) = self.lookup(key) else {
-            return self.out.integer(if bit { -1 } else { 0 });
+        let absent = if bit { -1 } else { 0 };
+        let Some(object) = self.lookup_or(key, Kind::String, |out| out.integer(absent)) else {
+            return;
         };
         let mut digits = Digits::default();
         let text = object.value().text(&mut digits);
@@ -177,7 +188,10 @@ impl Reader<'_, '_> {
     }
 
     pub(crate) fn bit_field_read(&mut self, key: &[u8], operations: Args<'_>) {
-        let object = self.lookup(key);
+        let object = match self.lookup_kind(key, Kind::String) {
+            Ok(object) => object,
+            Err(error) => return error.write(self.out),
+        };
         let mut digits = Digits::default();
         let text = object
             .as_ref()

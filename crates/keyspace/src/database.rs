@@ -93,15 +93,16 @@ impl Database {
         self.directory.insert(hash, object);
     }
 
-    /// Puts an object in place of the one under its key, or adds it.
-    pub(crate) fn put(&mut self, hash: KeyHash, object: Object) {
+    /// Puts an object in place of the one under its key, which it returns, or adds it.
+    pub(crate) fn put(&mut self, hash: KeyHash, object: Object) -> Option<Object> {
         let Some(mut before) = self.directory.find_mut(hash, object.key()) else {
-            return self.insert(hash, object);
+            self.insert(hash, object);
+            return None;
         };
         let (memory_before, memory_after) = (before.memory(), object.memory());
         let (deadline_before, deadline_after) = (before.deadline(), object.deadline());
         let version = object.version();
-        *before = object;
+        let replaced = std::mem::replace(&mut *before, object);
         drop(before);
         self.directory.adjust_memory(memory_before, memory_after);
         self.with_deadline += usize::from(deadline_after.is_some());
@@ -111,6 +112,7 @@ impl Database {
         }
         // The key may have been absent for all that clients could see.
         self.note_creation(bucket(hash), version);
+        Some(replaced)
     }
 
     /// An expired key came to be again without having been deleted.

@@ -1,6 +1,8 @@
 //! The state hash that replicas compare.
 
+use crate::large::Large;
 use crate::object::{Object, Value};
+use crate::value::Digits;
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 
@@ -33,7 +35,31 @@ impl Digest {
         match object.value() {
             Value::Integer(number) => self.number(0).number(number as u64),
             Value::Bytes(bytes) => self.number(1 + u64::from(object.is_grown())).bytes(bytes),
+            Value::Packed(kind, packed) => self.number(3 + kind as u64).bytes(packed.bytes()),
+            Value::Integers(bytes) => self.number(9).bytes(bytes),
+            Value::Large(large) => self.number(10 + large.kind() as u64).large(large),
         };
+    }
+
+    fn large(&mut self, large: &Large) -> &mut Digest {
+        self.number(large.len() as u64);
+        match large {
+            Large::List(list) => list.for_each(|element| {
+                self.bytes(element);
+            }),
+            Large::Set(directory) | Large::Hash(directory) => {
+                let seed = directory.seed();
+                self.number(seed.0[0]).number(seed.0[1]);
+                directory.for_each(|member| {
+                    self.bytes(member.key());
+                    self.bytes(member.value().text(&mut Digits::default()));
+                });
+            }
+            Large::SortedSet(sorted_set) => sorted_set.for_each(|member, score| {
+                self.bytes(member).number(score.to_bits());
+            }),
+        }
+        self
     }
 
     pub(crate) fn finish(self) -> u64 {

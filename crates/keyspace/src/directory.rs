@@ -44,8 +44,9 @@ impl Position {
     }
 }
 
-/// The objects of one database, found by key, walked in hash order.
-pub(crate) struct Directory {
+/// Objects found by key and walked in hash order: the keys of a database, the members of a large set, the fields of a
+/// large hash.
+pub struct Directory {
     seed: HashSeed,
     depth: u8,
     table: Vec<u32>,
@@ -248,6 +249,38 @@ impl Directory {
             .next()
     }
 
+    /// The object of this rank in hash order. Unlike [`Directory::random`] it does not depend on how the directory came
+    /// to be, so replicas that pick by the same number pick the same object.
+    pub(crate) fn nth(&self, mut rank: usize) -> Option<ObjectRef<'_>> {
+        let mut entry = 0;
+        while let Some(&index) = self.table.get(entry) {
+            let segment = &self.segments[index as usize];
+            if rank < segment.len() {
+                return segment.iter_from(0).nth(rank).map(|(_, object)| object);
+            }
+            rank -= segment.len();
+            entry += 1 << (self.depth - segment.depth());
+        }
+        None
+    }
+
+    /// The seed of the hash order.
+    pub(crate) fn seed(&self) -> HashSeed {
+        self.seed
+    }
+
+    /// Changes an object in place, keeping count of the bytes.
+    pub(crate) fn update<R>(&mut self, key: &[u8], change: impl FnOnce(&mut Object) -> R) -> Option<R> {
+        let hash = self.hash(key);
+        let mut object = self.find_mut(hash, key)?;
+        let before = object.memory();
+        let result = change(&mut object);
+        let after = object.memory();
+        drop(object);
+        self.adjust_memory(before, after);
+        Some(result)
+    }
+
     /// Collects keys whose deadline is at or before `time`, going round the segments from where the last call
     /// stopped, until `objects_max` objects were looked at or all segments were. Segments without a due
     /// deadline cost one comparison. `true` if everything was looked at.
@@ -312,6 +345,17 @@ impl Directory {
         self.for_each(|object| memory += object.memory());
         assert_eq!(self.memory, memory);
         assert_eq!(self.count, self.segments.iter().map(Segment::len).sum::<usize>());
+    }
+}
+
+impl Clone for Directory {
+    fn clone(&self) -> Directory {
+        let mut copy = Directory::new(self.seed);
+        self.for_each(|object| {
+            let member = object.copy_as(object.key(), object.deadline(), object.version());
+            copy.insert(self.hash(object.key()), member);
+        });
+        copy
     }
 }
 

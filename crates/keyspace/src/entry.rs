@@ -7,15 +7,19 @@
 //!    1 command  db u8 | protocol u8 | count u32 | (length u32 | bytes)*
 //!    2 expire   db u8 | key
 //!    3 evict    db u8 | key
-//!    4 install  count u32 | (db u8 | tag u8 | key | [flags u8 | deadline i64 | value])*
+//!    4 install  count u32 | (db u8 | tag u8 | key | [flags u8 | deadline i64 | form u8 | value])*
+//!    5 limits   eight u32
 //!  key, value  length u32 | bytes
 //!  flags       1 the key has a deadline | 2 the string was changed in place | 4 it is kept as text
+//!  form        how the value is kept; see `form.rs`
 //! ```
 //!
 //! Little-endian. [`Entry::decode`] checks the whole structure once, so that reading it later cannot fail; it
 //! is total on any bytes.
 
 use crate::effects::Effect;
+use crate::form;
+use crate::limits::Limits;
 use crate::object::{Object, Value};
 use ids::{Boot, Db, SemanticsVersion, UnixMillis, Version};
 use resp::{Args, Protocol, Span};
@@ -60,6 +64,11 @@ pub enum Operation<'a> {
     Install {
         /// This group's part of it.
         effects: Vec<Effect>,
+    },
+    /// The configuration of the compact encodings changed.
+    Limits {
+        /// What they are from now on.
+        limits: Limits,
     },
 }
 
@@ -128,6 +137,12 @@ impl EntryBuf {
                 self.length(effects.len());
                 effects.iter().for_each(|effect| self.effect(effect));
             }
+            Operation::Limits { limits } => {
+                self.bytes.push(5);
+                for number in limits.numbers() {
+                    self.bytes.extend_from_slice(&number.to_le_bytes());
+                }
+            }
         }
     }
 
@@ -147,10 +162,13 @@ impl EntryBuf {
                 self.bytes.push(flags);
                 let deadline = object.deadline().unwrap_or_default();
                 self.bytes.extend_from_slice(&deadline.0.to_le_bytes());
-                match object.value() {
-                    Value::Bytes(bytes) => self.text(bytes),
-                    Value::Integer(number) => self.text(number.to_string().as_bytes()),
-                }
+                self.bytes.push(form::code(object));
+                let length_at = self.bytes.len();
+                self.length(0);
+                form::encode(object, &mut self.bytes);
+                let length =
+                    u32::try_from(self.bytes.len() - length_at - 4).expect("a value stays below 4 GiB");
+                self.bytes[length_at..length_at + 4].copy_from_slice(&length.to_le_bytes());
             }
         }
     }
@@ -206,6 +224,7 @@ enum Part<'a> {
     Install {
         effects: Vec<EffectView<'a>>,
     },
+    Limits(Limits),
 }
 
 struct EffectView<'a> {
@@ -218,6 +237,7 @@ struct PutView<'a> {
     deadline: Option<UnixMillis>,
     is_grown: bool,
     is_text: bool,
+    form: u8,
     value: &'a [u8],
 }
 
@@ -299,6 +319,7 @@ impl Batch<'_> {
             Part::Install { effects } => Operation::Install {
                 effects: effects.iter().map(EffectView::effect).collect(),
             },
+            Part::Limits(limits) => Operation::Limits { limits: *limits },
         })
     }
 }
@@ -311,6 +332,9 @@ impl EffectView<'_> {
                 key: self.key.into(),
             },
             Some(put) => {
+                if let Some(object) = form::decode(put.form, self.key, put.value, put.deadline) {
+                    return Effect::Put { db: self.db, object };
+                }
                 let mut object = Object::string(self.key, put.value, put.deadline, Version(0));
                 if put.is_text && matches!(object.value(), Value::Integer(_)) {
                     object.set_text(put.value);
@@ -376,6 +400,13 @@ impl<'a> Cursor<'a> {
                 }
                 Ok(Part::Install { effects })
             }
+            5 => {
+                let mut numbers = [0; 8];
+                for number in &mut numbers {
+                    *number = u32::from_le_bytes(self.array()?);
+                }
+                Ok(Part::Limits(Limits::from_numbers(numbers)))
+            }
             _ => Err(EntryError::Unknown),
         }
     }
@@ -418,11 +449,16 @@ impl<'a> Cursor<'a> {
                 let key = self.text()?;
                 let flags = self.byte()?;
                 let deadline = UnixMillis(i64::from_le_bytes(self.array()?));
+                let form = self.byte()?;
                 let value = self.text()?;
+                if !form::check(form, value) {
+                    return Err(EntryError::Unknown);
+                }
                 let put = PutView {
                     deadline: (flags & 1 != 0).then_some(deadline),
                     is_grown: flags & 2 != 0,
                     is_text: flags & 4 != 0,
+                    form,
                     value,
                 };
                 Ok(EffectView {

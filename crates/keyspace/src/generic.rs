@@ -1,6 +1,7 @@
 //! Keys whatever they hold: presence, deadlines, names.
 
 use crate::apply::Apply;
+use crate::events::EventClasses;
 use crate::read::Reader;
 use command::{Deadline, ExpireCondition, ReplyError, TtlForm};
 use ids::{Db, UnixMillis};
@@ -11,7 +12,10 @@ impl Apply<'_, '_> {
         let mut removed = 0;
         for key in keys.iter() {
             let hash = self.hash(key);
-            removed += i64::from(self.remove(hash, key).is_some());
+            if self.delete(hash, key) {
+                removed += 1;
+                self.event(EventClasses::GENERIC, "del", key);
+            }
         }
         self.out.integer(removed);
     }
@@ -32,7 +36,7 @@ impl Apply<'_, '_> {
         });
         let accepted = accepted.unwrap_or(false);
         if accepted && deadline <= time {
-            self.remove(hash, key);
+            self.delete(hash, key);
         }
         self.out.integer(i64::from(accepted));
     }
@@ -58,8 +62,8 @@ impl Apply<'_, '_> {
         let refused = only_if_absent && self.is_present(hash_to, to);
         if !refused && from != to {
             let object = self.remove(hash_from, from).expect("the key was present");
-            self.remove(hash_to, to);
-            let renamed = object.copy_as(to, object.deadline(), self.version());
+            self.delete(hash_to, to);
+            let renamed = object.rename(to, self.version());
             self.insert(hash_to, renamed);
         }
         match (only_if_absent, refused) {
@@ -91,13 +95,14 @@ impl Apply<'_, '_> {
         let hash = self.hash(key);
         self.bury(hash, key);
         let version = self.version();
-        let object = self.keyspace.database(self.db).find(hash, key);
-        let Some(moved) = object.map(|object| object.copy_as(key, object.deadline(), version)) else {
-            return self.out.integer(0);
-        };
-        let done = self.put_in(target, moved, false);
-        if done {
-            self.remove(hash, key);
+        let source = std::mem::replace(&mut self.db, target);
+        let is_taken = self.is_present(hash, key);
+        self.db = source;
+        let moved = if is_taken { None } else { self.remove(hash, key) };
+        let done = moved.is_some();
+        if let Some(object) = moved {
+            let moved = object.rename(key, version);
+            self.put_in(target, moved, false);
         }
         self.out.integer(i64::from(done));
     }
@@ -107,7 +112,7 @@ impl Apply<'_, '_> {
         let hash = self.hash(object.key());
         let source = std::mem::replace(&mut self.db, target);
         let free = if replace {
-            self.remove(hash, object.key());
+            self.delete(hash, object.key());
             true
         } else {
             !self.is_present(hash, object.key())
@@ -171,12 +176,9 @@ impl Reader<'_, '_> {
     }
 
     pub(crate) fn kind(&mut self, key: &[u8]) {
-        let kind = if self.lookup_counted(key).is_some() {
-            "string"
-        } else {
-            "none"
-        };
-        self.out.simple(kind);
+        let found = self.lookup_counted(key);
+        self.out
+            .simple(found.map_or("none", |object| object.kind().name()));
     }
 }
 

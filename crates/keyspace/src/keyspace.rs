@@ -23,13 +23,14 @@ use crate::database::{Database, KeyVersion};
 use crate::digest::Digest;
 use crate::effects::Effect;
 use crate::entry::{Entry, Header, Operation};
+use crate::garbage::Garbage;
+use crate::limits::Limits;
 use crate::local::LeaderLocal;
 use crate::object::Object;
-use crate::segment::Segment;
 use command::{Command, ReplyError};
 use ids::{Boot, Db, HashSeed, KeyHash, Prng, UnixMillis, Version};
 use resp::{Args, Protocol, Writer};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 /// The state of one group. See the file's header.
 pub struct Keyspace {
@@ -41,9 +42,8 @@ pub struct Keyspace {
     gateways: BTreeMap<Boot, u64>,
     /// Randomness of the open entry.
     prng: Prng,
-    /// Segments of flushed databases, waiting to be dropped piece by piece. Not part of the state: no command
-    /// can see them.
-    garbage: VecDeque<Segment>,
+    limits: Limits,
+    garbage: Garbage,
 }
 
 /// A read that waits for an entry to be applied up to a position.
@@ -101,7 +101,8 @@ impl Keyspace {
                 .collect(),
             gateways: BTreeMap::new(),
             prng: Prng::new(0),
-            garbage: VecDeque::new(),
+            limits: Limits::default(),
+            garbage: Garbage::default(),
         }
     }
 
@@ -201,6 +202,7 @@ impl Keyspace {
             Operation::Expire { db, key } => self.expire(db, key, local),
             Operation::Evict { db, key } => self.evict(db, key),
             Operation::Install { effects } => self.install(effects, local),
+            Operation::Limits { limits } => self.set_limits(limits),
         }
     }
 
@@ -243,7 +245,30 @@ impl Keyspace {
     pub fn evict(&mut self, db: Db, key: &[u8]) {
         self.applied.0 += 1;
         let hash = self.seed.hash(key);
-        self.databases[db.index()].remove(hash, key);
+        if let Some(object) = self.databases[db.index()].remove(hash, key) {
+            self.garbage.add(object);
+        }
+    }
+
+    /// Sets how large collections may be and still be kept small. An operation the leader makes.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.applied.0 += 1;
+        self.limits = limits;
+    }
+
+    /// How large collections may be and still be kept small.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Where collections that are no longer needed go.
+    pub(crate) fn garbage(&mut self) -> &mut Garbage {
+        &mut self.garbage
+    }
+
+    /// The randomness of the open entry.
+    pub(crate) fn prng(&mut self) -> &mut Prng {
+        &mut self.prng
     }
 
     /// Installs what a transaction over several groups decided for this one.
@@ -264,11 +289,16 @@ impl Keyspace {
                         Some((access, false)) => local.touched(access),
                         Some((_, true)) | None => local.access.fresh(),
                     });
-                    database.put(hash, object);
+                    local.came(db, &object);
+                    if let Some(before) = database.put(hash, object) {
+                        self.garbage.add(before);
+                    }
                 }
                 Effect::Delete { db, key } => {
                     let hash = self.seed.hash(&key);
-                    self.databases[db.index()].remove(hash, &key);
+                    if let Some(before) = self.databases[db.index()].remove(hash, &key) {
+                        self.garbage.add(before);
+                    }
                 }
             }
         }
@@ -280,7 +310,9 @@ impl Keyspace {
             .find(hash, key)
             .is_some_and(|object| object.is_expired(self.time))
         {
-            database.remove(hash, key);
+            if let Some(object) = database.remove(hash, key) {
+                self.garbage.add(object);
+            }
             local.expired += 1;
         }
     }
@@ -290,7 +322,8 @@ impl Keyspace {
         for (index, database) in self.databases.iter_mut().enumerate() {
             // A database that lost its keys one by one still has its segments.
             if db.is_none_or(|db| db.index() == index) && database.memory() > 0 {
-                self.garbage.extend(database.flush(self.seed).into_segments());
+                self.garbage
+                    .add_segments(database.flush(self.seed).into_segments());
             }
         }
     }
@@ -301,16 +334,10 @@ impl Keyspace {
         }
     }
 
-    /// Drops up to `budget` objects of flushed databases; `true` if none is left. The driver calls it between
-    /// turns, so that no flush stalls.
-    pub fn collect_garbage(&mut self, mut budget: usize) -> bool {
-        while let Some(segment) = self.garbage.front_mut() {
-            if !segment.drain(&mut budget) {
-                return false;
-            }
-            self.garbage.pop_front();
-        }
-        true
+    /// Drops up to about `budget` objects of what was deleted and is large; `true` if none is left. The driver calls it
+    /// between turns, so that no deletion stalls.
+    pub fn collect_garbage(&mut self, budget: usize) -> bool {
+        self.garbage.collect(budget)
     }
 
     /// Keys that have expired by `time`, from where the last search stopped, looking at no more than about
@@ -376,6 +403,9 @@ impl Keyspace {
         let mut digest = Digest::new();
         digest.number(self.seed.0[0]).number(self.seed.0[1]);
         digest.number(self.time.0 as u64).number(self.applied.0);
+        for limit in self.limits.numbers() {
+            digest.number(limit.into());
+        }
         digest.number(self.gateways.len() as u64);
         for (boot, number) in &self.gateways {
             digest.number(boot.0).number(*number);

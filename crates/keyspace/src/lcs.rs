@@ -5,6 +5,7 @@
 //! word of columns follows from the row above with one addition (Hyyrö, "Bit-parallel LCS-length computation
 //! revisited", 2004). A pair of strings as long as Redis accepts takes 64 MiB at most, not 512.
 
+use crate::object::Kind;
 use crate::read::Reader;
 use crate::value::Digits;
 use command::{LcsOutput, ReplyError};
@@ -18,7 +19,13 @@ const TABLE_TOO_LARGE: ReplyError =
 
 impl Reader<'_, '_> {
     pub(crate) fn lcs(&mut self, left: &[u8], right: &[u8], output: LcsOutput) {
-        let (left, right) = (self.lookup(left), self.lookup(right));
+        let (left, right) = (
+            self.lookup_kind(left, Kind::String),
+            self.lookup_kind(right, Kind::String),
+        );
+        let (Ok(left), Ok(right)) = (left, right) else {
+            return ReplyError::LcsWrongType.write(self.out);
+        };
         let (mut left_digits, mut right_digits) = (Digits::default(), Digits::default());
         let left = left
             .as_ref()

@@ -19,9 +19,24 @@ mod read;
 
 mod bitmap;
 mod generic;
+mod geo;
+mod hash;
+mod hyperloglog;
+mod integers;
 mod lcs;
+mod list;
+mod set;
+mod sort;
+mod sorted_set;
 mod string;
 mod value;
+
+mod events;
+mod form;
+mod garbage;
+mod large;
+mod limits;
+mod packed;
 
 mod access;
 mod database;
@@ -36,8 +51,12 @@ pub use database::KeyVersion;
 pub use directory::Position;
 pub use effects::Effect;
 pub use entry::{Batch, Entry, EntryBuf, EntryError, Header, Operation};
+pub use events::{Event, EventClasses};
 pub use eviction::{EvictionPolicy, Victims};
 pub use keyspace::{Answered, AttachedRead, Batched, Keyspace};
+pub use large::Large;
+pub use limits::Limits;
 pub use local::LeaderLocal;
-pub use object::{Object, Value, allocation_size};
+pub use object::{Kind, Object, Value, allocation_size};
+pub use packed::{Element, Packed};
 pub use read::{Read, scan_accepts};

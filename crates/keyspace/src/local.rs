@@ -1,6 +1,8 @@
 //! What the leader of a group keeps beside the replicated state.
 
 use crate::access::{Access, AccessClock};
+use crate::events::{Event, EventClasses};
+use crate::object::{Kind, Object};
 use ids::{Db, Prng, UnixMillis};
 
 /// Leader-local companions of a keyspace: clock, statistics, randomness of reads. Nothing here is an input of
@@ -24,6 +26,14 @@ pub struct LeaderLocal {
     pub prng: Prng,
     /// Expired keys that reads met, to be deleted by an entry. Bounded by [`LeaderLocal::MET_MAX`].
     pub met_expired: Vec<(Db, Box<[u8]>)>,
+    /// The classes of events that somebody may want to hear of.
+    pub notify: EventClasses,
+    /// Events of these classes, in order. The driver takes them after each call.
+    pub events: Vec<Event>,
+    /// Whether clients wait for keys to be filled.
+    pub is_awaited: bool,
+    /// If so: keys under which a list or sorted set came to be, in order. The driver takes them after each call.
+    pub filled: Vec<(Db, Box<[u8]>)>,
 }
 
 impl LeaderLocal {
@@ -42,12 +52,37 @@ impl LeaderLocal {
             touches: true,
             prng: Prng::new(seed.rotate_left(32)),
             met_expired: Vec::new(),
+            notify: EventClasses::default(),
+            events: Vec::new(),
+            is_awaited: false,
+            filled: Vec::new(),
         }
     }
 
     pub(crate) fn met(&mut self, db: Db, key: &[u8]) {
         if self.met_expired.len() < LeaderLocal::MET_MAX {
             self.met_expired.push((db, key.into()));
+        }
+    }
+
+    /// Notes what happened to `key`, if somebody may want to hear of it.
+    #[inline]
+    pub(crate) fn event(&mut self, class: EventClasses, name: &'static str, db: Db, key: &[u8]) {
+        if self.notify.meets(class) {
+            self.events.push(Event {
+                class,
+                name,
+                db,
+                key: key.into(),
+            });
+        }
+    }
+
+    /// Notes that `object` came to be under its key.
+    #[inline]
+    pub(crate) fn came(&mut self, db: Db, object: &Object) {
+        if self.is_awaited && matches!(object.kind(), Kind::List | Kind::SortedSet) {
+            self.filled.push((db, object.key().into()));
         }
     }
 

@@ -7,7 +7,8 @@
 //! [8 bytes] deadline  Unix milliseconds, if DEADLINE
 //! [8 bytes] lengths   key (32 bits) | value (32 bits), if LONG
 //!  n bytes  key
-//!  m bytes  value     the bytes of a string, or eight bytes of an integer
+//!  m bytes  value     the bytes of a string, eight bytes of an integer, a small collection (`packed.rs`,
+//!                     `integers.rs`), or the eight bytes of a pointer to a large one (`large.rs`)
 //! ```
 //!
 //! A key of 16 bytes with a value of 32 is one block of 64 bytes. One allocation per key, and the directory
@@ -19,8 +20,12 @@
 //! 2. `size()` is a function of the header, so every change of a length or flag that moves a boundary goes
 //!    through [`Object::reshape`].
 //! 3. Key and value bytes are initialised from the moment the constructor returns.
+//! 4. The value bytes of an object whose encoding says that it is large are the address of a [`Large`] that came
+//!    from [`Box::into_raw`] and is owned by this object alone.
 
 use crate::access::Access;
+use crate::large::Large;
+use crate::packed::{self, Buffer, Packed};
 use ids::{UnixMillis, Version};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::cell::Cell;
@@ -31,7 +36,7 @@ const VERSION_BITS: u32 = 48;
 const VERSION_MASK: u64 = (1 << VERSION_BITS) - 1;
 const ENCODING_SHIFT: u32 = VERSION_BITS;
 const ENCODING_MASK: u64 = 0xf << ENCODING_SHIFT;
-const INTEGER: u64 = 1 << ENCODING_SHIFT;
+const INTEGER: u64 = Encoding::Integer as u64;
 const GROWN: u64 = 1 << 61;
 const LONG: u64 = 1 << 62;
 const DEADLINE: u64 = 1 << 63;
@@ -54,13 +59,110 @@ pub struct Object(NonNull<Header>);
 // which is right: only the worker that owns the group looks at it.)
 unsafe impl Send for Object {}
 
-/// What an object holds.
+/// The data type of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// `string`
+    String,
+    /// `list`
+    List,
+    /// `set`
+    Set,
+    /// `hash`
+    Hash,
+    /// `zset`
+    SortedSet,
+}
+
+impl Kind {
+    /// What `TYPE` answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::String => "string",
+            Kind::List => "list",
+            Kind::Set => "set",
+            Kind::Hash => "hash",
+            Kind::SortedSet => "zset",
+        }
+    }
+}
+
+/// How a value is kept, at its place in the stamp.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+enum Encoding {
+    Text = 0,
+    Integer = 1 << ENCODING_SHIFT,
+    PackedList = 2 << ENCODING_SHIFT,
+    PackedSet = 3 << ENCODING_SHIFT,
+    PackedHash = 4 << ENCODING_SHIFT,
+    PackedSortedSet = 5 << ENCODING_SHIFT,
+    IntegerSet = 6 << ENCODING_SHIFT,
+    LargeList = 8 << ENCODING_SHIFT,
+    LargeSet = 9 << ENCODING_SHIFT,
+    LargeHash = 10 << ENCODING_SHIFT,
+    LargeSortedSet = 11 << ENCODING_SHIFT,
+}
+
+impl Encoding {
+    const ALL: [Encoding; 11] = [
+        Encoding::Text,
+        Encoding::Integer,
+        Encoding::PackedList,
+        Encoding::PackedSet,
+        Encoding::PackedHash,
+        Encoding::PackedSortedSet,
+        Encoding::IntegerSet,
+        Encoding::LargeList,
+        Encoding::LargeSet,
+        Encoding::LargeHash,
+        Encoding::LargeSortedSet,
+    ];
+
+    fn packed(kind: Kind) -> Encoding {
+        match kind {
+            Kind::String => Encoding::Text,
+            Kind::List => Encoding::PackedList,
+            Kind::Set => Encoding::PackedSet,
+            Kind::Hash => Encoding::PackedHash,
+            Kind::SortedSet => Encoding::PackedSortedSet,
+        }
+    }
+
+    fn large(large: &Large) -> Encoding {
+        match large {
+            Large::List(_) => Encoding::LargeList,
+            Large::Set(_) => Encoding::LargeSet,
+            Large::Hash(_) => Encoding::LargeHash,
+            Large::SortedSet(_) => Encoding::LargeSortedSet,
+        }
+    }
+
+    fn kind(self) -> Kind {
+        match self {
+            Encoding::Text | Encoding::Integer => Kind::String,
+            Encoding::PackedList | Encoding::LargeList => Kind::List,
+            Encoding::PackedSet | Encoding::IntegerSet | Encoding::LargeSet => Kind::Set,
+            Encoding::PackedHash | Encoding::LargeHash => Kind::Hash,
+            Encoding::PackedSortedSet | Encoding::LargeSortedSet => Kind::SortedSet,
+        }
+    }
+}
+
+/// What an object holds.
+#[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
     /// A string kept as its bytes.
     Bytes(&'a [u8]),
     /// A string that is the canonical decimal form of this integer.
     Integer(i64),
+    /// A small collection: elements of a list, members of a set, fields each followed by its value, or members each
+    /// followed by its score.
+    Packed(Kind, Packed<'a>),
+    /// A small set of integers: see `integers.rs`.
+    Integers(&'a [u8]),
+    /// A collection beyond the limits of the small ones.
+    Large(&'a Large),
 }
 
 /// The parts of a block whose change moves boundaries inside it.
@@ -113,11 +215,134 @@ impl Object {
 
     /// The same value, deadline and access under another key and version.
     pub fn copy_as(&self, key: &[u8], deadline: Option<UnixMillis>, version: Version) -> Object {
+        if let Value::Large(large) = self.value() {
+            let object = Object::large(key, large.clone(), deadline, version);
+            object.set_access(self.access());
+            return object;
+        }
         let mut object = Object::allocate(key, self.shape().value, deadline, version);
         object.header_mut().stamp |= self.header().stamp & (ENCODING_MASK | GROWN);
         object.value_area_mut().copy_from_slice(self.value_area());
         object.set_access(self.access());
         object
+    }
+
+    /// The same value, deadline and access under another key and version; nothing is copied that is large.
+    pub fn rename(mut self, key: &[u8], version: Version) -> Object {
+        let deadline = self.deadline();
+        let Some(large) = self.take_large() else {
+            return self.copy_as(key, deadline, version);
+        };
+        let object = Object::large(key, large, deadline, version);
+        object.set_access(self.access());
+        object
+    }
+
+    /// An empty collection, small for now.
+    pub(crate) fn collection(kind: Kind, key: &[u8], version: Version) -> Object {
+        Object::with_packed(kind, key, &packed::EMPTY, None, version)
+    }
+
+    /// A small collection of these elements.
+    pub(crate) fn with_packed(
+        kind: Kind,
+        key: &[u8],
+        bytes: &[u8],
+        deadline: Option<UnixMillis>,
+        version: Version,
+    ) -> Object {
+        let mut object = Object::allocate(key, bytes.len(), deadline, version);
+        object.set_encoding(Encoding::packed(kind));
+        object.value_area_mut().copy_from_slice(bytes);
+        object
+    }
+
+    /// A large collection.
+    pub(crate) fn large(
+        key: &[u8],
+        large: impl Into<Box<Large>>,
+        deadline: Option<UnixMillis>,
+        version: Version,
+    ) -> Object {
+        let mut object = Object::allocate(key, size_of::<usize>(), deadline, version);
+        object.own(large.into());
+        object
+    }
+
+    /// Writes the pointer into value bytes of the right length that own nothing yet.
+    fn own(&mut self, large: Box<Large>) {
+        self.set_encoding(Encoding::large(&large));
+        let address = Box::into_raw(large).expose_provenance();
+        self.value_area_mut().copy_from_slice(&address.to_ne_bytes());
+    }
+
+    fn encoding(&self) -> Encoding {
+        let bits = self.header().stamp & ENCODING_MASK;
+        match bits >> ENCODING_SHIFT {
+            code @ 0..=6 => Encoding::ALL[code as usize],
+            code => Encoding::ALL[code as usize - 1],
+        }
+    }
+
+    fn set_encoding(&mut self, encoding: Encoding) {
+        let header = self.header_mut();
+        header.stamp = (header.stamp & !(ENCODING_MASK | GROWN)) | encoding as u64;
+    }
+
+    /// The data type.
+    #[inline]
+    pub fn kind(&self) -> Kind {
+        self.encoding().kind()
+    }
+
+    fn large_address(&self) -> Option<*mut Large> {
+        // The large encodings are those of eight and above.
+        if self.header().stamp & (8 << ENCODING_SHIFT) == 0 {
+            return None;
+        }
+        let bytes = self.value_area().try_into().expect("a pointer has eight bytes");
+        Some(std::ptr::with_exposed_provenance_mut(usize::from_ne_bytes(bytes)))
+    }
+
+    /// The large collection, to change.
+    #[inline]
+    pub(crate) fn large_mut(&mut self) -> Option<&mut Large> {
+        // SAFETY: invariant 4, and `&mut self` makes the access exclusive.
+        self.large_address().map(|large| unsafe { &mut *large })
+    }
+
+    /// Takes the large collection out, if there is one: an empty string is left.
+    pub(crate) fn take_large(&mut self) -> Option<Box<Large>> {
+        let large = self.large_address()?;
+        self.set_encoding(Encoding::Text);
+        // SAFETY: invariant 4; the object no longer says that it is large, so it owns the collection no more.
+        let large = unsafe { Box::from_raw(large) };
+        self.set_value_length(0);
+        Some(large)
+    }
+
+    /// Replaces the value by a small collection of these elements.
+    pub(crate) fn set_packed(&mut self, kind: Kind, bytes: &[u8]) {
+        self.set_area(Encoding::packed(kind), bytes);
+    }
+
+    /// Replaces the value by a small set of integers.
+    pub(crate) fn set_integers(&mut self, bytes: &[u8]) {
+        self.set_area(Encoding::IntegerSet, bytes);
+    }
+
+    /// Replaces the value by a large collection.
+    pub(crate) fn set_large(&mut self, large: Large) {
+        drop(self.take_large());
+        self.set_value_length(size_of::<usize>());
+        self.own(Box::new(large));
+    }
+
+    fn set_area(&mut self, encoding: Encoding, bytes: &[u8]) {
+        drop(self.take_large());
+        self.set_value_length(bytes.len());
+        self.set_encoding(encoding);
+        self.value_area_mut().copy_from_slice(bytes);
     }
 
     fn allocate(key: &[u8], value_length: usize, deadline: Option<UnixMillis>, version: Version) -> Object {
@@ -304,11 +529,18 @@ impl Object {
     #[inline]
     pub fn value(&self) -> Value<'_> {
         let area = self.value_area();
-        if self.header().stamp & ENCODING_MASK == INTEGER {
-            let bytes = area.try_into().expect("an integer has eight bytes");
-            Value::Integer(i64::from_ne_bytes(bytes))
-        } else {
-            Value::Bytes(area)
+        match self.encoding() {
+            Encoding::Text => Value::Bytes(area),
+            Encoding::Integer => {
+                let bytes = area.try_into().expect("an integer has eight bytes");
+                Value::Integer(i64::from_ne_bytes(bytes))
+            }
+            Encoding::IntegerSet => Value::Integers(area),
+            encoding => match self.large_address() {
+                // SAFETY: invariant 4; the collection is borrowed as long as the object is.
+                Some(large) => Value::Large(unsafe { &*large }),
+                None => Value::Packed(encoding.kind(), Packed::new(area)),
+            },
         }
     }
 
@@ -367,22 +599,21 @@ impl Object {
 
     /// Replaces the value by a string, kept as text even if an integer would do.
     pub fn set_text(&mut self, value: &[u8]) {
-        self.set_value_length(value.len());
-        self.header_mut().stamp &= !(ENCODING_MASK | GROWN);
-        self.value_area_mut().copy_from_slice(value);
+        self.set_area(Encoding::Text, value);
     }
 
     /// Replaces the value by an integer.
     pub fn set_integer(&mut self, number: i64) {
-        self.set_value_length(8);
-        let header = self.header_mut();
-        header.stamp = (header.stamp & !(ENCODING_MASK | GROWN)) | INTEGER;
-        self.value_area_mut().copy_from_slice(&number.to_ne_bytes());
+        self.set_area(Encoding::Integer, &number.to_ne_bytes());
     }
 
     /// The value as bytes to change in place, grown with zeros (never shrunk) to `length_min`. An integer
     /// becomes its decimal form first.
+    ///
+    /// # Panics
+    /// If the value is a collection.
     pub fn bytes_mut(&mut self, length_min: usize) -> &mut [u8] {
+        assert!(self.kind() == Kind::String, "{:?} is not a string", self.kind());
         if let Value::Integer(number) = self.value() {
             let mut digits = itoa::Buffer::new();
             let digits = digits.format(number).as_bytes();
@@ -425,7 +656,12 @@ impl Object {
     /// Bytes of memory, as the allocator rounds them.
     #[inline]
     pub fn memory(&self) -> usize {
-        allocation_size(self.shape().size())
+        let block = allocation_size(self.shape().size());
+        match self.large_address() {
+            None => block,
+            // SAFETY: invariant 4.
+            Some(large) => block + unsafe { &*large }.memory(),
+        }
     }
 
     /// Gives up ownership; [`Object::from_raw`] takes it back.
@@ -442,8 +678,32 @@ impl Object {
     }
 }
 
+/// The bytes of a small collection.
+impl Buffer for Object {
+    fn bytes(&self) -> &[u8] {
+        debug_assert!(!matches!(self.value(), Value::Large(_)));
+        self.value_area()
+    }
+
+    fn splice(&mut self, range: std::ops::Range<usize>, length: usize) -> &mut [u8] {
+        debug_assert!(!matches!(self.value(), Value::Large(_)));
+        let before = self.shape().value;
+        let after = before - range.len() + length;
+        if after > before {
+            self.set_value_length(after);
+        }
+        self.value_area_mut()
+            .copy_within(range.end..before, range.start + length);
+        if after < before {
+            self.set_value_length(after);
+        }
+        self.value_area_mut()
+    }
+}
+
 impl Drop for Object {
     fn drop(&mut self) {
+        drop(self.take_large());
         let layout = self.shape().layout();
         // SAFETY: invariant 1.
         unsafe { dealloc(self.0.cast::<u8>().as_ptr(), layout) };
@@ -463,7 +723,7 @@ impl std::fmt::Debug for Object {
 
 /// The integer whose canonical decimal form is `text`: no plus sign, no leading zeros, no `-0`.
 #[inline]
-fn canonical_integer(text: &[u8]) -> Option<i64> {
+pub(crate) fn canonical_integer(text: &[u8]) -> Option<i64> {
     let first = *text.first()?;
     if text.len() > 20 || !(first.is_ascii_digit() || first == b'-') {
         return None;
@@ -489,7 +749,7 @@ mod tests {
 
     fn check(object: &Object, key: &[u8], value: Value<'_>, deadline: Option<i64>) {
         assert_eq!(object.key(), key);
-        assert_eq!(object.value(), value);
+        assert_eq!(format!("{:?}", object.value()), format!("{value:?}"));
         assert_eq!(object.deadline(), deadline.map(UnixMillis));
     }
 
@@ -548,7 +808,7 @@ mod tests {
     #[test]
     fn integers_are_kept_as_integers_and_become_digits_when_changed_in_place() {
         let mut object = Object::string(b"k", b"-12", None, Version(1));
-        assert_eq!(object.value(), Value::Integer(-12));
+        assert!(matches!(object.value(), Value::Integer(-12)));
         assert_eq!(object.bytes_mut(0), b"-12");
         for text in [
             "",

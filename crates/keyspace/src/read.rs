@@ -6,10 +6,11 @@
 //! back to life. (Later: a value of which this replica holds only a fragment.)
 
 use crate::Keyspace;
+use crate::Large;
 use crate::Value;
 use crate::directory::Position;
 use crate::local::LeaderLocal;
-use crate::object::Object;
+use crate::object::{Kind, Object};
 use crate::slot_word::ObjectRef;
 use command::{Command, ObjectAspect, ReplyError, ScanOptions, glob};
 use ids::{Db, UnixMillis};
@@ -117,6 +118,13 @@ impl<'k> Reader<'k, '_> {
             Command::Scan { cursor, options } => self.scan(cursor, options),
             Command::RandomKey => self.random_key(),
             Command::DbSize => self.out.integer(self.keyspace.counts(self.db).0 as i64),
+            Command::List(ref list) => self.list(list),
+            Command::Members(ref set) => self.members(set),
+            Command::Hash(ref hash) => self.fields(hash),
+            Command::SortedSet(ref sorted_set) => self.sorted_set(sorted_set),
+            Command::HyperLogLog(ref hyperloglog) => self.hyperloglog(hyperloglog),
+            Command::Geo(ref geo) => self.geo(geo),
+            Command::Sort(ref sort) => self.sort(sort),
             Command::Set { .. }
             | Command::GetEx { .. }
             | Command::GetDel { .. }
@@ -148,6 +156,40 @@ impl<'k> Reader<'k, '_> {
             object.set_access(self.local.touched(object.access()));
         }
         found
+    }
+
+    /// [`Reader::lookup`] of an object of this kind.
+    #[inline]
+    pub(crate) fn lookup_kind(
+        &mut self,
+        key: &[u8],
+        kind: Kind,
+    ) -> Result<Option<ObjectRef<'k>>, ReplyError> {
+        match self.lookup(key) {
+            Some(object) if object.kind() != kind => Err(ReplyError::WrongType),
+            found => Ok(found),
+        }
+    }
+
+    /// [`Reader::lookup_kind`], or the end of the command: an error or the answer to an absent key is written.
+    #[inline]
+    pub(crate) fn lookup_or(
+        &mut self,
+        key: &[u8],
+        kind: Kind,
+        absent: impl FnOnce(&mut Writer<'_>),
+    ) -> Option<ObjectRef<'k>> {
+        match self.lookup_kind(key, kind) {
+            Ok(Some(object)) => Some(object),
+            Ok(None) => {
+                absent(self.out);
+                None
+            }
+            Err(error) => {
+                error.write(self.out);
+                None
+            }
+        }
     }
 
     /// The living object of `key`, counted as a hit or miss but not as an access.
@@ -210,7 +252,7 @@ impl<'k> Reader<'k, '_> {
             "Value at:{:#x} refcount:1 encoding:{} serializedlength:{} lru:{} lru_seconds_idle:{}",
             std::ptr::from_ref(&*object).addr(),
             encoding(&object),
-            object.value().text_len() + 1,
+            object.value().len() + 1,
             access.0,
             self.local.access.idle_seconds(access),
         ));
@@ -220,7 +262,10 @@ impl<'k> Reader<'k, '_> {
         let Some(object) = self.lookup_untouched(key) else {
             return ReplyError::NoSuchKey.write(self.out);
         };
-        let (key, value) = (object.key().len(), object.value().text_len());
+        if object.kind() != Kind::String {
+            return ReplyError::WrongType.write(self.out);
+        }
+        let (key, value) = (object.key().len(), object.value().len());
         self.out.simple(&format!(
             "key_sds_len:{key}, key_sds_avail:0, key_zmalloc: {key}, val_sds_len:{value}, \
              val_sds_avail:0, val_zmalloc: {value}"
@@ -286,7 +331,7 @@ impl<'k> Reader<'k, '_> {
 pub fn scan_accepts(options: &ScanOptions<'_>, object: &Object) -> bool {
     options
         .kind
-        .is_none_or(|kind| kind.eq_ignore_ascii_case(b"string"))
+        .is_none_or(|kind| kind.eq_ignore_ascii_case(object.kind().name().as_bytes()))
         && options
             .pattern
             .is_none_or(|pattern| glob::matches(pattern, object.key()))
@@ -298,5 +343,10 @@ fn encoding(object: &Object) -> &'static str {
         Value::Integer(_) => "int",
         Value::Bytes(bytes) if bytes.len() <= 44 && !object.is_grown() => "embstr",
         Value::Bytes(_) => "raw",
+        Value::Packed(..) => "listpack",
+        Value::Integers(_) => "intset",
+        Value::Large(Large::List(_)) => "quicklist",
+        Value::Large(Large::Set(_) | Large::Hash(_)) => "hashtable",
+        Value::Large(Large::SortedSet(_)) => "skiplist",
     }
 }

@@ -279,15 +279,16 @@ impl Segment {
         self.earliest_deadline = deadlines.min().unwrap_or(UnixMillis(i64::MAX));
     }
 
-    /// Drops up to `budget` objects; `true` once none is left.
-    pub(crate) fn drain(&mut self, budget: &mut usize) -> bool {
+    /// Takes up to `budget` objects out; `true` once none is left.
+    pub(crate) fn drain(&mut self, budget: &mut usize, mut taken: impl FnMut(Object)) -> bool {
         for word in &mut self.places {
             if *budget == 0 {
                 return false;
             }
-            if word.take().is_some() {
+            if let Some(object) = word.take() {
                 self.count -= 1;
                 *budget -= 1;
+                taken(object);
             }
         }
         true

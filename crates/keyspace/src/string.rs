@@ -1,7 +1,7 @@
 //! Strings: what `SET` and its family do.
 
 use crate::apply::Apply;
-use crate::object::{Object, Value};
+use crate::object::{Kind, Object, Value};
 use crate::read::Reader;
 use crate::value::Digits;
 use command::number::{self, LongDouble};
@@ -35,8 +35,13 @@ impl Apply<'_, '_> {
         let fresh = self.local.access.fresh();
         let local = &mut *self.local;
         let mut revived = false;
+        let mut replaced = None;
+        let reads = reply == SetReply::Old || matches!(condition, SetCondition::IfEqual(_));
         let found = self.keyspace.database_mut(self.db).update(hash, key, |object| {
             let expired = object.is_expired(time);
+            if reads && !expired && object.kind() != Kind::String {
+                return Err(ReplyError::WrongType);
+            }
             if reply == SetReply::Old {
                 if expired {
                     out.null()
@@ -56,6 +61,7 @@ impl Apply<'_, '_> {
                 revived = expired;
                 local.expired += u64::from(expired);
                 local.changes += 1;
+                replaced = object.take_large();
                 object.set_string(value);
                 object.set_version(version);
                 object.set_access(if expired {
@@ -67,13 +73,17 @@ impl Apply<'_, '_> {
                     object.set_deadline(deadline);
                 }
             }
-            written
+            Ok(written)
         });
+        if let Some(large) = replaced {
+            self.keyspace.garbage().add_large(*large);
+        }
         if revived {
             self.keyspace.database_mut(self.db).note_revival(hash, version);
         }
         let written = match (found, condition) {
-            (Some(written), _) => written,
+            (Some(Ok(written)), _) => written,
+            (Some(Err(error)), _) => return error.write(self.out),
             (None, SetCondition::Always | SetCondition::IfAbsent) => {
                 if reply == SetReply::Old {
                     self.out.null();
@@ -104,6 +114,9 @@ impl Apply<'_, '_> {
             },
             SetExpiry::Clear | SetExpiry::Keep => None,
         };
+        if self.refuses_string(key) {
+            return;
+        }
         let hash = self.hash(key);
         self.bury(hash, key);
         match self.keyspace.database(self.db).find(hash, key) {
@@ -128,6 +141,9 @@ impl Apply<'_, '_> {
     }
 
     pub(crate) fn get_del(&mut self, key: &[u8]) {
+        if self.refuses_string(key) {
+            return;
+        }
         let hash = self.hash(key);
         match self.remove(hash, key) {
             Some(object) => write_value(self.out, object.value()),
@@ -160,20 +176,24 @@ impl Apply<'_, '_> {
     /// Sets `key` whatever it was; it lives for ever.
     fn put(&mut self, key: &[u8], value: &[u8]) {
         let hash = self.hash(key);
-        let written = self.update(hash, key, |change| {
+        let replaced = self.update(hash, key, |change| {
+            let replaced = change.object.take_large();
             change.object.set_string(value);
             change.object.set_deadline(None);
             change.mark();
+            replaced
         });
-        if written.is_none() {
-            self.insert(hash, Object::string(key, value, None, self.version()));
+        match replaced {
+            Some(None) => {}
+            Some(Some(large)) => self.keyspace.garbage().add_large(*large),
+            None => self.insert(hash, Object::string(key, value, None, self.version())),
         }
     }
 
     pub(crate) fn append(&mut self, key: &[u8], value: &[u8]) {
         let hash = self.hash(key);
-        let result = self.update(hash, key, |change| {
-            let before = change.object.value().text_len();
+        let result = self.update_string(hash, key, |change| {
+            let before = change.object.value().len();
             let after = before + value.len();
             if after as u64 > STRING_BYTES_MAX {
                 return Err(ReplyError::StringTooLong);
@@ -194,10 +214,13 @@ impl Apply<'_, '_> {
 
     pub(crate) fn incr_by(&mut self, key: &[u8], by: i64) {
         let hash = self.hash(key);
-        let result = self.update(hash, key, |change| {
+        let result = self.update_string(hash, key, |change| {
             let before = match change.object.value() {
                 Value::Integer(number) => number,
-                Value::Bytes(bytes) => number::parse_i64(bytes).ok_or(ReplyError::NotAnInteger)?,
+                value => {
+                    let text = value.text(&mut Digits::default()).to_owned();
+                    number::parse_i64(&text).ok_or(ReplyError::NotAnInteger)?
+                }
             };
             let after = before.checked_add(by).ok_or(ReplyError::Overflow)?;
             change.object.set_integer(after);
@@ -216,7 +239,7 @@ impl Apply<'_, '_> {
 
     pub(crate) fn incr_by_float(&mut self, key: &[u8], by: LongDouble) {
         let hash = self.hash(key);
-        let result = self.update(hash, key, |change| {
+        let result = self.update_string(hash, key, |change| {
             let mut digits = Digits::default();
             let text = change.object.value().text(&mut digits);
             let before = LongDouble::parse(text).ok_or(ReplyError::NotAFloat)?;
@@ -245,9 +268,12 @@ impl Apply<'_, '_> {
     }
 
     pub(crate) fn set_range(&mut self, key: &[u8], offset: u64, value: &[u8]) {
+        if self.refuses_string(key) {
+            return;
+        }
         let hash = self.hash(key);
         if value.is_empty() {
-            let length = self.look(hash, key, |value| value.map_or(0, Value::text_len));
+            let length = self.look(hash, key, |value| value.map_or(0, Value::len));
             return self.out.integer(length as i64);
         }
         let end = offset.saturating_add(value.len() as u64);
@@ -256,7 +282,7 @@ impl Apply<'_, '_> {
         }
         let (start, end) = (offset as usize, end as usize);
         self.write_bytes(hash, key, end, |bytes| bytes[start..end].copy_from_slice(value));
-        let length = self.look(hash, key, |value| value.map_or(0, Value::text_len));
+        let length = self.look(hash, key, |value| value.map_or(0, Value::len));
         self.out.integer(length as i64);
     }
 
@@ -281,25 +307,31 @@ impl Apply<'_, '_> {
 
 impl Reader<'_, '_> {
     pub(crate) fn get(&mut self, key: &[u8]) {
-        match self.lookup(key) {
-            Some(object) => write_value(self.out, object.value()),
-            None => self.out.null(),
+        if let Some(object) = self.lookup_or(key, Kind::String, |out| out.null()) {
+            write_value(self.out, object.value());
         }
     }
 
     pub(crate) fn mget(&mut self, keys: Args<'_>) {
         self.out.array(keys.len());
-        keys.iter().for_each(|key| self.get(key));
+        for key in keys.iter() {
+            match self.lookup_kind(key, Kind::String) {
+                Ok(Some(object)) => write_value(self.out, object.value()),
+                // What is no string counts as absent here, as in Redis.
+                Ok(None) | Err(_) => self.out.null(),
+            }
+        }
     }
 
     pub(crate) fn str_len(&mut self, key: &[u8]) {
-        let length = self.lookup(key).map_or(0, |object| object.value().text_len());
-        self.out.integer(length as i64);
+        if let Some(object) = self.lookup_or(key, Kind::String, |out| out.integer(0)) {
+            self.out.integer(object.value().len() as i64);
+        }
     }
 
     pub(crate) fn get_range(&mut self, key: &[u8], start: i64, end: i64) {
-        let Some(object) = self.lookup(key) else {
-            return self.out.bulk(b"");
+        let Some(object) = self.lookup_or(key, Kind::String, |out| out.bulk(b"")) else {
+            return;
         };
         let mut digits = Digits::default();
         let text = object.value().text(&mut digits);
@@ -333,6 +365,9 @@ pub(crate) fn write_value(out: &mut Writer<'_>, value: Value<'_>) {
     match value {
         Value::Bytes(bytes) => out.bulk(bytes),
         Value::Integer(number) => out.bulk_integer(number),
+        Value::Packed(..) | Value::Integers(_) | Value::Large(_) => {
+            unreachable!("the kind was checked: only strings are written as one")
+        }
     }
 }
 

@@ -1,13 +1,25 @@
 //! Values as clients see them.
 
-use crate::object::Value;
+use crate::integers;
+use crate::object::{Kind, Value};
 
 /// Room for the decimal form of an integer value.
 #[derive(Default)]
 pub(crate) struct Digits(itoa::Buffer);
 
+impl Digits {
+    /// The decimal form of `number`.
+    #[inline]
+    pub(crate) fn format(&mut self, number: i64) -> &[u8] {
+        self.0.format(number).as_bytes()
+    }
+}
+
 impl<'a> Value<'a> {
     /// The string's bytes; an integer's digits are written to `digits`.
+    ///
+    /// # Panics
+    /// If it is a collection.
     #[inline]
     pub(crate) fn text<'b>(self, digits: &'b mut Digits) -> &'b [u8]
     where
@@ -16,11 +28,21 @@ impl<'a> Value<'a> {
         match self {
             Value::Bytes(bytes) => bytes,
             Value::Integer(number) => digits.0.format(number).as_bytes(),
+            Value::Packed(..) | Value::Integers(_) | Value::Large(_) => {
+                unreachable!("the kind was checked: only strings have a text")
+            }
         }
     }
 
-    /// The length of the string.
-    pub(crate) fn text_len(self) -> usize {
-        self.text(&mut Digits::default()).len()
+    /// The length of the string. Of a collection, how many elements it has.
+    pub(crate) fn len(self) -> usize {
+        match self {
+            Value::Bytes(bytes) => bytes.len(),
+            Value::Integer(_) => self.text(&mut Digits::default()).len(),
+            Value::Packed(Kind::Hash | Kind::SortedSet, packed) => packed.len() / 2,
+            Value::Packed(_, packed) => packed.len(),
+            Value::Integers(bytes) => integers::len(bytes),
+            Value::Large(large) => large.len(),
+        }
     }
 }

@@ -108,68 +108,8 @@ impl Gateway {
                 ));
             }
 
-            // Listed one by one, so that a new command cannot be forgotten above.
-            CommandId::Get
-            | CommandId::Set
-            | CommandId::SetEx
-            | CommandId::PSetEx
-            | CommandId::SetNx
-            | CommandId::GetSet
-            | CommandId::GetEx
-            | CommandId::GetDel
-            | CommandId::MGet
-            | CommandId::MSet
-            | CommandId::MSetNx
-            | CommandId::Append
-            | CommandId::StrLen
-            | CommandId::Incr
-            | CommandId::Decr
-            | CommandId::IncrBy
-            | CommandId::DecrBy
-            | CommandId::IncrByFloat
-            | CommandId::GetRange
-            | CommandId::SubStr
-            | CommandId::SetRange
-            | CommandId::Lcs
-            | CommandId::SetBit
-            | CommandId::GetBit
-            | CommandId::BitCount
-            | CommandId::BitPos
-            | CommandId::BitOp
-            | CommandId::BitField
-            | CommandId::BitFieldRo
-            | CommandId::Del
-            | CommandId::Unlink
-            | CommandId::Exists
-            | CommandId::Touch
-            | CommandId::Type
-            | CommandId::Expire
-            | CommandId::PExpire
-            | CommandId::ExpireAt
-            | CommandId::PExpireAt
-            | CommandId::Ttl
-            | CommandId::PTtl
-            | CommandId::ExpireTime
-            | CommandId::PExpireTime
-            | CommandId::Persist
-            | CommandId::Rename
-            | CommandId::RenameNx
-            | CommandId::Copy
-            | CommandId::Move
-            | CommandId::ObjectEncoding
-            | CommandId::ObjectFreq
-            | CommandId::ObjectIdleTime
-            | CommandId::ObjectRefCount
-            | CommandId::Keys
-            | CommandId::Scan
-            | CommandId::RandomKey
-            | CommandId::DbSize
-            | CommandId::FlushDb
-            | CommandId::FlushAll
-            | CommandId::SwapDb
-            | CommandId::MemoryUsage
-            | CommandId::DebugObject
-            | CommandId::DebugSdsLen => unreachable!("{} concerns groups", spec.name),
+            // A test asks for every command of the table, so that none can be forgotten above.
+            _ => unreachable!("{} concerns groups", spec.name),
         }
         Ok(())
     }

@@ -68,7 +68,10 @@ fn stays_near(client: &mut Client, limit: i64) {
     let most = limit + limit * OVERSHOOT_PERCENT / 100;
     let counted = client.info_number("memory", "used_memory")
         - client.info_number("memory", "mem_not_counted_for_evict");
-    assert!(counted < most, "{counted} bytes are used by data, {limit} allowed");
+    assert!(
+        counted < most,
+        "{counted} bytes are used by data, {limit} allowed"
+    );
     eventually("the memory of requests comes back", || {
         client.info_number("memory", "used_memory") < most
     });

@@ -90,6 +90,7 @@ fn apply_one_by_one(
                 Operation::Expire { db, key } => node.keyspace.expire(db, key, &mut node.local),
                 Operation::Evict { db, key } => node.keyspace.evict(db, key),
                 Operation::Install { effects } => node.keyspace.install(effects, &mut node.local),
+                Operation::Limits { limits } => node.keyspace.set_limits(limits),
             }
             replies.push(reply);
         }

@@ -1,0 +1,49 @@
+//! Keyspace notifications: what happened to which key.
+
+use ids::Db;
+
+/// Classes of events, as `notify-keyspace-events` selects them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EventClasses(pub u32);
+
+impl EventClasses {
+    /// `g`: commands on keys of any type.
+    pub const GENERIC: EventClasses = EventClasses(1 << 0);
+    /// `$`: strings.
+    pub const STRING: EventClasses = EventClasses(1 << 1);
+    /// `l`: lists.
+    pub const LIST: EventClasses = EventClasses(1 << 2);
+    /// `s`: sets.
+    pub const SET: EventClasses = EventClasses(1 << 3);
+    /// `h`: hashes.
+    pub const HASH: EventClasses = EventClasses(1 << 4);
+    /// `z`: sorted sets.
+    pub const SORTED_SET: EventClasses = EventClasses(1 << 5);
+    /// `x`: keys that expired.
+    pub const EXPIRED: EventClasses = EventClasses(1 << 6);
+    /// `e`: keys that were evicted.
+    pub const EVICTED: EventClasses = EventClasses(1 << 7);
+    /// `n`: keys that came to be.
+    pub const NEW: EventClasses = EventClasses(1 << 8);
+    /// `m`: lookups that found no key.
+    pub const KEY_MISS: EventClasses = EventClasses(1 << 9);
+
+    /// Whether any class of `other` is in this set.
+    #[inline]
+    pub fn meets(self, other: EventClasses) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// One event.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Event {
+    /// Its class.
+    pub class: EventClasses,
+    /// What happened, as clients see it.
+    pub name: &'static str,
+    /// The key's database.
+    pub db: Db,
+    /// The key.
+    pub key: Box<[u8]>,
+}

@@ -1,0 +1,61 @@
+//! Collections beyond the limits of the compact encodings, and what all of them have in common.
+//!
+//! A set is a directory whose objects have empty strings; a hash is one whose objects have the fields' values; lists and
+//! sorted sets have structures of their own. Whatever grows here grows in steps of bounded work, and whatever is dropped
+//! is dropped piece by piece (`garbage.rs`).
+
+use crate::directory::Directory;
+use crate::list::List;
+use crate::object::Kind;
+use crate::sorted_set::SortedSet;
+
+/// A collection that one object points to.
+#[derive(Clone)]
+pub enum Large {
+    /// Elements in nodes.
+    List(List),
+    /// Members.
+    Set(Directory),
+    /// Fields with their values.
+    Hash(Directory),
+    /// Members ordered by score.
+    SortedSet(SortedSet),
+}
+
+impl Large {
+    /// The data type.
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Large::List(_) => Kind::List,
+            Large::Set(_) => Kind::Set,
+            Large::Hash(_) => Kind::Hash,
+            Large::SortedSet(_) => Kind::SortedSet,
+        }
+    }
+
+    /// How many elements, members or fields there are.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Large::List(list) => list.len(),
+            Large::Set(members) => members.len(),
+            Large::Hash(fields) => fields.len(),
+            Large::SortedSet(sorted_set) => sorted_set.len(),
+        }
+    }
+
+    /// Bytes of everything, in constant time.
+    pub(crate) fn memory(&self) -> usize {
+        let content = match self {
+            Large::List(list) => list.memory(),
+            Large::Set(directory) | Large::Hash(directory) => directory.memory(),
+            Large::SortedSet(sorted_set) => sorted_set.memory(),
+        };
+        content + crate::object::allocation_size(size_of::<Large>())
+    }
+}
+
+impl std::fmt::Debug for Large {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?} of {}", self.kind(), self.len())
+    }
+}

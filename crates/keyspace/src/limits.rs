@@ -1,0 +1,79 @@
+//! How large a collection may be and still be kept small.
+
+/// The limits of the compact encodings. They decide how a collection is kept, and with that what a random pick from it
+/// answers, so they are part of the replicated state: an operation sets them, no node's configuration.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// `hash-max-listpack-entries`: fields.
+    pub hash_entries: u32,
+    /// `hash-max-listpack-value`: bytes of a field or value.
+    pub hash_value_bytes: u32,
+    /// `set-max-intset-entries`: members of a set of integers.
+    pub set_integers: u32,
+    /// `set-max-listpack-entries`: members.
+    pub set_entries: u32,
+    /// `set-max-listpack-value`: bytes of a member.
+    pub set_value_bytes: u32,
+    /// `zset-max-listpack-entries`: members.
+    pub sorted_set_entries: u32,
+    /// `zset-max-listpack-value`: bytes of a member.
+    pub sorted_set_value_bytes: u32,
+    /// `list-max-listpack-size`: elements of a node if positive; from -1 to -5, a node of 4, 8, 16, 32 or 64 KiB.
+    pub list_node_size: i32,
+}
+
+impl Default for Limits {
+    /// Redis's.
+    fn default() -> Limits {
+        Limits {
+            hash_entries: 128,
+            hash_value_bytes: 64,
+            set_integers: 512,
+            set_entries: 128,
+            set_value_bytes: 64,
+            sorted_set_entries: 128,
+            sorted_set_value_bytes: 64,
+            list_node_size: -2,
+        }
+    }
+}
+
+impl Limits {
+    /// As numbers, in the order of the fields: how they are encoded and hashed.
+    pub(crate) fn numbers(&self) -> [u32; 8] {
+        [
+            self.hash_entries,
+            self.hash_value_bytes,
+            self.set_integers,
+            self.set_entries,
+            self.set_value_bytes,
+            self.sorted_set_entries,
+            self.sorted_set_value_bytes,
+            self.list_node_size as u32,
+        ]
+    }
+
+    /// The other way round.
+    pub(crate) fn from_numbers(numbers: [u32; 8]) -> Limits {
+        let [
+            hash_entries,
+            hash_value_bytes,
+            set_integers,
+            set_entries,
+            set_value_bytes,
+            sorted_set_entries,
+            sorted_set_value_bytes,
+            list_node_size,
+        ] = numbers;
+        Limits {
+            hash_entries,
+            hash_value_bytes,
+            set_integers,
+            set_entries,
+            set_value_bytes,
+            sorted_set_entries,
+            sorted_set_value_bytes,
+            list_node_size: list_node_size as i32,
+        }
+    }
+}
