@@ -5,6 +5,7 @@
 //! allocates nothing. A value of this type is valid by construction: numbers are in range and options do
 //! not contradict each other, so that applying it can fail only for reasons that lie in the data.
 
+use crate::blocking::BlockingCommand;
 use crate::geo::GeoCommand;
 use crate::hash::HashCommand;
 use crate::hyperloglog::HyperLogLogCommand;
@@ -113,6 +114,8 @@ pub enum Command<'a> {
     Geo(GeoCommand<'a>),
     /// `SORT`, `SORT_RO`.
     Sort(SortCommand<'a>),
+    /// Pops that may wait.
+    Blocking(BlockingCommand<'a>),
 
     // Keys.
     /// `DEL`, `UNLINK`.
@@ -323,6 +326,7 @@ impl Command<'_> {
             Command::HyperLogLog(command) => command.writes(),
             Command::Geo(command) => command.writes(),
             Command::Sort(command) => command.writes(),
+            Command::Blocking(_) => true,
             Command::Get { .. }
             | Command::MGet { .. }
             | Command::StrLen { .. }
@@ -380,6 +384,7 @@ impl Command<'_> {
             Command::HyperLogLog(command) => command.access(),
             Command::Geo(command) => command.access(),
             Command::Sort(command) => command.access(),
+            Command::Blocking(_) => Access::Modifies,
             Command::Get { .. }
             | Command::GetEx { .. }
             | Command::MGet { .. }

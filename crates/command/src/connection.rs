@@ -183,6 +183,7 @@ pub(crate) static CLIENT: Spec = Spec {
         &CLIENT_SETINFO,
         &CLIENT_REPLY,
         &CLIENT_NO_EVICT,
+        &CLIENT_UNBLOCK,
         &CLIENT_HELP,
     ],
     ..Spec::BASE
@@ -433,6 +434,37 @@ pub(crate) static CLIENT_NO_EVICT: Spec = Spec {
             "enabled",
             &[Argument::word("on", "ON"), Argument::word("off", "OFF")],
         )],
+        ..Docs::BASE
+    },
+    ..Spec::BASE
+};
+
+/// `CLIENT UNBLOCK`.
+pub(crate) static CLIENT_UNBLOCK: Spec = Spec {
+    name: "client|unblock",
+    id: CommandId::ClientUnblock,
+    arity: -3,
+    flags: Flags::ADMIN
+        .and(Flags::NOSCRIPT)
+        .and(Flags::LOADING)
+        .and(Flags::STALE),
+    categories: Categories::CONNECTION,
+    docs: Docs {
+        summary: "Ends the wait of another client in a blocking command.",
+        since: "5.0.0",
+        group: Group::Connection,
+        complexity: "O(log N) where N is the number of client connections",
+        arguments: &[
+            Argument::integer("client-id"),
+            Argument::one_of(
+                "timeout_error",
+                &[
+                    Argument::word("timeout", "TIMEOUT"),
+                    Argument::word("error", "ERROR"),
+                ],
+            )
+            .optional(),
+        ],
         ..Docs::BASE
     },
     ..Spec::BASE

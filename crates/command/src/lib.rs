@@ -14,6 +14,7 @@
 
 mod bitfield;
 mod bitmap;
+mod blocking;
 mod command;
 mod connection;
 mod deadline;
@@ -39,6 +40,7 @@ mod transaction;
 mod word;
 
 pub use bitfield::{BitFieldAction, BitFieldOperation, BitFieldOverflow, bitfield_operations};
+pub use blocking::{BlockingCommand, BlockingPop};
 pub use command::{
     BitOperation, BitRange, BitUnit, Command, Deadline, ExpireCondition, LcsOutput, ObjectAspect,
     ScanOptions, SetCondition, SetExpiry, SetReply, TtlForm,

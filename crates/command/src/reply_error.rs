@@ -58,6 +58,10 @@ fixed! {
     InvalidSecondDb = "ERR invalid second DB index";
     SameObject = "ERR source and destination objects are the same";
     TimeoutNotAnInteger = "ERR timeout is not an integer or out of range";
+    TimeoutNotAFloat = "ERR timeout is not a float or out of range";
+    TimeoutOutOfRange = "ERR timeout is out of range";
+    NumKeysNotPositive = "ERR numkeys should be greater than 0";
+    CountNotPositive = "ERR count should be greater than 0";
     TimeoutNegative = "ERR timeout is negative";
 
     // What the data do not allow.

@@ -2,7 +2,8 @@
 
 use crate::word::Word;
 use crate::{
-    ReplyError, Spec, bitmap, connection, generic, hash, list, server, set, sorted_set, string, transaction,
+    ReplyError, Spec, bitmap, blocking, connection, generic, hash, list, server, set, sorted_set, string,
+    transaction,
 };
 use resp::Args;
 
@@ -104,6 +105,15 @@ command_table! {
     // HyperLogLogs.
     // Positions on the earth.
     // Sorting.
+    // Pops that may wait.
+    BLPop = blocking::BLPOP,
+    BRPop = blocking::BRPOP,
+    BLMove = blocking::BLMOVE,
+    BRPopLPush = blocking::BRPOPLPUSH,
+    BLMPop = blocking::BLMPOP,
+    BZPopMin = blocking::BZPOPMIN,
+    BZPopMax = blocking::BZPOPMAX,
+    BZMPop = blocking::BZMPOP,
     // The connection.
     Hello = connection::HELLO,
     Auth = connection::AUTH,
@@ -122,6 +132,7 @@ command_table! {
     ClientSetInfo = connection::CLIENT_SETINFO,
     ClientReply = connection::CLIENT_REPLY,
     ClientNoEvict = connection::CLIENT_NO_EVICT,
+    ClientUnblock = connection::CLIENT_UNBLOCK,
     ClientHelp = connection::CLIENT_HELP,
     // Publish and subscribe.
     // The server.

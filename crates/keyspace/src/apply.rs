@@ -75,6 +75,7 @@ impl Apply<'_, '_> {
             }
             Command::SwapDb { a, b } => {
                 self.keyspace.swap_databases(a, b);
+                self.local.is_swapped = self.local.is_awaited;
                 self.out.ok();
             }
             Command::List(ref list) if list.writes() => self.list(list),
@@ -84,6 +85,7 @@ impl Apply<'_, '_> {
             Command::HyperLogLog(ref hyperloglog) if hyperloglog.writes() => self.hyperloglog(hyperloglog),
             Command::Geo(ref geo) if geo.writes() => self.geo(geo),
             Command::Sort(ref sort) if sort.writes() => self.sort(sort),
+            Command::Blocking(ref blocking) => self.blocking(&blocking.pop),
             Command::List(_)
             | Command::Members(_)
             | Command::Hash(_)

@@ -93,6 +93,12 @@ impl Database {
         self.directory.insert(hash, object);
     }
 
+    /// Puts an object back that was taken out for a moment: for all that anybody can see it was always there.
+    pub(crate) fn restore(&mut self, hash: KeyHash, object: Object) {
+        self.with_deadline += usize::from(object.deadline().is_some());
+        self.directory.insert(hash, object);
+    }
+
     /// Puts an object in place of the one under its key, which it returns, or adds it.
     pub(crate) fn put(&mut self, hash: KeyHash, object: Object) -> Option<Object> {
         let Some(mut before) = self.directory.find_mut(hash, object.key()) else {

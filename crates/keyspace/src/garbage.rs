@@ -15,7 +15,7 @@ const SMALL_MAX: usize = 128;
 
 /// Things to be dropped. Not part of the state: no command can see them.
 #[derive(Default)]
-pub(crate) struct Garbage(VecDeque<Piece>);
+pub struct Garbage(VecDeque<Piece>);
 
 enum Piece {
     Segment(Segment),
@@ -27,6 +27,11 @@ impl Garbage {
     /// The objects of a flushed database or of a collection.
     pub(crate) fn add_segments(&mut self, segments: Vec<Segment>) {
         self.0.extend(segments.into_iter().map(Piece::Segment));
+    }
+
+    /// What another keyspace was to drop.
+    pub(crate) fn append(&mut self, mut other: Garbage) {
+        self.0.append(&mut other.0);
     }
 
     /// An object that was deleted.

@@ -362,6 +362,39 @@ impl Keyspace {
         (!object.is_expired(self.time)).then(|| object.copy_as(key, object.deadline(), object.version()))
     }
 
+    /// What kind of value `key` holds; `None` if it is absent or expired by group time.
+    pub fn kind(&self, db: Db, key: &[u8]) -> Option<crate::Kind> {
+        let object = self.database(db).find(self.seed.hash(key), key)?;
+        (!object.is_expired(self.time)).then(|| object.kind())
+    }
+
+    /// Takes an object out for a moment, to evaluate a command on it elsewhere; [`Keyspace::restore_object`] or
+    /// [`Keyspace::install`] ends it. `None` if absent or expired by group time.
+    pub fn lend_object(&mut self, db: Db, key: &[u8]) -> Option<Object> {
+        let hash = self.seed.hash(key);
+        let database = &mut self.databases[db.index()];
+        database
+            .find(hash, key)
+            .filter(|object| !object.is_expired(self.time))?;
+        database.remove(hash, key)
+    }
+
+    /// Puts an object back that was lent and not changed.
+    pub fn restore_object(&mut self, db: Db, object: Object) {
+        let hash = self.seed.hash(object.key());
+        self.databases[db.index()].restore(hash, object);
+    }
+
+    /// What is waiting to be dropped, to be dropped by another keyspace.
+    pub fn take_garbage(&mut self) -> Garbage {
+        std::mem::take(&mut self.garbage)
+    }
+
+    /// Drops what another keyspace was to drop.
+    pub fn adopt_garbage(&mut self, garbage: Garbage) {
+        self.garbage.append(garbage);
+    }
+
     /// Takes an object out, whatever its version: how a scratch keyspace gives up its result.
     pub fn take_object(&mut self, db: Db, key: &[u8]) -> Option<Object> {
         let hash = self.seed.hash(key);

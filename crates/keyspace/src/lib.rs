@@ -18,6 +18,7 @@ mod apply;
 mod read;
 
 mod bitmap;
+mod blocking;
 mod generic;
 mod geo;
 mod hash;
@@ -53,6 +54,7 @@ pub use effects::Effect;
 pub use entry::{Batch, Entry, EntryBuf, EntryError, Header, Operation};
 pub use events::{Event, EventClasses};
 pub use eviction::{EvictionPolicy, Victims};
+pub use garbage::Garbage;
 pub use keyspace::{Answered, AttachedRead, Batched, Keyspace};
 pub use large::Large;
 pub use limits::Limits;

@@ -34,6 +34,8 @@ pub struct LeaderLocal {
     pub is_awaited: bool,
     /// If so: keys under which a list or sorted set came to be, in order. The driver takes them after each call.
     pub filled: Vec<(Db, Box<[u8]>)>,
+    /// If so: databases were exchanged, and any key may have been filled.
+    pub is_swapped: bool,
 }
 
 impl LeaderLocal {
@@ -56,6 +58,7 @@ impl LeaderLocal {
             events: Vec::new(),
             is_awaited: false,
             filled: Vec::new(),
+            is_swapped: false,
         }
     }
 

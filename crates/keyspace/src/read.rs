@@ -125,7 +125,8 @@ impl<'k> Reader<'k, '_> {
             Command::HyperLogLog(ref hyperloglog) => self.hyperloglog(hyperloglog),
             Command::Geo(ref geo) => self.geo(geo),
             Command::Sort(ref sort) => self.sort(sort),
-            Command::Set { .. }
+            Command::Blocking(_)
+            | Command::Set { .. }
             | Command::GetEx { .. }
             | Command::GetDel { .. }
             | Command::MSet { .. }

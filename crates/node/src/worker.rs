@@ -147,6 +147,10 @@ impl Worker {
         }
         let now = Instant::now();
         let due = self.cron_at.min(self.tend_at).saturating_duration_since(now);
+        let wait_ends = self.gateway.next_deadline().map_or(due, |deadline| {
+            Duration::from_millis(deadline.0.saturating_sub(clock::now().0).max(0) as u64)
+        });
+        let due = due.min(wait_ends);
         // Parcels that found a full queue are tried again soon.
         if self.gateway.backlog() > 0 {
             due.min(TEND_AGAIN)
@@ -185,6 +189,7 @@ impl Worker {
             }
         }
         self.receive();
+        self.gateway.end_waits();
         self.deliver();
         // And before answers: a decision is on its way before its client hears of it.
         self.post();
@@ -304,7 +309,11 @@ impl Worker {
             let connection = &mut link.connection;
             if connection.session.is_waiting || connection.session.is_closing || connection.pipeline.is_full()
             {
-                // It goes on when it is answered; the socket's buffer holds the client back.
+                // It goes on when it is answered; the socket's buffer holds the client back. A client that hung up
+                // while it waits for a key must not be given an element.
+                if link.is_read_closed && self.gateway.is_blocked(link.connection.session.token) {
+                    return self.close(key);
+                }
                 break;
             }
             let is_loaded = connection.pipeline.ready().len() >= Gateway::TURN_OUTPUT_BYTES;
@@ -528,6 +537,7 @@ impl Worker {
 
     fn close(&mut self, key: usize) {
         let mut link = self.links.remove(key);
+        self.gateway.forget_connection(link.connection.session.token);
         // The system forgets a closed socket by itself; this keeps the poll's books.
         drop(self.poll.registry().deregister(&mut link.socket));
         self.shared.clients.remove(link.connection.session.card.id);

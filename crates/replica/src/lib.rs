@@ -15,5 +15,5 @@ mod turn;
 pub use operation::{Condition, Operation, Replies, locks_of};
 pub use replica::{Counters, Replica, with_conditions};
 pub use request::{IndexedKey, Output, Request, Task, Ticket, Verdict};
-pub use scratch::{Scratch, databases};
+pub use scratch::{Outcome, Scratch, databases};
 pub use turn::Turn;

@@ -22,7 +22,9 @@ use crate::turn::Turn;
 use command::Command;
 use ids::{Boot, Db, GroupId, HashSeed, Prng, SemanticsVersion, UnixMillis};
 use keyspace::Position;
-use keyspace::{Effect, EvictionPolicy, Header, KeyVersion, Keyspace, LeaderLocal, Object, Read, Victims};
+use keyspace::{
+    Effect, EvictionPolicy, Garbage, Header, KeyVersion, Keyspace, LeaderLocal, Object, Read, Victims,
+};
 use resp::{Args, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use txn::{Grant, LockTable, Locks, Priority, Refusal, RequestId, Requester, TxnId, Vote};
@@ -44,6 +46,8 @@ pub struct Replica {
     waiting: BTreeMap<RequestId, Request>,
     prepared: BTreeMap<TxnId, Vec<Effect>>,
     requests: RequestId,
+    /// How many keys clients wait for, each counted as often as it is waited for.
+    awaited: usize,
     counters: Counters,
     /// Where transactions are tried out, kept for the next one.
     scratch: Option<Scratch>,
@@ -83,6 +87,7 @@ impl Replica {
             waiting: BTreeMap::new(),
             prepared: BTreeMap::new(),
             requests: 0,
+            awaited: 0,
             counters: Counters::default(),
             scratch: None,
         }
@@ -225,6 +230,31 @@ impl Replica {
         free
     }
 
+    /// One more client, or one less, waits for a key of this group to be filled.
+    pub fn await_keys(&mut self, is_more: bool) {
+        if is_more {
+            self.awaited += 1;
+        } else {
+            self.awaited -= 1;
+        }
+        self.local.is_awaited = self.awaited > 0;
+    }
+
+    /// Keys that lists and sorted sets came to be under since the last call, and whether databases were exchanged, so
+    /// that any key may have been filled. Nothing unless somebody waits.
+    #[inline]
+    pub fn take_filled(&mut self) -> (Vec<(Db, Box<[u8]>)>, bool) {
+        let is_swapped = std::mem::take(&mut self.local.is_swapped);
+        (std::mem::take(&mut self.local.filled), is_swapped)
+    }
+
+    /// What kind of value `key` holds.
+    pub fn kind(&mut self, turn: &Turn, db: Db, key: &[u8]) -> Option<keyspace::Kind> {
+        self.begin(turn);
+        self.open();
+        self.keyspace.kind(db, key)
+    }
+
     /// Drops up to `budget` objects of flushed databases; `true` if none is left.
     pub fn collect_garbage(&mut self, budget: usize) -> bool {
         self.keyspace.collect_garbage(budget)
@@ -270,6 +300,23 @@ impl Replica {
         self.begin(turn);
         self.open();
         self.keyspace.copy_object(db, key)
+    }
+
+    /// Takes an object out, for a command that runs in one step elsewhere: nothing of it is copied.
+    pub fn lend_object(&mut self, turn: &Turn, db: Db, key: &[u8]) -> Option<Object> {
+        self.begin(turn);
+        self.open();
+        self.keyspace.lend_object(db, key)
+    }
+
+    /// Puts back what was lent and not changed.
+    pub fn restore_object(&mut self, db: Db, object: Object) {
+        self.keyspace.restore_object(db, object);
+    }
+
+    /// Drops large values piece by piece that were deleted elsewhere.
+    pub fn adopt_garbage(&mut self, garbage: Garbage) {
+        self.keyspace.adopt_garbage(garbage);
     }
 
     /// Installs effects of a transaction that ran in one step.

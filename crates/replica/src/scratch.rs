@@ -7,7 +7,7 @@
 use crate::operation::Replies;
 use crate::{Operation, Turn};
 use ids::{Db, HashSeed, UnixMillis, Version};
-use keyspace::{Effect, Header, Keyspace, LeaderLocal, Object};
+use keyspace::{Effect, Garbage, Header, Keyspace, LeaderLocal, Object};
 use std::collections::BTreeMap;
 
 /// Copies of objects, and what commands made of them.
@@ -77,20 +77,40 @@ impl Scratch {
     /// effect: nobody else could ever have seen it.
     pub fn take_effects(&mut self) -> Vec<Effect> {
         let mut effects = Vec::new();
+        self.take_outcomes(|outcome| match outcome {
+            Outcome::Unchanged(..) => {}
+            Outcome::Changed(effect) => effects.push(effect),
+        });
+        effects
+    }
+
+    /// What became of every key that was placed. The scratch is empty afterwards.
+    pub fn take_outcomes(&mut self, mut found: impl FnMut(Outcome)) {
         for ((db, key), before) in std::mem::take(&mut self.placed) {
             let after = self.keyspace.take_object(db, &key);
             match (before, after) {
                 (None, None) => {}
-                (Some(_), None) => effects.push(Effect::Delete { db, key }),
-                (before, Some(object)) => {
-                    if before != Some(object.version()) {
-                        effects.push(Effect::Put { db, object });
-                    }
+                (Some(_), None) => found(Outcome::Changed(Effect::Delete { db, key })),
+                (Some(before), Some(object)) if before == object.version() => {
+                    found(Outcome::Unchanged(db, object));
                 }
+                (_, Some(object)) => found(Outcome::Changed(Effect::Put { db, object })),
             }
         }
-        effects
     }
+
+    /// Large values that were deleted, for somebody who drops them piece by piece.
+    pub fn take_garbage(&mut self) -> Garbage {
+        self.keyspace.take_garbage()
+    }
+}
+
+/// What became of a key on the scratch.
+pub enum Outcome {
+    /// Its object is as it was placed.
+    Unchanged(Db, Object),
+    /// Its new state.
+    Changed(Effect),
 }
 
 /// The databases in which operations may touch keys: their own, and the targets of `COPY` and `MOVE`.

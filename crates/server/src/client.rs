@@ -41,6 +41,8 @@ pub struct ClientCard {
     pub no_evict: AtomicBool,
     /// `CLIENT KILL` chose it: its worker is to close it.
     pub is_killed: AtomicBool,
+    /// It waits for a key to be filled.
+    pub is_blocked: AtomicBool,
 }
 
 /// Names a client gave itself.
@@ -82,6 +84,7 @@ impl ClientCard {
             output_bytes: AtomicU64::new(0),
             no_evict: AtomicBool::new(false),
             is_killed: AtomicBool::new(false),
+            is_blocked: AtomicBool::new(false),
         }
     }
 
@@ -90,6 +93,11 @@ impl ClientCard {
     pub fn note_command(&self, command: u16, now: i64) {
         self.last_command.store(command, Ordering::Relaxed);
         self.active_at.store(now, Ordering::Relaxed);
+    }
+
+    /// Notes whether it waits for a key to be filled.
+    pub fn set_blocked(&self, is_blocked: bool) {
+        self.is_blocked.store(is_blocked, Ordering::Relaxed);
     }
 
     /// The names, whoever panicked while holding them.
@@ -138,6 +146,11 @@ impl Clients {
     /// Hides it again.
     pub fn remove(&self, id: u64) {
         self.lock().remove(&id);
+    }
+
+    /// The one with this number.
+    pub fn find(&self, id: u64) -> Option<Arc<ClientCard>> {
+        self.lock().get(&id).cloned()
     }
 
     /// All of them, by id.

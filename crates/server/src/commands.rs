@@ -63,6 +63,7 @@ impl Gateway {
             CommandId::ClientSetInfo => client::set_info(session, args, w)?,
             CommandId::ClientReply => client::reply(session, args, w)?,
             CommandId::ClientNoEvict => client::no_evict(session, args, w)?,
+            CommandId::ClientUnblock => self.client_unblock(args, w)?,
             CommandId::ClientHelp => command::introspect::help("CLIENT", help::CLIENT, w),
 
             // The server.

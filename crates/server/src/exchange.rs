@@ -90,10 +90,20 @@ impl Gateway {
                     self.deliveries
                         .extend(args.map(|args| Delivery::Info { ticket, args }));
                 }
+                Message::Await {
+                    ticket,
+                    operation,
+                    is_served,
+                } => self.on_await(ticket, *operation, is_served),
+                Message::Forget { ticket, answer } => self.on_forget(ticket, answer),
+                Message::Served { ticket, bytes } => self.on_served(ticket, bytes),
+                Message::Woken { ticket } => self.on_woken(ticket),
+                Message::Unblock { client, is_error } => self.on_unblock(client, is_error),
                 Message::ResetCounters => self.replicas.iter_mut().for_each(Replica::reset_counters),
                 Message::Adopt(stream) => driver(Incoming::Adopt(stream)),
                 Message::Reap => driver(Incoming::Reap),
             }
+            self.serve_waiters();
         }
         self.pump();
     }

@@ -10,6 +10,7 @@
 //! Everything a turn has for another worker goes into one parcel, handed over by the driver at the turn's end.
 //! The gateway does no I/O and reads no clock: the driver tells it the [`Turn`].
 
+use crate::blocking::Blocking;
 use crate::connection::Connection;
 use crate::message::Parcel;
 use crate::pipeline::Pipeline;
@@ -45,6 +46,7 @@ pub struct Gateway {
     pub(crate) posts: Vec<VecDeque<Parcel>>,
     pub(crate) spare_parcels: Vec<Parcel>,
     pub(crate) transactions: Transactions,
+    pub(crate) blocking: Blocking,
     /// Answers for this worker's own connections.
     pub(crate) deliveries: VecDeque<Delivery>,
     /// Reused for replies that are looked at before they are sent.
@@ -112,6 +114,7 @@ impl Gateway {
             posts: (0..workers).map(|_| VecDeque::new()).collect(),
             spare_parcels: Vec::new(),
             transactions: Transactions::new(worker, shared.boot),
+            blocking: Blocking::default(),
             deliveries: VecDeque::new(),
             spare: Vec::new(),
             maxmemory: 0,
@@ -271,6 +274,7 @@ impl Gateway {
             }
         }
         session.end_command();
+        self.serve_waiters();
     }
 
     /// Refuses a command before it is carried out: an open `MULTI` block is broken by it.
@@ -300,6 +304,9 @@ impl Gateway {
         self.stats.commands.add(1);
         self.stats.by_command[spec.id].calls.add(1);
         match spec.route {
+            Route::Keys if spec.flags.contains(Flags::BLOCKING) => {
+                self.on_blocking(session, pipeline, spec, args);
+            }
             Route::Keys => self.on_keys(session, pipeline, spec, args),
             Route::Connection => self.on_connection(session, pipeline, spec, args),
             Route::Everywhere => self.on_several(session, pipeline, spec, args),
@@ -485,6 +492,7 @@ impl Gateway {
         self.stats
             .lock_waiters
             .set(sum(&|replica| replica.lock_counts().1 as u64));
+        self.stats.blocked.set(self.blocking.count() as u64);
         for number in 0..Db::COUNT {
             let db = Db::new(number).expect("below the count");
             let index = db.index();

@@ -9,6 +9,7 @@
 //! gateway answers itself).
 
 mod block;
+mod blocking;
 mod client;
 mod commands;
 mod connection;

@@ -2,7 +2,7 @@
 
 use command::Spec;
 use ids::{Db, GroupId};
-use replica::{Output, Request, Ticket, Verdict};
+use replica::{Operation, Output, Request, Ticket, Verdict};
 use resp::{Args, Protocol, Span};
 use std::net::TcpStream;
 
@@ -65,6 +65,41 @@ pub enum Message {
     Published {
         /// Who asked.
         ticket: Ticket,
+    },
+    /// A client waits for keys of the receiver, or goes on waiting.
+    Await {
+        /// Its place.
+        ticket: Ticket,
+        /// The command.
+        operation: Box<Operation>,
+        /// Whether all its keys are the receiver's, which then pops for it.
+        is_served: bool,
+    },
+    /// A client does not wait any more.
+    Forget {
+        /// Its place.
+        ticket: Ticket,
+        /// What it is to be answered if it was not yet.
+        answer: Option<Vec<u8>>,
+    },
+    /// The answer of a client that waited.
+    Served {
+        /// Its place.
+        ticket: Ticket,
+        /// The reply.
+        bytes: Vec<u8>,
+    },
+    /// A key that a client waits for was filled: its worker is to try.
+    Woken {
+        /// Its place.
+        ticket: Ticket,
+    },
+    /// `CLIENT UNBLOCK`.
+    Unblock {
+        /// The client's number.
+        client: u64,
+        /// Whether it is answered an error.
+        is_error: bool,
     },
     /// Set the counters of `CONFIG RESETSTAT` back.
     ResetCounters,

@@ -6,7 +6,7 @@ use crate::program::{group_of_key, key_step};
 use command::{Command, KeyUse, Merge, Route, Spec, Spread};
 use ids::{Db, GroupId};
 use keyspace::KeyVersion;
-use replica::Operation;
+use replica::{Operation, Outcome};
 use resp::{Args, Protocol, Writer};
 use txn::{Locks, Mode};
 
@@ -170,19 +170,28 @@ impl Gateway {
                 .expect("the caller looked");
             for &db in &databases {
                 if !scratch.holds(db, key) {
-                    scratch.place(db, key, self.replicas[index].copy_object(&self.turn, db, key));
+                    // Lent, not copied: nothing can come between, and values may be large.
+                    scratch.place(db, key, self.replicas[index].lend_object(&self.turn, db, key));
                 }
             }
         });
         let mut replies = replica::Replies::default();
         scratch.run(&operation, &mut replies);
         out.raw(replies.bytes());
-        for effect in scratch.take_effects() {
-            let index = self
-                .local(group_of_key(self.groups, effect.key()))
-                .expect("the caller looked");
-            self.replicas[index].install(&self.turn, vec![effect]);
-        }
+        let groups = self.groups;
+        scratch.take_outcomes(|outcome| {
+            let key = match &outcome {
+                Outcome::Unchanged(_, object) => object.key(),
+                Outcome::Changed(effect) => effect.key(),
+            };
+            let index = group_of_key(groups, key).index() - self.first_group;
+            let replica = &mut self.replicas[index];
+            match outcome {
+                Outcome::Unchanged(db, object) => replica.restore_object(db, object),
+                Outcome::Changed(effect) => replica.install(&self.turn, vec![effect]),
+            }
+        });
+        self.replicas[0].adopt_garbage(scratch.take_garbage());
     }
 }
 

@@ -78,6 +78,8 @@ pub struct WorkerStats {
     pub locked: Counter,
     /// See `locked`.
     pub lock_waiters: Counter,
+    /// Clients that wait for keys to be filled.
+    pub blocked: Counter,
 }
 
 /// Counters indexed by [`CommandId`].

@@ -86,6 +86,13 @@ pub enum Delivery {
     },
     /// A program whose groups have answered; the gateway's own commands in it are still to run.
     Answered(Box<Answered>),
+    /// The answer of a client that waited for a key to be filled.
+    Unblocked {
+        /// Where it goes.
+        ticket: Ticket,
+        /// Its bytes.
+        bytes: Vec<u8>,
+    },
     /// The versions of `WATCH`.
     Watched {
         /// Where the reply goes.
@@ -128,6 +135,7 @@ impl Delivery {
     pub fn connection(&self) -> Option<u64> {
         match self {
             Delivery::Reply { ticket, .. }
+            | Delivery::Unblocked { ticket, .. }
             | Delivery::Watched { ticket, .. }
             | Delivery::Info { ticket, .. } => Some(ticket.connection),
             Delivery::Answered(answered) => Some(answered.ticket.connection),
@@ -234,6 +242,11 @@ impl Gateway {
         } else {
             session.busy.begin(program.slots());
         }
+        self.start(ticket, program, extent);
+    }
+
+    /// Sends a program on its way whose groups do not all live here, or are not free.
+    pub(crate) fn start(&mut self, ticket: Ticket, program: Program, extent: Extent) {
         // A scan looks at a group as a whole, though at one only.
         let scans = program
             .operations()
@@ -450,6 +463,7 @@ impl Gateway {
             } else {
                 self.send(worker, Message::Output(Box::new(output)));
             }
+            self.serve_waiters();
         }
     }
 
@@ -482,6 +496,9 @@ impl Gateway {
         else {
             let replies = replies.expect("a single command has no conditions");
             let bytes = replies.into_bytes();
+            if self.on_tried(ticket, &bytes) {
+                return;
+            }
             return self.deliveries.push_back(Delivery::Reply { ticket, bytes });
         };
         let replies = replies.map_or(Answers::Refused, Answers::Whole);
@@ -662,6 +679,11 @@ impl Gateway {
     }
 
     fn finish(&mut self, ticket: Ticket, program: Program, replies: Answers) {
+        if let Answers::Whole(replies) = &replies
+            && self.on_tried(ticket, replies.bytes())
+        {
+            return;
+        }
         self.deliveries.push_back(Delivery::Answered(Box::new(Answered {
             ticket,
             program,
@@ -681,6 +703,14 @@ impl Gateway {
         let ticket = match delivery {
             Delivery::Reply { ticket, bytes } => {
                 return connection.pipeline.complete(ticket.sequence, &bytes);
+            }
+            Delivery::Unblocked {
+                ticket,
+                bytes: mut reply,
+            } => {
+                session.card.set_blocked(false);
+                bytes.append(&mut reply);
+                ticket
             }
             Delivery::Answered(answered) => {
                 let Answered {

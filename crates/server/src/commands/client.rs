@@ -166,6 +166,35 @@ fn line(card: &ClientCard, now: UnixMillis, current: Option<&Current>) -> Vec<u8
 }
 
 impl Gateway {
+    /// `CLIENT UNBLOCK id [TIMEOUT|ERROR]`.
+    pub(crate) fn client_unblock(&mut self, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+        let is_error = match args.get(3) {
+            None => false,
+            Some(word) if word.eq_ignore_ascii_case(b"timeout") => false,
+            Some(word) if word.eq_ignore_ascii_case(b"error") => true,
+            Some(_) => {
+                return Err(ReplyError::Fixed(
+                    "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR",
+                ));
+            }
+        };
+        let id = command::number::parse_i64(args.arg(2)).ok_or(ReplyError::NotAnInteger)?;
+        let card = u64::try_from(id).ok().and_then(|id| self.shared.clients.find(id));
+        // Whoever sees it first unblocks it: two `UNBLOCK`s of one wait answer 1 and 0.
+        let Some(card) = card.filter(|card| card.is_blocked.swap(false, Ordering::Relaxed)) else {
+            w.integer(0);
+            return Ok(());
+        };
+        if card.worker == self.worker {
+            self.on_unblock(card.id, is_error);
+        } else {
+            let client = card.id;
+            self.send(card.worker, Message::Unblock { client, is_error });
+        }
+        w.integer(1);
+        Ok(())
+    }
+
     pub(super) fn client_info(&mut self, session: &mut Session, args: Args<'_>, w: &mut Writer<'_>) {
         w.verbatim(
             "txt",

@@ -278,8 +278,10 @@ impl<'a> Report<'a> {
         self.field("connected_clients", self.shared.clients.count());
         self.field("cluster_connections", 0);
         self.field("maxclients", self.settings.maxclients);
-        // No command waits for another client's.
-        self.field("blocked_clients", 0);
+        self.field(
+            "blocked_clients",
+            self.shared.total(|worker| worker.blocked.get()),
+        );
         self.field("tracking_clients", 0);
         self.field("clients_in_timeout_table", 0);
     }

@@ -1,0 +1,564 @@
+//! Clients that wait for a list or sorted set to be filled.
+//!
+//! A command that may wait is tried first like any other. If there is nothing to pop, the client is *blocked*: its worker
+//! remembers it, and it is entered as a *waiter* at every worker that owns one of its keys.
+//!
+//! ```text
+//!            +------------------ nil ----------------+
+//!            v                                       |
+//!   waiting (entered at the keys' workers) --Woken--> trying (a command or transaction is under way)
+//!      |  |                                          |
+//!      |  +-- Served: its keys' worker popped for it |
+//!      +-- time-out, UNBLOCK, the connection ends    +-- an element, or an error
+//!      v                                             v
+//!   answered                                      answered
+//! ```
+//!
+//! Right behind each command (or `EXEC`) that filled a key, the waiters of that key are looked at in the order in which
+//! they came. If all keys of a waiter's command live on this worker, it pops for it at once (*serves* it), so that nobody
+//! overtakes. If not, the client's own worker is told to try again, and nobody behind it in the line is looked at before
+//! it has answered: with [`Message::Await`] if it goes on waiting, with [`Message::Forget`] if it does not.
+//!
+//! Who may pop for a client decides its time-out too, so that no element is popped for a client that was told nil: a
+//! client whose keys are all on one other worker asks there to be forgotten, and the answer is what that worker says.
+
+use crate::gateway::Gateway;
+use crate::message::Message;
+use crate::pipeline::Pipeline;
+use crate::program::{Item, Program, group_of_key};
+use crate::session::Session;
+use crate::transaction::Delivery;
+use command::{BlockingCommand, BlockingPop, Command, Flags, ReplyError, Spec};
+use ids::{Db, UnixMillis};
+use keyspace::Kind;
+use replica::{Operation, Request, Ticket};
+use resp::{Args, Writer};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// See the file's header. Bounded by the clients of the node: each is blocked at most once.
+#[derive(Default)]
+pub(crate) struct Blocking {
+    /// This worker's blocked clients, by the token of their connection.
+    blocked: BTreeMap<u64, Blocked>,
+    /// When they have waited long enough.
+    deadlines: BTreeSet<(UnixMillis, u64)>,
+    /// Who waits for keys of this worker, by arrival.
+    waiters: BTreeMap<u64, Waiter>,
+    /// The waiters by worker and connection.
+    arrived: BTreeMap<(u16, u64), u64>,
+    /// The waiters of each key.
+    lines: BTreeMap<(Db, Box<[u8]>), BTreeSet<u64>>,
+    arrivals: u64,
+    /// Keys whose lines are to be looked at.
+    filled: VecDeque<(Db, Box<[u8]>)>,
+}
+
+/// A blocked client of this worker.
+struct Blocked {
+    ticket: Ticket,
+    /// Its number, as `CLIENT ID` tells it.
+    client: u64,
+    operation: Operation,
+    deadline: Option<UnixMillis>,
+    /// What it was answered last: nothing to pop.
+    nil: Vec<u8>,
+    /// Where it is entered as a waiter.
+    workers: Vec<u16>,
+    /// Whether those workers, being one, pop for it.
+    is_served: bool,
+    /// Whether its command is under way.
+    is_trying: bool,
+    /// It has waited long enough: what it is answered if it gets nothing else.
+    ending: Option<Vec<u8>>,
+}
+
+/// A client of any worker that waits for keys of this one.
+struct Waiter {
+    ticket: Ticket,
+    operation: Operation,
+    kind: Kind,
+    keys: Vec<(Db, Box<[u8]>)>,
+    /// Whether this worker pops for it.
+    is_served: bool,
+    /// Whether its worker was told to try.
+    is_woken: bool,
+}
+
+/// Whether a reply says that there was nothing to pop. No other answer of these commands looks like it.
+fn is_nil(reply: &[u8]) -> bool {
+    matches!(reply, b"*-1\r\n" | b"$-1\r\n" | b"_\r\n")
+}
+
+/// The command that an operation holds.
+fn blocking_command(operation: &Operation) -> BlockingCommand<'_> {
+    match operation.parse() {
+        Ok(Command::Blocking(blocking)) => blocking,
+        _ => unreachable!("only commands that were parsed and may wait come here"),
+    }
+}
+
+/// What must come to be under a key for the command to pop it.
+fn awaited_kind(pop: &BlockingPop<'_>) -> Kind {
+    match pop {
+        BlockingPop::One { .. } | BlockingPop::Many { .. } | BlockingPop::Move { .. } => Kind::List,
+        BlockingPop::OneScored { .. } | BlockingPop::ManyScored { .. } => Kind::SortedSet,
+    }
+}
+
+impl Blocking {
+    /// How many of this worker's clients are blocked.
+    pub(crate) fn count(&self) -> usize {
+        self.blocked.len()
+    }
+
+    /// Whether the client of this connection is blocked.
+    pub(crate) fn is_blocked(&self, connection: u64) -> bool {
+        self.blocked.contains_key(&connection)
+    }
+}
+
+impl Gateway {
+    /// A command that may wait, outside of `MULTI`.
+    pub(crate) fn on_blocking(
+        &mut self,
+        session: &mut Session,
+        pipeline: &mut Pipeline,
+        spec: &'static Spec,
+        args: Args<'_>,
+    ) {
+        if spec.flags.contains(Flags::DENYOOM) && !self.make_room() {
+            return ReplyError::OutOfMemory.write(&mut pipeline.writer(session.protocol));
+        }
+        let parse = spec.parse.expect("a command on keys has a parser");
+        let command = match parse(args) {
+            Ok(command) => command,
+            Err(error) => return error.write(&mut pipeline.writer(session.protocol)),
+        };
+        let is_tried = self.is_one_step(spec, args);
+        let mut nil = Vec::new();
+        if is_tried {
+            let target = pipeline.target();
+            let start = target.len();
+            self.run_here(
+                session.db,
+                spec,
+                args,
+                &command,
+                &mut Writer::new(target, session.protocol),
+            );
+            if !is_nil(&target[start..]) {
+                return;
+            }
+            nil = target.split_off(start);
+        }
+        let timeout = match command {
+            Command::Blocking(blocking) => blocking.timeout_millis,
+            _ => None,
+        };
+        let ticket = self.reserve(session, pipeline);
+        session.is_waiting = true;
+        session.card.set_blocked(true);
+        let deadline = timeout.map(|millis| {
+            let millis = i64::try_from(millis).unwrap_or(i64::MAX);
+            UnixMillis(self.turn.now.0.saturating_add(millis))
+        });
+        let token = ticket.connection;
+        self.blocking
+            .deadlines
+            .extend(deadline.map(|deadline| (deadline, token)));
+        self.blocking.blocked.insert(
+            token,
+            Blocked {
+                ticket,
+                client: session.card.id,
+                operation: Operation {
+                    spec,
+                    db: session.db,
+                    protocol: session.protocol,
+                    args: args.to_buf(),
+                },
+                deadline,
+                nil,
+                workers: Vec::new(),
+                is_served: false,
+                is_trying: !is_tried,
+                ending: None,
+            },
+        );
+        if is_tried {
+            self.await_keys(token);
+        } else {
+            self.try_again(token);
+        }
+    }
+
+    /// Carries the command of a blocked client out, wherever its groups are.
+    fn try_again(&mut self, token: u64) {
+        let Some(blocked) = self.blocking.blocked.get_mut(&token) else {
+            return;
+        };
+        blocked.is_trying = true;
+        let (ticket, operation) = (blocked.ticket, blocked.operation.clone());
+        let program = Program {
+            items: vec![Item::Operation(operation.clone())],
+            conditions: Vec::new(),
+            is_exec: false,
+        };
+        let extent = program.extent(self.groups);
+        if let [group] = extent.groups.as_slice() {
+            self.request(*group, Request::Execute { ticket, operation });
+        } else {
+            self.start(ticket, program, extent);
+        }
+    }
+
+    /// What the groups answered to the command of a blocked client. `false` if the ticket is not one's.
+    pub(crate) fn on_tried(&mut self, ticket: Ticket, reply: &[u8]) -> bool {
+        let token = ticket.connection;
+        let Some(blocked) = self.blocking.blocked.get_mut(&token) else {
+            return false;
+        };
+        if blocked.ticket != ticket {
+            return false;
+        }
+        blocked.is_trying = false;
+        if !is_nil(reply) {
+            self.unblock(token, reply.to_vec());
+        } else if let Some(ending) = blocked.ending.take() {
+            self.unblock(token, if ending.is_empty() { reply.to_vec() } else { ending });
+        } else {
+            blocked.nil = reply.to_vec();
+            self.await_keys(token);
+        }
+        true
+    }
+
+    /// Enters a blocked client at the workers of its keys, or tells them that it goes on waiting.
+    fn await_keys(&mut self, token: u64) {
+        let Some(blocked) = self.blocking.blocked.get(&token) else {
+            return;
+        };
+        let (ticket, operation) = (blocked.ticket, blocked.operation.clone());
+        let owner_of = |key: &[u8]| self.owner(group_of_key(self.groups, key));
+        let mut owners = BTreeSet::new();
+        operation.keys(|key, _| {
+            owners.insert(owner_of(key));
+        });
+        let is_served = owners.len() == 1;
+        let pop = blocking_command(&operation).pop;
+        let workers: Vec<u16> = pop
+            .awaited()
+            .map(owner_of)
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect();
+        let blocked = self.blocking.blocked.get_mut(&token).expect("found above");
+        blocked.workers.clone_from(&workers);
+        blocked.is_served = is_served;
+        for worker in workers {
+            let operation = Box::new(operation.clone());
+            if worker == self.worker {
+                self.on_await(ticket, *operation, is_served);
+            } else {
+                self.send(
+                    worker,
+                    Message::Await {
+                        ticket,
+                        operation,
+                        is_served,
+                    },
+                );
+            }
+        }
+    }
+
+    /// Ends the wait of a client with this reply.
+    fn unblock(&mut self, token: u64, bytes: Vec<u8>) {
+        let Some(blocked) = self.remove_blocked(token) else {
+            return;
+        };
+        self.deliveries.push_back(Delivery::Unblocked {
+            ticket: blocked.ticket,
+            bytes,
+        });
+    }
+
+    fn remove_blocked(&mut self, token: u64) -> Option<Blocked> {
+        let blocked = self.blocking.blocked.remove(&token)?;
+        if let Some(deadline) = blocked.deadline {
+            self.blocking.deadlines.remove(&(deadline, token));
+        }
+        for &worker in &blocked.workers {
+            if worker == self.worker {
+                self.on_forget(blocked.ticket, None);
+            } else {
+                let (ticket, answer) = (blocked.ticket, None);
+                self.send(worker, Message::Forget { ticket, answer });
+            }
+        }
+        Some(blocked)
+    }
+
+    /// The connection ends: nobody waits any more.
+    pub fn forget_connection(&mut self, connection: u64) {
+        self.remove_blocked(connection);
+    }
+
+    /// Whether the client of this connection is blocked: if it hangs up, nobody needs its answer.
+    pub fn is_blocked(&self, connection: u64) -> bool {
+        self.blocking.is_blocked(connection)
+    }
+
+    /// Lets a client go on that waited long enough, or that `CLIENT UNBLOCK` names.
+    fn end_wait(&mut self, token: u64, ending: Option<Vec<u8>>) {
+        let Some(blocked) = self.blocking.blocked.get_mut(&token) else {
+            return;
+        };
+        if let Some(deadline) = blocked.deadline.take() {
+            self.blocking.deadlines.remove(&(deadline, token));
+        }
+        let ending = ending.unwrap_or_else(|| blocked.nil.clone());
+        if blocked.is_trying {
+            blocked.ending = Some(ending);
+            return;
+        }
+        match blocked.workers.as_slice() {
+            &[worker] if blocked.is_served && worker != self.worker => {
+                let (ticket, answer) = (blocked.ticket, Some(ending));
+                self.send(worker, Message::Forget { ticket, answer });
+            }
+            _ => self.unblock(token, ending),
+        }
+    }
+
+    /// Ends the waits whose time has come. Called every turn.
+    #[inline]
+    pub fn end_waits(&mut self) {
+        while let Some(&(deadline, token)) = self.blocking.deadlines.first() {
+            if deadline > self.turn.now {
+                return;
+            }
+            self.end_wait(token, None);
+        }
+    }
+
+    /// When the first wait ends.
+    pub fn next_deadline(&self) -> Option<UnixMillis> {
+        self.blocking.deadlines.first().map(|&(deadline, _)| deadline)
+    }
+
+    /// `CLIENT UNBLOCK`, for a client of this worker.
+    pub(crate) fn on_unblock(&mut self, client: u64, is_error: bool) {
+        let found = self
+            .blocking
+            .blocked
+            .iter()
+            .find(|(_, blocked)| blocked.client == client);
+        let Some((&token, _)) = found else {
+            return;
+        };
+        let error = b"-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n";
+        self.end_wait(token, is_error.then(|| error.to_vec()));
+    }
+
+    /// A client waits for keys of this worker.
+    pub(crate) fn on_await(&mut self, ticket: Ticket, operation: Operation, is_served: bool) {
+        let again = self.waiter_of(ticket);
+        if let Some(arrival) = again {
+            let waiter = self.blocking.waiters.get_mut(&arrival).expect("just found");
+            waiter.is_woken = false;
+            let keys = waiter.keys.clone();
+            self.blocking.filled.extend(keys);
+            return self.serve();
+        }
+        let pop = blocking_command(&operation).pop;
+        let kind = awaited_kind(&pop);
+        let mut keys: Vec<(Db, Box<[u8]>)> = Vec::new();
+        for key in pop.awaited() {
+            let entry = (operation.db, Box::from(key));
+            if self.local(group_of_key(self.groups, key)).is_some() && !keys.contains(&entry) {
+                keys.push(entry);
+            }
+        }
+        self.blocking.arrivals += 1;
+        let arrival = self.blocking.arrivals;
+        for (db, key) in &keys {
+            self.note_awaited(key, true);
+            let line = self.blocking.lines.entry((*db, key.clone())).or_default();
+            line.insert(arrival);
+        }
+        // It may have been filled since the client was answered.
+        self.blocking.filled.extend(keys.iter().cloned());
+        let waiter = Waiter {
+            ticket,
+            operation,
+            kind,
+            keys,
+            is_served,
+            is_woken: false,
+        };
+        self.blocking.waiters.insert(arrival, waiter);
+        let client = (ticket.worker, ticket.connection);
+        self.blocking.arrived.insert(client, arrival);
+        self.serve();
+    }
+
+    fn waiter_of(&self, ticket: Ticket) -> Option<u64> {
+        let arrival = *self.blocking.arrived.get(&(ticket.worker, ticket.connection))?;
+        (self.blocking.waiters[&arrival].ticket == ticket).then_some(arrival)
+    }
+
+    fn note_awaited(&mut self, key: &[u8], is_awaited: bool) {
+        let index = self
+            .local(group_of_key(self.groups, key))
+            .expect("waiters have keys of this worker only");
+        self.replicas[index].await_keys(is_awaited);
+    }
+
+    /// A client does not wait any more. If it is still entered and asks for it, it gets `answer`.
+    pub(crate) fn on_forget(&mut self, ticket: Ticket, answer: Option<Vec<u8>>) {
+        let Some(arrival) = self.waiter_of(ticket) else {
+            return;
+        };
+        let waiter = self.remove_waiter(arrival);
+        // Whoever stood behind it was not looked at while it tried.
+        if waiter.is_woken {
+            self.blocking.filled.extend(waiter.keys);
+        }
+        if let Some(bytes) = answer {
+            self.answer_waiter(ticket, bytes);
+        }
+        self.serve();
+    }
+
+    fn remove_waiter(&mut self, arrival: u64) -> Waiter {
+        let waiter = self.blocking.waiters.remove(&arrival).expect("the caller has it");
+        let client = (waiter.ticket.worker, waiter.ticket.connection);
+        self.blocking.arrived.remove(&client);
+        for entry in &waiter.keys {
+            let line = self
+                .blocking
+                .lines
+                .get_mut(entry)
+                .expect("every waiter stands in its lines");
+            line.remove(&arrival);
+            if line.is_empty() {
+                self.blocking.lines.remove(entry);
+            }
+            self.note_awaited(&entry.1, false);
+        }
+        waiter
+    }
+
+    fn answer_waiter(&mut self, ticket: Ticket, bytes: Vec<u8>) {
+        if ticket.worker == self.worker {
+            self.on_served(ticket, bytes);
+        } else {
+            self.send(ticket.worker, Message::Served { ticket, bytes });
+        }
+    }
+
+    /// The worker of its keys has answered for a blocked client of this one.
+    pub(crate) fn on_served(&mut self, ticket: Ticket, bytes: Vec<u8>) {
+        let is_current = |blocked: &Blocked| blocked.ticket == ticket;
+        if self
+            .blocking
+            .blocked
+            .get(&ticket.connection)
+            .is_some_and(is_current)
+        {
+            self.unblock(ticket.connection, bytes);
+        }
+    }
+
+    /// A key of a blocked client of this worker was filled at another.
+    pub(crate) fn on_woken(&mut self, ticket: Ticket) {
+        let is_waiting = |blocked: &Blocked| blocked.ticket == ticket && !blocked.is_trying;
+        if self
+            .blocking
+            .blocked
+            .get(&ticket.connection)
+            .is_some_and(is_waiting)
+        {
+            self.try_again(ticket.connection);
+        }
+    }
+
+    /// Looks at the lines of keys that were filled since the last time. Called right behind each command.
+    #[inline]
+    pub(crate) fn serve_waiters(&mut self) {
+        if !self.blocking.waiters.is_empty() {
+            self.serve();
+        }
+    }
+
+    fn serve(&mut self) {
+        loop {
+            for replica in &mut self.replicas {
+                let (filled, is_swapped) = replica.take_filled();
+                self.blocking.filled.extend(filled);
+                if is_swapped {
+                    self.blocking.filled.extend(self.blocking.lines.keys().cloned());
+                }
+            }
+            let Some((db, key)) = self.blocking.filled.pop_front() else {
+                return;
+            };
+            self.serve_line(db, &key);
+        }
+    }
+
+    /// Pops for those who wait for a key, in their order, as long as it holds something.
+    fn serve_line(&mut self, db: Db, key: &[u8]) {
+        let entry = (db, Box::from(key));
+        let mut last = 0;
+        let index = self
+            .local(group_of_key(self.groups, key))
+            .expect("waiters have keys of this worker only");
+        loop {
+            let Some(line) = self.blocking.lines.get(&entry) else {
+                return;
+            };
+            let Some(&arrival) = line.range(last + 1..).next() else {
+                return;
+            };
+            last = arrival;
+            let Some(kind) = self.replicas[index].kind(&self.turn, db, key) else {
+                return;
+            };
+            let waiter = &self.blocking.waiters[&arrival];
+            if waiter.kind != kind {
+                continue;
+            }
+            if waiter.is_woken {
+                return;
+            }
+            let (ticket, operation) = (waiter.ticket, waiter.operation.clone());
+            let (spec, args) = operation.words();
+            if !waiter.is_served || !self.is_one_step(spec, args) {
+                let waiter = self
+                    .blocking
+                    .waiters
+                    .get_mut(&arrival)
+                    .expect("it stands in the line");
+                waiter.is_woken = true;
+                if ticket.worker == self.worker {
+                    self.on_woken(ticket);
+                } else {
+                    self.send(ticket.worker, Message::Woken { ticket });
+                }
+                return;
+            }
+            let mut reply = Vec::new();
+            let mut out = Writer::new(&mut reply, operation.protocol);
+            match operation.parse() {
+                Ok(command) => self.run_here(operation.db, spec, args, &command, &mut out),
+                Err(error) => error.write(&mut out),
+            }
+            if !is_nil(&reply) {
+                self.remove_waiter(arrival);
+                self.answer_waiter(ticket, reply);
+            }
+        }
+    }
+}
