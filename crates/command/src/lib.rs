@@ -56,7 +56,7 @@ pub use reply_error::ReplyError;
 pub use set::*;
 pub use sort::*;
 pub use sorted_set::*;
-pub use spec::{Access, Categories, Flags, Merge, Parse, Route, Spec, Spread};
+pub use spec::{Access, Categories, Flags, Merge, Parse, Route, Spec, Spread, Walks};
 pub use table::{CommandId, TABLE, check_arity, lookup, resolve};
 
 /// The longest value, in bytes: what Redis's `proto-max-bulk-len` is by default.

@@ -29,6 +29,8 @@ pub struct Spec {
     pub spread: Spread,
     /// What the command needs of the values, if its options do not say more: see [`Command::access`].
     pub access: Access,
+    /// How much of the collections it names the command looks at.
+    pub walks: Walks,
     /// What `COMMAND DOCS` tells.
     pub docs: Docs,
     /// The subcommands of a container.
@@ -56,6 +58,7 @@ impl Spec {
         route: Route::Connection,
         spread: Spread::Single,
         access: Access::None,
+        walks: Walks::Little,
         docs: Docs::BASE,
         subcommands: &[],
         open: false,
@@ -160,6 +163,20 @@ pub enum Access {
     Overwrites,
     /// The bytes are read and the value changes.
     Modifies,
+}
+
+/// How much of the collections it names a command looks at: what decides whether it may hold up the worker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Walks {
+    /// A few elements, or as many as the client names.
+    Little,
+    /// Possibly all of them.
+    Whole,
+    /// The elements between two ranks, which stand at this position and the next.
+    Ranks {
+        /// Position of the first rank.
+        at: u8,
+    },
 }
 
 /// A set whose members have names that clients see.

@@ -385,6 +385,46 @@ impl Keyspace {
         self.databases[db.index()].restore(hash, object);
     }
 
+    /// Lends what is under a key to somebody who takes his time, the key being locked: a large collection itself, an empty
+    /// one of its kind being left in its place, so that scans go on finding the key; of anything else a copy. `None` if
+    /// absent or expired by group time.
+    pub fn lend_value(&mut self, db: Db, key: &[u8]) -> Option<Object> {
+        let hash = self.seed.hash(key);
+        let time = self.time;
+        let seed = self.seed;
+        self.databases[db.index()].update(hash, key, |object| {
+            if object.is_expired(time) {
+                return None;
+            }
+            let Some(large) = object.take_large() else {
+                return Some(object.copy_as(key, object.deadline(), object.version()));
+            };
+            object.set_large(large.emptied(seed));
+            let lent = Object::large(key, large, object.deadline(), object.version());
+            lent.set_access(object.access());
+            Some(lent)
+        })?
+    }
+
+    /// Takes back what was lent by [`Keyspace::lend_value`] and not changed.
+    pub fn return_value(&mut self, db: Db, mut object: Object) {
+        let Some(large) = object.take_large() else {
+            return;
+        };
+        let hash = self.seed.hash(object.key());
+        let returned = self.databases[db.index()].update(hash, object.key(), |held| held.set_large(*large));
+        returned.expect("the key is locked while its value is lent");
+    }
+
+    /// How many elements the collection under `key` has; 0 if there is none.
+    pub fn element_count(&self, db: Db, key: &[u8]) -> usize {
+        let found = self.database(db).find(self.seed.hash(key), key);
+        found.map_or(0, |object| match object.kind() {
+            crate::Kind::String => 0,
+            _ => object.value().len(),
+        })
+    }
+
     /// What is waiting to be dropped, to be dropped by another keyspace.
     pub fn take_garbage(&mut self) -> Garbage {
         std::mem::take(&mut self.garbage)

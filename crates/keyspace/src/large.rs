@@ -8,6 +8,7 @@ use crate::directory::Directory;
 use crate::list::List;
 use crate::object::Kind;
 use crate::sorted_set::SortedSet;
+use ids::HashSeed;
 
 /// A collection that one object points to.
 #[derive(Clone)]
@@ -23,6 +24,16 @@ pub enum Large {
 }
 
 impl Large {
+    /// An empty one of the same kind.
+    pub(crate) fn emptied(&self, seed: HashSeed) -> Large {
+        match self {
+            Large::List(_) => Large::List(List::default()),
+            Large::Set(_) => Large::Set(Directory::new(seed)),
+            Large::Hash(_) => Large::Hash(Directory::new(seed)),
+            Large::SortedSet(_) => Large::SortedSet(SortedSet::new(seed)),
+        }
+    }
+
     /// The data type.
     pub(crate) fn kind(&self) -> Kind {
         match self {

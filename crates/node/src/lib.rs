@@ -4,6 +4,7 @@
 //! socket), `mesh.rs` (queues between workers), `listener.rs`, `memory.rs`, `metrics.rs`.
 
 mod clock;
+mod errands;
 mod link;
 mod listener;
 mod memory;

@@ -1,6 +1,7 @@
 //! Birth and death of a node, each as a list of steps.
 
 use crate::clock;
+use crate::errands::Errands;
 use crate::listener;
 use crate::memory;
 use crate::mesh::Mesh;
@@ -144,6 +145,10 @@ pub fn run(
         polls.push(poll);
     }
     let mesh = Mesh::new(wakers);
+    let errands = trying(
+        "cannot start the thread for errands",
+        Errands::start(mesh.clone()),
+    )?;
     let mut listeners = Some(listeners);
     let mut threads = Vec::new();
     for (number, poll) in (0..).zip(polls) {
@@ -155,6 +160,7 @@ pub fn run(
             listeners,
             mesh.clone(),
             shared.clone(),
+            errands.clone(),
             secret,
             prng.next_u64(),
         );

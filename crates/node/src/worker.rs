@@ -10,6 +10,7 @@
 //! hands each other worker one parcel. Nothing waits to batch: batches grow by themselves under load.
 
 use crate::clock;
+use crate::errands::Errands;
 use crate::link::{Io, Link};
 use crate::listener;
 use crate::memory;
@@ -69,6 +70,7 @@ pub(crate) struct Worker {
     tend_at: Instant,
     rates: RateSample,
     memory: memory::Sampler,
+    errands: Errands,
 }
 
 /// Totals when the rates were last computed.
@@ -86,6 +88,7 @@ impl Worker {
         mut listeners: Vec<TcpListener>,
         mesh: Arc<Mesh>,
         shared: Arc<Shared>,
+        errands: Errands,
         secret: HashSeed,
         seed: u64,
     ) -> std::io::Result<Worker> {
@@ -111,6 +114,7 @@ impl Worker {
             cron_at: now,
             tend_at: now,
             memory: memory::Sampler::new(),
+            errands,
             rates: RateSample {
                 at: now,
                 commands: 0,
@@ -190,11 +194,17 @@ impl Worker {
         }
         self.receive();
         self.gateway.end_waits();
+        while let Some(errand) = self.errands.fetch(self.number) {
+            self.gateway.on_errand(errand);
+        }
         self.deliver();
         // And before answers: a decision is on its way before its client hears of it.
         self.post();
         self.finish_links();
         self.post();
+        for errand in self.gateway.take_errands() {
+            self.errands.leave(self.number, errand);
+        }
         let now = Instant::now();
         if now >= self.tend_at {
             self.gateway.begin_turn(clock::now());

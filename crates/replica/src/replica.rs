@@ -17,7 +17,7 @@
 
 use crate::operation::{Condition, Operation, Replies, locks_of};
 use crate::request::{Output, Request, Task, Ticket, Verdict};
-use crate::scratch::{Scratch, databases};
+use crate::scratch::{Outcome, Scratch, databases};
 use crate::turn::Turn;
 use command::Command;
 use ids::{Boot, Db, GroupId, HashSeed, Prng, SemanticsVersion, UnixMillis};
@@ -312,6 +312,50 @@ impl Replica {
     /// Puts back what was lent and not changed.
     pub fn restore_object(&mut self, db: Db, object: Object) {
         self.keyspace.restore_object(db, object);
+    }
+
+    /// Locks keys, which are free, for a command that runs aside, and lends their values to it.
+    pub fn lend(
+        &mut self,
+        turn: &Turn,
+        txn: TxnId,
+        priority: Priority,
+        locks: Locks,
+        keys: &[(Db, Box<[u8]>)],
+    ) -> Vec<Option<Object>> {
+        self.begin(turn);
+        self.open();
+        self.requests += 1;
+        let grant = self
+            .locks
+            .request(self.requests, Requester::Preparing(txn), priority, locks);
+        assert!(
+            matches!(grant, Grant::Granted),
+            "the caller looked whether the keys are free"
+        );
+        self.prepared.insert(txn, Vec::new());
+        keys.iter()
+            .map(|(db, key)| self.keyspace.lend_value(*db, key))
+            .collect()
+    }
+
+    /// Takes back what was lent, and releases the locks.
+    pub fn take_back(&mut self, turn: &Turn, txn: TxnId, outcomes: Vec<Outcome>, out: &mut Vec<Output>) {
+        self.begin(turn);
+        self.open();
+        let mut effects = Vec::new();
+        for outcome in outcomes {
+            match outcome {
+                Outcome::Unchanged(db, object) => self.keyspace.return_value(db, object),
+                Outcome::Changed(effect) => effects.push(effect),
+            }
+        }
+        if !effects.is_empty() {
+            self.keyspace.install(effects, &mut self.local);
+        }
+        self.prepared.remove(&txn);
+        self.locks.release(txn);
+        self.go_on(out);
     }
 
     /// Drops large values piece by piece that were deleted elsewhere.

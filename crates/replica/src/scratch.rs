@@ -7,7 +7,7 @@
 use crate::operation::Replies;
 use crate::{Operation, Turn};
 use ids::{Db, HashSeed, UnixMillis, Version};
-use keyspace::{Effect, Garbage, Header, Keyspace, LeaderLocal, Object};
+use keyspace::{Effect, Garbage, Header, Keyspace, LeaderLocal, Limits, Object};
 use std::collections::BTreeMap;
 
 /// Copies of objects, and what commands made of them.
@@ -47,6 +47,11 @@ impl Scratch {
         });
         self.local.now = now;
         self.local.access.set(turn.now, turn.lfu);
+    }
+
+    /// Keeps collections small by these limits, which are the group's.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.keyspace.set_limits(limits);
     }
 
     /// Whether `key` was placed already.
@@ -111,6 +116,16 @@ pub enum Outcome {
     Unchanged(Db, Object),
     /// Its new state.
     Changed(Effect),
+}
+
+impl Outcome {
+    /// The key.
+    pub fn key(&self) -> &[u8] {
+        match self {
+            Outcome::Unchanged(_, object) => object.key(),
+            Outcome::Changed(effect) => effect.key(),
+        }
+    }
 }
 
 /// The databases in which operations may touch keys: their own, and the targets of `COPY` and `MOVE`.

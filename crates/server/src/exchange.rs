@@ -140,6 +140,15 @@ impl Gateway {
             };
             return self.request(group, Request::Execute { ticket, operation });
         }
+        if index.is_some() && !denied && !waits && self.is_heavy(db, spec, args) {
+            let operation = Operation {
+                spec,
+                db,
+                protocol,
+                args: args.to_buf(),
+            };
+            return self.run_aside(ticket, operation);
+        }
         let mut answer = self.parcel(from).take_bytes();
         let start = answer.len();
         let mut out = Writer::new(&mut answer, protocol);

@@ -10,6 +10,7 @@
 //! Everything a turn has for another worker goes into one parcel, handed over by the driver at the turn's end.
 //! The gateway does no I/O and reads no clock: the driver tells it the [`Turn`].
 
+use crate::aside::Errand;
 use crate::blocking::Blocking;
 use crate::connection::Connection;
 use crate::message::Parcel;
@@ -47,6 +48,8 @@ pub struct Gateway {
     pub(crate) spare_parcels: Vec<Parcel>,
     pub(crate) transactions: Transactions,
     pub(crate) blocking: Blocking,
+    /// Commands to be carried out on another thread.
+    pub(crate) errands: Vec<Errand>,
     /// Answers for this worker's own connections.
     pub(crate) deliveries: VecDeque<Delivery>,
     /// Reused for replies that are looked at before they are sent.
@@ -115,6 +118,7 @@ impl Gateway {
             spare_parcels: Vec::new(),
             transactions: Transactions::new(worker, shared.boot),
             blocking: Blocking::default(),
+            errands: Vec::new(),
             deliveries: VecDeque::new(),
             spare: Vec::new(),
             maxmemory: 0,
@@ -369,6 +373,10 @@ impl Gateway {
         if !replica.is_free(|| locks_of([(spec, args)], |_| true)) {
             return self.park(session, pipeline, spec, args, group);
         }
+        if self.is_heavy(session.db, spec, args) {
+            return self.send_aside(session, pipeline, spec, args);
+        }
+        let replica = &mut self.replicas[index];
         let parse = spec.parse.expect("a command on keys has a parser");
         let mut out = pipeline.writer(session.protocol);
         match parse(args) {
@@ -400,6 +408,24 @@ impl Gateway {
         let worker = self.owner(group);
         self.parcel(worker)
             .push_command(ticket, spec, session.db, session.protocol, args);
+    }
+
+    /// Lets a command whose keys all live here and are free run on another thread.
+    fn send_aside(
+        &mut self,
+        session: &mut Session,
+        pipeline: &mut Pipeline,
+        spec: &'static Spec,
+        args: Args<'_>,
+    ) {
+        let ticket = self.reserve(session, pipeline);
+        let operation = Operation {
+            spec,
+            db: session.db,
+            protocol: session.protocol,
+            args: args.to_buf(),
+        };
+        self.run_aside(ticket, operation);
     }
 
     /// Lets a command wait for locks in its group, here.
@@ -442,6 +468,9 @@ impl Gateway {
             Err(error) => return error.write(&mut pipeline.writer(session.protocol)),
         };
         if self.is_one_step(spec, args) {
+            if self.is_heavy(session.db, spec, args) {
+                return self.send_aside(session, pipeline, spec, args);
+            }
             let mut out = pipeline.writer(session.protocol);
             return self.run_here(session.db, spec, args, &command, &mut out);
         }

@@ -8,6 +8,7 @@
 //! and `transaction.rs` (several groups), `block.rs` (`MULTI`), `exchange.rs` (other workers), `commands.rs` (what the
 //! gateway answers itself).
 
+mod aside;
 mod block;
 mod blocking;
 mod client;
@@ -26,6 +27,7 @@ mod shared;
 mod stats;
 mod transaction;
 
+pub use aside::Errand;
 pub use client::{ClientCard, Clients, Labels};
 pub use connection::Connection;
 pub use gateway::{Gateway, Incoming};

@@ -180,11 +180,7 @@ impl Gateway {
         out.raw(replies.bytes());
         let groups = self.groups;
         scratch.take_outcomes(|outcome| {
-            let key = match &outcome {
-                Outcome::Unchanged(_, object) => object.key(),
-                Outcome::Changed(effect) => effect.key(),
-            };
-            let index = group_of_key(groups, key).index() - self.first_group;
+            let index = group_of_key(groups, outcome.key()).index() - self.first_group;
             let replica = &mut self.replicas[index];
             match outcome {
                 Outcome::Unchanged(db, object) => replica.restore_object(db, object),

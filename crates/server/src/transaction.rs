@@ -44,7 +44,7 @@ pub(crate) struct Transactions {
     blocks: BTreeMap<(u64, u64), Program>,
     watches: BTreeMap<(u64, u64), (Vec<Watched>, usize)>,
     infos: BTreeMap<(u64, u64), (ArgsBuf, usize)>,
-    outputs: VecDeque<Output>,
+    pub(crate) outputs: VecDeque<Output>,
 }
 
 struct Transaction {
@@ -282,26 +282,11 @@ impl Gateway {
             (false, true) => Kind::Hold,
             (false, false) => Kind::Evaluate,
         };
-        // Unique over the node's workers: two transactions of one age would each wait for the other.
-        self.transactions.begun += 1;
-        let workers = self.shared.workers.len() as u64;
-        let (boot, seq) = (
-            self.transactions.boot,
-            self.transactions.begun * workers + u64::from(self.worker),
-        );
-        let id = TxnId {
-            boot,
-            worker: self.transactions.worker,
-            seq,
-            attempt: 1,
-        };
+        let (id, priority) = self.new_transaction();
+        let seq = id.seq;
         let transaction = Transaction {
             id,
-            priority: Priority {
-                began: self.turn.now,
-                boot,
-                seq,
-            },
+            priority,
             ticket,
             program,
             kind,
@@ -315,6 +300,29 @@ impl Gateway {
         self.stats.transactions.add(1);
         self.transactions.open.insert(seq, transaction);
         self.attempt(seq);
+    }
+
+    /// The name and age of a new transaction.
+    pub(crate) fn new_transaction(&mut self) -> (TxnId, Priority) {
+        // Unique over the node's workers: two transactions of one age would each wait for the other.
+        self.transactions.begun += 1;
+        let workers = self.shared.workers.len() as u64;
+        let (boot, seq) = (
+            self.transactions.boot,
+            self.transactions.begun * workers + u64::from(self.worker),
+        );
+        let id = TxnId {
+            boot,
+            worker: self.transactions.worker,
+            seq,
+            attempt: 1,
+        };
+        let priority = Priority {
+            began: self.turn.now,
+            boot,
+            seq,
+        };
+        (id, priority)
     }
 
     fn can_run_here(&self, program: &Program, extent: &Extent) -> bool {

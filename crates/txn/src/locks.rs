@@ -49,6 +49,17 @@ impl Locks {
         Locks::Keys(keys)
     }
 
+    /// The same, each held alone.
+    #[must_use]
+    pub fn exclusive(self) -> Locks {
+        match self {
+            Locks::Keys(keys) => {
+                Locks::Keys(keys.into_iter().map(|(key, _)| (key, Mode::Exclusive)).collect())
+            }
+            Locks::WholeGroup(_) => Locks::WholeGroup(Mode::Exclusive),
+        }
+    }
+
     fn conflicts(&self, other: &Locks) -> bool {
         match (self, other) {
             (Locks::WholeGroup(mode), Locks::WholeGroup(other)) => clash(*mode, *other),

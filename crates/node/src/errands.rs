@@ -1,0 +1,52 @@
+//! The thread that runs errands: commands that would hold a worker up.
+//!
+//! One thread for the node. Errands wait in its queue in the order in which they came; each client has a bounded number of
+//! commands under way, so the queue is bounded by the clients. Results lie in a queue for each worker, and the worker is
+//! woken for each.
+
+use crate::mesh::Mesh;
+use crossbeam_queue::SegQueue;
+use server::Errand;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// Where workers leave errands and fetch them when they are done.
+#[derive(Clone)]
+pub(crate) struct Errands {
+    todo: Sender<(u16, Errand)>,
+    done: Arc<[SegQueue<Errand>]>,
+}
+
+impl Errands {
+    /// Starts the thread. It ends when the last worker has.
+    pub(crate) fn start(mesh: Arc<Mesh>) -> std::io::Result<Errands> {
+        let (todo, waiting): (Sender<(u16, Errand)>, Receiver<(u16, Errand)>) = channel();
+        let done: Arc<[SegQueue<Errand>]> = (0..mesh.workers()).map(|_| SegQueue::new()).collect();
+        let finished = done.clone();
+        std::thread::Builder::new()
+            .name("errands".to_owned())
+            .spawn(move || {
+                for (worker, mut errand) in waiting {
+                    errand.run();
+                    finished[usize::from(worker)].push(errand);
+                    mesh.wake(worker);
+                }
+            })?;
+        Ok(Errands { todo, done })
+    }
+
+    /// Leaves an errand of `worker`.
+    pub(crate) fn leave(&self, worker: u16, errand: Errand) {
+        if self.todo.send((worker, errand)).is_err() {
+            // The thread ended by a panic, which is in the log; the values it held are lost, and so is the node.
+            tracing::error!(worker, "nobody runs errands any more");
+            std::process::abort();
+        }
+    }
+
+    /// Fetches an errand of `worker` that is done.
+    #[inline]
+    pub(crate) fn fetch(&self, worker: u16) -> Option<Errand> {
+        self.done[usize::from(worker)].pop()
+    }
+}
