@@ -1,6 +1,7 @@
 //! One test binary: processes are what costs time here, not linking.
 
 mod admin;
+mod blocking;
 mod command_table;
 mod differential;
 mod eviction;

@@ -1,0 +1,300 @@
+//! Clients that wait for a list or sorted set to be filled.
+
+use blackbox::{Client, Server, Value, eventually};
+use std::time::Duration;
+
+/// Keys of different groups, on both workers.
+const KEYS: [&str; 6] = ["queue:1", "queue:2", "queue:3", "queue:4", "queue:5", "queue:6"];
+
+fn words(words: &str) -> Vec<&str> {
+    words.split(' ').collect()
+}
+
+/// A client that has sent a command, and waits for its answer.
+fn waiting(server: &Server, observer: &mut Client, command: &str) -> Client {
+    let before = observer.info_number("clients", "blocked_clients");
+    let mut client = server.client();
+    client.send(&words(command)).expect("the server reads");
+    eventually("the client is blocked", || {
+        observer.info_number("clients", "blocked_clients") == before + 1
+    });
+    client
+}
+
+fn bulks(texts: &[&str]) -> Value {
+    Value::Array(texts.iter().map(Value::bulk).collect())
+}
+
+#[test]
+fn whoever_came_first_is_served_first_on_every_worker() {
+    let server = Server::subject().workers(2).start();
+    let mut client = server.client();
+    for key in KEYS {
+        let mut waiters: Vec<Client> = (0..4)
+            .map(|_| waiting(&server, &mut client, &format!("BLPOP {key} 0")))
+            .collect();
+        assert_eq!(client.run(&format!("RPUSH {key} a b c")), Value::Integer(3));
+        for (waiter, element) in waiters.iter_mut().zip(["a", "b", "c"]) {
+            assert_eq!(waiter.receive().expect("it is served"), bulks(&[key, element]));
+        }
+        assert_eq!(client.run(&format!("EXISTS {key}")), Value::Integer(0));
+        assert_eq!(client.run(&format!("RPUSH {key} d e")), Value::Integer(2));
+        assert_eq!(waiters[3].receive().expect("it is served"), bulks(&[key, "d"]));
+        assert_eq!(client.run(&format!("LPOP {key}")), Value::bulk("e"));
+    }
+}
+
+#[test]
+fn a_wait_over_keys_of_several_workers_takes_exactly_one_element() {
+    let server = Server::subject().workers(2).start();
+    let mut client = server.client();
+    for round in 0..60 {
+        let key = KEYS[round % KEYS.len()];
+        let mut waiter = waiting(&server, &mut client, &format!("BLPOP {} 0", KEYS.join(" ")));
+        client.run(&format!("RPUSH {key} x{round} y{round}"));
+        let element = format!("x{round}");
+        assert_eq!(waiter.receive().expect("it is served"), bulks(&[key, &element]));
+        assert_eq!(
+            client.run(&format!("LPOP {key}")),
+            Value::bulk(format!("y{round}"))
+        );
+        for key in KEYS {
+            assert_eq!(client.run(&format!("LLEN {key}")), Value::Integer(0));
+        }
+    }
+}
+
+#[test]
+fn elements_move_between_groups_when_they_come() {
+    let server = Server::subject().workers(2).start();
+    let mut client = server.client();
+    for from in KEYS {
+        for to in KEYS {
+            if from == to {
+                continue;
+            }
+            let mut waiter = waiting(&server, &mut client, &format!("BLMOVE {from} {to} LEFT RIGHT 0"));
+            client.run(&format!("RPUSH {from} element"));
+            assert_eq!(waiter.receive().expect("it is served"), Value::bulk("element"));
+            assert_eq!(client.run(&format!("LPOP {to}")), Value::bulk("element"));
+            assert_eq!(client.run(&format!("LLEN {from}")), Value::Integer(0));
+        }
+    }
+}
+
+#[test]
+fn one_wait_feeds_the_next() {
+    let server = Server::subject().workers(2).start();
+    let mut client = server.client();
+    let mut second = waiting(&server, &mut client, "BLPOP queue:2 0");
+    let mut first = waiting(&server, &mut client, "BLMOVE queue:1 queue:2 LEFT LEFT 0");
+    client.run("LPUSH queue:1 x");
+    assert_eq!(first.receive().expect("it is served"), Value::bulk("x"));
+    assert_eq!(second.receive().expect("it is served"), bulks(&["queue:2", "x"]));
+}
+
+#[test]
+fn sorted_sets_are_waited_for_too_and_other_types_are_not_taken() {
+    let server = Server::subject().workers(2).start();
+    let mut client = server.client();
+    for key in KEYS {
+        let mut lists = waiting(&server, &mut client, &format!("BLPOP {key} 0"));
+        let mut waiter = waiting(&server, &mut client, &format!("BZPOPMIN {key} 0"));
+        client.run(&format!("ZADD {key} 2 b 1 a"));
+        assert_eq!(waiter.receive().expect("it is served"), bulks(&[key, "a", "1"]));
+        client.run(&format!("DEL {key}"));
+        client.run(&format!("RPUSH {key} element"));
+        assert_eq!(lists.receive().expect("it is served"), bulks(&[key, "element"]));
+    }
+}
+
+#[test]
+fn what_a_transaction_leaves_behind_is_what_is_served() {
+    let server = Server::subject().workers(2).start();
+    let mut client = server.client();
+    for key in KEYS {
+        let mut waiter = waiting(&server, &mut client, &format!("BLPOP {key} 0"));
+        for command in [
+            "MULTI".to_owned(),
+            format!("RPUSH {key} gone"),
+            format!("DEL {key}"),
+            "EXEC".to_owned(),
+        ] {
+            client.run(&command);
+        }
+        assert_eq!(client.info_number("clients", "blocked_clients"), 1);
+        for command in [
+            "MULTI".to_owned(),
+            format!("RPUSH {key} b"),
+            format!("LPUSH {key} a"),
+            "EXEC".to_owned(),
+        ] {
+            client.run(&command);
+        }
+        assert_eq!(waiter.receive().expect("it is served"), bulks(&[key, "a"]));
+        client.run(&format!("DEL {key}"));
+    }
+}
+
+#[test]
+fn renamed_copied_moved_and_exchanged_lists_are_noticed() {
+    let server = Server::subject().workers(2).start();
+    let mut client = server.client();
+    for (setup, command) in [
+        ("RPUSH other x", "RENAME other queue:1"),
+        ("RPUSH other x", "COPY other queue:1"),
+        ("RPUSH other b a x c", "SORT other LIMIT 3 1 ALPHA STORE queue:1"),
+    ] {
+        client.run("FLUSHALL");
+        client.run(setup);
+        let mut waiter = waiting(&server, &mut client, "BLPOP queue:1 0");
+        client.run(command);
+        assert_eq!(
+            waiter.receive().expect("it is served"),
+            bulks(&["queue:1", "x"]),
+            "{command}"
+        );
+    }
+    client.run("FLUSHALL");
+    let mut other = server.client();
+    other.run_ok("SELECT 5");
+    other.run("RPUSH queue:1 x");
+    let mut waiter = waiting(&server, &mut client, "BLPOP queue:1 0");
+    client.run_ok("SWAPDB 0 5");
+    assert_eq!(waiter.receive().expect("it is served"), bulks(&["queue:1", "x"]));
+    client.run("RPUSH queue:1 y");
+    client.run_ok("SWAPDB 0 5");
+    let mut waiter = waiting(&server, &mut client, "BLPOP queue:1 0");
+    assert_eq!(other.run("MOVE queue:1 0"), Value::Integer(1));
+    assert_eq!(waiter.receive().expect("it is served"), bulks(&["queue:1", "y"]));
+}
+
+#[test]
+fn a_wait_ends_by_time_by_unblock_and_with_the_connection() {
+    let server = Server::subject().workers(2).start();
+    let mut client = server.client();
+    for key in KEYS {
+        let mut timed = server.client();
+        assert_eq!(timed.run(&format!("BLPOP {key} 0.02")), Value::NullArray);
+        assert_eq!(
+            timed.run(&format!("BLMOVE {key} other LEFT LEFT 0.02")),
+            Value::NullBulk
+        );
+        assert_eq!(
+            timed.run(&format!("BLPOP {} 0.02", KEYS.join(" "))),
+            Value::NullArray
+        );
+
+        let mut waiter = server.client();
+        let id = waiter.run("CLIENT ID").integer().expect("a number");
+        waiter
+            .send(&words(&format!("BLPOP {key} 0")))
+            .expect("the server reads");
+        eventually("it can be unblocked", || {
+            client.run(&format!("CLIENT UNBLOCK {id}")) == Value::Integer(1)
+        });
+        assert_eq!(waiter.receive().expect("it is answered"), Value::NullArray);
+        waiter
+            .send(&words(&format!("BLPOP {key} 0")))
+            .expect("the server reads");
+        eventually("it can be unblocked", || {
+            client.run(&format!("CLIENT UNBLOCK {id} ERROR")) == Value::Integer(1)
+        });
+        let answer = waiter.receive().expect("it is answered");
+        assert_eq!(
+            answer.error().as_deref(),
+            Some("UNBLOCKED client unblocked via CLIENT UNBLOCK")
+        );
+        assert_eq!(client.run(&format!("CLIENT UNBLOCK {id}")), Value::Integer(0));
+
+        let gone = waiting(&server, &mut client, &format!("BLPOP {key} 0"));
+        drop(gone);
+        eventually("nobody is blocked any more", || {
+            client.info_number("clients", "blocked_clients") == 0
+        });
+        assert_eq!(client.run(&format!("RPUSH {key} kept")), Value::Integer(1));
+        assert_eq!(
+            client.run(&format!("LPOP {key}")),
+            Value::bulk("kept"),
+            "it is still there"
+        );
+    }
+}
+
+#[test]
+fn what_a_client_sends_behind_its_wait_is_carried_out_after_it() {
+    let server = Server::subject().workers(2).start();
+    let mut client = server.client();
+    let mut waiter = waiting(&server, &mut client, "BLPOP queue:1 0");
+    waiter
+        .send(&["RPUSH", "queue:2", "later"])
+        .expect("the server reads");
+    waiter.send(&["PING"]).expect("the server reads");
+    assert_eq!(client.run("EXISTS queue:2"), Value::Integer(0));
+    client.run("RPUSH queue:1 x");
+    assert_eq!(waiter.receive().expect("it is served"), bulks(&["queue:1", "x"]));
+    assert_eq!(waiter.receive().expect("it is answered"), Value::Integer(1));
+    assert_eq!(
+        waiter.receive().expect("it is answered"),
+        Value::Simple("PONG".into())
+    );
+}
+
+#[test]
+fn nothing_is_lost_or_given_twice_when_many_wait_and_many_push() {
+    const ELEMENTS: usize = 2_000;
+    let server = Server::subject().workers(2).start();
+    let address = server.address();
+    let take = |name: usize| {
+        let mut client = Client::connect(address).expect("the server listens");
+        let mut keys: Vec<&str> = KEYS.to_vec();
+        keys.rotate_left(name % KEYS.len());
+        let mut taken = Vec::new();
+        loop {
+            // Half of them wait for one key, half for all, and some give up now and then.
+            let keys = if name.is_multiple_of(2) {
+                &keys[..]
+            } else {
+                &keys[..1]
+            };
+            let seconds = if name.is_multiple_of(3) { "0.002" } else { "0.5" };
+            let reply = client.run(&format!("BLPOP {} {seconds}", keys.join(" ")));
+            match reply.elements() {
+                Some([_, element]) => taken.push(element.text().expect("a string")),
+                _ if seconds == "0.5" => return taken,
+                _ if client.run("EXISTS done") == Value::Integer(1) => return taken,
+                _ => {}
+            }
+        }
+    };
+    let mut taken: Vec<String> = std::thread::scope(|scope| {
+        let takers: Vec<_> = (0..12).map(|name| scope.spawn(move || take(name))).collect();
+        let pushers: Vec<_> = (0..4)
+            .map(|pusher| {
+                scope.spawn(move || {
+                    let mut client = Client::connect(address).expect("the server listens");
+                    for element in (pusher..ELEMENTS).step_by(4) {
+                        let key = KEYS[element % KEYS.len()];
+                        client.run(&format!("RPUSH {key} {element}"));
+                    }
+                })
+            })
+            .collect();
+        pushers
+            .into_iter()
+            .for_each(|pusher| pusher.join().expect("it pushes"));
+        let mut client = Client::connect(address).expect("the server listens");
+        client.set_patience(Duration::from_secs(30));
+        eventually("everything is taken", || {
+            client.run(&format!("EXISTS {}", KEYS.join(" "))) == Value::Integer(0)
+        });
+        client.run_ok("SET done 1");
+        takers
+            .into_iter()
+            .flat_map(|taker| taker.join().expect("it takes"))
+            .collect()
+    });
+    taken.sort_by_key(|element| element.parse::<usize>().expect("a number"));
+    let all: Vec<String> = (0..ELEMENTS).map(|element| element.to_string()).collect();
+    assert_eq!(taken, all);
+}
