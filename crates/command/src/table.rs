@@ -95,7 +95,23 @@ command_table! {
     FlushAll = generic::FLUSHALL,
     SwapDb = generic::SWAPDB,
     // Lists.
+    LPush = list::LPUSH,
+    RPush = list::RPUSH,
+    LPushX = list::LPUSHX,
+    RPushX = list::RPUSHX,
+    LPop = list::LPOP,
+    RPop = list::RPOP,
     LLen = list::LLEN,
+    LIndex = list::LINDEX,
+    LSet = list::LSET,
+    LRange = list::LRANGE,
+    LTrim = list::LTRIM,
+    LInsert = list::LINSERT,
+    LRem = list::LREM,
+    LPos = list::LPOS,
+    LMove = list::LMOVE,
+    RPopLPush = list::RPOPLPUSH,
+    LMPop = list::LMPOP,
     // Sets.
     SCard = set::SCARD,
     // Hashes.
