@@ -5,6 +5,7 @@
 
 use crate::docs::{Argument, ArgumentKind, Deprecated, Docs, Group};
 use crate::key_spec::{KeyFlags, KeySpec};
+use crate::list::{self, ListEnd};
 use crate::number;
 use crate::spec::{Access, Categories, Flags, Route, Spec, Spread};
 use crate::{Command, CommandId, ReplyError};
@@ -27,19 +28,19 @@ pub struct BlockingCommand<'a> {
 #[derive(Clone, Copy, Debug)]
 pub enum BlockingPop<'a> {
     /// `BLPOP`, `BRPOP`: one element, with its key.
-    One { keys: Args<'a>, from_left: bool },
+    One { keys: Args<'a>, end: ListEnd },
     /// `BLMPOP`: up to `count` elements of the first list that has any.
     Many {
         keys: Args<'a>,
-        from_left: bool,
+        end: ListEnd,
         count: u64,
     },
     /// `BLMOVE`, `BRPOPLPUSH`.
     Move {
         from: &'a [u8],
         to: &'a [u8],
-        from_left: bool,
-        to_left: bool,
+        from_end: ListEnd,
+        to_end: ListEnd,
     },
     /// `BZPOPMIN`, `BZPOPMAX`: one member, with key and score.
     OneScored { keys: Args<'a>, max: bool },
@@ -78,26 +79,17 @@ fn timeout(word: &[u8]) -> Result<Option<u64>, ReplyError> {
     Ok((millis > 0.0).then_some(millis as u64))
 }
 
-/// `LEFT` or `RIGHT`: whether it is the left.
-fn is_left(word: &[u8]) -> Result<bool, ReplyError> {
-    if word.eq_ignore_ascii_case(b"left") {
-        Ok(true)
-    } else if word.eq_ignore_ascii_case(b"right") {
-        Ok(false)
-    } else {
-        Err(ReplyError::Syntax)
-    }
-}
-
-/// `numkeys key [key ...] side [COUNT count]`, from the word at 2 on: keys, the position of the side, and the count.
-fn counted_keys(args: Args<'_>) -> Result<(Args<'_>, &[u8], u64), ReplyError> {
+/// `numkeys key [key ...] MIN|MAX [COUNT count]`, from the word at 2 on: keys, whether it is the maximum, and the count.
+fn scored_keys(args: Args<'_>) -> Result<(Args<'_>, bool, u64), ReplyError> {
     let count = number::parse_i64(args.arg(2)).filter(|count| *count > 0 && *count <= i64::from(i32::MAX));
     let count = count.ok_or(ReplyError::NumKeysNotPositive)? as usize;
     let side = 3usize.saturating_add(count);
-    let Some(word) = args.get(side) else {
-        return Err(ReplyError::Syntax);
+    let is_max = match args.get(side) {
+        Some(word) if word.eq_ignore_ascii_case(b"max") => true,
+        Some(word) if word.eq_ignore_ascii_case(b"min") => false,
+        _ => return Err(ReplyError::Syntax),
     };
-    Ok((args.slice(3..side), word, pop_count(args.from(side + 1))?))
+    Ok((args.slice(3..side), is_max, pop_count(args.from(side + 1))?))
 }
 
 /// `[COUNT count]`.
@@ -119,10 +111,10 @@ fn blocking<'a>(pop: BlockingPop<'a>, timeout_word: &[u8]) -> Result<Command<'a>
     }))
 }
 
-fn parse_pop(args: Args<'_>, from_left: bool) -> Result<Command<'_>, ReplyError> {
+fn parse_pop(args: Args<'_>, end: ListEnd) -> Result<Command<'_>, ReplyError> {
     let last = args.len() - 1;
     let keys = args.slice(1..last);
-    blocking(BlockingPop::One { keys, from_left }, args.arg(last))
+    blocking(BlockingPop::One { keys, end }, args.arg(last))
 }
 
 fn parse_pop_scored(args: Args<'_>, max: bool) -> Result<Command<'_>, ReplyError> {
@@ -133,26 +125,13 @@ fn parse_pop_scored(args: Args<'_>, max: bool) -> Result<Command<'_>, ReplyError
 
 fn parse_pop_many(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     timeout(args.arg(1))?;
-    let (keys, side, count) = counted_keys(args)?;
-    let from_left = is_left(side)?;
-    let pop = BlockingPop::Many {
-        keys,
-        from_left,
-        count,
-    };
-    blocking(pop, args.arg(1))
+    let (keys, end, count) = list::parse_pop_any(args, 2)?;
+    blocking(BlockingPop::Many { keys, end, count }, args.arg(1))
 }
 
 fn parse_pop_many_scored(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     timeout(args.arg(1))?;
-    let (keys, side, count) = counted_keys(args)?;
-    let max = if side.eq_ignore_ascii_case(b"max") {
-        true
-    } else if side.eq_ignore_ascii_case(b"min") {
-        false
-    } else {
-        return Err(ReplyError::Syntax);
-    };
+    let (keys, max, count) = scored_keys(args)?;
     blocking(BlockingPop::ManyScored { keys, max, count }, args.arg(1))
 }
 
@@ -160,8 +139,8 @@ fn parse_move(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     let pop = BlockingPop::Move {
         from: args.arg(1),
         to: args.arg(2),
-        from_left: is_left(args.arg(3))?,
-        to_left: is_left(args.arg(4))?,
+        from_end: ListEnd::parse(args.arg(3))?,
+        to_end: ListEnd::parse(args.arg(4))?,
     };
     blocking(pop, args.arg(5))
 }
@@ -204,7 +183,7 @@ pub(crate) static BLPOP: Spec = Spec {
         arguments: &[Argument::KEY.multiple(), TIMEOUT],
         ..Docs::BASE
     },
-    parse: Some(|args| parse_pop(args, true)),
+    parse: Some(|args| parse_pop(args, ListEnd::Left)),
     ..BASE
 };
 
@@ -224,7 +203,7 @@ pub(crate) static BRPOP: Spec = Spec {
         arguments: &[Argument::KEY.multiple(), TIMEOUT],
         ..Docs::BASE
     },
-    parse: Some(|args| parse_pop(args, false)),
+    parse: Some(|args| parse_pop(args, ListEnd::Right)),
     ..BASE
 };
 
@@ -283,8 +262,8 @@ pub(crate) static BRPOPLPUSH: Spec = Spec {
         let pop = BlockingPop::Move {
             from: args.arg(1),
             to: args.arg(2),
-            from_left: false,
-            to_left: true,
+            from_end: ListEnd::Right,
+            to_end: ListEnd::Left,
         };
         blocking(pop, args.arg(3))
     }),

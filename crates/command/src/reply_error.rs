@@ -39,10 +39,8 @@ fixed! {
     Syntax = "ERR syntax error";
     NotAnInteger = "ERR value is not an integer or out of range";
     CountNegative = "ERR COUNT can't be negative";
-    CountNotPositive = "ERR count should be greater than 0";
     MaxLenNegative = "ERR MAXLEN can't be negative";
     NotPositive = "ERR value is out of range, must be positive";
-    NumKeysNotPositive = "ERR numkeys should be greater than 0";
     RankOutOfRange = "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
     RankZero = "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... \
         or use negative to start from the end of the list";

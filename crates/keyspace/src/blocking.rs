@@ -1,11 +1,57 @@
 //! Pops that may wait: as effects they are pops that answer nil if there is nothing.
 
 use crate::apply::Apply;
-use command::BlockingPop;
+use command::{BlockingPop, ReplyError};
+use resp::Args;
 
 impl Apply<'_, '_> {
     /// The dispatch.
-    pub(crate) fn blocking(&mut self, _pop: &BlockingPop<'_>) {
-        self.out.null_array();
+    pub(crate) fn blocking(&mut self, pop: &BlockingPop<'_>) {
+        let answered = match *pop {
+            BlockingPop::One { keys, end } => self.pop_first(keys, |apply, key| {
+                // Written at once: the key, and the element behind it.
+                apply.take_elements(key, end, 1, |out, _| {
+                    out.array(2);
+                    out.bulk(key);
+                })
+            }),
+            BlockingPop::Many { keys, end, count } => self.take_elements_of_any(keys, end, count),
+            BlockingPop::Move {
+                from,
+                to,
+                from_end,
+                to_end,
+            } => match self.move_element(from, to, from_end, to_end) {
+                Ok(Some(element)) => {
+                    self.out.bulk(&element);
+                    Ok(true)
+                }
+                Ok(None) => {
+                    self.out.null();
+                    Ok(true)
+                }
+                Err(error) => Err(error),
+            },
+            BlockingPop::OneScored { .. } | BlockingPop::ManyScored { .. } => Ok(false),
+        };
+        match answered {
+            Ok(true) => {}
+            Ok(false) => self.out.null_array(),
+            Err(error) => error.write(self.out),
+        }
+    }
+
+    /// Pops from the first key that has anything; whether one had.
+    fn pop_first(
+        &mut self,
+        keys: Args<'_>,
+        mut pop: impl FnMut(&mut Self, &[u8]) -> Result<bool, ReplyError>,
+    ) -> Result<bool, ReplyError> {
+        for key in keys.iter() {
+            if pop(self, key)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }
