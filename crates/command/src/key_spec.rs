@@ -1,6 +1,6 @@
 //! Where a command's keys are, and what happens to them.
 
-use crate::spec::bit_set;
+use crate::spec::{Flags, bit_set};
 use crate::{CommandId, Spec, bitfield};
 use resp::Args;
 
@@ -180,11 +180,14 @@ impl KeySpec {
 
 /// Calls `found` with the position and the use of every key of a command whose arity is right.
 ///
-/// Routing, locks and `COMMAND GETKEYS` all use this one function. Keys that stand twice are found twice.
+/// Routing, locks and `COMMAND GETKEYS` all use this one function. Keys that stand twice are found twice. What never
+/// changes data only reads its keys, whatever the flags say: those of `PFCOUNT` are Redis's, which writes a cache.
 #[inline]
 pub fn keys(spec: &Spec, args: Args<'_>, found: &mut impl FnMut(usize, KeyUse)) {
+    let reads_only = spec.flags.contains(Flags::READONLY);
     key_flags(spec, args, &mut |position, flags| {
-        found(position, flags.key_use())
+        let key_use = if reads_only { KeyUse::Read } else { flags.key_use() };
+        found(position, key_use)
     });
 }
 

@@ -46,6 +46,10 @@ fixed! {
         or use negative to start from the end of the list";
     NotAnIntInRange = "ERR value is out of range, value must between -2147483648 and 2147483647";
     NotAFloat = "ERR value is not a valid float";
+    NotALongInRange =
+        "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
+    NanOrInfinityGiven = "ERR value is NaN or Infinity";
+    OutOfRange = "ERR value is out of range";
     OffsetOutOfRange = "ERR offset is out of range";
     BitOffset = "ERR bit offset is not an integer or out of range";
     Bit = "ERR bit is not an integer or out of range";
@@ -77,6 +81,12 @@ fixed! {
     NoSuchKey = "ERR no such key";
     Overflow = "ERR increment or decrement would overflow";
     DecrementOverflow = "ERR decrement would overflow";
+    HashNotAnInteger = "ERR hash value is not an integer";
+    HashNotAFloat = "ERR hash value is not a float";
+    NotAHyperLogLog = "WRONGTYPE Key is not a valid HyperLogLog string value.";
+    CorruptedHyperLogLog = "INVALIDOBJ Corrupted HLL object detected";
+    NoHyperLogLogToDebug = "ERR The specified key does not exist";
+    HyperLogLogNotSparse = "ERR HLL encoding is not sparse";
     NanOrInfinity = "ERR increment would produce NaN or Infinity";
     StringTooLong = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
     NoFrequency = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. \
@@ -157,6 +167,15 @@ impl ReplyError {
         let before = format!("ERR {what} '");
         let after = format!("'. Try {container} HELP.");
         ReplyError::quoting(&before, quotable(word, QUOTED_MAX), &after)
+    }
+
+    /// `PFDEBUG` does not know this subcommand.
+    pub(crate) fn unknown_pfdebug(word: &[u8]) -> ReplyError {
+        ReplyError::quoting(
+            "ERR Unknown PFDEBUG subcommand '",
+            quotable(word, QUOTED_MAX),
+            "'",
+        )
     }
 
     /// `EXPIRE` and its kin do not know this option.

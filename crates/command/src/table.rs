@@ -2,8 +2,8 @@
 
 use crate::word::Word;
 use crate::{
-    ReplyError, Spec, bitmap, blocking, connection, generic, hash, list, server, set, sorted_set, string,
-    transaction,
+    ReplyError, Spec, bitmap, blocking, connection, generic, hash, hyperloglog, list, server, set,
+    sorted_set, string, transaction,
 };
 use resp::Args;
 
@@ -115,10 +115,30 @@ command_table! {
     // Sets.
     SCard = set::SCARD,
     // Hashes.
+    HSet = hash::HSET,
+    HMSet = hash::HMSET,
+    HSetNx = hash::HSETNX,
+    HGet = hash::HGET,
+    HMGet = hash::HMGET,
+    HGetAll = hash::HGETALL,
+    HKeys = hash::HKEYS,
+    HVals = hash::HVALS,
     HLen = hash::HLEN,
+    HStrLen = hash::HSTRLEN,
+    HExists = hash::HEXISTS,
+    HDel = hash::HDEL,
+    HIncrBy = hash::HINCRBY,
+    HIncrByFloat = hash::HINCRBYFLOAT,
+    HRandField = hash::HRANDFIELD,
+    HScan = hash::HSCAN,
     // Sorted sets.
     ZCard = sorted_set::ZCARD,
     // HyperLogLogs.
+    PfAdd = hyperloglog::PFADD,
+    PfCount = hyperloglog::PFCOUNT,
+    PfMerge = hyperloglog::PFMERGE,
+    PfDebug = hyperloglog::PFDEBUG,
+    PfSelfTest = hyperloglog::PFSELFTEST,
     // Positions on the earth.
     // Sorting.
     // Pops that may wait.
@@ -454,7 +474,10 @@ mod tests {
             {
                 assert!(writes_key, "{name}");
             }
-            assert!(!writes_key || spec.flags.contains(Flags::WRITE), "{name}");
+            assert!(
+                !writes_key || spec.flags.contains(Flags::WRITE) || name == "pfcount",
+                "{name}"
+            );
             if spec.spread == Spread::Single && spec.route == Route::Keys {
                 let many = spec.keys.len() > 1 || spec.keys[0].last != 0;
                 assert!(!many, "{name} can have several keys");
@@ -521,6 +544,8 @@ mod tests {
             ("memory usage k samples 5", vec![read(2)]),
             ("debug object k", vec![read(2)]),
             ("watch a b", vec![read(1), read(2)]),
+            ("pfcount a b", vec![read(1), read(2)]),
+            ("pfmerge a b c", vec![write(1), read(2), read(3)]),
             ("ping", vec![]),
             ("scan 0", vec![]),
         ] {

@@ -264,6 +264,41 @@ impl Directory {
         None
     }
 
+    /// Calls `visit` with the objects of these ranks in hash order, which ascend. One walk finds all of them, and skips
+    /// the segments that hold none.
+    ///
+    /// # Panics
+    /// If a rank is beyond the last object, or not above the one before it.
+    pub(crate) fn pick<'a>(
+        &'a self,
+        ranks: impl Iterator<Item = usize>,
+        mut visit: impl FnMut(ObjectRef<'a>),
+    ) {
+        let mut entry = 0;
+        // The rank of the segment's first object, and of the next one from `objects`.
+        let (mut first, mut next) = (0, 0);
+        let mut objects = None;
+        for rank in ranks {
+            let segment = loop {
+                let index = self.table[entry] as usize;
+                let segment = &self.segments[index];
+                if rank - first < segment.len() {
+                    break segment;
+                }
+                first += segment.len();
+                next = first;
+                objects = None;
+                entry += 1 << (self.depth - segment.depth());
+            };
+            let objects = objects.get_or_insert_with(|| segment.iter_from(0));
+            let (_, object) = objects
+                .nth(rank - next)
+                .expect("the rank is below the segment's end");
+            next = rank + 1;
+            visit(object);
+        }
+    }
+
     /// The seed of the hash order.
     pub(crate) fn seed(&self) -> HashSeed {
         self.seed
@@ -436,6 +471,24 @@ mod tests {
             assert!(hash >= last);
             last = hash;
         });
+    }
+
+    #[test]
+    fn picking_by_rank_agrees_with_walking() {
+        let mut directory = Directory::new(SEED);
+        for n in 0..5_000 {
+            insert(&mut directory, format!("{n}").as_bytes());
+        }
+        let mut order = Vec::new();
+        directory.for_each(|object| order.push(object.key().to_vec()));
+        let mut prng = Prng::new(11);
+        for chance in [1, 2, 50, 2_000] {
+            let ranks: Vec<usize> = (0..order.len()).filter(|_| prng.below(chance) == 0).collect();
+            let mut picked = Vec::new();
+            directory.pick(ranks.iter().copied(), |object| picked.push(object.key().to_vec()));
+            let expected: Vec<Vec<u8>> = ranks.iter().map(|&rank| order[rank].clone()).collect();
+            assert_eq!(picked, expected);
+        }
     }
 
     #[test]

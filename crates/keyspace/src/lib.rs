@@ -53,6 +53,7 @@ pub use directory::Position;
 pub use effects::Effect;
 pub use entry::{Batch, Entry, EntryBuf, EntryError, Header, Operation};
 pub use events::{Event, EventClasses};
+pub use hyperloglog::self_test as hyperloglog_self_test;
 pub use eviction::{EvictionPolicy, Victims};
 pub use garbage::Garbage;
 pub use keyspace::{Answered, AttachedRead, Batched, Keyspace};

@@ -689,6 +689,10 @@ impl Buffer for Object {
         debug_assert!(!matches!(self.value(), Value::Large(_)));
         let before = self.shape().value;
         let after = before - range.len() + length;
+        if after == before {
+            // What stands behind stays where it is.
+            return self.value_area_mut();
+        }
         if after > before {
             self.set_value_length(after);
         }

@@ -388,10 +388,24 @@ impl<'a> Packed<'a> {
             if element == wanted {
                 return Some(at);
             }
-            at = (1..step).fold(next, |at, _| self.at(at).1);
+            at = (1..step).fold(next, |at, _| at + entry_len_at(&self.0[at..]));
         }
         None
     }
+}
+
+/// The whole length of the entry at the start of `bytes`: [`decode`] without the element, for entries that are passed by.
+#[inline]
+fn entry_len_at(bytes: &[u8]) -> usize {
+    let head = bytes[0];
+    let content = match head {
+        0x00..=0x7f => 1,
+        0x80..=0xbf => 1 + usize::from(head & 0x3f),
+        0xc0..=0xdf => 2,
+        _ => return decode(bytes).1,
+    };
+    // All of these are below 128 bytes.
+    content + 1
 }
 
 /// The length of the entry at the start of `bytes`, if it is whole and in its shortest form.
@@ -474,6 +488,17 @@ pub(crate) fn insert_element(buffer: &mut impl Buffer, at: Offset, element: Elem
 pub(crate) fn push_back(buffer: &mut impl Buffer, text: &[u8]) {
     let end = buffer.bytes().len();
     insert(buffer, end, text);
+}
+
+/// Adds two elements at the end, in one step.
+pub(crate) fn push_back_pair(buffer: &mut impl Buffer, first: &[u8], second: &[u8]) {
+    let (first, second) = (Element::of(first), Element::of(second));
+    let at = buffer.bytes().len();
+    let (middle, end) = (at + first.entry_len(), at + first.entry_len() + second.entry_len());
+    let bytes = buffer.splice(at..at, end - at);
+    first.encode(&mut bytes[at..middle]);
+    second.encode(&mut bytes[middle..end]);
+    recount(bytes, 2);
 }
 
 /// Adds an element at the front.
@@ -570,6 +595,18 @@ mod tests {
         backwards.reverse();
         assert_eq!(backwards, samples());
         assert!(Packed::check(&bytes));
+    }
+
+    #[test]
+    fn a_pair_is_two_elements() {
+        let samples = samples();
+        let (mut bytes, mut expected) = (EMPTY.to_vec(), EMPTY.to_vec());
+        for pair in samples.windows(2) {
+            push_back_pair(&mut bytes, &pair[0], &pair[1]);
+            push_back(&mut expected, &pair[0]);
+            push_back(&mut expected, &pair[1]);
+        }
+        assert_eq!(bytes, expected);
     }
 
     #[test]

@@ -86,6 +86,7 @@ impl Gateway {
             CommandId::ObjectHelp => command::introspect::help("OBJECT", help::OBJECT, w),
             CommandId::FunctionFlush => server::function_flush(args, w)?,
             CommandId::Save => return Err(server::NOTHING_TO_SAVE_TO),
+            CommandId::PfSelfTest => keyspace::hyperloglog_self_test(w),
             CommandId::Shutdown => self.shutdown(session, args)?,
             CommandId::Debug => self.debug(session, args, w)?,
 

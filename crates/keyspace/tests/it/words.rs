@@ -3,7 +3,7 @@
 use ids::Prng;
 use resp::ArgsBuf;
 
-/// `K` a key, `V` a value, `N` a number or something that looks like one, `S` a small number, `T` a time in
+/// `K` a key, `V` a value, `F` a field of a hash, `N` a number or something that looks like one, `S` a small number, `T` a time in
 /// milliseconds, `D` a database, `P` a pattern; everything else stands for itself.
 const TEMPLATES: &[&str] = &[
     "GET K",
@@ -59,6 +59,39 @@ const TEMPLATES: &[&str] = &[
     "BITFIELD K OVERFLOW FAIL INCRBY i64 S N",
     "BITFIELD K GET u63 S",
     "BITFIELD_RO K GET i64 S",
+    "HSET K V V",
+    "HSET K F V F V F V",
+    "HSET K F V F V F V F V F V F V",
+    "HMSET K F V F V",
+    "HSETNX K F V",
+    "HGET K F",
+    "HMGET K F F F",
+    "HGETALL K",
+    "HKEYS K",
+    "HVALS K",
+    "HLEN K",
+    "HSTRLEN K F",
+    "HEXISTS K F",
+    "HDEL K F",
+    "HDEL K F F F F",
+    "HINCRBY K F N",
+    "HINCRBYFLOAT K F N",
+    "HRANDFIELD K",
+    "HRANDFIELD K S",
+    "HRANDFIELD K N WITHVALUES",
+    "HSCAN K N",
+    "HSCAN K 0 MATCH P COUNT S",
+    "PFADD K",
+    "PFADD K V V",
+    "PFADD K S V V V V V",
+    "PFCOUNT K",
+    "PFCOUNT K K K",
+    "PFMERGE K",
+    "PFMERGE K K K",
+    "PFDEBUG GETREG K",
+    "PFDEBUG DECODE K",
+    "PFDEBUG ENCODING K",
+    "PFDEBUG TODENSE K",
     "DEL K K",
     "UNLINK K",
     "EXISTS K K",
@@ -155,6 +188,8 @@ fn fill(word: &str, prng: &mut Prng) -> Vec<u8> {
         "V" => value(prng),
         "N" if prng.below(2) == 0 => NUMBERS[prng.below(NUMBERS.len() as u64) as usize].into(),
         "N" => (prng.below(400) as i64 - 200).to_string().into_bytes(),
+        // Few enough that they meet again.
+        "F" => format!("f{}", prng.below(12)).into_bytes(),
         "S" => prng.below(300).to_string().into_bytes(),
         "#S" => format!("#{}", prng.below(20)).into_bytes(),
         "T" => (prng.below(3_000) as i64 - 100).to_string().into_bytes(),
