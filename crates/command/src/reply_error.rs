@@ -41,6 +41,11 @@ fixed! {
     NotAnIntInRange = "ERR value is out of range, value must between -2147483648 and 2147483647";
     NotAFloat = "ERR value is not a valid float";
     OffsetOutOfRange = "ERR offset is out of range";
+    LimitNegative = "ERR LIMIT can't be negative";
+    NotNegatable = "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
+    NotPositive = "ERR value is out of range, must be positive";
+    NumKeysNotPositive = "ERR numkeys should be greater than 0";
+    NumKeysTooLarge = "ERR Number of keys can't be greater than number of args";
     BitOffset = "ERR bit offset is not an integer or out of range";
     Bit = "ERR bit is not an integer or out of range";
     BitArgument = "ERR The bit argument must be 1 or 0.";
@@ -64,6 +69,8 @@ fixed! {
     WrongType = "WRONGTYPE Operation against a key holding the wrong kind of value";
     LcsWrongType = "ERR The specified keys must contain string values";
     NoSuchKey = "ERR no such key";
+    ScoreNotADouble = "ERR One or more scores can't be converted into double";
+    ValueOutOfRange = "ERR value is out of range";
     Overflow = "ERR increment or decrement would overflow";
     DecrementOverflow = "ERR decrement would overflow";
     NanOrInfinity = "ERR increment would produce NaN or Infinity";

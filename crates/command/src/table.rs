@@ -2,7 +2,7 @@
 
 use crate::word::Word;
 use crate::{
-    ReplyError, Spec, bitmap, connection, generic, hash, list, server, set, sorted_set, string, transaction,
+    ReplyError, Spec, bitmap, connection, generic, hash, list, server, set, sort, sorted_set, string, transaction,
 };
 use resp::Args;
 
@@ -96,7 +96,23 @@ command_table! {
     // Lists.
     LLen = list::LLEN,
     // Sets.
+    SAdd = set::SADD,
+    SRem = set::SREM,
+    SIsMember = set::SISMEMBER,
+    SMIsMember = set::SMISMEMBER,
     SCard = set::SCARD,
+    SMembers = set::SMEMBERS,
+    SPop = set::SPOP,
+    SRandMember = set::SRANDMEMBER,
+    SMove = set::SMOVE,
+    SInter = set::SINTER,
+    SInterCard = set::SINTERCARD,
+    SInterStore = set::SINTERSTORE,
+    SUnion = set::SUNION,
+    SUnionStore = set::SUNIONSTORE,
+    SDiff = set::SDIFF,
+    SDiffStore = set::SDIFFSTORE,
+    SScan = set::SSCAN,
     // Hashes.
     HLen = hash::HLEN,
     // Sorted sets.
@@ -104,6 +120,8 @@ command_table! {
     // HyperLogLogs.
     // Positions on the earth.
     // Sorting.
+    Sort = sort::SORT,
+    SortRo = sort::SORT_RO,
     // The connection.
     Hello = connection::HELLO,
     Auth = connection::AUTH,
