@@ -447,10 +447,7 @@ fn combine(operation: SetOperation, args: Args<'_>) -> Command<'_> {
 pub(crate) static SINTERSTORE: Spec = Spec {
     name: "sinterstore",
     id: CommandId::SInterStore,
-    keys: &[
-        KeySpec::at(1, KeyFlags::ADJUST),
-        KeySpec::from(2, KeyFlags::READ),
-    ],
+    keys: &[KeySpec::at(1, KeyFlags::ADJUST), KeySpec::from(2, KeyFlags::READ)],
     docs: Docs {
         summary: "Stores what is in all of some sets.",
         complexity: COMBINING,

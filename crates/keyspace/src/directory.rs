@@ -264,6 +264,25 @@ impl Directory {
         None
     }
 
+    /// Calls `visit` for the objects of these ranks in hash order; ranks ascend and may repeat. One pass over the
+    /// segments, and only those that hold a wanted object are looked into.
+    pub(crate) fn select(&self, ranks: impl IntoIterator<Item = usize>, mut visit: impl FnMut(&Object)) {
+        let mut ranks = ranks.into_iter().peekable();
+        let (mut entry, mut first) = (0, 0);
+        while let (Some(&wanted), Some(&index)) = (ranks.peek(), self.table.get(entry)) {
+            let segment = &self.segments[index as usize];
+            if wanted < first + segment.len() {
+                for (rank, (_, object)) in (first..).zip(segment.iter_from(0)) {
+                    while ranks.next_if_eq(&rank).is_some() {
+                        visit(&object);
+                    }
+                }
+            }
+            first += segment.len();
+            entry += 1 << (self.depth - segment.depth());
+        }
+    }
+
     /// The seed of the hash order.
     pub(crate) fn seed(&self) -> HashSeed {
         self.seed

@@ -34,6 +34,11 @@ pub struct LeaderLocal {
     pub is_awaited: bool,
     /// If so: keys under which a list or sorted set came to be, in order. The driver takes them after each call.
     pub filled: Vec<(Db, Box<[u8]>)>,
+    /// Whether to note the keys that commands name only while they run.
+    pub collects_wanted: bool,
+    /// If so: every key that the patterns of `SORT` named, found or not; each once, and as many as its elements and
+    /// patterns make. The driver takes them after each call.
+    pub wanted: Vec<(Db, Box<[u8]>)>,
 }
 
 impl LeaderLocal {
@@ -56,6 +61,8 @@ impl LeaderLocal {
             events: Vec::new(),
             is_awaited: false,
             filled: Vec::new(),
+            collects_wanted: false,
+            wanted: Vec::new(),
         }
     }
 
