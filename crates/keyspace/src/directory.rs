@@ -271,14 +271,18 @@ impl Directory {
         let (mut entry, mut first) = (0, 0);
         while let (Some(&wanted), Some(&index)) = (ranks.peek(), self.table.get(entry)) {
             let segment = &self.segments[index as usize];
-            if wanted < first + segment.len() {
+            let past = first + segment.len();
+            if wanted < past {
                 for (rank, (_, object)) in (first..).zip(segment.iter_from(0)) {
                     while ranks.next_if_eq(&rank).is_some() {
                         visit(&object);
                     }
+                    if ranks.peek().is_none_or(|&next| next >= past) {
+                        break;
+                    }
                 }
             }
-            first += segment.len();
+            first = past;
             entry += 1 << (self.depth - segment.depth());
         }
     }
