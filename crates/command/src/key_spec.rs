@@ -1,7 +1,7 @@
 //! Where a command's keys are, and what happens to them.
 
 use crate::spec::{Flags, bit_set};
-use crate::{CommandId, Spec, bitfield};
+use crate::{CommandId, Spec, bitfield, sort};
 use resp::Args;
 
 /// One place where keys stand, as the `COMMAND` reply describes it.
@@ -33,7 +33,8 @@ pub enum Search {
         /// In capitals.
         keyword: &'static str,
     },
-    /// As [`Search::After`], where Redis tells its clients that it cannot say.
+    /// As [`Search::After`] among the options of `SORT`, whose values may look like the keyword; Redis tells its clients
+    /// that it cannot say.
     Hidden {
         /// In capitals.
         keyword: &'static str,
@@ -166,7 +167,11 @@ impl KeySpec {
                 let count = usize::try_from(count).unwrap_or(0);
                 (first + 1, (first + 1).saturating_add(count))
             }
-            Search::After { keyword } | Search::Hidden { keyword } => {
+            Search::Hidden { keyword } => {
+                debug_assert_eq!(keyword, "STORE");
+                sort::destination(args).map_or((0, 0), |position| (position, position + 1))
+            }
+            Search::After { keyword } => {
                 let found = (first..words.saturating_sub(1))
                     .rev()
                     .find(|&position| args.arg(position).eq_ignore_ascii_case(keyword.as_bytes()));

@@ -51,6 +51,10 @@ fixed! {
     NanOrInfinityGiven = "ERR value is NaN or Infinity";
     OutOfRange = "ERR value is out of range";
     OffsetOutOfRange = "ERR offset is out of range";
+    LimitNegative = "ERR LIMIT can't be negative";
+    NotNegatable = "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
+    NumKeysNotPositive = "ERR numkeys should be greater than 0";
+    NumKeysTooLarge = "ERR Number of keys can't be greater than number of args";
     BitOffset = "ERR bit offset is not an integer or out of range";
     Bit = "ERR bit is not an integer or out of range";
     BitArgument = "ERR The bit argument must be 1 or 0.";
@@ -70,7 +74,6 @@ fixed! {
     TimeoutNotAnInteger = "ERR timeout is not an integer or out of range";
     TimeoutNotAFloat = "ERR timeout is not a float or out of range";
     TimeoutOutOfRange = "ERR timeout is out of range";
-    NumKeysNotPositive = "ERR numkeys should be greater than 0";
     CountNotPositive = "ERR count should be greater than 0";
     TimeoutNegative = "ERR timeout is negative";
 
@@ -79,6 +82,8 @@ fixed! {
     LcsWrongType = "ERR The specified keys must contain string values";
     IndexOutOfRange = "ERR index out of range";
     NoSuchKey = "ERR no such key";
+    ScoreNotADouble = "ERR One or more scores can't be converted into double";
+    ValueOutOfRange = "ERR value is out of range";
     Overflow = "ERR increment or decrement would overflow";
     DecrementOverflow = "ERR decrement would overflow";
     HashNotAnInteger = "ERR hash value is not an integer";

@@ -1,26 +1,226 @@
 //! `SORT` and `SORT_RO`.
 
-use crate::spec::Access;
+use crate::docs::{Argument, ArgumentKind, Docs, Group};
+use crate::key_spec::{KeyFlags, KeySpec, Search};
+use crate::spec::{Access, Categories, Flags, Route, Spec, Spread};
+use crate::{Command, CommandId, ReplyError, number};
+use resp::Args;
 
-/// One command of this family.
+/// `SORT key [BY pattern] [LIMIT offset count] [GET pattern ...] [ASC|DESC] [ALPHA] [STORE destination]`, and `SORT_RO`,
+/// which has no destination.
 #[derive(Clone, Copy, Debug)]
-pub enum SortCommand<'a> {
-    /// There is none yet.
-    None(std::convert::Infallible, std::marker::PhantomData<&'a ()>),
+pub struct SortCommand<'a> {
+    /// The list, set or sorted set.
+    pub key: &'a [u8],
+    /// What to sort by instead of the elements; without a `*` nothing is sorted.
+    pub by: Option<&'a [u8]>,
+    /// Elements to leave out, negative as zero, and how many to answer then, all if negative.
+    pub limit: Option<(i64, i64)>,
+    /// `DESC`
+    pub is_descending: bool,
+    /// `ALPHA`: by bytes, not by numbers.
+    pub is_alpha: bool,
+    /// Where the result is stored, as a list.
+    pub destination: Option<&'a [u8]>,
+    /// All words, checked by the parser.
+    words: Args<'a>,
 }
 
-impl SortCommand<'_> {
-    /// See [`crate::Command::writes`].
+impl<'a> SortCommand<'a> {
+    /// See [`Command::writes`].
     pub fn writes(&self) -> bool {
-        match *self {
-            SortCommand::None(never, _) => match never {},
+        self.destination.is_some()
+    }
+
+    /// See [`Command::access`].
+    pub fn access(&self) -> Access {
+        if self.writes() {
+            Access::Modifies
+        } else {
+            Access::Reads
         }
     }
 
-    /// See [`crate::Command::access`].
-    pub fn access(&self) -> Access {
-        match *self {
-            SortCommand::None(never, _) => match never {},
-        }
+    /// The patterns of what is answered for each element; the element itself if there is none.
+    pub fn patterns(&self) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
+        options(self.words).filter_map(|option| match option {
+            Ok(SortOption::Get(pattern)) => Some(pattern),
+            _ => None,
+        })
     }
 }
+
+/// One option.
+enum SortOption<'a> {
+    Ascending,
+    Descending,
+    Alpha,
+    Limit(&'a [u8], &'a [u8]),
+    By(&'a [u8]),
+    Get(&'a [u8]),
+    /// Where the destination stands.
+    Store(usize),
+}
+
+/// Where the options begin.
+const OPTIONS: usize = 2;
+
+/// The options in order, up to the first mistake.
+fn options<'a>(
+    words: Args<'a>,
+) -> impl Iterator<Item = Result<SortOption<'a>, ReplyError>> + Clone + use<'a> {
+    let mut at = OPTIONS;
+    std::iter::from_fn(move || {
+        let word = words.get(at)?;
+        let value = |nth: usize| words.get(at + nth);
+        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        let (option, length) = match (value(1), value(2)) {
+            _ if is("ASC") => (SortOption::Ascending, 1),
+            _ if is("DESC") => (SortOption::Descending, 1),
+            _ if is("ALPHA") => (SortOption::Alpha, 1),
+            (Some(offset), Some(count)) if is("LIMIT") => (SortOption::Limit(offset, count), 3),
+            (Some(_), _) if is("STORE") => (SortOption::Store(at + 1), 2),
+            (Some(pattern), _) if is("BY") => (SortOption::By(pattern), 2),
+            (Some(pattern), _) if is("GET") => (SortOption::Get(pattern), 2),
+            _ => {
+                at = words.len();
+                return Some(Err(ReplyError::Syntax));
+            }
+        };
+        at += length;
+        Some(Ok(option))
+    })
+}
+
+/// Where the destination stands among the words of `SORT`, mistaken or not: the last of several.
+pub(crate) fn destination(words: Args<'_>) -> Option<usize> {
+    let positions = options(words).map_while(Result::ok);
+    let positions = positions.filter_map(|option| match option {
+        SortOption::Store(position) => Some(position),
+        _ => None,
+    });
+    positions.last()
+}
+
+fn parse(words: Args<'_>, may_store: bool) -> Result<Command<'_>, ReplyError> {
+    let mut sort = SortCommand {
+        key: words.arg(1),
+        by: None,
+        limit: None,
+        is_descending: false,
+        is_alpha: false,
+        destination: None,
+        words,
+    };
+    for option in options(words) {
+        match option? {
+            SortOption::Ascending => sort.is_descending = false,
+            SortOption::Descending => sort.is_descending = true,
+            SortOption::Alpha => sort.is_alpha = true,
+            SortOption::Limit(offset, count) => {
+                sort.limit = Some((number::integer(offset)?, number::integer(count)?));
+            }
+            SortOption::By(pattern) => sort.by = Some(pattern),
+            SortOption::Get(_) => {}
+            SortOption::Store(position) if may_store => sort.destination = Some(words.arg(position)),
+            SortOption::Store(_) => return Err(ReplyError::Syntax),
+        }
+    }
+    Ok(Command::Sort(sort))
+}
+
+/// The keys that patterns name.
+const PATTERNS: KeySpec = KeySpec {
+    notes: Some("`BY` and `GET` make names of keys out of the elements."),
+    search: Search::Incomplete,
+    ..KeySpec::at(0, KeyFlags::READ)
+};
+
+/// The patterns are found by the second key spec.
+const PATTERN: Argument = Argument {
+    key_spec: Some(1),
+    ..Argument::new("pattern", ArgumentKind::Pattern)
+};
+
+const BY: Argument = PATTERN.token("BY").optional();
+const LIMIT: Argument = Argument::block(
+    "offset_count",
+    &[Argument::integer("offset"), Argument::integer("count")],
+)
+.token("LIMIT")
+.optional();
+const GET: Argument = PATTERN.token("GET").optional().multiple().multiple_token();
+const ORDER: Argument = Argument::one_of(
+    "order",
+    &[Argument::word("asc", "ASC"), Argument::word("desc", "DESC")],
+)
+.optional();
+const SORTING: Argument = Argument::word("sorting", "ALPHA").optional();
+
+const CATEGORIES: Categories = Categories::SET
+    .and(Categories::SORTEDSET)
+    .and(Categories::LIST)
+    .and(Categories::DANGEROUS);
+const COMPLEXITY: &str = "O(N+M*log(M)) to sort N elements and answer M; O(N) if nothing is sorted.";
+
+/// `SORT`.
+pub(crate) static SORT: Spec = Spec {
+    name: "sort",
+    id: CommandId::Sort,
+    arity: -2,
+    flags: Flags::WRITE.and(Flags::DENYOOM).and(Flags::MOVABLEKEYS),
+    categories: CATEGORIES,
+    keys: &[
+        KeySpec::at(1, KeyFlags::READ),
+        PATTERNS,
+        KeySpec {
+            notes: Some("`STORE` may stand anywhere among the options."),
+            search: Search::Hidden { keyword: "STORE" },
+            ..KeySpec::at(0, KeyFlags::OVERWRITE)
+        },
+    ],
+    route: Route::Keys,
+    spread: Spread::ValueFlow,
+    access: Access::Modifies,
+    docs: Docs {
+        summary: "Sorts the elements of a list, set or sorted set, and stores them if asked to.",
+        since: "1.0.0",
+        group: Group::Generic,
+        complexity: COMPLEXITY,
+        arguments: &[
+            Argument::KEY,
+            BY,
+            LIMIT,
+            GET,
+            ORDER,
+            SORTING,
+            Argument::key("destination", 2).token("STORE").optional(),
+        ],
+        ..Docs::BASE
+    },
+    parse: Some(|args| parse(args, true)),
+    ..Spec::BASE
+};
+
+/// `SORT_RO`.
+pub(crate) static SORT_RO: Spec = Spec {
+    name: "sort_ro",
+    id: CommandId::SortRo,
+    arity: -2,
+    flags: Flags::READONLY.and(Flags::MOVABLEKEYS),
+    categories: CATEGORIES,
+    keys: &[KeySpec::at(1, KeyFlags::READ), PATTERNS],
+    route: Route::Keys,
+    spread: Spread::ValueFlow,
+    access: Access::Reads,
+    docs: Docs {
+        summary: "Sorts the elements of a list, set or sorted set.",
+        since: "7.0.0",
+        group: Group::Generic,
+        complexity: COMPLEXITY,
+        arguments: &[Argument::KEY, BY, LIMIT, GET, ORDER, SORTING],
+        ..Docs::BASE
+    },
+    parse: Some(|args| parse(args, false)),
+    ..Spec::BASE
+};

@@ -2,7 +2,7 @@
 
 use crate::word::Word;
 use crate::{
-    ReplyError, Spec, bitmap, blocking, connection, generic, hash, hyperloglog, list, server, set,
+    ReplyError, Spec, bitmap, blocking, connection, generic, hash, hyperloglog, list, server, set, sort,
     sorted_set, string, transaction,
 };
 use resp::Args;
@@ -113,7 +113,23 @@ command_table! {
     RPopLPush = list::RPOPLPUSH,
     LMPop = list::LMPOP,
     // Sets.
+    SAdd = set::SADD,
+    SRem = set::SREM,
+    SIsMember = set::SISMEMBER,
+    SMIsMember = set::SMISMEMBER,
     SCard = set::SCARD,
+    SMembers = set::SMEMBERS,
+    SPop = set::SPOP,
+    SRandMember = set::SRANDMEMBER,
+    SMove = set::SMOVE,
+    SInter = set::SINTER,
+    SInterCard = set::SINTERCARD,
+    SInterStore = set::SINTERSTORE,
+    SUnion = set::SUNION,
+    SUnionStore = set::SUNIONSTORE,
+    SDiff = set::SDIFF,
+    SDiffStore = set::SDIFFSTORE,
+    SScan = set::SSCAN,
     // Hashes.
     HSet = hash::HSET,
     HMSet = hash::HMSET,
@@ -150,6 +166,8 @@ command_table! {
     BZPopMin = blocking::BZPOPMIN,
     BZPopMax = blocking::BZPOPMAX,
     BZMPop = blocking::BZMPOP,
+    Sort = sort::SORT,
+    SortRo = sort::SORT_RO,
     // The connection.
     Hello = connection::HELLO,
     Auth = connection::AUTH,
@@ -543,6 +561,17 @@ mod tests {
             ("object freq k", vec![read(2)]),
             ("memory usage k samples 5", vec![read(2)]),
             ("debug object k", vec![read(2)]),
+            ("smove a b m", vec![write(1), write(2)]),
+            ("sinterstore d a b", vec![write(1), read(2), read(3)]),
+            ("sintercard 2 a b limit 1", vec![read(2), read(3)]),
+            ("sintercard 9 a b", vec![read(2), read(3)]),
+            ("sintercard x a b", vec![]),
+            ("sort k by * get *", vec![read(1)]),
+            ("sort k store d", vec![read(1), write(3)]),
+            ("sort k store d by store asc", vec![read(1), write(3)]),
+            ("sort k by store store d", vec![read(1), write(5)]),
+            ("sort k limit store x store d store", vec![read(1), write(6)]),
+            ("sort_ro k store d", vec![read(1)]),
             ("watch a b", vec![read(1), read(2)]),
             ("pfcount a b", vec![read(1), read(2)]),
             ("pfmerge a b c", vec![write(1), read(2), read(3)]),

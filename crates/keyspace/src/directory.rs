@@ -264,38 +264,30 @@ impl Directory {
         None
     }
 
-    /// Calls `visit` with the objects of these ranks in hash order, which ascend. One walk finds all of them, and skips
-    /// the segments that hold none.
-    ///
-    /// # Panics
-    /// If a rank is beyond the last object, or not above the one before it.
-    pub(crate) fn pick<'a>(
+    /// Calls `visit` for the objects of these ranks in hash order; ranks ascend and may repeat. One pass over the
+    /// segments, and only those that hold a wanted object are looked into.
+    pub(crate) fn select<'a>(
         &'a self,
-        ranks: impl Iterator<Item = usize>,
+        ranks: impl IntoIterator<Item = usize>,
         mut visit: impl FnMut(ObjectRef<'a>),
     ) {
-        let mut entry = 0;
-        // The rank of the segment's first object, and of the next one from `objects`.
-        let (mut first, mut next) = (0, 0);
-        let mut objects = None;
-        for rank in ranks {
-            let segment = loop {
-                let index = self.table[entry] as usize;
-                let segment = &self.segments[index];
-                if rank - first < segment.len() {
-                    break segment;
+        let mut ranks = ranks.into_iter().peekable();
+        let (mut entry, mut first) = (0, 0);
+        while let (Some(&wanted), Some(&index)) = (ranks.peek(), self.table.get(entry)) {
+            let segment = &self.segments[index as usize];
+            let past = first + segment.len();
+            if wanted < past {
+                for (rank, (_, object)) in (first..).zip(segment.iter_from(0)) {
+                    while ranks.next_if_eq(&rank).is_some() {
+                        visit(object.clone());
+                    }
+                    if ranks.peek().is_none_or(|&next| next >= past) {
+                        break;
+                    }
                 }
-                first += segment.len();
-                next = first;
-                objects = None;
-                entry += 1 << (self.depth - segment.depth());
-            };
-            let objects = objects.get_or_insert_with(|| segment.iter_from(0));
-            let (_, object) = objects
-                .nth(rank - next)
-                .expect("the rank is below the segment's end");
-            next = rank + 1;
-            visit(object);
+            }
+            first = past;
+            entry += 1 << (self.depth - segment.depth());
         }
     }
 
@@ -485,7 +477,7 @@ mod tests {
         for chance in [1, 2, 50, 2_000] {
             let ranks: Vec<usize> = (0..order.len()).filter(|_| prng.below(chance) == 0).collect();
             let mut picked = Vec::new();
-            directory.pick(ranks.iter().copied(), |object| picked.push(object.key().to_vec()));
+            directory.select(ranks.iter().copied(), |object| picked.push(object.key().to_vec()));
             let expected: Vec<Vec<u8>> = ranks.iter().map(|&rank| order[rank].clone()).collect();
             assert_eq!(picked, expected);
         }

@@ -104,7 +104,7 @@ impl<'a> Fields<'a> {
                     visit(Picked::Pair(field, value));
                 }
             }
-            Fields::Large(fields) => fields.pick(ranks, |object| visit(Picked::Object(object))),
+            Fields::Large(fields) => fields.select(ranks, |object| visit(Picked::Object(object))),
         }
     }
 }

@@ -36,6 +36,11 @@ pub struct LeaderLocal {
     pub filled: Vec<(Db, Box<[u8]>)>,
     /// If so: databases were exchanged, and any key may have been filled.
     pub is_swapped: bool,
+    /// Whether to note the keys that commands name only while they run.
+    pub collects_wanted: bool,
+    /// If so: every key that the patterns of `SORT` named, found or not; each once, and as many as its elements and
+    /// patterns make. The driver takes them after each call.
+    pub wanted: Vec<(Db, Box<[u8]>)>,
 }
 
 impl LeaderLocal {
@@ -59,6 +64,8 @@ impl LeaderLocal {
             is_awaited: false,
             filled: Vec::new(),
             is_swapped: false,
+            collects_wanted: false,
+            wanted: Vec::new(),
         }
     }
 

@@ -494,7 +494,10 @@ pub(crate) fn push_back(buffer: &mut impl Buffer, text: &[u8]) {
 pub(crate) fn push_back_pair(buffer: &mut impl Buffer, first: &[u8], second: &[u8]) {
     let (first, second) = (Element::of(first), Element::of(second));
     let at = buffer.bytes().len();
-    let (middle, end) = (at + first.entry_len(), at + first.entry_len() + second.entry_len());
+    let (middle, end) = (
+        at + first.entry_len(),
+        at + first.entry_len() + second.entry_len(),
+    );
     let bytes = buffer.splice(at..at, end - at);
     first.encode(&mut bytes[at..middle]);
     second.encode(&mut bytes[middle..end]);

@@ -106,6 +106,17 @@ pub(crate) struct ObjectRef<'a> {
     word: PhantomData<&'a SlotWord>,
 }
 
+impl Clone for ObjectRef<'_> {
+    fn clone(&self) -> Self {
+        // SAFETY: a second shared borrow for the same lifetime; neither drops the object.
+        let object = unsafe { std::ptr::read(&self.object) };
+        ObjectRef {
+            object,
+            word: PhantomData,
+        }
+    }
+}
+
 impl Deref for ObjectRef<'_> {
     type Target = Object;
 

@@ -5,6 +5,8 @@ mod expiry;
 mod node;
 mod replication;
 mod scan;
+mod sets;
+mod sort;
 mod strings;
 mod watch;
 mod words;

@@ -139,6 +139,34 @@ const PATTERNS: &[&str] = &[
     "[c-a]", "a\\",
 ];
 
+/// Keys that mostly hold sets.
+const SET_KEYS: &[&str] = &["s", "t", "u{a}"];
+
+/// None with a NUL: where strings are compared as text, Redis sees them end there.
+const MEMBERS: &[&str] = &[
+    "0",
+    "1",
+    "2",
+    "3",
+    "-7",
+    "42",
+    "40000",
+    "-40000",
+    "3000000000",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "9223372036854775808",
+    "1.5",
+    "007",
+    "1e3",
+    "a",
+    "b",
+    "c",
+    "",
+    "hello world",
+    "a member that is longer than sixty-four bytes, and so none for a small set",
+];
+
 /// Commands that are only ever sent with made-up arguments: what they do is not this issue's, or covered elsewhere.
 const NONSENSE: &[&str] = &[
     "nosuchcommand",
@@ -200,15 +228,33 @@ const NAMES: &[&str] = &[
     "randomkey",
     "rename",
     "renamenx",
+    "sadd",
     "scan",
+    "scard",
+    "sdiff",
+    "sdiffstore",
     "select",
     "set",
     "setbit",
     "setex",
     "setnx",
     "setrange",
+    "sinter",
+    "sintercard",
+    "sinterstore",
+    "sismember",
+    "smembers",
+    "smismember",
+    "smove",
+    "sort",
+    "sort_ro",
+    "srandmember",
+    "srem",
+    "sscan",
     "strlen",
     "substr",
+    "sunion",
+    "sunionstore",
     "swapdb",
     "touch",
     "ttl",
@@ -317,7 +363,12 @@ impl Generator {
                 b"EX" | b"PX" | b"EXAT" | b"PXAT" | b"SETEX" | b"PSETEX"
             ) || upper.windows(6).any(|part| part == b"EXPIRE")
         });
-        if arguments.len() < 2 || has_deadline {
+        // So is what is popped or left unsorted: other words would leave it to chance.
+        let is_chance = matches!(
+            arguments[0].to_ascii_uppercase().as_slice(),
+            b"SPOP" | b"SORT" | b"SORT_RO"
+        );
+        if arguments.len() < 2 || has_deadline || is_chance {
             return;
         }
         let index = 1 + self.prng.below(arguments.len() - 1);
@@ -458,7 +509,9 @@ impl Generator {
     }
 
     fn command(&mut self) -> Vec<Vec<u8>> {
-        match self.prng.below(100) {
+        match self.prng.below(120) {
+            100..117 => self.set_command(),
+            117..120 => self.sort_command(),
             0..40 => self.string_command(),
             40..58 => self.bitmap_command(),
             58..86 => self.key_command(),
@@ -719,6 +772,136 @@ impl Generator {
                 arguments
             }
         }
+    }
+
+    fn set_key(&mut self) -> Vec<u8> {
+        if self.prng.chance(90) {
+            self.of(SET_KEYS)
+        } else {
+            self.key()
+        }
+    }
+
+    fn set_keys(&mut self) -> Vec<Vec<u8>> {
+        (0..1 + self.prng.below(3)).map(|_| self.set_key()).collect()
+    }
+
+    fn members(&mut self) -> Vec<Vec<u8>> {
+        // Many sets must stay sets of integers.
+        let kinds = if self.prng.chance(60) { 11 } else { MEMBERS.len() };
+        (0..1 + self.prng.below(4))
+            .map(|_| self.of(&MEMBERS[..kinds]))
+            .collect()
+    }
+
+    fn set_command(&mut self) -> Vec<Vec<u8>> {
+        let key = self.set_key();
+        match self.prng.below(22) {
+            0..6 => [vec![self.word(&["SADD"]), key], self.members()].concat(),
+            6 | 7 => [vec![self.word(&["SREM"]), key], self.members()].concat(),
+            8 => vec![self.word(&["SISMEMBER"]), key, self.of(MEMBERS)],
+            9 => [vec![self.word(&["SMISMEMBER"]), key], self.members()].concat(),
+            10 | 11 => vec![self.word(&["SMEMBERS", "SCARD"]), key],
+            12 => vec![
+                self.word(&["SPOP"]),
+                key,
+                self.of(&["1000", "1000", "0", "-1", "x"]),
+            ],
+            13 => {
+                let mut arguments = vec![self.word(&["SRANDMEMBER"]), key];
+                if self.prng.chance(70) {
+                    arguments.push(self.of(&[
+                        "0",
+                        "1",
+                        "2",
+                        "1000",
+                        "-1",
+                        "-5",
+                        "x",
+                        "-9223372036854775808",
+                    ]));
+                }
+                arguments
+            }
+            14 => vec![self.word(&["SMOVE"]), key, self.set_key(), self.of(MEMBERS)],
+            15 | 16 => [vec![self.word(&["SINTER", "SUNION", "SDIFF"])], self.set_keys()].concat(),
+            17 | 18 => {
+                let name = self.word(&["SINTERSTORE", "SUNIONSTORE", "SDIFFSTORE"]);
+                [vec![name, key], self.set_keys()].concat()
+            }
+            19 => {
+                let keys = self.set_keys();
+                let count = keys.len().to_string().into_bytes();
+                let count = if self.prng.chance(90) {
+                    count
+                } else {
+                    self.of(&["0", "x", "9", "-1"])
+                };
+                let mut arguments = [vec![self.word(&["SINTERCARD"]), count], keys].concat();
+                if self.prng.chance(40) {
+                    arguments.push(self.word(&["LIMIT", "LIMIT", "LIMIT", "BOGUS"]));
+                    if self.prng.chance(95) {
+                        arguments.push(self.of(&["0", "1", "2", "100", "-1", "x"]));
+                    }
+                }
+                arguments
+            }
+            20 => {
+                let mut arguments = vec![self.word(&["SSCAN"]), key, self.of(&["0", "0", "0", "abc", ""])];
+                for _ in 0..self.prng.below(3) {
+                    match self.prng.below(3) {
+                        0 => arguments.extend([self.word(&["MATCH"]), self.of(PATTERNS)]),
+                        1 => arguments
+                            .extend([self.word(&["COUNT"]), self.of(&["1", "2", "1000", "0", "abc"])]),
+                        _ => arguments.push(self.word(&["COUNT", "TYPE", "BOGUS"])),
+                    }
+                }
+                arguments
+            }
+            _ => match self.prng.below(3) {
+                0 => vec![self.word(&["OBJECT"]), words("ENCODING").remove(0), key],
+                1 => vec![self.word(&["DEL", "TYPE"]), key],
+                _ => vec![self.word(&["COPY", "RENAME"]), key, self.set_key()],
+            },
+        }
+    }
+
+    /// Never what leaves the order of equals, or of a set, to the server.
+    fn sort_command(&mut self) -> Vec<Vec<u8>> {
+        let key = if self.prng.chance(80) {
+            self.set_key()
+        } else {
+            words("l").remove(0)
+        };
+        let mut arguments = vec![self.word(&["SORT", "SORT", "SORT_RO"]), key];
+        let (mut is_alpha, mut stores) = (false, false);
+        for _ in 0..self.prng.below(5) {
+            match self.prng.below(6) {
+                0 => {
+                    arguments.push(self.word(&["ALPHA"]));
+                    is_alpha = true;
+                }
+                1 => arguments.push(self.word(&["ASC", "DESC", "BOGUS"])),
+                2 => arguments.extend([words("LIMIT").remove(0), self.integer(), self.integer()]),
+                3 => {
+                    arguments.extend([words("GET").remove(0), self.of(&["#", "*", "key:*", "x", "*->f"])]);
+                }
+                4 => {
+                    arguments.extend([self.word(&["STORE"]), self.of(&["l", "l", "l", "a", "s"])]);
+                    stores = true;
+                }
+                _ => {}
+            }
+        }
+        if !is_alpha && self.prng.chance(30) {
+            arguments.extend(words("BY"));
+            arguments.push(if stores {
+                self.of(&["*", "nosort", "*->f"])
+            } else {
+                self.of(&["*", "*->f"])
+            });
+        }
+        arguments
     }
 
     fn database_command(&mut self) -> Vec<Vec<u8>> {
