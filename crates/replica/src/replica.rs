@@ -689,6 +689,11 @@ impl Replica {
         }
     }
 
+    /// Whether no transaction is under way here.
+    pub fn is_idle(&self) -> bool {
+        self.locks.is_idle()
+    }
+
     /// Whether another request may wait here.
     pub fn has_room_to_wait(&self) -> bool {
         self.waiting.len() < WAITING_MAX

@@ -6,8 +6,10 @@
 
 use crate::operation::Replies;
 use crate::{Operation, Turn};
+use command::Command;
 use ids::{Db, HashSeed, UnixMillis, Version};
 use keyspace::{Effect, Garbage, Header, Keyspace, LeaderLocal, Limits, Object};
+use resp::Writer;
 use std::collections::BTreeMap;
 
 /// Copies of objects, and what commands made of them.
@@ -66,6 +68,25 @@ impl Scratch {
         if let Some(object) = object {
             self.keyspace.place_object(db, object);
         }
+    }
+
+    /// Keys that a command would read and that only the data name, as far as they were not placed. What they hold may
+    /// lead to more: ask again when they are placed.
+    pub fn wanted(&mut self, operation: &Operation) -> Vec<(Db, Box<[u8]>)> {
+        let Ok(Command::Sort(mut sort)) = operation.parse() else {
+            return Vec::new();
+        };
+        // Sorting for an answer reads what sorting for a destination does, and leaves everything as it is.
+        sort.destination = None;
+        let mut answer = Vec::new();
+        let mut out = Writer::new(&mut answer, operation.protocol);
+        self.local.collects_wanted = true;
+        self.keyspace
+            .read(operation.db, &Command::Sort(sort), &mut self.local, &mut out);
+        self.local.collects_wanted = false;
+        let wanted = std::mem::take(&mut self.local.wanted);
+        let is_missing = |(db, key): &(Db, Box<[u8]>)| !self.holds(*db, key);
+        wanted.into_iter().filter(is_missing).collect()
     }
 
     /// Carries out a command.

@@ -15,7 +15,7 @@ use crate::blocking::Blocking;
 use crate::connection::Connection;
 use crate::message::Parcel;
 use crate::pipeline::Pipeline;
-use crate::program::{Item, Program, group_of_key};
+use crate::program::{Item, Program, group_of_key, names_more};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
@@ -355,7 +355,7 @@ impl Gateway {
             several |= group.is_some_and(|group| group != found);
             group = Some(found);
         });
-        if several {
+        if several || names_more(spec, args) {
             return self.on_several(session, pipeline, spec, args);
         }
         // A command that names no key (an option made it so) is as good in any group.

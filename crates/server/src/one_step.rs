@@ -2,11 +2,11 @@
 //! its parts.
 
 use crate::gateway::Gateway;
-use crate::program::{group_of_key, key_step};
+use crate::program::{group_of_key, key_step, names_more};
 use command::{Command, KeyUse, Merge, Route, Spec, Spread};
 use ids::{Db, GroupId};
 use keyspace::KeyVersion;
-use replica::{Operation, Outcome};
+use replica::{Operation, Outcome, Replica};
 use resp::{Args, Protocol, Writer};
 use txn::{Locks, Mode};
 
@@ -21,6 +21,9 @@ impl Gateway {
                     .iter()
                     .all(|group| self.is_free_here(group, spec, args));
         }
+        if names_more(spec, args) && !self.is_idle_and_whole() {
+            return false;
+        }
         let mut free = true;
         command::keys(spec, args, &mut |position, key_use| {
             let key = args.arg(position);
@@ -34,6 +37,11 @@ impl Gateway {
             free = free && index.is_some_and(|index| self.replicas[index].is_free(locks));
         });
         free
+    }
+
+    /// Whether all groups live here and no transaction is under way: then any key can be read at once.
+    pub(crate) fn is_idle_and_whole(&self) -> bool {
+        self.replicas.len() == usize::from(self.groups.get()) && self.replicas.iter().all(Replica::is_idle)
     }
 
     /// Carries out a command whose groups all live here and are free.
@@ -175,6 +183,18 @@ impl Gateway {
                 }
             }
         });
+        loop {
+            let wanted = scratch.wanted(&operation);
+            for (db, key) in &wanted {
+                let index = self
+                    .local(group_of_key(self.groups, key))
+                    .expect("the caller looked");
+                scratch.place(*db, key, self.replicas[index].lend_object(&self.turn, *db, key));
+            }
+            if wanted.is_empty() {
+                break;
+            }
+        }
         let mut replies = replica::Replies::default();
         scratch.run(&operation, &mut replies);
         out.raw(replies.bytes());

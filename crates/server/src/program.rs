@@ -1,7 +1,7 @@
 //! What one request asks of groups: a command over several groups, or an `EXEC`.
 
 use crate::session::Queued;
-use command::{Merge, Route, Spec, Spread};
+use command::{CommandId, Merge, Route, Spec, Spread};
 use ids::{GroupCount, GroupId, Prng, Slot};
 use keyspace::Position;
 use replica::{Condition, Operation};
@@ -34,6 +34,8 @@ pub(crate) struct Extent {
     pub(crate) writes: bool,
     /// Whether values cross groups.
     pub(crate) flows: bool,
+    /// Whether it reads keys that only the data name.
+    pub(crate) wants: bool,
 }
 
 impl Program {
@@ -58,6 +60,7 @@ impl Program {
             is_whole: false,
             writes: false,
             flows: false,
+            wants: false,
         };
         for operation in self.operations() {
             let spec = operation.spec;
@@ -73,7 +76,9 @@ impl Program {
                     let concerned = groups_of(spec, operation.args.as_args(), groups);
                     let is_flow = matches!(spec.spread, Spread::ValueFlow)
                         || (self.is_exec && spec.spread == Spread::IfAllAbsent);
-                    extent.flows |= is_flow && concerned.len() > 1;
+                    let wants = names_more(spec, operation.args.as_args());
+                    extent.wants |= wants;
+                    extent.flows |= wants || is_flow && concerned.len() > 1;
                     extent.groups.extend(concerned);
                 }
             }
@@ -110,6 +115,15 @@ impl Program {
         }
         parts
     }
+}
+
+/// Whether the command reads keys that are not among its words: `SORT` with patterns.
+pub(crate) fn names_more(spec: &Spec, args: Args<'_>) -> bool {
+    matches!(spec.id, CommandId::Sort | CommandId::SortRo)
+        && (2..args.len()).any(|position| {
+            let is_option = |name: &[u8]| args.arg(position - 1).eq_ignore_ascii_case(name);
+            (is_option(b"by") || is_option(b"get")) && args.arg(position).contains(&b'*')
+        })
 }
 
 #[inline]

@@ -57,6 +57,8 @@ struct Transaction {
     coordinator: Coordinator,
     /// What the groups answered: for each the index of the item and its reply.
     parts: BTreeMap<GroupId, (Vec<usize>, Replies)>,
+    /// Keys that it reads and that only the data name, as far as an attempt has found them.
+    wanted: BTreeSet<(Db, Box<[u8]>)>,
     /// Groups whose `Locked` or `Resolved` is still to come.
     outstanding: usize,
     scratch: Option<Scratch>,
@@ -252,7 +254,7 @@ impl Gateway {
             .operations()
             .any(|operation| operation.spec.route == command::Route::Scan);
         let sees_whole = extent.is_whole || scans;
-        if let ([group], false) = (extent.groups.as_slice(), sees_whole) {
+        if let ([group], false, false) = (extent.groups.as_slice(), sees_whole, extent.wants) {
             let operations = program.operations().cloned().collect();
             let conditions = program.conditions.clone();
             self.transactions
@@ -293,6 +295,7 @@ impl Gateway {
             coordinator: Coordinator::new(extent.groups.iter().copied()),
             extent,
             parts: BTreeMap::new(),
+            wanted: BTreeSet::new(),
             outstanding: 0,
             scratch: None,
             evaluated: Replies::default(),
@@ -327,6 +330,9 @@ impl Gateway {
 
     fn can_run_here(&self, program: &Program, extent: &Extent) -> bool {
         let groups = self.groups;
+        if extent.wants && !self.is_idle_and_whole() {
+            return false;
+        }
         extent.groups.iter().all(|group| {
             self.local(*group).is_some_and(|index| {
                 self.replicas[index].is_free(|| {
@@ -403,7 +409,8 @@ impl Gateway {
             let locks = with_conditions(locks, &conditions);
             let request = match transaction.kind {
                 Kind::Flow => {
-                    let objects = objects_in(program, is_ours);
+                    let objects = objects_in(program, &transaction.wanted, is_ours);
+                    let locks = locks.and_shared(objects.iter().map(|(_, key)| key));
                     Request::LockRead {
                         txn,
                         priority,
@@ -531,7 +538,8 @@ impl Gateway {
         let Some(transaction) = self.current(txn) else {
             return;
         };
-        let wanted = objects_in(&transaction.program, |key| group_of_key(groups, key) == group);
+        let is_there = |key: &[u8]| group_of_key(groups, key) == group;
+        let wanted = objects_in(&transaction.program, &transaction.wanted, is_there);
         let scratch = transaction
             .scratch
             .get_or_insert_with(|| Scratch::new(turn.now, &turn));
@@ -544,8 +552,17 @@ impl Gateway {
         }
         let mut scratch = transaction.scratch.take().expect("placed a moment ago");
         let mut evaluated = Replies::default();
+        let mut lacks = Vec::new();
         for operation in transaction.program.operations() {
+            lacks = scratch.wanted(operation);
+            if !lacks.is_empty() {
+                break;
+            }
             scratch.run(operation, &mut evaluated);
+        }
+        if !lacks.is_empty() {
+            transaction.wanted.extend(lacks);
+            return self.widen(txn);
         }
         transaction.evaluated = evaluated;
         let mut effects: BTreeMap<GroupId, Vec<Effect>> = BTreeMap::new();
@@ -569,6 +586,33 @@ impl Gateway {
             };
             self.request(group, request);
         }
+    }
+
+    /// Begins a new attempt of the same age that locks the keys that this one found it needs, too.
+    fn widen(&mut self, txn: TxnId) {
+        let groups = self.groups;
+        let transaction = self.current(txn).expect("the caller has it");
+        let participants = transaction.extent.groups.clone();
+        let wanted = transaction
+            .wanted
+            .iter()
+            .map(|(_, key)| group_of_key(groups, key));
+        transaction.extent.groups.extend(wanted);
+        transaction.extent.groups.sort_unstable();
+        transaction.extent.groups.dedup();
+        for group in participants {
+            let verdict = Verdict::Abort;
+            self.request(group, Request::Resolve { txn, verdict });
+        }
+        self.begin_again(txn);
+    }
+
+    /// The next attempt.
+    fn begin_again(&mut self, txn: TxnId) {
+        let transaction = self.current(txn).expect("it is open");
+        transaction.id.attempt += 1;
+        transaction.coordinator = Coordinator::new(transaction.extent.groups.iter().copied());
+        self.attempt(txn.seq);
     }
 
     fn on_vote(&mut self, txn: TxnId, group: GroupId, vote: Vote, replies: Replies) {
@@ -671,10 +715,7 @@ impl Gateway {
             return self.finish(transaction.ticket, transaction.program, Answers::Refused);
         }
         self.stats.transaction_retries.add(1);
-        let transaction = self.current(txn).expect("it was open");
-        transaction.id.attempt += 1;
-        transaction.coordinator = Coordinator::new(transaction.extent.groups.iter().copied());
-        self.attempt(txn.seq);
+        self.begin_again(txn);
     }
 
     fn on_wound(&mut self, txn: TxnId) {
@@ -818,7 +859,11 @@ fn refused(program: &Program, protocol: Protocol, out: &mut Vec<u8>) {
 }
 
 /// The objects that a program needs of the keys that `is_there` says are in a group, in a fixed order.
-fn objects_in(program: &Program, mut is_there: impl FnMut(&[u8]) -> bool) -> Vec<(Db, Box<[u8]>)> {
+fn objects_in(
+    program: &Program,
+    wanted: &BTreeSet<(Db, Box<[u8]>)>,
+    mut is_there: impl FnMut(&[u8]) -> bool,
+) -> Vec<(Db, Box<[u8]>)> {
     let databases = replica::databases(program.operations());
     let mut objects: BTreeSet<(Db, Box<[u8]>)> = BTreeSet::new();
     for operation in program.operations() {
@@ -828,5 +873,6 @@ fn objects_in(program: &Program, mut is_there: impl FnMut(&[u8]) -> bool) -> Vec
             }
         });
     }
+    objects.extend(wanted.iter().filter(|(_, key)| is_there(key)).cloned());
     objects.into_iter().collect()
 }

@@ -60,6 +60,18 @@ impl Locks {
         }
     }
 
+    /// These, and of `keys` at least shared ones.
+    #[must_use]
+    pub fn and_shared<'a>(self, keys: impl Iterator<Item = &'a Box<[u8]>>) -> Locks {
+        match self {
+            Locks::Keys(mut held) => {
+                held.extend(keys.map(|key| (key.clone(), Mode::Shared)));
+                Locks::of_keys(held)
+            }
+            Locks::WholeGroup(mode) => Locks::WholeGroup(mode),
+        }
+    }
+
     fn conflicts(&self, other: &Locks) -> bool {
         match (self, other) {
             (Locks::WholeGroup(mode), Locks::WholeGroup(other)) => clash(*mode, *other),
