@@ -108,6 +108,7 @@ fixed! {
     // `COMMAND`.
     InvalidCommand = "ERR Invalid command specified";
     NoKeyArguments = "ERR The command has no key arguments";
+    InvalidArguments = "ERR Invalid arguments specified for command";
     InvalidArgumentCount = "ERR Invalid number of arguments specified for command";
 }
 

@@ -2,7 +2,8 @@
 
 use crate::word::Word;
 use crate::{
-    ReplyError, Spec, bitmap, connection, generic, hash, list, server, set, sort, sorted_set, string, transaction,
+    ReplyError, Spec, bitmap, connection, generic, hash, list, server, set, sort, sorted_set, string,
+    transaction,
 };
 use resp::Args;
 
@@ -514,7 +515,7 @@ mod tests {
             ("smove a b m", vec![write(1), write(2)]),
             ("sinterstore d a b", vec![write(1), read(2), read(3)]),
             ("sintercard 2 a b limit 1", vec![read(2), read(3)]),
-            ("sintercard 9 a b", vec![read(2), read(3)]),
+            ("sintercard 3 a b", vec![]),
             ("sintercard x a b", vec![]),
             ("sort k by * get *", vec![read(1)]),
             ("sort k store d", vec![read(1), write(3)]),
