@@ -1,8 +1,8 @@
 //! The same generated commands to the server under test and to a real Redis: the replies must be equal.
 //!
 //! Equal means equal parsed values, error texts and kinds of null included. What cannot be equal is named in
-//! [`normalise`] and [`same_time`], what is different on purpose in [`checked_earlier`] and [`MIXED_EXEC`], and nothing
-//! else is forgiven.
+//! [`normalise`], [`same_time`] and [`out_of_range_before`], what is different on purpose in [`checked_earlier`],
+//! [`smaller_encoding`] and [`MIXED_EXEC`], and nothing else is forgiven.
 
 mod generate;
 
@@ -110,6 +110,21 @@ fn smaller_encoding(arguments: &[Vec<u8>], subject: &Value, reference: &Value) -
         && matches!(reference.text().as_deref(), Some("hashtable" | "quicklist"))
 }
 
+/// True if Redis found a number of `SORT` out of range because one was before: 7.0 asks C's `errno`, which nobody reset.
+/// It may have stored nothing then, so that a sequence that comes here is over.
+fn out_of_range_before(subject: &Value, reference: &Value) -> bool {
+    match (subject, reference) {
+        (Value::Array(ours), Value::Array(theirs)) => ours
+            .iter()
+            .zip(theirs)
+            .any(|(ours, theirs)| out_of_range_before(ours, theirs)),
+        _ => {
+            reference.error().as_deref() == Some("ERR One or more scores can't be converted into double")
+                && subject.error().is_none()
+        }
+    }
+}
+
 /// True for two readings of one deadline: how far it is off, or where it is if it was given by how far it is off,
 /// depends on the moment.
 fn same_time(arguments: &[Vec<u8>], subject: &Value, reference: &Value) -> bool {
@@ -137,6 +152,7 @@ fn checked_earlier(arguments: &[Vec<u8>], subject: &Value, reference: &Value) ->
         "ERR syntax error"
             | "ERR value is not an integer or out of range"
             | "ERR invalid expire time in 'getex' command"
+            | "ERR value is not a valid float"
             | "ERR string exceeds maximum allowed size (proto-max-bulk-len)"
             | "ERR If you want both the length and indexes, please just use IDX."
     );
@@ -364,6 +380,9 @@ impl Pair {
                 (Some(subject), Some(_))
                     if self.is_spread && subject.value.error().as_deref() == Some(MIXED_EXEC) =>
                 {
+                    return None;
+                }
+                (Some(subject), Some(reference)) if out_of_range_before(&subject.value, &reference.value) => {
                     return None;
                 }
                 (Some(subject), Some(reference)) => subject.agrees(reference, step),
