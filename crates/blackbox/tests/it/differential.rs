@@ -99,6 +99,13 @@ fn agree(arguments: &[Vec<u8>], subject: &Value, reference: &Value) -> bool {
     subject == reference
         || same_time(arguments, subject, reference)
         || checked_earlier(arguments, subject, reference)
+        || packed_list(arguments, subject, reference)
+}
+
+/// True for the encoding of a list that is small: Redis has one of its own for it since 7.2.
+fn packed_list(arguments: &[Vec<u8>], subject: &Value, reference: &Value) -> bool {
+    let is = |value: &Value, text: &str| value.text().as_deref() == Some(text);
+    name_of(arguments) == "object" && is(subject, "listpack") && is(reference, "quicklist")
 }
 
 /// True for two readings of one deadline: how far it is off, or where it is if it was given by how far it is off,
@@ -129,13 +136,17 @@ fn checked_earlier(arguments: &[Vec<u8>], subject: &Value, reference: &Value) ->
             | "ERR value is not an integer or out of range"
             | "ERR invalid expire time in 'getex' command"
     );
+    let wrong_type = reference
+        .error()
+        .is_some_and(|error| error.starts_with("WRONGTYPE "));
     let no_such_key = match name_of(arguments).as_str() {
         "bitcount" => *reference == Value::Integer(0),
         "bitpos" => matches!(reference, Value::Integer(0 | -1)),
-        "getex" => reference.is_null(),
+        "getex" | "lindex" => reference.is_null(),
+        "lset" => reference.error().as_deref() == Some("ERR no such key"),
         _ => false,
     };
-    about_the_words && no_such_key
+    about_the_words && (no_such_key || wrong_type)
 }
 
 /// A pair of connections to one server, with what the server has queued for each.
