@@ -123,8 +123,8 @@ fn same_time(arguments: &[Vec<u8>], subject: &Value, reference: &Value) -> bool 
 }
 
 /// True if the replies differ only because the server under test checks the words of a command before it looks at the
-/// key: where Redis 7.0 answers that there is no such key before it reads the words after it, there is an error about
-/// the words instead. Later versions of Redis check first as well, and a client with a mistake in its words learns of
+/// key: where Redis 7.0 answers that there is no such key, or one of another type, before it reads the words after it,
+/// there is an error about the words instead. Later versions of Redis check first as well, and a client with a mistake in its words learns of
 /// it with the first call, not with the first that finds the key.
 fn checked_earlier(arguments: &[Vec<u8>], subject: &Value, reference: &Value) -> bool {
     let Some(error) = subject.error() else {
@@ -134,11 +134,12 @@ fn checked_earlier(arguments: &[Vec<u8>], subject: &Value, reference: &Value) ->
         error.as_str(),
         "ERR syntax error"
             | "ERR value is not an integer or out of range"
+            | "ERR value is not a valid float"
             | "ERR invalid expire time in 'getex' command"
     );
     let wrong_type = reference
         .error()
-        .is_some_and(|error| error.starts_with("WRONGTYPE "));
+        .is_some_and(|error| error.starts_with("WRONGTYPE ") || error.contains("must contain string values"));
     let no_such_key = match name_of(arguments).as_str() {
         "bitcount" => *reference == Value::Integer(0),
         "bitpos" => matches!(reference, Value::Integer(0 | -1)),
