@@ -135,6 +135,7 @@ fn checked_earlier(arguments: &[Vec<u8>], subject: &Value, reference: &Value) ->
         "ERR syntax error"
             | "ERR value is not an integer or out of range"
             | "ERR value is not a valid float"
+            | "ERR If you want both the length and indexes, please just use IDX."
             | "ERR invalid expire time in 'getex' command"
     );
     let wrong_type = reference
