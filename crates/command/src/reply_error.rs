@@ -38,6 +38,14 @@ fixed! {
     // Words that do not parse.
     Syntax = "ERR syntax error";
     NotAnInteger = "ERR value is not an integer or out of range";
+    CountNegative = "ERR COUNT can't be negative";
+    CountNotPositive = "ERR count should be greater than 0";
+    MaxLenNegative = "ERR MAXLEN can't be negative";
+    NotPositive = "ERR value is out of range, must be positive";
+    NumKeysNotPositive = "ERR numkeys should be greater than 0";
+    RankOutOfRange = "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
+    RankZero = "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... \
+        or use negative to start from the end of the list";
     NotAnIntInRange = "ERR value is out of range, value must between -2147483648 and 2147483647";
     NotAFloat = "ERR value is not a valid float";
     OffsetOutOfRange = "ERR offset is out of range";
@@ -68,6 +76,7 @@ fixed! {
     // What the data do not allow.
     WrongType = "WRONGTYPE Operation against a key holding the wrong kind of value";
     LcsWrongType = "ERR The specified keys must contain string values";
+    IndexOutOfRange = "ERR index out of range";
     NoSuchKey = "ERR no such key";
     ScoreNotADouble = "ERR One or more scores can't be converted into double";
     ValueOutOfRange = "ERR value is out of range";

@@ -502,6 +502,23 @@ pub(crate) fn remove(buffer: &mut impl Buffer, at: Offset, count: usize) {
     recount(bytes, -(count as isize));
 }
 
+/// Puts the entries `run`, `count` of them, before the one at `at`, or at the end. Returns where the next one stands.
+///
+/// # Panics
+/// If they are more than [`ENTRIES_MAX`] together with those that are there.
+pub(crate) fn insert_run(buffer: &mut impl Buffer, at: Offset, run: &[u8], count: usize) -> Offset {
+    let bytes = buffer.splice(at..at, run.len());
+    bytes[at..at + run.len()].copy_from_slice(run);
+    recount(bytes, count as isize);
+    at + run.len()
+}
+
+/// Removes the entries in `range`, `count` of them. What follows them then stands at its start.
+pub(crate) fn remove_run(buffer: &mut impl Buffer, range: Range<Offset>, count: usize) {
+    let bytes = buffer.splice(range, 0);
+    recount(bytes, -(count as isize));
+}
+
 fn recount(bytes: &mut [u8], by: isize) {
     let count = usize::from(u16::from_le_bytes([bytes[0], bytes[1]]));
     let count = count
