@@ -133,7 +133,38 @@ command_table! {
     // Hashes.
     HLen = hash::HLEN,
     // Sorted sets.
+    ZAdd = sorted_set::ZADD,
+    ZIncrBy = sorted_set::ZINCRBY,
+    ZRem = sorted_set::ZREM,
     ZCard = sorted_set::ZCARD,
+    ZScore = sorted_set::ZSCORE,
+    ZMScore = sorted_set::ZMSCORE,
+    ZRank = sorted_set::ZRANK,
+    ZRevRank = sorted_set::ZREVRANK,
+    ZCount = sorted_set::ZCOUNT,
+    ZLexCount = sorted_set::ZLEXCOUNT,
+    ZRange = sorted_set::ZRANGE,
+    ZRangeStore = sorted_set::ZRANGESTORE,
+    ZRevRange = sorted_set::ZREVRANGE,
+    ZRangeByScore = sorted_set::ZRANGEBYSCORE,
+    ZRevRangeByScore = sorted_set::ZREVRANGEBYSCORE,
+    ZRangeByLex = sorted_set::ZRANGEBYLEX,
+    ZRevRangeByLex = sorted_set::ZREVRANGEBYLEX,
+    ZRemRangeByRank = sorted_set::ZREMRANGEBYRANK,
+    ZRemRangeByScore = sorted_set::ZREMRANGEBYSCORE,
+    ZRemRangeByLex = sorted_set::ZREMRANGEBYLEX,
+    ZPopMin = sorted_set::ZPOPMIN,
+    ZPopMax = sorted_set::ZPOPMAX,
+    ZMPop = sorted_set::ZMPOP,
+    ZUnion = sorted_set::ZUNION,
+    ZInter = sorted_set::ZINTER,
+    ZDiff = sorted_set::ZDIFF,
+    ZUnionStore = sorted_set::ZUNIONSTORE,
+    ZInterStore = sorted_set::ZINTERSTORE,
+    ZDiffStore = sorted_set::ZDIFFSTORE,
+    ZInterCard = sorted_set::ZINTERCARD,
+    ZRandMember = sorted_set::ZRANDMEMBER,
+    ZScan = sorted_set::ZSCAN,
     // HyperLogLogs.
     // Positions on the earth.
     // Sorting.
@@ -263,11 +294,7 @@ static BUCKET_TABLE: [Bucket; BUCKETS] = {
     }; BUCKETS];
     let mut i = 0;
     while i < SPECS.len() {
-        if is_top_level(SPECS[i].name) {
-            assert!(
-                SPECS[i].name.len() <= Word::MAX,
-                "a command's name is longer than any word"
-            );
+        if is_top_level(SPECS[i].name) && SPECS[i].name.len() <= Word::MAX {
             let name = Word::new(SPECS[i].name.as_bytes());
             let mut bucket = name.hash(BUCKETS.ilog2());
             while table[bucket].spec.is_some() {
@@ -286,6 +313,9 @@ static BUCKET_TABLE: [Bucket; BUCKETS] = {
 /// The command of this name, in any case.
 #[inline]
 pub fn lookup(name: &[u8]) -> Option<&'static Spec> {
+    if name.len() > Word::MAX {
+        return lookup_long(name);
+    }
     let name = Word::new(name);
     let mut bucket = name.hash(BUCKETS.ilog2());
     loop {
@@ -296,6 +326,13 @@ pub fn lookup(name: &[u8]) -> Option<&'static Spec> {
         candidate.spec?;
         bucket = (bucket + 1) % BUCKETS;
     }
+}
+
+/// The command of a name that is longer than any [`Word`]: there are few.
+#[cold]
+fn lookup_long(name: &[u8]) -> Option<&'static Spec> {
+    let is_it = |spec: &&&'static Spec| spec.name.as_bytes().eq_ignore_ascii_case(name);
+    TABLE.iter().find(is_it).copied()
 }
 
 /// The spec that a client's words mean: the command's, or its subcommand's, with the number of words checked.
