@@ -51,8 +51,6 @@ fixed! {
     OffsetOutOfRange = "ERR offset is out of range";
     LimitNegative = "ERR LIMIT can't be negative";
     NotNegatable = "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
-    NotPositive = "ERR value is out of range, must be positive";
-    NumKeysNotPositive = "ERR numkeys should be greater than 0";
     NumKeysTooLarge = "ERR Number of keys can't be greater than number of args";
     BitOffset = "ERR bit offset is not an integer or out of range";
     Bit = "ERR bit is not an integer or out of range";
@@ -73,15 +71,11 @@ fixed! {
     AddGtLtAndNx = "ERR GT, LT, and/or NX options at the same time are not compatible";
     AddIncrOfSeveral = "ERR INCR option supports a single increment-element pair";
     AddNxAndXx = "ERR XX and NX options at the same time are not compatible";
-    CountNotPositive = "ERR count should be greater than 0";
-    LimitNegative = "ERR LIMIT can't be negative";
     LimitOfRanks =
         "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
     MemberRange = "ERR min or max not valid string range item";
     NotALongInRange =
         "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
-    NotPositive = "ERR value is out of range, must be positive";
-    NumKeysNotPositive = "ERR numkeys should be greater than 0";
     OutOfRange = "ERR value is out of range";
     ScoreRange = "ERR min or max is not a float";
     ScoresByLex = "ERR syntax error, WITHSCORES not supported in combination with BYLEX";
