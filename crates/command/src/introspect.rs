@@ -328,6 +328,9 @@ fn get_keys(words: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
     let spec = asked(words)?;
     let mut found = Vec::new();
     key_flags(spec, words, &mut |position, _| found.push(position));
+    if found.is_empty() {
+        return Err(ReplyError::InvalidArguments);
+    }
     w.array(found.len());
     found.iter().for_each(|position| w.bulk(words.arg(*position)));
     Ok(())
@@ -337,6 +340,9 @@ fn get_keys_and_flags(words: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyEr
     let spec = asked(words)?;
     let mut found = Vec::new();
     key_flags(spec, words, &mut |position, flags| found.push((position, flags)));
+    if found.is_empty() {
+        return Err(ReplyError::InvalidArguments);
+    }
     w.array(found.len());
     for (position, flags) in found {
         w.array(2);

@@ -164,8 +164,11 @@ impl KeySpec {
             ),
             Search::Counted => {
                 let count = args.get(first).and_then(crate::number::parse_i64).unwrap_or(0);
-                let count = usize::try_from(count).unwrap_or(0);
-                (first + 1, (first + 1).saturating_add(count))
+                // A command that counts more keys than it has words is refused before anybody asks for its keys.
+                let count = usize::try_from(count)
+                    .ok()
+                    .filter(|&count| count < words.saturating_sub(first));
+                (first + 1, first + 1 + count.unwrap_or(0))
             }
             Search::Hidden { keyword } => {
                 debug_assert_eq!(keyword, "STORE");

@@ -71,6 +71,15 @@ fixed! {
     InvalidFirstDb = "ERR invalid first DB index";
     InvalidSecondDb = "ERR invalid second DB index";
     SameObject = "ERR source and destination objects are the same";
+    AddGtLtAndNx = "ERR GT, LT, and/or NX options at the same time are not compatible";
+    AddIncrOfSeveral = "ERR INCR option supports a single increment-element pair";
+    AddNxAndXx = "ERR XX and NX options at the same time are not compatible";
+    LimitOfRanks =
+        "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
+    MemberRange = "ERR min or max not valid string range item";
+    ScoreRange = "ERR min or max is not a float";
+    ScoresByLex = "ERR syntax error, WITHSCORES not supported in combination with BYLEX";
+    Weight = "ERR weight value is not a float";
     TimeoutNotAnInteger = "ERR timeout is not an integer or out of range";
     TimeoutNotAFloat = "ERR timeout is not a float or out of range";
     TimeoutOutOfRange = "ERR timeout is out of range";
@@ -93,6 +102,7 @@ fixed! {
     NoHyperLogLogToDebug = "ERR The specified key does not exist";
     HyperLogLogNotSparse = "ERR HLL encoding is not sparse";
     NanOrInfinity = "ERR increment would produce NaN or Infinity";
+    ScoreNotANumber = "ERR resulting score is not a number (NaN)";
     StringTooLong = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
     NoFrequency = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. \
         Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.";
@@ -127,6 +137,7 @@ fixed! {
     // `COMMAND`.
     InvalidCommand = "ERR Invalid command specified";
     NoKeyArguments = "ERR The command has no key arguments";
+    InvalidArguments = "ERR Invalid arguments specified for command";
     InvalidArgumentCount = "ERR Invalid number of arguments specified for command";
 }
 

@@ -1,7 +1,10 @@
 //! What clients' words become: a command, or the words of an error.
 
 use command::number::LongDouble;
-use command::{Access, Command, Deadline, LcsOutput, SetCondition, SetExpiry, SetReply, parse, resolve};
+use command::{
+    Access, Command, Deadline, LcsOutput, ListCommand, ListEnd, ListSearch, SetCondition, SetExpiry,
+    SetReply, parse, resolve,
+};
 use ids::UnixMillis;
 use resp::ArgsBuf;
 
@@ -417,4 +420,71 @@ fn commands_of_the_gateway_have_no_parser() {
             "{line}"
         );
     }
+}
+
+#[test]
+fn lines_about_lists_are_refused_in_the_words_of_redis() {
+    const SYNTAX: &str = "ERR syntax error";
+    const INTEGER: &str = "ERR value is not an integer or out of range";
+    const POSITIVE: &str = "ERR value is out of range, must be positive";
+    const KEYS: &str = "ERR numkeys should be greater than 0";
+    const COUNT: &str = "ERR count should be greater than 0";
+    for (line, expected) in [
+        ("lpush k", "ERR wrong number of arguments for 'lpush' command"),
+        ("lpop k 1 2", "ERR wrong number of arguments for 'lpop' command"),
+        ("rpop k 1 2", "ERR wrong number of arguments for 'rpop' command"),
+        ("lpop k -1", POSITIVE),
+        ("rpop k x", POSITIVE),
+        ("lindex k x", INTEGER),
+        ("lset k x v", INTEGER),
+        ("lrange k 0 x", INTEGER),
+        ("ltrim k x 0", INTEGER),
+        ("lrem k x v", INTEGER),
+        ("linsert k beside a b", SYNTAX),
+        ("lpos k v rank", SYNTAX),
+        ("lpos k v foo 1", SYNTAX),
+        ("lpos k v rank x", INTEGER),
+        (
+            "lpos k v rank 0",
+            "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... \
+             or use negative to start from the end of the list",
+        ),
+        (
+            "lpos k v rank -9223372036854775808",
+            "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+        ),
+        ("lpos k v count -1", "ERR COUNT can't be negative"),
+        ("lpos k v maxlen x", "ERR MAXLEN can't be negative"),
+        ("lmove a b left top", SYNTAX),
+        ("lmpop 0 a left", KEYS),
+        ("lmpop x a left", KEYS),
+        ("lmpop 9223372036854775807 a left", SYNTAX),
+        ("lmpop 2 a left", SYNTAX),
+        ("lmpop 1 a top", SYNTAX),
+        ("lmpop 1 a left count", SYNTAX),
+        ("lmpop 1 a left count 0", COUNT),
+        ("lmpop 1 a left count x", COUNT),
+        ("lmpop 1 a left count 1 count", SYNTAX),
+        ("lmpop 1 a left limit 1", SYNTAX),
+    ] {
+        assert_eq!(error(line).as_deref(), Some(expected), "{line}");
+    }
+    with("lpos k v rank -2 maxlen 5 count 0", |command| {
+        let Command::List(ListCommand::Position { search, .. }) = command else {
+            panic!("{command:?}");
+        };
+        let expected = ListSearch {
+            from: ListEnd::Right,
+            rank: 2,
+            count: Some(0),
+            length_max: 5,
+        };
+        assert_eq!(search, expected);
+    });
+    with("lmpop 2 a b right count 7", |command| {
+        let Command::List(ListCommand::PopAny { keys, end, count }) = command else {
+            panic!("{command:?}");
+        };
+        assert_eq!((keys, end, count), (words("a b").as_args(), ListEnd::Right, 7));
+    });
 }

@@ -303,11 +303,6 @@ impl List {
         self.elements(ListEnd::Left, start, count)
     }
 
-    /// The element of this index.
-    pub(crate) fn get(&self, index: usize) -> Option<Element<'_>> {
-        self.range(index, 1).next()
-    }
-
     /// Calls `visit` for the elements in order.
     pub(crate) fn for_each(&self, mut visit: impl FnMut(&[u8])) {
         self.range(0, self.len())
@@ -774,3 +769,184 @@ impl<'a> Iterator for Elements<'a> {
 }
 
 impl ExactSizeIterator for Elements<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ids::Prng;
+    use std::collections::VecDeque;
+
+    fn texts(elements: Elements<'_>) -> Vec<Vec<u8>> {
+        elements.map(Element::to_vec).collect()
+    }
+
+    fn sample(prng: &mut Prng) -> Vec<u8> {
+        match prng.below(20) {
+            0 => vec![b'x'; prng.below(9_000) as usize],
+            1..4 => vec![b'y'; prng.below(400) as usize],
+            4..12 => prng.below(4).to_string().into_bytes(),
+            12..16 => (prng.next_u64() as i64 >> prng.below(64))
+                .to_string()
+                .into_bytes(),
+            _ => vec![b'a' + prng.below(3) as u8; prng.below(6) as usize],
+        }
+    }
+
+    fn end(prng: &mut Prng) -> ListEnd {
+        if prng.below(2) == 0 {
+            ListEnd::Left
+        } else {
+            ListEnd::Right
+        }
+    }
+
+    /// Does one thing to both, and compares what they answer.
+    fn step(list: &mut List, model: &mut VecDeque<Vec<u8>>, prng: &mut Prng, size: i32) {
+        let text = sample(prng);
+        let element = Element::of(&text);
+        match prng.below(16) {
+            0..6 => match end(prng) {
+                ListEnd::Left => {
+                    list.push(ListEnd::Left, element, size);
+                    model.push_front(text);
+                }
+                ListEnd::Right => {
+                    list.push_back(&text, size);
+                    model.push_back(text);
+                }
+            },
+            6..8 => {
+                let (from, count) = (end(prng), prng.below(12) as usize);
+                let count = if prng.below(30) == 0 { count * 20 } else { count }.min(model.len());
+                let before = list.len();
+                let removed = list.cut(from, count);
+                assert!(removed.len() <= count);
+                assert_eq!(list.len(), before - count);
+                match from {
+                    ListEnd::Left => drop(model.drain(..count)),
+                    ListEnd::Right => model.truncate(model.len() - count),
+                }
+            }
+            8..10 => {
+                let index = prng.below(model.len() as u64 + 2) as usize;
+                assert_eq!(list.set(index, element, size), index < model.len());
+                if let Some(old) = model.get_mut(index) {
+                    *old = text;
+                }
+            }
+            10..14 => {
+                let pivot = match prng.below(model.len() as u64 + 1) as usize {
+                    at if at < model.len() => model[at].clone(),
+                    _ => sample(prng),
+                };
+                let after = prng.below(2) == 0;
+                let found = model.iter().position(|other| *other == pivot);
+                let inserted = list.insert(Element::of(&pivot), after, element, size);
+                assert_eq!(inserted, found.is_some());
+                if let Some(at) = found {
+                    model.insert(at + usize::from(after), text);
+                }
+            }
+            _ => {
+                let (from, max) = (end(prng), prng.below(4) as usize);
+                let max = if max == 3 { usize::MAX } else { max };
+                let mut left = max;
+                let mut keep = |other: &Vec<u8>| {
+                    let goes = *other == text && left > 0;
+                    left -= usize::from(goes);
+                    !goes
+                };
+                let before = model.len();
+                match from {
+                    ListEnd::Left => model.retain(keep),
+                    ListEnd::Right => {
+                        let mut kept: VecDeque<_> = model.drain(..).rev().filter(&mut keep).collect();
+                        kept.make_contiguous().reverse();
+                        *model = kept;
+                    }
+                }
+                let removed = list.remove(element, from, max, size);
+                assert_eq!(removed, before - model.len());
+            }
+        }
+    }
+
+    #[test]
+    fn agrees_with_a_queue_of_texts_under_any_changes() {
+        for (seed, size) in [1, 2, 3, 7, 128, -1, -2, -5, 0, i32::MIN].into_iter().enumerate() {
+            let mut prng = Prng::new(seed as u64);
+            let (mut list, mut model) = (List::default(), VecDeque::new());
+            for _ in 0..3_000 {
+                step(&mut list, &mut model, &mut prng, size);
+                list.check(NodeLimit::of(size));
+                assert_eq!(list.len(), model.len());
+                if prng.below(8) > 0 {
+                    continue;
+                }
+                assert_eq!(
+                    texts(list.elements(ListEnd::Left, 0, usize::MAX)),
+                    Vec::from(model.clone())
+                );
+                let (skip, count) = (prng.below(40) as usize, prng.below(40) as usize);
+                let forwards: Vec<_> = model.iter().skip(skip).take(count).cloned().collect();
+                let backwards: Vec<_> = model.iter().rev().skip(skip).take(count).cloned().collect();
+                assert_eq!(texts(list.range(skip, count)), forwards);
+                assert_eq!(texts(list.elements(ListEnd::Right, skip, count)), backwards);
+                assert_eq!(list.elements(ListEnd::Right, skip, count).len(), backwards.len());
+            }
+            let clone = list.clone();
+            let mut budget = 100_000;
+            assert!(list.drain(&mut budget));
+            assert_eq!(list.totals, Totals::default());
+            assert_eq!(texts(clone.range(0, clone.len())), Vec::from(model));
+        }
+    }
+
+    #[test]
+    fn a_list_and_its_packed_form_become_each_other() {
+        let mut prng = Prng::new(7);
+        for size in [1, 4, 128, -2] {
+            let mut list = List::default();
+            for _ in 0..100 {
+                list.push_back(&sample(&mut prng), size);
+            }
+            let bytes = list.to_packed();
+            assert!(Packed::check(&bytes));
+            assert_eq!(bytes.len(), list.packed_len());
+            let again = List::from_packed(Packed::new(&bytes), size);
+            again.check(NodeLimit::of(size));
+            assert_eq!(texts(again.range(0, 200)), texts(list.range(0, 200)));
+        }
+    }
+
+    #[test]
+    fn nodes_of_short_elements_are_full_whichever_end_they_come_from() {
+        for end in [ListEnd::Left, ListEnd::Right] {
+            let mut list = List::default();
+            for number in 0..100_000 {
+                list.push(end, Element::Integer(number), -2);
+            }
+            // Integers of three and four bytes of content, and the length behind.
+            let content = list.packed_len();
+            assert!(
+                list.memory() < content + content / 50,
+                "{} for {content}",
+                list.memory()
+            );
+        }
+    }
+
+    #[test]
+    fn a_queue_that_wanders_through_its_nodes_holds_what_it_needs() {
+        let mut list = List::default();
+        for number in 0..200_000 {
+            list.push(ListEnd::Right, Element::Integer(number), -2);
+            if number >= 5_000 {
+                assert_eq!(list.range(0, 1).next(), Some(Element::Integer(number - 5_000)));
+                list.cut(ListEnd::Left, 1);
+            }
+        }
+        list.check(NodeLimit::of(-2));
+        assert!(list.memory() < list.packed_len() + 20_000, "{}", list.memory());
+    }
+}
