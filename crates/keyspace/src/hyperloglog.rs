@@ -59,6 +59,10 @@ const SPARSE_RANK_MAX: u8 = 32;
 /// Entries that are looked at for runs to be joined after a change.
 const JOINED_MAX: usize = 5;
 
+/// Elements that are added to a sparse value one after the other. Each is looked for from the first run on: of more
+/// elements, the work of reading and writing all registers is less.
+const ONE_BY_ONE_MAX: usize = 32;
+
 /// MurmurHash64A (Appleby), reading little-endian words.
 fn murmur_hash(bytes: &[u8], seed: u64) -> u64 {
     const MULTIPLIER: u64 = 0xc6a4_a793_5bd1_e995;
@@ -246,6 +250,16 @@ impl Registers {
             }
         }
         Ok(())
+    }
+
+    /// Adds elements; whether a register changed.
+    fn add(&mut self, elements: Args<'_>) -> bool {
+        let mut changes = false;
+        for (index, rank) in elements.iter().map(place) {
+            changes |= rank > self.0[index];
+            self.0[index] = self.0[index].max(rank);
+        }
+        changes
     }
 
     /// As a dense value.
@@ -468,6 +482,16 @@ fn add(object: &mut Object, elements: Args<'_>) -> Result<bool, ReplyError> {
         }
         bytes[STALE] |= 0x80;
         return Ok(true);
+    }
+    if elements.len() > ONE_BY_ONE_MAX {
+        let mut registers = Registers::new();
+        registers.join(bytes)?;
+        let changes = registers.add(elements);
+        if changes {
+            let sparse = registers.to_sparse();
+            store(object, &sparse.unwrap_or_else(|| registers.to_dense()));
+        }
+        return Ok(changes);
     }
     let mut bytes = bytes.to_vec();
     let mut changes = false;
