@@ -171,6 +171,18 @@ fn dense_get(registers: &[u8], index: usize) -> u8 {
     (u16::from_le_bytes([registers[byte], high]) >> shift) as u8 & 0x3f
 }
 
+/// All registers in order, four out of every three bytes.
+fn dense_groups(registers: &[u8]) -> impl Iterator<Item = [u8; 4]> + '_ {
+    registers.as_chunks().0.iter().map(|&[a, b, c]| {
+        [
+            a & 0x3f,
+            a >> 6 | (b & 0x0f) << 2,
+            b >> 4 | (c & 0x03) << 4,
+            c >> 2,
+        ]
+    })
+}
+
 fn dense_set(registers: &mut [u8], index: usize, value: u8) {
     let (byte, shift) = (index * 6 / 8, index * 6 % 8);
     let high = registers.get(byte + 1).copied().unwrap_or(0);
@@ -238,8 +250,16 @@ impl Registers {
     fn join(&mut self, bytes: &[u8]) -> Result<(), Corrupted> {
         let registers = &bytes[HEAD..];
         if bytes[ENCODING] == DENSE {
-            for (index, register) in self.0.iter_mut().enumerate() {
-                *register = (*register).max(dense_get(registers, index));
+            for (raised, group) in self
+                .0
+                .as_chunks_mut::<4>()
+                .0
+                .iter_mut()
+                .zip(dense_groups(registers))
+            {
+                for (register, value) in raised.iter_mut().zip(group) {
+                    *register = (*register).max(value);
+                }
             }
             return Ok(());
         }
@@ -314,7 +334,9 @@ impl Histogram {
         let mut histogram = Histogram::new();
         let registers = &bytes[HEAD..];
         if bytes[ENCODING] == DENSE {
-            (0..REGISTERS).for_each(|index| histogram.add(dense_get(registers, index), 1));
+            for group in dense_groups(registers) {
+                group.into_iter().for_each(|value| histogram.add(value, 1));
+            }
         } else {
             for found in runs(registers) {
                 let (_, run) = found?;
