@@ -129,13 +129,21 @@ fn checked_earlier(arguments: &[Vec<u8>], subject: &Value, reference: &Value) ->
             | "ERR value is not an integer or out of range"
             | "ERR invalid expire time in 'getex' command"
     );
+    let wrong_type = reference
+        .error()
+        .is_some_and(|error| error.starts_with("WRONGTYPE "));
     let no_such_key = match name_of(arguments).as_str() {
         "bitcount" => *reference == Value::Integer(0),
         "bitpos" => matches!(reference, Value::Integer(0 | -1)),
         "getex" => reference.is_null(),
+        // What is found was brought into the form of a whole scan, or of a page inside EXEC's reply.
+        "hscan" => match reference {
+            Value::Array(found) => found.is_empty(),
+            other => *other == Value::Simple(b"some fields".to_vec()),
+        },
         _ => false,
     };
-    about_the_words && no_such_key
+    about_the_words && (no_such_key || wrong_type)
 }
 
 /// A pair of connections to one server, with what the server has queued for each.
@@ -228,9 +236,9 @@ impl Side {
                 }
                 Reply::plain(reply)
             }
-            ("scan", reply) if reply.elements().is_some() => {
+            ("scan" | "hscan", reply) if reply.elements().is_some() => {
                 // A scan that begins in the middle finds what the order in the table makes it find.
-                let from_start = matches!(step.arguments[1].as_slice(), b"0" | b"");
+                let from_start = matches!(step.arguments[cursor_place(step)].as_slice(), b"0" | b"");
                 Reply::plain(if from_start {
                     self.scan_on(step, reply)
                 } else {
@@ -256,10 +264,15 @@ impl Side {
                 return Value::Array(keys);
             }
             let mut arguments = step.arguments.clone();
-            arguments[1] = cursor.text().expect("a cursor is a string").into_bytes();
+            arguments[cursor_place(step)] = cursor.text().expect("a cursor is a string").into_bytes();
             reply = self.clients[step.connection].command(&arguments);
         }
     }
+}
+
+/// Where a scan's cursor stands.
+fn cursor_place(step: &Step) -> usize {
+    if step.name() == "scan" { 1 } else { 2 }
 }
 
 /// The list of all that is forgiven.
@@ -275,7 +288,23 @@ fn normalise(arguments: &[Vec<u8>], reply: Value) -> Value {
         }
         // A page of a scan inside EXEC's reply: its cursor cannot be followed. Other scans are compared whole.
         ("scan", _, Value::Array(_)) => Value::Simple(b"some keys".to_vec()),
+        ("hgetall", _, Value::Array(fields)) => {
+            let mut pairs: Vec<_> = fields.chunks(2).map(<[Value]>::to_vec).collect();
+            pairs.sort();
+            Value::Array(pairs.into_iter().map(Value::Array).collect())
+        }
+        ("hgetall", _, Value::Map(mut pairs)) => {
+            pairs.sort();
+            Value::Map(pairs)
+        }
+        ("hkeys" | "hvals", _, Value::Array(mut parts)) => {
+            parts.sort();
+            Value::Array(parts)
+        }
+        ("hscan", _, Value::Array(_)) => Value::Simple(b"some fields".to_vec()),
         // Chance.
+        ("hrandfield", _, Value::Array(fields)) => Value::Integer(fields.len() as i64),
+        ("hrandfield", _, Value::Bulk(_)) => Value::Simple(b"some field".to_vec()),
         ("randomkey", _, Value::Bulk(_)) => Value::Simple(b"some key".to_vec()),
         // Redis shares small integers between keys; nobody else's object has such a count.
         ("object", Some("refcount"), Value::Integer(1..)) => Value::Simple(b"some count".to_vec()),
