@@ -2,6 +2,7 @@
 
 mod bookkeeping;
 mod expiry;
+mod hashes;
 mod node;
 mod replication;
 mod scan;
