@@ -169,7 +169,7 @@ pub(crate) static PFDEBUG: Spec = Spec {
         summary: "Shows how a HyperLogLog is kept.",
         since: "2.8.9",
         group: Group::HyperLogLog,
-        complexity: "O(1)",
+        complexity: "O(1), of many registers.",
         internal: true,
         arguments: &[Argument::string("subcommand"), Argument::KEY],
         ..Docs::BASE
@@ -209,7 +209,7 @@ pub(crate) static PFSELFTEST: Spec = Spec {
         summary: "Checks that HyperLogLogs count as well as they should.",
         since: "2.8.9",
         group: Group::HyperLogLog,
-        complexity: "O(1)",
+        complexity: "O(1), of many registers.",
         internal: true,
         ..Docs::BASE
     },

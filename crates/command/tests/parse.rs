@@ -53,6 +53,32 @@ fn lines_are_refused_in_the_words_of_redis() {
             "object freq",
             "ERR wrong number of arguments for 'object|freq' command",
         ),
+        // Hashes and HyperLogLogs.
+        ("hset k f", "ERR wrong number of arguments for 'hset' command"),
+        (
+            "hmset k f v g",
+            "ERR wrong number of arguments for 'hmset' command",
+        ),
+        ("hincrby k f 1.5", INTEGER),
+        ("hincrbyfloat k f x", FLOAT),
+        ("hincrbyfloat k f inf", "ERR value is NaN or Infinity"),
+        ("hrandfield k x bogus", INTEGER),
+        ("hrandfield k 1 bogus", SYNTAX),
+        ("hrandfield k 1 withvalues x", SYNTAX),
+        (
+            "hrandfield k -9223372036854775808",
+            "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+        ),
+        (
+            "hrandfield k 9223372036854775807 withvalues",
+            "ERR value is out of range",
+        ),
+        ("hrandfield k -16777217", "ERR value is out of range"),
+        ("hscan k x bogus", "ERR invalid cursor"),
+        ("hscan k 0 count 0", SYNTAX),
+        ("hscan k 0 type hash", SYNTAX),
+        ("hscan k 0 match", SYNTAX),
+        ("pfdebug bogus k", "ERR Unknown PFDEBUG subcommand 'bogus'"),
         // SET and GETEX: an option that does not fit is found before a number that does not.
         ("set k v nx xx", SYNTAX),
         ("set k v nx ifeq x", SYNTAX),

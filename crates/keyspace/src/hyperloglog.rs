@@ -59,6 +59,10 @@ const SPARSE_RANK_MAX: u8 = 32;
 /// Entries that are looked at for runs to be joined after a change.
 const JOINED_MAX: usize = 5;
 
+/// Elements that are added to a sparse value one after the other. Each is looked for from the first run on: of more
+/// elements, the work of reading and writing all registers is less.
+const ONE_BY_ONE_MAX: usize = 32;
+
 /// MurmurHash64A (Appleby), reading little-endian words.
 fn murmur_hash(bytes: &[u8], seed: u64) -> u64 {
     const MULTIPLIER: u64 = 0xc6a4_a793_5bd1_e995;
@@ -167,6 +171,18 @@ fn dense_get(registers: &[u8], index: usize) -> u8 {
     (u16::from_le_bytes([registers[byte], high]) >> shift) as u8 & 0x3f
 }
 
+/// All registers in order, four out of every three bytes.
+fn dense_groups(registers: &[u8]) -> impl Iterator<Item = [u8; 4]> + '_ {
+    registers.as_chunks().0.iter().map(|&[a, b, c]| {
+        [
+            a & 0x3f,
+            a >> 6 | (b & 0x0f) << 2,
+            b >> 4 | (c & 0x03) << 4,
+            c >> 2,
+        ]
+    })
+}
+
 fn dense_set(registers: &mut [u8], index: usize, value: u8) {
     let (byte, shift) = (index * 6 / 8, index * 6 % 8);
     let high = registers.get(byte + 1).copied().unwrap_or(0);
@@ -234,8 +250,16 @@ impl Registers {
     fn join(&mut self, bytes: &[u8]) -> Result<(), Corrupted> {
         let registers = &bytes[HEAD..];
         if bytes[ENCODING] == DENSE {
-            for (index, register) in self.0.iter_mut().enumerate() {
-                *register = (*register).max(dense_get(registers, index));
+            for (raised, group) in self
+                .0
+                .as_chunks_mut::<4>()
+                .0
+                .iter_mut()
+                .zip(dense_groups(registers))
+            {
+                for (register, value) in raised.iter_mut().zip(group) {
+                    *register = (*register).max(value);
+                }
             }
             return Ok(());
         }
@@ -246,6 +270,16 @@ impl Registers {
             }
         }
         Ok(())
+    }
+
+    /// Adds elements; whether a register changed.
+    fn add(&mut self, elements: Args<'_>) -> bool {
+        let mut changes = false;
+        for (index, rank) in elements.iter().map(place) {
+            changes |= rank > self.0[index];
+            self.0[index] = self.0[index].max(rank);
+        }
+        changes
     }
 
     /// As a dense value.
@@ -300,7 +334,9 @@ impl Histogram {
         let mut histogram = Histogram::new();
         let registers = &bytes[HEAD..];
         if bytes[ENCODING] == DENSE {
-            (0..REGISTERS).for_each(|index| histogram.add(dense_get(registers, index), 1));
+            for group in dense_groups(registers) {
+                group.into_iter().for_each(|value| histogram.add(value, 1));
+            }
         } else {
             for found in runs(registers) {
                 let (_, run) = found?;
@@ -468,6 +504,16 @@ fn add(object: &mut Object, elements: Args<'_>) -> Result<bool, ReplyError> {
         }
         bytes[STALE] |= 0x80;
         return Ok(true);
+    }
+    if elements.len() > ONE_BY_ONE_MAX {
+        let mut registers = Registers::new();
+        registers.join(bytes)?;
+        let changes = registers.add(elements);
+        if changes {
+            let sparse = registers.to_sparse();
+            store(object, &sparse.unwrap_or_else(|| registers.to_dense()));
+        }
+        return Ok(changes);
     }
     let mut bytes = bytes.to_vec();
     let mut changes = false;

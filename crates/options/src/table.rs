@@ -597,7 +597,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "3000",
         "Size up to which a HyperLogLog is kept sparse.",
     )
-    .inert("Chorale has no HyperLogLogs yet."),
+    .inert("Fixed at 3,000 bytes: replicas must agree on the encoding, and applying a command takes no configuration."),
     Parameter::new(
         Section::Encodings,
         "stream-node-max-bytes",

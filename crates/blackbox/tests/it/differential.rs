@@ -170,6 +170,9 @@ fn checked_earlier(arguments: &[Vec<u8>], subject: &Value, reference: &Value) ->
     let wrong_type = reference.error().is_some_and(|error| {
         error.starts_with("WRONGTYPE ") || error == "ERR The specified keys must contain string values"
     });
+    let wrong_type = reference
+        .error()
+        .is_some_and(|error| error.starts_with("WRONGTYPE "));
     let no_such_key = match name_of(arguments).as_str() {
         "bitcount" => *reference == Value::Integer(0),
         "bitpos" => matches!(reference, Value::Integer(0 | -1)),
@@ -187,6 +190,10 @@ fn checked_earlier(arguments: &[Vec<u8>], subject: &Value, reference: &Value) ->
         "bitpos" => matches!(reference, Value::Integer(0 | -1)),
         "getex" | "lindex" => reference.is_null(),
         "lset" => reference.error().as_deref() == Some("ERR no such key"),
+        "hscan" => match reference {
+            Value::Array(found) => found.is_empty(),
+            other => *other == Value::Simple(b"some fields".to_vec()),
+        },
         _ => false,
     };
     about_the_words && (no_such_key || wrong_type)
@@ -283,6 +290,7 @@ impl Side {
                 Reply::plain(reply)
             }
             ("scan" | "sscan", reply) if reply.elements().is_some() => {
+            ("scan" | "hscan", reply) if reply.elements().is_some() => {
                 // A scan that begins in the middle finds what the order in the table makes it find.
                 let from_start = matches!(step.arguments[cursor_place(step)].as_slice(), b"0" | b"");
                 Reply::plain(if from_start {
@@ -346,6 +354,23 @@ fn normalise(arguments: &[Vec<u8>], reply: Value) -> Value {
         // Chance.
         ("srandmember", _, Value::Array(members)) => Value::Integer(members.len() as i64),
         ("srandmember", _, Value::Bulk(_)) => Value::Simple(b"some member".to_vec()),
+        ("hgetall", _, Value::Array(fields)) => {
+            let mut pairs: Vec<_> = fields.chunks(2).map(<[Value]>::to_vec).collect();
+            pairs.sort();
+            Value::Array(pairs.into_iter().map(Value::Array).collect())
+        }
+        ("hgetall", _, Value::Map(mut pairs)) => {
+            pairs.sort();
+            Value::Map(pairs)
+        }
+        ("hkeys" | "hvals", _, Value::Array(mut parts)) => {
+            parts.sort();
+            Value::Array(parts)
+        }
+        ("hscan", _, Value::Array(_)) => Value::Simple(b"some fields".to_vec()),
+        // Chance.
+        ("hrandfield", _, Value::Array(fields)) => Value::Integer(fields.len() as i64),
+        ("hrandfield", _, Value::Bulk(_)) => Value::Simple(b"some field".to_vec()),
         ("randomkey", _, Value::Bulk(_)) => Value::Simple(b"some key".to_vec()),
         // Redis shares small integers between keys; nobody else's object has such a count.
         ("object", Some("refcount"), Value::Integer(1..)) => Value::Simple(b"some count".to_vec()),

@@ -3,6 +3,7 @@
 mod bookkeeping;
 mod expiry;
 mod lists;
+mod hashes;
 mod node;
 mod replication;
 mod scan;

@@ -3,8 +3,8 @@
 use ids::Prng;
 use resp::ArgsBuf;
 
-/// `K` a key, `V` a value, `F` a field of a hash, `N` a number or something that looks like one, `S` a small number, `T` a time in
-/// milliseconds, `D` a database, `P` a pattern; everything else stands for itself.
+/// `K` a key, `V` a value, `F` a field of a hash, `N` a number or something that looks like one, `S` a small number,
+/// `T` a time in milliseconds, `D` a database, `P` a pattern; everything else stands for itself.
 const TEMPLATES: &[&str] = &[
     "GET K",
     "MGET K K K",
