@@ -57,11 +57,24 @@ fixed! {
     InvalidFirstDb = "ERR invalid first DB index";
     InvalidSecondDb = "ERR invalid second DB index";
     SameObject = "ERR source and destination objects are the same";
+    GeoUnit = "ERR unsupported unit provided. please use M, KM, FT, MI";
+    GeoRadius = "ERR need numeric radius";
+    GeoRadiusNegative = "ERR radius cannot be negative";
+    GeoWidth = "ERR need numeric width";
+    GeoHeight = "ERR need numeric height";
+    GeoBoxNegative = "ERR height or width cannot be negative";
+    GeoCount = "ERR COUNT must be > 0";
+    GeoAnyWithoutCount = "ERR the ANY argument requires COUNT argument";
+    GeoSearchStoreWith =
+        "ERR GEOSEARCHSTORE is not compatible with WITHDIST, WITHHASH and WITHCOORD options";
+    GeoRadiusStoreWith =
+        "ERR STORE option in GEORADIUS is not compatible with WITHDIST, WITHHASH and WITHCOORD options";
     TimeoutNotAnInteger = "ERR timeout is not an integer or out of range";
     TimeoutNegative = "ERR timeout is negative";
 
     // What the data do not allow.
     WrongType = "WRONGTYPE Operation against a key holding the wrong kind of value";
+    GeoNoSuchMember = "ERR could not decode requested zset member";
     LcsWrongType = "ERR The specified keys must contain string values";
     NoSuchKey = "ERR no such key";
     Overflow = "ERR increment or decrement would overflow";
@@ -151,6 +164,12 @@ impl ReplyError {
     /// `EXPIRE` and its kin do not know this option.
     pub fn unsupported_option(word: &[u8]) -> ReplyError {
         ReplyError::quoting("ERR Unsupported option ", quotable(word, usize::MAX), "")
+    }
+
+    /// No place on the map has this longitude and latitude.
+    pub fn position_out_of_range(longitude: f64, latitude: f64) -> ReplyError {
+        let text = format!("ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}");
+        ReplyError::Quoting(text.into_bytes().into())
     }
 
     /// An error that quotes `word`.

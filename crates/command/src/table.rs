@@ -2,7 +2,7 @@
 
 use crate::word::Word;
 use crate::{
-    ReplyError, Spec, bitmap, connection, generic, hash, list, server, set, sorted_set, string, transaction,
+    ReplyError, Spec, bitmap, connection, generic, geo, hash, list, server, set, sorted_set, string, transaction,
 };
 use resp::Args;
 
@@ -103,6 +103,16 @@ command_table! {
     ZCard = sorted_set::ZCARD,
     // HyperLogLogs.
     // Positions on the earth.
+    GeoAdd = geo::GEOADD,
+    GeoPos = geo::GEOPOS,
+    GeoDist = geo::GEODIST,
+    GeoHash = geo::GEOHASH,
+    GeoSearch = geo::GEOSEARCH,
+    GeoSearchStore = geo::GEOSEARCHSTORE,
+    GeoRadius = geo::GEORADIUS,
+    GeoRadiusRo = geo::GEORADIUS_RO,
+    GeoRadiusByMember = geo::GEORADIUSBYMEMBER,
+    GeoRadiusByMemberRo = geo::GEORADIUSBYMEMBER_RO,
     // Sorting.
     // The connection.
     Hello = connection::HELLO,
@@ -220,7 +230,8 @@ struct Bucket {
     spec: Option<&'static Spec>,
 }
 
-/// Open addressing: a name stands in its own bucket or in the ones after it.
+/// Open addressing: a name stands in its own bucket or in the ones after it. Those that are longer than any word are
+/// not here.
 static BUCKET_TABLE: [Bucket; BUCKETS] = {
     let mut table = [Bucket {
         name: Word::NONE,
@@ -228,11 +239,7 @@ static BUCKET_TABLE: [Bucket; BUCKETS] = {
     }; BUCKETS];
     let mut i = 0;
     while i < SPECS.len() {
-        if is_top_level(SPECS[i].name) {
-            assert!(
-                SPECS[i].name.len() <= Word::MAX,
-                "a command's name is longer than any word"
-            );
+        if is_top_level(SPECS[i].name) && SPECS[i].name.len() <= Word::MAX {
             let name = Word::new(SPECS[i].name.as_bytes());
             let mut bucket = name.hash(BUCKETS.ilog2());
             while table[bucket].spec.is_some() {
@@ -251,6 +258,9 @@ static BUCKET_TABLE: [Bucket; BUCKETS] = {
 /// The command of this name, in any case.
 #[inline]
 pub fn lookup(name: &[u8]) -> Option<&'static Spec> {
+    if name.len() > Word::MAX {
+        return lookup_long(name);
+    }
     let name = Word::new(name);
     let mut bucket = name.hash(BUCKETS.ilog2());
     loop {
@@ -261,6 +271,16 @@ pub fn lookup(name: &[u8]) -> Option<&'static Spec> {
         candidate.spec?;
         bucket = (bucket + 1) % BUCKETS;
     }
+}
+
+/// The command of a name that is longer than any word: there are few.
+#[cold]
+fn lookup_long(name: &[u8]) -> Option<&'static Spec> {
+    TABLE
+        .iter()
+        .copied()
+        .filter(|spec| spec.name.len() > Word::MAX)
+        .find(|spec| name.eq_ignore_ascii_case(spec.name.as_bytes()))
 }
 
 /// The spec that a client's words mean: the command's, or its subcommand's, with the number of words checked.
