@@ -892,3 +892,208 @@ pub(crate) static GEORADIUSBYMEMBER_RO: Spec = Spec {
     parse: Some(|args| radius_by_member(args, Form::Radius)),
     ..Spec::BASE
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{KeyUse, keys, parse, resolve};
+    use resp::ArgsBuf;
+
+    fn words(line: &str) -> ArgsBuf {
+        ArgsBuf::from_slices(line.split(' '))
+    }
+
+    /// The error of a command, or nothing.
+    fn error(line: &str) -> String {
+        let args = words(line);
+        let parsed = resolve(args.as_args()).and_then(|spec| parse(spec, args.as_args()).expect(line));
+        parsed.err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    /// Calls `check` with the command that a line becomes.
+    fn with(line: &str, check: impl FnOnce(GeoCommand<'_>)) {
+        let args = words(line);
+        let spec = resolve(args.as_args()).expect(line);
+        match parse(spec, args.as_args())
+            .expect("a group answers it")
+            .expect(line)
+        {
+            Command::Geo(command) => check(command),
+            other => panic!("{line} became {other:?}"),
+        }
+    }
+
+    #[test]
+    fn lines_are_refused_in_the_words_of_redis() {
+        const SYNTAX: &str = "ERR syntax error";
+        const FLOAT: &str = "ERR value is not a valid float";
+        const RADIUS: &str = "ERR need numeric radius";
+        for (line, expected) in [
+            ("geoadd k nx xx 1 2 a", SYNTAX),
+            ("geoadd k ch ch ch", SYNTAX),
+            ("geoadd k 1 2 a 3 4", SYNTAX),
+            ("geoadd k x 2 a", FLOAT),
+            ("geoadd k 1 nan a", FLOAT),
+            ("geoadd k 1 2 a 3 1e400 b", FLOAT),
+            (
+                "geoadd k 200 1 a",
+                "ERR invalid longitude,latitude pair 200.000000,1.000000",
+            ),
+            (
+                "geoadd k inf -86 a",
+                "ERR invalid longitude,latitude pair inf,-86.000000",
+            ),
+            (
+                "geodist k a b xx",
+                "ERR unsupported unit provided. please use M, KM, FT, MI",
+            ),
+            ("geodist k a b m x", SYNTAX),
+            ("georadius k 1 2 x km", RADIUS),
+            ("georadius k x 2 x km", FLOAT),
+            ("georadius k 1 2 -1 xx", "ERR radius cannot be negative"),
+            (
+                "georadius k 1 2 1 xx",
+                "ERR unsupported unit provided. please use M, KM, FT, MI",
+            ),
+            ("georadius k 1 2 1 km foo", SYNTAX),
+            ("georadius k 1 2 1 km count", SYNTAX),
+            ("georadius k 1 2 1 km count 0", "ERR COUNT must be > 0"),
+            (
+                "georadius k 1 2 1 km count x",
+                "ERR value is not an integer or out of range",
+            ),
+            (
+                "georadius k 1 2 1 km any",
+                "ERR the ANY argument requires COUNT argument",
+            ),
+            ("georadius k 1 2 1 km store", SYNTAX),
+            ("georadius k 1 2 1 km frommember a", SYNTAX),
+            (
+                "georadius k 1 2 1 km store d withdist",
+                "ERR STORE option in GEORADIUS is not compatible with WITHDIST, WITHHASH and WITHCOORD options",
+            ),
+            ("georadius_ro k 1 2 1 km store d", SYNTAX),
+            ("georadiusbymember k a x km", RADIUS),
+            ("georadiusbymember_ro k a 1 km storedist d", SYNTAX),
+            (
+                "geosearch k withdist withdist withdist withdist withdist",
+                "ERR exactly one of FROMMEMBER or FROMLONLAT can be specified for geosearch",
+            ),
+            (
+                "GeoSearch k frommember a asc asc asc",
+                "ERR exactly one of BYRADIUS and BYBOX can be specified for GeoSearch",
+            ),
+            ("geosearch k frommember a fromlonlat 1 2 byradius 1 km", SYNTAX),
+            ("geosearch k frommember a byradius 1 km bybox 1 1 km", SYNTAX),
+            ("geosearch k frommember a byradius 1 km storedist", SYNTAX),
+            ("geosearch k frommember a bybox x 1 km", "ERR need numeric width"),
+            ("geosearch k frommember a bybox 1 x km", "ERR need numeric height"),
+            (
+                "geosearch k frommember a bybox 1 -1 km",
+                "ERR height or width cannot be negative",
+            ),
+            (
+                "geosearchstore d k frommember a byradius 1 km withhash",
+                "ERR GEOSEARCHSTORE is not compatible with WITHDIST, WITHHASH and WITHCOORD options",
+            ),
+        ] {
+            assert_eq!(error(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn options_reach_the_command() {
+        with("geoadd k CH xx 1 2 a 3 4 b", |command| {
+            let GeoCommand::Add {
+                positions,
+                condition,
+                counts_changes,
+                ..
+            } = command
+            else {
+                panic!("{command:?}");
+            };
+            assert_eq!((condition, counts_changes), (GeoCondition::IfPresent, true));
+            let read: Vec<_> = geo_positions(positions)
+                .map(|(position, member)| (position.longitude, position.latitude, member))
+                .collect();
+            assert_eq!(read, [(1.0, 2.0, &b"a"[..]), (3.0, 4.0, b"b")]);
+        });
+        let search = |line: &str| {
+            let (mut order, mut limit, mut stores) = (None, None, None);
+            with(line, |command| match command {
+                GeoCommand::Search { search, .. } => (order, limit) = (search.order, search.limit),
+                GeoCommand::Store {
+                    search,
+                    destination,
+                    distances,
+                    event,
+                    ..
+                } => {
+                    (order, limit) = (search.order, search.limit);
+                    stores = Some((destination.to_vec(), distances, event));
+                }
+                other => panic!("{other:?}"),
+            });
+            (order, limit, stores)
+        };
+        let limit = |count, any| Some(GeoLimit { count, any });
+        let stored = |destination: &[u8], distances, event| Some((destination.to_vec(), distances, event));
+        assert_eq!(
+            search("geosearch k frommember a byradius 1 km"),
+            (None, None, None)
+        );
+        assert_eq!(
+            search("geosearch k frommember a byradius 1 km count 3"),
+            (Some(GeoOrder::Ascending), limit(3, false), None)
+        );
+        assert_eq!(
+            search("geosearch k frommember a byradius 1 km any count 3"),
+            (None, limit(3, true), None)
+        );
+        assert_eq!(
+            search("geosearchstore d k frommember a bybox 1 1 km storedist desc"),
+            (
+                Some(GeoOrder::Descending),
+                None,
+                stored(b"d", true, "geosearchstore")
+            )
+        );
+        // Of two destinations the last one counts.
+        assert_eq!(
+            search("georadius k 1 2 1 km store x storedist y store z"),
+            (None, None, stored(b"z", false, "georadiusstore"))
+        );
+    }
+
+    #[test]
+    fn every_key_that_is_stored_to_is_found() {
+        for (line, expected) in [
+            ("georadius k 1 2 1 km", &[1][..]),
+            ("georadius k 1 2 1 km store d", &[1, 7]),
+            ("georadiusbymember k a 1 km storedist d asc", &[1, 6]),
+            ("geosearchstore d k frommember a byradius 1 km", &[1, 2]),
+            // Keywords are keys too; that one key more is found does no harm.
+            ("georadius k 1 2 1 km store store asc", &[1, 7, 8]),
+            ("georadius k 1 2 1 km storedist store store d", &[1, 8, 9, 7]),
+        ] {
+            let args = words(line);
+            let spec = resolve(args.as_args()).expect(line);
+            let mut found = Vec::new();
+            keys(spec, args.as_args(), &mut |position, key_use| {
+                let reads = args.as_args().arg(position) == b"k";
+                assert_eq!(key_use == KeyUse::Read, reads, "{line}");
+                found.push(position);
+            });
+            assert_eq!(found, expected, "{line}");
+            with(line, |command| {
+                if let GeoCommand::Store { destination, .. } = command {
+                    assert!(
+                        found.iter().any(|&at| args.as_args().arg(at) == destination),
+                        "{line}"
+                    );
+                }
+            });
+        }
+    }
+}

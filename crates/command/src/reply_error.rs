@@ -49,14 +49,6 @@ fixed! {
         "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.";
     BitFieldOverflow = "ERR Invalid OVERFLOW type specified";
     BitFieldReadOnly = "ERR BITFIELD_RO only supports the GET subcommand";
-    ExpireNxWithOthers = "ERR NX and XX, GT or LT options at the same time are not compatible";
-    ExpireGtAndLt = "ERR GT and LT options at the same time are not compatible";
-    LcsLengthAndMatches = "ERR If you want both the length and indexes, please just use IDX.";
-    InvalidCursor = "ERR invalid cursor";
-    DbOutOfRange = "ERR DB index is out of range";
-    InvalidFirstDb = "ERR invalid first DB index";
-    InvalidSecondDb = "ERR invalid second DB index";
-    SameObject = "ERR source and destination objects are the same";
     GeoUnit = "ERR unsupported unit provided. please use M, KM, FT, MI";
     GeoRadius = "ERR need numeric radius";
     GeoRadiusNegative = "ERR radius cannot be negative";
@@ -69,6 +61,14 @@ fixed! {
         "ERR GEOSEARCHSTORE is not compatible with WITHDIST, WITHHASH and WITHCOORD options";
     GeoRadiusStoreWith =
         "ERR STORE option in GEORADIUS is not compatible with WITHDIST, WITHHASH and WITHCOORD options";
+    ExpireNxWithOthers = "ERR NX and XX, GT or LT options at the same time are not compatible";
+    ExpireGtAndLt = "ERR GT and LT options at the same time are not compatible";
+    LcsLengthAndMatches = "ERR If you want both the length and indexes, please just use IDX.";
+    InvalidCursor = "ERR invalid cursor";
+    DbOutOfRange = "ERR DB index is out of range";
+    InvalidFirstDb = "ERR invalid first DB index";
+    InvalidSecondDb = "ERR invalid second DB index";
+    SameObject = "ERR source and destination objects are the same";
     TimeoutNotAnInteger = "ERR timeout is not an integer or out of range";
     TimeoutNegative = "ERR timeout is negative";
 

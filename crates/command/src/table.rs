@@ -273,14 +273,11 @@ pub fn lookup(name: &[u8]) -> Option<&'static Spec> {
     }
 }
 
-/// The command of a name that is longer than any word: there are few.
+/// The command of a name that is longer than any [`Word`]: there are few.
 #[cold]
 fn lookup_long(name: &[u8]) -> Option<&'static Spec> {
-    TABLE
-        .iter()
-        .copied()
-        .filter(|spec| spec.name.len() > Word::MAX)
-        .find(|spec| name.eq_ignore_ascii_case(spec.name.as_bytes()))
+    let is_it = |spec: &&&'static Spec| spec.name.as_bytes().eq_ignore_ascii_case(name);
+    TABLE.iter().find(is_it).copied()
 }
 
 /// The spec that a client's words mean: the command's, or its subcommand's, with the number of words checked.

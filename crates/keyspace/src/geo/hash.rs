@@ -333,3 +333,180 @@ fn step_for(reach: f64, latitude: f64) -> u32 {
     }
     step.clamp(1, STEP_MAX as i32).unsigned_abs()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ids::Prng;
+
+    fn at(longitude: f64, latitude: f64) -> GeoPosition {
+        GeoPosition { longitude, latitude }
+    }
+
+    fn between(prng: &mut Prng, min: f64, max: f64) -> f64 {
+        min + (max - min) * (prng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn anywhere(prng: &mut Prng) -> GeoPosition {
+        at(
+            between(prng, -LONGITUDE_MAX, LONGITUDE_MAX),
+            between(prng, -LATITUDE_MAX, LATITUDE_MAX),
+        )
+    }
+
+    #[test]
+    fn palermo_and_catania_are_where_redis_says() {
+        let (palermo, catania) = (
+            score(at(13.361_389, 38.115_556)),
+            score(at(15.087_269, 37.502_669)),
+        );
+        assert_eq!(palermo, 3_479_099_956_230_698.0);
+        assert_eq!(catania, 3_479_447_370_796_909.0);
+        assert_eq!(&text(palermo), b"sqc8b49rny0");
+        assert_eq!(&text(catania), b"sqdtr74hyu0");
+        assert_eq!(
+            format!("{:.17}", position(palermo).longitude),
+            "13.36138933897018433"
+        );
+        assert_eq!(
+            format!("{:.17}", position(palermo).latitude),
+            "38.11555639549629859"
+        );
+        assert_eq!(
+            format!("{:.4}", distance(position(palermo), position(catania))),
+            "166274.1516"
+        );
+    }
+
+    #[test]
+    fn bits_that_are_spread_are_gathered_again() {
+        let mut prng = Prng::new(1);
+        for _ in 0..10_000 {
+            let (row, column) = (prng.next_u64() as u32, prng.next_u64() as u32);
+            let bits = spread(row) | spread(column) << 1;
+            assert_eq!((gather(bits), gather(bits >> 1)), (row, column));
+        }
+    }
+
+    #[test]
+    fn a_score_is_less_than_a_metre_off() {
+        let mut prng = Prng::new(2);
+        for _ in 0..10_000 {
+            let exact = anywhere(&mut prng);
+            let kept = position(score(exact));
+            assert!(distance(exact, kept) < 0.6, "{exact:?} became {kept:?}");
+            assert_eq!(score(kept), score(exact), "{exact:?}");
+        }
+    }
+
+    #[test]
+    fn any_score_is_some_position_on_the_map() {
+        let scores = [
+            0.0,
+            -0.0,
+            -1.0,
+            0.5,
+            1e15,
+            1e16,
+            1e19,
+            1e300,
+            -1e300,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+        ];
+        for score in scores {
+            let found = position(score);
+            assert!(found.longitude.abs() <= LONGITUDE_MAX, "{score}");
+            assert!(found.latitude.abs() <= LATITUDE_MAX, "{score}");
+            assert!(
+                text(score).iter().all(|letter| ALPHABET.contains(letter)),
+                "{score}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_cells_around_an_area_hold_all_of_it() {
+        let mut prng = Prng::new(3);
+        let mut inside = 0;
+        for _ in 0..4_000 {
+            let center = anywhere(&mut prng);
+            let length = |prng: &mut Prng| 10f64.powf(between(prng, -1.0, 6.5));
+            let shape = if prng.below(2) == 0 {
+                GeoShape::Circle {
+                    radius: length(&mut prng),
+                }
+            } else {
+                GeoShape::Box {
+                    width: length(&mut prng),
+                    height: length(&mut prng),
+                }
+            };
+            let region = Region { center, shape };
+            let cells: Vec<_> = region.cells().map(Cell::scores).collect();
+            for _ in 0..50 {
+                let reach = 10f64.powf(between(&mut prng, -6.0, 1.5));
+                let near = at(
+                    (center.longitude + between(&mut prng, -reach, reach)).clamp(-180.0, 179.999_999),
+                    (center.latitude + between(&mut prng, -reach, reach)).clamp(-85.05, 85.05),
+                );
+                let kept = score(near);
+                if region.distance_inside(position(kept)).is_some() {
+                    inside += 1;
+                    let holding = cells.iter().filter(|(from, to)| (*from..*to).contains(&kept));
+                    assert_eq!(holding.count(), 1, "{near:?} of {region:?}");
+                }
+            }
+        }
+        assert!(inside > 20_000, "only {inside} positions were inside");
+    }
+
+    #[test]
+    fn lengths_without_end_reach_everywhere() {
+        let everywhere = [
+            GeoShape::Circle {
+                radius: f64::INFINITY,
+            },
+            GeoShape::Circle { radius: f64::MAX },
+            GeoShape::Box {
+                width: f64::INFINITY,
+                height: f64::INFINITY,
+            },
+        ];
+        for shape in everywhere {
+            let region = Region {
+                center: at(13.4, 52.5),
+                shape,
+            };
+            let halves: f64 = region
+                .cells()
+                .map(|cell| cell.scores())
+                .map(|(from, to)| to - from)
+                .sum();
+            assert_eq!(halves, (1u64 << 52) as f64);
+            assert!(region.distance_inside(at(-166.6, -52.5)).is_some());
+        }
+    }
+
+    #[test]
+    fn an_area_of_a_point_is_one_small_neighbourhood() {
+        let region = Region {
+            center: at(13.4, 52.5),
+            shape: GeoShape::Circle { radius: 0.0 },
+        };
+        let own = position(score(region.center));
+        assert!(
+            region
+                .cells()
+                .all(|cell| cell.step == STEP_MAX || cell.step == STEP_MAX - 1)
+        );
+        assert_eq!(
+            Region {
+                center: own,
+                ..region
+            }
+            .distance_inside(own),
+            Some(0.0)
+        );
+    }
+}
