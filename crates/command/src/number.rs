@@ -1,7 +1,9 @@
 //! Numbers as clients write them.
 
+mod double;
 mod long_double;
 
+pub use double::{parse_double, parse_double_prefix};
 pub use long_double::LongDouble;
 
 use crate::ReplyError;

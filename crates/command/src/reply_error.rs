@@ -69,6 +69,22 @@ fixed! {
     InvalidFirstDb = "ERR invalid first DB index";
     InvalidSecondDb = "ERR invalid second DB index";
     SameObject = "ERR source and destination objects are the same";
+    AddGtLtAndNx = "ERR GT, LT, and/or NX options at the same time are not compatible";
+    AddIncrOfSeveral = "ERR INCR option supports a single increment-element pair";
+    AddNxAndXx = "ERR XX and NX options at the same time are not compatible";
+    CountNotPositive = "ERR count should be greater than 0";
+    LimitNegative = "ERR LIMIT can't be negative";
+    LimitOfRanks =
+        "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
+    MemberRange = "ERR min or max not valid string range item";
+    NotALongInRange =
+        "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
+    NotPositive = "ERR value is out of range, must be positive";
+    NumKeysNotPositive = "ERR numkeys should be greater than 0";
+    OutOfRange = "ERR value is out of range";
+    ScoreRange = "ERR min or max is not a float";
+    ScoresByLex = "ERR syntax error, WITHSCORES not supported in combination with BYLEX";
+    Weight = "ERR weight value is not a float";
     TimeoutNotAnInteger = "ERR timeout is not an integer or out of range";
     TimeoutNegative = "ERR timeout is negative";
 
@@ -80,6 +96,7 @@ fixed! {
     Overflow = "ERR increment or decrement would overflow";
     DecrementOverflow = "ERR decrement would overflow";
     NanOrInfinity = "ERR increment would produce NaN or Infinity";
+    ScoreNotANumber = "ERR resulting score is not a number (NaN)";
     StringTooLong = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
     NoFrequency = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. \
         Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.";

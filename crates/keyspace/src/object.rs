@@ -664,6 +664,11 @@ impl Object {
         }
     }
 
+    /// Where the block is. It moves when the key's or the value's length, or the presence of a deadline, changes.
+    pub(crate) fn block(&self) -> NonNull<u8> {
+        self.0.cast()
+    }
+
     /// Gives up ownership; [`Object::from_raw`] takes it back.
     pub(crate) fn into_raw(self) -> NonNull<u8> {
         let block = self.0.cast();

@@ -139,6 +139,13 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// [`Writer::double`] as a string in either protocol, as `ZSCAN` gives scores.
+    pub fn bulk_double(&mut self, x: f64) {
+        let mut text = [0; DOUBLE_BYTES_MAX];
+        let text = format_double(x, &mut text);
+        self.bulk(text);
+    }
+
     /// A truth value.
     #[inline]
     pub fn boolean(&mut self, b: bool) {
