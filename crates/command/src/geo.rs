@@ -6,7 +6,7 @@
 use crate::docs::{Argument, ArgumentKind, Deprecated, Docs, Group};
 use crate::key_spec::{KeyFlags, KeySpec};
 use crate::spec::{Access, Categories, Flags, Route, Spec, Spread};
-use crate::{Command, CommandId, ReplyError, number};
+use crate::{AddOptions, Command, CommandId, ReplyError, number};
 use resp::Args;
 
 /// The largest longitude, in degrees; the smallest is its negative.
@@ -26,9 +26,7 @@ pub enum GeoCommand<'a> {
     Add {
         key: &'a [u8],
         positions: Args<'a>,
-        condition: GeoCondition,
-        /// `CH`: members that moved are counted too.
-        counts_changes: bool,
+        options: AddOptions,
     },
     /// `GEOPOS key [member ...]`.
     Positions { key: &'a [u8], members: Args<'a> },
@@ -57,17 +55,6 @@ pub enum GeoCommand<'a> {
         /// What listeners are told.
         event: &'static str,
     },
-}
-
-/// Which members `GEOADD` writes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum GeoCondition {
-    /// All.
-    Always,
-    /// `NX`: those that are absent.
-    IfAbsent,
-    /// `XX`: those that are present.
-    IfPresent,
 }
 
 /// A position in degrees, within [`LONGITUDE_MAX`] and [`LATITUDE_MAX`].
@@ -233,15 +220,10 @@ fn positions<'a>(words: Args<'a>) -> impl Iterator<Item = Result<(GeoPosition, &
     })
 }
 
-/// Reads a number as C's `strtod` does.
-fn float(text: &[u8]) -> Option<f64> {
-    std::str::from_utf8(text).ok()?.parse().ok()
-}
-
 /// Reads a position.
 fn position(longitude: &[u8], latitude: &[u8]) -> Result<GeoPosition, ReplyError> {
-    let longitude = float(longitude).ok_or(ReplyError::NotAFloat)?;
-    let latitude = float(latitude).ok_or(ReplyError::NotAFloat)?;
+    let longitude = number::parse_double(longitude).ok_or(ReplyError::NotAFloat)?;
+    let latitude = number::parse_double(latitude).ok_or(ReplyError::NotAFloat)?;
     if longitude.abs() <= LONGITUDE_MAX && latitude.abs() <= LATITUDE_MAX {
         Ok(GeoPosition { longitude, latitude })
     } else {
@@ -251,7 +233,7 @@ fn position(longitude: &[u8], latitude: &[u8]) -> Result<GeoPosition, ReplyError
 
 /// Reads a length; `otherwise` is what is wrong with one that is no number.
 fn length(word: &[u8], otherwise: ReplyError) -> Result<f64, ReplyError> {
-    float(word).ok_or(otherwise)
+    number::parse_double(word).ok_or(otherwise)
 }
 
 /// Reads a radius and its unit.
@@ -434,27 +416,24 @@ fn radius_by_member(args: Args<'_>, form: Form) -> Result<Command<'_>, ReplyErro
 
 /// `GEOADD key ..`.
 fn add(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    let (mut if_absent, mut if_present, mut counts_changes) = (false, false, false);
+    let mut options = AddOptions::default();
     let mut first = 2;
     while let Some(word) = args.get(first) {
         if word.eq_ignore_ascii_case(b"nx") {
-            if_absent = true;
+            options.if_absent = true;
         } else if word.eq_ignore_ascii_case(b"xx") {
-            if_present = true;
+            options.if_present = true;
         } else if word.eq_ignore_ascii_case(b"ch") {
-            counts_changes = true;
+            options.counts_changes = true;
         } else {
             break;
         }
         first += 1;
     }
     let words = args.from(first);
-    let condition = match (if_absent, if_present) {
-        (false, false) => GeoCondition::Always,
-        (true, false) => GeoCondition::IfAbsent,
-        (false, true) => GeoCondition::IfPresent,
-        (true, true) => return Err(ReplyError::Syntax),
-    };
+    if options.if_absent && options.if_present {
+        return Err(ReplyError::Syntax);
+    }
     if words.is_empty() || words.len() % 3 != 0 {
         return Err(ReplyError::Syntax);
     }
@@ -462,8 +441,7 @@ fn add(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     Ok(Command::Geo(GeoCommand::Add {
         key: args.arg(1),
         positions: words,
-        condition,
-        counts_changes,
+        options,
     }))
 }
 
@@ -1005,15 +983,17 @@ mod tests {
     fn options_reach_the_command() {
         with("geoadd k CH xx 1 2 a 3 4 b", |command| {
             let GeoCommand::Add {
-                positions,
-                condition,
-                counts_changes,
-                ..
+                positions, options, ..
             } = command
             else {
                 panic!("{command:?}");
             };
-            assert_eq!((condition, counts_changes), (GeoCondition::IfPresent, true));
+            let expected = AddOptions {
+                if_present: true,
+                counts_changes: true,
+                ..AddOptions::default()
+            };
+            assert_eq!(options, expected);
             let read: Vec<_> = geo_positions(positions)
                 .map(|(position, member)| (position.longitude, position.latitude, member))
                 .collect();

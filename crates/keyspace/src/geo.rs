@@ -1,30 +1,29 @@
 //! Positions on the earth: members of sorted sets whose scores are geohashes.
 
-pub(crate) mod hash;
-mod points;
+mod hash;
 
 use crate::apply::Apply;
-use crate::events::EventClasses;
-use crate::object::{Kind, Object};
+use crate::object::Kind;
 use crate::read::Reader;
+use crate::sorted_set::View;
+use crate::value::Digits;
 use command::{
-    GeoCenter, GeoCommand, GeoCondition, GeoOrder, GeoPosition, GeoReply, GeoSearch, GeoShape, GeoUnit,
-    ReplyError, geo_positions,
+    AddOptions, GeoCenter, GeoCommand, GeoOrder, GeoPosition, GeoReply, GeoSearch, GeoShape, GeoUnit,
+    ReplyError, ScoreBound, Section, geo_positions,
 };
-use hash::Region;
+use hash::{Cell, Region};
 use resp::{Args, Writer};
 use std::ops::Range;
 
 impl Apply<'_, '_> {
     /// The dispatch of commands that write.
     pub(crate) fn geo(&mut self, command: &GeoCommand<'_>) {
-        match *command {
+        let result = match *command {
             GeoCommand::Add {
                 key,
                 positions,
-                condition,
-                counts_changes,
-            } => self.geo_add(key, positions, condition, counts_changes),
+                options,
+            } => self.geo_add(key, positions, options),
             GeoCommand::Store {
                 destination,
                 source,
@@ -36,38 +35,18 @@ impl Apply<'_, '_> {
             | GeoCommand::Hashes { .. }
             | GeoCommand::Distance { .. }
             | GeoCommand::Search { .. } => unreachable!("{command:?} does not write"),
+        };
+        if let Err(error) = result {
+            error.write(self.out);
         }
     }
 
-    fn geo_add(&mut self, key: &[u8], positions: Args<'_>, condition: GeoCondition, counts_changes: bool) {
-        let creates = condition != GeoCondition::IfPresent;
-        let edited = self.edit(Kind::SortedSet, key, creates, |edit| {
-            let (mut added, mut moved) = (0, 0);
-            for (position, member) in geo_positions(positions) {
-                let score = hash::score(position);
-                match points::score_of(edit.object, member) {
-                    None if condition != GeoCondition::IfPresent => added += 1,
-                    Some(before) if condition != GeoCondition::IfAbsent && before != score => moved += 1,
-                    _ => continue,
-                }
-                points::insert(edit, member, score);
-            }
-            if added + moved > 0 {
-                edit.mark();
-            }
-            (added, moved)
-        });
-        match edited {
-            Ok(counts) => {
-                let (added, moved) = counts.unwrap_or_default();
-                if added + moved > 0 {
-                    self.event(EventClasses::SORTED_SET, "zadd", key);
-                }
-                self.out
-                    .integer(if counts_changes { added + moved } else { added });
-            }
-            Err(error) => error.write(self.out),
-        }
+    fn geo_add(&mut self, key: &[u8], positions: Args<'_>, options: AddOptions) -> Result<(), ReplyError> {
+        let pairs = geo_positions(positions).map(|(position, member)| (member, hash::score(position)));
+        let added = self.add_scores(key, options, pairs)?;
+        let moved = if options.counts_changes { added.changed } else { 0 };
+        self.out.integer((added.new + moved) as i64);
+        Ok(())
     }
 
     fn geo_store(
@@ -77,37 +56,23 @@ impl Apply<'_, '_> {
         search: &GeoSearch<'_>,
         distances: bool,
         event: &'static str,
-    ) {
-        let found = match self.peek(Kind::SortedSet, source) {
-            Ok(Some(object)) => Found::of(&object, search),
-            Ok(None) => Ok(Found::default()),
-            Err(error) => Err(error),
+    ) -> Result<(), ReplyError> {
+        let found = match self.peek(Kind::SortedSet, source)? {
+            Some(object) => Found::of(View::of(&object), search)?,
+            None => Found::default(),
         };
-        let found = match found {
-            Ok(found) => found,
-            Err(error) => return error.write(self.out),
-        };
-        if found.places.is_empty() {
-            let hash = self.hash(destination);
-            if self.delete(hash, destination) {
-                self.event(EventClasses::GENERIC, "del", destination);
-            }
-        } else {
-            let members = found.places.iter().map(|place| {
+        let mut members: Vec<(Vec<u8>, f64)> = found
+            .places
+            .iter()
+            .map(|place| {
                 let score = if distances { place.distance } else { place.score };
-                (found.member(place), score)
-            });
-            let (limits, seed) = (self.keyspace.limits(), self.keyspace.seed());
-            self.store(points::collection(
-                destination,
-                self.version(),
-                limits,
-                seed,
-                members,
-            ));
-            self.event(EventClasses::SORTED_SET, event, destination);
-        }
-        self.out.integer(found.places.len() as i64);
+                (found.member(place).to_vec(), score)
+            })
+            .collect();
+        members
+            .sort_unstable_by(|(a, a_score), (b, b_score)| a_score.total_cmp(b_score).then_with(|| a.cmp(b)));
+        self.store_scores(destination, &members, event);
+        Ok(())
     }
 }
 
@@ -157,7 +122,10 @@ impl Reader<'_, '_> {
         };
         self.out.array(members.len());
         for member in members.iter() {
-            match found.as_ref().and_then(|object| points::score_of(object, member)) {
+            match found
+                .as_ref()
+                .and_then(|object| View::of(object).score_of(member))
+            {
                 Some(score) => present(self.out, score),
                 None => absent(self.out),
             }
@@ -168,7 +136,8 @@ impl Reader<'_, '_> {
         let Some(object) = self.lookup_or(key, Kind::SortedSet, |out| out.null()) else {
             return;
         };
-        match (points::score_of(&object, from), points::score_of(&object, to)) {
+        let view = View::of(&object);
+        match (view.score_of(from), view.score_of(to)) {
             (Some(from), Some(to)) => {
                 let metres = hash::distance(hash::position(from), hash::position(to));
                 write_distance(self.out, metres / unit.metres());
@@ -181,7 +150,7 @@ impl Reader<'_, '_> {
         let Some(object) = self.lookup_or(key, Kind::SortedSet, |out| out.array(0)) else {
             return;
         };
-        let found = match Found::of(&object, search) {
+        let found = match Found::of(View::of(&object), search) {
             Ok(found) => found,
             Err(error) => return error.write(self.out),
         };
@@ -223,11 +192,11 @@ struct Place {
 
 impl Found {
     /// Searches a sorted set; an error if the middle is to be a member that is not there.
-    fn of(object: &Object, search: &GeoSearch<'_>) -> Result<Found, ReplyError> {
+    fn of(view: View<'_>, search: &GeoSearch<'_>) -> Result<Found, ReplyError> {
         let center = match search.center {
             GeoCenter::Position(position) => position,
             GeoCenter::Member(member) => {
-                hash::position(points::score_of(object, member).ok_or(ReplyError::GeoNoSuchMember)?)
+                hash::position(view.score_of(member).ok_or(ReplyError::GeoNoSuchMember)?)
             }
         };
         let metres = search.unit.metres();
@@ -242,30 +211,31 @@ impl Found {
         };
         let region = Region { center, shape };
         let mut found = Found::default();
-        let limit = search.limit.map_or(usize::MAX, |limit| {
-            usize::try_from(limit.count).unwrap_or(usize::MAX)
-        });
-        let enough = match search.limit {
-            Some(limit_any) if limit_any.any => limit,
-            _ => usize::MAX,
+        let count = search.limit.map_or(u64::MAX, |limit| limit.count);
+        let count = usize::try_from(count).unwrap_or(usize::MAX);
+        // Without `ANY` the nearest are wanted, and only at the end it is known which ones these are.
+        let enough = if search.limit.is_some_and(|limit| limit.any) {
+            count
+        } else {
+            usize::MAX
         };
-        for cell in region.cells() {
-            let (from, to) = cell.scores();
-            points::in_range(object, from, to, |member, score| {
-                if found.places.len() < enough
-                    && let Some(distance) = region.distance_inside(hash::position(score))
-                {
-                    found.add(member, score, distance / metres);
+        let mut digits = Digits::default();
+        'cells: for cell in region.cells() {
+            for (member, score) in view.members(view.section(section_of(cell), false)) {
+                if let Some(distance) = region.distance_inside(hash::position(score)) {
+                    found.add(member.text(&mut digits), score, distance / metres);
+                    if found.places.len() == enough {
+                        break 'cells;
+                    }
                 }
-                found.places.len() < enough
-            });
+            }
         }
         match search.order {
             Some(GeoOrder::Ascending) => found.places.sort_by(|a, b| a.distance.total_cmp(&b.distance)),
             Some(GeoOrder::Descending) => found.places.sort_by(|a, b| b.distance.total_cmp(&a.distance)),
             None => {}
         }
-        found.places.truncate(limit);
+        found.places.truncate(count);
         Ok(found)
     }
 
@@ -281,6 +251,21 @@ impl Found {
 
     fn member(&self, place: &Place) -> &[u8] {
         &self.names[place.name.clone()]
+    }
+}
+
+/// The members of a cell.
+fn section_of(cell: Cell) -> Section<'static> {
+    let (from, to) = cell.scores();
+    Section::Scores {
+        min: ScoreBound {
+            score: from,
+            is_exclusive: false,
+        },
+        max: ScoreBound {
+            score: to,
+            is_exclusive: true,
+        },
     }
 }
 
