@@ -123,13 +123,22 @@ fn checked_earlier(arguments: &[Vec<u8>], subject: &Value, reference: &Value) ->
     let Some(error) = subject.error() else {
         return false;
     };
+    let name = name_of(arguments);
+    if name.starts_with("geo") && error.starts_with("ERR ") {
+        // It also looks at the type, and for the member that the search starts from, before it has read all words.
+        let at_the_key = reference
+            .error()
+            .is_some_and(|error| error.starts_with("WRONGTYPE") || error.starts_with("ERR could not decode"));
+        let no_such_key = name.starts_with("georadiusbymember") && *reference == Value::Array(Vec::new());
+        return at_the_key || no_such_key;
+    }
     let about_the_words = matches!(
         error.as_str(),
         "ERR syntax error"
             | "ERR value is not an integer or out of range"
             | "ERR invalid expire time in 'getex' command"
     );
-    let no_such_key = match name_of(arguments).as_str() {
+    let no_such_key = match name.as_str() {
         "bitcount" => *reference == Value::Integer(0),
         "bitpos" => matches!(reference, Value::Integer(0 | -1)),
         "getex" => reference.is_null(),

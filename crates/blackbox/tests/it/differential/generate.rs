@@ -1,5 +1,7 @@
 //! Command sequences: mostly sensible, often not.
 
+mod geo;
+
 use blackbox::Prng;
 
 use super::{CLOCK_TOLERANCE_MILLIS, CONNECTIONS, Step};
@@ -172,6 +174,16 @@ const NAMES: &[&str] = &[
     "expiretime",
     "flushall",
     "flushdb",
+    "geoadd",
+    "geodist",
+    "geohash",
+    "geopos",
+    "georadius",
+    "georadius_ro",
+    "georadiusbymember",
+    "georadiusbymember_ro",
+    "geosearch",
+    "geosearchstore",
     "get",
     "getbit",
     "getdel",
@@ -458,7 +470,8 @@ impl Generator {
     }
 
     fn command(&mut self) -> Vec<Vec<u8>> {
-        match self.prng.below(100) {
+        match self.prng.below(115) {
+            100.. => self.geo_command(),
             0..40 => self.string_command(),
             40..58 => self.bitmap_command(),
             58..86 => self.key_command(),
