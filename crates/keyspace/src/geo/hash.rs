@@ -160,13 +160,16 @@ pub(crate) fn position(score: f64) -> GeoPosition {
     }
 }
 
-/// A score as 64 bits, also one that no position has: negative ones wrap around, as they do in Redis.
+/// A score as 64 bits, also one that no position has: those are taken as a processor converts them that stands under most
+/// Redis servers. Negative ones wrap around, and what is too large is zero.
 fn bits_of(score: f64) -> u64 {
     const HALF: f64 = (1u64 << 63) as f64;
     if score < HALF {
         score as i64 as u64
-    } else {
+    } else if score < 2.0 * HALF {
         score as u64
+    } else {
+        0
     }
 }
 
