@@ -119,7 +119,7 @@ impl Generator {
         } else {
             IMPOSSIBLE
         };
-        words(self.prng.pick(choices))
+        words(self.prng.pick::<&str>(choices))
     }
 
     fn length(&mut self) -> Vec<u8> {
