@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares resident memory per key, and the longest stall while a keyspace grows, with redis-server.
+"""Compares resident memory per key and per collection, and the longest stall while a keyspace grows, with redis-server.
 
 See README.md in this folder for what the columns mean.
 """
@@ -16,7 +16,7 @@ import signal
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -177,6 +177,161 @@ def run_resident(options: argparse.Namespace) -> None:
     data = {"kind": "resident", **facts, "quick": options.quick, "stopped_early": stopped}
     data |= {"key_bytes": KEY_BYTES, "settle_s": options.settle, "summary": summary}
     record.write(options.out, data | {"runs": [asdict(r) for r in results]}, text + "\n")
+
+
+# How many elements a command adds to a collection.
+ELEMENTS_PER_COMMAND = 1000
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Collections of one kind and size: so many of them, and the words that add elements to one."""
+
+    name: str
+    collections: int
+    elements: int
+    command: bytes
+    # The words of element number i of collection number c.
+    words: Callable[[int, int], tuple[bytes, ...]]
+
+    def key(self, number: int) -> bytes:
+        """The key of one of them: as long as those of `resident`."""
+        return b"key:%012d" % number
+
+
+def member(number: int) -> bytes:
+    """A member or field of a large collection: 16 bytes, as different from the one before as can be."""
+    return b"member%010d" % (number * 7_368_787 % 10_000_000_000)
+
+
+def shapes(collections: int, large: int) -> list[Collection]:
+    """What is measured: many small collections, which have a compact form, and one large one of each kind."""
+    word = b"element-%06d"
+    return [
+        Collection("hashes of 10 fields", collections, 10, b"HSET", lambda c, i: (b"field%d" % i, b"value-%06d" % c)),
+        Collection("lists of 50", collections // 5, 50, b"RPUSH", lambda c, i: (word % (c * 31 + i),)),
+        Collection("sets of 50 strings", collections // 5, 50, b"SADD", lambda c, i: (word % (c * 31 + i),)),
+        Collection("sets of 50 integers", collections // 5, 50, b"SADD", lambda c, i: (b"%d" % (c * 31 + i * 7),)),
+        Collection(
+            "sorted sets of 100", collections // 10, 100, b"ZADD", lambda c, i: (b"%d" % (c + i * 13), word % (c * 31 + i))
+        ),
+        Collection("one list", 1, large, b"RPUSH", lambda _, i: (member(i),)),
+        Collection("one set", 1, large, b"SADD", lambda _, i: (member(i),)),
+        Collection("one hash", 1, large, b"HSET", lambda _, i: (member(i), b"value-%010d" % i)),
+        Collection("one sorted set", 1, large, b"ZADD", lambda _, i: (b"%d" % (i * 7919 % large), member(i))),
+    ]
+
+
+def additions(shape: Collection) -> Iterator[tuple[bytes, int]]:
+    """The commands that make all collections of one shape, in batches."""
+    batch: list[bytes] = []
+    size = 0
+    for number in range(shape.collections):
+        for start in range(0, shape.elements, ELEMENTS_PER_COMMAND):
+            elements = range(start, min(start + ELEMENTS_PER_COMMAND, shape.elements))
+            words = (word for element in elements for word in shape.words(number, element))
+            batch.append(encode(shape.command, shape.key(number), *words))
+            size += len(batch[-1])
+            if size >= BATCH_BYTES:
+                yield b"".join(batch), len(batch)
+                batch, size = [], 0
+    if batch:
+        yield b"".join(batch), len(batch)
+
+
+def used_bytes(connection: Connection) -> int:
+    """What the server says that its data take."""
+    for line in connection.command(b"INFO", b"memory").split(b"\r\n"):
+        if line.startswith(b"used_memory:"):
+            return int(line.partition(b":")[2])
+    raise WireError("INFO memory has no used_memory")
+
+
+@dataclass(frozen=True)
+class Collected:
+    """One measurement of collections."""
+
+    server: str
+    shape: str
+    collections: int
+    elements: int
+    used_bytes: float
+    resident_bytes: float
+    encoding: str
+    load_s: float
+
+
+def measure_collections(launch: Launch, shape: Collection, settle: float, progress: record.Progress) -> Collected:
+    """Fills one fresh server with one shape; the numbers are per collection, without what the empty server took."""
+    what = f"{launch.name}, {shape.name}"
+    progress.step(what)
+    with Server(launch) as server, Connection(server.port) as connection:
+        empty_resident = settled_bytes(server, min(settle, 1.0))
+        empty_used = used_bytes(connection)
+        began = time.monotonic()
+        for data, commands in additions(shape):
+            # Each answers a line; an error is one too.
+            reply = connection.exchange_lines(data, commands)
+            if b"-" in reply:
+                raise WireError(f"{what}: a command was refused: {reply[reply.index(b'-') :][:200]!r}")
+        took = time.monotonic() - began
+        found = int(connection.command(b"DBSIZE"))
+        counts = {b"HSET": b"HLEN", b"RPUSH": b"LLEN", b"SADD": b"SCARD", b"ZADD": b"ZCARD"}
+        last = shape.key(shape.collections - 1)
+        elements = int(connection.command(counts[shape.command], last))
+        if (found, elements) != (shape.collections, shape.elements):
+            raise SetupError(
+                f"{launch.name} holds {found:,} collections, the last one of {elements:,} elements, where "
+                f"{shape.collections:,} of {shape.elements:,} were made"
+            )
+        encoding = connection.command(b"OBJECT", b"ENCODING", last).decode()
+        resident = settled_bytes(server, settle) - empty_resident
+        used = used_bytes(connection) - empty_used
+        return Collected(
+            server=launch.name,
+            shape=shape.name,
+            collections=shape.collections,
+            elements=shape.elements,
+            used_bytes=used / shape.collections,
+            resident_bytes=resident / shape.collections,
+            encoding=encoding,
+            load_s=took,
+        )
+
+
+def run_collections(options: argparse.Namespace) -> None:
+    """The `collections` mode."""
+    launches = servers(options)
+    facts = record.environment(launches)
+    measured = shapes(options.collections, options.elements)
+    progress = record.Progress(len(launches) * len(measured))
+    pairs: list[dict[str, Collected]] = []
+    stopped = False
+    try:
+        for shape in measured:
+            pairs.append({launch.name: measure_collections(launch, shape, options.settle, progress) for launch in launches})
+    except KeyboardInterrupt:
+        stopped = True
+    progress.end()
+    text = record.preamble("Memory per collection", facts)
+    text += notes(options, stopped)
+    text += (
+        f"\nBytes per collection, keys of {KEY_BYTES} bytes included: what `INFO` calls used_memory, and resident memory, "
+        "each less that of the empty server.\n\n"
+    )
+    rows = []
+    for pair in pairs:
+        redis, ours = pair["redis"], pair["ours"]
+        row = [f"{ours.collections:,}", redis.shape, f"{redis.elements:,}"]
+        for one, two in ((redis.used_bytes, ours.used_bytes), (redis.resident_bytes, ours.resident_bytes)):
+            row += [f"{one:,.0f}", f"{two:,.0f}", f"{two / one:.2f}" if one > 0 else "-"]
+        rows.append([*row, redis.encoding, ours.encoding])
+    headings = ["number", "collections", "elements each", "used bytes redis", "ours", "ratio"]
+    headings += ["resident bytes redis", "ours", "ratio", "encoding redis", "ours"]
+    text += record.table(headings, rows)
+    data = {"kind": "collections", **facts, "quick": options.quick, "stopped_early": stopped}
+    data |= {"key_bytes": KEY_BYTES, "settle_s": options.settle}
+    record.write(options.out, data | {"runs": [asdict(r) for pair in pairs for r in pair.values()]}, text + "\n")
 
 
 @dataclass(frozen=True)
@@ -445,6 +600,12 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     resident.add_argument("--counts", type=numbers, default=COUNTS, help="numbers of keys, averaged over")
     resident.add_argument("--values", type=numbers, default=VALUES, help="value sizes in bytes")
     resident.add_argument("--settle", type=float, default=12.0, help="seconds between the last write and the reading")
+    collections = modes.add_parser(
+        "collections", parents=[common], formatter_class=formatter, help="bytes per hash, list, set and sorted set"
+    )
+    collections.add_argument("--collections", type=int, default=500_000, help="hashes of 10; fewer of larger collections")
+    collections.add_argument("--elements", type=int, default=1_000_000, help="elements of a large collection")
+    collections.add_argument("--settle", type=float, default=12.0, help="seconds between the last write and the reading")
     growth = modes.add_parser(
         "growth", parents=[common], formatter_class=formatter, help="longest stall while keys are loaded"
     )
@@ -456,8 +617,11 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     if options.quick:
         options.counts, options.settle = [10_000, 13_000, 17_000], 0.5
         options.keys, options.rounds = 100_000, 1
+        options.collections, options.elements = 1_000, 2_000
     if options.mode == "growth" and (options.keys < 2 or options.pipeline < 1 or options.rounds < 1):
         parser.error("--keys, --pipeline and --rounds must be positive")
+    if options.mode == "collections" and (options.collections < 10 or options.elements < 1):
+        parser.error("--collections must be 10 or more, and --elements positive")
     return options
 
 
@@ -468,6 +632,8 @@ def main() -> int:
         record.check_out(options.out)
         if options.mode == "resident":
             run_resident(options)
+        elif options.mode == "collections":
+            run_collections(options)
         else:
             run_growth(options)
     except KeyboardInterrupt:

@@ -20,7 +20,7 @@ OURS = "target/release/chorale server --port {port} --admin-port {admin_port} --
 REDIS = "redis-server --port {port} --bind 127.0.0.1 --save '' --appendonly no"
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 START_SECONDS = 15.0
-PACKAGES = {"redis-server": "redis-server", "redis-benchmark": "redis-tools", "taskset": "util-linux"}
+PACKAGES = {"redis-server": "redis-server", "redis-benchmark": "redis-tools", "taskset": "util-linux", "timeout": "coreutils"}
 
 
 class SetupError(Exception):

@@ -28,7 +28,33 @@ from wire import Connection, WireError, encode
 
 KEYS = 100_000
 VALUE = b"x" * 100
-COMMANDS = ("set", "get", "incr", "mset")
+# The workloads by family. Those of strings are redis-benchmark's own; the others name one key each, as its own do, but
+# lists and sets that are popped from never run empty, and there is a ZRANGE.
+FAMILIES = {
+    "strings": ("set", "get", "incr", "mset"),
+    "lists": ("lpush", "rpush", "lpop", "rpop", "lrange"),
+    "hashes": ("hset",),
+    "sets": ("sadd", "spop"),
+    "sorted-sets": ("zadd", "zpopmin", "zrange"),
+}
+RANDOM = "element:__rand_int__"
+WORDS = {
+    "lpush": ("LPUSH", "bench:list", VALUE.decode()),
+    "rpush": ("RPUSH", "bench:list", VALUE.decode()),
+    "lpop": ("LPOP", "bench:list"),
+    "rpop": ("RPOP", "bench:list"),
+    "lrange": ("LRANGE", "bench:list", "0", "99"),
+    "hset": ("HSET", "bench:hash", RANDOM, VALUE.decode()),
+    "sadd": ("SADD", "bench:set", RANDOM),
+    "spop": ("SPOP", "bench:set"),
+    "zadd": ("ZADD", "bench:sorted-set", "__rand_int__", RANDOM),
+    "zpopmin": ("ZPOPMIN", "bench:sorted-set"),
+    "zrange": ("ZRANGE", "bench:sorted-set", "0", "99"),
+}
+# How many elements a collection has of which some are read.
+READ_FROM = 10_000
+# redis-benchmark tries for ever to reach a server that is gone.
+GENERATOR_SECONDS_MAX = 300
 # Shares from which a run says more about something else than about the server.
 GENERATOR_BUSY = 0.90
 OTHERS_BUSY = 0.10
@@ -47,7 +73,14 @@ class Cell:
         return f"{self.command}/c{self.connections}/p{self.pipeline}"
 
 
-CELLS = [Cell(command, c, p) for p in (1, 16) for c in (1, 50) for command in COMMANDS]
+CELLS = [
+    Cell(command, connections, pipeline)
+    for family, commands in FAMILIES.items()
+    for pipeline in (1, 16)
+    # What one connection sees of a command is told by the strings.
+    for connections in ((1, 50) if family == "strings" else (50,))
+    for command in commands
+]
 
 
 @dataclass(frozen=True)
@@ -127,8 +160,9 @@ def generate(server: Server, cell: Cell, requests: int, core: int | None, genera
     for index in range(generators):
         connections = cell.connections // generators + (index < cell.connections % generators)
         argv = [need_tool("redis-benchmark"), "-h", "127.0.0.1", "-p", str(server.port), "--csv"]
-        argv += ["-t", cell.command, "-c", str(connections), "-P", str(cell.pipeline)]
-        argv += ["-n", str(per_process), "-d", str(len(VALUE)), "-r", str(KEYS)]
+        argv += ["-c", str(connections), "-P", str(cell.pipeline), "-n", str(per_process), "-r", str(KEYS)]
+        argv += WORDS.get(cell.command) or ["-t", cell.command, "-d", str(len(VALUE))]
+        argv = [need_tool("timeout"), str(GENERATOR_SECONDS_MAX), *argv]
         if core is not None:
             argv = [need_tool("taskset"), "-c", str(core), *argv]
         processes.append(subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
@@ -195,6 +229,29 @@ def fill(server: Server) -> None:
         connection.pour(batches())
 
 
+def prepare(server: Server, cell: Cell, requests: int) -> None:
+    """Makes the collection that a workload names what it should be before so many requests."""
+    words = WORDS.get(cell.command)
+    if words is None:
+        return
+    requests = max(requests, cell.connections * cell.pipeline)
+    key = words[1].encode()
+    count = {"lpop": requests, "rpop": requests, "spop": requests, "zpopmin": requests}.get(cell.command, 0)
+    if cell.command in ("lrange", "zrange"):
+        count = READ_FROM
+    with Connection(server.port) as connection:
+        connection.command(b"UNLINK", key)
+        for start in range(0, count, 1000):
+            numbers = range(start, min(start + 1000, count))
+            if key == b"bench:list":
+                connection.command(b"RPUSH", key, *[VALUE] * len(numbers))
+            elif key == b"bench:set":
+                connection.command(b"SADD", key, *(b"element:%012d" % n for n in numbers))
+            else:
+                pairs = ((b"%d" % (n * 7919 % count), b"element:%012d" % n) for n in numbers)
+                connection.command(b"ZADD", key, *(word for pair in pairs for word in pair))
+
+
 def probe(server: Server, cell: Cell, seconds: float) -> float:
     """The median latency in µs that one connection sees.
 
@@ -238,6 +295,8 @@ def measure(
 ) -> Run:
     """One run of one cell against one server."""
     generators = min(comparison.generators, cell.connections)
+    # Before the clocks are read: what this costs the server belongs to no workload.
+    prepare(server, cell, requests)
     busy = machine_busy_s()
     before = server.cpu_time()
     load = generate(server, cell, requests, comparison.generator_core, generators)
@@ -292,10 +351,11 @@ def compare(
 def calibrate(servers: tuple[Server, Server], cell: Cell, comparison: Comparison, seconds: float) -> int:
     """How many requests keep even the faster server busy for the seconds that were asked for."""
     pilot = max(200, int(min(seconds, 1.0) * 2000)) * cell.pipeline
-    rates = [
-        generate(server, cell, pilot, comparison.generator_core, comparison.generators).requests_per_s
-        for server in servers
-    ]
+    rates = []
+    for server in servers:
+        prepare(server, cell, pilot)
+        load = generate(server, cell, pilot, comparison.generator_core, comparison.generators)
+        rates.append(load.requests_per_s)
     return max(pilot, int(max(rates) * seconds))
 
 
@@ -453,17 +513,28 @@ def plan(options: argparse.Namespace) -> list[Comparison]:
     return comparisons
 
 
-def choose_cells(filters: str) -> list[Cell]:
-    """The cells whose name or command matches one of the patterns."""
+def choose_cells(families: list[str], filters: str) -> list[Cell]:
+    """The cells of these families whose name or command matches one of the patterns."""
     patterns = [pattern.strip().lower() for pattern in filters.split(",") if pattern.strip()]
+    cells = [cell for cell in CELLS if any(cell.command in FAMILIES[family] for family in families)]
     chosen = [
         cell
-        for cell in CELLS
+        for cell in cells
         if any(fnmatch.fnmatch(cell.name, p) or p in (cell.command, *cell.name.split("/")) for p in patterns)
     ]
     if not chosen:
-        raise SetupError(f"--workloads {filters} matches none of: {', '.join(cell.name for cell in CELLS)}")
+        raise SetupError(f"--workloads {filters} matches none of: {', '.join(cell.name for cell in cells)}")
     return chosen
+
+
+def family_names(text: str) -> list[str]:
+    """A list such as lists,sets; `all` is every family."""
+    names = [name.strip().lower() for name in text.split(",")]
+    if names == ["all"]:
+        return list(FAMILIES)
+    if not set(names) <= set(FAMILIES):
+        raise ValueError(text)
+    return names
 
 
 def worker_counts(text: str) -> list[int]:
@@ -480,6 +551,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--ours", default=OURS, help="our server's command line, from the repository root")
     parser.add_argument("--redis", default=REDIS, help="the command line of the server to compare with")
     parser.add_argument("--workers", type=worker_counts, default=[1, 2], help="worker counts to measure")
+    families = f"families of workloads, by commas: {', '.join(FAMILIES)}; or all"
+    parser.add_argument("--families", type=family_names, default=["strings"], help=families)
     parser.add_argument("--workloads", default="*", help="cells: patterns (set/c50/*), commands or parts (p16), by commas")
     parser.add_argument("--rounds", type=int, default=5, help="how often every cell is run on either server")
     parser.add_argument("--seconds", type=float, default=1.5, help="shortest time of one run on the faster server")
@@ -505,7 +578,7 @@ def main() -> int:
     try:
         record.check_out(options.out)
         comparisons = plan(options)
-        cells = choose_cells(options.workloads)
+        cells = choose_cells(options.families, options.workloads)
         launches = list(dict.fromkeys(launch for c in comparisons for launch in (c.first, c.second)))
         facts = record.environment(launches, ["redis-benchmark"])
         progress = record.Progress(len(comparisons) * options.rounds * len(cells))
@@ -534,6 +607,7 @@ def main() -> int:
             **facts,
             "quick": options.quick,
             "stopped_early": stopped,
+            "families": options.families,
             "keys": KEYS,
             "value_bytes": len(VALUE),
             "summary": evaluated,

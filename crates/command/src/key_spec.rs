@@ -28,7 +28,8 @@ pub enum Search {
     Range,
     /// The word at `first` says how many keys follow it.
     Counted,
-    /// The word after `keyword`, which is looked for from `first` on; the last of several.
+    /// The word after `keyword`, which is looked for from `first` on. If it stands there several times, each of the words
+    /// after it counts: which one the command takes for the key, only its parser knows, since a keyword can be a key too.
     After {
         /// In capitals.
         keyword: &'static str,
@@ -131,7 +132,7 @@ impl KeySpec {
         }
     }
 
-    /// The key after the last `keyword` from `position` on.
+    /// The key after `keyword` from `position` on.
     pub(crate) const fn after(keyword: &'static str, position: u8, flags: KeyFlags) -> KeySpec {
         KeySpec {
             search: Search::After { keyword },
@@ -153,7 +154,7 @@ impl KeySpec {
 
     /// The positions of the keys among these words. Words that are missing yield no position.
     #[inline]
-    fn positions(&self, args: Args<'_>) -> impl Iterator<Item = usize> + use<> {
+    fn positions(&self, args: Args<'_>) -> impl Iterator<Item = usize> {
         let words = args.len();
         let first = usize::from(self.first);
         let (first, past_last) = match self.search {
@@ -170,19 +171,24 @@ impl KeySpec {
                     .filter(|&count| count < words.saturating_sub(first));
                 (first + 1, first + 1 + count.unwrap_or(0))
             }
-            Search::Hidden { keyword } => {
+Search::Hidden { keyword } => {
                 debug_assert_eq!(keyword, "STORE");
                 sort::destination(args).map_or((0, 0), |position| (position, position + 1))
             }
-            Search::After { keyword } => {
-                let found = (first..words.saturating_sub(1))
-                    .rev()
-                    .find(|&position| args.arg(position).eq_ignore_ascii_case(keyword.as_bytes()));
-                found.map_or((0, 0), |position| (position + 1, position + 2))
-            }
+            // Every word that the keyword precedes, though the command takes the last: what precedes may itself be the
+            // value of an option, and a key too many is harmless.
+            Search::After { .. } => (first + 1, words),
             Search::Incomplete => (0, 0),
         };
-        (first..past_last.min(words)).step_by(usize::from(self.step))
+        let keyword = match self.search {
+            Search::After { keyword } => Some(keyword.as_bytes()),
+            Search::Range | Search::Counted | Search::Hidden { .. } | Search::Incomplete => None,
+        };
+        (first..past_last.min(words))
+            .step_by(usize::from(self.step))
+            .filter(move |&position| {
+                keyword.is_none_or(|keyword| args.arg(position - 1).eq_ignore_ascii_case(keyword))
+            })
     }
 }
 

@@ -63,6 +63,18 @@ fixed! {
         "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.";
     BitFieldOverflow = "ERR Invalid OVERFLOW type specified";
     BitFieldReadOnly = "ERR BITFIELD_RO only supports the GET subcommand";
+    GeoUnit = "ERR unsupported unit provided. please use M, KM, FT, MI";
+    GeoRadius = "ERR need numeric radius";
+    GeoRadiusNegative = "ERR radius cannot be negative";
+    GeoWidth = "ERR need numeric width";
+    GeoHeight = "ERR need numeric height";
+    GeoBoxNegative = "ERR height or width cannot be negative";
+    GeoCount = "ERR COUNT must be > 0";
+    GeoAnyWithoutCount = "ERR the ANY argument requires COUNT argument";
+    GeoSearchStoreWith =
+        "ERR GEOSEARCHSTORE is not compatible with WITHDIST, WITHHASH and WITHCOORD options";
+    GeoRadiusStoreWith =
+        "ERR STORE option in GEORADIUS is not compatible with WITHDIST, WITHHASH and WITHCOORD options";
     ExpireNxWithOthers = "ERR NX and XX, GT or LT options at the same time are not compatible";
     ExpireGtAndLt = "ERR GT and LT options at the same time are not compatible";
     LcsLengthAndMatches = "ERR If you want both the length and indexes, please just use IDX.";
@@ -88,6 +100,7 @@ fixed! {
 
     // What the data do not allow.
     WrongType = "WRONGTYPE Operation against a key holding the wrong kind of value";
+    GeoNoSuchMember = "ERR could not decode requested zset member";
     LcsWrongType = "ERR The specified keys must contain string values";
     IndexOutOfRange = "ERR index out of range";
     NoSuchKey = "ERR no such key";
@@ -197,6 +210,12 @@ impl ReplyError {
     /// `EXPIRE` and its kin do not know this option.
     pub fn unsupported_option(word: &[u8]) -> ReplyError {
         ReplyError::quoting("ERR Unsupported option ", quotable(word, usize::MAX), "")
+    }
+
+    /// No place on the map has this longitude and latitude.
+    pub fn position_out_of_range(longitude: f64, latitude: f64) -> ReplyError {
+        let text = format!("ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}");
+        ReplyError::Quoting(text.into_bytes().into())
     }
 
     /// An error that quotes `word`.

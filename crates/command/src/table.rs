@@ -2,7 +2,7 @@
 
 use crate::word::Word;
 use crate::{
-    ReplyError, Spec, bitmap, blocking, connection, generic, hash, hyperloglog, list, server, set, sort, sorted_set, string, transaction,
+    ReplyError, Spec, bitmap, blocking, connection, generic, geo, hash, hyperloglog, list, server, set, sort, sorted_set, string, transaction,
 };
 use resp::Args;
 
@@ -186,6 +186,16 @@ command_table! {
     PfDebug = hyperloglog::PFDEBUG,
     PfSelfTest = hyperloglog::PFSELFTEST,
     // Positions on the earth.
+    GeoAdd = geo::GEOADD,
+    GeoPos = geo::GEOPOS,
+    GeoDist = geo::GEODIST,
+    GeoHash = geo::GEOHASH,
+    GeoSearch = geo::GEOSEARCH,
+    GeoSearchStore = geo::GEOSEARCHSTORE,
+    GeoRadius = geo::GEORADIUS,
+    GeoRadiusRo = geo::GEORADIUS_RO,
+    GeoRadiusByMember = geo::GEORADIUSBYMEMBER,
+    GeoRadiusByMemberRo = geo::GEORADIUSBYMEMBER_RO,
     // Sorting.
     // Pops that may wait.
     BLPop = blocking::BLPOP,
@@ -315,7 +325,8 @@ struct Bucket {
     spec: Option<&'static Spec>,
 }
 
-/// Open addressing: a name stands in its own bucket or in the ones after it.
+/// Open addressing: a name stands in its own bucket or in the ones after it. Those that are longer than any word are
+/// not here.
 static BUCKET_TABLE: [Bucket; BUCKETS] = {
     let mut table = [Bucket {
         name: Word::NONE,

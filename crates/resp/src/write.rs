@@ -128,10 +128,14 @@ impl<'a> Writer<'a> {
     /// A floating point number with 17 significant digits, enough to give every double back.
     pub fn double(&mut self, x: f64) {
         let mut text = [0; DOUBLE_BYTES_MAX];
-        let text = format_double(x, &mut text);
+        self.double_text(format_double(x, &mut text));
+    }
+
+    /// A floating point number given by its digits.
+    pub fn double_text(&mut self, digits: &[u8]) {
         match self.protocol {
-            Protocol::Resp2 => self.bulk(text),
-            Protocol::Resp3 => self.line(b',', text),
+            Protocol::Resp2 => self.bulk(digits),
+            Protocol::Resp3 => self.line(b',', digits),
         }
     }
 

@@ -156,6 +156,26 @@ fn checked_earlier(arguments: &[Vec<u8>], subject: &Value, reference: &Value) ->
     let Some(error) = subject.error() else {
         return false;
     };
+    // Redis looks at the type, and for the member that a search on a map starts from, before it has read all words.
+    let at_the_key = reference.error().is_some_and(|error| {
+        error.starts_with("WRONGTYPE")
+            || error == "ERR The specified keys must contain string values"
+            || error == "ERR could not decode requested zset member"
+    });
+    if at_the_key && error.starts_with("ERR ") {
+        return true;
+    }
+    let name = name_of(arguments);
+    // Without the key, Redis does not read the radius.
+    let is_short_of_radius = *reference == Value::Array(Vec::new()) || reference.error().is_some();
+    if name.starts_with("georadiusbymember") && is_short_of_radius {
+        return matches!(
+            error.as_str(),
+            "ERR need numeric radius"
+                | "ERR radius cannot be negative"
+                | "ERR unsupported unit provided. please use M, KM, FT, MI"
+        );
+    }
     let about_the_words = matches!(
         error.as_str(),
         "ERR syntax error"
@@ -174,6 +194,7 @@ fn checked_earlier(arguments: &[Vec<u8>], subject: &Value, reference: &Value) ->
         .error()
         .is_some_and(|error| error.starts_with("WRONGTYPE "));
     let no_such_key = match name_of(arguments).as_str() {
+    let no_such_key = match name.as_str() {
         "bitcount" => *reference == Value::Integer(0),
         "bitpos" => matches!(reference, Value::Integer(0 | -1)),
         "getex" => reference.is_null(),

@@ -4,7 +4,8 @@ use ids::Prng;
 use resp::ArgsBuf;
 
 /// `K` a key, `V` a value, `F` a field of a hash, `N` a number or something that looks like one, `S` a small number,
-/// `T` a time in milliseconds, `D` a database, `P` a pattern; everything else stands for itself.
+/// `T` a time in milliseconds, `D` a database, `P` a pattern, `G` a position (two words); everything else stands for
+/// itself.
 const TEMPLATES: &[&str] = &[
     "GET K",
     "MGET K K K",
@@ -156,6 +157,24 @@ const TEMPLATES: &[&str] = &[
     "RPOPLPUSH K K",
     "LMPOP 2 K K LEFT",
     "LMPOP 1 K RIGHT COUNT S",
+    "GEOADD K G V",
+    "GEOADD K G a G b G c",
+    "GEOADD K NX CH G a",
+    "GEOADD K XX G b",
+    "GEOPOS K a b V",
+    "GEOHASH K a V",
+    "GEODIST K a b",
+    "GEODIST K a c ft",
+    "GEOSEARCH K FROMMEMBER a BYRADIUS S km",
+    "GEOSEARCH K FROMLONLAT G BYBOX S S mi WITHDIST WITHCOORD WITHHASH",
+    "GEOSEARCH K FROMLONLAT G BYRADIUS N m COUNT S ANY DESC",
+    "GEOSEARCHSTORE K K FROMMEMBER b BYBOX N S km",
+    "GEOSEARCHSTORE K K FROMLONLAT G BYRADIUS S mi STOREDIST ASC COUNT S",
+    "GEORADIUS K G S km WITHDIST",
+    "GEORADIUS K G S km STORE K",
+    "GEORADIUS_RO K G N mi COUNT S",
+    "GEORADIUSBYMEMBER K a S km STOREDIST K",
+    "GEORADIUSBYMEMBER_RO K a N km DESC",
     "DEL K K",
     "UNLINK K",
     "EXISTS K K",
@@ -234,7 +253,7 @@ pub(crate) fn random(prng: &mut Prng) -> ArgsBuf {
             break template;
         }
     };
-    let mut words: Vec<Vec<u8>> = template.split(' ').map(|word| fill(word, prng)).collect();
+    let mut words: Vec<Vec<u8>> = template.split(' ').flat_map(|word| filled(word, prng)).collect();
     if prng.below(12) == 0 {
         let at = prng.below(words.len() as u64) as usize;
         match prng.below(3) {
@@ -244,6 +263,25 @@ pub(crate) fn random(prng: &mut Prng) -> ArgsBuf {
         }
     }
     ArgsBuf::from_slices(words)
+}
+
+fn filled(word: &str, prng: &mut Prng) -> Vec<Vec<u8>> {
+    match word {
+        "G" => position(prng),
+        word => vec![fill(word, prng)],
+    }
+}
+
+/// Some positions, on the edges of the map too, with neighbours at all distances.
+fn position(prng: &mut Prng) -> Vec<Vec<u8>> {
+    const LONGITUDES: &[f64] = &[-180.0, -179.99, 0.0, 13.4, 13.41, 90.0, 179.99, 180.0, 181.0];
+    const LATITUDES: &[f64] = &[-85.051_128_78, -66.0, 0.0, 52.5, 52.51, 81.0, 85.051_128_78, 86.0];
+    [LONGITUDES, LATITUDES]
+        .map(|degrees| {
+            degrees[prng.below(degrees.len() as u64) as usize] + prng.below(10) as f64 / 1e4 - 5e-4
+        })
+        .map(|degrees| degrees.to_string().into_bytes())
+        .into()
 }
 
 fn fill(word: &str, prng: &mut Prng) -> Vec<u8> {

@@ -1,5 +1,7 @@
 //! Command sequences: mostly sensible, often not.
 
+mod geo;
+
 use blackbox::Prng;
 
 use super::{CLOCK_TOLERANCE_MILLIS, CONNECTIONS, Step};
@@ -220,6 +222,16 @@ const NAMES: &[&str] = &[
     "expiretime",
     "flushall",
     "flushdb",
+    "geoadd",
+    "geodist",
+    "geohash",
+    "geopos",
+    "georadius",
+    "georadius_ro",
+    "georadiusbymember",
+    "georadiusbymember_ro",
+    "geosearch",
+    "geosearchstore",
     "get",
     "getbit",
     "getdel",
@@ -565,6 +577,8 @@ impl Generator {
         match self.prng.below(120) {
             100..117 => self.set_command(),
             117..120 => self.sort_command(),
+        match self.prng.below(115) {
+            100.. => self.geo_command(),
             0..40 => self.string_command(),
         match self.prng.below(100) {
             0..30 => self.string_command(),
