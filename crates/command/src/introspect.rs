@@ -1,7 +1,7 @@
 //! `COMMAND` and its subcommands, answered from the table.
 
 use crate::docs::{Argument, Docs};
-use crate::key_spec::{KeySpec, Search, key_flags, legacy_range};
+use crate::key_spec::{KeyFlags, KeySpec, Search, key_flags, legacy_range};
 use crate::table::{lookup_full, resolve_any};
 use crate::{CommandId, ReplyError, Spec, TABLE, check_arity, glob, resolve};
 use resp::{Args, Writer};
@@ -317,7 +317,8 @@ fn names(wanted: impl Fn(&Spec) -> bool) -> Vec<&'static str> {
 /// The spec of the command whose keys are asked for.
 fn asked(words: Args<'_>) -> Result<&'static Spec, ReplyError> {
     let spec = resolve_any(words).ok_or(ReplyError::InvalidCommand)?;
-    if spec.keys.is_empty() {
+    let is_key = |place: &KeySpec| !place.flags.contains(KeyFlags::NOT_KEY);
+    if !spec.keys.iter().any(is_key) {
         return Err(ReplyError::NoKeyArguments);
     }
     check_arity(spec, words).map_err(|_| ReplyError::InvalidArgumentCount)?;
