@@ -12,7 +12,7 @@ mod request;
 mod scratch;
 mod turn;
 
-pub use operation::{Condition, Operation, Replies, locks_of};
+pub use operation::{Condition, Operation, Outcome, Replies, locks_of};
 pub use replica::{Counters, Replica, with_conditions};
 pub use request::{IndexedKey, Output, Request, Task, Ticket, Verdict};
 pub use scratch::{Scratch, databases};

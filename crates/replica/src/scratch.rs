@@ -7,7 +7,7 @@
 use crate::operation::Replies;
 use crate::{Operation, Turn};
 use ids::{Db, HashSeed, UnixMillis, Version};
-use keyspace::{Effect, Header, Keyspace, LeaderLocal, Object};
+use keyspace::{Effect, Event, Header, Keyspace, LeaderLocal, Object};
 use std::collections::BTreeMap;
 
 /// Copies of objects, and what commands made of them.
@@ -47,6 +47,8 @@ impl Scratch {
         });
         self.local.now = now;
         self.local.access.set(turn.now, turn.lfu);
+        self.local.notify = turn.notify;
+        self.local.events.clear();
     }
 
     /// Whether `key` was placed already.
@@ -71,6 +73,11 @@ impl Scratch {
                 .apply_command(operation.db, &command, &mut self.local, out),
             Err(error) => error.write(out),
         });
+    }
+
+    /// What happened, in order.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.local.events)
     }
 
     /// What changed. The scratch is empty afterwards. A key that came and went within the transaction leaves no

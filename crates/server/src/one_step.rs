@@ -57,6 +57,7 @@ impl Gateway {
                 });
                 let index = self.local(group).expect("the caller looked");
                 self.replicas[index].execute(&self.turn, db, command, out);
+                self.tell(index);
             }
         }
     }
@@ -85,6 +86,7 @@ impl Gateway {
             let mut writer = Writer::new(&mut part, out.protocol());
             let one = with_keys(command, args.slice(at..at + step));
             self.replicas[index].execute(&self.turn, db, &one, &mut writer);
+            self.tell(index);
             match merge {
                 Merge::Ok | Merge::Concatenate | Merge::RandomKey => {}
                 Merge::Sum => sum += i64::from(part == b":1\r\n"),
@@ -123,6 +125,7 @@ impl Gateway {
         }
         crate::program::merge_parts(merge, &parts, &mut self.prng, out);
         self.spare = bytes;
+        self.tell_all();
     }
 
     pub(crate) fn run_if_all_absent(&mut self, db: Db, command: &Command<'_>, out: &mut Writer<'_>) {
@@ -149,6 +152,7 @@ impl Gateway {
                 };
                 let mut writer = Writer::new(&mut ignored, Protocol::Resp2);
                 self.replicas[index].execute(&self.turn, db, &pair, &mut writer);
+                self.tell(index);
             }
         }
         out.integer(i64::from(is_absent));
@@ -177,12 +181,15 @@ impl Gateway {
         let mut replies = replica::Replies::default();
         scratch.run(&operation, &mut replies);
         out.raw(replies.bytes());
+        let events = scratch.take_events();
         for effect in scratch.take_effects() {
             let index = self
                 .local(group_of_key(self.groups, effect.key()))
                 .expect("the caller looked");
             self.replicas[index].install(&self.turn, vec![effect]);
+            self.tell(index);
         }
+        self.tell_events(events);
     }
 }
 
