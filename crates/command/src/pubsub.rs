@@ -5,7 +5,7 @@
 use crate::CommandId;
 use crate::docs::{Argument, ArgumentKind, Docs, Group};
 use crate::key_spec::{KeyFlags, KeySpec};
-use crate::spec::{Categories, Flags, Spec};
+use crate::spec::{Flags, Spec};
 
 /// Of the commands that change what a connection listens to.
 const LISTENING: Flags = Flags::PUBSUB
@@ -289,7 +289,6 @@ pub(crate) static MONITOR: Spec = Spec {
         .and(Flags::NOSCRIPT)
         .and(Flags::LOADING)
         .and(Flags::STALE),
-    categories: Categories::NONE,
     docs: Docs {
         summary: "Shows every command that the server carries out.",
         since: "1.0.0",
