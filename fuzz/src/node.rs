@@ -42,7 +42,7 @@ impl Node {
             match operation {
                 Operation::Command { db, protocol, args } => self.command(db, protocol, args, replies),
                 Operation::Expire { db, key } => self.keyspace.expire(db, key, &mut self.local),
-                Operation::Evict { db, key } => self.keyspace.evict(db, key),
+                Operation::Evict { db, key } => self.keyspace.evict(db, key, &mut self.local),
                 Operation::Install { effects } => self.keyspace.install(effects, &mut self.local),
             }
         }

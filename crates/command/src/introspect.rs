@@ -1,7 +1,7 @@
 //! `COMMAND` and its subcommands, answered from the table.
 
 use crate::docs::{Argument, Docs};
-use crate::key_spec::{KeySpec, Search, key_flags, legacy_range};
+use crate::key_spec::{KeyFlags, KeySpec, Search, key_flags, legacy_range};
 use crate::table::{lookup_full, resolve_any};
 use crate::{CommandId, ReplyError, Spec, TABLE, check_arity, glob, resolve};
 use resp::{Args, Writer};
@@ -192,17 +192,20 @@ fn documentation(docs: &Docs, subcommands: &[&Spec], w: &mut Writer<'_>) {
     .filter_map(|(is, name)| is.then_some(name))
     .collect();
     let optional = [
+        !docs.complexity.is_empty(),
         !flags.is_empty(),
         !docs.history.is_empty(),
         !docs.arguments.is_empty(),
         !subcommands.is_empty(),
     ];
     let optional = optional.into_iter().filter(|present| *present).count();
-    w.map(4 + optional + if docs.deprecated.is_some() { 2 } else { 0 });
+    w.map(3 + optional + if docs.deprecated.is_some() { 2 } else { 0 });
     field("summary", docs.summary, w);
     field("since", docs.since, w);
     field("group", docs.group.name(), w);
-    field("complexity", docs.complexity, w);
+    if !docs.complexity.is_empty() {
+        field("complexity", docs.complexity, w);
+    }
     if !flags.is_empty() {
         w.bulk(b"doc_flags");
         statuses(flags.iter().copied(), flags.len(), w);
@@ -317,7 +320,8 @@ fn names(wanted: impl Fn(&Spec) -> bool) -> Vec<&'static str> {
 /// The spec of the command whose keys are asked for.
 fn asked(words: Args<'_>) -> Result<&'static Spec, ReplyError> {
     let spec = resolve_any(words).ok_or(ReplyError::InvalidCommand)?;
-    if spec.keys.is_empty() {
+    let is_key = |place: &KeySpec| !place.flags.contains(KeyFlags::NOT_KEY);
+    if !spec.keys.iter().any(is_key) {
         return Err(ReplyError::NoKeyArguments);
     }
     check_arity(spec, words).map_err(|_| ReplyError::InvalidArgumentCount)?;

@@ -209,6 +209,9 @@ pub fn keys(spec: &Spec, args: Args<'_>, found: &mut impl FnMut(usize, KeyUse)) 
 #[inline]
 pub(crate) fn key_flags(spec: &Spec, args: Args<'_>, found: &mut impl FnMut(usize, KeyFlags)) {
     for place in spec.keys {
+        if place.flags.contains(KeyFlags::NOT_KEY) {
+            continue;
+        }
         let flags = if place.flags.contains(KeyFlags::VARIABLE_FLAGS) {
             flags_by_options(spec, args)
         } else {

@@ -28,6 +28,7 @@ pub mod introspect;
 mod key_spec;
 mod list;
 pub mod number;
+mod pubsub;
 mod reply_error;
 mod server;
 mod set;

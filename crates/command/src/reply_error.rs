@@ -147,6 +147,12 @@ fixed! {
     WatchInsideMulti = "ERR WATCH inside MULTI is not allowed";
     NotInTransaction = "ERR Command not allowed inside a transaction";
 
+    // Publish and subscribe, and `MONITOR`.
+    MonitorDenied = "ERR MONITOR isn't allowed for DENY BLOCKING client";
+    MonitorOnKeys = "ERR Replica can't interact with the keyspace";
+    ShardSubscribeDenied = "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client";
+    TooManySubscriptions = "ERR too many subscriptions";
+
     // `COMMAND`.
     InvalidCommand = "ERR Invalid command specified";
     NoKeyArguments = "ERR The command has no key arguments";

@@ -2,7 +2,7 @@
 
 use crate::word::Word;
 use crate::{
-    ReplyError, Spec, bitmap, blocking, connection, generic, geo, hash, hyperloglog, list, server, set, sort, sorted_set, string, transaction,
+    ReplyError, Spec, bitmap, blocking, connection, generic, geo, hash, hyperloglog, list, pubsub, server, set, sort, sorted_set, string, transaction,
 };
 use resp::Args;
 
@@ -229,6 +229,22 @@ command_table! {
     ClientUnblock = connection::CLIENT_UNBLOCK,
     ClientHelp = connection::CLIENT_HELP,
     // Publish and subscribe.
+    Subscribe = pubsub::SUBSCRIBE,
+    Unsubscribe = pubsub::UNSUBSCRIBE,
+    PSubscribe = pubsub::PSUBSCRIBE,
+    PUnsubscribe = pubsub::PUNSUBSCRIBE,
+    Publish = pubsub::PUBLISH,
+    SSubscribe = pubsub::SSUBSCRIBE,
+    SUnsubscribe = pubsub::SUNSUBSCRIBE,
+    SPublish = pubsub::SPUBLISH,
+    PubSub = pubsub::PUBSUB,
+    PubSubChannels = pubsub::PUBSUB_CHANNELS,
+    PubSubNumSub = pubsub::PUBSUB_NUMSUB,
+    PubSubNumPat = pubsub::PUBSUB_NUMPAT,
+    PubSubShardChannels = pubsub::PUBSUB_SHARDCHANNELS,
+    PubSubShardNumSub = pubsub::PUBSUB_SHARDNUMSUB,
+    PubSubHelp = pubsub::PUBSUB_HELP,
+    Monitor = pubsub::MONITOR,
     // The server.
     Info = server::INFO,
     Config = server::CONFIG,
@@ -447,7 +463,7 @@ pub fn check_arity(spec: &Spec, args: Args<'_>) -> Result<(), ReplyError> {
 mod tests {
     use super::*;
     use crate::spec::{Flags, Route, Spread};
-    use crate::{KeyUse, keys};
+    use crate::{KeyFlags, KeySpec, KeyUse, keys};
     use resp::ArgsBuf;
 
     fn all() -> impl Iterator<Item = &'static Spec> {
@@ -527,12 +543,15 @@ mod tests {
                 "{name}"
             );
             assert_eq!(spec.parse.is_some(), spec.route != Route::Connection, "{name}");
+            // Names of shard channels stand where keys stand.
+            let is_key = |key: &&KeySpec| !key.flags.contains(KeyFlags::NOT_KEY);
             assert_eq!(
                 spec.route == Route::Keys,
-                !spec.keys.is_empty() && name != "watch",
+                spec.keys.iter().any(|key| is_key(&key)) && name != "watch",
                 "{name}"
             );
-            let writes_key = spec.keys.iter().any(|key| key.flags.key_use() == KeyUse::Write);
+            let mut keys = spec.keys.iter().filter(is_key);
+            let writes_key = keys.any(|key| key.flags.key_use() == KeyUse::Write);
             if spec.flags.contains(Flags::WRITE)
                 && spec.route != Route::Everywhere
                 && name != "function|flush"
@@ -623,6 +642,8 @@ mod tests {
             ("pfcount a b", vec![read(1), read(2)]),
             ("pfmerge a b c", vec![write(1), read(2), read(3)]),
             ("ping", vec![]),
+            ("ssubscribe a b", vec![]),
+            ("spublish a b", vec![]),
             ("scan 0", vec![]),
         ] {
             let args = ArgsBuf::from_slices(words.split(' '));

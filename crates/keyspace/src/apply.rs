@@ -269,8 +269,11 @@ impl Apply<'_, '_> {
     /// Puts `object` under its key, whatever was there: how results are stored. The object has this command's version.
     pub(crate) fn store(&mut self, object: Object) {
         let hash = self.hash(object.key());
-        self.delete(hash, object.key());
-        self.insert(hash, object);
+        if self.delete(hash, object.key()) {
+            self.put_back(hash, object);
+        } else {
+            self.insert(hash, object);
+        }
     }
 
     /// Whether `key` holds something else than a string: the error is written.
@@ -292,6 +295,12 @@ impl Apply<'_, '_> {
         was_there
     }
 
+    /// Notes that a command which also writes did not find what it looked for under `key`.
+    #[inline]
+    pub(crate) fn missed(&mut self, key: &[u8]) {
+        self.event(EventClasses::KEY_MISS, "keymiss", key);
+    }
+
     /// Notes what happened to `key`, if somebody may want to hear of it.
     #[inline]
     pub(crate) fn event(&mut self, class: EventClasses, name: &'static str, key: &[u8]) {
@@ -301,10 +310,16 @@ impl Apply<'_, '_> {
     /// Adds an object whose key is absent.
     #[inline]
     pub(crate) fn insert(&mut self, hash: KeyHash, object: Object) {
+        self.local.event(EventClasses::NEW, "new", self.db, object.key());
+        self.put_back(hash, object);
+    }
+
+    /// Adds an object whose key was present until a moment ago: for whoever listens, it is not new.
+    #[inline]
+    fn put_back(&mut self, hash: KeyHash, object: Object) {
         object.set_access(self.local.access.fresh());
         self.local.changes += 1;
         self.local.came(self.db, &object);
-        self.local.event(EventClasses::NEW, "new", self.db, object.key());
         self.keyspace.database_mut(self.db).insert(hash, object);
     }
 

@@ -4,6 +4,7 @@
 //! bit. What lies beyond the end of a string reads as zeros.
 
 use crate::apply::Apply;
+use crate::events::EventClasses;
 use crate::object::{Kind, Object, Value};
 use crate::read::Reader;
 use crate::value::Digits;
@@ -39,11 +40,17 @@ impl Apply<'_, '_> {
                 return;
             }
             let hash = self.hash(key);
-            length = length.max(self.look(hash, key, |value| value.map_or(0, Value::len)));
+            let found = self.look(hash, key, |value| value.map(Value::len));
+            if found.is_none() {
+                self.missed(key);
+            }
+            length = length.max(found.unwrap_or(0));
         }
         let hash = self.hash(destination);
         if length == 0 {
-            self.delete(hash, destination);
+            if self.delete(hash, destination) {
+                self.event(EventClasses::GENERIC, "del", destination);
+            }
             return self.out.integer(0);
         }
         // The result grows outside the keyspace, because the destination may be one of the sources.
@@ -64,8 +71,8 @@ impl Apply<'_, '_> {
         if operation == BitOperation::Not {
             bytes.iter_mut().for_each(|byte| *byte = !*byte);
         }
-        self.delete(hash, destination);
-        self.insert(hash, result);
+        self.store(result);
+        self.event(EventClasses::STRING, "set", destination);
         self.out.integer(length as i64);
     }
 
@@ -121,14 +128,18 @@ impl Apply<'_, '_> {
             if grows || changes {
                 change.mark();
             }
-            result
+            (result, grows || changes)
         });
-        result.unwrap_or_else(|| {
+        let (result, is_changed) = result.unwrap_or_else(|| {
             let mut object = Object::string(key, b"", None, self.version());
             let (result, _) = change_bits(object.bytes_mut(length_min));
             self.insert(hash, object);
-            result
-        })
+            (result, true)
+        });
+        if is_changed {
+            self.event(EventClasses::STRING, "setbit", key);
+        }
+        result
     }
 }
 

@@ -28,6 +28,28 @@ impl EventClasses {
     /// `m`: lookups that found no key.
     pub const KEY_MISS: EventClasses = EventClasses(1 << 9);
 
+    /// The classes that letters of `notify-keyspace-events` name; letters that name none are passed over.
+    pub fn of_letters(letters: &str) -> EventClasses {
+        /// The classes that `A` stands for. Streams (`t`) and modules (`d`) have no events here.
+        const ALL: [(char, EventClasses); 8] = [
+            ('g', EventClasses::GENERIC),
+            ('$', EventClasses::STRING),
+            ('l', EventClasses::LIST),
+            ('s', EventClasses::SET),
+            ('h', EventClasses::HASH),
+            ('z', EventClasses::SORTED_SET),
+            ('x', EventClasses::EXPIRED),
+            ('e', EventClasses::EVICTED),
+        ];
+        const OTHERS: [(char, EventClasses); 2] = [('n', EventClasses::NEW), ('m', EventClasses::KEY_MISS)];
+        let is_in_all = letters.contains('A');
+        let all = ALL
+            .iter()
+            .filter(|(letter, _)| is_in_all || letters.contains(*letter));
+        let others = OTHERS.iter().filter(|(letter, _)| letters.contains(*letter));
+        EventClasses(all.chain(others).fold(0, |bits, (_, class)| bits | class.0))
+    }
+
     /// Whether any class of `other` is in this set.
     #[inline]
     pub fn meets(self, other: EventClasses) -> bool {
@@ -46,4 +68,19 @@ pub struct Event {
     pub db: Db,
     /// The key.
     pub key: Box<[u8]>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_is_all_but_misses_and_new_keys() {
+        let all = EventClasses::of_letters("AKE");
+        assert_eq!(all, EventClasses::of_letters("g$lshzxetd"));
+        assert!(all.meets(EventClasses::EVICTED) && all.meets(EventClasses::STRING));
+        assert!(!all.meets(EventClasses::NEW) && !all.meets(EventClasses::KEY_MISS));
+        assert_eq!(EventClasses::of_letters("KEm"), EventClasses::KEY_MISS);
+        assert_eq!(EventClasses::of_letters("KE"), EventClasses::default());
+    }
 }

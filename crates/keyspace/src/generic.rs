@@ -37,6 +37,9 @@ impl Apply<'_, '_> {
         let accepted = accepted.unwrap_or(false);
         if accepted && deadline <= time {
             self.delete(hash, key);
+            self.event(EventClasses::GENERIC, "del", key);
+        } else if accepted {
+            self.event(EventClasses::GENERIC, "expire", key);
         }
         self.out.integer(i64::from(accepted));
     }
@@ -51,7 +54,11 @@ impl Apply<'_, '_> {
             }
             had_deadline
         });
-        self.out.integer(i64::from(changed.unwrap_or(false)));
+        let changed = changed.unwrap_or(false);
+        if changed {
+            self.event(EventClasses::GENERIC, "persist", key);
+        }
+        self.out.integer(i64::from(changed));
     }
 
     pub(crate) fn rename(&mut self, from: &[u8], to: &[u8], only_if_absent: bool) {
@@ -65,6 +72,8 @@ impl Apply<'_, '_> {
             self.delete(hash_to, to);
             let renamed = object.rename(to, self.version());
             self.insert(hash_to, renamed);
+            self.event(EventClasses::GENERIC, "rename_from", from);
+            self.event(EventClasses::GENERIC, "rename_to", to);
         }
         match (only_if_absent, refused) {
             (false, _) => self.out.ok(),
@@ -82,9 +91,13 @@ impl Apply<'_, '_> {
         let version = self.version();
         let copy = self.keyspace.database(self.db).find(hash_from, from);
         let Some(copy) = copy.map(|object| object.copy_as(to, object.deadline(), version)) else {
+            self.missed(from);
             return self.out.integer(0);
         };
         let done = self.put_in(target, copy, replace);
+        if done {
+            self.local.event(EventClasses::GENERIC, "copy_to", target, to);
+        }
         self.out.integer(i64::from(done));
     }
 
@@ -103,6 +116,8 @@ impl Apply<'_, '_> {
         if let Some(object) = moved {
             let moved = object.rename(key, version);
             self.put_in(target, moved, false);
+            self.event(EventClasses::GENERIC, "move_from", key);
+            self.local.event(EventClasses::GENERIC, "move_to", target, key);
         }
         self.out.integer(i64::from(done));
     }

@@ -23,6 +23,7 @@ use crate::database::{Database, KeyVersion};
 use crate::digest::Digest;
 use crate::effects::Effect;
 use crate::entry::{Entry, Header, Operation};
+use crate::events::EventClasses;
 use crate::garbage::Garbage;
 use crate::limits::Limits;
 use crate::local::LeaderLocal;
@@ -200,7 +201,7 @@ impl Keyspace {
                 }
             }
             Operation::Expire { db, key } => self.expire(db, key, local),
-            Operation::Evict { db, key } => self.evict(db, key),
+            Operation::Evict { db, key } => self.evict(db, key, local),
             Operation::Install { effects } => self.install(effects, local),
             Operation::Limits { limits } => self.set_limits(limits),
         }
@@ -242,11 +243,12 @@ impl Keyspace {
     }
 
     /// Deletes `key` to make room. An operation the leader makes.
-    pub fn evict(&mut self, db: Db, key: &[u8]) {
+    pub fn evict(&mut self, db: Db, key: &[u8], local: &mut LeaderLocal) {
         self.applied.0 += 1;
         let hash = self.seed.hash(key);
         if let Some(object) = self.databases[db.index()].remove(hash, key) {
             self.garbage.add(object);
+            local.event(EventClasses::EVICTED, "evicted", db, key);
         }
     }
 
@@ -289,6 +291,10 @@ impl Keyspace {
                         Some((access, false)) => local.touched(access),
                         Some((_, true)) | None => local.access.fresh(),
                     });
+                    if let Some((_, true)) = before {
+                        local.expired += 1;
+                        local.event(EventClasses::EXPIRED, "expired", db, object.key());
+                    }
                     local.came(db, &object);
                     if let Some(before) = database.put(hash, object) {
                         self.garbage.add(before);
@@ -314,6 +320,7 @@ impl Keyspace {
                 self.garbage.add(object);
             }
             local.expired += 1;
+            local.event(EventClasses::EXPIRED, "expired", db, key);
         }
     }
 

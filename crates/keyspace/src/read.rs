@@ -9,6 +9,7 @@ use crate::Keyspace;
 use crate::Large;
 use crate::Value;
 use crate::directory::Position;
+use crate::events::EventClasses;
 use crate::local::LeaderLocal;
 use crate::object::{Kind, Object};
 use crate::slot_word::ObjectRef;
@@ -199,7 +200,10 @@ impl<'k> Reader<'k, '_> {
         let found = self.lookup_untouched(key);
         match found {
             Some(_) => self.local.hits += 1,
-            None => self.local.misses += 1,
+            None => {
+                self.local.misses += 1;
+                self.local.event(EventClasses::KEY_MISS, "keymiss", self.db, key);
+            }
         }
         found
     }

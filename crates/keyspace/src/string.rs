@@ -1,6 +1,7 @@
 //! Strings: what `SET` and its family do.
 
 use crate::apply::Apply;
+use crate::events::EventClasses;
 use crate::object::{Kind, Object, Value};
 use crate::read::Reader;
 use crate::value::Digits;
@@ -80,6 +81,13 @@ impl Apply<'_, '_> {
         }
         if revived {
             self.keyspace.database_mut(self.db).note_revival(hash, version);
+            self.event(EventClasses::EXPIRED, "expired", key);
+        }
+        if reply == SetReply::Old && (found.is_none() || revived) {
+            self.missed(key);
+        }
+        if revived {
+            self.event(EventClasses::NEW, "new", key);
         }
         let written = match (found, condition) {
             (Some(Ok(written)), _) => written,
@@ -98,6 +106,12 @@ impl Apply<'_, '_> {
                 false
             }
         };
+        if written {
+            self.event(EventClasses::STRING, "set", key);
+            if deadline.is_some() {
+                self.event(EventClasses::GENERIC, "expire", key);
+            }
+        }
         match (reply, written) {
             (SetReply::Ok, true) => self.out.ok(),
             (SetReply::Ok, false) => self.out.null(),
@@ -121,13 +135,16 @@ impl Apply<'_, '_> {
         self.bury(hash, key);
         match self.keyspace.database(self.db).find(hash, key) {
             Some(object) => write_value(self.out, object.value()),
-            None => return self.out.null(),
+            None => {
+                self.missed(key);
+                return self.out.null();
+            }
         }
         if deadline.is_some_and(|deadline| deadline <= self.time()) {
             self.remove(hash, key);
-            return;
+            return self.event(EventClasses::GENERIC, "del", key);
         }
-        self.update(hash, key, |change| {
+        let changed = self.update(hash, key, |change| {
             let changes = match expiry {
                 SetExpiry::Keep => false,
                 SetExpiry::Clear => change.object.deadline().is_some(),
@@ -137,7 +154,12 @@ impl Apply<'_, '_> {
                 change.object.set_deadline(deadline);
                 change.mark();
             }
+            changes
         });
+        if changed.unwrap_or(false) {
+            let name = if deadline.is_some() { "expire" } else { "persist" };
+            self.event(EventClasses::GENERIC, name, key);
+        }
     }
 
     pub(crate) fn get_del(&mut self, key: &[u8]) {
@@ -146,8 +168,14 @@ impl Apply<'_, '_> {
         }
         let hash = self.hash(key);
         match self.remove(hash, key) {
-            Some(object) => write_value(self.out, object.value()),
-            None => self.out.null(),
+            Some(object) => {
+                write_value(self.out, object.value());
+                self.event(EventClasses::GENERIC, "del", key);
+            }
+            None => {
+                self.missed(key);
+                self.out.null();
+            }
         }
     }
 
@@ -188,6 +216,7 @@ impl Apply<'_, '_> {
             Some(Some(large)) => self.keyspace.garbage().add_large(*large),
             None => self.insert(hash, Object::string(key, value, None, self.version())),
         }
+        self.event(EventClasses::STRING, "set", key);
     }
 
     pub(crate) fn append(&mut self, key: &[u8], value: &[u8]) {
@@ -204,12 +233,13 @@ impl Apply<'_, '_> {
         });
         match result {
             Some(Ok(length)) => self.out.integer(length as i64),
-            Some(Err(error)) => error.write(self.out),
+            Some(Err(error)) => return error.write(self.out),
             None => {
                 self.insert(hash, Object::string(key, value, None, self.version()));
                 self.out.integer(value.len() as i64);
             }
         }
+        self.event(EventClasses::STRING, "append", key);
     }
 
     pub(crate) fn incr_by(&mut self, key: &[u8], by: i64) {
@@ -229,12 +259,13 @@ impl Apply<'_, '_> {
         });
         match result {
             Some(Ok(number)) => self.out.integer(number),
-            Some(Err(error)) => ReplyError::write(&error, self.out),
+            Some(Err(error)) => return ReplyError::write(&error, self.out),
             None => {
                 self.insert(hash, Object::integer(key, by, None, self.version()));
                 self.out.integer(by);
             }
         }
+        self.event(EventClasses::STRING, "incrby", key);
     }
 
     pub(crate) fn incr_by_float(&mut self, key: &[u8], by: LongDouble) {
@@ -255,8 +286,8 @@ impl Apply<'_, '_> {
         });
         match result {
             Some(Ok(text)) => self.out.bulk(text.as_bytes()),
-            Some(Err(error)) => ReplyError::write(&error, self.out),
-            None if !by.is_finite() => ReplyError::NanOrInfinity.write(self.out),
+            Some(Err(error)) => return ReplyError::write(&error, self.out),
+            None if !by.is_finite() => return ReplyError::NanOrInfinity.write(self.out),
             None => {
                 let text = by.to_text();
                 let mut object = Object::string(key, b"", None, self.version());
@@ -265,6 +296,7 @@ impl Apply<'_, '_> {
                 self.out.bulk(text.as_bytes());
             }
         }
+        self.event(EventClasses::STRING, "incrbyfloat", key);
     }
 
     pub(crate) fn set_range(&mut self, key: &[u8], offset: u64, value: &[u8]) {
@@ -282,6 +314,7 @@ impl Apply<'_, '_> {
         }
         let (start, end) = (offset as usize, end as usize);
         self.write_bytes(hash, key, end, |bytes| bytes[start..end].copy_from_slice(value));
+        self.event(EventClasses::STRING, "setrange", key);
         let length = self.look(hash, key, |value| value.map_or(0, Value::len));
         self.out.integer(length as i64);
     }

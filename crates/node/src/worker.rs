@@ -39,6 +39,9 @@ const READS_MAX: usize = 8;
 const EVENTS_MAX: usize = 1_024;
 /// Ready replies that are kept back for one that comes from another worker. More are sent at once.
 const HELD_BYTES_MAX: usize = 16 * 1024;
+/// Bytes of messages that a connection gathers before they are sent, in the middle of a turn: one that publishes much
+/// to many must not fill the memory with what their sockets would take.
+const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 /// Parcels kept back for one worker above which no more is read from clients.
 const BACKLOG_MAX: usize = 8;
 /// How often figures are published and connections are looked over.
@@ -209,6 +212,10 @@ impl Worker {
         if now >= self.tend_at {
             self.gateway.begin_turn(clock::now());
             let more = self.gateway.tend();
+            // Keys that expired or were evicted may have been told of.
+            self.deliver();
+            self.finish_links();
+            self.post();
             self.tend_at = now + if more { TEND_AGAIN } else { CRON };
         }
         if now >= self.cron_at {
@@ -340,7 +347,15 @@ impl Worker {
             if count > 0 {
                 self.gateway.stats().input_bytes.add(count as u64);
                 self.gateway.feed(&mut link.connection, &self.buffer[..count]);
+                if self.gateway.has_deliveries() {
+                    // Before other clients are read: who then leaves a channel hears of it no more.
+                    self.list(key);
+                    self.deliver();
+                }
             }
+            let Some(link) = self.links.get_mut(key) else {
+                return;
+            };
             match result {
                 Io::More => {}
                 Io::Drained => link.is_readable = false,
@@ -414,6 +429,7 @@ impl Worker {
                         Incoming::Reap => reaps = true,
                     });
                 self.gateway.recycle(parcel);
+                self.deliver();
                 streams.into_iter().for_each(|stream| self.adopt(stream));
                 if reaps {
                     self.reap();
@@ -429,6 +445,10 @@ impl Worker {
                 self.reap();
                 continue;
             }
+            if let Delivery::Message { listeners, message } = delivery {
+                listeners.iter().for_each(|token| self.hear(*token, &message));
+                continue;
+            }
             let Some(token) = delivery.connection() else {
                 continue;
             };
@@ -437,6 +457,27 @@ impl Worker {
                 self.list(key);
             }
         }
+    }
+
+    /// Gives a connection a message that it listens for.
+    fn hear(&mut self, token: u64, message: &[u8]) {
+        let Some((key, link)) = link_of(&mut self.links, token) else {
+            return;
+        };
+        link.connection.hear(message);
+        if link.connection.pipeline.ready().len() >= MESSAGE_BYTES_MAX {
+            let mut sent = 0;
+            if !link.is_full && link.flush(&mut sent) == Io::Closed {
+                link.connection.session.is_overrun = true;
+            }
+            self.gateway.stats().output_bytes.add(sent as u64);
+            let limit = link.connection.session.output_limit(self.gateway.settings());
+            // What it does not read is not gathered beyond its limit; the turn's end closes it.
+            if limit.passes_hard(link.connection.pipeline.held_bytes() as u64) {
+                link.connection.session.is_overrun = true;
+            }
+        }
+        self.list(key);
     }
 
     /// At the turn's end: lets connections go on that can, sends replies, and closes what is over.
@@ -500,8 +541,8 @@ impl Worker {
 
     /// Closes a client that does not read what it asked for.
     fn check_output(&mut self, key: usize) {
-        let limit = self.gateway.settings().output_limits.normal;
         let link = &mut self.links[key];
+        let limit = link.connection.session.output_limit(self.gateway.settings());
         let held = link.connection.pipeline.held_bytes() as u64;
         let now = Instant::now();
         let since = match link.soft_since {
@@ -513,7 +554,9 @@ impl Worker {
             None => *link.soft_since.insert(now),
         };
         let too_long = limit.passes_soft(held) && now - since >= Duration::from_secs(limit.soft_secs);
-        if limit.passes_hard(held) || too_long {
+        // Messages were dropped already: what it would read from here on has a gap.
+        let has_gap = link.connection.session.is_overrun && link.connection.session.is_listening();
+        if limit.passes_hard(held) || too_long || has_gap {
             let id = link.connection.session.card.id;
             tracing::warn!(
                 client = id,
@@ -548,6 +591,7 @@ impl Worker {
     fn close(&mut self, key: usize) {
         let mut link = self.links.remove(key);
         self.gateway.forget_connection(link.connection.session.token);
+        self.gateway.stop_listening(&mut link.connection.session);
         // The system forgets a closed socket by itself; this keeps the poll's books.
         drop(self.poll.registry().deregister(&mut link.socket));
         self.shared.clients.remove(link.connection.session.card.id);
@@ -584,7 +628,10 @@ impl Worker {
             card.output_bytes
                 .store(link.connection.pipeline.held_bytes() as u64, Ordering::Relaxed);
             let idle = unix_now - card.active_at.load(Ordering::Relaxed);
-            let is_idle = idle_max.is_some_and(|most| idle > most) && !link.connection.session.is_waiting;
+            let session = &link.connection.session;
+            let is_idle = idle_max.is_some_and(|most| idle > most)
+                && !session.is_waiting
+                && !session.is_listening();
             if link.lingers_until.is_some_and(|until| now >= until) || is_idle {
                 over.push(key);
             } else if link.is_full {

@@ -50,7 +50,7 @@ pub enum Kind {
 const EVENT_CLASSES: &str = "g$lshzxetd";
 
 /// The letters outside `A`, in the order in which Redis shows them.
-const EVENT_EXTRAS: &str = "KEmn";
+const EVENT_EXTRAS: &str = "nKEm";
 
 impl Kind {
     /// Reads a value. `current` is what the option holds now: a partial value such as one class of output
@@ -194,6 +194,7 @@ fn parse_keyspace_events(text: &str) -> Option<Value> {
     } else {
         normal.extend(EVENT_CLASSES.chars().filter(|&c| has(c)));
     }
+    // Redis leaves `n` out after `A`; then a value that was read and set again would lose it.
     normal.extend(EVENT_EXTRAS.chars().filter(|&c| has(c)));
     Some(Value::Text(normal))
 }
@@ -224,6 +225,8 @@ mod tests {
             (Kind::SavePoints, "", ""),
             (Kind::KeyspaceEvents, "KEg", "gKE"),
             (Kind::KeyspaceEvents, "KA", "AK"),
+            (Kind::KeyspaceEvents, "mnKE", "nKEm"),
+            (Kind::KeyspaceEvents, "nKA", "AnK"),
             (Kind::KeyspaceEvents, "Eg$lshzxetd", "AE"),
             (Kind::KeyspaceEvents, "", ""),
         ] {

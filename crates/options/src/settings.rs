@@ -76,6 +76,8 @@ pub struct Fields {
     pub log_format: LogFormat,
     /// `log-level`.
     pub log_level: LogLevel,
+    /// `notify-keyspace-events`: letters in their normal order.
+    pub notify_keyspace_events: String,
     /// `slowlog-log-slower-than`, microseconds; negative: nothing is logged; 0: everything is.
     pub slowlog_log_slower_than_micros: i64,
     /// `slowlog-max-len`, entries.
@@ -112,6 +114,7 @@ impl Fields {
             output_limits: OutputLimits::default(),
             log_format: LogFormat::Json,
             log_level: LogLevel::Nothing,
+            notify_keyspace_events: "?".to_owned(),
             slowlog_log_slower_than_micros: i64::MAX,
             slowlog_max_len: u64::MAX,
         }
@@ -316,6 +319,7 @@ mod tests {
             output_limits,
             log_format,
             log_level,
+            notify_keyspace_events,
             slowlog_log_slower_than_micros,
             slowlog_max_len,
         );

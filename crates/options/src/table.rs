@@ -35,7 +35,6 @@ const NO_RDB: &str = "Chorale does not write RDB files.";
 const NO_AOF: &str = "Chorale does not write append-only files.";
 const NO_SCRIPTS: &str = "Chorale has no scripts yet.";
 const NO_LATENCY_MONITOR: &str = "Chorale has no latency monitor yet.";
-const NO_PUBSUB: &str = "Chorale has no keyspace notifications yet.";
 const NO_TRACKING: &str = "Chorale has no client-side caching yet.";
 const NO_REDIS_REPLICATION: &str = "Chorale does not use Redis's replication.";
 const NO_REDIS_CLUSTER: &str = "Chorale does not use Redis Cluster's bus.";
@@ -482,9 +481,13 @@ pub static PARAMETERS: &[Parameter] = &[
         "notify-keyspace-events",
         Kind::KeyspaceEvents,
         "",
-        "Classes of keyspace events that are published.",
+        "Classes of keyspace events that are published, as letters: `K` to the channels `__keyspace@<db>__:<key>` and \
+         `E` to `__keyevent@<db>__:<event>`, one of them at least; then `g` commands on keys of any type, `$` \
+         strings, `l` lists, `s` sets, `h` hashes, `z` sorted sets, `t` streams, `d` modules, `x` expired keys, \
+         `e` evicted keys; `A` stands for all of these. `m` (lookups of absent keys) and `n` (new keys) are said \
+         separately. Nothing: no events.",
     )
-    .inert(NO_PUBSUB),
+    .fills(|f, v| f.notify_keyspace_events = v.typed()),
     Parameter::new(
         Section::Observability,
         "busy-reply-threshold",

@@ -12,8 +12,8 @@ mod request;
 mod scratch;
 mod turn;
 
-pub use operation::{Condition, Operation, Replies, locks_of};
+pub use operation::{Condition, Operation, Outcome, Replies, locks_of};
 pub use replica::{Counters, Replica, with_conditions};
 pub use request::{IndexedKey, Output, Request, Task, Ticket, Verdict};
-pub use scratch::{Outcome, Scratch, databases};
+pub use scratch::{Returned, Scratch, databases};
 pub use turn::Turn;

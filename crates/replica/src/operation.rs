@@ -2,7 +2,7 @@
 
 use command::{KeyUse, ReplyError, Route, Spec};
 use ids::Db;
-use keyspace::KeyVersion;
+use keyspace::{Effect, Event, KeyVersion};
 use resp::{Args, ArgsBuf, Protocol, Writer};
 use txn::{Locks, Mode};
 
@@ -68,6 +68,15 @@ impl Condition {
             Condition::Unchanged { key, .. } | Condition::Absent { key, .. } => key,
         }
     }
+}
+
+/// What a transaction does to one group if it is committed.
+#[derive(Default, Debug)]
+pub struct Outcome {
+    /// What changes.
+    pub effects: Vec<Effect>,
+    /// What is told to those who listen, in order; nobody hears of it before.
+    pub events: Vec<Event>,
 }
 
 /// The replies of several operations, one after another.

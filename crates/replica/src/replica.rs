@@ -15,15 +15,15 @@
 //! 2. `prepared` holds exactly the transactions that the lock table says are prepared.
 //! 3. No operation touches a key that a prepared transaction holds exclusively, except its own at `Resolve`.
 
-use crate::operation::{Condition, Operation, Replies, locks_of};
+use crate::operation::{Condition, Operation, Outcome, Replies, locks_of};
 use crate::request::{Output, Request, Task, Ticket, Verdict};
-use crate::scratch::{Outcome, Scratch, databases};
+use crate::scratch::{Returned, Scratch, databases};
 use crate::turn::Turn;
 use command::Command;
 use ids::{Boot, Db, GroupId, HashSeed, Prng, SemanticsVersion, UnixMillis};
 use keyspace::Position;
 use keyspace::{
-    Effect, EvictionPolicy, Garbage, Header, KeyVersion, Keyspace, LeaderLocal, Object, Read, Victims,
+    Effect, Event, EventClasses, EvictionPolicy, Garbage, Header, KeyVersion, Keyspace, LeaderLocal, Object, Read, Victims,
 };
 use resp::{Args, Writer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,7 +44,7 @@ pub struct Replica {
     entry_is_open: bool,
     locks: LockTable,
     waiting: BTreeMap<RequestId, Request>,
-    prepared: BTreeMap<TxnId, Vec<Effect>>,
+    prepared: BTreeMap<TxnId, Outcome>,
     requests: RequestId,
     /// How many keys clients wait for, each counted as often as it is waited for.
     awaited: usize,
@@ -80,6 +80,7 @@ impl Replica {
                 now: UnixMillis(0),
                 seed: 0,
                 lfu: None,
+                notify: EventClasses::default(),
             },
             has_begun: false,
             entry_is_open: false,
@@ -108,6 +109,11 @@ impl Replica {
         &self.local
     }
 
+    /// What happened since it was last asked, in order: empty if nobody listens.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.local.events)
+    }
+
     /// What was counted.
     pub fn counters(&self) -> Counters {
         self.counters
@@ -133,6 +139,7 @@ impl Replica {
             self.entry_is_open = false;
             self.local.now = turn.now;
             self.local.access.set(turn.now, turn.lfu);
+            self.local.notify = turn.notify;
         }
     }
 
@@ -224,7 +231,7 @@ impl Replica {
         let free = self.is_free(|| exclusive(key));
         if free {
             self.open();
-            self.keyspace.evict(db, key);
+            self.keyspace.evict(db, key, &mut self.local);
             self.counters.evicted += 1;
         }
         free
@@ -333,21 +340,21 @@ impl Replica {
             matches!(grant, Grant::Granted),
             "the caller looked whether the keys are free"
         );
-        self.prepared.insert(txn, Vec::new());
+        self.prepared.insert(txn, Outcome::default());
         keys.iter()
             .map(|(db, key)| self.keyspace.lend_value(*db, key))
             .collect()
     }
 
     /// Takes back what was lent, and releases the locks.
-    pub fn take_back(&mut self, turn: &Turn, txn: TxnId, outcomes: Vec<Outcome>, out: &mut Vec<Output>) {
+    pub fn take_back(&mut self, turn: &Turn, txn: TxnId, returned: Vec<Returned>, out: &mut Vec<Output>) {
         self.begin(turn);
         self.open();
         let mut effects = Vec::new();
-        for outcome in outcomes {
-            match outcome {
-                Outcome::Unchanged(db, object) => self.keyspace.return_value(db, object),
-                Outcome::Changed(effect) => effects.push(effect),
+        for one in returned {
+            match one {
+                Returned::Unchanged(db, object) => self.keyspace.return_value(db, object),
+                Returned::Changed(effect) => effects.push(effect),
             }
         }
         if !effects.is_empty() {
@@ -363,7 +370,7 @@ impl Replica {
         self.keyspace.adopt_garbage(garbage);
     }
 
-    /// Installs effects of a transaction that ran in one step.
+    /// Installs effects of a transaction that ran in one step. Its events are the caller's to tell.
     pub fn install(&mut self, turn: &Turn, effects: Vec<Effect>) {
         self.begin(turn);
         self.open();
@@ -384,10 +391,10 @@ impl Replica {
             } => self.on_request(request, out),
             Request::Prepare {
                 txn,
-                task: Task::Install(effects),
+                task: Task::Install(outcome),
                 ..
             } => {
-                self.on_prepare_held(txn, effects, out);
+                self.on_prepare_held(txn, outcome, out);
             }
             Request::Withdraw { txn } => self.on_withdraw(txn, out),
             Request::Resolve { txn, verdict } => self.on_resolve(txn, verdict, out),
@@ -559,12 +566,12 @@ impl Replica {
             self.locks.release(txn);
             return out.push(self.refusal(txn, Refusal::Condition));
         }
-        let (replies, effects) = match task {
+        let (replies, outcome) = match task {
             Task::Evaluate(operations) => self.evaluate(&operations),
-            Task::Install(effects) => (Replies::default(), effects),
-            Task::Hold => (Replies::default(), Vec::new()),
+            Task::Install(outcome) => (Replies::default(), outcome),
+            Task::Hold => (Replies::default(), Outcome::default()),
         };
-        self.prepared.insert(txn, effects);
+        self.prepared.insert(txn, outcome);
         self.counters.prepared += 1;
         out.push(Output::Voted {
             txn,
@@ -576,10 +583,15 @@ impl Replica {
 
     /// Replies and effects of commands, the state left as it is. Reads run on the state itself: the locks keep
     /// it still.
-    fn evaluate(&mut self, operations: &[Operation]) -> (Replies, Vec<Effect>) {
+    fn evaluate(&mut self, operations: &[Operation]) -> (Replies, Outcome) {
         let writes = |operation: &Operation| operation.parse().is_ok_and(|command| command.writes());
         if !operations.iter().any(writes) {
-            return (self.run_in_place(operations), Vec::new());
+            let events_before = self.local.events.len();
+            let replies = self.run_in_place(operations);
+            // The attempt may fail, and be repeated.
+            let events = self.local.events.split_off(events_before);
+            let effects = Vec::new();
+            return (replies, Outcome { effects, events });
         }
         if let [operation] = operations
             && let Ok(Command::Del { keys }) = operation.parse()
@@ -596,7 +608,10 @@ impl Replica {
         let databases = databases(operations);
         for operation in operations {
             // What `MSET` overwrites unseen need not be copied, if nothing else looks at it.
-            let is_unseen = operations.len() == 1 && matches!(operation.parse(), Ok(Command::MSet { .. }));
+            // Whoever listens for new keys wants to know whether there was one.
+            let is_unseen = operations.len() == 1
+                && matches!(operation.parse(), Ok(Command::MSet { .. }))
+                && !self.turn.notify.meets(EventClasses::NEW);
             operation.keys(|key, _| {
                 for &db in &databases {
                     if is_unseen {
@@ -611,29 +626,43 @@ impl Replica {
         for operation in operations {
             scratch.run(operation, &mut replies);
         }
+        let events = scratch.take_events();
         let effects = scratch.take_effects();
         self.scratch = Some(scratch);
-        (replies, effects)
+        (replies, Outcome { effects, events })
     }
 
     /// `DEL` needs no copies of what goes.
-    fn evaluate_del(&self, operation: &Operation, keys: Args<'_>) -> (Replies, Vec<Effect>) {
+    fn evaluate_del(&self, operation: &Operation, keys: Args<'_>) -> (Replies, Outcome) {
         let db = operation.db;
         let is_present = |key: &&[u8]| matches!(self.keyspace.version(db, key), KeyVersion::Present(_));
-        let present: BTreeSet<&[u8]> = keys.iter().filter(is_present).collect();
+        let mut present = BTreeSet::new();
+        let mut outcome = Outcome::default();
+        let class = EventClasses::GENERIC;
+        for key in keys.iter().filter(is_present) {
+            if !present.insert(key) {
+                continue;
+            }
+            outcome.effects.push(Effect::Delete { db, key: key.into() });
+            if self.turn.notify.meets(class) {
+                outcome.events.push(Event {
+                    class,
+                    name: "del",
+                    db,
+                    key: key.into(),
+                });
+            }
+        }
         let mut replies = Replies::default();
         replies.push(operation.protocol, |out| out.integer(present.len() as i64));
-        let effects = present
-            .into_iter()
-            .map(|key| Effect::Delete { db, key: key.into() });
-        (replies, effects.collect())
+        (replies, outcome)
     }
 
-    fn on_prepare_held(&mut self, txn: TxnId, effects: Vec<Effect>, out: &mut Vec<Output>) {
+    fn on_prepare_held(&mut self, txn: TxnId, outcome: Outcome, out: &mut Vec<Output>) {
         if !self.locks.prepare_held(txn) {
             return out.push(self.refusal(txn, Refusal::Wounded));
         }
-        self.on_prepare(txn, &[], Task::Install(effects), out);
+        self.on_prepare(txn, &[], Task::Install(outcome), out);
     }
 
     fn on_withdraw(&mut self, txn: TxnId, out: &mut Vec<Output>) {
@@ -658,17 +687,18 @@ impl Replica {
         if let Some(id) = self.locks.withdraw(txn) {
             self.waiting.remove(&id);
         }
-        let effects = self.prepared.remove(&txn);
+        let outcome = self.prepared.remove(&txn);
         // Its own commands may pass its own locks: let go of them first; nobody else runs before `go_on`.
         self.locks.release(txn);
         match verdict {
             Verdict::Abort => {}
             Verdict::Commit(operations) => {
-                let effects = effects.expect("commit implies that every participant prepared");
+                let outcome = outcome.expect("commit implies that every participant prepared");
                 self.open();
-                if !effects.is_empty() {
-                    self.keyspace.install(effects, &mut self.local);
+                if !outcome.effects.is_empty() {
+                    self.keyspace.install(outcome.effects, &mut self.local);
                 }
+                self.local.events.extend(outcome.events);
                 if !operations.is_empty() {
                     let replies = self.run_in_place(&operations);
                     out.push(Output::Resolved {

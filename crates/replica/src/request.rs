@@ -1,8 +1,8 @@
 //! What a replica is asked, and what it answers.
 
-use crate::operation::{Condition, Operation, Replies};
+use crate::operation::{Condition, Operation, Outcome, Replies};
 use ids::{Db, GroupId};
-use keyspace::{Effect, KeyVersion, Object};
+use keyspace::{KeyVersion, Object};
 use txn::{Locks, Priority, TxnId, Vote};
 
 /// Where an answer goes: a place in the pipeline of a connection of a worker.
@@ -91,8 +91,8 @@ pub enum Request {
 pub enum Task {
     /// Evaluate these commands now; their effects are installed at `Resolve`.
     Evaluate(Vec<Operation>),
-    /// The effects were computed by the gateway, from what `LockRead` answered.
-    Install(Vec<Effect>),
+    /// The outcome was computed by the gateway, from what `LockRead` answered.
+    Install(Outcome),
     /// Only hold the locks: the commands concern the whole group and are carried out in place at `Resolve`.
     Hold,
 }

@@ -8,7 +8,7 @@ use crate::operation::Replies;
 use crate::{Operation, Turn};
 use command::Command;
 use ids::{Db, HashSeed, UnixMillis, Version};
-use keyspace::{Effect, Garbage, Header, Keyspace, LeaderLocal, Limits, Object};
+use keyspace::{Effect, Event, Garbage, Header, Keyspace, LeaderLocal, Limits, Object};
 use resp::Writer;
 use std::collections::BTreeMap;
 
@@ -49,6 +49,8 @@ impl Scratch {
         });
         self.local.now = now;
         self.local.access.set(turn.now, turn.lfu);
+        self.local.notify = turn.notify;
+        self.local.events.clear();
     }
 
     /// Keeps collections small by these limits, which are the group's.
@@ -99,28 +101,33 @@ impl Scratch {
         });
     }
 
+    /// What happened, in order.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.local.events)
+    }
+
     /// What changed. The scratch is empty afterwards. A key that came and went within the transaction leaves no
     /// effect: nobody else could ever have seen it.
     pub fn take_effects(&mut self) -> Vec<Effect> {
         let mut effects = Vec::new();
-        self.take_outcomes(|outcome| match outcome {
-            Outcome::Unchanged(..) => {}
-            Outcome::Changed(effect) => effects.push(effect),
+        self.take_back(|outcome| match outcome {
+            Returned::Unchanged(..) => {}
+            Returned::Changed(effect) => effects.push(effect),
         });
         effects
     }
 
     /// What became of every key that was placed. The scratch is empty afterwards.
-    pub fn take_outcomes(&mut self, mut found: impl FnMut(Outcome)) {
+    pub fn take_back(&mut self, mut found: impl FnMut(Returned)) {
         for ((db, key), before) in std::mem::take(&mut self.placed) {
             let after = self.keyspace.take_object(db, &key);
             match (before, after) {
                 (None, None) => {}
-                (Some(_), None) => found(Outcome::Changed(Effect::Delete { db, key })),
+                (Some(_), None) => found(Returned::Changed(Effect::Delete { db, key })),
                 (Some(before), Some(object)) if before == object.version() => {
-                    found(Outcome::Unchanged(db, object));
+                    found(Returned::Unchanged(db, object));
                 }
-                (_, Some(object)) => found(Outcome::Changed(Effect::Put { db, object })),
+                (_, Some(object)) => found(Returned::Changed(Effect::Put { db, object })),
             }
         }
     }
@@ -132,19 +139,19 @@ impl Scratch {
 }
 
 /// What became of a key on the scratch.
-pub enum Outcome {
+pub enum Returned {
     /// Its object is as it was placed.
     Unchanged(Db, Object),
     /// Its new state.
     Changed(Effect),
 }
 
-impl Outcome {
+impl Returned {
     /// The key.
     pub fn key(&self) -> &[u8] {
         match self {
-            Outcome::Unchanged(_, object) => object.key(),
-            Outcome::Changed(effect) => effect.key(),
+            Returned::Unchanged(_, object) => object.key(),
+            Returned::Changed(effect) => effect.key(),
         }
     }
 }

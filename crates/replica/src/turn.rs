@@ -1,7 +1,7 @@
 //! What a replica is told of the world, once a turn of its worker's loop.
 
 use ids::UnixMillis;
-use keyspace::LfuParameters;
+use keyspace::{EventClasses, LfuParameters};
 
 /// One turn of a worker's loop. All that a group is asked to do in one turn goes into one entry.
 #[derive(Clone, Copy, Debug)]
@@ -14,4 +14,6 @@ pub struct Turn {
     pub seed: u64,
     /// Set if eviction counts frequency.
     pub lfu: Option<LfuParameters>,
+    /// The classes of keyspace events that somebody may want to hear of.
+    pub notify: EventClasses,
 }

@@ -14,7 +14,7 @@ use crate::program::group_of_key;
 use crate::transaction::Delivery;
 use command::{Route, Spec, Walks, number};
 use ids::{Db, GroupId};
-use replica::{Operation, Outcome, Replies, Scratch, Ticket, locks_of};
+use replica::{Operation, Replies, Returned, Scratch, Ticket, locks_of};
 use resp::Args;
 use std::collections::BTreeMap;
 use txn::TxnId;
@@ -127,17 +127,19 @@ impl Gateway {
             replies,
             ..
         } = errand;
-        let mut outcomes: BTreeMap<GroupId, Vec<Outcome>> = BTreeMap::new();
-        scratch.take_outcomes(|outcome| {
-            let group = group_of_key(self.groups, outcome.key());
-            outcomes.entry(group).or_default().push(outcome);
+        let events = scratch.take_events();
+        let mut returned: BTreeMap<GroupId, Vec<Returned>> = BTreeMap::new();
+        scratch.take_back(|one| {
+            let group = group_of_key(self.groups, one.key());
+            returned.entry(group).or_default().push(one);
         });
         let mut outputs = Vec::new();
         for group in groups {
             let index = self.local(group).expect("groups do not move");
-            let outcomes = outcomes.remove(&group).unwrap_or_default();
-            self.replicas[index].take_back(&self.turn, txn, outcomes, &mut outputs);
+            let returned = returned.remove(&group).unwrap_or_default();
+            self.replicas[index].take_back(&self.turn, txn, returned, &mut outputs);
         }
+        self.tell_events(events);
         self.replicas[0].adopt_garbage(scratch.take_garbage());
         self.transactions.outputs.extend(outputs);
         let bytes = replies.into_bytes();

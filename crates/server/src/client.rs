@@ -33,6 +33,10 @@ pub struct ClientCard {
     pub queued: AtomicI32,
     /// Watched keys.
     pub watched: AtomicU64,
+    /// Channels, patterns and shard channels that it listens to.
+    pub subscriptions: [AtomicU64; 3],
+    /// `MONITOR`.
+    pub is_monitor: AtomicBool,
     /// Bytes waiting to be read as commands.
     pub input_bytes: AtomicU64,
     /// Bytes waiting to be sent.
@@ -80,6 +84,8 @@ impl ClientCard {
             protocol: AtomicU8::new(2),
             queued: AtomicI32::new(-1),
             watched: AtomicU64::new(0),
+            subscriptions: Default::default(),
+            is_monitor: AtomicBool::new(false),
             input_bytes: AtomicU64::new(0),
             output_bytes: AtomicU64::new(0),
             no_evict: AtomicBool::new(false),

@@ -13,6 +13,7 @@ mod server;
 mod transaction;
 
 use crate::gateway::Gateway;
+use crate::pubsub::Kind;
 use crate::session::Session;
 use command::{CommandId, ReplyError, Spec};
 use resp::{Args, Writer};
@@ -47,7 +48,7 @@ impl Gateway {
             // The connection.
             CommandId::Hello => return self.hello(session, args, out),
             CommandId::Auth => self.auth(session, args, w)?,
-            CommandId::Ping => connection::ping(args, w)?,
+            CommandId::Ping => connection::ping(session, args, w)?,
             CommandId::Echo => w.bulk(args.arg(1)),
             CommandId::Quit => connection::quit(session, w),
             CommandId::Reset => self.reset(session, out),
@@ -65,6 +66,23 @@ impl Gateway {
             CommandId::ClientNoEvict => client::no_evict(session, args, w)?,
             CommandId::ClientUnblock => self.client_unblock(args, w)?,
             CommandId::ClientHelp => command::introspect::help("CLIENT", help::CLIENT, w),
+
+            // Channels. `PUBLISH` and these two come here only inside EXEC.
+            CommandId::Subscribe => self.subscribe(session, Kind::Channel, args.from(1), w),
+            CommandId::PSubscribe => self.subscribe(session, Kind::Pattern, args.from(1), w),
+            CommandId::SSubscribe => return Err(ReplyError::ShardSubscribeDenied),
+            CommandId::Monitor => return Err(ReplyError::MonitorDenied),
+            CommandId::Unsubscribe => self.unsubscribe(session, Kind::Channel, args.from(1), w),
+            CommandId::PUnsubscribe => self.unsubscribe(session, Kind::Pattern, args.from(1), w),
+            CommandId::SUnsubscribe => self.unsubscribe(session, Kind::ShardChannel, args.from(1), w),
+            CommandId::Publish => self.publish_now(Kind::Channel, args, w),
+            CommandId::SPublish => self.publish_now(Kind::ShardChannel, args, w),
+            CommandId::PubSubChannels => self.pubsub_channels(Kind::Channel, args, w)?,
+            CommandId::PubSubShardChannels => self.pubsub_channels(Kind::ShardChannel, args, w)?,
+            CommandId::PubSubNumSub => self.pubsub_counts(Kind::Channel, args.from(2), w),
+            CommandId::PubSubShardNumSub => self.pubsub_counts(Kind::ShardChannel, args.from(2), w),
+            CommandId::PubSubNumPat => w.integer(self.shared.subscriptions.names(Kind::Pattern) as i64),
+            CommandId::PubSubHelp => command::introspect::help("PUBSUB", help::PUBSUB, w),
 
             // The server.
             CommandId::Info => self.info(args, w),
@@ -100,6 +118,7 @@ impl Gateway {
 
             // Containers: resolving the words asks for one of their subcommands.
             CommandId::Client
+            | CommandId::PubSub
             | CommandId::Config
             | CommandId::Memory
             | CommandId::Object

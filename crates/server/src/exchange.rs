@@ -54,6 +54,10 @@ impl Gateway {
 
     /// Handles a parcel's messages; answers to connections and connections to adopt are handed to `driver`.
     pub fn receive(&mut self, from: u16, parcel: &mut Parcel, driver: &mut dyn FnMut(Incoming<'_>)) {
+        if self.settings_version != self.shared.settings_version() {
+            // Who sent this may have been told that the settings are others.
+            self.load_settings();
+        }
         let messages = std::mem::take(&mut parcel.messages);
         self.stats.hops.add(messages.len() as u64);
         for message in messages {
@@ -81,6 +85,11 @@ impl Gateway {
                 }
                 Message::Request { group, request } => self.request(group, *request),
                 Message::Output(output) => self.on_output(*output),
+                Message::Broadcast { ticket, kind, words } => {
+                    self.on_broadcast(from, ticket, kind, parcel.args(words));
+                }
+                Message::Received { ticket, receivers } => self.on_received(ticket, receivers),
+                Message::Shown(line) => self.on_shown(line),
                 Message::Publish { ticket } => {
                     self.publish();
                     self.send(from, Message::Published { ticket });
@@ -163,5 +172,8 @@ impl Gateway {
             },
         }
         self.parcel_being_filled(from).push_answer(ticket, answer, start);
+        if let Some(index) = index {
+            self.tell(index);
+        }
     }
 }

@@ -14,8 +14,10 @@ use crate::aside::Errand;
 use crate::blocking::Blocking;
 use crate::connection::Connection;
 use crate::message::Parcel;
+use crate::notify::Notify;
 use crate::pipeline::Pipeline;
 use crate::program::{Item, Program, group_of_key, names_more};
+use crate::pubsub::{PubSub, changes_subscriptions};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
@@ -50,6 +52,8 @@ pub struct Gateway {
     pub(crate) blocking: Blocking,
     /// Commands to be carried out on another thread.
     pub(crate) errands: Vec<Errand>,
+    pub(crate) pubsub: PubSub,
+    pub(crate) notify: Notify,
     /// Answers for this worker's own connections.
     pub(crate) deliveries: VecDeque<Delivery>,
     /// Reused for replies that are looked at before they are sent.
@@ -112,6 +116,7 @@ impl Gateway {
                 now: ids::UnixMillis(0),
                 seed: 0,
                 lfu: None,
+                notify: keyspace::EventClasses::default(),
             },
             prng: Prng::new(seed),
             posts: (0..workers).map(|_| VecDeque::new()).collect(),
@@ -119,6 +124,8 @@ impl Gateway {
             transactions: Transactions::new(worker, shared.boot),
             blocking: Blocking::default(),
             errands: Vec::new(),
+            pubsub: PubSub::default(),
+            notify: Notify::default(),
             deliveries: VecDeque::new(),
             spare: Vec::new(),
             maxmemory: 0,
@@ -131,6 +138,10 @@ impl Gateway {
         gateway.load_settings();
         gateway
     }
+
+    /// Messages to other connections that may wait while one goes on; at the limit the rest of its commands wait for
+    /// the next turn.
+    const DELIVERIES_MAX: usize = 1_024;
 
     /// Begins a turn of the worker's loop.
     #[inline]
@@ -165,6 +176,10 @@ impl Gateway {
             MaxmemoryPolicy::VolatileRandom => EvictionPolicy::VolatileRandom,
             MaxmemoryPolicy::VolatileTtl => EvictionPolicy::VolatileTtl,
         };
+        self.notify = Notify::new(&self.settings);
+        self.turn.notify = self.notify.classes;
+        // Groups are told of the world once a turn, and it is another one from here on.
+        self.turn.number += 1;
         self.turn.lfu = self.policy.is_lfu().then(|| LfuParameters {
             log_factor: self.settings.lfu_log_factor,
             decay_minutes: self.settings.lfu_decay_time_minutes,
@@ -207,12 +222,15 @@ impl Gateway {
         } = connection;
         let mut at = 0;
         *is_cut_short = false;
-        let output_max = self.settings.output_limits.normal;
+        let output_max = session.output_limit(&self.settings);
         while !session.is_waiting && !session.is_closing && !pipeline.is_full() && at < bytes.len() {
             let ready = pipeline.ready().len();
             if ready >= Gateway::TURN_OUTPUT_BYTES {
                 // The driver sends it and lets others have their turn; at the limit it ends the connection.
                 session.is_overrun = output_max.passes_hard(ready as u64);
+                break;
+            }
+            if self.deliveries.len() >= Gateway::DELIVERIES_MAX {
                 break;
             }
             let limits = Limits {
@@ -250,8 +268,10 @@ impl Gateway {
     fn dispatch(&mut self, session: &mut Session, pipeline: &mut Pipeline, args: Args<'_>) {
         let start = pipeline.target().len();
         let slots = pipeline.reserved();
+        let mut is_push = false;
         match command::resolve(args) {
             Ok(spec) => {
+                is_push = changes_subscriptions(spec.id);
                 session.card.note_command(spec.id.index() as u16, self.turn.now.0);
                 self.admit(session, pipeline, spec, args);
                 if pipeline.reserved() == slots && pipeline.target().get(start) == Some(&b'-') {
@@ -271,7 +291,7 @@ impl Gateway {
                 }
             }
         }
-        if session.is_silent() {
+        if session.is_silent() && !is_push {
             // What was written at once is taken back; what comes later was reserved as silent.
             if pipeline.reserved() == slots {
                 pipeline.target().truncate(start);
@@ -297,6 +317,12 @@ impl Gateway {
             self.stats.by_command[spec.id].rejected.add(1);
             return self.refuse(session, pipeline, &ReplyError::NoAuth);
         }
+        if session.is_listening()
+            && let Some(error) = session.refuses_while_listening(spec)
+        {
+            self.stats.by_command[spec.id].rejected.add(1);
+            return self.refuse(session, pipeline, &error);
+        }
         if session.block.is_some() && self.queue(session, pipeline, spec, args) {
             return;
         }
@@ -315,6 +341,10 @@ impl Gateway {
             Route::Connection => self.on_connection(session, pipeline, spec, args),
             Route::Everywhere => self.on_several(session, pipeline, spec, args),
             Route::Scan => self.on_scan(session, pipeline, spec, args),
+        }
+        // An EXEC that waits for groups is shown when it is over, behind its commands.
+        if !(spec.id == CommandId::Exec && session.is_waiting) {
+            self.show(session, session.db, spec, args);
         }
     }
 
@@ -383,6 +413,7 @@ impl Gateway {
             Ok(command) => replica.execute(&self.turn, session.db, &command, &mut out),
             Err(error) => error.write(&mut out),
         }
+        self.tell(index);
     }
 
     /// Reserves the place of an answer that comes later.
@@ -552,6 +583,7 @@ impl Gateway {
         for replica in &mut self.replicas {
             more |= !replica.collect_garbage(GARBAGE_OBJECTS);
         }
+        self.tell_all();
         if self.maxmemory > 0 && self.policy != EvictionPolicy::NoEviction {
             // A limit that was lowered, or that other workers' writes passed: every worker gives its share.
             if self.has_share_of_victims() {
@@ -565,6 +597,12 @@ impl Gateway {
     /// Whether requests wait for locks in this worker's groups.
     pub fn has_lock_waiters(&self) -> bool {
         self.replicas.iter().any(|replica| replica.lock_counts().1 > 0)
+    }
+
+    /// Whether there are answers or messages for this worker's connections.
+    #[inline]
+    pub fn has_deliveries(&self) -> bool {
+        !self.deliveries.is_empty()
     }
 
     /// The next answer for one of this worker's connections; see [`Gateway::deliver`].

@@ -6,7 +6,7 @@
 //!
 //! Reading order: `gateway.rs` (from bytes to a group), `pipeline.rs` (replies in order), `one_step.rs`, `program.rs`
 //! and `transaction.rs` (several groups), `block.rs` (`MULTI`), `exchange.rs` (other workers), `commands.rs` (what the
-//! gateway answers itself).
+//! gateway answers itself), `pubsub.rs` (messages), `notify.rs` and `monitor.rs` (what is told without being asked).
 
 mod aside;
 mod block;
@@ -17,9 +17,12 @@ mod connection;
 mod exchange;
 mod gateway;
 mod message;
+mod monitor;
+mod notify;
 mod one_step;
 mod pipeline;
 mod program;
+mod pubsub;
 mod room;
 mod scan;
 mod session;
@@ -33,6 +36,7 @@ pub use connection::Connection;
 pub use gateway::{Gateway, Incoming};
 pub use message::{Message, Parcel, Words};
 pub use pipeline::Pipeline;
+pub use pubsub::{Kind, Subscriptions};
 pub use session::{Block, Queued, ReplyMode, Session, Watched};
 pub use shared::{Baseline, MemoryFigures, Rates, Shared};
 pub use stats::{CommandCounter, CommandCounters, Counter, WorkerStats};

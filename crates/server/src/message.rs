@@ -1,10 +1,12 @@
 //! What workers say to each other.
 
+use crate::pubsub::Kind;
 use command::Spec;
 use ids::{Db, GroupId};
 use replica::{Operation, Output, Request, Ticket, Verdict};
 use resp::{Args, Protocol, Span};
 use std::net::TcpStream;
+use std::sync::Arc;
 
 /// Everything that one worker has for another at the end of a turn: one queue operation, one wake-up.
 ///
@@ -56,6 +58,24 @@ pub enum Message {
     },
     /// What a group answered to a request of this worker.
     Output(Box<Output>),
+    /// A message to a channel, for the connections that listen.
+    Broadcast {
+        /// Who wants to know how many there were.
+        ticket: Option<Ticket>,
+        /// Which space of names the channel is of.
+        kind: Kind,
+        /// The channel and the message: [`Parcel::args`].
+        words: Words,
+    },
+    /// The answer to `Broadcast`.
+    Received {
+        /// Who asked.
+        ticket: Ticket,
+        /// Connections that the message was handed to.
+        receivers: u64,
+    },
+    /// A command as `MONITOR` shows it.
+    Shown(Arc<[u8]>),
     /// Publish exact figures: somebody wants to read them.
     Publish {
         /// Who asks.
@@ -177,19 +197,7 @@ impl Parcel {
         protocol: Protocol,
         args: Args<'_>,
     ) {
-        let first = self.spans.len() as u32;
-        for word in args.iter() {
-            // A frame is below 4 GiB and a parcel holds one that passes BYTES_MAX at most.
-            self.spans.push(Span {
-                start: self.bytes.len() as u32,
-                len: word.len() as u32,
-            });
-            self.bytes.extend_from_slice(word);
-        }
-        let words = Words {
-            first,
-            count: args.len() as u32,
-        };
+        let words = self.push_words(args.iter());
         self.push(Message::Execute {
             ticket,
             spec,
@@ -197,6 +205,28 @@ impl Parcel {
             protocol,
             words,
         });
+    }
+
+    /// Puts a message to a channel in.
+    pub(crate) fn push_broadcast(&mut self, ticket: Option<Ticket>, kind: Kind, channel: &[u8], message: &[u8]) {
+        let words = self.push_words([channel, message].into_iter());
+        self.push(Message::Broadcast { ticket, kind, words });
+    }
+
+    fn push_words<'a>(&mut self, all: impl Iterator<Item = &'a [u8]>) -> Words {
+        let first = self.spans.len() as u32;
+        for word in all {
+            // A frame is below 4 GiB and a parcel holds one that passes BYTES_MAX at most.
+            self.spans.push(Span {
+                start: self.bytes.len() as u32,
+                len: word.len() as u32,
+            });
+            self.bytes.extend_from_slice(word);
+        }
+        Words {
+            first,
+            count: self.spans.len() as u32 - first,
+        }
     }
 
     /// The words of a command in this parcel.

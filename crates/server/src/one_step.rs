@@ -6,7 +6,7 @@ use crate::program::{group_of_key, key_step, names_more};
 use command::{Command, KeyUse, Merge, Route, Spec, Spread};
 use ids::{Db, GroupId};
 use keyspace::KeyVersion;
-use replica::{Operation, Outcome, Replica};
+use replica::{Operation, Replica, Returned};
 use resp::{Args, Protocol, Writer};
 use txn::{Locks, Mode};
 
@@ -65,6 +65,7 @@ impl Gateway {
                 });
                 let index = self.local(group).expect("the caller looked");
                 self.replicas[index].execute(&self.turn, db, command, out);
+                self.tell(index);
             }
         }
     }
@@ -93,6 +94,7 @@ impl Gateway {
             let mut writer = Writer::new(&mut part, out.protocol());
             let one = with_keys(command, args.slice(at..at + step));
             self.replicas[index].execute(&self.turn, db, &one, &mut writer);
+            self.tell(index);
             match merge {
                 Merge::Ok | Merge::Concatenate | Merge::RandomKey => {}
                 Merge::Sum => sum += i64::from(part == b":1\r\n"),
@@ -131,6 +133,7 @@ impl Gateway {
         }
         crate::program::merge_parts(merge, &parts, &mut self.prng, out);
         self.spare = bytes;
+        self.tell_all();
     }
 
     pub(crate) fn run_if_all_absent(&mut self, db: Db, command: &Command<'_>, out: &mut Writer<'_>) {
@@ -157,6 +160,7 @@ impl Gateway {
                 };
                 let mut writer = Writer::new(&mut ignored, Protocol::Resp2);
                 self.replicas[index].execute(&self.turn, db, &pair, &mut writer);
+                self.tell(index);
             }
         }
         out.integer(i64::from(is_absent));
@@ -198,16 +202,18 @@ impl Gateway {
         let mut replies = replica::Replies::default();
         scratch.run(&operation, &mut replies);
         out.raw(replies.bytes());
+        let events = scratch.take_events();
         let groups = self.groups;
-        scratch.take_outcomes(|outcome| {
-            let index = group_of_key(groups, outcome.key()).index() - self.first_group;
+        scratch.take_back(|returned| {
+            let index = group_of_key(groups, returned.key()).index() - self.first_group;
             let replica = &mut self.replicas[index];
-            match outcome {
-                Outcome::Unchanged(db, object) => replica.restore_object(db, object),
-                Outcome::Changed(effect) => replica.install(&self.turn, vec![effect]),
+            match returned {
+                Returned::Unchanged(db, object) => replica.restore_object(db, object),
+                Returned::Changed(effect) => replica.install(&self.turn, vec![effect]),
             }
         });
         self.replicas[0].adopt_garbage(scratch.take_garbage());
+        self.tell_events(events);
     }
 }
 

@@ -51,6 +51,17 @@ impl Pipeline {
         }
     }
 
+    /// Where a message is to be written that is no reply: behind all that was answered so far. While one reply is
+    /// waited for and nothing stands behind it, the message goes before it, so that a command that blocks does not
+    /// keep messages back.
+    pub fn message_target(&mut self) -> &mut Vec<u8> {
+        if self.places.len() == 1 && self.held.is_empty() {
+            &mut self.out
+        } else {
+            self.target()
+        }
+    }
+
     /// A writer for the next reply.
     #[inline]
     pub fn writer(&mut self, protocol: Protocol) -> Writer<'_> {
@@ -179,6 +190,19 @@ mod tests {
         pipeline.sent(2);
         assert_eq!(pipeline.ready(), b"cdef");
         assert_eq!(pipeline.held_bytes(), 4);
+    }
+
+    #[test]
+    fn a_message_passes_only_a_reply_that_nothing_follows() {
+        let mut pipeline = Pipeline::default();
+        let first = pipeline.reserve(false);
+        pipeline.message_target().extend_from_slice(b"m");
+        assert_eq!(pipeline.ready(), b"m");
+        pipeline.target().extend_from_slice(b"b");
+        pipeline.message_target().extend_from_slice(b"n");
+        assert_eq!(pipeline.ready(), b"m");
+        pipeline.complete(first, b"a");
+        assert_eq!(pipeline.ready(), b"mabn");
     }
 
     #[test]

@@ -46,6 +46,7 @@ impl Gateway {
             self.changed = Changed::One(index);
             // A locked key stays; another is looked for.
             self.replicas[index].evict(&self.turn, db, &key);
+            self.tell(index);
         }
         // What is left of the surplus is worked off by the commands that follow.
         true

@@ -53,6 +53,7 @@ impl Gateway {
                     count += 1;
                 }
             });
+            self.tell(index);
             // An empty group costs a little too: a scan of many empty groups stays bounded by its COUNT.
             looked += seen.max(u64::from(next.is_some()));
             cursor = scan_cursor(self.groups, group, next);

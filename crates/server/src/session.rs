@@ -1,6 +1,7 @@
 //! One client's state: what the protocol makes a connection remember.
 
 use crate::client::ClientCard;
+use crate::pubsub::Listening;
 use command::Spec;
 use ids::{Db, SLOT_COUNT, Slot};
 use keyspace::KeyVersion;
@@ -23,6 +24,8 @@ pub struct Session {
     pub block: Option<Block>,
     /// What `WATCH` remembers.
     pub watched: Vec<Watched>,
+    /// Channels and patterns, and whether it monitors; `None` for most.
+    pub(crate) listening: Option<Box<Listening>>,
     /// `CLIENT REPLY`.
     pub reply_mode: ReplyMode,
     /// The connection ends once its replies are sent.
@@ -93,6 +96,7 @@ impl Session {
             is_authenticated,
             block: None,
             watched: Vec::new(),
+            listening: None,
             reply_mode: ReplyMode::On,
             is_closing: false,
             is_overrun: false,

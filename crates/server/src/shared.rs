@@ -1,10 +1,11 @@
 //! What the workers of a node share. Nothing here is touched per command.
 
 use crate::client::Clients;
+use crate::pubsub::Subscriptions;
 use crate::stats::WorkerStats;
 use ids::{Boot, GroupCount};
 use options::{SetError, Settings};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// One per node, behind an `Arc`.
@@ -21,6 +22,10 @@ pub struct Shared {
     pub port: u16,
     /// Connections.
     pub clients: Clients,
+    /// How many listen to each channel.
+    pub subscriptions: Subscriptions,
+    /// Connections that watch all commands. Looked at for every command, and hardly ever changed.
+    pub monitors: AtomicUsize,
     /// Connections accepted since the start.
     pub accepted: AtomicU64,
     /// Connections refused because there were too many.
@@ -92,6 +97,8 @@ impl Shared {
             groups,
             port,
             clients: Clients::default(),
+            subscriptions: Subscriptions::default(),
+            monitors: AtomicUsize::new(0),
             accepted: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             workers: (0..workers).map(|_| Arc::default()).collect(),

@@ -53,6 +53,11 @@ pub struct WorkerStats {
     pub transactions: Counter,
     /// Of those, attempts begun anew after a wound.
     pub transaction_retries: Counter,
+    /// Channels, patterns and shard channels of this worker's connections: others send their messages here while
+    /// there are any.
+    pub subscriptions: Counter,
+    /// Connections that watch all commands.
+    pub monitors: Counter,
     /// Calls, refusals before the call, and failures, by command.
     pub by_command: CommandCounters,
 

@@ -22,15 +22,17 @@ use crate::gateway::Gateway;
 use crate::message::Message;
 use crate::pipeline::Pipeline;
 use crate::program::{Extent, Item, Program, group_of_key, merge};
+use crate::pubsub::{Kind as Names, Listeners};
 use crate::session::{Session, Watched};
 use command::{Command, ReplyError};
 use ids::{Boot, Db, GroupId};
-use keyspace::{Effect, KeyVersion, Object};
+use keyspace::{KeyVersion, Object};
 use replica::{
-    Operation, Output, Replies, Request, Scratch, Task, Ticket, Verdict, locks_of, with_conditions,
+    Operation, Outcome, Output, Replies, Request, Scratch, Task, Ticket, Verdict, locks_of, with_conditions,
 };
 use resp::{Args, ArgsBuf, Protocol, Writer};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use txn::{Coordinator, Decision, Priority, Refusal, TxnId, Vote};
 
 /// What a worker's gateway coordinates at the moment. Bounded by its connections: each has at most one of these
@@ -109,6 +111,13 @@ pub enum Delivery {
         /// The command.
         args: ArgsBuf,
     },
+    /// A message for connections that listen.
+    Message {
+        /// Their tokens.
+        listeners: Listeners,
+        /// Its bytes, as RESP2 has them.
+        message: Arc<[u8]>,
+    },
     /// Look for connections that `CLIENT KILL` marked.
     Reap,
 }
@@ -141,7 +150,7 @@ impl Delivery {
             | Delivery::Watched { ticket, .. }
             | Delivery::Info { ticket, .. } => Some(ticket.connection),
             Delivery::Answered(answered) => Some(answered.ticket.connection),
-            Delivery::Reap => None,
+            Delivery::Message { .. } | Delivery::Reap => None,
         }
     }
 }
@@ -213,6 +222,16 @@ impl Gateway {
             command::CommandId::Watch => self.on_watch(session, pipeline, args.from(1)),
             command::CommandId::Info if self.shared.workers.len() > 1 => {
                 self.on_info(session, pipeline, args)
+            }
+            command::CommandId::Publish => self.on_publish(session, pipeline, Names::Channel, args),
+            command::CommandId::SPublish => self.on_publish(session, pipeline, Names::ShardChannel, args),
+            command::CommandId::SSubscribe => {
+                let mut out = pipeline.writer(session.protocol);
+                self.subscribe(session, Names::ShardChannel, args.from(1), &mut out);
+            }
+            command::CommandId::Monitor => {
+                self.start_monitoring(session);
+                pipeline.writer(session.protocol).ok();
             }
             _ => self.run_own(session, spec, args, pipeline.target()),
         }
@@ -360,6 +379,7 @@ impl Gateway {
                 Item::Connection(queued) => {
                     self.count(queued.spec);
                     self.run_own(session, queued.spec, queued.args.as_args(), out);
+                    self.show(session, session.db, queued.spec, queued.args.as_args());
                 }
                 Item::Operation(operation) => {
                     self.count(operation.spec);
@@ -370,6 +390,9 @@ impl Gateway {
                         Ok(Command::Scan { .. }) => self.scan_here(session.db, spec, args, &mut writer),
                         Ok(command) => self.run_here(session.db, spec, args, &command, &mut writer),
                         Err(error) => error.write(&mut writer),
+                    }
+                    if program.is_exec {
+                        self.show(session, session.db, spec, args);
                     }
                 }
             }
@@ -460,6 +483,7 @@ impl Gateway {
         };
         let mut outputs = Vec::new();
         self.replicas[index].handle(&self.turn, request, &mut outputs);
+        self.tell(index);
         self.transactions.outputs.extend(outputs);
     }
 
@@ -565,17 +589,20 @@ impl Gateway {
             return self.widen(txn);
         }
         transaction.evaluated = evaluated;
-        let mut effects: BTreeMap<GroupId, Vec<Effect>> = BTreeMap::new();
+        // Each group tells of its own keys: so what is told of one key keeps its order.
+        let mut outcomes: BTreeMap<GroupId, Outcome> = BTreeMap::new();
+        for event in scratch.take_events() {
+            let group = group_of_key(groups, &event.key);
+            outcomes.entry(group).or_default().events.push(event);
+        }
         for effect in scratch.take_effects() {
-            effects
-                .entry(group_of_key(groups, effect.key()))
-                .or_default()
-                .push(effect);
+            let group = group_of_key(groups, effect.key());
+            outcomes.entry(group).or_default().effects.push(effect);
         }
         // Groups that were only read prepare too: an older transaction may have taken their locks away.
         let priority = transaction.priority;
         for group in transaction.extent.groups.clone() {
-            let task = Task::Install(effects.remove(&group).unwrap_or_default());
+            let task = Task::Install(outcomes.remove(&group).unwrap_or_default());
             let locks = txn::Locks::Keys(Vec::new());
             let request = Request::Prepare {
                 txn,
@@ -768,6 +795,10 @@ impl Gateway {
                     replies,
                 } = *answered;
                 self.write_answer(session, &program, &replies, &mut bytes);
+                if program.is_exec {
+                    let exec = resp::ArgsBuf::from_slices(["exec"]);
+                    self.show(session, session.db, command::CommandId::Exec.spec(), exec.as_args());
+                }
                 if !session.busy.is_empty() {
                     // One of several: what waits for its keys may go on.
                     session.busy.end(program.slots());
@@ -789,7 +820,7 @@ impl Gateway {
                 );
                 ticket
             }
-            Delivery::Reap => unreachable!("for the driver, not for a connection"),
+            Delivery::Message { .. } | Delivery::Reap => unreachable!("the driver hands it out itself"),
         };
         session.is_waiting = false;
         connection.pipeline.complete(ticket.sequence, &bytes);
@@ -819,12 +850,14 @@ impl Gateway {
                 Item::Connection(queued) => {
                     self.count(queued.spec);
                     self.run_own(session, queued.spec, queued.args.as_args(), out);
+                    self.show(session, session.db, queued.spec, queued.args.as_args());
                     continue;
                 }
                 Item::Operation(operation) => operation,
             };
             if program.is_exec {
                 self.count(operation.spec);
+                self.show(session, operation.db, operation.spec, operation.args.as_args());
             }
             if let Some(reply) = whole.pop_front() {
                 out.extend_from_slice(reply);

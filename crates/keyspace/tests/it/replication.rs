@@ -88,7 +88,7 @@ fn apply_one_by_one(
             match operation {
                 Operation::Command { db, protocol, args } => reply = node.apply(db, protocol, args),
                 Operation::Expire { db, key } => node.keyspace.expire(db, key, &mut node.local),
-                Operation::Evict { db, key } => node.keyspace.evict(db, key),
+                Operation::Evict { db, key } => node.keyspace.evict(db, key, &mut node.local),
                 Operation::Install { effects } => node.keyspace.install(effects, &mut node.local),
                 Operation::Limits { limits } => node.keyspace.set_limits(limits),
             }

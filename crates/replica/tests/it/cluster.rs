@@ -3,9 +3,9 @@
 
 use command::Spec;
 use ids::{Boot, Db, GroupCount, GroupId, HashSeed, Prng, Slot, UnixMillis};
-use keyspace::{Effect, KeyVersion, Object};
+use keyspace::{Effect, EventClasses, KeyVersion, Object};
 use replica::{
-    Condition, Operation, Output, Replica, Replies, Request, Scratch, Task, Ticket, Turn, Verdict, locks_of,
+    Condition, Operation, Outcome, Output, Replica, Replies, Request, Scratch, Task, Ticket, Turn, Verdict, locks_of,
 };
 use resp::{ArgsBuf, Protocol};
 use std::collections::{BTreeMap, VecDeque};
@@ -103,6 +103,7 @@ impl Cluster {
             now: UnixMillis(1_000_000),
             seed,
             lfu: None,
+            notify: EventClasses::default(),
         };
         Cluster {
             prng: Prng::new(seed),
@@ -478,6 +479,7 @@ impl Cluster {
                 now,
                 seed,
                 lfu: None,
+                notify: EventClasses::default(),
             },
         );
         for (db, key, object) in transaction.objects.drain(..) {
@@ -500,7 +502,10 @@ impl Cluster {
         }
         let (priority, groups) = (transaction.priority, transaction.groups.clone());
         for group in groups {
-            let task = Task::Install(effects.remove(&group).unwrap_or_default());
+            let task = Task::Install(Outcome {
+                effects: effects.remove(&group).unwrap_or_default(),
+                events: Vec::new(),
+            });
             let (locks, conditions) = (Locks::of_keys(Vec::new()), Vec::new());
             self.ask(
                 txn.worker,

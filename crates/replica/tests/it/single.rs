@@ -2,6 +2,7 @@
 
 use crate::cluster::operation;
 use ids::{Boot, Db, GroupId, HashSeed, UnixMillis};
+use keyspace::EventClasses;
 use replica::{Output, Replica, Request, Task, Ticket, Turn, Verdict};
 use txn::{Locks, Mode, Priority, TxnId, Vote};
 
@@ -15,6 +16,7 @@ fn turn(number: u64, now: i64) -> Turn {
         now: UnixMillis(now),
         seed: number,
         lfu: None,
+        notify: EventClasses::default(),
     }
 }
 

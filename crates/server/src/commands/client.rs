@@ -17,7 +17,9 @@ use std::sync::atomic::Ordering;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ClientType {
     Normal,
-    /// A master, a replica, or a client that listens to channels: no connection is one.
+    /// It listens to channels.
+    PubSub,
+    /// A master or a replica: no connection is one.
     Other,
 }
 
@@ -26,10 +28,21 @@ impl ClientType {
         let is = |name: &[u8]| word.eq_ignore_ascii_case(name);
         if is(b"normal") {
             Ok(ClientType::Normal)
-        } else if is(b"master") || is(b"replica") || is(b"slave") || is(b"pubsub") {
+        } else if is(b"pubsub") {
+            Ok(ClientType::PubSub)
+        } else if is(b"master") || is(b"replica") || is(b"slave") {
             Ok(ClientType::Other)
         } else {
             Err(ReplyError::quoting("ERR Unknown client type '", word, "'"))
+        }
+    }
+
+    fn of(card: &ClientCard) -> ClientType {
+        let is_set = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed) > 0;
+        if card.subscriptions.iter().any(is_set) {
+            ClientType::PubSub
+        } else {
+            ClientType::Normal
         }
     }
 }
@@ -85,7 +98,7 @@ impl<'a> Filter<'a> {
             && self
                 .local_address
                 .is_none_or(|address| address == card.local_address.to_string().as_bytes())
-            && self.kind.is_none_or(|kind| kind == ClientType::Normal)
+            && self.kind.is_none_or(|kind| kind == ClientType::of(card))
             && (self.includes_self || card.id != asker)
     }
 }
@@ -125,7 +138,13 @@ fn line(card: &ClientCard, now: UnixMillis, current: Option<&Current>) -> Vec<u8
     let words = current.map_or(0, |current| current.words_len as u64);
     let output = load(&card.output_bytes);
     let mut flags = String::new();
-    for (is_set, flag) in [(queued >= 0, 'x'), (card.no_evict.load(Ordering::Relaxed), 'e')] {
+    let [channels, patterns, shard_channels] = [0, 1, 2].map(|index| load(&card.subscriptions[index]));
+    for (is_set, flag) in [
+        (card.is_monitor.load(Ordering::Relaxed), 'O'),
+        (channels + patterns + shard_channels > 0, 'P'),
+        (queued >= 0, 'x'),
+        (card.no_evict.load(Ordering::Relaxed), 'e'),
+    ] {
         if is_set {
             flags.push(flag);
         }
@@ -145,7 +164,7 @@ fn line(card: &ClientCard, now: UnixMillis, current: Option<&Current>) -> Vec<u8
     let mut rest = String::new();
     let _ = write!(
         rest,
-        " age={} idle={} flags={flags} db={} sub=0 psub=0 ssub=0 multi={queued} qbuf={input} qbuf-free=0 \
+        " age={} idle={} flags={flags} db={} sub={channels} psub={patterns} ssub={shard_channels} multi={queued} qbuf={input} qbuf-free=0 \
          argv-mem={words} multi-mem=0 rbs=0 rbp=0 obl=0 oll={} omem={output} tot-mem={} events=r{} cmd={} \
          user=default redir=-1 resp={} lib-name=",
         seconds_since(card.connected_at),
@@ -212,9 +231,8 @@ impl Gateway {
         match (args.len(), args.get(2)) {
             (2, _) => {}
             (4, Some(option)) if option.eq_ignore_ascii_case(b"type") => {
-                if ClientType::parse(args.arg(3))? != ClientType::Normal {
-                    cards.clear();
-                }
+                let kind = ClientType::parse(args.arg(3))?;
+                cards.retain(|card| ClientType::of(card) == kind);
             }
             (4.., Some(option)) if option.eq_ignore_ascii_case(b"id") => {
                 let mut wanted = Vec::new();
@@ -406,11 +424,14 @@ mod tests {
         card.queued.store(2, Ordering::Relaxed);
         card.no_evict.store(true, Ordering::Relaxed);
         card.output_bytes.store(7, Ordering::Relaxed);
+        card.is_monitor.store(true, Ordering::Relaxed);
+        card.subscriptions[1].store(4, Ordering::Relaxed);
         let text = String::from_utf8(line(&card, UnixMillis(0), None)).unwrap();
         for field in [
             "addr=[::1]:1",
             "age=0",
-            "flags=xe",
+            "flags=OPxe",
+            "psub=4",
             "multi=2",
             "omem=7",
             "events=rw",

@@ -128,6 +128,7 @@ impl Gateway {
         end_block(session);
         session.watched.clear();
         note_watched(session);
+        self.stop_listening(session);
         session.reply_mode = ReplyMode::On;
         session.is_authenticated = self.settings.requirepass.is_none();
         session.card.labels().name.clear();
@@ -152,8 +153,14 @@ fn is_same_secret(given: &[u8], expected: &[u8]) -> bool {
     std::hint::black_box(difference) == 0
 }
 
-pub(super) fn ping(args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+pub(super) fn ping(session: &Session, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
     match args.len() {
+        // Between messages, an array is what clients of RESP2 expect.
+        1 | 2 if session.protocol == Protocol::Resp2 && session.is_subscribed() => {
+            w.array(2);
+            w.bulk(b"pong");
+            w.bulk(args.get(1).unwrap_or_default());
+        }
         1 => w.simple("PONG"),
         2 => w.bulk(args.arg(1)),
         _ => return Err(ReplyError::WrongArity("ping")),

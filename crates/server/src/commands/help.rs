@@ -56,6 +56,19 @@ pub(super) const OBJECT: &[&str] = &[
     "    Return the number of references to the value of a key.",
 ];
 
+pub(super) const PUBSUB: &[&str] = &[
+    "CHANNELS [<pattern>]",
+    "    Return the channels that anybody listens to; those that match a pattern.",
+    "NUMPAT",
+    "    Return how many patterns anybody listens to.",
+    "NUMSUB [<channel> ...]",
+    "    Return how many listen to channels, those of patterns left out.",
+    "SHARDCHANNELS [<pattern>]",
+    "    Return the shard channels that anybody listens to; those that match a pattern.",
+    "SHARDNUMSUB [<shardchannel> ...]",
+    "    Return how many listen to shard channels.",
+];
+
 pub(super) const DEBUG: &[&str] = &[
     "CHANGE-REPL-ID",
     "    Accepted; there is no replication history to name anew.",

@@ -6,6 +6,7 @@
 mod process;
 
 use crate::gateway::Gateway;
+use crate::pubsub::Kind;
 use crate::shared::Shared;
 use command::CommandId;
 use ids::{Db, UnixMillis};
@@ -379,8 +380,10 @@ impl<'a> Report<'a> {
         self.field("evicted_clients", 0);
         self.field("keyspace_hits", self.shared.total(|worker| worker.hits.get()));
         self.field("keyspace_misses", self.shared.total(|worker| worker.misses.get()));
-        self.field("pubsub_channels", 0);
-        self.field("pubsub_patterns", 0);
+        let subscriptions = &self.shared.subscriptions;
+        self.field("pubsub_channels", subscriptions.names(Kind::Channel));
+        self.field("pubsub_patterns", subscriptions.names(Kind::Pattern));
+        self.field("pubsubshard_channels", subscriptions.names(Kind::ShardChannel));
         self.field("latest_fork_usec", 0);
         self.field("total_forks", 0);
         self.field("migrate_cached_sockets", 0);
