@@ -2,7 +2,7 @@
 
 use crate::word::Word;
 use crate::{
-    ReplyError, Spec, bitmap, connection, generic, hash, list, server, set, sorted_set, string, transaction,
+    ReplyError, Spec, bitmap, connection, generic, hash, latency, list, server, set, slowlog, sorted_set, string, transaction,
 };
 use resp::Args;
 
@@ -122,6 +122,11 @@ command_table! {
     ClientSetInfo = connection::CLIENT_SETINFO,
     ClientReply = connection::CLIENT_REPLY,
     ClientNoEvict = connection::CLIENT_NO_EVICT,
+    ClientNoTouch = connection::CLIENT_NO_TOUCH,
+    ClientPause = connection::CLIENT_PAUSE,
+    ClientUnpause = connection::CLIENT_UNPAUSE,
+    ClientGetRedir = connection::CLIENT_GETREDIR,
+    ClientTrackingInfo = connection::CLIENT_TRACKINGINFO,
     ClientHelp = connection::CLIENT_HELP,
     // Publish and subscribe.
     // The server.
@@ -130,6 +135,7 @@ command_table! {
     ConfigGet = server::CONFIG_GET,
     ConfigSet = server::CONFIG_SET,
     ConfigResetStat = server::CONFIG_RESETSTAT,
+    ConfigRewrite = server::CONFIG_REWRITE,
     ConfigHelp = server::CONFIG_HELP,
     Command = server::COMMAND,
     CommandCount = server::COMMAND_COUNT,
@@ -143,7 +149,25 @@ command_table! {
     Wait = server::WAIT,
     Memory = server::MEMORY,
     MemoryUsage = server::MEMORY_USAGE,
+    MemoryStats = server::MEMORY_STATS,
+    MemoryDoctor = server::MEMORY_DOCTOR,
+    MemoryMallocStats = server::MEMORY_MALLOC_STATS,
+    MemoryPurge = server::MEMORY_PURGE,
     MemoryHelp = server::MEMORY_HELP,
+    SlowLog = slowlog::SLOWLOG,
+    SlowLogLen = slowlog::SLOWLOG_LEN,
+    SlowLogGet = slowlog::SLOWLOG_GET,
+    SlowLogReset = slowlog::SLOWLOG_RESET,
+    SlowLogHelp = slowlog::SLOWLOG_HELP,
+    Latency = latency::LATENCY,
+    LatencyDoctor = latency::LATENCY_DOCTOR,
+    LatencyGraph = latency::LATENCY_GRAPH,
+    LatencyHistogram = latency::LATENCY_HISTOGRAM,
+    LatencyHistory = latency::LATENCY_HISTORY,
+    LatencyLatest = latency::LATENCY_LATEST,
+    LatencyReset = latency::LATENCY_RESET,
+    LatencyHelp = latency::LATENCY_HELP,
+    LolWut = server::LOLWUT,
     Debug = server::DEBUG,
     DebugObject = server::DEBUG_OBJECT,
     DebugSdsLen = server::DEBUG_SDSLEN,
