@@ -7,7 +7,7 @@
 use crate::operation::Replies;
 use crate::{Operation, Turn};
 use ids::{Db, HashSeed, UnixMillis, Version};
-use keyspace::{Effect, Header, Keyspace, LeaderLocal, Object};
+use keyspace::{Effect, Header, Keyspace, LeaderLocal, Limits, Object};
 use std::collections::BTreeMap;
 
 /// Copies of objects, and what commands made of them.
@@ -47,6 +47,13 @@ impl Scratch {
         });
         self.local.now = now;
         self.local.access.set(turn.now, turn.lfu);
+    }
+
+    /// How large collections may be and still be kept small: as in the groups whose objects are placed here.
+    pub fn set_limits(&mut self, limits: Limits) {
+        if self.keyspace.limits() != limits {
+            self.keyspace.set_limits(limits);
+        }
     }
 
     /// Whether `key` was placed already.
