@@ -88,6 +88,9 @@ fixed! {
     ClientId = "ERR Invalid client ID";
     ClientIdNotPositive = "ERR client-id should be greater than 0";
     NoSuchClient = "ERR No such client";
+    MaxAgeNotAnInteger = "ERR maxage is not an integer or out of range";
+    MaxAgeNotPositive = "ERR maxage should be greater than 0";
+    PauseMode = "ERR CLIENT PAUSE mode must be WRITE or ALL";
     TooManyClients = "ERR max number of clients reached";
 
     // Transactions.
@@ -97,6 +100,10 @@ fixed! {
     NestedMulti = "ERR MULTI calls can not be nested";
     WatchInsideMulti = "ERR WATCH inside MULTI is not allowed";
     NotInTransaction = "ERR Command not allowed inside a transaction";
+
+    // The server.
+    NoConfigFile = "ERR The server is running without a config file";
+    SlowLogCount = "ERR count should be greater than or equal to -1";
 
     // `COMMAND`.
     InvalidCommand = "ERR Invalid command specified";

@@ -3,6 +3,7 @@
 use crate::gateway::{Gateway, Incoming, busy};
 use crate::message::{Message, Parcel};
 use crate::program::group_of_key;
+use crate::timing::Caller;
 use crate::transaction::Delivery;
 use command::{Flags, ReplyError, Route, Spec};
 use ids::{Db, GroupId};
@@ -56,6 +57,7 @@ impl Gateway {
     pub fn receive(&mut self, from: u16, parcel: &mut Parcel, driver: &mut dyn FnMut(Incoming<'_>)) {
         let messages = std::mem::take(&mut parcel.messages);
         self.stats.hops.add(messages.len() as u64);
+        self.open_span();
         for message in messages {
             match message {
                 Message::Execute {
@@ -63,9 +65,17 @@ impl Gateway {
                     spec,
                     db,
                     protocol,
+                    touches,
                     words,
                 } => {
-                    self.on_forwarded(from, ticket, spec, db, protocol, parcel.args(words));
+                    self.before_command(spec);
+                    let args = parcel.args(words);
+                    self.on_forwarded(from, ticket, spec, db, protocol, touches, args);
+                    let caller = Caller::There {
+                        worker: from,
+                        connection: ticket.connection,
+                    };
+                    self.after_command(spec, args, caller);
                 }
                 Message::Answer {
                     connection,
@@ -90,15 +100,21 @@ impl Gateway {
                     self.deliveries
                         .extend(args.map(|args| Delivery::Info { ticket, args }));
                 }
-                Message::ResetCounters => self.replicas.iter_mut().for_each(Replica::reset_counters),
+                Message::ResetCounters => {
+                    self.replicas.iter_mut().for_each(Replica::reset_counters);
+                    self.stats.clear();
+                }
+                Message::Wake => {}
                 Message::Adopt(stream) => driver(Incoming::Adopt(stream)),
                 Message::Reap => driver(Incoming::Reap),
             }
         }
+        self.close_span();
         self.pump();
     }
 
     /// A command from another worker, for a group that lives here.
+    #[expect(clippy::too_many_arguments, reason = "they are the fields of a message")]
     pub(crate) fn on_forwarded(
         &mut self,
         from: u16,
@@ -106,6 +122,7 @@ impl Gateway {
         spec: &'static Spec,
         db: Db,
         protocol: Protocol,
+        touches: bool,
         args: Args<'_>,
     ) {
         let denied = spec.flags.contains(Flags::DENYOOM) && !self.make_room();
@@ -139,10 +156,16 @@ impl Gateway {
             (None, _) => self.scan_here(db, spec, args, &mut out),
             (Some(_), None) => unreachable!("only commands on keys are forwarded"),
             (Some(index), Some(parse)) => match parse(args) {
-                Ok(command) => self.replicas[index].execute(&self.turn, db, &command, &mut out),
+                Ok(command) => {
+                    let replica = &mut self.replicas[index];
+                    replica.touch(touches);
+                    replica.execute(&self.turn, db, &command, &mut out);
+                    replica.touch(true);
+                }
                 Err(error) => error.write(&mut out),
             },
         }
+        self.look_at_reply(Some(spec), &answer[start..]);
         self.parcel_being_filled(from).push_answer(ticket, answer, start);
     }
 }

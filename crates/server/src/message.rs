@@ -33,6 +33,8 @@ pub enum Message {
         db: Db,
         /// How to write the reply.
         protocol: Protocol,
+        /// Whether it counts as use of its keys.
+        touches: bool,
         /// Its words: [`Parcel::args`].
         words: Words,
     },
@@ -68,6 +70,8 @@ pub enum Message {
     },
     /// Set the counters of `CONFIG RESETSTAT` back.
     ResetCounters,
+    /// Nothing, but the receiver is awake: `CLIENT PAUSE` ended.
+    Wake,
     /// A connection for this worker.
     Adopt(TcpStream),
     /// Look for connections that `CLIENT KILL` marked.
@@ -140,6 +144,7 @@ impl Parcel {
         spec: &'static Spec,
         db: Db,
         protocol: Protocol,
+        touches: bool,
         args: Args<'_>,
     ) {
         let first = self.spans.len() as u32;
@@ -160,6 +165,7 @@ impl Parcel {
             spec,
             db,
             protocol,
+            touches,
             words,
         });
     }

@@ -23,6 +23,7 @@ use crate::message::Message;
 use crate::pipeline::Pipeline;
 use crate::program::{Extent, Item, Program, group_of_key, merge};
 use crate::session::{Session, Watched};
+use crate::timing::Caller;
 use command::{Command, ReplyError};
 use ids::{Boot, Db, GroupId};
 use keyspace::{Effect, KeyVersion, Object};
@@ -328,11 +329,14 @@ impl Gateway {
         if program.is_exec {
             Writer::new(out, session.protocol).array(program.items.len());
         }
+        let mut began = self.timing.now();
         for item in &program.items {
-            match item {
+            let start = out.len();
+            let (spec, args) = match item {
                 Item::Connection(queued) => {
                     self.count(queued.spec);
                     self.run_own(session, queued.spec, queued.args.as_args(), out);
+                    (queued.spec, queued.args.as_args())
                 }
                 Item::Operation(operation) => {
                     self.count(operation.spec);
@@ -344,8 +348,13 @@ impl Gateway {
                         Ok(command) => self.run_here(session.db, spec, args, &command, &mut writer),
                         Err(error) => error.write(&mut writer),
                     }
+                    (spec, args)
                 }
-            }
+            };
+            self.look_at_reply(Some(spec), &out[start..]);
+            let ended = self.timing.now();
+            self.note_time(spec, ended.saturating_sub(began), args, Caller::Here(&session.card));
+            began = ended;
         }
     }
 
@@ -502,7 +511,7 @@ impl Gateway {
     }
 
     fn on_locked(&mut self, txn: TxnId, group: GroupId, objects: Vec<Option<Object>>) {
-        let (groups, turn) = (self.groups, self.turn);
+        let (groups, turn, limits) = (self.groups, self.turn, self.compactness);
         let Some(transaction) = self.current(txn) else {
             return;
         };
@@ -510,6 +519,7 @@ impl Gateway {
         let scratch = transaction
             .scratch
             .get_or_insert_with(|| Scratch::new(turn.now, &turn));
+        scratch.set_limits(limits);
         for ((db, key), object) in wanted.into_iter().zip(objects) {
             scratch.place(db, &key, object);
         }
@@ -680,6 +690,7 @@ impl Gateway {
         let mut bytes = Vec::new();
         let ticket = match delivery {
             Delivery::Reply { ticket, bytes } => {
+                self.look_at_reply(None, &bytes);
                 return connection.pipeline.complete(ticket.sequence, &bytes);
             }
             Delivery::Answered(answered) => {
@@ -736,10 +747,12 @@ impl Gateway {
             Answers::Parts(_) | Answers::Refused | Answers::Failed(_) => VecDeque::new(),
         };
         for (index, item) in program.items.iter().enumerate() {
+            let start = out.len();
             let operation = match item {
                 Item::Connection(queued) => {
                     self.count(queued.spec);
                     self.run_own(session, queued.spec, queued.args.as_args(), out);
+                    self.look_at_reply(Some(queued.spec), &out[start..]);
                     continue;
                 }
                 Item::Operation(operation) => operation,
@@ -749,6 +762,7 @@ impl Gateway {
             }
             if let Some(reply) = whole.pop_front() {
                 out.extend_from_slice(reply);
+                self.look_at_reply(Some(operation.spec), &out[start..]);
                 continue;
             }
             let Answers::Parts(parts) = replies else { continue };
@@ -765,6 +779,7 @@ impl Gateway {
                 Ok(Command::MSetNx { .. }) if !program.is_exec => writer.integer(1),
                 Ok(_) => merge(operation, self.groups, &found, &mut self.prng, &mut writer),
             }
+            self.look_at_reply(Some(operation.spec), &out[start..]);
         }
     }
 }
