@@ -2,7 +2,8 @@
 
 use crate::word::Word;
 use crate::{
-    ReplyError, Spec, bitmap, connection, generic, hash, latency, list, server, set, slowlog, sorted_set, string, transaction,
+    ReplyError, Spec, bitmap, connection, generic, hash, latency, list, server, set, slowlog, sorted_set,
+    string, transaction,
 };
 use resp::Args;
 

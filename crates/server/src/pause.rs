@@ -45,8 +45,7 @@ impl SharedPause {
             };
             (joined.until.0.max(0) as u64) << 1 | u64::from(joined.is_for_all)
         };
-        self.0
-            .update(Ordering::AcqRel, Ordering::Acquire, joined);
+        self.0.update(Ordering::AcqRel, Ordering::Acquire, joined);
     }
 
     /// Ends it.
@@ -144,6 +143,10 @@ mod tests {
         shared.begin(UnixMillis(20), pause(300, false));
         assert_eq!(shared.get(UnixMillis(20)), Some(pause(300, true)));
         shared.begin(UnixMillis(300), pause(400, false));
-        assert_eq!(shared.get(UnixMillis(300)), Some(pause(400, false)), "a new one begins anew");
+        assert_eq!(
+            shared.get(UnixMillis(300)),
+            Some(pause(400, false)),
+            "a new one begins anew"
+        );
     }
 }

@@ -54,7 +54,11 @@ impl SlowLog {
 impl SlowEntry {
     /// A command's words as entries keep them: secrets left out, and shortened as Redis shortens them.
     pub(crate) fn words(spec: &Spec, args: Args<'_>) -> Vec<Vec<u8>> {
-        let kept = if args.len() > WORDS_MAX { WORDS_MAX - 1 } else { args.len() };
+        let kept = if args.len() > WORDS_MAX {
+            WORDS_MAX - 1
+        } else {
+            args.len()
+        };
         let mut words: Vec<Vec<u8>> = (0..kept)
             .map(|at| {
                 if is_secret(spec, args, at) {
@@ -93,7 +97,9 @@ fn is_secret(spec: &Spec, args: Args<'_>, at: usize) -> bool {
         }
         CommandId::ConfigSet => {
             let is_value = at >= 3 && at % 2 == 1;
-            let name = is_value.then(|| std::str::from_utf8(args.arg(at - 1)).ok()).flatten();
+            let name = is_value
+                .then(|| std::str::from_utf8(args.arg(at - 1)).ok())
+                .flatten();
             name.and_then(Parameter::find).is_some_and(|row| row.secret)
         }
         _ => false,

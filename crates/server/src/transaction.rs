@@ -353,7 +353,12 @@ impl Gateway {
             };
             self.look_at_reply(Some(spec), &out[start..]);
             let ended = self.timing.now();
-            self.note_time(spec, ended.saturating_sub(began), args, Caller::Here(&session.card));
+            self.note_time(
+                spec,
+                ended.saturating_sub(began),
+                args,
+                Caller::Here(&session.card),
+            );
             began = ended;
         }
     }

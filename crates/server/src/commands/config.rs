@@ -53,7 +53,11 @@ impl Gateway {
         if let Err(error) = rewritten {
             tracing::warn!(path = %path.display(), %error, "cannot rewrite the configuration file");
             let reason = error.to_string();
-            return Err(ReplyError::quoting("ERR Rewriting config file: ", reason.as_bytes(), ""));
+            return Err(ReplyError::quoting(
+                "ERR Rewriting config file: ",
+                reason.as_bytes(),
+                "",
+            ));
         }
         tracing::info!(path = %path.display(), "the configuration file was rewritten");
         w.ok();

@@ -161,10 +161,7 @@ impl Totals {
                     "failed",
                     shared.total(|worker| worker.by_command[id].failed.get()),
                 ),
-                (
-                    "nanos",
-                    shared.total(|worker| worker.by_command[id].nanos.get()),
-                ),
+                ("nanos", shared.total(|worker| worker.by_command[id].nanos.get())),
             ] {
                 if total > 0 {
                     totals.insert(format!("{name}:{what}"), total);
@@ -415,8 +412,8 @@ impl<'a> Report<'a> {
     fn command_stats(&mut self) {
         for id in CommandId::ALL {
             let name = id.spec().name;
-            let [calls, rejected, failed, nanos] =
-                ["calls", "rejected", "failed", "nanos"].map(|what| self.totals.get(&format!("{name}:{what}")));
+            let [calls, rejected, failed, nanos] = ["calls", "rejected", "failed", "nanos"]
+                .map(|what| self.totals.get(&format!("{name}:{what}")));
             if calls + rejected + failed > 0 {
                 self.field(
                     &format!("cmdstat_{name}"),

@@ -238,7 +238,10 @@ mod tests {
         let (event, series) = monitor.event(b"command").unwrap();
         let text = graph(event, series, 120);
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0], "command - high 500 ms, low 300 ms (all time high 500 ms)");
+        assert_eq!(
+            lines[0],
+            "command - high 500 ms, low 300 ms (all time high 500 ms)"
+        );
         assert_eq!(&lines[2..6], ["  #", "  #", " ##", "_##"]);
         assert_eq!(&lines[7..], ["211", "mms"]);
     }
@@ -253,7 +256,12 @@ mod tests {
 
     #[test]
     fn a_container_means_all_its_subcommands() {
-        let names = |word: &str| named(word.as_bytes()).iter().map(|spec| spec.name).collect::<Vec<_>>();
+        let names = |word: &str| {
+            named(word.as_bytes())
+                .iter()
+                .map(|spec| spec.name)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(names("GET"), ["get"]);
         assert_eq!(names("client|ID"), ["client|id"]);
         assert!(names("config").contains(&"config|set"));

@@ -40,7 +40,11 @@ fn score(prng: &mut Prng) -> String {
             let up = prng.below(3) as usize;
             let down = prng.below(3) as usize;
             let is_last = note == NOTES - 1;
-            pitch = if is_last { LINES / 2 } else { (pitch + up).saturating_sub(down).min(LINES - 1) };
+            pitch = if is_last {
+                LINES / 2
+            } else {
+                (pitch + up).saturating_sub(down).min(LINES - 1)
+            };
             staff[pitch][4 * note + 1] = if is_last { 'O' } else { '@' };
         }
         for line in staff {

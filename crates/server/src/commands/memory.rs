@@ -67,13 +67,19 @@ impl Gateway {
             ("allocator.allocated", number(memory.allocated)),
             ("allocator.active", number(memory.resident)),
             ("allocator.resident", number(memory.resident)),
-            ("allocator-fragmentation.ratio", Figure::Share(ratio(memory.resident, memory.allocated))),
+            (
+                "allocator-fragmentation.ratio",
+                Figure::Share(ratio(memory.resident, memory.allocated)),
+            ),
             ("allocator-fragmentation.bytes", Figure::Number(fragmented)),
             ("allocator-rss.ratio", Figure::Share(1.0)),
             ("allocator-rss.bytes", number(0)),
             ("rss-overhead.ratio", Figure::Share(1.0)),
             ("rss-overhead.bytes", number(0)),
-            ("fragmentation", Figure::Share(ratio(memory.resident, memory.allocated))),
+            (
+                "fragmentation",
+                Figure::Share(ratio(memory.resident, memory.allocated)),
+            ),
             ("fragmentation.bytes", Figure::Number(fragmented)),
         ]);
         w.map(figures.len());
