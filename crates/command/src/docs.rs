@@ -9,7 +9,7 @@ pub struct Docs {
     pub since: &'static str,
     /// The functional group, for readers.
     pub group: Group,
-    /// Time complexity.
+    /// Time complexity; empty if there is nothing to say.
     pub complexity: &'static str,
     /// Whether clients need not know it.
     pub internal: bool,

@@ -192,17 +192,20 @@ fn documentation(docs: &Docs, subcommands: &[&Spec], w: &mut Writer<'_>) {
     .filter_map(|(is, name)| is.then_some(name))
     .collect();
     let optional = [
+        !docs.complexity.is_empty(),
         !flags.is_empty(),
         !docs.history.is_empty(),
         !docs.arguments.is_empty(),
         !subcommands.is_empty(),
     ];
     let optional = optional.into_iter().filter(|present| *present).count();
-    w.map(4 + optional + if docs.deprecated.is_some() { 2 } else { 0 });
+    w.map(3 + optional + if docs.deprecated.is_some() { 2 } else { 0 });
     field("summary", docs.summary, w);
     field("since", docs.since, w);
     field("group", docs.group.name(), w);
-    field("complexity", docs.complexity, w);
+    if !docs.complexity.is_empty() {
+        field("complexity", docs.complexity, w);
+    }
     if !flags.is_empty() {
         w.bulk(b"doc_flags");
         statuses(flags.iter().copied(), flags.len(), w);
@@ -399,7 +402,7 @@ mod tests {
             "{substr}"
         );
         assert!(
-            reply("COMMAND DOCS config", Protocol::Resp3).contains("$11 subcommands %4 $10 config|get %")
+            reply("COMMAND DOCS config", Protocol::Resp3).contains("$11 subcommands %5 $10 config|get %")
         );
     }
 

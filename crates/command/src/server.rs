@@ -659,6 +659,7 @@ pub(crate) static LOLWUT: Spec = Spec {
         summary: "Draws a picture.",
         since: "5.0.0",
         group: Group::Server,
+        complexity: "",
         arguments: &[Argument::integer("version").token("VERSION").optional()],
         ..Docs::BASE
     },

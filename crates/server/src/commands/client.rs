@@ -463,9 +463,10 @@ mod tests {
         for words in ["ID x", "ID 0", "ID -1"] {
             assert_eq!(error(words), "ERR client-id should be greater than 0");
         }
+        assert_eq!(error("MAXAGE 0"), "ERR maxage should be greater than 0");
         assert_eq!(error("TYPE foo"), "ERR Unknown client type 'foo'");
         assert_eq!(error("USER foo"), "ERR No such user 'foo'");
-        for words in ["SKIPME foo", "SKIPME yes ID", "FOO bar", "MAXAGE 10"] {
+        for words in ["SKIPME foo", "SKIPME yes ID", "FOO bar"] {
             assert_eq!(error(words), "ERR syntax error");
         }
     }
