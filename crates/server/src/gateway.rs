@@ -277,7 +277,14 @@ impl Gateway {
             Ok(spec) => {
                 session.card.note_command(spec.id.index() as u16, self.turn.now.0);
                 self.before_command(spec);
+                if session.no_touch {
+                    self.touch(touches(session, spec));
+                }
                 self.admit(session, pipeline, spec, args);
+                // Whatever the command made of the flag: the next client's count again.
+                if session.no_touch || spec.id == CommandId::ClientNoTouch {
+                    self.touch(true);
+                }
                 if self.timing.is_ours {
                     self.after_command(spec, args, Caller::Here(&session.card));
                 }
@@ -306,6 +313,11 @@ impl Gateway {
             }
         }
         session.end_command();
+    }
+
+    /// Whether the lookups that follow count as use of keys.
+    fn touch(&mut self, touches: bool) {
+        self.replicas.iter_mut().for_each(|replica| replica.touch(touches));
     }
 
     /// Refuses a command before it is carried out: an open `MULTI` block is broken by it.
@@ -401,11 +413,6 @@ impl Gateway {
         let parse = spec.parse.expect("a command on keys has a parser");
         let mut out = pipeline.writer(session.protocol);
         match parse(args) {
-            Ok(command) if session.no_touch => {
-                replica.touch(touches(session, spec));
-                replica.execute(&self.turn, session.db, &command, &mut out);
-                replica.touch(true);
-            }
             Ok(command) => replica.execute(&self.turn, session.db, &command, &mut out),
             Err(error) => error.write(&mut out),
         }

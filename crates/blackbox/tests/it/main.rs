@@ -6,6 +6,7 @@ mod differential;
 mod eviction;
 mod expiry;
 mod hostile;
+mod observation;
 mod pipeline;
 mod scan;
 mod shutdown;
