@@ -86,7 +86,7 @@ pub(crate) fn purge() {
             let before = unsafe { tikv_jemalloc_ctl::raw::update(name.as_bytes(), 0_isize) };
             if let Ok(before) = before {
                 // SAFETY: as above.
-                drop(unsafe { tikv_jemalloc_ctl::raw::write(name.as_bytes(), before) });
+                let _ = unsafe { tikv_jemalloc_ctl::raw::write(name.as_bytes(), before) };
             }
         }
     }
@@ -96,7 +96,7 @@ pub(crate) fn purge() {
 pub(crate) fn describe() -> String {
     use tikv_jemalloc_ctl::{epoch, stats};
     // The figures are as of the last epoch; if it cannot be advanced, they are a little old.
-    drop(epoch::advance());
+    let _ = epoch::advance();
     let figures = [
         ("allocated", stats::allocated::read()),
         ("active", stats::active::read()),

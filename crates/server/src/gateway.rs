@@ -317,7 +317,9 @@ impl Gateway {
 
     /// Whether the lookups that follow count as use of keys.
     fn touch(&mut self, touches: bool) {
-        self.replicas.iter_mut().for_each(|replica| replica.touch(touches));
+        self.replicas
+            .iter_mut()
+            .for_each(|replica| replica.touch(touches));
     }
 
     /// Refuses a command before it is carried out: an open `MULTI` block is broken by it.
