@@ -184,6 +184,11 @@ pub(crate) static CLIENT: Spec = Spec {
         &CLIENT_REPLY,
         &CLIENT_NO_EVICT,
         &CLIENT_UNBLOCK,
+        &CLIENT_NO_TOUCH,
+        &CLIENT_PAUSE,
+        &CLIENT_UNPAUSE,
+        &CLIENT_GETREDIR,
+        &CLIENT_TRACKINGINFO,
         &CLIENT_HELP,
     ],
     ..Spec::BASE
@@ -480,6 +485,107 @@ pub(crate) static CLIENT_HELP: Spec = Spec {
     docs: Docs {
         summary: "Lists the subcommands.",
         since: "5.0.0",
+        group: Group::Connection,
+        ..Docs::BASE
+    },
+    ..Spec::BASE
+};
+
+/// `CLIENT PAUSE`.
+pub(crate) static CLIENT_PAUSE: Spec = Spec {
+    name: "client|pause",
+    id: CommandId::ClientPause,
+    arity: -3,
+    flags: Flags::ADMIN
+        .and(Flags::NOSCRIPT)
+        .and(Flags::LOADING)
+        .and(Flags::STALE),
+    categories: Categories::CONNECTION,
+    docs: Docs {
+        summary: "Lets the commands of all clients wait for a while.",
+        since: "2.9.50",
+        group: Group::Connection,
+        history: &[("6.2.0", "`WRITE`, and the mode as an option.")],
+        arguments: &[
+            Argument::integer("timeout"),
+            Argument::one_of(
+                "mode",
+                &[Argument::word("write", "WRITE"), Argument::word("all", "ALL")],
+            )
+            .since("6.2.0")
+            .optional(),
+        ],
+        ..Docs::BASE
+    },
+    ..Spec::BASE
+};
+
+/// `CLIENT UNPAUSE`.
+pub(crate) static CLIENT_UNPAUSE: Spec = Spec {
+    name: "client|unpause",
+    id: CommandId::ClientUnpause,
+    arity: 2,
+    flags: Flags::ADMIN
+        .and(Flags::NOSCRIPT)
+        .and(Flags::LOADING)
+        .and(Flags::STALE),
+    categories: Categories::CONNECTION,
+    docs: Docs {
+        summary: "Lets paused clients go on.",
+        since: "6.2.0",
+        group: Group::Connection,
+        complexity: "O(N) for N paused clients.",
+        ..Docs::BASE
+    },
+    ..Spec::BASE
+};
+
+/// `CLIENT NO-TOUCH`.
+pub(crate) static CLIENT_NO_TOUCH: Spec = Spec {
+    name: "client|no-touch",
+    id: CommandId::ClientNoTouch,
+    arity: 3,
+    flags: Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE),
+    categories: Categories::CONNECTION,
+    docs: Docs {
+        summary: "Keeps the commands of this connection from counting as use of keys.",
+        since: "7.2.0",
+        group: Group::Connection,
+        arguments: &[Argument::one_of(
+            "enabled",
+            &[Argument::word("on", "ON"), Argument::word("off", "OFF")],
+        )],
+        ..Docs::BASE
+    },
+    ..Spec::BASE
+};
+
+/// `CLIENT GETREDIR`.
+pub(crate) static CLIENT_GETREDIR: Spec = Spec {
+    name: "client|getredir",
+    id: CommandId::ClientGetRedir,
+    arity: 2,
+    flags: Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE),
+    categories: Categories::CONNECTION,
+    docs: Docs {
+        summary: "Returns the connection that is told of changed keys instead of this one.",
+        since: "6.0.0",
+        group: Group::Connection,
+        ..Docs::BASE
+    },
+    ..Spec::BASE
+};
+
+/// `CLIENT TRACKINGINFO`.
+pub(crate) static CLIENT_TRACKINGINFO: Spec = Spec {
+    name: "client|trackinginfo",
+    id: CommandId::ClientTrackingInfo,
+    arity: 2,
+    flags: Flags::NOSCRIPT.and(Flags::LOADING).and(Flags::STALE),
+    categories: Categories::CONNECTION,
+    docs: Docs {
+        summary: "Tells how this connection is told of changed keys.",
+        since: "6.2.0",
         group: Group::Connection,
         ..Docs::BASE
     },

@@ -409,7 +409,7 @@ mod tests {
             "{substr}"
         );
         assert!(
-            reply("COMMAND DOCS config", Protocol::Resp3).contains("$11 subcommands %4 $10 config|get %")
+            reply("COMMAND DOCS config", Protocol::Resp3).contains("$11 subcommands %5 $10 config|get %")
         );
     }
 

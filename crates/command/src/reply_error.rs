@@ -137,6 +137,9 @@ fixed! {
     ClientId = "ERR Invalid client ID";
     ClientIdNotPositive = "ERR client-id should be greater than 0";
     NoSuchClient = "ERR No such client";
+    MaxAgeNotAnInteger = "ERR maxage is not an integer or out of range";
+    MaxAgeNotPositive = "ERR maxage should be greater than 0";
+    PauseMode = "ERR CLIENT PAUSE mode must be WRITE or ALL";
     TooManyClients = "ERR max number of clients reached";
 
     // Transactions.
@@ -152,6 +155,9 @@ fixed! {
     MonitorOnKeys = "ERR Replica can't interact with the keyspace";
     ShardSubscribeDenied = "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client";
     TooManySubscriptions = "ERR too many subscriptions";
+    // The server.
+    NoConfigFile = "ERR The server is running without a config file";
+    SlowLogCount = "ERR count should be greater than or equal to -1";
 
     // `COMMAND`.
     InvalidCommand = "ERR Invalid command specified";

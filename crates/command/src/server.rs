@@ -42,7 +42,13 @@ pub(crate) static CONFIG: Spec = Spec {
         complexity: "That of the subcommand.",
         ..Docs::BASE
     },
-    subcommands: &[&CONFIG_GET, &CONFIG_SET, &CONFIG_RESETSTAT, &CONFIG_HELP],
+    subcommands: &[
+        &CONFIG_GET,
+        &CONFIG_SET,
+        &CONFIG_RESETSTAT,
+        &CONFIG_REWRITE,
+        &CONFIG_HELP,
+    ],
     ..Spec::BASE
 };
 
@@ -332,7 +338,14 @@ pub(crate) static MEMORY: Spec = Spec {
         complexity: "That of the subcommand.",
         ..Docs::BASE
     },
-    subcommands: &[&MEMORY_USAGE, &MEMORY_HELP],
+    subcommands: &[
+        &MEMORY_USAGE,
+        &MEMORY_STATS,
+        &MEMORY_DOCTOR,
+        &MEMORY_MALLOC_STATS,
+        &MEMORY_PURGE,
+        &MEMORY_HELP,
+    ],
     ..Spec::BASE
 };
 
@@ -539,6 +552,115 @@ pub(crate) static SHUTDOWN: Spec = Spec {
             Argument::word("force", "FORCE").since("7.0.0").optional(),
             Argument::word("abort", "ABORT").since("7.0.0").optional(),
         ],
+        ..Docs::BASE
+    },
+    ..Spec::BASE
+};
+
+/// `CONFIG REWRITE`.
+pub(crate) static CONFIG_REWRITE: Spec = Spec {
+    name: "config|rewrite",
+    id: CommandId::ConfigRewrite,
+    arity: 2,
+    flags: Flags::ADMIN
+        .and(Flags::NOSCRIPT)
+        .and(Flags::LOADING)
+        .and(Flags::STALE),
+    docs: Docs {
+        summary: "Writes the parameters to the configuration file.",
+        since: "2.8.0",
+        group: Group::Server,
+        ..Docs::BASE
+    },
+    ..Spec::BASE
+};
+
+/// `MEMORY STATS`.
+pub(crate) static MEMORY_STATS: Spec = Spec {
+    name: "memory|stats",
+    id: CommandId::MemoryStats,
+    arity: 2,
+    tips: &[
+        "nondeterministic_output",
+        "request_policy:all_shards",
+        "response_policy:special",
+    ],
+    docs: Docs {
+        summary: "Tells what memory is used for.",
+        since: "4.0.0",
+        group: Group::Server,
+        ..Docs::BASE
+    },
+    ..Spec::BASE
+};
+
+/// `MEMORY DOCTOR`.
+pub(crate) static MEMORY_DOCTOR: Spec = Spec {
+    name: "memory|doctor",
+    id: CommandId::MemoryDoctor,
+    arity: 2,
+    tips: &[
+        "nondeterministic_output",
+        "request_policy:all_shards",
+        "response_policy:special",
+    ],
+    docs: Docs {
+        summary: "Looks for problems with memory, for people.",
+        since: "4.0.0",
+        group: Group::Server,
+        ..Docs::BASE
+    },
+    ..Spec::BASE
+};
+
+/// `MEMORY MALLOC-STATS`.
+pub(crate) static MEMORY_MALLOC_STATS: Spec = Spec {
+    name: "memory|malloc-stats",
+    id: CommandId::MemoryMallocStats,
+    arity: 2,
+    tips: &[
+        "nondeterministic_output",
+        "request_policy:all_shards",
+        "response_policy:special",
+    ],
+    docs: Docs {
+        summary: "Returns the figures of the allocator.",
+        since: "4.0.0",
+        group: Group::Server,
+        complexity: "That of asking the allocator.",
+        ..Docs::BASE
+    },
+    ..Spec::BASE
+};
+
+/// `MEMORY PURGE`.
+pub(crate) static MEMORY_PURGE: Spec = Spec {
+    name: "memory|purge",
+    id: CommandId::MemoryPurge,
+    arity: 2,
+    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    docs: Docs {
+        summary: "Lets the allocator return unused memory.",
+        since: "4.0.0",
+        group: Group::Server,
+        complexity: "That of the allocator's work.",
+        ..Docs::BASE
+    },
+    ..Spec::BASE
+};
+
+/// `LOLWUT`.
+pub(crate) static LOLWUT: Spec = Spec {
+    name: "lolwut",
+    id: CommandId::LolWut,
+    arity: -1,
+    flags: Flags::READONLY.and(Flags::FAST),
+    docs: Docs {
+        summary: "Draws a picture.",
+        since: "5.0.0",
+        group: Group::Server,
+        complexity: "",
+        arguments: &[Argument::integer("version").token("VERSION").optional()],
         ..Docs::BASE
     },
     ..Spec::BASE

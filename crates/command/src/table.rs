@@ -2,7 +2,7 @@
 
 use crate::word::Word;
 use crate::{
-    ReplyError, Spec, bitmap, blocking, connection, generic, geo, hash, hyperloglog, list, pubsub, server, set, sort, sorted_set, string, transaction,
+    ReplyError, Spec, bitmap, blocking, connection, generic, geo, hash, hyperloglog, latency, list, pubsub, server, set, slowlog, sort, sorted_set, string, transaction,
 };
 use resp::Args;
 
@@ -227,6 +227,11 @@ command_table! {
     ClientReply = connection::CLIENT_REPLY,
     ClientNoEvict = connection::CLIENT_NO_EVICT,
     ClientUnblock = connection::CLIENT_UNBLOCK,
+    ClientNoTouch = connection::CLIENT_NO_TOUCH,
+    ClientPause = connection::CLIENT_PAUSE,
+    ClientUnpause = connection::CLIENT_UNPAUSE,
+    ClientGetRedir = connection::CLIENT_GETREDIR,
+    ClientTrackingInfo = connection::CLIENT_TRACKINGINFO,
     ClientHelp = connection::CLIENT_HELP,
     // Publish and subscribe.
     Subscribe = pubsub::SUBSCRIBE,
@@ -251,6 +256,7 @@ command_table! {
     ConfigGet = server::CONFIG_GET,
     ConfigSet = server::CONFIG_SET,
     ConfigResetStat = server::CONFIG_RESETSTAT,
+    ConfigRewrite = server::CONFIG_REWRITE,
     ConfigHelp = server::CONFIG_HELP,
     Command = server::COMMAND,
     CommandCount = server::COMMAND_COUNT,
@@ -264,7 +270,25 @@ command_table! {
     Wait = server::WAIT,
     Memory = server::MEMORY,
     MemoryUsage = server::MEMORY_USAGE,
+    MemoryStats = server::MEMORY_STATS,
+    MemoryDoctor = server::MEMORY_DOCTOR,
+    MemoryMallocStats = server::MEMORY_MALLOC_STATS,
+    MemoryPurge = server::MEMORY_PURGE,
     MemoryHelp = server::MEMORY_HELP,
+    SlowLog = slowlog::SLOWLOG,
+    SlowLogLen = slowlog::SLOWLOG_LEN,
+    SlowLogGet = slowlog::SLOWLOG_GET,
+    SlowLogReset = slowlog::SLOWLOG_RESET,
+    SlowLogHelp = slowlog::SLOWLOG_HELP,
+    Latency = latency::LATENCY,
+    LatencyDoctor = latency::LATENCY_DOCTOR,
+    LatencyGraph = latency::LATENCY_GRAPH,
+    LatencyHistogram = latency::LATENCY_HISTOGRAM,
+    LatencyHistory = latency::LATENCY_HISTORY,
+    LatencyLatest = latency::LATENCY_LATEST,
+    LatencyReset = latency::LATENCY_RESET,
+    LatencyHelp = latency::LATENCY_HELP,
+    LolWut = server::LOLWUT,
     Debug = server::DEBUG,
     DebugObject = server::DEBUG_OBJECT,
     DebugSdsLen = server::DEBUG_SDSLEN,

@@ -70,3 +70,46 @@ pub(crate) fn make_room_for_clients(clients: u64) -> u64 {
     }
     clients.min(limit.rlim_cur.saturating_sub(OTHERS))
 }
+
+/// Lets the allocator return the pages that it keeps although nothing lies on them.
+///
+/// It does so when an arena is told to keep none; afterwards each goes on as it was told before.
+pub(crate) fn purge() {
+    let Ok(arenas) = tikv_jemalloc_ctl::arenas::narenas::read() else {
+        return;
+    };
+    for arena in 0..arenas {
+        for kind in ["dirty", "muzzy"] {
+            let name = format!("arena.{arena}.{kind}_decay_ms\0");
+            // SAFETY: the name ends with a NUL and names a setting of jemalloc's whose type is ssize_t. An arena that
+            // does not exist is an error, and not purged.
+            let before = unsafe { tikv_jemalloc_ctl::raw::update(name.as_bytes(), 0_isize) };
+            if let Ok(before) = before {
+                // SAFETY: as above.
+                let _ = unsafe { tikv_jemalloc_ctl::raw::write(name.as_bytes(), before) };
+            }
+        }
+    }
+}
+
+/// The allocator's figures, a line for each.
+pub(crate) fn describe() -> String {
+    use tikv_jemalloc_ctl::{epoch, stats};
+    // The figures are as of the last epoch; if it cannot be advanced, they are a little old.
+    let _ = epoch::advance();
+    let figures = [
+        ("allocated", stats::allocated::read()),
+        ("active", stats::active::read()),
+        ("metadata", stats::metadata::read()),
+        ("resident", stats::resident::read()),
+        ("mapped", stats::mapped::read()),
+        ("retained", stats::retained::read()),
+    ];
+    let mut text = String::from("jemalloc, bytes:\n");
+    for (name, bytes) in figures {
+        if let Ok(bytes) = bytes {
+            text.push_str(&format!("{name}: {bytes}\n"));
+        }
+    }
+    text
+}

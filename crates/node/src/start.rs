@@ -12,7 +12,7 @@ use admin::{AdminSource, Health};
 use ids::{Boot, GroupCount, HashSeed, Prng};
 use mio::{Poll, Waker};
 use options::{LogLevel, Settings};
-use server::Shared;
+use server::{Hooks, Shared};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fmt;
@@ -116,15 +116,13 @@ pub fn run(
     let run_id: String = id.iter().map(|word| format!("{word:016x}")).collect::<String>()[..40].to_owned();
     let boot = Boot(clock::now().0 as u64);
     let has_admin = settings.admin_port.is_some();
-    let shared = Arc::new(Shared::new(
-        boot,
-        run_id,
-        clock::now().0,
-        port,
-        groups,
-        workers,
-        settings,
-    ));
+    let mut shared = Shared::new(boot, run_id, clock::now().0, port, groups, workers, settings);
+    shared.hooks = Hooks {
+        clock: clock::nanos,
+        purge: memory::purge,
+        allocator: memory::describe,
+    };
+    let shared = Arc::new(shared);
     let admin = match admin_listener {
         None => None,
         Some(listener) => {

@@ -157,7 +157,11 @@ impl Worker {
         let wait_ends = self.gateway.next_deadline().map_or(due, |deadline| {
             Duration::from_millis(deadline.0.saturating_sub(clock::now().0).max(0) as u64)
         });
-        let due = due.min(wait_ends);
+        let mut due = due.min(wait_ends);
+        if let Some(until) = self.gateway.paused_until() {
+            let left = until.0.saturating_sub(clock::now().0);
+            due = due.min(Duration::from_millis(u64::try_from(left).unwrap_or(0)));
+        }
         // Parcels that found a full queue are tried again soon.
         if self.gateway.backlog() > 0 {
             due.min(TEND_AGAIN)
@@ -168,6 +172,7 @@ impl Worker {
 
     fn turn(&mut self, events: &Events) {
         self.gateway.begin_turn(clock::now());
+        self.let_go();
         // Decisions first: a client that was answered by another worker finds here what it was told.
         self.receive();
         for key in std::mem::take(&mut self.unread) {
@@ -221,6 +226,19 @@ impl Worker {
         if now >= self.cron_at {
             self.cron_at = now + CRON;
             self.cron(now);
+        }
+    }
+
+    /// Lets connections go on that `CLIENT PAUSE` held back, if it is over.
+    fn let_go(&mut self) {
+        if !self.gateway.lets_go() {
+            return;
+        }
+        let is_paused = |link: &Link| link.connection.session.is_paused;
+        let paused = self.links.iter().filter(|(_, link)| is_paused(link));
+        for key in paused.map(|(key, _)| key).collect::<Vec<_>>() {
+            self.links[key].connection.session.is_paused = false;
+            self.list(key);
         }
     }
 
@@ -324,8 +342,9 @@ impl Worker {
                 return self.discard(key);
             }
             let connection = &mut link.connection;
-            if connection.session.is_waiting || connection.session.is_closing || connection.pipeline.is_full()
-            {
+            let session = &connection.session;
+            let is_held = session.is_waiting || session.is_paused;
+            if is_held || session.is_closing || connection.pipeline.is_full() {
                 // It goes on when it is answered; the socket's buffer holds the client back. A client that hung up
                 // while it waits for a key must not be given an element.
                 if link.is_read_closed && self.gateway.is_blocked(link.connection.session.token) {
@@ -488,7 +507,8 @@ impl Worker {
             };
             link.is_listed = false;
             let connection = &mut link.connection;
-            if connection.has_commands() && !connection.session.is_waiting && !connection.pipeline.is_full() {
+            let is_held = connection.session.is_waiting || connection.session.is_paused;
+            if connection.has_commands() && !is_held && !connection.pipeline.is_full() {
                 self.gateway.resume(connection);
             }
             self.finish_link(key);
@@ -523,6 +543,8 @@ impl Worker {
             if is_sent && link.linger(Instant::now() + LINGER) == Io::Closed {
                 return self.close(key);
             }
+        } else if session.is_paused {
+            // Its next command is carried out when the pause is over.
         } else if is_answered && connection.has_commands() || link.is_readable && !session.is_waiting {
             // It waited for an answer, or for its replies to be sent, while it had more. One whose socket is full
             // waits for the client.
@@ -621,6 +643,7 @@ impl Worker {
         let unix_now = clock::now().0;
         let mut over = Vec::new();
         let mut full = Vec::new();
+        let mut paused = 0;
         for (key, link) in &self.links {
             let card = &link.connection.session.card;
             card.input_bytes
@@ -629,8 +652,10 @@ impl Worker {
                 .store(link.connection.pipeline.held_bytes() as u64, Ordering::Relaxed);
             let idle = unix_now - card.active_at.load(Ordering::Relaxed);
             let session = &link.connection.session;
+            paused += u64::from(session.is_paused);
             let is_idle = idle_max.is_some_and(|most| idle > most)
                 && !session.is_waiting
+                && !session.is_paused
                 && !session.is_listening();
             if link.lingers_until.is_some_and(|until| now >= until) || is_idle {
                 over.push(key);
@@ -638,6 +663,7 @@ impl Worker {
                 full.push(key);
             }
         }
+        self.gateway.stats().paused.set(paused);
         over.into_iter().for_each(|key| self.close(key));
         full.into_iter().for_each(|key| self.check_output(key));
         if self.number == 0 {

@@ -44,6 +44,8 @@ pub enum Kind {
     SavePoints,
     /// The classes of keyspace events: any of the letters of `Ag$lshzxetdKEmn`.
     KeyspaceEvents,
+    /// Numbers from 0 to 100, separated by spaces, or nothing.
+    Percentiles,
 }
 
 /// The letters that `A` stands for, in the order in which Redis shows them.
@@ -121,6 +123,7 @@ impl Kind {
             Kind::SavePoints => parse_save_points(text).ok_or_else(|| "Invalid save parameters".into()),
             Kind::KeyspaceEvents => parse_keyspace_events(text)
                 .ok_or_else(|| "Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into()),
+            Kind::Percentiles => parse_percentiles(text),
         }
     }
 
@@ -149,6 +152,7 @@ impl Kind {
             }
             Kind::SavePoints => "pairs of SECONDS CHANGES, or nothing".into(),
             Kind::KeyspaceEvents => format!("letters of A{EVENT_CLASSES}{EVENT_EXTRAS}, or nothing"),
+            Kind::Percentiles => "numbers from 0 to 100 separated by spaces, or nothing".into(),
         }
     }
 
@@ -165,6 +169,7 @@ impl Kind {
             Kind::OutputLimits => "limits",
             Kind::SavePoints => "pairs",
             Kind::KeyspaceEvents => "letters",
+            Kind::Percentiles => "numbers",
         }
     }
 }
@@ -199,6 +204,22 @@ fn parse_keyspace_events(text: &str) -> Option<Value> {
     Some(Value::Text(normal))
 }
 
+/// Percentiles that one value may hold: each is a figure in a line for every command.
+const PERCENTILES_MAX: usize = 32;
+
+fn parse_percentiles(text: &str) -> Result<Value, String> {
+    let words = text.split_whitespace();
+    let numbers: Option<Vec<f64>> = words.map(|word| word.parse().ok()).collect();
+    let numbers = numbers
+        .filter(|numbers| numbers.len() <= PERCENTILES_MAX)
+        .ok_or("Invalid latency-tracking-info-percentiles parameters")?;
+    if !numbers.iter().all(|number| (0.0..=100.0).contains(number)) {
+        return Err("latency-tracking-info-percentiles parameters should sit between [0.0,100.0]".into());
+    }
+    let words: Vec<String> = numbers.iter().map(f64::to_string).collect();
+    Ok(Value::Text(words.join(" ")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,6 +250,8 @@ mod tests {
             (Kind::KeyspaceEvents, "nKA", "AnK"),
             (Kind::KeyspaceEvents, "Eg$lshzxetd", "AE"),
             (Kind::KeyspaceEvents, "", ""),
+            (Kind::Percentiles, "10.0 0  100.0 99.90", "10 0 100 99.9"),
+            (Kind::Percentiles, "", ""),
         ] {
             assert_eq!(
                 kind.parse(text, None).map(|value| value.render()).as_deref(),
@@ -285,6 +308,16 @@ mod tests {
             ),
             (Kind::SavePoints, "60", "Invalid save parameters"),
             (Kind::SavePoints, "0 1", "Invalid save parameters"),
+            (
+                Kind::Percentiles,
+                "50 x",
+                "Invalid latency-tracking-info-percentiles parameters",
+            ),
+            (
+                Kind::Percentiles,
+                "100.5",
+                "latency-tracking-info-percentiles parameters should sit between [0.0,100.0]",
+            ),
             (Kind::SavePoints, "60 -1", "Invalid save parameters"),
             (
                 Kind::KeyspaceEvents,

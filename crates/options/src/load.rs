@@ -247,7 +247,7 @@ impl Loading {
 }
 
 /// A TOML value as it would be written as a flag: lists of texts are joined with spaces.
-fn scalar_text<'a>(value: &'a DeValue<'_>) -> Option<Cow<'a, str>> {
+pub(crate) fn scalar_text<'a>(value: &'a DeValue<'_>) -> Option<Cow<'a, str>> {
     match value {
         DeValue::String(text) => Some(Cow::Borrowed(text)),
         DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())

@@ -238,6 +238,7 @@ impl Parameter {
             (Kind::OutputLimits, _) => "LIMITS".into(),
             (Kind::SavePoints, _) => "PAIRS".into(),
             (Kind::KeyspaceEvents, _) => "LETTERS".into(),
+            (Kind::Percentiles, _) => "NUMBERS".into(),
         }
     }
 }

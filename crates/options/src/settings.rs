@@ -82,6 +82,28 @@ pub struct Fields {
     pub slowlog_log_slower_than_micros: i64,
     /// `slowlog-max-len`, entries.
     pub slowlog_max_len: u64,
+    /// `latency-monitor-threshold`; 0: events are not watched.
+    pub latency_monitor_threshold_millis: u64,
+    /// `latency-tracking`.
+    pub latency_tracking: bool,
+    /// `latency-tracking-info-percentiles`.
+    pub latency_percentiles: Vec<f64>,
+    /// `hash-max-listpack-entries`, elements.
+    pub hash_max_listpack_entries: u64,
+    /// `hash-max-listpack-value`, bytes.
+    pub hash_max_listpack_value: u64,
+    /// `list-max-listpack-size`, as Redis counts it: elements, or -1 to -5 for sizes.
+    pub list_max_listpack_size: i32,
+    /// `set-max-intset-entries`, elements.
+    pub set_max_intset_entries: u64,
+    /// `set-max-listpack-entries`, elements.
+    pub set_max_listpack_entries: u64,
+    /// `set-max-listpack-value`, bytes.
+    pub set_max_listpack_value: u64,
+    /// `zset-max-listpack-entries`, elements.
+    pub zset_max_listpack_entries: u64,
+    /// `zset-max-listpack-value`, bytes.
+    pub zset_max_listpack_value: u64,
 }
 
 impl Fields {
@@ -117,6 +139,17 @@ impl Fields {
             notify_keyspace_events: "?".to_owned(),
             slowlog_log_slower_than_micros: i64::MAX,
             slowlog_max_len: u64::MAX,
+            latency_monitor_threshold_millis: u64::MAX,
+            latency_tracking: false,
+            latency_percentiles: Vec::new(),
+            hash_max_listpack_entries: u64::MAX,
+            hash_max_listpack_value: u64::MAX,
+            list_max_listpack_size: i32::MAX,
+            set_max_intset_entries: u64::MAX,
+            set_max_listpack_entries: u64::MAX,
+            set_max_listpack_value: u64::MAX,
+            zset_max_listpack_entries: u64::MAX,
+            zset_max_listpack_value: u64::MAX,
         }
     }
 }
@@ -322,6 +355,17 @@ mod tests {
             notify_keyspace_events,
             slowlog_log_slower_than_micros,
             slowlog_max_len,
+            latency_monitor_threshold_millis,
+            latency_tracking,
+            latency_percentiles,
+            hash_max_listpack_entries,
+            hash_max_listpack_value,
+            list_max_listpack_size,
+            set_max_intset_entries,
+            set_max_listpack_entries,
+            set_max_listpack_value,
+            zset_max_listpack_entries,
+            zset_max_listpack_value,
         );
     }
 

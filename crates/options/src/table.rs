@@ -27,14 +27,13 @@ const PATH: Kind = Kind::Text { max_len: 4096 };
 const WORD: Kind = Kind::Text { max_len: 512 };
 
 // Why rows have no effect. Said once here, so that rows with the same reason say the same.
-const NO_COLLECTIONS: &str = "Chorale has no collections yet.";
+const NO_STREAMS: &str = "Chorale has no streams yet.";
 const ALWAYS_LAZY: &str = "Memory of removed values is always given back a little at a time.";
 const ALWAYS_ADAPTIVE: &str = "Background work follows the load by itself.";
 const ALLOCATOR: &str = "The allocator returns unused pages by itself.";
 const NO_RDB: &str = "Chorale does not write RDB files.";
 const NO_AOF: &str = "Chorale does not write append-only files.";
 const NO_SCRIPTS: &str = "Chorale has no scripts yet.";
-const NO_LATENCY_MONITOR: &str = "Chorale has no latency monitor yet.";
 const NO_TRACKING: &str = "Chorale has no client-side caching yet.";
 const NO_REDIS_REPLICATION: &str = "Chorale does not use Redis's replication.";
 const NO_REDIS_CLUSTER: &str = "Chorale does not use Redis Cluster's bus.";
@@ -438,7 +437,6 @@ pub static PARAMETERS: &[Parameter] = &[
         "Microseconds from which a command enters the slow log. 0: every command. -1: none.",
     )
     .unit("microseconds")
-    .inert("There is no slow log yet.")
     .fills(|f, v| f.slowlog_log_slower_than_micros = v.typed()),
     Parameter::new(
         Section::Observability,
@@ -449,7 +447,6 @@ pub static PARAMETERS: &[Parameter] = &[
         "Entries that the slow log keeps; the oldest go first.",
     )
     .unit("entries")
-    .inert("There is no slow log yet.")
     .fills(|f, v| f.slowlog_max_len = v.typed()),
     Parameter::new(
         Section::Observability,
@@ -459,7 +456,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "Milliseconds from which an event enters the latency monitor. 0: none does.",
     )
     .unit("milliseconds")
-    .inert(NO_LATENCY_MONITOR),
+    .fills(|f, v| f.latency_monitor_threshold_millis = v.typed()),
     Parameter::new(
         Section::Observability,
         "latency-tracking",
@@ -467,15 +464,15 @@ pub static PARAMETERS: &[Parameter] = &[
         "yes",
         "Keep the distribution of each command's latency.",
     )
-    .inert(NO_LATENCY_MONITOR),
+    .fills(|f, v| f.latency_tracking = v.typed()),
     Parameter::new(
         Section::Observability,
         "latency-tracking-info-percentiles",
-        WORD,
+        Kind::Percentiles,
         "50 99 99.9",
         "Percentiles that `INFO latencystats` shows.",
     )
-    .inert(NO_LATENCY_MONITOR),
+    .fills(|f, v| f.latency_percentiles = v.typed()),
     Parameter::new(
         Section::Observability,
         "notify-keyspace-events",
@@ -520,7 +517,7 @@ pub static PARAMETERS: &[Parameter] = &[
     )
     .alias("hash-max-ziplist-entries")
     .unit("fields")
-    .inert(NO_COLLECTIONS),
+    .fills(|f, v| f.hash_max_listpack_entries = v.typed()),
     Parameter::new(
         Section::Encodings,
         "hash-max-listpack-value",
@@ -529,7 +526,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "Length of a field or value up to which a hash is kept compact.",
     )
     .alias("hash-max-ziplist-value")
-    .inert(NO_COLLECTIONS),
+    .fills(|f, v| f.hash_max_listpack_value = v.typed()),
     Parameter::new(
         Section::Encodings,
         "list-max-listpack-size",
@@ -538,7 +535,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "Size of one node of a list: elements if positive; -1 to -5 are 4, 8, 16, 32, 64 kilobytes.",
     )
     .alias("list-max-ziplist-size")
-    .inert(NO_COLLECTIONS),
+    .fills(|f, v| f.list_max_listpack_size = v.typed()),
     Parameter::new(
         Section::Encodings,
         "list-compress-depth",
@@ -547,7 +544,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "Nodes at each end of a list that are not compressed. 0: none is.",
     )
     .unit("nodes")
-    .inert(NO_COLLECTIONS),
+    .inert("Lists are not compressed."),
     Parameter::new(
         Section::Encodings,
         "set-max-intset-entries",
@@ -556,7 +553,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "Members up to which a set of integers is kept compact.",
     )
     .unit("members")
-    .inert(NO_COLLECTIONS),
+    .fills(|f, v| f.set_max_intset_entries = v.typed()),
     Parameter::new(
         Section::Encodings,
         "set-max-listpack-entries",
@@ -565,7 +562,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "Members up to which a set is kept compact.",
     )
     .unit("members")
-    .inert(NO_COLLECTIONS),
+    .fills(|f, v| f.set_max_listpack_entries = v.typed()),
     Parameter::new(
         Section::Encodings,
         "set-max-listpack-value",
@@ -573,7 +570,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "64",
         "Length of a member up to which a set is kept compact.",
     )
-    .inert(NO_COLLECTIONS),
+    .fills(|f, v| f.set_max_listpack_value = v.typed()),
     Parameter::new(
         Section::Encodings,
         "zset-max-listpack-entries",
@@ -583,7 +580,7 @@ pub static PARAMETERS: &[Parameter] = &[
     )
     .alias("zset-max-ziplist-entries")
     .unit("members")
-    .inert(NO_COLLECTIONS),
+    .fills(|f, v| f.zset_max_listpack_entries = v.typed()),
     Parameter::new(
         Section::Encodings,
         "zset-max-listpack-value",
@@ -592,7 +589,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "Length of a member up to which a sorted set is kept compact.",
     )
     .alias("zset-max-ziplist-value")
-    .inert(NO_COLLECTIONS),
+    .fills(|f, v| f.zset_max_listpack_value = v.typed()),
     Parameter::new(
         Section::Encodings,
         "hll-sparse-max-bytes",
@@ -608,7 +605,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "4096",
         "Size of one node of a stream. 0: no limit.",
     )
-    .inert(NO_COLLECTIONS),
+    .inert(NO_STREAMS),
     Parameter::new(
         Section::Encodings,
         "stream-node-max-entries",
@@ -617,7 +614,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "Entries in one node of a stream. 0: no limit.",
     )
     .unit("entries")
-    .inert(NO_COLLECTIONS),
+    .inert(NO_STREAMS),
     Parameter::new(
         Section::Encodings,
         "sanitize-dump-payload",

@@ -77,7 +77,7 @@ macro_rules! from_number {
         }
     )+};
 }
-from_number!(u16, u32, u64, i64);
+from_number!(u16, u32, u64, i32, i64);
 
 macro_rules! from_word {
     ($($choice:ty),+) => {$(
@@ -106,6 +106,15 @@ impl FromValue for String {
     fn from_value(value: &Value) -> Option<Self> {
         match value {
             Value::Text(text) => Some(text.clone()),
+            _ => None,
+        }
+    }
+}
+
+impl FromValue for Vec<f64> {
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Text(text) => text.split_whitespace().map(|word| word.parse().ok()).collect(),
             _ => None,
         }
     }

@@ -23,7 +23,8 @@ use command::Command;
 use ids::{Boot, Db, GroupId, HashSeed, Prng, SemanticsVersion, UnixMillis};
 use keyspace::Position;
 use keyspace::{
-    Effect, Event, EventClasses, EvictionPolicy, Garbage, Header, KeyVersion, Keyspace, LeaderLocal, Object, Read, Victims,
+    Effect, Event, EventClasses, EvictionPolicy, Garbage, Header, KeyVersion, Keyspace, LeaderLocal, Limits, Object,
+    Read, Victims,
 };
 use resp::{Args, Writer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +52,8 @@ pub struct Replica {
     counters: Counters,
     /// Where transactions are tried out, kept for the next one.
     scratch: Option<Scratch>,
+    /// Whether expired keys stay where they are for now: see [`Replica::keep_expired`].
+    keeps_expired: bool,
 }
 
 /// What a replica counted since it began.
@@ -91,6 +94,7 @@ impl Replica {
             awaited: 0,
             counters: Counters::default(),
             scratch: None,
+            keeps_expired: false,
         }
     }
 
@@ -186,6 +190,9 @@ impl Replica {
         if self.local.met_expired.is_empty() {
             return;
         }
+        if self.keeps_expired {
+            return self.local.met_expired.clear();
+        }
         self.open();
         for (db, key) in std::mem::take(&mut self.local.met_expired) {
             if self.is_free(|| exclusive(&key)) {
@@ -197,6 +204,9 @@ impl Replica {
     /// Searches for expired keys and deletes them, looking at no more than about `objects_max` objects. `true`
     /// if the whole group was searched. Locked keys are left alone until they are free.
     pub fn expire_due(&mut self, turn: &Turn, objects_max: usize) -> bool {
+        if self.keeps_expired {
+            return true;
+        }
         self.begin(turn);
         let mut found = Vec::new();
         let complete = self.keyspace.due(turn.now, objects_max, &mut found);
@@ -209,6 +219,26 @@ impl Replica {
             }
         }
         complete
+    }
+
+    /// Whether keys that have expired stay until further notice. For clients they are gone all the same; but while
+    /// `CLIENT PAUSE` holds writes back, the data do not change.
+    pub fn keep_expired(&mut self, keeps: bool) {
+        self.keeps_expired = keeps;
+    }
+
+    /// Whether the lookups that follow count as use of keys: `CLIENT NO-TOUCH`.
+    pub fn touch(&mut self, touches: bool) {
+        self.local.touches = touches;
+    }
+
+    /// Sets how large collections may be and still be kept small, if that differs from what is so.
+    pub fn set_limits(&mut self, turn: &Turn, limits: Limits) {
+        if self.keyspace.limits() != limits {
+            self.begin(turn);
+            self.open();
+            self.keyspace.set_limits(limits);
+        }
     }
 
     /// Offers keys to be given up; see [`Keyspace::sample_victims`].
@@ -605,6 +635,7 @@ impl Replica {
             }
             None => Scratch::new(self.keyspace.time(), &self.turn),
         };
+        scratch.set_limits(self.keyspace.limits());
         let databases = databases(operations);
         for operation in operations {
             // What `MSET` overwrites unseen need not be copied, if nothing else looks at it.

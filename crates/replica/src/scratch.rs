@@ -53,9 +53,11 @@ impl Scratch {
         self.local.events.clear();
     }
 
-    /// Keeps collections small by these limits, which are the group's.
+    /// How large collections may be and still be kept small: as in the groups whose objects are placed here.
     pub fn set_limits(&mut self, limits: Limits) {
-        self.keyspace.set_limits(limits);
+        if self.keyspace.limits() != limits {
+            self.keyspace.set_limits(limits);
+        }
     }
 
     /// Whether `key` was placed already.

@@ -138,6 +138,7 @@ impl Gateway {
             let index = self.local(group).expect("groups do not move");
             let returned = returned.remove(&group).unwrap_or_default();
             self.replicas[index].take_back(&self.turn, txn, returned, &mut outputs);
+            self.tell(index);
         }
         self.tell_events(events);
         self.replicas[0].adopt_garbage(scratch.take_garbage());

@@ -15,6 +15,8 @@ pub struct ClientCard {
     pub local_address: SocketAddr,
     /// The worker that owns the connection.
     pub worker: u16,
+    /// The connection's place in its worker's table: [`crate::Session::token`].
+    pub token: AtomicU64,
     /// The socket's number.
     pub descriptor: i32,
     /// When it connected, Unix milliseconds.
@@ -43,6 +45,8 @@ pub struct ClientCard {
     pub output_bytes: AtomicU64,
     /// `CLIENT NO-EVICT ON`.
     pub no_evict: AtomicBool,
+    /// `CLIENT NO-TOUCH ON`.
+    pub no_touch: AtomicBool,
     /// `CLIENT KILL` chose it: its worker is to close it.
     pub is_killed: AtomicBool,
     /// It waits for a key to be filled.
@@ -75,6 +79,7 @@ impl ClientCard {
             address,
             local_address,
             worker,
+            token: AtomicU64::new(0),
             descriptor,
             connected_at: now,
             labels: Mutex::default(),
@@ -89,6 +94,7 @@ impl ClientCard {
             input_bytes: AtomicU64::new(0),
             output_bytes: AtomicU64::new(0),
             no_evict: AtomicBool::new(false),
+            no_touch: AtomicBool::new(false),
             is_killed: AtomicBool::new(false),
             is_blocked: AtomicBool::new(false),
         }

@@ -9,7 +9,12 @@ mod connection;
 mod debug;
 mod help;
 mod info;
+mod latency;
+mod lolwut;
+mod memory;
+mod pause;
 mod server;
+mod slowlog;
 mod transaction;
 
 use crate::gateway::Gateway;
@@ -65,6 +70,11 @@ impl Gateway {
             CommandId::ClientReply => client::reply(session, args, w)?,
             CommandId::ClientNoEvict => client::no_evict(session, args, w)?,
             CommandId::ClientUnblock => self.client_unblock(args, w)?,
+            CommandId::ClientNoTouch => client::no_touch(session, args, w)?,
+            CommandId::ClientPause => self.client_pause(args, w)?,
+            CommandId::ClientUnpause => self.client_unpause(w),
+            CommandId::ClientGetRedir => w.integer(-1),
+            CommandId::ClientTrackingInfo => client::tracking_info(w),
             CommandId::ClientHelp => command::introspect::help("CLIENT", help::CLIENT, w),
 
             // Channels. `PUBLISH` and these two come here only inside EXEC.
@@ -89,6 +99,7 @@ impl Gateway {
             CommandId::ConfigGet => self.config_get(args, w),
             CommandId::ConfigSet => self.config_set(args, w)?,
             CommandId::ConfigResetStat => self.config_reset_stat(w),
+            CommandId::ConfigRewrite => self.config_rewrite(w)?,
             CommandId::ConfigHelp => command::introspect::help("CONFIG", help::CONFIG, w),
             CommandId::Command
             | CommandId::CommandCount
@@ -100,9 +111,25 @@ impl Gateway {
             | CommandId::CommandHelp => command::introspect::command(args, w),
             CommandId::Time => self.time(w),
             CommandId::Wait => server::wait(args, w)?,
+            CommandId::MemoryStats => self.memory_stats(w),
+            CommandId::MemoryDoctor => self.memory_doctor(w),
+            CommandId::MemoryMallocStats => self.memory_malloc_stats(w),
+            CommandId::MemoryPurge => self.memory_purge(w),
             CommandId::MemoryHelp => command::introspect::help("MEMORY", help::MEMORY, w),
             CommandId::ObjectHelp => command::introspect::help("OBJECT", help::OBJECT, w),
             CommandId::FunctionFlush => server::function_flush(args, w)?,
+            CommandId::SlowLogGet => self.slow_log_get(args, w)?,
+            CommandId::SlowLogLen => self.slow_log_len(w),
+            CommandId::SlowLogReset => self.slow_log_reset(w),
+            CommandId::SlowLogHelp => command::introspect::help("SLOWLOG", help::SLOWLOG, w),
+            CommandId::LatencyDoctor => self.latency_doctor(w),
+            CommandId::LatencyGraph => self.latency_graph(args, w)?,
+            CommandId::LatencyHistogram => self.latency_histogram(args, w),
+            CommandId::LatencyHistory => self.latency_history(args, w),
+            CommandId::LatencyLatest => self.latency_latest(w),
+            CommandId::LatencyReset => self.latency_reset(args, w),
+            CommandId::LatencyHelp => command::introspect::help("LATENCY", help::LATENCY, w),
+            CommandId::LolWut => self.lolwut(args, w)?,
             CommandId::Save => return Err(server::NOTHING_TO_SAVE_TO),
             CommandId::PfSelfTest => keyspace::hyperloglog_self_test(w),
             CommandId::Shutdown => self.shutdown(session, args)?,
@@ -121,6 +148,8 @@ impl Gateway {
             | CommandId::PubSub
             | CommandId::Config
             | CommandId::Memory
+            | CommandId::SlowLog
+            | CommandId::Latency
             | CommandId::Object
             | CommandId::Function => {
                 return Err(ReplyError::unknown_subcommand(

@@ -3,6 +3,7 @@
 use crate::gateway::{Gateway, Incoming, busy};
 use crate::message::{Message, Parcel};
 use crate::program::group_of_key;
+use crate::timing::Caller;
 use crate::transaction::Delivery;
 use command::{Flags, ReplyError, Route, Spec};
 use ids::{Db, GroupId};
@@ -60,6 +61,7 @@ impl Gateway {
         }
         let messages = std::mem::take(&mut parcel.messages);
         self.stats.hops.add(messages.len() as u64);
+        self.open_span();
         for message in messages {
             match message {
                 Message::Execute {
@@ -67,9 +69,17 @@ impl Gateway {
                     spec,
                     db,
                     protocol,
+                    touches,
                     words,
                 } => {
-                    self.on_forwarded(from, ticket, spec, db, protocol, parcel.args(words));
+                    self.before_command(spec);
+                    let args = parcel.args(words);
+                    self.on_forwarded(from, ticket, spec, db, protocol, touches, args);
+                    let caller = Caller::There {
+                        worker: from,
+                        connection: ticket.connection,
+                    };
+                    self.after_command(spec, args, caller);
                 }
                 Message::Answer {
                     connection,
@@ -108,16 +118,22 @@ impl Gateway {
                 Message::Served { ticket, bytes } => self.on_served(ticket, bytes),
                 Message::Woken { ticket } => self.on_woken(ticket),
                 Message::Unblock { client, is_error } => self.on_unblock(client, is_error),
-                Message::ResetCounters => self.replicas.iter_mut().for_each(Replica::reset_counters),
+                Message::ResetCounters => {
+                    self.replicas.iter_mut().for_each(Replica::reset_counters);
+                    self.stats.clear();
+                }
+                Message::Wake => {}
                 Message::Adopt(stream) => driver(Incoming::Adopt(stream)),
                 Message::Reap => driver(Incoming::Reap),
             }
             self.serve_waiters();
         }
+        self.close_span();
         self.pump();
     }
 
     /// A command from another worker, for a group that lives here.
+    #[expect(clippy::too_many_arguments, reason = "they are the fields of a message")]
     pub(crate) fn on_forwarded(
         &mut self,
         from: u16,
@@ -125,6 +141,7 @@ impl Gateway {
         spec: &'static Spec,
         db: Db,
         protocol: Protocol,
+        touches: bool,
         args: Args<'_>,
     ) {
         let denied = spec.flags.contains(Flags::DENYOOM) && !self.make_room();
@@ -167,10 +184,16 @@ impl Gateway {
             (None, _) => self.scan_here(db, spec, args, &mut out),
             (Some(_), None) => unreachable!("only commands on keys are forwarded"),
             (Some(index), Some(parse)) => match parse(args) {
-                Ok(command) => self.replicas[index].execute(&self.turn, db, &command, &mut out),
+                Ok(command) => {
+                    let replica = &mut self.replicas[index];
+                    replica.touch(touches);
+                    replica.execute(&self.turn, db, &command, &mut out);
+                    replica.touch(true);
+                }
                 Err(error) => error.write(&mut out),
             },
         }
+        self.look_at_reply(Some(spec), &answer[start..]);
         self.parcel_being_filled(from).push_answer(ticket, answer, start);
         if let Some(index) = index {
             self.tell(index);

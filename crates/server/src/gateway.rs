@@ -15,16 +15,18 @@ use crate::blocking::Blocking;
 use crate::connection::Connection;
 use crate::message::Parcel;
 use crate::notify::Notify;
+use crate::pause::Pause;
 use crate::pipeline::Pipeline;
 use crate::program::{Item, Program, group_of_key, names_more};
 use crate::pubsub::{PubSub, changes_subscriptions};
 use crate::session::Session;
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
+use crate::timing::{Caller, Timing};
 use crate::transaction::{Delivery, Transactions};
 use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec, Spread};
 use ids::{Db, GroupCount, GroupId, HashSeed, Prng};
-use keyspace::{EvictionPolicy, LfuParameters};
+use keyspace::{EvictionPolicy, LfuParameters, Limits as Compactness};
 use options::{MaxmemoryPolicy, Settings};
 use replica::{Condition, Operation, Replica, Request, Ticket, Turn, locks_of};
 use resp::{Args, Decoded, Limits, Writer};
@@ -65,6 +67,13 @@ pub struct Gateway {
     pub(crate) data_bytes_sum: usize,
     /// Whose bytes may have changed since.
     pub(crate) changed: Changed,
+    pub(crate) timing: Timing,
+    /// How large collections may be and still be kept small, as the settings say.
+    pub(crate) compactness: Compactness,
+    /// `CLIENT PAUSE`, as of this turn.
+    pub(crate) pause: Option<Pause>,
+    /// A pause ended, and the driver does not know yet.
+    pub(crate) lets_go: bool,
 }
 
 /// Which replicas were written since their memory was last looked at.
@@ -133,6 +142,10 @@ impl Gateway {
             data_bytes: Vec::new(),
             data_bytes_sum: 0,
             changed: Changed::Any,
+            timing: Timing::new(shared.hooks.clock),
+            compactness: Compactness::default(),
+            pause: None,
+            lets_go: false,
             shared,
         };
         gateway.load_settings();
@@ -146,14 +159,15 @@ impl Gateway {
     /// Begins a turn of the worker's loop.
     #[inline]
     pub fn begin_turn(&mut self, now: ids::UnixMillis) {
-        if self.settings_version != self.shared.settings_version() {
-            self.load_settings();
-        }
         self.changed = Changed::Any;
         self.stats.turns.add(1);
         self.turn.number += 1;
         self.turn.now = now;
         self.turn.seed = self.prng.next_u64();
+        if self.settings_version != self.shared.settings_version() {
+            self.load_settings();
+        }
+        self.look_at_pause();
     }
 
     /// The counters of this worker.
@@ -184,6 +198,13 @@ impl Gateway {
             log_factor: self.settings.lfu_log_factor,
             decay_minutes: self.settings.lfu_decay_time_minutes,
         });
+        self.timing
+            .set_slow_log(self.settings.slowlog_log_slower_than_micros);
+        self.timing.tracks = self.settings.latency_tracking;
+        self.compactness = compactness(&self.settings);
+        for replica in &mut self.replicas {
+            replica.set_limits(&self.turn, self.compactness);
+        }
     }
 
     /// The settings in force this turn.
@@ -223,6 +244,7 @@ impl Gateway {
         let mut at = 0;
         *is_cut_short = false;
         let output_max = session.output_limit(&self.settings);
+        self.open_span();
         while !session.is_waiting && !session.is_closing && !pipeline.is_full() && at < bytes.len() {
             let ready = pipeline.ready().len();
             if ready >= Gateway::TURN_OUTPUT_BYTES {
@@ -244,22 +266,30 @@ impl Gateway {
                     if !session.busy.is_empty() && !may_pass(session, args) {
                         break;
                     }
+                    if self.pause.is_some() && self.is_postponed(session, args) {
+                        session.is_paused = true;
+                        break;
+                    }
                     if !args.is_empty() {
                         self.dispatch(session, pipeline, args);
                     }
                     at += consumed;
                 }
-                Ok(Decoded::Incomplete) => return at,
+                Ok(Decoded::Incomplete) => {
+                    self.close_span();
+                    return at;
+                }
                 Err(error) => {
                     let text = [b"ERR ", error.message().as_slice()].concat();
                     pipeline.writer(session.protocol).error_bytes(&text);
-                    self.stats.errors.add(1);
+                    self.count_error(&text);
                     session.is_closing = true;
                     at = bytes.len();
                 }
             }
         }
         *is_cut_short = at < bytes.len() && !session.is_closing;
+        self.close_span();
         at
     }
 
@@ -273,10 +303,21 @@ impl Gateway {
             Ok(spec) => {
                 is_push = changes_subscriptions(spec.id);
                 session.card.note_command(spec.id.index() as u16, self.turn.now.0);
+                self.before_command(spec);
+                if session.no_touch {
+                    self.touch(touches(session, spec));
+                }
                 self.admit(session, pipeline, spec, args);
-                if pipeline.reserved() == slots && pipeline.target().get(start) == Some(&b'-') {
-                    self.stats.errors.add(1);
-                    self.stats.by_command[spec.id].failed.add(1);
+                // Whatever the command made of the flag: the next client's count again.
+                if session.no_touch || spec.id == CommandId::ClientNoTouch {
+                    self.touch(true);
+                }
+                if self.timing.is_ours {
+                    self.after_command(spec, args, Caller::Here(&session.card));
+                }
+                if pipeline.reserved() == slots {
+                    let is_failure = !self.timing.is_refused;
+                    self.look_at_reply(is_failure.then_some(spec), &pipeline.target()[start..]);
                 }
             }
             Err(error) => {
@@ -289,6 +330,7 @@ impl Gateway {
                 } else {
                     self.refuse(session, pipeline, &error);
                 }
+                self.look_at_reply(None, &pipeline.target()[start..]);
             }
         }
         if session.is_silent() && !is_push {
@@ -301,9 +343,16 @@ impl Gateway {
         self.serve_waiters();
     }
 
+    /// Whether the lookups that follow count as use of keys.
+    fn touch(&mut self, touches: bool) {
+        self.replicas
+            .iter_mut()
+            .for_each(|replica| replica.touch(touches));
+    }
+
     /// Refuses a command before it is carried out: an open `MULTI` block is broken by it.
     pub(crate) fn refuse(&mut self, session: &mut Session, pipeline: &mut Pipeline, error: &ReplyError) {
-        self.stats.errors.add(1);
+        self.timing.is_refused = true;
         if let Some(block) = &mut session.block {
             block.is_broken = true;
         }
@@ -333,6 +382,7 @@ impl Gateway {
         }
         self.stats.commands.add(1);
         self.stats.by_command[spec.id].calls.add(1);
+        self.timing.is_ours = true;
         match spec.route {
             Route::Keys if spec.flags.contains(Flags::BLOCKING) => {
                 self.on_blocking(session, pipeline, spec, args);
@@ -437,8 +487,11 @@ impl Gateway {
     ) {
         let ticket = self.reserve(session, pipeline);
         let worker = self.owner(group);
+        // It is measured where it is carried out.
+        self.timing.is_ours = false;
+        let touches = touches(session, spec);
         self.parcel(worker)
-            .push_command(ticket, spec, session.db, session.protocol, args);
+            .push_command(ticket, spec, session.db, session.protocol, touches, args);
     }
 
     /// Lets a command whose keys all live here and are free run on another thread.
@@ -527,6 +580,22 @@ impl Gateway {
         );
     }
 
+    /// Looks whether a reply is an error, and counts it: as a failure of `spec`, if that was carried out.
+    #[inline]
+    pub(crate) fn look_at_reply(&mut self, spec: Option<&'static Spec>, reply: &[u8]) {
+        if reply.first() == Some(&b'-') {
+            self.count_error(&reply[1..]);
+            if let Some(spec) = spec {
+                self.stats.by_command[spec.id].failed.add(1);
+            }
+        }
+    }
+
+    fn count_error(&mut self, text: &[u8]) {
+        self.stats.errors.add(1);
+        self.stats.error_counts().count(text);
+    }
+
     /// Counts the commands of a block as they are carried out.
     pub(crate) fn count(&mut self, spec: &'static Spec) {
         self.stats.commands.add(1);
@@ -576,15 +645,17 @@ impl Gateway {
         {
             let share = EXPIRY_OBJECTS / self.replicas.len().max(1);
             let turn = self.turn;
+            let began = self.timing.now();
             for replica in &mut self.replicas {
                 more |= !replica.expire_due(&turn, share.max(64));
             }
+            self.note_event("expire-cycle", self.timing.now().saturating_sub(began));
         }
         for replica in &mut self.replicas {
             more |= !replica.collect_garbage(GARBAGE_OBJECTS);
         }
         self.tell_all();
-        if self.maxmemory > 0 && self.policy != EvictionPolicy::NoEviction {
+        if self.maxmemory > 0 && self.policy != EvictionPolicy::NoEviction && self.pause.is_none() {
             // A limit that was lowered, or that other workers' writes passed: every worker gives its share.
             if self.has_share_of_victims() {
                 self.make_room();
@@ -643,6 +714,26 @@ fn may_pass(session: &Session, args: Args<'_>) -> bool {
         });
     }
     may
+}
+
+/// Whether a command counts as use of its keys.
+fn touches(session: &Session, spec: &Spec) -> bool {
+    !session.no_touch || spec.id == CommandId::Touch
+}
+
+/// What the settings say of collections that are kept small. Larger numbers than can be counted mean "always".
+fn compactness(settings: &Settings) -> Compactness {
+    let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    Compactness {
+        hash_entries: number(settings.hash_max_listpack_entries),
+        hash_value_bytes: number(settings.hash_max_listpack_value),
+        set_integers: number(settings.set_max_intset_entries),
+        set_entries: number(settings.set_max_listpack_entries),
+        set_value_bytes: number(settings.set_max_listpack_value),
+        sorted_set_entries: number(settings.zset_max_listpack_entries),
+        sorted_set_value_bytes: number(settings.zset_max_listpack_value),
+        list_node_size: settings.list_max_listpack_size,
+    }
 }
 
 fn absent(db: Db, pairs: Args<'_>) -> Vec<Condition> {

@@ -35,6 +35,8 @@ pub enum Message {
         db: Db,
         /// How to write the reply.
         protocol: Protocol,
+        /// Whether it counts as use of its keys.
+        touches: bool,
         /// Its words: [`Parcel::args`].
         words: Words,
     },
@@ -123,6 +125,8 @@ pub enum Message {
     },
     /// Set the counters of `CONFIG RESETSTAT` back.
     ResetCounters,
+    /// Nothing, but the receiver is awake: `CLIENT PAUSE` ended.
+    Wake,
     /// A connection for this worker.
     Adopt(TcpStream),
     /// Look for connections that `CLIENT KILL` marked.
@@ -195,6 +199,7 @@ impl Parcel {
         spec: &'static Spec,
         db: Db,
         protocol: Protocol,
+        touches: bool,
         args: Args<'_>,
     ) {
         let words = self.push_words(args.iter());
@@ -203,6 +208,7 @@ impl Parcel {
             spec,
             db,
             protocol,
+            touches,
             words,
         });
     }

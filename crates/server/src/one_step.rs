@@ -175,6 +175,7 @@ impl Gateway {
             args: args.to_buf(),
         };
         let mut scratch = replica::Scratch::new(self.turn.now, &self.turn);
+        scratch.set_limits(self.compactness);
         let databases = replica::databases([&operation]);
         operation.keys(|key, _| {
             let index = self

@@ -34,6 +34,10 @@ pub struct Session {
     pub is_overrun: bool,
     /// Keys of its transactions under way.
     pub(crate) busy: BusySlots,
+    /// `CLIENT NO-TOUCH ON`: its commands do not count as use of keys.
+    pub no_touch: bool,
+    /// `CLIENT PAUSE` holds back its next command. The driver sets this back when the pause is over.
+    pub is_paused: bool,
     /// A command that others must not overtake is under way: no more are read until it is answered.
     pub is_waiting: bool,
 }
@@ -88,6 +92,7 @@ impl Session {
 
     /// A new connection.
     pub fn new(card: Arc<ClientCard>, token: u64, is_authenticated: bool) -> Session {
+        card.token.store(token, std::sync::atomic::Ordering::Relaxed);
         Session {
             card,
             token,
@@ -101,6 +106,8 @@ impl Session {
             is_closing: false,
             is_overrun: false,
             busy: BusySlots::default(),
+            no_touch: false,
+            is_paused: false,
             is_waiting: false,
         }
     }

@@ -1,12 +1,14 @@
 //! What the workers of a node share. Nothing here is touched per command.
 
 use crate::client::Clients;
+use crate::latency::LatencyMonitor;
+use crate::pause::SharedPause;
 use crate::pubsub::Subscriptions;
 use crate::stats::WorkerStats;
 use ids::{Boot, GroupCount};
 use options::{SetError, Settings};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// One per node, behind an `Arc`.
 pub struct Shared {
@@ -44,6 +46,34 @@ pub struct Shared {
     settings_version: AtomicU64,
     /// `CONFIG RESETSTAT`: what the counters were then.
     pub baseline: Mutex<Baseline>,
+    /// `CLIENT PAUSE`.
+    pub pause: SharedPause,
+    /// Entries that slow logs were given: the id of the next one.
+    pub slow_entries: AtomicU64,
+    /// What the world offers, told by the node before its workers start.
+    pub hooks: Hooks,
+    latency: Mutex<LatencyMonitor>,
+}
+
+/// What only the node can do. Without a node there is no time and nothing to purge.
+#[derive(Clone, Copy)]
+pub struct Hooks {
+    /// Nanoseconds since any fixed moment, never going back.
+    pub clock: fn() -> u64,
+    /// Lets the allocator return the memory that it keeps unused.
+    pub purge: fn(),
+    /// The allocator's figures, for people.
+    pub allocator: fn() -> String,
+}
+
+impl Default for Hooks {
+    fn default() -> Hooks {
+        Hooks {
+            clock: || 0,
+            purge: || {},
+            allocator: String::new,
+        }
+    }
 }
 
 /// Memory figures in bytes, refreshed by the node.
@@ -109,6 +139,10 @@ impl Shared {
             settings: Mutex::new(Arc::new(settings)),
             settings_version: AtomicU64::new(1),
             baseline: Mutex::default(),
+            pause: SharedPause::default(),
+            slow_entries: AtomicU64::new(0),
+            hooks: Hooks::default(),
+            latency: Mutex::default(),
         }
     }
 
@@ -137,6 +171,11 @@ impl Shared {
         *held = Arc::new(changed);
         self.settings_version.fetch_add(1, Ordering::Release);
         Ok(())
+    }
+
+    /// The latency monitor, whoever panicked while holding it.
+    pub fn latency(&self) -> MutexGuard<'_, LatencyMonitor> {
+        self.latency.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The sum of a counter over all workers.

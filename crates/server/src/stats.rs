@@ -1,8 +1,12 @@
 //! What workers count.
 
+use crate::error_counts::ErrorCounts;
+use crate::slow_log::SlowLog;
+use crate::timing::Distribution;
 use command::CommandId;
 use ids::Db;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A number that one worker writes and anyone reads: a plain load and store, no locked instruction.
 #[derive(Default)]
@@ -61,6 +65,13 @@ pub struct WorkerStats {
     /// Calls, refusals before the call, and failures, by command.
     pub by_command: CommandCounters,
 
+    /// Error replies by their first word. Locked when one is answered.
+    error_counts: Mutex<ErrorCounts>,
+    /// Commands that took long. Locked when there is one.
+    slow_log: Mutex<SlowLog>,
+    /// Connections that `CLIENT PAUSE` holds back, as last counted.
+    pub paused: Counter,
+
     /// Lookups that found a key.
     pub hits: Counter,
     /// Lookups that found none.
@@ -87,6 +98,26 @@ pub struct WorkerStats {
     pub blocked: Counter,
 }
 
+impl WorkerStats {
+    /// Error replies by their first word, whoever panicked while holding them.
+    pub fn error_counts(&self) -> MutexGuard<'_, ErrorCounts> {
+        self.error_counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Commands that took long, whoever panicked while holding them.
+    pub fn slow_log(&self) -> MutexGuard<'_, SlowLog> {
+        self.slow_log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets what `CONFIG RESETSTAT` forgets and no baseline is kept of. See [`Distribution::clear`].
+    pub fn clear(&self) {
+        self.error_counts().clear();
+        for id in CommandId::ALL {
+            self.by_command[*id].latency.clear();
+        }
+    }
+}
+
 /// Counters indexed by [`CommandId`].
 pub struct CommandCounters(Box<[CommandCounter]>);
 
@@ -99,6 +130,21 @@ pub struct CommandCounter {
     pub rejected: Counter,
     /// Times it answered an error.
     pub failed: Counter,
+    /// Nanoseconds that it took, all together.
+    pub nanos: Counter,
+    /// How often it took how long, if `latency-tracking` is on.
+    pub latency: Distribution,
+}
+
+impl CommandCounter {
+    /// Counts the time of one call. Only the owning worker may.
+    #[inline]
+    pub(crate) fn took(&self, nanos: u64, tracks: bool) {
+        self.nanos.add(nanos);
+        if tracks {
+            self.latency.count(nanos);
+        }
+    }
 }
 
 impl Default for CommandCounters {

@@ -24,6 +24,7 @@ use crate::pipeline::Pipeline;
 use crate::program::{Extent, Item, Program, group_of_key, merge};
 use crate::pubsub::{Kind as Names, Listeners};
 use crate::session::{Session, Watched};
+use crate::timing::Caller;
 use command::{Command, ReplyError};
 use ids::{Boot, Db, GroupId};
 use keyspace::{KeyVersion, Object};
@@ -374,12 +375,15 @@ impl Gateway {
         if program.is_exec {
             Writer::new(out, session.protocol).array(program.items.len());
         }
+        let mut began = self.timing.now();
         for item in &program.items {
-            match item {
+            let start = out.len();
+            let (spec, args) = match item {
                 Item::Connection(queued) => {
                     self.count(queued.spec);
                     self.run_own(session, queued.spec, queued.args.as_args(), out);
                     self.show(session, session.db, queued.spec, queued.args.as_args());
+                    (queued.spec, queued.args.as_args())
                 }
                 Item::Operation(operation) => {
                     self.count(operation.spec);
@@ -394,8 +398,18 @@ impl Gateway {
                     if program.is_exec {
                         self.show(session, session.db, spec, args);
                     }
+                    (spec, args)
                 }
-            }
+            };
+            self.look_at_reply(Some(spec), &out[start..]);
+            let ended = self.timing.now();
+            self.note_time(
+                spec,
+                ended.saturating_sub(began),
+                args,
+                Caller::Here(&session.card),
+            );
+            began = ended;
         }
     }
 
@@ -558,7 +572,7 @@ impl Gateway {
     }
 
     fn on_locked(&mut self, txn: TxnId, group: GroupId, objects: Vec<Option<Object>>) {
-        let (groups, turn) = (self.groups, self.turn);
+        let (groups, turn, limits) = (self.groups, self.turn, self.compactness);
         let Some(transaction) = self.current(txn) else {
             return;
         };
@@ -567,6 +581,7 @@ impl Gateway {
         let scratch = transaction
             .scratch
             .get_or_insert_with(|| Scratch::new(turn.now, &turn));
+        scratch.set_limits(limits);
         for ((db, key), object) in wanted.into_iter().zip(objects) {
             scratch.place(db, &key, object);
         }
@@ -778,6 +793,7 @@ impl Gateway {
         let mut bytes = Vec::new();
         let ticket = match delivery {
             Delivery::Reply { ticket, bytes } => {
+                self.look_at_reply(None, &bytes);
                 return connection.pipeline.complete(ticket.sequence, &bytes);
             }
             Delivery::Unblocked {
@@ -846,11 +862,13 @@ impl Gateway {
             Answers::Parts(_) | Answers::Refused | Answers::Failed(_) => VecDeque::new(),
         };
         for (index, item) in program.items.iter().enumerate() {
+            let start = out.len();
             let operation = match item {
                 Item::Connection(queued) => {
                     self.count(queued.spec);
                     self.run_own(session, queued.spec, queued.args.as_args(), out);
                     self.show(session, session.db, queued.spec, queued.args.as_args());
+                    self.look_at_reply(Some(queued.spec), &out[start..]);
                     continue;
                 }
                 Item::Operation(operation) => operation,
@@ -861,6 +879,7 @@ impl Gateway {
             }
             if let Some(reply) = whole.pop_front() {
                 out.extend_from_slice(reply);
+                self.look_at_reply(Some(operation.spec), &out[start..]);
                 continue;
             }
             let Answers::Parts(parts) = replies else { continue };
@@ -877,6 +896,7 @@ impl Gateway {
                 Ok(Command::MSetNx { .. }) if !program.is_exec => writer.integer(1),
                 Ok(_) => merge(operation, self.groups, &found, &mut self.prng, &mut writer),
             }
+            self.look_at_reply(Some(operation.spec), &out[start..]);
         }
     }
 }

@@ -9,6 +9,7 @@ mod expiry;
 mod hostile;
 mod monitor;
 mod notifications;
+mod observation;
 mod pipeline;
 mod pubsub;
 mod scan;

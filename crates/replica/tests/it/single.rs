@@ -182,3 +182,31 @@ fn a_withdrawal_is_answered_by_who_waits_and_ignored_by_who_prepared() {
     ));
     assert_eq!(replica.lock_counts(), (1, 0));
 }
+
+#[test]
+fn expired_keys_stay_while_they_are_to_be_kept() {
+    let mut replica = replica();
+    run(&mut replica, turn(1, 1_000), "SET k v PX 10");
+    replica.keep_expired(true);
+    assert_eq!(run(&mut replica, turn(2, 1_010), "GET k"), "$-1\r\n");
+    assert!(replica.expire_due(&turn(2, 1_010), 100));
+    assert_eq!(replica.keyspace().counts(Db::default()), (1, 1));
+    replica.keep_expired(false);
+    assert_eq!(run(&mut replica, turn(3, 1_011), "GET k"), "$-1\r\n");
+    assert_eq!(replica.keyspace().counts(Db::default()), (0, 0));
+}
+
+#[test]
+fn limits_are_an_operation_only_if_they_differ() {
+    let mut replica = replica();
+    let limits = keyspace::Limits {
+        hash_entries: 7,
+        ..keyspace::Limits::default()
+    };
+    replica.set_limits(&turn(1, 1_000), keyspace::Limits::default());
+    let before = replica.keyspace().applied();
+    replica.set_limits(&turn(1, 1_000), limits);
+    replica.set_limits(&turn(2, 1_001), limits);
+    assert_eq!(replica.keyspace().limits(), limits);
+    assert_eq!(replica.keyspace().applied().0, before.0 + 1);
+}

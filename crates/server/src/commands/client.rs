@@ -54,6 +54,8 @@ struct Filter<'a> {
     address: Option<&'a [u8]>,
     local_address: Option<&'a [u8]>,
     kind: Option<ClientType>,
+    /// Seconds that it is connected at least.
+    age_secs: Option<i64>,
     includes_self: bool,
 }
 
@@ -78,6 +80,12 @@ impl<'a> Filter<'a> {
                 if value != USER {
                     return Err(ReplyError::quoting("ERR No such user '", value, "'"));
                 }
+            } else if is(b"maxage") {
+                let age = number::parse_i64(value).ok_or(ReplyError::MaxAgeNotAnInteger)?;
+                filter.age_secs = Some(age);
+                if age <= 0 {
+                    return Err(ReplyError::MaxAgeNotPositive);
+                }
             } else if is(b"skipme") && value.eq_ignore_ascii_case(b"yes") {
                 filter.includes_self = false;
             } else if is(b"skipme") && value.eq_ignore_ascii_case(b"no") {
@@ -90,7 +98,7 @@ impl<'a> Filter<'a> {
         Ok(filter)
     }
 
-    fn fits(&self, card: &ClientCard, asker: u64) -> bool {
+    fn fits(&self, card: &ClientCard, asker: u64, now: UnixMillis) -> bool {
         self.id.is_none_or(|id| id == card.id)
             && self
                 .address
@@ -99,6 +107,9 @@ impl<'a> Filter<'a> {
                 .local_address
                 .is_none_or(|address| address == card.local_address.to_string().as_bytes())
             && self.kind.is_none_or(|kind| kind == ClientType::of(card))
+            && self
+                .age_secs
+                .is_none_or(|least| now.0.saturating_sub(card.connected_at) / 1_000 >= least)
             && (self.includes_self || card.id != asker)
     }
 }
@@ -144,6 +155,7 @@ fn line(card: &ClientCard, now: UnixMillis, current: Option<&Current>) -> Vec<u8
         (channels + patterns + shard_channels > 0, 'P'),
         (queued >= 0, 'x'),
         (card.no_evict.load(Ordering::Relaxed), 'e'),
+        (card.no_touch.load(Ordering::Relaxed), 'T'),
     ] {
         if is_set {
             flags.push(flag);
@@ -284,7 +296,7 @@ impl Gateway {
         let mut workers = BTreeSet::new();
         let mut killed = 0;
         for card in self.living_clients() {
-            if !filter.fits(&card, session.card.id) {
+            if !filter.fits(&card, session.card.id, self.turn.now) {
                 continue;
             }
             killed += 1;
@@ -386,6 +398,29 @@ pub(super) fn no_evict(session: &Session, args: Args<'_>, w: &mut Writer<'_>) ->
     Ok(())
 }
 
+pub(super) fn no_touch(session: &mut Session, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+    let is = |word: &[u8]| args.arg(2).eq_ignore_ascii_case(word);
+    if !is(b"on") && !is(b"off") {
+        return Err(ReplyError::Syntax);
+    }
+    session.no_touch = is(b"on");
+    session.card.no_touch.store(is(b"on"), Ordering::Relaxed);
+    w.ok();
+    Ok(())
+}
+
+/// `CLIENT TRACKINGINFO`: no connection is told of changed keys.
+pub(super) fn tracking_info(w: &mut Writer<'_>) {
+    w.map(3);
+    w.bulk(b"flags");
+    w.set(1);
+    w.bulk(b"off");
+    w.bulk(b"redirect");
+    w.integer(-1);
+    w.bulk(b"prefixes");
+    w.array(0);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -449,7 +484,9 @@ mod tests {
         let card = card(7, "10.0.0.1:5");
         let fits = |words: &str, asker: u64| {
             let words = ArgsBuf::from_slices(words.split(' '));
-            Filter::parse(words.as_args()).unwrap().fits(&card, asker)
+            Filter::parse(words.as_args())
+                .unwrap()
+                .fits(&card, asker, UnixMillis(11_000))
         };
         assert!(fits("ID 7", 1));
         assert!(!fits("ID 8", 1));
@@ -457,6 +494,8 @@ mod tests {
         assert!(!fits("ADDR 10.0.0.1:5 LADDR 127.0.0.1:6380", 1));
         assert!(fits("TYPE normal USER default", 1));
         assert!(!fits("TYPE replica", 1));
+        assert!(fits("MAXAGE 10", 1));
+        assert!(!fits("MAXAGE 11", 1));
         assert!(!fits("ID 7", 7), "the asker is spared unless it says otherwise");
         assert!(fits("ID 7 SKIPME no", 7));
         assert!(!fits("SKIPME no SKIPME yes", 7));
@@ -471,9 +510,10 @@ mod tests {
         for words in ["ID x", "ID 0", "ID -1"] {
             assert_eq!(error(words), "ERR client-id should be greater than 0");
         }
+        assert_eq!(error("MAXAGE 0"), "ERR maxage should be greater than 0");
         assert_eq!(error("TYPE foo"), "ERR Unknown client type 'foo'");
         assert_eq!(error("USER foo"), "ERR No such user 'foo'");
-        for words in ["SKIPME foo", "SKIPME yes ID", "FOO bar", "MAXAGE 10"] {
+        for words in ["SKIPME foo", "SKIPME yes ID", "FOO bar"] {
             assert_eq!(error(words), "ERR syntax error");
         }
     }

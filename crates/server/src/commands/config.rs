@@ -8,6 +8,10 @@ use options::Settings;
 use replica::Replica;
 use resp::{Args, Writer};
 use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 use std::sync::PoisonError;
 
 impl Gateway {
@@ -38,11 +42,35 @@ impl Gateway {
         Ok(())
     }
 
+    pub(super) fn config_rewrite(&self, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+        let path = self.settings.config.as_deref().ok_or(ReplyError::NoConfigFile)?;
+        let path = Path::new(path);
+        let rewritten = fs::read_to_string(path).and_then(|text| {
+            let text = options::rewrite(&text, &self.settings)
+                .ok_or_else(|| io::Error::other("it is not TOML any more"))?;
+            replace(path, &text)
+        });
+        if let Err(error) = rewritten {
+            tracing::warn!(path = %path.display(), %error, "cannot rewrite the configuration file");
+            let reason = error.to_string();
+            return Err(ReplyError::quoting(
+                "ERR Rewriting config file: ",
+                reason.as_bytes(),
+                "",
+            ));
+        }
+        tracing::info!(path = %path.display(), "the configuration file was rewritten");
+        w.ok();
+        Ok(())
+    }
+
     /// What workers count is only ever added to, so that no worker writes another's numbers: the totals of now
     /// are remembered and subtracted. What groups count is set back where they live.
     pub(super) fn config_reset_stat(&mut self, w: &mut Writer<'_>) {
         self.replicas.iter_mut().for_each(Replica::reset_counters);
         self.publish();
+        // What other workers count meanwhile may undo it there: they follow when they hear of it.
+        self.shared.workers.iter().for_each(|worker| worker.clear());
         for worker in 0..self.shared.workers.len() as u16 {
             if worker != self.worker {
                 self.send(worker, Message::ResetCounters);
@@ -56,6 +84,37 @@ impl Gateway {
             .totals = totals;
         w.ok();
     }
+}
+
+/// Replaces a file's content: whoever reads it finds the old or the new, whenever the machine stops.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    // The file itself, where the path is a link to it: a link must not become a file.
+    let path = fs::canonicalize(path)?;
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.tmp", std::process::id()));
+    let temporary = path.with_file_name(name);
+    let written = write_through(&temporary, text)
+        .and_then(|()| fs::set_permissions(&temporary, fs::metadata(&path)?.permissions()))
+        .and_then(|()| fs::rename(&temporary, &path));
+    if written.is_err() {
+        // It may not even be there; the error that counts is the first.
+        drop(fs::remove_file(&temporary));
+    }
+    written?;
+    // The new name lasts once its folder is on disk.
+    fs::File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+}
+
+fn write_through(path: &Path, text: &str) -> io::Result<()> {
+    // Nobody else may read it before it has the permissions of the file it replaces: it can hold a password.
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
 }
 
 /// The parameters that fit any of the patterns, each once. A name without wildcards is shown as it was asked for.

@@ -133,6 +133,8 @@ impl Gateway {
         session.is_authenticated = self.settings.requirepass.is_none();
         session.card.labels().name.clear();
         session.card.no_evict.store(false, Ordering::Relaxed);
+        session.card.no_touch.store(false, Ordering::Relaxed);
+        session.no_touch = false;
         set_db(session, Db::default());
         set_protocol(session, Protocol::Resp2);
         Writer::new(out, session.protocol).simple("RESET");

@@ -16,19 +16,30 @@ pub(super) const CLIENT: &[&str] = &[
     "    * LADDR <ip:port>, the address it connected to",
     "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
     "    * USER <username>",
+    "    * MAXAGE <seconds>, connected for so long or longer",
     "    * SKIPME (YES|NO), whether this connection stays (default: yes)",
+    "GETREDIR",
+    "    Return -1: no other connection is told of changed keys.",
     "LIST [options ...]",
     "    Describe connections. Options:",
     "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
     "    * ID <client-id> [<client-id> [...]]",
     "NO-EVICT (ON|OFF)",
     "    Keep this connection when others are closed to save memory.",
+    "NO-TOUCH (ON|OFF)",
+    "    Keep the commands of this connection from counting as use of keys.",
+    "PAUSE <timeout> [WRITE|ALL]",
+    "    Let the commands of all clients wait for so many milliseconds, or only those that may write.",
     "REPLY (ON|OFF|SKIP)",
     "    Turn replies to this connection on or off, or skip the next one.",
     "SETINFO (LIB-NAME|LIB-VER) <value>",
     "    Tell the name or version of the client library.",
     "SETNAME <name>",
     "    Name this connection.",
+    "TRACKINGINFO",
+    "    Tell whether this connection is told of changed keys.",
+    "UNPAUSE",
+    "    End the pause of CLIENT PAUSE.",
 ];
 
 pub(super) const CONFIG: &[&str] = &[
@@ -38,11 +49,47 @@ pub(super) const CONFIG: &[&str] = &[
     "    Change parameters: all of them, or none if one is refused.",
     "RESETSTAT",
     "    Set the statistics of INFO to zero.",
+    "REWRITE",
+    "    Write the parameters to the configuration file.",
 ];
 
 pub(super) const MEMORY: &[&str] = &[
+    "DOCTOR",
+    "    Look for problems with memory.",
+    "MALLOC-STATS",
+    "    Return the figures of the allocator.",
+    "PURGE",
+    "    Let the allocator return unused memory.",
+    "STATS",
+    "    Tell what memory is used for.",
     "USAGE <key> [SAMPLES <count>]",
     "    Return the bytes of memory that a key and its value take.",
+];
+
+pub(super) const SLOWLOG: &[&str] = &[
+    "GET [<count>]",
+    "    Return the newest entries (default: 10, -1: all). An entry is made of:",
+    "    id, time in Unix seconds, microseconds it took, words, client's address,",
+    "    client's name",
+    "LEN",
+    "    Count the entries.",
+    "RESET",
+    "    Forget all entries.",
+];
+
+pub(super) const LATENCY: &[&str] = &[
+    "DOCTOR",
+    "    Explain what took long.",
+    "GRAPH <event>",
+    "    Draw how long an event took over time.",
+    "HISTORY <event>",
+    "    Return when an event took long, and how many milliseconds.",
+    "LATEST",
+    "    Return when each event last took long.",
+    "RESET [<event> ...]",
+    "    Forget these events, or all of them.",
+    "HISTOGRAM [<command> ...]",
+    "    Return how many calls took up to how many microseconds, for these commands or all.",
 ];
 
 pub(super) const OBJECT: &[&str] = &[

@@ -5,6 +5,7 @@
 
 mod process;
 
+use crate::error_counts::ErrorCounts;
 use crate::gateway::Gateway;
 use crate::pubsub::Kind;
 use crate::shared::Shared;
@@ -161,6 +162,7 @@ impl Totals {
                     "failed",
                     shared.total(|worker| worker.by_command[id].failed.get()),
                 ),
+                ("nanos", shared.total(|worker| worker.by_command[id].nanos.get())),
             ] {
                 if total > 0 {
                     totals.insert(format!("{name}:{what}"), total);
@@ -228,8 +230,10 @@ impl<'a> Report<'a> {
                 Section::Cluster => self.field("cluster_enabled", 0),
                 Section::Chorale => self.chorale(),
                 Section::Keyspace => self.keyspace(),
-                // No modules; and errors and latencies are not counted one by one.
-                Section::Modules | Section::ErrorStats | Section::LatencyStats => {}
+                Section::ErrorStats => self.error_stats(),
+                Section::LatencyStats => self.latency_stats(),
+                // There are no modules.
+                Section::Modules => {}
             }
         }
         self.text
@@ -281,7 +285,8 @@ impl<'a> Report<'a> {
         self.field("maxclients", self.settings.maxclients);
         self.field(
             "blocked_clients",
-            self.shared.total(|worker| worker.blocked.get()),
+            self.shared
+                .total(|worker| worker.blocked.get() + worker.paused.get()),
         );
         self.field("tracking_clients", 0);
         self.field("clients_in_timeout_table", 0);
@@ -411,20 +416,52 @@ impl<'a> Report<'a> {
         self.field("used_cpu_user_children", "0.000000");
     }
 
-    /// Times are not measured for each command: they read 0.
     fn command_stats(&mut self) {
         for id in CommandId::ALL {
             let name = id.spec().name;
-            let [calls, rejected, failed] =
-                ["calls", "rejected", "failed"].map(|what| self.totals.get(&format!("{name}:{what}")));
+            let [calls, rejected, failed, nanos] = ["calls", "rejected", "failed", "nanos"]
+                .map(|what| self.totals.get(&format!("{name}:{what}")));
             if calls + rejected + failed > 0 {
                 self.field(
                     &format!("cmdstat_{name}"),
                     format_args!(
-                        "calls={calls},usec=0,usec_per_call=0.00,rejected_calls={rejected},failed_calls={failed}"
+                        "calls={calls},usec={},usec_per_call={:.2},rejected_calls={rejected},failed_calls={failed}",
+                        nanos / 1_000,
+                        ratio(nanos, calls) / 1_000.0
                     ),
                 );
             }
+        }
+    }
+
+    fn error_stats(&mut self) {
+        let mut sum = BTreeMap::new();
+        let mut is_complete = true;
+        for worker in &self.shared.workers {
+            is_complete &= worker.error_counts().add_to(&mut sum);
+        }
+        if !is_complete || sum.len() > ErrorCounts::WORDS_MAX {
+            sum = BTreeMap::from([(ErrorCounts::OFF.into(), 1)]);
+        }
+        for (word, count) in sum {
+            let word = String::from_utf8_lossy(&word);
+            self.field(&format!("errorstat_{word}"), format_args!("count={count}"));
+        }
+    }
+
+    fn latency_stats(&mut self) {
+        for id in CommandId::ALL {
+            let counts = super::latency::counts_of(self.shared, *id);
+            if counts.total() == 0 || self.settings.latency_percentiles.is_empty() {
+                continue;
+            }
+            let figures = self.settings.latency_percentiles.iter().map(|percent| {
+                let micros = counts.percentile(*percent) as f64 / 1_000.0;
+                format!("p{percent}={micros:.3}")
+            });
+            let figures: Vec<String> = figures.collect();
+            let name = id.spec().name;
+            self.field(&format!("latency_percentiles_usec_{name}"), figures.join(","));
         }
     }
 
@@ -464,7 +501,7 @@ impl<'a> Report<'a> {
 }
 
 /// `part` divided by `whole`, 0 if there is nothing to divide by.
-fn ratio(part: u64, whole: u64) -> f64 {
+pub(super) fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 {
         0.0
     } else {

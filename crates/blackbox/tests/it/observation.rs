@@ -1,0 +1,150 @@
+//! What operators ask a running server: slow commands, latencies, pauses, its configuration file.
+
+use std::time::{Duration, Instant};
+
+use blackbox::{Client, Server, Value, eventually};
+
+/// Clients enough that each of two workers has some, and keys of all groups.
+fn clients(server: &Server) -> Vec<Client> {
+    (0..4).map(|_| server.client()).collect()
+}
+
+fn len(client: &mut Client) -> i64 {
+    client
+        .run("SLOWLOG LEN")
+        .integer()
+        .expect("SLOWLOG LEN answers a number")
+}
+
+#[test]
+fn the_slow_log_holds_the_commands_of_all_workers_newest_first() {
+    let server = Server::subject().workers(2).start();
+    let mut clients = clients(&server);
+    clients[0].run_ok("CONFIG SET slowlog-max-len 20 slowlog-log-slower-than 0");
+    clients[0].run_ok("SLOWLOG RESET");
+    for (index, client) in clients.iter_mut().enumerate() {
+        client.run_ok(&format!("CLIENT SETNAME c{index}"));
+        for key in 0..4 {
+            client.run_ok(&format!("SET key:{key} {index}"));
+        }
+    }
+    clients[0].run_ok("CONFIG SET slowlog-log-slower-than -1");
+    let reply = clients[1].run("SLOWLOG GET -1");
+    let entries = reply.elements().expect("an array");
+    assert_eq!(entries.len(), 20);
+    let field = |entry: &Value, at: usize| entry.elements().expect("an entry")[at].clone();
+    let ids: Vec<i64> = entries
+        .iter()
+        .map(|entry| field(entry, 0).integer().expect("an id"))
+        .collect();
+    assert!(ids.is_sorted_by(|a, b| a > b), "{ids:?}");
+    // Also a command that was carried out by another worker knows whose it was.
+    let last_sets = entries.iter().take(4);
+    for entry in last_sets {
+        let words = field(entry, 3);
+        assert_eq!(words.elements().expect("words")[2], Value::bulk("3"), "{entry:?}");
+        assert_eq!(field(entry, 5), Value::bulk("c3"), "{entry:?}");
+    }
+    assert_eq!(len(&mut clients[2]), 20);
+    clients[3].run_ok("SLOWLOG RESET");
+    assert_eq!(len(&mut clients[2]), 0);
+}
+
+#[test]
+fn every_call_has_a_time_whichever_worker_it_was_carried_out_by() {
+    let server = Server::subject().workers(2).start();
+    let mut clients = clients(&server);
+    clients[0].run_ok("CONFIG RESETSTAT");
+    for client in &mut clients {
+        let gets: Vec<Vec<String>> = (0..50)
+            .map(|key| vec!["GET".into(), format!("key:{key}")])
+            .collect();
+        client.pipeline(&gets);
+    }
+    let reply = clients[0].run("LATENCY HISTOGRAM get nonesuch");
+    let pairs = reply.elements().expect("a flat map");
+    assert_eq!(pairs.len(), 2, "{reply:?}");
+    let get = pairs[1].elements().expect("a flat map");
+    assert_eq!(get[1], Value::Integer(200), "{reply:?}");
+    clients[2].run("INCR key:1 x");
+    clients[2].run_ok("SET key:1 x");
+    assert!(clients[2].run("INCR key:1").error().is_some());
+    assert!(clients[2].run("NONESUCH").error().is_some());
+    assert_eq!(
+        clients[1].info("errorstats", "errorstat_ERR").as_deref(),
+        Some("count=3")
+    );
+    clients[3].run_ok("CONFIG RESETSTAT");
+    assert_eq!(clients[1].info("errorstats", "errorstat_ERR"), None);
+    assert_eq!(clients[0].run("LATENCY HISTOGRAM get"), Value::Array(Vec::new()));
+}
+
+#[test]
+fn a_pause_holds_back_what_may_write_and_nothing_else() {
+    let server = Server::subject().workers(2).start();
+    let mut clients = clients(&server);
+    clients[0].run_ok("SET k v");
+    clients[0].run_ok("CLIENT PAUSE 60000 WRITE");
+    for client in &mut clients[1..] {
+        client.send_raw(b"GET k\r\nINCR n\r\nGET k\r\n").expect("sent");
+        assert_eq!(client.receive().expect("read at once"), Value::bulk("v"));
+    }
+    eventually("all of them wait", || {
+        clients[0].info_number("clients", "blocked_clients") == 3
+    });
+    // What would be refused is refused at once.
+    assert!(clients[0].run("SET k").error().is_some());
+    assert_eq!(clients[0].run("GET n"), Value::NullBulk);
+    clients[0].run_ok("CLIENT UNPAUSE");
+    let mut counts = Vec::new();
+    for client in &mut clients[1..] {
+        counts.push(client.receive().expect("carried out").integer().expect("a count"));
+        assert_eq!(client.receive().expect("carried out"), Value::bulk("v"));
+    }
+    counts.sort_unstable();
+    assert_eq!(counts, [1, 2, 3]);
+}
+
+#[test]
+fn a_pause_ends_by_itself() {
+    let server = Server::subject().workers(2).start();
+    let mut clients = clients(&server);
+    let start = Instant::now();
+    clients[0].run_ok("CLIENT PAUSE 300 ALL");
+    for client in &mut clients {
+        client.run("PING");
+    }
+    assert!(start.elapsed() >= Duration::from_millis(250));
+}
+
+#[test]
+fn a_server_without_a_file_cannot_rewrite_it() {
+    let server = Server::subject().start();
+    assert_eq!(
+        server.client().run("CONFIG REWRITE").error().as_deref(),
+        Some("ERR The server is running without a config file")
+    );
+}
+
+#[test]
+fn the_configuration_file_is_rewritten_where_it_stands() {
+    // Redis has another kind of file.
+    if Server::subject().start().is_redis() {
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("chorale-rewrite-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for the file");
+    let path = folder.join("chorale.toml");
+    std::fs::write(&path, "# ours\ntimeout = 5 # seconds\n").expect("a file");
+    let path_text = path.to_str().expect("a path of text");
+    let server = Server::subject().flag("config", path_text).start();
+    let mut client = server.client();
+    client.run_ok("CONFIG SET timeout 60 slowlog-max-len 7");
+    client.run_ok("CONFIG REWRITE");
+    let text = std::fs::read_to_string(&path).expect("the file");
+    assert!(text.starts_with("# ours\ntimeout = 60 # seconds\n"), "{text}");
+    assert!(text.contains("\nslowlog-max-len = 7\n"), "{text}");
+    let files = std::fs::read_dir(&folder).expect("the folder").count();
+    assert_eq!(files, 1, "the temporary file is gone");
+    std::fs::remove_dir_all(&folder).expect("removed");
+}
