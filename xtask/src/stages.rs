@@ -118,6 +118,16 @@ pub(crate) const TEST: &[&Stage] = &[
         },
     },
     &Stage {
+        name: "clients",
+        what: "programs of stock clients, over RESP2 and RESP3",
+        needs: &["packages", "build"],
+        steps: |place| {
+            // One of each: threads, an event loop, and Rust. The others need toolchains of their own.
+            let clients = Program::new("tests/clients/run redis-py ioredis redis-rs --server");
+            vec![Step::Program(clients.word(place.chorale().display().to_string()))]
+        },
+    },
+    &Stage {
         name: "cities",
         what: "the stock Redis client and a public data set",
         needs: &["packages", "build"],
@@ -233,6 +243,8 @@ const PACKAGES: &[(&[&str], &str)] = &[
     // It has no option to ask for its version; without input it ends.
     (&["tclsh"], "tcl"),
     (&["python3", "-c", PYTHON], "python3 python3-venv"),
+    (&["node", "--version"], "nodejs"),
+    (&["npm", "--version"], "npm"),
 ];
 
 fn packages() -> bool {
