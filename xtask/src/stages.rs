@@ -23,6 +23,7 @@ pub(crate) const VERIFY: &[&Stage] = &[
             vec![
                 program("cargo fmt --all --check"),
                 program("cargo fmt --manifest-path fuzz/Cargo.toml --check"),
+                program("cargo fmt --manifest-path tests/clients/redis-rs/Cargo.toml --check"),
             ]
         },
     },
@@ -175,6 +176,7 @@ pub(crate) fn fix(tree: &Tree) -> bool {
     };
     run("cargo fmt --all")
         && run("cargo fmt --manifest-path fuzz/Cargo.toml")
+        && run("cargo fmt --manifest-path tests/clients/redis-rs/Cargo.toml")
         && run("cargo build --release")
         && write_options_page(&place)
 }
