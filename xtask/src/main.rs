@@ -14,7 +14,7 @@ const HELP: &str = "\
 usage: cargo xtask COMMAND [options]
 
   tidy      mechanical checks of the sources: layers, purity, unsafe code, manifests, documents
-  test      every test: unit, generated documents, fuzzing, Redis's own suite, the cities example
+  test      every test: unit, generated documents, fuzzing, Redis's own suite, stock clients, the cities example
   verify    formatting, tidy, lints, documentation; changes nothing but build outputs
   ci        verify, then test: what continuous integration runs
   fix       format the sources and write the generated documents again
@@ -24,8 +24,8 @@ Options of test, verify and ci:
   --only STAGE    run this stage and those that it needs; may be given several times
   --keep-going    run the other stages after one has failed
 
-The tests need a C compiler, make, Python 3.11 with venv, redis-server, redis-cli and tclsh. On Debian, as root, what is
-missing is installed; elsewhere the first stage says what is.";
+The tests need a C compiler, make, Python 3.11 with venv, redis-server, redis-cli, tclsh, node and npm. On Debian, as
+root, what is missing is installed; elsewhere the first stage says what is.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -23,6 +23,7 @@ pub(crate) const VERIFY: &[&Stage] = &[
             vec![
                 program("cargo fmt --all --check"),
                 program("cargo fmt --manifest-path fuzz/Cargo.toml --check"),
+                program("cargo fmt --manifest-path tests/clients/redis-rs/Cargo.toml --check"),
             ]
         },
     },
@@ -118,6 +119,16 @@ pub(crate) const TEST: &[&Stage] = &[
         },
     },
     &Stage {
+        name: "clients",
+        what: "programs of stock clients, over RESP2 and RESP3",
+        needs: &["packages", "build"],
+        steps: |place| {
+            // One of each: threads, an event loop, and Rust. The others need toolchains of their own.
+            let clients = Program::new("tests/clients/run redis-py ioredis redis-rs --server");
+            vec![Step::Program(clients.word(place.chorale().display().to_string()))]
+        },
+    },
+    &Stage {
         name: "cities",
         what: "the stock Redis client and a public data set",
         needs: &["packages", "build"],
@@ -165,6 +176,7 @@ pub(crate) fn fix(tree: &Tree) -> bool {
     };
     run("cargo fmt --all")
         && run("cargo fmt --manifest-path fuzz/Cargo.toml")
+        && run("cargo fmt --manifest-path tests/clients/redis-rs/Cargo.toml")
         && run("cargo build --release")
         && write_options_page(&place)
 }
@@ -233,6 +245,8 @@ const PACKAGES: &[(&[&str], &str)] = &[
     // It has no option to ask for its version; without input it ends.
     (&["tclsh"], "tcl"),
     (&["python3", "-c", PYTHON], "python3 python3-venv"),
+    (&["node", "--version"], "nodejs"),
+    (&["npm", "--version"], "npm"),
 ];
 
 fn packages() -> bool {
