@@ -438,7 +438,7 @@ mod tests {
     fn lists_are_filtered() {
         assert_eq!(
             reply("COMMAND LIST FILTERBY pattern *SETN?", Protocol::Resp2),
-            "*2 $5 setnx $6 msetnx "
+            "*3 $5 setnx $6 msetnx $6 hsetnx "
         );
         assert_eq!(
             reply("COMMAND LIST FILTERBY aclcat Transaction", Protocol::Resp2),

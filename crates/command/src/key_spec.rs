@@ -171,7 +171,7 @@ impl KeySpec {
                     .filter(|&count| count < words.saturating_sub(first));
                 (first + 1, first + 1 + count.unwrap_or(0))
             }
-Search::Hidden { keyword } => {
+            Search::Hidden { keyword } => {
                 debug_assert_eq!(keyword, "STORE");
                 sort::destination(args).map_or((0, 0), |position| (position, position + 1))
             }

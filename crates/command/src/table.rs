@@ -2,7 +2,8 @@
 
 use crate::word::Word;
 use crate::{
-    ReplyError, Spec, bitmap, blocking, connection, generic, geo, hash, hyperloglog, latency, list, pubsub, server, set, slowlog, sort, sorted_set, string, transaction,
+    ReplyError, Spec, bitmap, blocking, connection, generic, geo, hash, hyperloglog, latency, list, pubsub,
+    server, set, slowlog, sort, sorted_set, string, transaction,
 };
 use resp::Args;
 

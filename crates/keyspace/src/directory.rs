@@ -249,21 +249,6 @@ impl Directory {
             .next()
     }
 
-    /// The object of this rank in hash order. Unlike [`Directory::random`] it does not depend on how the directory came
-    /// to be, so replicas that pick by the same number pick the same object.
-    pub(crate) fn nth(&self, mut rank: usize) -> Option<ObjectRef<'_>> {
-        let mut entry = 0;
-        while let Some(&index) = self.table.get(entry) {
-            let segment = &self.segments[index as usize];
-            if rank < segment.len() {
-                return segment.iter_from(0).nth(rank).map(|(_, object)| object);
-            }
-            rank -= segment.len();
-            entry += 1 << (self.depth - segment.depth());
-        }
-        None
-    }
-
     /// Calls `visit` for the objects of these ranks in hash order; ranks ascend and may repeat. One pass over the
     /// segments, and only those that hold a wanted object are looked into.
     pub(crate) fn select<'a>(

@@ -359,14 +359,6 @@ impl<'a> Packed<'a> {
         }))
     }
 
-    /// The element of this index.
-    pub(crate) fn get(self, index: usize) -> Option<Element<'a>> {
-        if index >= self.len() {
-            return None;
-        }
-        self.offset_of(index).map(|at| self.at(at).0)
-    }
-
     /// The elements in order; from both ends.
     #[inline]
     pub(crate) fn iter(self) -> Iter<'a> {
@@ -502,11 +494,6 @@ pub(crate) fn push_back_pair(buffer: &mut impl Buffer, first: &[u8], second: &[u
     first.encode(&mut bytes[at..middle]);
     second.encode(&mut bytes[middle..end]);
     recount(bytes, 2);
-}
-
-/// Adds an element at the front.
-pub(crate) fn push_front(buffer: &mut impl Buffer, text: &[u8]) {
-    insert(buffer, HEAD, text);
 }
 
 /// Puts another element in the place of the one at `at`. Returns where the next one stands.

@@ -5,7 +5,7 @@
 
 mod tree;
 
-pub use tree::SortedSet;
+pub(crate) use tree::SortedSet;
 
 use crate::apply::{Apply, Edit};
 use crate::directory::Position;

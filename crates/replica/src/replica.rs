@@ -23,8 +23,8 @@ use command::Command;
 use ids::{Boot, Db, GroupId, HashSeed, Prng, SemanticsVersion, UnixMillis};
 use keyspace::Position;
 use keyspace::{
-    Effect, Event, EventClasses, EvictionPolicy, Garbage, Header, KeyVersion, Keyspace, LeaderLocal, Limits, Object,
-    Read, Victims,
+    Effect, Event, EventClasses, EvictionPolicy, Garbage, Header, KeyVersion, Keyspace, LeaderLocal, Limits,
+    Object, Read, Victims,
 };
 use resp::{Args, Writer};
 use std::collections::{BTreeMap, BTreeSet};

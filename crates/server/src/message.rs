@@ -214,7 +214,13 @@ impl Parcel {
     }
 
     /// Puts a message to a channel in.
-    pub(crate) fn push_broadcast(&mut self, ticket: Option<Ticket>, kind: Kind, channel: &[u8], message: &[u8]) {
+    pub(crate) fn push_broadcast(
+        &mut self,
+        ticket: Option<Ticket>,
+        kind: Kind,
+        channel: &[u8],
+        message: &[u8],
+    ) {
         let words = self.push_words([channel, message].into_iter());
         self.push(Message::Broadcast { ticket, kind, words });
     }

@@ -813,7 +813,12 @@ impl Gateway {
                 self.write_answer(session, &program, &replies, &mut bytes);
                 if program.is_exec {
                     let exec = resp::ArgsBuf::from_slices(["exec"]);
-                    self.show(session, session.db, command::CommandId::Exec.spec(), exec.as_args());
+                    self.show(
+                        session,
+                        session.db,
+                        command::CommandId::Exec.spec(),
+                        exec.as_args(),
+                    );
                 }
                 if !session.busy.is_empty() {
                     // One of several: what waits for its keys may go on.

@@ -2,8 +2,8 @@
 
 mod bookkeeping;
 mod expiry;
-mod lists;
 mod hashes;
+mod lists;
 mod node;
 mod replication;
 mod scan;

@@ -5,7 +5,8 @@ use command::Spec;
 use ids::{Boot, Db, GroupCount, GroupId, HashSeed, Prng, Slot, UnixMillis};
 use keyspace::{Effect, EventClasses, KeyVersion, Object};
 use replica::{
-    Condition, Operation, Outcome, Output, Replica, Replies, Request, Scratch, Task, Ticket, Turn, Verdict, locks_of,
+    Condition, Operation, Outcome, Output, Replica, Replies, Request, Scratch, Task, Ticket, Turn, Verdict,
+    locks_of,
 };
 use resp::{ArgsBuf, Protocol};
 use std::collections::{BTreeMap, VecDeque};

@@ -574,23 +574,17 @@ impl Generator {
     }
 
     fn command(&mut self) -> Vec<Vec<u8>> {
-        match self.prng.below(120) {
-            100..117 => self.set_command(),
-            117..120 => self.sort_command(),
-        match self.prng.below(115) {
-            100.. => self.geo_command(),
-            0..40 => self.string_command(),
-        match self.prng.below(100) {
-            0..30 => self.string_command(),
-            30..38 => self.hash_command(),
-            38..40 => self.hyperloglog_command(),
-            40..58 => self.bitmap_command(),
-        match self.prng.below(100) {
-            0..30 => self.string_command(),
-            30..44 => self.list_command(),
-            44..58 => self.bitmap_command(),
-            58..86 => self.key_command(),
-            86..93 => self.database_command(),
+        match self.prng.below(160) {
+            0..25 => self.string_command(),
+            25..40 => self.list_command(),
+            40..55 => self.set_command(),
+            55..70 => self.hash_command(),
+            70..73 => self.hyperloglog_command(),
+            73..87 => self.geo_command(),
+            87..90 => self.sort_command(),
+            90..104 => self.bitmap_command(),
+            104..140 => self.key_command(),
+            140..148 => self.database_command(),
             _ => self.connection_command(),
         }
     }
