@@ -7,6 +7,7 @@ use crate::docs::{Argument, ArgumentKind, Deprecated, Docs, Group};
 use crate::key_spec::{KeyFlags, KeySpec};
 use crate::list::{self, ListEnd};
 use crate::number;
+use crate::sorted_set::{self, SortedSetEnd};
 use crate::spec::{Access, Categories, Flags, Route, Spec, Spread};
 use crate::{Command, CommandId, ReplyError};
 use resp::Args;
@@ -43,9 +44,13 @@ pub enum BlockingPop<'a> {
         to_end: ListEnd,
     },
     /// `BZPOPMIN`, `BZPOPMAX`: one member, with key and score.
-    OneScored { keys: Args<'a>, max: bool },
+    OneScored { keys: Args<'a>, end: SortedSetEnd },
     /// `BZMPOP`.
-    ManyScored { keys: Args<'a>, max: bool, count: u64 },
+    ManyScored {
+        keys: Args<'a>,
+        end: SortedSetEnd,
+        count: u64,
+    },
 }
 
 impl<'a> BlockingPop<'a> {
@@ -79,31 +84,6 @@ fn timeout(word: &[u8]) -> Result<Option<u64>, ReplyError> {
     Ok((millis > 0.0).then_some(millis as u64))
 }
 
-/// `numkeys key [key ...] MIN|MAX [COUNT count]`, from the word at 2 on: keys, whether it is the maximum, and the count.
-fn scored_keys(args: Args<'_>) -> Result<(Args<'_>, bool, u64), ReplyError> {
-    let count = number::parse_i64(args.arg(2)).filter(|count| *count > 0 && *count <= i64::from(i32::MAX));
-    let count = count.ok_or(ReplyError::NumKeysNotPositive)? as usize;
-    let side = 3usize.saturating_add(count);
-    let is_max = match args.get(side) {
-        Some(word) if word.eq_ignore_ascii_case(b"max") => true,
-        Some(word) if word.eq_ignore_ascii_case(b"min") => false,
-        _ => return Err(ReplyError::Syntax),
-    };
-    Ok((args.slice(3..side), is_max, pop_count(args.from(side + 1))?))
-}
-
-/// `[COUNT count]`.
-fn pop_count(options: Args<'_>) -> Result<u64, ReplyError> {
-    match options.len() {
-        0 => Ok(1),
-        2 if options.arg(0).eq_ignore_ascii_case(b"count") => number::parse_i64(options.arg(1))
-            .filter(|count| *count > 0 && *count <= i64::from(i32::MAX))
-            .map(|count| count as u64)
-            .ok_or(ReplyError::CountNotPositive),
-        _ => Err(ReplyError::Syntax),
-    }
-}
-
 fn blocking<'a>(pop: BlockingPop<'a>, timeout_word: &[u8]) -> Result<Command<'a>, ReplyError> {
     Ok(Command::Blocking(BlockingCommand {
         pop,
@@ -117,10 +97,10 @@ fn parse_pop(args: Args<'_>, end: ListEnd) -> Result<Command<'_>, ReplyError> {
     blocking(BlockingPop::One { keys, end }, args.arg(last))
 }
 
-fn parse_pop_scored(args: Args<'_>, max: bool) -> Result<Command<'_>, ReplyError> {
+fn parse_pop_scored(args: Args<'_>, end: SortedSetEnd) -> Result<Command<'_>, ReplyError> {
     let last = args.len() - 1;
     let keys = args.slice(1..last);
-    blocking(BlockingPop::OneScored { keys, max }, args.arg(last))
+    blocking(BlockingPop::OneScored { keys, end }, args.arg(last))
 }
 
 fn parse_pop_many(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
@@ -131,8 +111,8 @@ fn parse_pop_many(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
 
 fn parse_pop_many_scored(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     timeout(args.arg(1))?;
-    let (keys, max, count) = scored_keys(args)?;
-    blocking(BlockingPop::ManyScored { keys, max, count }, args.arg(1))
+    let (keys, end, count) = sorted_set::pop_first(args.from(2))?;
+    blocking(BlockingPop::ManyScored { keys, end, count }, args.arg(1))
 }
 
 fn parse_move(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
@@ -313,7 +293,7 @@ pub(crate) static BZPOPMIN: Spec = Spec {
         arguments: &[Argument::KEY.multiple(), TIMEOUT],
         ..Docs::BASE
     },
-    parse: Some(|args| parse_pop_scored(args, false)),
+    parse: Some(|args| parse_pop_scored(args, SortedSetEnd::Min)),
     ..BASE
 };
 
@@ -334,7 +314,7 @@ pub(crate) static BZPOPMAX: Spec = Spec {
         arguments: &[Argument::KEY.multiple(), TIMEOUT],
         ..Docs::BASE
     },
-    parse: Some(|args| parse_pop_scored(args, true)),
+    parse: Some(|args| parse_pop_scored(args, SortedSetEnd::Max)),
     ..BASE
 };
 

@@ -32,7 +32,25 @@ impl Apply<'_, '_> {
                 }
                 Err(error) => Err(error),
             },
-            BlockingPop::OneScored { .. } | BlockingPop::ManyScored { .. } => Ok(false),
+            BlockingPop::OneScored { keys, end } => self.pop_first(keys, |apply, key| {
+                let Some(popped) = apply.pop_scores(key, end, 1)? else {
+                    return Ok(false);
+                };
+                for (member, score) in &popped {
+                    apply.out.array(3);
+                    apply.out.bulk(key);
+                    apply.out.bulk(member);
+                    apply.out.double(*score);
+                }
+                Ok(true)
+            }),
+            BlockingPop::ManyScored { keys, end, count } => self.pop_first(keys, |apply, key| {
+                let popped = apply.pop_scores(key, end, count)?;
+                if let Some(popped) = &popped {
+                    apply.write_popped(key, popped);
+                }
+                Ok(popped.is_some())
+            }),
         };
         match answered {
             Ok(true) => {}
