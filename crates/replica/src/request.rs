@@ -16,6 +16,9 @@ pub struct Ticket {
     pub sequence: u64,
 }
 
+/// A key with its database.
+pub type FullKey = (Db, Box<[u8]>);
+
 /// A key with its index in a question, and its database.
 pub type IndexedKey = (usize, Db, Box<[u8]>);
 

@@ -14,7 +14,7 @@ use crate::program::group_of_key;
 use crate::transaction::Delivery;
 use command::{Route, Spec, Walks, number};
 use ids::{Db, GroupId};
-use replica::{Operation, Replies, Returned, Scratch, Ticket, locks_of};
+use replica::{FullKey, Operation, Replies, Returned, Scratch, Ticket, locks_of};
 use resp::Args;
 use std::collections::BTreeMap;
 use txn::TxnId;
@@ -78,7 +78,7 @@ impl Gateway {
     pub(crate) fn run_aside(&mut self, ticket: Ticket, operation: Operation) {
         let (txn, priority) = self.new_transaction();
         let databases = replica::databases([&operation]);
-        let mut keys: BTreeMap<GroupId, Vec<(Db, Box<[u8]>)>> = BTreeMap::new();
+        let mut keys: BTreeMap<GroupId, Vec<FullKey>> = BTreeMap::new();
         operation.keys(|key, _| {
             let keys = keys.entry(group_of_key(self.groups, key)).or_default();
             for &db in &databases {
