@@ -16,7 +16,7 @@
 //! 3. No operation touches a key that a prepared transaction holds exclusively, except its own at `Resolve`.
 
 use crate::operation::{Condition, Operation, Outcome, Replies, locks_of};
-use crate::request::{Output, Request, Task, Ticket, Verdict};
+use crate::request::{FullKey, Output, Request, Task, Ticket, Verdict};
 use crate::scratch::{Returned, Scratch, databases};
 use crate::turn::Turn;
 use command::{Command, Walks};
@@ -284,7 +284,7 @@ impl Replica {
     /// Keys that lists and sorted sets came to be under since the last call, and whether databases were exchanged, so
     /// that any key may have been filled. Nothing unless somebody waits.
     #[inline]
-    pub fn take_filled(&mut self) -> (Vec<(Db, Box<[u8]>)>, bool) {
+    pub fn take_filled(&mut self) -> (Vec<FullKey>, bool) {
         let is_swapped = std::mem::take(&mut self.local.is_swapped);
         (std::mem::take(&mut self.local.filled), is_swapped)
     }
@@ -545,7 +545,7 @@ impl Replica {
         &mut self,
         txn: TxnId,
         conditions: &[Condition],
-        objects: &[(Db, Box<[u8]>)],
+        objects: &[FullKey],
         is_bounded: bool,
         out: &mut Vec<Output>,
     ) {
@@ -709,7 +709,7 @@ impl Replica {
         count
     }
 
-    fn on_lend(&mut self, txn: TxnId, keys: &[(Db, Box<[u8]>)], out: &mut Vec<Output>) {
+    fn on_lend(&mut self, txn: TxnId, keys: &[FullKey], out: &mut Vec<Output>) {
         debug_assert!(self.prepared.contains_key(&txn), "only what is locked is lent");
         self.open();
         let objects = keys.iter().map(|(db, key)| self.keyspace.lend_value(*db, key));
