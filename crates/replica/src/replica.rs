@@ -16,10 +16,10 @@
 //! 3. No operation touches a key that a prepared transaction holds exclusively, except its own at `Resolve`.
 
 use crate::operation::{Condition, Operation, Outcome, Replies, locks_of};
-use crate::request::{Output, Request, Task, Ticket, Verdict};
+use crate::request::{Lent, Output, Request, Task, Ticket, Verdict};
 use crate::scratch::{Returned, Scratch, databases};
 use crate::turn::Turn;
-use command::Command;
+use command::{Command, Spec, Walks};
 use ids::{Boot, Db, GroupId, HashSeed, Prng, SemanticsVersion, UnixMillis};
 use keyspace::Position;
 use keyspace::{
@@ -50,10 +50,21 @@ pub struct Replica {
     /// How many keys clients wait for, each counted as often as it is waited for.
     awaited: usize,
     counters: Counters,
+    /// Bytes of the values that are lent, by whom they are lent to.
+    lent: BTreeMap<TxnId, usize>,
     /// Where transactions are tried out, kept for the next one.
     scratch: Option<Scratch>,
     /// Whether expired keys stay where they are for now: see [`Replica::keep_expired`].
     keeps_expired: bool,
+}
+
+/// Lookups that were made elsewhere.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct LocalCounts {
+    /// Of keys that were there.
+    pub hits: u64,
+    /// Of keys that were not.
+    pub misses: u64,
 }
 
 /// What a replica counted since it began.
@@ -93,6 +104,7 @@ impl Replica {
             requests: 0,
             awaited: 0,
             counters: Counters::default(),
+            lent: BTreeMap::new(),
             scratch: None,
             keeps_expired: false,
         }
@@ -292,8 +304,8 @@ impl Replica {
         self.keyspace.kind(db, key)
     }
 
-    /// Drops up to `budget` objects of flushed databases; `true` if none is left.
-    pub fn collect_garbage(&mut self, budget: usize) -> bool {
+    /// Drops up to about `budget` objects of what was deleted, and counts them down; `true` if none is left.
+    pub fn collect_garbage(&mut self, budget: &mut usize) -> bool {
         self.keyspace.collect_garbage(budget)
     }
 
@@ -361,7 +373,6 @@ impl Replica {
         keys: &[(Db, Box<[u8]>)],
     ) -> Vec<Option<Object>> {
         self.begin(turn);
-        self.open();
         self.requests += 1;
         let grant = self
             .locks
@@ -370,10 +381,39 @@ impl Replica {
             matches!(grant, Grant::Granted),
             "the caller looked whether the keys are free"
         );
+        self.lend_values(txn, keys)
+    }
+
+    /// Lends what is under keys that `txn` has locked.
+    fn lend_values(&mut self, txn: TxnId, keys: &[(Db, Box<[u8]>)]) -> Vec<Option<Object>> {
+        self.open();
         self.prepared.insert(txn, Outcome::default());
-        keys.iter()
-            .map(|(db, key)| self.keyspace.lend_value(*db, key))
-            .collect()
+        let lend = |(db, key): &(Db, Box<[u8]>)| self.keyspace.lend_value(*db, key);
+        let objects: Vec<Option<Object>> = keys.iter().map(lend).collect();
+        let bytes = objects.iter().flatten().map(Object::memory).sum();
+        self.lent.insert(txn, bytes);
+        objects
+    }
+
+    /// Bytes of the data, wherever they are at the moment.
+    pub fn memory(&self) -> usize {
+        // An empty collection stands where one is lent, and a copy is lent of all else: counted twice, but small.
+        self.keyspace.memory() + self.lent.values().sum::<usize>()
+    }
+
+    /// How many steps a command would take: see [`keyspace::walks`].
+    pub fn steps(&self, operation: &Operation) -> usize {
+        let args = operation.args.as_args();
+        let command = operation.parse();
+        steps(operation.db, operation.spec, args, command.as_ref().ok(), &|_| {
+            Some(&self.keyspace)
+        })
+    }
+
+    /// Counts lookups and other things that were done elsewhere with what was lent.
+    pub fn add_counts(&mut self, counts: LocalCounts) {
+        self.local.hits += counts.hits;
+        self.local.misses += counts.misses;
     }
 
     /// Takes back what was lent, and releases the locks.
@@ -391,6 +431,7 @@ impl Replica {
             self.keyspace.install(effects, &mut self.local);
         }
         self.prepared.remove(&txn);
+        self.lent.remove(&txn);
         self.locks.release(txn);
         self.go_on(out);
     }
@@ -412,6 +453,7 @@ impl Replica {
         self.begin(turn);
         match request {
             Request::Execute { .. }
+            | Request::Lend { .. }
             | Request::Block { .. }
             | Request::Watch { .. }
             | Request::LockRead { .. }
@@ -438,6 +480,7 @@ impl Replica {
         let id = self.requests;
         let (requester, priority, locks) = self.locks_for(&request);
         if self.waiting.len() >= WAITING_MAX
+            && !matches!(request, Request::Lend { .. })
             && let Requester::Reading(txn) | Requester::Preparing(txn) = requester
         {
             return out.push(self.refusal(txn, Refusal::Wounded));
@@ -462,6 +505,11 @@ impl Replica {
         match request {
             Request::Execute { operation, .. } => {
                 (Requester::Plain, arrival, locks_of([operation.words()], |_| true))
+            }
+            Request::Lend { txn, operation, .. } => {
+                // Alone, even to read: a value that is lent is with nobody else.
+                let locks = locks_of([operation.words()], |_| true).exclusive();
+                (Requester::Preparing(*txn), arrival, locks)
             }
             Request::Block {
                 operations,
@@ -494,6 +542,12 @@ impl Replica {
             Request::Execute { ticket, operation } => {
                 self.run_block(ticket, &[], std::slice::from_ref(&operation), out);
             }
+            Request::Lend {
+                txn,
+                steps_max,
+                ticket,
+                operation,
+            } => self.on_lend(txn, steps_max, ticket, operation, out),
             Request::Block {
                 ticket,
                 conditions,
@@ -531,6 +585,40 @@ impl Replica {
                 unreachable!("a withdrawal or decision waits for nothing")
             }
         }
+    }
+
+    /// A command that may be heavy has its keys for itself.
+    fn on_lend(
+        &mut self,
+        txn: TxnId,
+        steps_max: usize,
+        ticket: Ticket,
+        operation: Operation,
+        out: &mut Vec<Output>,
+    ) {
+        // What waited may find another value than the one it would have been heavy on.
+        if self.steps(&operation) <= steps_max {
+            self.locks.release(txn);
+            return self.run_block(ticket, &[], std::slice::from_ref(&operation), out);
+        }
+        let mut keys: Vec<(Db, Box<[u8]>)> = Vec::new();
+        let databases = databases([&operation]);
+        operation.keys(|key, _| {
+            for &db in &databases {
+                if !keys.iter().any(|(other, name)| *other == db && **name == *key) {
+                    keys.push((db, key.into()));
+                }
+            }
+        });
+        let objects = self.lend_values(txn, &keys);
+        out.push(Output::Lent(Box::new(Lent {
+            txn,
+            ticket,
+            operation,
+            touches: self.local.touches,
+            keys,
+            objects,
+        })));
     }
 
     fn run_block(
@@ -773,6 +861,34 @@ pub fn with_conditions(locks: Locks, conditions: &[Condition]) -> Locks {
             Locks::of_keys(keys)
         }
         Locks::WholeGroup(mode) => Locks::WholeGroup(mode),
+    }
+}
+
+/// How many steps a command would take on the values of the keyspaces that `keyspace_of` finds: see [`keyspace::walks`].
+/// `command` is what was parsed of its words; with mistakes in them it does nothing.
+pub fn steps<'k>(
+    db: Db,
+    spec: &'static Spec,
+    args: Args<'_>,
+    command: Option<&Command<'_>>,
+    keyspace_of: &dyn Fn(&[u8]) -> Option<&'k Keyspace>,
+) -> usize {
+    /// A word names an element that is to be found, or added.
+    const WORD_STEPS: usize = 4;
+    let Some(command) = command else {
+        return 0;
+    };
+    match spec.walks {
+        Walks::Little => args.len() * WORD_STEPS,
+        Walks::Part => keyspace::walks(command, db, keyspace_of),
+        Walks::Whole => {
+            let mut sum = 0;
+            command::keys(spec, args, &mut |position, _| {
+                let key = args.arg(position);
+                sum += keyspace_of(key).map_or(0, |keyspace| keyspace.size(db, key));
+            });
+            sum
+        }
     }
 }
 

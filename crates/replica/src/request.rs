@@ -30,6 +30,19 @@ pub enum Request {
         /// The command.
         operation: Operation,
     },
+    /// Carry out one command that may be heavy, once its keys are free of everybody else. If it is more than `steps_max`
+    /// steps, lend the values to somebody who does it elsewhere ([`Output::Lent`]), and keep the keys locked until they
+    /// come back ([`crate::Replica::take_back`]).
+    Lend {
+        /// The name under which the keys are locked.
+        txn: TxnId,
+        /// Steps that are carried out at once: see [`keyspace::walks`].
+        steps_max: usize,
+        /// Where the reply goes.
+        ticket: Ticket,
+        /// The command.
+        operation: Operation,
+    },
     /// Carry out several commands as one, if the conditions hold: `EXEC` within one group.
     Block {
         /// Where the replies go.
@@ -106,10 +119,29 @@ pub enum Verdict {
     Abort,
 }
 
+/// A heavy command, with what is under its keys.
+#[derive(Debug)]
+pub struct Lent {
+    /// The name under which the keys are locked.
+    pub txn: TxnId,
+    /// Where the reply goes.
+    pub ticket: Ticket,
+    /// The command.
+    pub operation: Operation,
+    /// Whether its lookups count as use of keys.
+    pub touches: bool,
+    /// The keys of this group, each with the database.
+    pub keys: Vec<(Db, Box<[u8]>)>,
+    /// Their values in the same order; `None` if absent.
+    pub objects: Vec<Option<Object>>,
+}
+
 /// What a replica answers.
 #[derive(Debug)]
 pub enum Output {
-    /// To [`Request::Execute`] and [`Request::Block`]; `None` if a condition did not hold.
+    /// To [`Request::Lend`], if the command is heavy.
+    Lent(Box<Lent>),
+    /// To [`Request::Execute`], [`Request::Lend`] and [`Request::Block`]; `None` if a condition did not hold.
     Answered {
         /// Where the replies go.
         ticket: Ticket,

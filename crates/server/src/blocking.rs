@@ -136,6 +136,10 @@ impl Gateway {
         };
         let is_tried = self.is_one_step(spec, args);
         let mut nil = Vec::new();
+        if is_tried && self.is_heavy(session.db, spec, args, &command) && self.has_alone(spec, args) {
+            // There is something to pop, and much of it: it will not wait.
+            return self.send_several_aside(session, pipeline, spec, args);
+        }
         if is_tried {
             let target = pipeline.target();
             let start = target.len();

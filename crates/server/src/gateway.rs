@@ -24,7 +24,7 @@ use crate::shared::Shared;
 use crate::stats::WorkerStats;
 use crate::timing::{Caller, Timing};
 use crate::transaction::{Delivery, Transactions};
-use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec, Spread};
+use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec, Spread, Walks};
 use ids::{Db, GroupCount, GroupId, HashSeed, Prng};
 use keyspace::{EvictionPolicy, LfuParameters, Limits as Compactness};
 use options::{MaxmemoryPolicy, Settings};
@@ -246,7 +246,7 @@ impl Gateway {
         let output_max = session.output_limit(&self.settings);
         self.open_span();
         while !session.is_waiting && !session.is_closing && !pipeline.is_full() && at < bytes.len() {
-            let ready = pipeline.ready().len();
+            let ready = pipeline.ready_bytes();
             if ready >= Gateway::TURN_OUTPUT_BYTES {
                 // The driver sends it and lets others have their turn; at the limit it ends the connection.
                 session.is_overrun = output_max.passes_hard(ready as u64);
@@ -453,16 +453,16 @@ impl Gateway {
         if !replica.is_free(|| locks_of([(spec, args)], |_| true)) {
             return self.park(session, pipeline, spec, args, group);
         }
-        if self.is_heavy(session.db, spec, args) {
-            return self.send_aside(session, pipeline, spec, args);
-        }
-        let replica = &mut self.replicas[index];
         let parse = spec.parse.expect("a command on keys has a parser");
-        let mut out = pipeline.writer(session.protocol);
-        match parse(args) {
-            Ok(command) => replica.execute(&self.turn, session.db, &command, &mut out),
-            Err(error) => error.write(&mut out),
+        let command = match parse(args) {
+            Ok(command) => command,
+            Err(error) => return error.write(&mut pipeline.writer(session.protocol)),
+        };
+        if self.is_heavy(session.db, spec, args, &command) {
+            return self.send_aside(session, pipeline, spec, args, group);
         }
+        let mut out = pipeline.writer(session.protocol);
+        self.replicas[index].execute(&self.turn, session.db, &command, &mut out);
         self.tell(index);
     }
 
@@ -494,24 +494,6 @@ impl Gateway {
             .push_command(ticket, spec, session.db, session.protocol, touches, args);
     }
 
-    /// Lets a command whose keys all live here and are free run on another thread.
-    fn send_aside(
-        &mut self,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
-        spec: &'static Spec,
-        args: Args<'_>,
-    ) {
-        let ticket = self.reserve(session, pipeline);
-        let operation = Operation {
-            spec,
-            db: session.db,
-            protocol: session.protocol,
-            args: args.to_buf(),
-        };
-        self.run_aside(ticket, operation);
-    }
-
     /// Lets a command wait for locks in its group, here.
     pub(crate) fn park(
         &mut self,
@@ -532,7 +514,16 @@ impl Gateway {
             protocol: session.protocol,
             args: args.to_buf(),
         };
-        self.request(group, Request::Execute { ticket, operation });
+        self.wait_for_keys(group, ticket, operation);
+    }
+
+    /// Lets a command wait for locks in its group, here. When they are free, it may turn out to be heavy.
+    pub(crate) fn wait_for_keys(&mut self, group: GroupId, ticket: Ticket, operation: Operation) {
+        if operation.spec.walks == Walks::Little {
+            self.request(group, Request::Execute { ticket, operation });
+        } else {
+            self.lend(group, ticket, operation);
+        }
     }
 
     /// A command over several groups.
@@ -552,8 +543,8 @@ impl Gateway {
             Err(error) => return error.write(&mut pipeline.writer(session.protocol)),
         };
         if self.is_one_step(spec, args) {
-            if self.is_heavy(session.db, spec, args) {
-                return self.send_aside(session, pipeline, spec, args);
+            if self.is_heavy(session.db, spec, args, &command) && self.has_alone(spec, args) {
+                return self.send_several_aside(session, pipeline, spec, args);
             }
             let mut out = pipeline.writer(session.protocol);
             return self.run_here(session.db, spec, args, &command, &mut out);
@@ -635,8 +626,8 @@ impl Gateway {
     pub fn tend(&mut self) -> bool {
         /// Objects looked at for expiry in one call, over all groups.
         const EXPIRY_OBJECTS: usize = 4_096;
-        /// Objects dropped in one call, in each group.
-        const GARBAGE_OBJECTS: usize = 64;
+        /// Objects dropped in one call, over all groups: a third of a millisecond.
+        const GARBAGE_OBJECTS: usize = 2_048;
         let mut more = false;
         if self
             .shared
@@ -651,8 +642,9 @@ impl Gateway {
             }
             self.note_event("expire-cycle", self.timing.now().saturating_sub(began));
         }
+        let mut budget = GARBAGE_OBJECTS;
         for replica in &mut self.replicas {
-            more |= !replica.collect_garbage(GARBAGE_OBJECTS);
+            more |= !replica.collect_garbage(&mut budget);
         }
         self.tell_all();
         if self.maxmemory > 0 && self.policy != EvictionPolicy::NoEviction && self.pause.is_none() {

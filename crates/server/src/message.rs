@@ -153,6 +153,7 @@ impl Message {
                     ..
                 } => false,
                 Request::Execute { .. }
+                | Request::Lend { .. }
                 | Request::Block { .. }
                 | Request::Watch { .. }
                 | Request::LockRead { .. }

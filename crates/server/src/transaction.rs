@@ -510,6 +510,7 @@ impl Gateway {
                 | Output::Voted { txn, .. }
                 | Output::Resolved { txn, .. }
                 | Output::Wound { txn } => txn.worker,
+                Output::Lent(lent) => lent.txn.worker,
             };
             if worker == self.worker {
                 self.on_output(output);
@@ -538,6 +539,7 @@ impl Gateway {
             } => self.on_vote(txn, group, vote, replies),
             Output::Resolved { txn, group, replies } => self.on_resolved(txn, group, replies),
             Output::Wound { txn } => self.on_wound(txn),
+            Output::Lent(lent) => self.on_lent(*lent),
         }
     }
 
@@ -794,7 +796,7 @@ impl Gateway {
         let ticket = match delivery {
             Delivery::Reply { ticket, bytes } => {
                 self.look_at_reply(None, &bytes);
-                return connection.pipeline.complete(ticket.sequence, &bytes);
+                return connection.pipeline.complete_with(ticket.sequence, bytes);
             }
             Delivery::Unblocked {
                 ticket,
@@ -844,7 +846,7 @@ impl Gateway {
             Delivery::Message { .. } | Delivery::Reap => unreachable!("the driver hands it out itself"),
         };
         session.is_waiting = false;
-        connection.pipeline.complete(ticket.sequence, &bytes);
+        connection.pipeline.complete_with(ticket.sequence, bytes);
     }
 
     fn write_answer(

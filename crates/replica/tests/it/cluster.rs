@@ -179,7 +179,7 @@ impl Cluster {
         let group = GroupId::new(self.prng.below(u64::from(GROUPS)) as u16);
         let turn = self.turn(group);
         self.replicas[group.index()].expire_due(&turn, 100);
-        self.replicas[group.index()].collect_garbage(10);
+        self.replicas[group.index()].collect_garbage(&mut 10);
     }
 
     /// Sends commands whose keys are all of one group.
@@ -382,6 +382,7 @@ impl Cluster {
                         | Output::Voted { txn, .. }
                         | Output::Resolved { txn, .. }
                         | Output::Wound { txn } => txn.worker,
+                        Output::Lent(lent) => lent.txn.worker,
                     };
                     let queue = self
                         .queues
@@ -398,6 +399,7 @@ impl Cluster {
     fn on_output(&mut self, output: Output) {
         match output {
             Output::Versions { .. } => unreachable!("nothing here watches"),
+            Output::Lent(_) => unreachable!("nothing here is heavy"),
             Output::Answered { ticket, replies } => {
                 let group = self
                     .plain
