@@ -235,7 +235,8 @@ fn check(node: &mut Node) {
         assert!(keys <= node.keyspace.counts(db).0);
     }
     assert!(bytes <= node.keyspace.memory());
-    node.keyspace.collect_garbage(usize::MAX);
+    let mut budget = usize::MAX;
+    node.keyspace.collect_garbage(&mut budget);
 }
 
 pub(crate) fn seeds() -> Vec<Vec<u8>> {

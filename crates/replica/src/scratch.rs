@@ -5,6 +5,7 @@
 //! afterwards is the effect.
 
 use crate::operation::Replies;
+use crate::replica::LocalCounts;
 use crate::{Operation, Turn};
 use command::Command;
 use ids::{Db, HashSeed, UnixMillis, Version};
@@ -102,6 +103,24 @@ impl Scratch {
                 .apply_command(operation.db, &command, &mut self.local, out),
             Err(error) => error.write(out),
         });
+    }
+
+    /// What was placed, as commands have left it.
+    pub fn keyspace(&self) -> &Keyspace {
+        &self.keyspace
+    }
+
+    /// Whether lookups count as use of keys: `CLIENT NO-TOUCH`.
+    pub fn touch(&mut self, touches: bool) {
+        self.local.touches = touches;
+    }
+
+    /// What was looked up since the last call.
+    pub fn take_counts(&mut self) -> LocalCounts {
+        LocalCounts {
+            hits: std::mem::take(&mut self.local.hits),
+            misses: std::mem::take(&mut self.local.misses),
+        }
     }
 
     /// What happened, in order.

@@ -22,14 +22,14 @@
 use crate::aside::Errand;
 use crate::block::note_watched;
 use crate::connection::Connection;
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, touches};
 use crate::message::Message;
 use crate::pipeline::Pipeline;
 use crate::program::{Extent, Item, Program, group_of_key, merge};
 use crate::pubsub::{Kind as Names, Listeners};
 use crate::session::{Session, Watched};
 use crate::timing::Caller;
-use command::{Command, ReplyError, Walks};
+use command::{Command, ReplyError};
 use ids::{Boot, GroupId};
 use keyspace::{KeyVersion, Object};
 use replica::{
@@ -58,6 +58,8 @@ pub(crate) struct Transactions {
 struct Transaction {
     id: TxnId,
     priority: Priority,
+    /// It concerns one group, and must not pass plain commands that wait there.
+    keeps_place: bool,
     ticket: Ticket,
     program: Program,
     extent: Extent,
@@ -66,7 +68,7 @@ struct Transaction {
     /// What the groups answered: for each the index of the item and its reply.
     parts: BTreeMap<GroupId, (Vec<usize>, Replies)>,
     /// Keys that it reads and that only the data name, as far as an attempt has found them.
-    wanted: BTreeSet<FullKey>,
+    wanted: BTreeMap<GroupId, BTreeSet<FullKey>>,
     /// Groups whose `Locked` or `Resolved` is still to come.
     outstanding: usize,
     scratch: Option<Scratch>,
@@ -74,6 +76,8 @@ struct Transaction {
     evaluated: Replies,
     /// Nanoseconds that a command took here at once, to be noted when it is over.
     spent: Option<u64>,
+    /// Whether its lookups of what is lent count as use of keys.
+    touches: bool,
 }
 
 /// Which way a transaction takes.
@@ -276,8 +280,9 @@ impl Gateway {
             session.busy.begin(program.slots());
         }
         let is_exec = program.is_exec;
+        let touches = touches(session, command::CommandId::Exec.spec());
         let opened = if is_heavy {
-            Some(self.start_lent(ticket, program, extent))
+            Some(self.start_lent(ticket, program, extent, touches))
         } else {
             self.start(ticket, program, extent)
         };
@@ -291,8 +296,17 @@ impl Gateway {
     }
 
     /// Sends a program on its way on values that are lent to it; returns the transaction's number.
-    pub(crate) fn start_lent(&mut self, ticket: Ticket, program: Program, extent: Extent) -> u64 {
-        self.open(ticket, program, extent, Kind::Lend)
+    pub(crate) fn start_lent(
+        &mut self,
+        ticket: Ticket,
+        program: Program,
+        extent: Extent,
+        touches: bool,
+    ) -> u64 {
+        let seq = self.open(ticket, program, extent, Kind::Lend);
+        let transaction = self.transactions.open.get_mut(&seq);
+        transaction.expect("opened a moment ago").touches = touches;
+        seq
     }
 
     /// Sends a program on its way whose groups do not all live here, or are not free; returns the transaction's number,
@@ -339,6 +353,7 @@ impl Gateway {
     }
 
     fn open(&mut self, ticket: Ticket, program: Program, extent: Extent, kind: Kind) -> u64 {
+        let keeps_place = kind == Kind::Lend && extent.groups.len() == 1 && !extent.wants;
         let (id, priority) = self.new_transaction();
         let seq = id.seq;
         let transaction = Transaction {
@@ -350,11 +365,13 @@ impl Gateway {
             coordinator: Coordinator::new(extent.groups.iter().copied()),
             extent,
             parts: BTreeMap::new(),
-            wanted: BTreeSet::new(),
+            wanted: BTreeMap::new(),
             outstanding: 0,
             scratch: None,
             evaluated: Replies::default(),
             spent: None,
+            touches: true,
+            keeps_place,
         };
         self.stats.transactions.add(1);
         self.transactions.open.insert(seq, transaction);
@@ -458,6 +475,7 @@ impl Gateway {
             .get_mut(&seq)
             .expect("the caller opened it");
         let (txn, priority) = (transaction.id, transaction.priority);
+        let age = (!transaction.keeps_place).then_some(priority);
         transaction.outstanding = if transaction.kind == Kind::Flow {
             transaction.extent.groups.len()
         } else {
@@ -485,7 +503,7 @@ impl Gateway {
             let locks = with_conditions(locks, &conditions);
             let request = match transaction.kind {
                 Kind::Flow => {
-                    let objects = objects_in(program, &transaction.wanted, is_ours);
+                    let objects = objects_in(program, transaction.wanted.get(&group), is_ours);
                     let locks = locks.and_shared(objects.iter().map(|(_, key)| key));
                     Request::LockRead {
                         txn,
@@ -497,12 +515,12 @@ impl Gateway {
                     }
                 }
                 Kind::Lend => {
-                    let objects = objects_in(program, &transaction.wanted, is_ours);
+                    let objects = objects_in(program, transaction.wanted.get(&group), is_ours);
                     // Alone, even to read: a value that is lent is with nobody else.
                     let locks = locks.and_shared(objects.iter().map(|(_, key)| key)).exclusive();
                     Request::Prepare {
                         txn,
-                        priority,
+                        priority: age,
                         locks,
                         conditions,
                         task: Task::Hold,
@@ -510,7 +528,7 @@ impl Gateway {
                 }
                 Kind::Hold => Request::Prepare {
                     txn,
-                    priority,
+                    priority: age,
                     locks,
                     conditions,
                     task: Task::Hold,
@@ -521,7 +539,7 @@ impl Gateway {
                     let task = Task::Evaluate(operations);
                     Request::Prepare {
                         txn,
-                        priority,
+                        priority: age,
                         locks,
                         conditions,
                         task,
@@ -626,7 +644,7 @@ impl Gateway {
         let blocks = &mut self.transactions.blocks;
         let program = blocks.remove(&place).expect("it waits for its group");
         let extent = program.extent(self.groups);
-        self.start_lent(ticket, program, extent);
+        self.start_lent(ticket, program, extent, true);
     }
 
     /// The transaction of an answer; `None` if the answer is to an attempt that is over.
@@ -643,7 +661,7 @@ impl Gateway {
             return;
         };
         let is_there = |key: &[u8]| group_of_key(groups, key) == group;
-        let wanted = objects_in(&transaction.program, &transaction.wanted, is_there);
+        let wanted = objects_in(&transaction.program, transaction.wanted.get(&group), is_there);
         let scratch = transaction
             .scratch
             .get_or_insert_with(|| Scratch::new(turn.now, &turn));
@@ -666,8 +684,7 @@ impl Gateway {
             scratch.run(operation, &mut evaluated);
         }
         if !lacks.is_empty() {
-            transaction.wanted.extend(lacks);
-            return self.widen(txn);
+            return self.widen(txn, lacks);
         }
         transaction.evaluated = evaluated;
         // Each group tells of its own keys: so what is told of one key keeps its order.
@@ -687,7 +704,7 @@ impl Gateway {
             let locks = txn::Locks::Keys(Vec::new());
             let request = Request::Prepare {
                 txn,
-                priority,
+                priority: Some(priority),
                 locks,
                 conditions: Vec::new(),
                 task,
@@ -704,7 +721,7 @@ impl Gateway {
             .current(txn)
             .expect("nothing ends it before its values are back");
         let is_there = |key: &[u8]| group_of_key(groups, key) == group;
-        let keys = objects_in(&transaction.program, &transaction.wanted, is_there);
+        let keys = objects_in(&transaction.program, transaction.wanted.get(&group), is_there);
         let scratch = transaction
             .scratch
             .get_or_insert_with(|| Scratch::new(turn.now, &turn));
@@ -716,19 +733,10 @@ impl Gateway {
         if transaction.outstanding > 0 {
             return;
         }
-        let scratch = transaction.scratch.take().expect("placed a moment ago");
+        let mut scratch = transaction.scratch.take().expect("placed a moment ago");
+        scratch.touch(transaction.touches);
         let operations: Vec<Operation> = transaction.program.operations().cloned().collect();
-        let is_brief = operations
-            .iter()
-            .all(|operation| operation.spec.walks == Walks::Little);
-        let mut errand = Errand::new(txn, operations, scratch, clock);
-        if is_brief {
-            // The values were lent only so that they need not be copied.
-            errand.run();
-            self.give_back(errand);
-        } else {
-            self.send_errand(errand);
-        }
+        self.set_out(Errand::new(txn, operations, scratch, clock));
     }
 
     /// Who asked for an open transaction.
@@ -745,35 +753,34 @@ impl Gateway {
     /// Everything that was lent is back: `replies` is the answer, unless keys were lacking.
     pub(crate) fn end_lent(&mut self, txn: TxnId, replies: Replies, lacks: Vec<FullKey>) {
         if !lacks.is_empty() {
-            let transaction = self.current(txn).expect("it is open");
-            transaction.wanted.extend(lacks);
-            self.extend_groups(txn);
+            self.add_wanted(txn, lacks);
             return self.begin_again(txn);
         }
         self.close(txn, Answers::Whole(replies));
     }
 
     /// Begins a new attempt of the same age that locks the keys that this one found it needs, too.
-    fn widen(&mut self, txn: TxnId) {
+    fn widen(&mut self, txn: TxnId, lacks: Vec<FullKey>) {
         for group in self.groups_of(txn) {
             let verdict = Verdict::Abort;
             self.request(group, Request::Resolve { txn, verdict });
         }
-        self.extend_groups(txn);
+        self.add_wanted(txn, lacks);
         self.begin_again(txn);
     }
 
-    /// Adds the groups of the keys that were found to be needed.
-    fn extend_groups(&mut self, txn: TxnId) {
+    /// Adds keys that were found to be needed, and their groups.
+    fn add_wanted(&mut self, txn: TxnId, keys: Vec<FullKey>) {
         let groups = self.groups;
         let transaction = self.current(txn).expect("the caller has it");
-        let wanted = transaction
-            .wanted
-            .iter()
-            .map(|(_, key)| group_of_key(groups, key));
-        transaction.extent.groups.extend(wanted);
-        transaction.extent.groups.sort_unstable();
-        transaction.extent.groups.dedup();
+        for (db, key) in keys {
+            let wanted = transaction.wanted.entry(group_of_key(groups, &key)).or_default();
+            wanted.insert((db, key));
+        }
+        let extent = &mut transaction.extent.groups;
+        extent.extend(transaction.wanted.keys());
+        extent.sort_unstable();
+        extent.dedup();
     }
 
     /// The next attempt.
@@ -806,7 +813,7 @@ impl Gateway {
             transaction.outstanding = participants.len();
             let borrow = |group: GroupId| {
                 let is_there = |key: &[u8]| group_of_key(groups, key) == group;
-                let keys = objects_in(&transaction.program, &transaction.wanted, is_there);
+                let keys = objects_in(&transaction.program, transaction.wanted.get(&group), is_there);
                 (group, Request::Lend { txn, keys })
             };
             let requests: Vec<_> = participants.into_iter().map(borrow).collect();
@@ -959,7 +966,7 @@ impl Gateway {
         let ticket = match delivery {
             Delivery::Reply { ticket, bytes } => {
                 self.look_at_reply(None, &bytes);
-                return connection.pipeline.complete(ticket.sequence, &bytes);
+                return connection.pipeline.complete_with(ticket.sequence, bytes);
             }
             Delivery::Unblocked {
                 ticket,
@@ -1009,7 +1016,7 @@ impl Gateway {
             Delivery::Message { .. } | Delivery::Reap => unreachable!("the driver hands it out itself"),
         };
         session.is_waiting = false;
-        connection.pipeline.complete(ticket.sequence, &bytes);
+        connection.pipeline.complete_with(ticket.sequence, bytes);
     }
 
     fn write_answer(
@@ -1088,10 +1095,11 @@ fn is_lendable(program: &Program, extent: &Extent) -> bool {
     !extent.is_whole && !(extent.wants && program.is_exec) && !program.operations().any(scans)
 }
 
-/// The objects that a program needs of the keys that `is_there` says are in a group, in a fixed order.
+/// The objects that a program needs of a group, in a fixed order: of the keys that it names and that `is_there` says are in
+/// it, and of those that it wants there.
 fn objects_in(
     program: &Program,
-    wanted: &BTreeSet<FullKey>,
+    wanted: Option<&BTreeSet<FullKey>>,
     mut is_there: impl FnMut(&[u8]) -> bool,
 ) -> Vec<FullKey> {
     let databases = replica::databases(program.operations());
@@ -1103,6 +1111,6 @@ fn objects_in(
             }
         });
     }
-    objects.extend(wanted.iter().filter(|(_, key)| is_there(key)).cloned());
+    objects.extend(wanted.into_iter().flatten().cloned());
     objects.into_iter().collect()
 }
