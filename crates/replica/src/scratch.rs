@@ -141,6 +141,7 @@ impl Scratch {
 }
 
 /// What became of a key on the scratch.
+#[derive(Debug)]
 pub enum Returned {
     /// Its object is as it was placed.
     Unchanged(Db, Object),

@@ -343,6 +343,7 @@ impl Cluster {
                             locks,
                             conditions,
                             objects,
+                            is_bounded: false,
                         }
                     }
                 },
@@ -377,8 +378,11 @@ impl Cluster {
                 self.replicas[group.index()].handle(&turn, *request, &mut outputs);
                 for output in outputs {
                     let gateway = match &output {
-                        Output::Answered { ticket, .. } | Output::Versions { ticket, .. } => ticket.worker,
+                        Output::Answered { ticket, .. }
+                        | Output::TooLarge { ticket }
+                        | Output::Versions { ticket, .. } => ticket.worker,
                         Output::Locked { txn, .. }
+                        | Output::Lent { txn, .. }
                         | Output::Voted { txn, .. }
                         | Output::Resolved { txn, .. }
                         | Output::Wound { txn } => txn.worker,
@@ -398,6 +402,7 @@ impl Cluster {
     fn on_output(&mut self, output: Output) {
         match output {
             Output::Versions { .. } => unreachable!("nothing here watches"),
+            Output::TooLarge { .. } | Output::Lent { .. } => unreachable!("no value here is large"),
             Output::Answered { ticket, replies } => {
                 let group = self
                     .plain
@@ -557,6 +562,7 @@ impl Cluster {
                 self.answers.push((txn.seq, Answer::Refused));
             }
             Decision::Abort(Refusal::Wounded) => self.attempt(txn.seq),
+            Decision::Abort(Refusal::TooLarge) => unreachable!("no value here is large"),
         }
     }
 
