@@ -545,7 +545,7 @@ impl Replica {
         &mut self,
         txn: TxnId,
         conditions: &[Condition],
-        objects: &[(Db, Box<[u8]>)],
+        objects: &[FullKey],
         is_bounded: bool,
         out: &mut Vec<Output>,
     ) {
@@ -709,7 +709,7 @@ impl Replica {
         count
     }
 
-    fn on_lend(&mut self, txn: TxnId, keys: &[(Db, Box<[u8]>)], out: &mut Vec<Output>) {
+    fn on_lend(&mut self, txn: TxnId, keys: &[FullKey], out: &mut Vec<Output>) {
         debug_assert!(self.prepared.contains_key(&txn), "only what is locked is lent");
         self.open();
         let objects = keys.iter().map(|(db, key)| self.keyspace.lend_value(*db, key));

@@ -61,7 +61,7 @@ pub enum Request {
         /// What must hold.
         conditions: Vec<Condition>,
         /// Whose objects are wanted.
-        objects: Vec<(Db, Box<[u8]>)>,
+        objects: Vec<FullKey>,
         /// Whether to refuse if they are too large to be copied.
         is_bounded: bool,
     },
@@ -84,7 +84,7 @@ pub enum Request {
         /// The transaction.
         txn: TxnId,
         /// Whose values.
-        keys: Vec<(Db, Box<[u8]>)>,
+        keys: Vec<FullKey>,
     },
     /// Take back what was lent, and whatever else a transaction made of this group's keys, and release the locks.
     TakeBack {

@@ -5,6 +5,7 @@
 //! afterwards is the effect.
 
 use crate::operation::Replies;
+use crate::request::FullKey;
 use crate::{Operation, Turn};
 use command::Command;
 use ids::{Db, HashSeed, UnixMillis, Version};
@@ -16,8 +17,9 @@ use std::collections::BTreeMap;
 pub struct Scratch {
     keyspace: Keyspace,
     local: LeaderLocal,
-    /// What was placed, with the version it had.
-    placed: BTreeMap<(Db, Box<[u8]>), Option<Version>>,
+    /// What was placed, with the version it had, and whether it was a string changed in place: `SETBIT` that changes no
+    /// bit makes it one, under the same version.
+    placed: BTreeMap<FullKey, Option<(Version, bool)>>,
 }
 
 /// Versions on the scratch begin here, far above any that a group counts to, so that a changed object never
@@ -68,7 +70,7 @@ impl Scratch {
     /// Places what a group holds under `key`: a copy of its object, or nothing.
     pub fn place(&mut self, db: Db, key: &[u8], object: Option<Object>) {
         self.placed
-            .insert((db, key.into()), object.as_ref().map(Object::version));
+            .insert((db, key.into()), object.as_ref().map(identity));
         if let Some(object) = object {
             self.keyspace.place_object(db, object);
         }
@@ -126,7 +128,7 @@ impl Scratch {
             match (before, after) {
                 (None, None) => {}
                 (Some(_), None) => found(Returned::Changed(Effect::Delete { db, key })),
-                (Some(before), Some(object)) if before == object.version() => {
+                (Some(before), Some(object)) if before == identity(&object) => {
                     found(Returned::Unchanged(db, object));
                 }
                 (_, Some(object)) => found(Returned::Changed(Effect::Put { db, object })),
@@ -138,6 +140,11 @@ impl Scratch {
     pub fn take_garbage(&mut self) -> Garbage {
         self.keyspace.take_garbage()
     }
+}
+
+/// What is equal only for an object that nobody changed.
+fn identity(object: &Object) -> (Version, bool) {
+    (object.version(), object.is_grown())
 }
 
 /// What became of a key on the scratch.

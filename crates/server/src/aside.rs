@@ -16,7 +16,7 @@ use crate::program::{Item, Program, group_of_key};
 use command::{Route, Spec, Walks, number};
 use ids::{Db, GroupId};
 use keyspace::Event;
-use replica::{ELEMENTS_MAX, Operation, Replies, Request, Returned, Scratch, Ticket};
+use replica::{ELEMENTS_MAX, FullKey, Operation, Replies, Request, Returned, Scratch, Ticket};
 use resp::Args;
 use std::collections::BTreeMap;
 use txn::TxnId;
@@ -28,7 +28,7 @@ pub struct Errand {
     scratch: Scratch,
     replies: Replies,
     /// Keys that a command would read and that were not lent: nothing was carried out.
-    lacks: Vec<(Db, Box<[u8]>)>,
+    lacks: Vec<FullKey>,
 }
 
 impl Errand {

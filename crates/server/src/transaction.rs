@@ -30,10 +30,11 @@ use crate::pubsub::{Kind as Names, Listeners};
 use crate::session::{Session, Watched};
 use crate::timing::Caller;
 use command::{Command, ReplyError, Walks};
-use ids::{Boot, Db, GroupId};
+use ids::{Boot, GroupId};
 use keyspace::{KeyVersion, Object};
 use replica::{
-    Operation, Outcome, Output, Replies, Request, Scratch, Task, Ticket, Verdict, locks_of, with_conditions,
+    FullKey, Operation, Outcome, Output, Replies, Request, Scratch, Task, Ticket, Verdict, locks_of,
+    with_conditions,
 };
 use resp::{Args, ArgsBuf, Protocol, Writer};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -65,7 +66,7 @@ struct Transaction {
     /// What the groups answered: for each the index of the item and its reply.
     parts: BTreeMap<GroupId, (Vec<usize>, Replies)>,
     /// Keys that it reads and that only the data name, as far as an attempt has found them.
-    wanted: BTreeSet<(Db, Box<[u8]>)>,
+    wanted: BTreeSet<FullKey>,
     /// Groups whose `Locked` or `Resolved` is still to come.
     outstanding: usize,
     scratch: Option<Scratch>,
@@ -720,7 +721,7 @@ impl Gateway {
     }
 
     /// Everything that was lent is back: `replies` is the answer, unless keys were lacking.
-    pub(crate) fn end_lent(&mut self, txn: TxnId, replies: Replies, lacks: Vec<(Db, Box<[u8]>)>) {
+    pub(crate) fn end_lent(&mut self, txn: TxnId, replies: Replies, lacks: Vec<FullKey>) {
         if !lacks.is_empty() {
             let transaction = self.current(txn).expect("it is open");
             transaction.wanted.extend(lacks);
@@ -1061,11 +1062,11 @@ fn is_lendable(program: &Program, extent: &Extent) -> bool {
 /// The objects that a program needs of the keys that `is_there` says are in a group, in a fixed order.
 fn objects_in(
     program: &Program,
-    wanted: &BTreeSet<(Db, Box<[u8]>)>,
+    wanted: &BTreeSet<FullKey>,
     mut is_there: impl FnMut(&[u8]) -> bool,
-) -> Vec<(Db, Box<[u8]>)> {
+) -> Vec<FullKey> {
     let databases = replica::databases(program.operations());
-    let mut objects: BTreeSet<(Db, Box<[u8]>)> = BTreeSet::new();
+    let mut objects: BTreeSet<FullKey> = BTreeSet::new();
     for operation in program.operations() {
         operation.keys(|key, _| {
             if is_there(key) {
