@@ -44,6 +44,7 @@ impl Node {
                 Operation::Expire { db, key } => self.keyspace.expire(db, key, &mut self.local),
                 Operation::Evict { db, key } => self.keyspace.evict(db, key, &mut self.local),
                 Operation::Install { effects } => self.keyspace.install(effects, &mut self.local),
+                Operation::Limits { limits } => self.keyspace.set_limits(limits),
             }
         }
     }

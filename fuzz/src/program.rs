@@ -4,10 +4,11 @@ use crate::node::{Node, grows_much, header};
 use crate::parse_and_keys;
 use crate::source::Source;
 use ids::{Boot, Db, Prng, UnixMillis, Version};
-use keyspace::{Effect, Entry, EntryBuf, Object, Operation, Position};
+use keyspace::{Effect, Entry, EntryBuf, Limits, Object, Operation, Position};
 use resp::{ArgsBuf, Protocol};
 
-/// `K` a key, `V` a value, `N` a number, `S` a small one, `T` a time, `D` a database; the rest as it stands.
+/// `K` a key, `V` a value, `N` a number, `S` a small one, `T` a time, `D` a database, each also behind a bracket; the rest as
+/// it stands.
 const TEMPLATES: &[&str] = &[
     "SET K V",
     "SET K V PX T",
@@ -59,6 +60,41 @@ const TEMPLATES: &[&str] = &[
     "LMPOP 2 K K RIGHT COUNT S",
     "LPOS K V RANK N COUNT S",
     "LRANGE K N N",
+    "BLPOP K K 0",
+    "BLMOVE K K LEFT RIGHT 0",
+    "BLMPOP 0 2 K K LEFT COUNT S",
+    "HSET K V V a V",
+    "HSETNX K a V",
+    "HDEL K V a",
+    "HINCRBY K a N",
+    "HINCRBYFLOAT K V N",
+    "HGETALL K",
+    "HRANDFIELD K N WITHVALUES",
+    "HSCAN K N COUNT S",
+    "ZADD K N V S a",
+    "ZADD K GT CH S a S V",
+    "ZADD K INCR N V",
+    "ZREM K V a",
+    "ZRANK K V",
+    "ZRANGE K N N WITHSCORES",
+    "ZRANGE K -inf (S BYSCORE LIMIT S N",
+    "ZRANGE K [a + BYLEX",
+    "ZRANGESTORE K K N N REV",
+    "ZREMRANGEBYRANK K S N",
+    "ZREMRANGEBYSCORE K (N S",
+    "ZREMRANGEBYLEX K - (V",
+    "ZPOPMIN K S",
+    "ZMPOP 2 K K MAX COUNT S",
+    "BZPOPMAX K K 0",
+    "ZUNIONSTORE K 2 K K WEIGHTS N S AGGREGATE MAX",
+    "ZINTERSTORE K 2 K K",
+    "ZDIFFSTORE K 2 K K",
+    "ZINTERCARD 2 K K LIMIT S",
+    "ZRANDMEMBER K N WITHSCORES",
+    "ZSCAN K N COUNT S",
+    "PFADD K V a b",
+    "PFCOUNT K K",
+    "PFMERGE K K K",
     "GEOADD K 13.4 52.5 V 13.5 52.4 a",
     "GEOADD K XX CH N S V",
     "GEOSEARCH K FROMLONLAT 13.4 52.5 BYBOX S N km WITHDIST WITHCOORD",
@@ -146,6 +182,18 @@ fn push(entry: &mut EntryBuf, source: &mut Source<'_>) {
             ];
             entry.push(&Operation::Install { effects });
         }
+        4 => {
+            let mut small = || u32::from(source.byte() % 8);
+            let limits = Limits {
+                hash_entries: small(),
+                set_integers: small(),
+                set_entries: small(),
+                sorted_set_entries: small(),
+                list_node_size: small() as i32 - 1,
+                ..Limits::default()
+            };
+            entry.push(&Operation::Limits { limits });
+        }
         kind => {
             let words = match kind {
                 3 => parse_and_keys::words(&mut Source(source.bytes(12))),
@@ -208,6 +256,9 @@ fn fill(word: &str, source: &mut Source<'_>) -> Vec<u8> {
         "nan",
         "-1",
     ];
+    if let Some(bound @ ("S" | "N" | "V")) = word.strip_prefix('(') {
+        return [b"(", fill(bound, source).as_slice()].concat();
+    }
     match word {
         "K" => key(source),
         "V" => value(source),

@@ -6,6 +6,7 @@
 
 use crate::operation::Replies;
 use crate::replica::LocalCounts;
+use crate::request::FullKey;
 use crate::{Operation, Turn};
 use command::Command;
 use ids::{Db, HashSeed, UnixMillis, Version};
@@ -19,7 +20,7 @@ pub struct Scratch {
     local: LeaderLocal,
     /// What was placed, with the version it had, and whether it was a string changed in place: `SETBIT` that changes no
     /// bit makes it one, under the same version.
-    placed: BTreeMap<(Db, Box<[u8]>), Option<(Version, bool)>>,
+    placed: BTreeMap<FullKey, Option<(Version, bool)>>,
 }
 
 /// Versions on the scratch begin here, far above any that a group counts to, so that a changed object never

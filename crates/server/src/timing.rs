@@ -12,8 +12,8 @@
 //! higher threshold a command of constant time cannot reach it by itself, so a span that does leaves no entry in the
 //! slow log; the latency monitor hears of it as `fast-command`.
 //!
-//! What is measured is the work of the worker, or of the thread for errands, that carries a command out: not the way to another worker, not the wait
-//! for a transaction. Of a command over several workers it is what its own worker did at once.
+//! What is measured is the work of the worker, or of the thread for errands, that carries a command out: not the way to
+//! another worker, not the wait for a transaction. Of a command over several workers it is what its own worker did at once.
 
 use crate::client::ClientCard;
 use crate::gateway::Gateway;

@@ -1092,7 +1092,8 @@ fn refused(program: &Program, protocol: Protocol, out: &mut Vec<u8>) {
 /// by its only command.
 fn is_lendable(program: &Program, extent: &Extent) -> bool {
     let scans = |operation: &Operation| operation.spec.route == command::Route::Scan;
-    !extent.is_whole && !(extent.wants && program.is_exec) && !program.operations().any(scans)
+    let is_open = extent.wants && program.is_exec;
+    !(extent.is_whole || is_open || program.operations().any(scans))
 }
 
 /// The objects that a program needs of a group, in a fixed order: of the keys that it names and that `is_there` says are in
