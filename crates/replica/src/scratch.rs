@@ -147,6 +147,7 @@ fn identity(object: &Object) -> (Version, bool) {
 }
 
 /// What became of a key on the scratch.
+#[derive(Debug)]
 pub enum Returned {
     /// Its object is as it was placed.
     Unchanged(Db, Object),

@@ -157,6 +157,8 @@ impl Message {
                 | Request::Watch { .. }
                 | Request::LockRead { .. }
                 | Request::Prepare { .. }
+                | Request::Lend { .. }
+                | Request::TakeBack { .. }
                 | Request::Withdraw { .. } => true,
             },
             _ => true,

@@ -7,15 +7,19 @@
 //! | reading | `Locked` from every group | evaluate on a scratch, `Prepare` with effects: preparing |
 //! | preparing | a vote from every group | all Prepared: answer and `Resolve(Commit)`; one Refused: `Resolve(Abort)` |
 //! | holding | `Resolved` with replies from every group | answer |
+//! | lending | `Lent` from every group, then the errand | `TakeBack`, answer |
 //!
 //! A refusal for a condition is answered (nil, or 0); a refusal by a wound begins a new attempt of the same age.
 //! A program that only reads and writes keys inside their groups goes straight to *preparing*. One that concerns
-//! whole groups and writes locks all of them, and its commands are carried out in place at `Resolve`: *holding*.
+//! whole groups and writes locks all of them, and its commands are carried out in place at `Resolve`: *holding*. One
+//! that walks over very large values locks their keys alone, as if to hold them, and borrows the values: *lending*. See
+//! `aside.rs`. A group may refuse a program of the other ways as too large: it begins again as one of these.
 //!
 //! What a connection sends behind a command over several groups may pass it, unless it names one of its keys:
 //! then it waits, and sees what the command did. Behind an `EXEC` or a command on the whole keyspace everything
 //! waits.
 
+use crate::aside::Errand;
 use crate::block::note_watched;
 use crate::connection::Connection;
 use crate::gateway::Gateway;
@@ -25,11 +29,12 @@ use crate::program::{Extent, Item, Program, group_of_key, merge};
 use crate::pubsub::{Kind as Names, Listeners};
 use crate::session::{Session, Watched};
 use crate::timing::Caller;
-use command::{Command, ReplyError};
+use command::{Command, ReplyError, Walks};
 use ids::{Boot, Db, GroupId};
 use keyspace::{KeyVersion, Object};
 use replica::{
-    Operation, Outcome, Output, Replies, Request, Scratch, Task, Ticket, Verdict, locks_of, with_conditions,
+    FullKey, Operation, Outcome, Output, Replies, Request, Scratch, Task, Ticket, Verdict, locks_of,
+    with_conditions,
 };
 use resp::{Args, ArgsBuf, Protocol, Writer};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -61,7 +66,7 @@ struct Transaction {
     /// What the groups answered: for each the index of the item and its reply.
     parts: BTreeMap<GroupId, (Vec<usize>, Replies)>,
     /// Keys that it reads and that only the data name, as far as an attempt has found them.
-    wanted: BTreeSet<(Db, Box<[u8]>)>,
+    wanted: BTreeSet<FullKey>,
     /// Groups whose `Locked` or `Resolved` is still to come.
     outstanding: usize,
     scratch: Option<Scratch>,
@@ -78,6 +83,8 @@ enum Kind {
     Flow,
     /// Whole groups are locked; the commands run in place at `Resolve`.
     Hold,
+    /// Large values are locked, and lent to an errand.
+    Lend,
 }
 
 /// An answer for a connection of this worker.
@@ -255,7 +262,9 @@ impl Gateway {
     /// Begins a program: in one step if all its groups live here and are free.
     pub(crate) fn begin(&mut self, session: &mut Session, pipeline: &mut Pipeline, program: Program) {
         let extent = program.extent(self.groups);
-        if self.can_run_here(&program, &extent) {
+        let can_run_here = self.can_run_here(&program, &extent);
+        let is_heavy = can_run_here && is_lendable(&program, &extent) && self.is_heavy_program(&program);
+        if can_run_here && !is_heavy {
             return self.run_program_here(session, pipeline.target(), &program);
         }
         let ticket = self.reserve(session, pipeline);
@@ -264,7 +273,15 @@ impl Gateway {
         } else {
             session.busy.begin(program.slots());
         }
+        if is_heavy {
+            return self.start_lent(ticket, program, extent);
+        }
         self.start(ticket, program, extent);
+    }
+
+    /// Sends a program on its way on values that are lent to it.
+    pub(crate) fn start_lent(&mut self, ticket: Ticket, program: Program, extent: Extent) {
+        self.open(ticket, program, extent, Kind::Lend);
     }
 
     /// Sends a program on its way whose groups do not all live here, or are not free.
@@ -304,6 +321,10 @@ impl Gateway {
             (false, true) => Kind::Hold,
             (false, false) => Kind::Evaluate,
         };
+        self.open(ticket, program, extent, kind);
+    }
+
+    fn open(&mut self, ticket: Ticket, program: Program, extent: Extent, kind: Kind) {
         let (id, priority) = self.new_transaction();
         let seq = id.seq;
         let transaction = Transaction {
@@ -432,7 +453,7 @@ impl Gateway {
         let program = &transaction.program;
         let mut partition = match transaction.kind {
             Kind::Evaluate => program.partition(groups),
-            Kind::Flow | Kind::Hold => BTreeMap::new(),
+            Kind::Flow | Kind::Hold | Kind::Lend => BTreeMap::new(),
         };
         let mut requests = Vec::with_capacity(transaction.extent.groups.len());
         for &group in &transaction.extent.groups {
@@ -441,7 +462,9 @@ impl Gateway {
             let parts = partition.remove(&group).unwrap_or_default();
             let locks = match transaction.kind {
                 Kind::Evaluate => locks_of(parts.iter().map(|(_, part)| part.words()), |_| true),
-                Kind::Flow | Kind::Hold => locks_of(program.operations().map(Operation::words), is_ours),
+                Kind::Flow | Kind::Hold | Kind::Lend => {
+                    locks_of(program.operations().map(Operation::words), is_ours)
+                }
             };
             let locks = with_conditions(locks, &conditions);
             let request = match transaction.kind {
@@ -454,6 +477,19 @@ impl Gateway {
                         locks,
                         conditions,
                         objects,
+                        is_bounded: is_lendable(program, &transaction.extent),
+                    }
+                }
+                Kind::Lend => {
+                    let objects = objects_in(program, &transaction.wanted, is_ours);
+                    // Alone, even to read: a value that is lent is with nobody else.
+                    let locks = locks.and_shared(objects.iter().map(|(_, key)| key)).exclusive();
+                    Request::Prepare {
+                        txn,
+                        priority,
+                        locks,
+                        conditions,
+                        task: Task::Hold,
                     }
                 }
                 Kind::Hold => Request::Prepare {
@@ -505,8 +541,11 @@ impl Gateway {
     pub fn pump(&mut self) {
         while let Some(output) = self.transactions.outputs.pop_front() {
             let worker = match &output {
-                Output::Answered { ticket, .. } | Output::Versions { ticket, .. } => ticket.worker,
+                Output::Answered { ticket, .. }
+                | Output::TooLarge { ticket, .. }
+                | Output::Versions { ticket, .. } => ticket.worker,
                 Output::Locked { txn, .. }
+                | Output::Lent { txn, .. }
                 | Output::Voted { txn, .. }
                 | Output::Resolved { txn, .. }
                 | Output::Wound { txn } => txn.worker,
@@ -529,7 +568,9 @@ impl Gateway {
                 self.deliveries
                     .extend(watched.map(|watched| Delivery::Watched { ticket, watched }));
             }
+            Output::TooLarge { ticket } => self.on_too_large(ticket),
             Output::Locked { txn, group, objects } => self.on_locked(txn, group, objects),
+            Output::Lent { txn, group, objects } => self.on_lent(txn, group, objects),
             Output::Voted {
                 txn,
                 group,
@@ -561,6 +602,15 @@ impl Gateway {
             replies,
         };
         self.deliveries.push_back(Delivery::Answered(Box::new(answered)));
+    }
+
+    /// Commands within one group would hold its worker up there.
+    fn on_too_large(&mut self, ticket: Ticket) {
+        let place = (ticket.connection, ticket.sequence);
+        let blocks = &mut self.transactions.blocks;
+        let program = blocks.remove(&place).expect("it waits for its group");
+        let extent = program.extent(self.groups);
+        self.start_lent(ticket, program, extent);
     }
 
     /// The transaction of an answer; `None` if the answer is to an attempt that is over.
@@ -630,11 +680,72 @@ impl Gateway {
         }
     }
 
+    /// A group has lent its values: with the last, the commands can be carried out.
+    fn on_lent(&mut self, txn: TxnId, group: GroupId, objects: Vec<Option<Object>>) {
+        let (groups, turn, limits) = (self.groups, self.turn, self.compactness);
+        let transaction = self
+            .current(txn)
+            .expect("nothing ends it before its values are back");
+        let is_there = |key: &[u8]| group_of_key(groups, key) == group;
+        let keys = objects_in(&transaction.program, &transaction.wanted, is_there);
+        let scratch = transaction
+            .scratch
+            .get_or_insert_with(|| Scratch::new(turn.now, &turn));
+        scratch.set_limits(limits);
+        for ((db, key), object) in keys.into_iter().zip(objects) {
+            scratch.place(db, &key, object);
+        }
+        transaction.outstanding -= 1;
+        if transaction.outstanding > 0 {
+            return;
+        }
+        let scratch = transaction.scratch.take().expect("placed a moment ago");
+        let operations: Vec<Operation> = transaction.program.operations().cloned().collect();
+        let is_brief = operations
+            .iter()
+            .all(|operation| operation.spec.walks == Walks::Little);
+        let mut errand = Errand::new(txn, operations, scratch);
+        if is_brief {
+            // The values were lent only so that they need not be copied.
+            errand.run();
+            self.give_back(errand);
+        } else {
+            self.send_errand(errand);
+        }
+    }
+
+    /// The groups of an open transaction.
+    pub(crate) fn groups_of(&mut self, txn: TxnId) -> Vec<GroupId> {
+        let transaction = self.current(txn).expect("it is open");
+        transaction.extent.groups.clone()
+    }
+
+    /// Everything that was lent is back: `replies` is the answer, unless keys were lacking.
+    pub(crate) fn end_lent(&mut self, txn: TxnId, replies: Replies, lacks: Vec<FullKey>) {
+        if !lacks.is_empty() {
+            let transaction = self.current(txn).expect("it is open");
+            transaction.wanted.extend(lacks);
+            self.extend_groups(txn);
+            return self.begin_again(txn);
+        }
+        let transaction = self.transactions.open.remove(&txn.seq).expect("it was open");
+        self.finish(transaction.ticket, transaction.program, Answers::Whole(replies));
+    }
+
     /// Begins a new attempt of the same age that locks the keys that this one found it needs, too.
     fn widen(&mut self, txn: TxnId) {
+        for group in self.groups_of(txn) {
+            let verdict = Verdict::Abort;
+            self.request(group, Request::Resolve { txn, verdict });
+        }
+        self.extend_groups(txn);
+        self.begin_again(txn);
+    }
+
+    /// Adds the groups of the keys that were found to be needed.
+    fn extend_groups(&mut self, txn: TxnId) {
         let groups = self.groups;
         let transaction = self.current(txn).expect("the caller has it");
-        let participants = transaction.extent.groups.clone();
         let wanted = transaction
             .wanted
             .iter()
@@ -642,11 +753,6 @@ impl Gateway {
         transaction.extent.groups.extend(wanted);
         transaction.extent.groups.sort_unstable();
         transaction.extent.groups.dedup();
-        for group in participants {
-            let verdict = Verdict::Abort;
-            self.request(group, Request::Resolve { txn, verdict });
-        }
-        self.begin_again(txn);
     }
 
     /// The next attempt.
@@ -675,6 +781,19 @@ impl Gateway {
         let groups = self.groups;
         let transaction = self.current(txn).expect("the caller has it");
         let participants = transaction.extent.groups.clone();
+        if transaction.kind == Kind::Lend {
+            transaction.outstanding = participants.len();
+            let borrow = |group: GroupId| {
+                let is_there = |key: &[u8]| group_of_key(groups, key) == group;
+                let keys = objects_in(&transaction.program, &transaction.wanted, is_there);
+                (group, Request::Lend { txn, keys })
+            };
+            let requests: Vec<_> = participants.into_iter().map(borrow).collect();
+            for (group, request) in requests {
+                self.request(group, request);
+            }
+            return;
+        }
         if transaction.kind == Kind::Hold {
             let mut requests = Vec::new();
             let mut partition = transaction.program.partition(groups);
@@ -713,6 +832,7 @@ impl Gateway {
         let transaction = self.transactions.open.remove(&txn.seq).expect("it was open");
         let replies = match transaction.kind {
             Kind::Flow => Answers::Whole(transaction.evaluated),
+            Kind::Lend => unreachable!("handled above"),
             Kind::Evaluate | Kind::Hold => Answers::Parts(transaction.parts),
         };
         self.finish(transaction.ticket, transaction.program, replies);
@@ -756,6 +876,10 @@ impl Gateway {
             let transaction = self.transactions.open.remove(&txn.seq).expect("it was open");
             return self.finish(transaction.ticket, transaction.program, Answers::Refused);
         }
+        if refusal == Refusal::TooLarge {
+            let transaction = self.current(txn).expect("it is open");
+            transaction.kind = Kind::Lend;
+        }
         self.stats.transaction_retries.add(1);
         self.begin_again(txn);
     }
@@ -770,6 +894,17 @@ impl Gateway {
     }
 
     fn finish(&mut self, ticket: Ticket, program: Program, replies: Answers) {
+        if ticket.worker != self.worker {
+            let Answers::Whole(replies) = replies else {
+                unreachable!("what comes from another worker is a single command on lent values");
+            };
+            let mut answer = self.parcel(ticket.worker).take_bytes();
+            let start = answer.len();
+            answer.extend_from_slice(replies.bytes());
+            return self
+                .parcel_being_filled(ticket.worker)
+                .push_answer(ticket, answer, start);
+        }
         if let Answers::Whole(replies) = &replies
             && self.on_tried(ticket, replies.bytes())
         {
@@ -916,14 +1051,21 @@ fn refused(program: &Program, protocol: Protocol, out: &mut Vec<u8>) {
     }
 }
 
+/// Whether a program can be carried out on values that are lent: it concerns keys that are known, or that are all found
+/// by its only command.
+fn is_lendable(program: &Program, extent: &Extent) -> bool {
+    let scans = |operation: &Operation| operation.spec.route == command::Route::Scan;
+    !extent.is_whole && !(extent.wants && program.is_exec) && !program.operations().any(scans)
+}
+
 /// The objects that a program needs of the keys that `is_there` says are in a group, in a fixed order.
 fn objects_in(
     program: &Program,
-    wanted: &BTreeSet<(Db, Box<[u8]>)>,
+    wanted: &BTreeSet<FullKey>,
     mut is_there: impl FnMut(&[u8]) -> bool,
-) -> Vec<(Db, Box<[u8]>)> {
+) -> Vec<FullKey> {
     let databases = replica::databases(program.operations());
-    let mut objects: BTreeSet<(Db, Box<[u8]>)> = BTreeSet::new();
+    let mut objects: BTreeSet<FullKey> = BTreeSet::new();
     for operation in program.operations() {
         operation.keys(|key, _| {
             if is_there(key) {
