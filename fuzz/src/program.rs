@@ -7,8 +7,7 @@ use ids::{Boot, Db, Prng, UnixMillis, Version};
 use keyspace::{Effect, Entry, EntryBuf, Limits, Object, Operation, Position};
 use resp::{ArgsBuf, Protocol};
 
-/// `K` a key, `V` a value, `N` a number, `S` a small one, `T` a time, `D` a database, each also behind a bracket; the rest as
-/// it stands.
+/// `K` a key, `V` a value, `N` a number, `S` a small one, `T` a time, `D` a database; the rest as it stands.
 const TEMPLATES: &[&str] = &[
     "SET K V",
     "SET K V PX T",
@@ -60,47 +59,57 @@ const TEMPLATES: &[&str] = &[
     "LMPOP 2 K K RIGHT COUNT S",
     "LPOS K V RANK N COUNT S",
     "LRANGE K N N",
-    "BLPOP K K 0",
-    "BLMOVE K K LEFT RIGHT 0",
-    "BLMPOP 0 2 K K LEFT COUNT S",
-    "HSET K V V a V",
-    "HSETNX K a V",
-    "HDEL K V a",
-    "HINCRBY K a N",
-    "HINCRBYFLOAT K V N",
-    "HGETALL K",
-    "HRANDFIELD K N WITHVALUES",
-    "HSCAN K N COUNT S",
-    "ZADD K N V S a",
-    "ZADD K GT CH S a S V",
-    "ZADD K INCR N V",
-    "ZREM K V a",
-    "ZRANK K V",
-    "ZRANGE K N N WITHSCORES",
-    "ZRANGE K -inf (S BYSCORE LIMIT S N",
-    "ZRANGE K [a + BYLEX",
-    "ZRANGESTORE K K N N REV",
-    "ZREMRANGEBYRANK K S N",
-    "ZREMRANGEBYSCORE K (N S",
-    "ZREMRANGEBYLEX K - (V",
-    "ZPOPMIN K S",
-    "ZMPOP 2 K K MAX COUNT S",
-    "BZPOPMAX K K 0",
-    "ZUNIONSTORE K 2 K K WEIGHTS N S AGGREGATE MAX",
-    "ZINTERSTORE K 2 K K",
-    "ZDIFFSTORE K 2 K K",
-    "ZINTERCARD 2 K K LIMIT S",
-    "ZRANDMEMBER K N WITHSCORES",
-    "ZSCAN K N COUNT S",
-    "PFADD K V a b",
-    "PFCOUNT K K",
-    "PFMERGE K K K",
     "GEOADD K 13.4 52.5 V 13.5 52.4 a",
     "GEOADD K XX CH N S V",
     "GEOSEARCH K FROMLONLAT 13.4 52.5 BYBOX S N km WITHDIST WITHCOORD",
     "GEOSEARCHSTORE K K FROMMEMBER a BYRADIUS N km STOREDIST",
     "GEORADIUS K 13.4 52.5 N mi COUNT S STORE K",
     "GEOHASH K V a",
+    "HSET K V V",
+    "HSET K S V S V S V",
+    "HSETNX K S V",
+    "HDEL K S S",
+    "HINCRBY K S N",
+    "HINCRBYFLOAT K S N",
+    "HGETALL K",
+    "HRANDFIELD K N WITHVALUES",
+    "HSCAN K N COUNT S",
+    "PFADD K V V S",
+    "PFCOUNT K K",
+    "PFMERGE K K K",
+    "PFDEBUG TODENSE K",
+    "ZADD K N V",
+    "ZADD K S S S S S S",
+    "ZADD K GT CH N S",
+    "ZADD K NX INCR N V",
+    "ZINCRBY K N V",
+    "ZREM K S V",
+    "ZRANGE K N N REV WITHSCORES",
+    "ZRANGE K N N BYSCORE LIMIT N N",
+    "ZRANGEBYLEX K - +",
+    "ZRANGESTORE K K N N BYSCORE",
+    "ZRANGESTORE K K N N REV",
+    "ZREMRANGEBYRANK K N N",
+    "ZREMRANGEBYSCORE K N N",
+    "ZREMRANGEBYLEX K [V [V",
+    "ZPOPMIN K S",
+    "ZPOPMAX K",
+    "ZMPOP 2 K K MIN COUNT S",
+    "ZUNIONSTORE K 2 K K WEIGHTS N N",
+    "ZINTERSTORE K 2 K K AGGREGATE MAX",
+    "ZDIFFSTORE K 2 K K",
+    "ZUNION 2 K K WITHSCORES",
+    "ZINTERCARD 2 K K LIMIT S",
+    "ZRANDMEMBER K N WITHSCORES",
+    "ZSCAN K N COUNT S",
+    "ZRANK K S WITHSCORE",
+    "BLPOP K K 0",
+    "BRPOP K 1",
+    "BLMOVE K K LEFT RIGHT 0",
+    "BRPOPLPUSH K K 0",
+    "BLMPOP 0 2 K K LEFT COUNT S",
+    "BZPOPMIN K K 0",
+    "BZMPOP 0 2 K K MAX COUNT S",
     "DEL K K",
     "PEXPIRE K T",
     "PEXPIREAT K T GT",
@@ -158,7 +167,7 @@ pub fn program(data: &[u8]) {
 
 fn push(entry: &mut EntryBuf, source: &mut Source<'_>) {
     let db = db(source);
-    match source.below(32) {
+    match source.below(40) {
         0 => entry.push(&Operation::Expire {
             db,
             key: &key(source),
@@ -182,21 +191,13 @@ fn push(entry: &mut EntryBuf, source: &mut Source<'_>) {
             ];
             entry.push(&Operation::Install { effects });
         }
-        4 => {
-            let mut small = || u32::from(source.byte() % 8);
-            let limits = Limits {
-                hash_entries: small(),
-                set_integers: small(),
-                set_entries: small(),
-                sorted_set_entries: small(),
-                list_node_size: small() as i32 - 1,
-                ..Limits::default()
-            };
+        3 => {
+            let limits = limits(source);
             entry.push(&Operation::Limits { limits });
         }
         kind => {
             let words = match kind {
-                3 => parse_and_keys::words(&mut Source(source.bytes(12))),
+                4 => parse_and_keys::words(&mut Source(source.bytes(12))),
                 _ => source
                     .pick(TEMPLATES)
                     .split(' ')
@@ -219,6 +220,21 @@ fn push(entry: &mut EntryBuf, source: &mut Source<'_>) {
                 });
             }
         }
+    }
+}
+
+/// Small ones, so that collections grow beyond them, and some that no configuration allows.
+fn limits(source: &mut Source<'_>) -> Limits {
+    let mut number = || u32::from(source.byte()) >> 3;
+    Limits {
+        hash_entries: number(),
+        hash_value_bytes: number(),
+        set_integers: number(),
+        set_entries: number(),
+        set_value_bytes: number(),
+        sorted_set_entries: number(),
+        sorted_set_value_bytes: number(),
+        list_node_size: i32::from(source.byte()) - 100,
     }
 }
 
@@ -256,9 +272,6 @@ fn fill(word: &str, source: &mut Source<'_>) -> Vec<u8> {
         "nan",
         "-1",
     ];
-    if let Some(bound @ ("S" | "N" | "V")) = word.strip_prefix('(') {
-        return [b"(", fill(bound, source).as_slice()].concat();
-    }
     match word {
         "K" => key(source),
         "V" => value(source),
@@ -267,6 +280,7 @@ fn fill(word: &str, source: &mut Source<'_>) -> Vec<u8> {
         "S" => source.byte().to_string().into_bytes(),
         "T" => (i64::from(source.byte()) * 16).to_string().into_bytes(),
         "D" => source.pick(&["0", "1", "15", "16"]).into(),
+        "[V" => [b"[", value(source).as_slice()].concat(),
         other => other.into(),
     }
 }
@@ -286,8 +300,7 @@ fn check(node: &mut Node) {
         assert!(keys <= node.keyspace.counts(db).0);
     }
     assert!(bytes <= node.keyspace.memory());
-    let mut budget = usize::MAX;
-    node.keyspace.collect_garbage(&mut budget);
+    node.keyspace.collect_garbage(usize::MAX);
 }
 
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
