@@ -54,6 +54,11 @@ impl Garbage {
         }
     }
 
+    /// Whether nothing waits to be dropped.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Drops up to about `budget` objects; `true` if none is left.
     pub(crate) fn collect(&mut self, mut budget: usize) -> bool {
         while let Some(piece) = self.0.pop_front() {

@@ -347,6 +347,11 @@ impl Keyspace {
         self.garbage.collect(budget)
     }
 
+    /// Whether something waits to be dropped.
+    pub fn has_garbage(&self) -> bool {
+        !self.garbage.is_empty()
+    }
+
     /// Keys that have expired by `time`, from where the last search stopped, looking at no more than about
     /// `objects_max` objects. `true` if everything was searched. The leader makes entries of them.
     pub fn due(&mut self, time: UnixMillis, objects_max: usize, found: &mut Vec<(Db, Box<[u8]>)>) -> bool {

@@ -292,6 +292,11 @@ impl Replica {
         self.keyspace.kind(db, key)
     }
 
+    /// Whether something that was deleted waits to be dropped.
+    pub fn has_garbage(&self) -> bool {
+        self.keyspace.has_garbage()
+    }
+
     /// Drops up to `budget` objects of flushed databases; `true` if none is left.
     pub fn collect_garbage(&mut self, budget: usize) -> bool {
         self.keyspace.collect_garbage(budget)

@@ -635,8 +635,8 @@ impl Gateway {
     pub fn tend(&mut self) -> bool {
         /// Objects looked at for expiry in one call, over all groups.
         const EXPIRY_OBJECTS: usize = 4_096;
-        /// Objects dropped in one call, in each group.
-        const GARBAGE_OBJECTS: usize = 64;
+        /// Objects dropped in one call, over all groups that have some to drop.
+        const GARBAGE_OBJECTS: usize = 1_024;
         let mut more = false;
         if self
             .shared
@@ -651,8 +651,10 @@ impl Gateway {
             }
             self.note_event("expire-cycle", self.timing.now().saturating_sub(began));
         }
+        let full = self.replicas.iter().filter(|replica| replica.has_garbage());
+        let share = (GARBAGE_OBJECTS / full.count().max(1)).max(64);
         for replica in &mut self.replicas {
-            more |= !replica.collect_garbage(GARBAGE_OBJECTS);
+            more |= !replica.collect_garbage(share);
         }
         self.tell_all();
         if self.maxmemory > 0 && self.policy != EvictionPolicy::NoEviction && self.pause.is_none() {
