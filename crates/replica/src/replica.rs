@@ -16,10 +16,10 @@
 //! 3. No operation touches a key that a prepared transaction holds exclusively, except its own at `Resolve`.
 
 use crate::operation::{Condition, Operation, Outcome, Replies, locks_of};
-use crate::request::{Output, Request, Task, Ticket, Verdict};
+use crate::request::{FullKey, Output, Request, Task, Ticket, Verdict};
 use crate::scratch::{Returned, Scratch, databases};
 use crate::turn::Turn;
-use command::Command;
+use command::{Command, Walks};
 use ids::{Boot, Db, GroupId, HashSeed, Prng, SemanticsVersion, UnixMillis};
 use keyspace::Position;
 use keyspace::{
@@ -29,6 +29,10 @@ use keyspace::{
 use resp::{Args, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use txn::{Grant, LockTable, Locks, Priority, Refusal, RequestId, Requester, TxnId, Vote};
+
+/// Elements that commands may walk over, or a transaction copy, on the group's worker: one or two milliseconds. What
+/// takes longer is carried out elsewhere, on values that are lent.
+pub const ELEMENTS_MAX: usize = 20_000;
 
 /// Requests that may wait in one group. At the limit the gateway refuses plain commands, and a transaction is
 /// refused as wounded, to try again.
@@ -280,7 +284,7 @@ impl Replica {
     /// Keys that lists and sorted sets came to be under since the last call, and whether databases were exchanged, so
     /// that any key may have been filled. Nothing unless somebody waits.
     #[inline]
-    pub fn take_filled(&mut self) -> (Vec<(Db, Box<[u8]>)>, bool) {
+    pub fn take_filled(&mut self) -> (Vec<FullKey>, bool) {
         let is_swapped = std::mem::take(&mut self.local.is_swapped);
         (std::mem::take(&mut self.local.filled), is_swapped)
     }
@@ -356,50 +360,6 @@ impl Replica {
         self.keyspace.restore_object(db, object);
     }
 
-    /// Locks keys, which are free, for a command that runs aside, and lends their values to it.
-    pub fn lend(
-        &mut self,
-        turn: &Turn,
-        txn: TxnId,
-        priority: Priority,
-        locks: Locks,
-        keys: &[(Db, Box<[u8]>)],
-    ) -> Vec<Option<Object>> {
-        self.begin(turn);
-        self.open();
-        self.requests += 1;
-        let grant = self
-            .locks
-            .request(self.requests, Requester::Preparing(txn), priority, locks);
-        assert!(
-            matches!(grant, Grant::Granted),
-            "the caller looked whether the keys are free"
-        );
-        self.prepared.insert(txn, Outcome::default());
-        keys.iter()
-            .map(|(db, key)| self.keyspace.lend_value(*db, key))
-            .collect()
-    }
-
-    /// Takes back what was lent, and releases the locks.
-    pub fn take_back(&mut self, turn: &Turn, txn: TxnId, returned: Vec<Returned>, out: &mut Vec<Output>) {
-        self.begin(turn);
-        self.open();
-        let mut effects = Vec::new();
-        for one in returned {
-            match one {
-                Returned::Unchanged(db, object) => self.keyspace.return_value(db, object),
-                Returned::Changed(effect) => effects.push(effect),
-            }
-        }
-        if !effects.is_empty() {
-            self.keyspace.install(effects, &mut self.local);
-        }
-        self.prepared.remove(&txn);
-        self.locks.release(txn);
-        self.go_on(out);
-    }
-
     /// Drops large values piece by piece that were deleted elsewhere.
     pub fn adopt_garbage(&mut self, garbage: Garbage) {
         self.keyspace.adopt_garbage(garbage);
@@ -431,6 +391,13 @@ impl Replica {
             } => {
                 self.on_prepare_held(txn, outcome, out);
             }
+            Request::Lend { txn, keys } => self.on_lend(txn, &keys, out),
+            Request::TakeBack {
+                txn,
+                returned,
+                events,
+                garbage,
+            } => self.on_take_back(txn, returned, events, garbage),
             Request::Withdraw { txn } => self.on_withdraw(txn, out),
             Request::Resolve { txn, verdict } => self.on_resolve(txn, verdict, out),
         }
@@ -487,9 +454,10 @@ impl Replica {
             Request::Prepare {
                 txn, priority, locks, ..
             } => (Requester::Preparing(*txn), *priority, locks.clone()),
-            Request::Withdraw { .. } | Request::Resolve { .. } => {
-                unreachable!("a withdrawal or decision waits for nothing")
-            }
+            Request::Lend { .. }
+            | Request::TakeBack { .. }
+            | Request::Withdraw { .. }
+            | Request::Resolve { .. } => unreachable!("it waits for nothing"),
         }
     }
 
@@ -497,7 +465,8 @@ impl Replica {
     fn run(&mut self, request: Request, out: &mut Vec<Output>) {
         match request {
             Request::Execute { ticket, operation } => {
-                self.run_block(ticket, &[], std::slice::from_ref(&operation), out);
+                let replies = Some(self.run_in_place(std::slice::from_ref(&operation)));
+                out.push(Output::Answered { ticket, replies });
             }
             Request::Block {
                 ticket,
@@ -520,9 +489,10 @@ impl Replica {
                 txn,
                 conditions,
                 objects,
+                is_bounded,
                 ..
             } => {
-                self.on_locked(txn, &conditions, &objects, out);
+                self.on_locked(txn, &conditions, &objects, is_bounded, out);
             }
             Request::Prepare {
                 txn,
@@ -532,9 +502,10 @@ impl Replica {
             } => {
                 self.on_prepare(txn, &conditions, task, out);
             }
-            Request::Withdraw { .. } | Request::Resolve { .. } => {
-                unreachable!("a withdrawal or decision waits for nothing")
-            }
+            Request::Lend { .. }
+            | Request::TakeBack { .. }
+            | Request::Withdraw { .. }
+            | Request::Resolve { .. } => unreachable!("it waits for nothing"),
         }
     }
 
@@ -551,6 +522,9 @@ impl Replica {
                 ticket,
                 replies: None,
             });
+        }
+        if self.steps(operations) > ELEMENTS_MAX {
+            return out.push(Output::TooLarge { ticket });
         }
         let replies = self.run_in_place(operations);
         out.push(Output::Answered {
@@ -576,13 +550,21 @@ impl Replica {
         &mut self,
         txn: TxnId,
         conditions: &[Condition],
-        objects: &[(Db, Box<[u8]>)],
+        objects: &[FullKey],
+        is_bounded: bool,
         out: &mut Vec<Output>,
     ) {
         let turn = self.turn;
         if !self.check(&turn, conditions) {
             self.locks.release(txn);
             return out.push(self.refusal(txn, Refusal::Condition));
+        }
+        let counts = objects
+            .iter()
+            .map(|(db, key)| self.keyspace.element_count(*db, key));
+        if is_bounded && counts.sum::<usize>() > ELEMENTS_MAX {
+            self.locks.release(txn);
+            return out.push(self.refusal(txn, Refusal::TooLarge));
         }
         let objects = objects
             .iter()
@@ -600,6 +582,12 @@ impl Replica {
         if !self.check(&turn, conditions) {
             self.locks.release(txn);
             return out.push(self.refusal(txn, Refusal::Condition));
+        }
+        if let Task::Evaluate(operations) = &task
+            && self.steps_beside(operations) > ELEMENTS_MAX
+        {
+            self.locks.release(txn);
+            return out.push(self.refusal(txn, Refusal::TooLarge));
         }
         let (replies, outcome) = match task {
             Task::Evaluate(operations) => self.evaluate(&operations),
@@ -692,6 +680,67 @@ impl Replica {
         let mut replies = Replies::default();
         replies.push(operation.protocol, |out| out.integer(present.len() as i64));
         (replies, outcome)
+    }
+
+    /// How many elements commands would walk over, at most, each for itself.
+    pub fn steps(&self, operations: &[Operation]) -> usize {
+        let walked = |operation: &Operation| match operation.spec.walks {
+            Walks::Little => 0,
+            _ => self.element_count(operation),
+        };
+        operations.iter().map(walked).fold(0, usize::saturating_add)
+    }
+
+    /// How many elements [`Replica::evaluate`] would walk over or copy, at most.
+    fn steps_beside(&self, operations: &[Operation]) -> usize {
+        let needs_copies = |operation: &Operation| match operation.parse() {
+            Ok(Command::Del { .. } | Command::MSet { .. }) => operations.len() > 1,
+            Ok(command) => command.writes(),
+            Err(_) => false,
+        };
+        if !operations.iter().any(needs_copies) {
+            return self.steps(operations);
+        }
+        operations
+            .iter()
+            .map(|operation| self.element_count(operation))
+            .fold(0, usize::saturating_add)
+    }
+
+    /// The elements of the collections that a command names.
+    fn element_count(&self, operation: &Operation) -> usize {
+        let mut count = 0;
+        operation.keys(|key, _| count += self.keyspace.element_count(operation.db, key));
+        count
+    }
+
+    fn on_lend(&mut self, txn: TxnId, keys: &[FullKey], out: &mut Vec<Output>) {
+        debug_assert!(self.prepared.contains_key(&txn), "only what is locked is lent");
+        self.open();
+        let objects = keys.iter().map(|(db, key)| self.keyspace.lend_value(*db, key));
+        out.push(Output::Lent {
+            txn,
+            group: self.group,
+            objects: objects.collect(),
+        });
+    }
+
+    fn on_take_back(&mut self, txn: TxnId, returned: Vec<Returned>, events: Vec<Event>, garbage: Garbage) {
+        self.open();
+        let mut effects = Vec::new();
+        for one in returned {
+            match one {
+                Returned::Unchanged(db, object) => self.keyspace.return_value(db, object),
+                Returned::Changed(effect) => effects.push(effect),
+            }
+        }
+        if !effects.is_empty() {
+            self.keyspace.install(effects, &mut self.local);
+        }
+        self.local.events.extend(events);
+        self.keyspace.adopt_garbage(garbage);
+        self.prepared.remove(&txn);
+        self.locks.release(txn);
     }
 
     fn on_prepare_held(&mut self, txn: TxnId, outcome: Outcome, out: &mut Vec<Output>) {

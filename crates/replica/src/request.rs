@@ -1,8 +1,9 @@
 //! What a replica is asked, and what it answers.
 
 use crate::operation::{Condition, Operation, Outcome, Replies};
+use crate::scratch::Returned;
 use ids::{Db, GroupId};
-use keyspace::{KeyVersion, Object};
+use keyspace::{Event, Garbage, KeyVersion, Object};
 use txn::{Locks, Priority, TxnId, Vote};
 
 /// Where an answer goes: a place in the pipeline of a connection of a worker.
@@ -15,6 +16,9 @@ pub struct Ticket {
     /// The place among the connection's replies.
     pub sequence: u64,
 }
+
+/// A key with its database.
+pub type FullKey = (Db, Box<[u8]>);
 
 /// A key with its index in a question, and its database.
 pub type IndexedKey = (usize, Db, Box<[u8]>);
@@ -57,7 +61,9 @@ pub enum Request {
         /// What must hold.
         conditions: Vec<Condition>,
         /// Whose objects are wanted.
-        objects: Vec<(Db, Box<[u8]>)>,
+        objects: Vec<FullKey>,
+        /// Whether to refuse if they are too large to be copied.
+        is_bounded: bool,
     },
     /// Lock keys, check the conditions, compute the effects, and vote.
     Prepare {
@@ -71,6 +77,25 @@ pub enum Request {
         conditions: Vec<Condition>,
         /// What to do.
         task: Task,
+    },
+    /// Lend the values of keys that [`Task::Hold`] locked, alone: move them, do not copy them. They come back with
+    /// [`Request::TakeBack`].
+    Lend {
+        /// The transaction.
+        txn: TxnId,
+        /// Whose values.
+        keys: Vec<FullKey>,
+    },
+    /// Take back what was lent, and whatever else a transaction made of this group's keys, and release the locks.
+    TakeBack {
+        /// The transaction.
+        txn: TxnId,
+        /// What became of the keys.
+        returned: Vec<Returned>,
+        /// What is told to those who listen.
+        events: Vec<Event>,
+        /// Large values that the transaction deleted, to be dropped piece by piece.
+        garbage: Garbage,
     },
     /// An older transaction waits for this one: refuse if it only waits here.
     Withdraw {
@@ -93,7 +118,8 @@ pub enum Task {
     Evaluate(Vec<Operation>),
     /// The outcome was computed by the gateway, from what `LockRead` answered.
     Install(Outcome),
-    /// Only hold the locks: the commands concern the whole group and are carried out in place at `Resolve`.
+    /// Only hold the locks: the commands concern the whole group and are carried out in place at `Resolve`, or the
+    /// values will be lent.
     Hold,
 }
 
@@ -116,6 +142,11 @@ pub enum Output {
         /// One for each command.
         replies: Option<Replies>,
     },
+    /// To [`Request::Block`]: the commands would hold the group's worker up, and were not carried out.
+    TooLarge {
+        /// Where the replies go.
+        ticket: Ticket,
+    },
     /// To [`Request::Watch`].
     Versions {
         /// Where the answer goes.
@@ -130,6 +161,15 @@ pub enum Output {
         /// This group.
         group: GroupId,
         /// One for each object that was wanted; `None` if absent.
+        objects: Vec<Option<Object>>,
+    },
+    /// To [`Request::Lend`].
+    Lent {
+        /// The transaction.
+        txn: TxnId,
+        /// This group.
+        group: GroupId,
+        /// One for each key; `None` if absent.
         objects: Vec<Option<Object>>,
     },
     /// To [`Request::Prepare`], and to [`Request::LockRead`] if it is refused.

@@ -16,8 +16,9 @@ use std::collections::BTreeMap;
 pub struct Scratch {
     keyspace: Keyspace,
     local: LeaderLocal,
-    /// What was placed, with the version it had.
-    placed: BTreeMap<(Db, Box<[u8]>), Option<Version>>,
+    /// What was placed, with the version it had, and whether it was a string changed in place: `SETBIT` that changes no
+    /// bit makes it one, under the same version.
+    placed: BTreeMap<(Db, Box<[u8]>), Option<(Version, bool)>>,
 }
 
 /// Versions on the scratch begin here, far above any that a group counts to, so that a changed object never
@@ -68,7 +69,7 @@ impl Scratch {
     /// Places what a group holds under `key`: a copy of its object, or nothing.
     pub fn place(&mut self, db: Db, key: &[u8], object: Option<Object>) {
         self.placed
-            .insert((db, key.into()), object.as_ref().map(Object::version));
+            .insert((db, key.into()), object.as_ref().map(identity));
         if let Some(object) = object {
             self.keyspace.place_object(db, object);
         }
@@ -126,7 +127,7 @@ impl Scratch {
             match (before, after) {
                 (None, None) => {}
                 (Some(_), None) => found(Returned::Changed(Effect::Delete { db, key })),
-                (Some(before), Some(object)) if before == object.version() => {
+                (Some(before), Some(object)) if before == identity(&object) => {
                     found(Returned::Unchanged(db, object));
                 }
                 (_, Some(object)) => found(Returned::Changed(Effect::Put { db, object })),
@@ -140,7 +141,13 @@ impl Scratch {
     }
 }
 
+/// What is equal only for an object that nobody changed.
+fn identity(object: &Object) -> (Version, bool) {
+    (object.version(), object.is_grown())
+}
+
 /// What became of a key on the scratch.
+#[derive(Debug)]
 pub enum Returned {
     /// Its object is as it was placed.
     Unchanged(Db, Object),

@@ -6,36 +6,68 @@
 //! returned, what changed is installed, and the locks are released. Whoever wants the same keys waits meanwhile, as he
 //! would have anyway; everybody else goes on.
 //!
-//! Only where all keys live on this worker. A transaction over several workers copies values, and an `EXEC` runs where it
-//! is: both can still hold a worker up.
+//! That is a transaction of its own kind, over however many groups and workers: all locks first, then the values, then the
+//! errand. A group that is asked to carry out or to copy too much refuses, and its transaction begins again as one of
+//! this kind. Two things still hold a worker up: an `EXEC` that has a `SORT` with patterns among its commands, and one
+//! that has a command on the whole keyspace.
 
 use crate::gateway::Gateway;
-use crate::program::group_of_key;
-use crate::transaction::Delivery;
+use crate::program::{Item, Program, group_of_key};
 use command::{Route, Spec, Walks, number};
 use ids::{Db, GroupId};
-use replica::{Operation, Replies, Returned, Scratch, Ticket, locks_of};
+use keyspace::Event;
+use replica::{ELEMENTS_MAX, FullKey, Operation, Replies, Request, Returned, Scratch, Ticket};
 use resp::Args;
 use std::collections::BTreeMap;
 use txn::TxnId;
 
-/// Elements that a command may walk over on the worker itself: one or two milliseconds.
-const ELEMENTS_MAX: usize = 20_000;
-
-/// A command on its way, with all that it needs.
+/// Commands on their way, with all that they need.
 pub struct Errand {
     txn: TxnId,
-    ticket: Ticket,
-    operation: Operation,
-    groups: Vec<GroupId>,
+    operations: Vec<Operation>,
     scratch: Scratch,
     replies: Replies,
+    /// Keys that a command would read and that were not lent: nothing was carried out.
+    lacks: Vec<FullKey>,
+    /// Nanoseconds since any fixed moment.
+    clock: fn() -> u64,
+    /// What each command took, in nanoseconds.
+    times: Vec<u64>,
 }
 
 impl Errand {
-    /// Carries the command out.
+    pub(crate) fn new(
+        txn: TxnId,
+        operations: Vec<Operation>,
+        scratch: Scratch,
+        clock: fn() -> u64,
+    ) -> Errand {
+        Errand {
+            txn,
+            operations,
+            scratch,
+            replies: Replies::default(),
+            lacks: Vec::new(),
+            clock,
+            times: Vec::new(),
+        }
+    }
+
+    /// Carries the commands out.
     pub fn run(&mut self) {
-        self.scratch.run(&self.operation, &mut self.replies);
+        if let [operation] = self.operations.as_slice() {
+            self.lacks = self.scratch.wanted(operation);
+            if !self.lacks.is_empty() {
+                return;
+            }
+        }
+        let mut began = (self.clock)();
+        for operation in &self.operations {
+            self.scratch.run(operation, &mut self.replies);
+            let ended = (self.clock)();
+            self.times.push(ended.saturating_sub(began));
+            began = ended;
+        }
     }
 }
 
@@ -74,41 +106,32 @@ impl Gateway {
         }
     }
 
-    /// Sends a command aside whose keys all live here and are free.
+    /// Whether a program whose groups all live here and are free walks over more than the worker should.
+    pub(crate) fn is_heavy_program(&self, program: &Program) -> bool {
+        let is_walk = |operation: &&Operation| operation.spec.walks != Walks::Little;
+        let weight = |operation: &Operation| {
+            let (spec, args) = operation.words();
+            self.weight(operation.db, spec, args)
+        };
+        let weights = program.operations().filter(is_walk).map(weight);
+        weights.fold(0, usize::saturating_add) > ELEMENTS_MAX
+    }
+
+    /// Sends a single command aside.
     pub(crate) fn run_aside(&mut self, ticket: Ticket, operation: Operation) {
-        let (txn, priority) = self.new_transaction();
-        let databases = replica::databases([&operation]);
-        let mut keys: BTreeMap<GroupId, Vec<(Db, Box<[u8]>)>> = BTreeMap::new();
-        operation.keys(|key, _| {
-            let keys = keys.entry(group_of_key(self.groups, key)).or_default();
-            for &db in &databases {
-                if !keys.iter().any(|(other, name)| *other == db && **name == *key) {
-                    keys.push((db, key.into()));
-                }
-            }
-        });
-        let mut scratch = Scratch::new(self.turn.now, &self.turn);
-        let groups_count = self.groups;
-        for (group, keys) in &keys {
-            // Alone, even to read: a value that is lent is with nobody else.
-            let is_ours = |key: &[u8]| group_of_key(groups_count, key) == *group;
-            let locks = locks_of([operation.words()], is_ours).exclusive();
-            let index = self.local(*group).expect("the caller looked");
-            let replica = &mut self.replicas[index];
-            scratch.set_limits(replica.keyspace().limits());
-            let objects = replica.lend(&self.turn, txn, priority, locks, keys);
-            for ((db, key), object) in keys.iter().zip(objects) {
-                scratch.place(*db, key, object);
-            }
-        }
-        self.errands.push(Errand {
-            txn,
-            ticket,
-            operation,
-            groups: keys.into_keys().collect(),
-            scratch,
-            replies: Replies::default(),
-        });
+        self.timing.is_ours = false;
+        let program = Program {
+            items: vec![Item::Operation(operation)],
+            conditions: Vec::new(),
+            is_exec: false,
+        };
+        let extent = program.extent(self.groups);
+        self.start_lent(ticket, program, extent);
+    }
+
+    /// Every group has lent its values.
+    pub(crate) fn send_errand(&mut self, errand: Errand) {
+        self.errands.push(errand);
     }
 
     /// The errands that are to be run, for the driver.
@@ -119,40 +142,47 @@ impl Gateway {
 
     /// An errand was run.
     pub fn on_errand(&mut self, errand: Errand) {
+        self.give_back(errand);
+        self.pump();
+    }
+
+    /// Everything goes back to the groups.
+    pub(crate) fn give_back(&mut self, errand: Errand) {
         let Errand {
             txn,
-            ticket,
-            groups,
             mut scratch,
             replies,
+            lacks,
+            operations,
+            times,
             ..
         } = errand;
-        let events = scratch.take_events();
+        let caller = self.caller_of(txn);
+        for (operation, nanos) in operations.iter().zip(times) {
+            self.note_time(operation.spec, nanos, operation.args.as_args(), caller);
+        }
+        let groups = self.groups;
+        // Each group tells of its own keys: so what is told of one key keeps its order.
+        let mut events: BTreeMap<GroupId, Vec<Event>> = BTreeMap::new();
+        for event in scratch.take_events() {
+            let group = group_of_key(groups, &event.key);
+            events.entry(group).or_default().push(event);
+        }
         let mut returned: BTreeMap<GroupId, Vec<Returned>> = BTreeMap::new();
         scratch.take_back(|one| {
-            let group = group_of_key(self.groups, one.key());
+            let group = group_of_key(groups, one.key());
             returned.entry(group).or_default().push(one);
         });
-        let mut outputs = Vec::new();
-        for group in groups {
-            let index = self.local(group).expect("groups do not move");
-            let returned = returned.remove(&group).unwrap_or_default();
-            self.replicas[index].take_back(&self.turn, txn, returned, &mut outputs);
-            self.tell(index);
+        let mut garbage = scratch.take_garbage();
+        for group in self.groups_of(txn) {
+            let request = Request::TakeBack {
+                txn,
+                returned: returned.remove(&group).unwrap_or_default(),
+                events: events.remove(&group).unwrap_or_default(),
+                garbage: std::mem::take(&mut garbage),
+            };
+            self.request(group, request);
         }
-        self.tell_events(events);
-        self.replicas[0].adopt_garbage(scratch.take_garbage());
-        self.transactions.outputs.extend(outputs);
-        let bytes = replies.into_bytes();
-        if ticket.worker == self.worker {
-            self.deliveries.push_back(Delivery::Reply { ticket, bytes });
-        } else {
-            let mut answer = self.parcel(ticket.worker).take_bytes();
-            let start = answer.len();
-            answer.extend_from_slice(&bytes);
-            self.parcel_being_filled(ticket.worker)
-                .push_answer(ticket, answer, start);
-        }
-        self.pump();
+        self.end_lent(txn, replies, lacks);
     }
 }

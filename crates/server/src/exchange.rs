@@ -7,7 +7,7 @@ use crate::timing::Caller;
 use crate::transaction::Delivery;
 use command::{Flags, ReplyError, Route, Spec};
 use ids::{Db, GroupId};
-use replica::{Operation, Replica, Request, Ticket, locks_of};
+use replica::{Operation, Replica, Ticket, locks_of};
 use resp::{Args, Protocol, Writer};
 use std::collections::VecDeque;
 
@@ -73,13 +73,16 @@ impl Gateway {
                     words,
                 } => {
                     self.before_command(spec);
+                    self.timing.is_ours = true;
                     let args = parcel.args(words);
                     self.on_forwarded(from, ticket, spec, db, protocol, touches, args);
                     let caller = Caller::There {
                         worker: from,
                         connection: ticket.connection,
                     };
-                    self.after_command(spec, args, caller);
+                    if self.timing.is_ours {
+                        self.after_command(spec, args, caller);
+                    }
                 }
                 Message::Answer {
                     connection,
@@ -164,7 +167,7 @@ impl Gateway {
                 protocol,
                 args: args.to_buf(),
             };
-            return self.request(group, Request::Execute { ticket, operation });
+            return self.wait_for_locks(group, ticket, operation);
         }
         if index.is_some() && !denied && !waits && self.is_heavy(db, spec, args) {
             let operation = Operation {

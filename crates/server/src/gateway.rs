@@ -24,7 +24,7 @@ use crate::shared::Shared;
 use crate::stats::WorkerStats;
 use crate::timing::{Caller, Timing};
 use crate::transaction::{Delivery, Transactions};
-use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec, Spread};
+use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec, Spread, Walks};
 use ids::{Db, GroupCount, GroupId, HashSeed, Prng};
 use keyspace::{EvictionPolicy, LfuParameters, Limits as Compactness};
 use options::{MaxmemoryPolicy, Settings};
@@ -532,7 +532,16 @@ impl Gateway {
             protocol: session.protocol,
             args: args.to_buf(),
         };
-        self.request(group, Request::Execute { ticket, operation });
+        self.wait_for_locks(group, ticket, operation);
+    }
+
+    /// Lets a command wait for the locks of its keys, which are all in this group of this worker.
+    pub(crate) fn wait_for_locks(&mut self, group: GroupId, ticket: Ticket, operation: Operation) {
+        if operation.spec.walks == Walks::Little {
+            return self.request(group, Request::Execute { ticket, operation });
+        }
+        // How much it will walk over is not known yet: the values may be lent.
+        self.run_aside(ticket, operation);
     }
 
     /// A command over several groups.

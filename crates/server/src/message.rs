@@ -159,6 +159,8 @@ impl Message {
                 | Request::Watch { .. }
                 | Request::LockRead { .. }
                 | Request::Prepare { .. }
+                | Request::Lend { .. }
+                | Request::TakeBack { .. }
                 | Request::Withdraw { .. } => true,
             },
             _ => true,

@@ -7,15 +7,19 @@
 //! | reading | `Locked` from every group | evaluate on a scratch, `Prepare` with effects: preparing |
 //! | preparing | a vote from every group | all Prepared: answer and `Resolve(Commit)`; one Refused: `Resolve(Abort)` |
 //! | holding | `Resolved` with replies from every group | answer |
+//! | lending | `Lent` from every group, then the errand | `TakeBack`, answer |
 //!
 //! A refusal for a condition is answered (nil, or 0); a refusal by a wound begins a new attempt of the same age.
 //! A program that only reads and writes keys inside their groups goes straight to *preparing*. One that concerns
-//! whole groups and writes locks all of them, and its commands are carried out in place at `Resolve`: *holding*.
+//! whole groups and writes locks all of them, and its commands are carried out in place at `Resolve`: *holding*. One
+//! that walks over very large values locks their keys alone, as if to hold them, and borrows the values: *lending*. See
+//! `aside.rs`. A group may refuse a program of the other ways as too large: it begins again as one of these.
 //!
 //! What a connection sends behind a command over several groups may pass it, unless it names one of its keys:
 //! then it waits, and sees what the command did. Behind an `EXEC` or a command on the whole keyspace everything
 //! waits.
 
+use crate::aside::Errand;
 use crate::block::note_watched;
 use crate::connection::Connection;
 use crate::gateway::Gateway;
@@ -25,11 +29,12 @@ use crate::program::{Extent, Item, Program, group_of_key, merge};
 use crate::pubsub::{Kind as Names, Listeners};
 use crate::session::{Session, Watched};
 use crate::timing::Caller;
-use command::{Command, ReplyError};
-use ids::{Boot, Db, GroupId};
+use command::{Command, ReplyError, Walks};
+use ids::{Boot, GroupId};
 use keyspace::{KeyVersion, Object};
 use replica::{
-    Operation, Outcome, Output, Replies, Request, Scratch, Task, Ticket, Verdict, locks_of, with_conditions,
+    FullKey, Operation, Outcome, Output, Replies, Request, Scratch, Task, Ticket, Verdict, locks_of,
+    with_conditions,
 };
 use resp::{Args, ArgsBuf, Protocol, Writer};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -61,12 +66,14 @@ struct Transaction {
     /// What the groups answered: for each the index of the item and its reply.
     parts: BTreeMap<GroupId, (Vec<usize>, Replies)>,
     /// Keys that it reads and that only the data name, as far as an attempt has found them.
-    wanted: BTreeSet<(Db, Box<[u8]>)>,
+    wanted: BTreeSet<FullKey>,
     /// Groups whose `Locked` or `Resolved` is still to come.
     outstanding: usize,
     scratch: Option<Scratch>,
     /// The replies of a program that was evaluated here, one for each operation.
     evaluated: Replies,
+    /// Nanoseconds that a command took here at once, to be noted when it is over.
+    spent: Option<u64>,
 }
 
 /// Which way a transaction takes.
@@ -78,6 +85,8 @@ enum Kind {
     Flow,
     /// Whole groups are locked; the commands run in place at `Resolve`.
     Hold,
+    /// Large values are locked, and lent to an errand.
+    Lend,
 }
 
 /// An answer for a connection of this worker.
@@ -259,7 +268,9 @@ impl Gateway {
     /// Begins a program: in one step if all its groups live here and are free.
     pub(crate) fn begin(&mut self, session: &mut Session, pipeline: &mut Pipeline, program: Program) {
         let extent = program.extent(self.groups);
-        if self.can_run_here(&program, &extent) {
+        let can_run_here = self.can_run_here(&program, &extent);
+        let is_heavy = can_run_here && is_lendable(&program, &extent) && self.is_heavy_program(&program);
+        if can_run_here && !is_heavy {
             return self.run_program_here(session, pipeline.target(), &program);
         }
         let ticket = self.reserve(session, pipeline);
@@ -268,11 +279,29 @@ impl Gateway {
         } else {
             session.busy.begin(program.slots());
         }
-        self.start(ticket, program, extent);
+        let is_exec = program.is_exec;
+        let opened = if is_heavy {
+            Some(self.start_lent(ticket, program, extent))
+        } else {
+            self.start(ticket, program, extent)
+        };
+        if !is_exec && let Some(seq) = opened {
+            // It is noted when it is over: it may still have to be carried out elsewhere, and is measured there then.
+            self.timing.is_ours = false;
+            let spent = self.timing.spent();
+            let transaction = self.transactions.open.get_mut(&seq).expect("opened a moment ago");
+            transaction.spent = Some(spent);
+        }
     }
 
-    /// Sends a program on its way whose groups do not all live here, or are not free.
-    pub(crate) fn start(&mut self, ticket: Ticket, program: Program, extent: Extent) {
+    /// Sends a program on its way on values that are lent to it; returns the transaction's number.
+    pub(crate) fn start_lent(&mut self, ticket: Ticket, program: Program, extent: Extent) -> u64 {
+        self.open(ticket, program, extent, Kind::Lend)
+    }
+
+    /// Sends a program on its way whose groups do not all live here, or are not free; returns the transaction's number,
+    /// if it is one.
+    pub(crate) fn start(&mut self, ticket: Ticket, program: Program, extent: Extent) -> Option<u64> {
         // A scan looks at a group as a whole, though at one only.
         let scans = program
             .operations()
@@ -284,7 +313,7 @@ impl Gateway {
             self.transactions
                 .blocks
                 .insert((ticket.connection, ticket.sequence), program);
-            return self.request(
+            self.request(
                 *group,
                 Request::Block {
                     ticket,
@@ -292,6 +321,7 @@ impl Gateway {
                     operations,
                 },
             );
+            return None;
         }
         if extent.flows && sees_whole {
             let error = "ERR EXEC cannot hold both a command on the whole keyspace and one that moves values \
@@ -301,13 +331,18 @@ impl Gateway {
                 program,
                 replies: Answers::Failed(error),
             };
-            return self.deliveries.push_back(Delivery::Answered(Box::new(answered)));
+            self.deliveries.push_back(Delivery::Answered(Box::new(answered)));
+            return None;
         }
         let kind = match (extent.flows, sees_whole && extent.writes) {
             (true, _) => Kind::Flow,
             (false, true) => Kind::Hold,
             (false, false) => Kind::Evaluate,
         };
+        Some(self.open(ticket, program, extent, kind))
+    }
+
+    fn open(&mut self, ticket: Ticket, program: Program, extent: Extent, kind: Kind) -> u64 {
         let (id, priority) = self.new_transaction();
         let seq = id.seq;
         let transaction = Transaction {
@@ -323,10 +358,12 @@ impl Gateway {
             outstanding: 0,
             scratch: None,
             evaluated: Replies::default(),
+            spent: None,
         };
         self.stats.transactions.add(1);
         self.transactions.open.insert(seq, transaction);
         self.attempt(seq);
+        seq
     }
 
     /// The name and age of a new transaction.
@@ -436,7 +473,7 @@ impl Gateway {
         let program = &transaction.program;
         let mut partition = match transaction.kind {
             Kind::Evaluate => program.partition(groups),
-            Kind::Flow | Kind::Hold => BTreeMap::new(),
+            Kind::Flow | Kind::Hold | Kind::Lend => BTreeMap::new(),
         };
         let mut requests = Vec::with_capacity(transaction.extent.groups.len());
         for &group in &transaction.extent.groups {
@@ -445,7 +482,9 @@ impl Gateway {
             let parts = partition.remove(&group).unwrap_or_default();
             let locks = match transaction.kind {
                 Kind::Evaluate => locks_of(parts.iter().map(|(_, part)| part.words()), |_| true),
-                Kind::Flow | Kind::Hold => locks_of(program.operations().map(Operation::words), is_ours),
+                Kind::Flow | Kind::Hold | Kind::Lend => {
+                    locks_of(program.operations().map(Operation::words), is_ours)
+                }
             };
             let locks = with_conditions(locks, &conditions);
             let request = match transaction.kind {
@@ -458,6 +497,19 @@ impl Gateway {
                         locks,
                         conditions,
                         objects,
+                        is_bounded: is_lendable(program, &transaction.extent),
+                    }
+                }
+                Kind::Lend => {
+                    let objects = objects_in(program, &transaction.wanted, is_ours);
+                    // Alone, even to read: a value that is lent is with nobody else.
+                    let locks = locks.and_shared(objects.iter().map(|(_, key)| key)).exclusive();
+                    Request::Prepare {
+                        txn,
+                        priority,
+                        locks,
+                        conditions,
+                        task: Task::Hold,
                     }
                 }
                 Kind::Hold => Request::Prepare {
@@ -509,8 +561,11 @@ impl Gateway {
     pub fn pump(&mut self) {
         while let Some(output) = self.transactions.outputs.pop_front() {
             let worker = match &output {
-                Output::Answered { ticket, .. } | Output::Versions { ticket, .. } => ticket.worker,
+                Output::Answered { ticket, .. }
+                | Output::TooLarge { ticket, .. }
+                | Output::Versions { ticket, .. } => ticket.worker,
                 Output::Locked { txn, .. }
+                | Output::Lent { txn, .. }
                 | Output::Voted { txn, .. }
                 | Output::Resolved { txn, .. }
                 | Output::Wound { txn } => txn.worker,
@@ -533,7 +588,9 @@ impl Gateway {
                 self.deliveries
                     .extend(watched.map(|watched| Delivery::Watched { ticket, watched }));
             }
+            Output::TooLarge { ticket } => self.on_too_large(ticket),
             Output::Locked { txn, group, objects } => self.on_locked(txn, group, objects),
+            Output::Lent { txn, group, objects } => self.on_lent(txn, group, objects),
             Output::Voted {
                 txn,
                 group,
@@ -565,6 +622,15 @@ impl Gateway {
             replies,
         };
         self.deliveries.push_back(Delivery::Answered(Box::new(answered)));
+    }
+
+    /// Commands within one group would hold its worker up there.
+    fn on_too_large(&mut self, ticket: Ticket) {
+        let place = (ticket.connection, ticket.sequence);
+        let blocks = &mut self.transactions.blocks;
+        let program = blocks.remove(&place).expect("it waits for its group");
+        let extent = program.extent(self.groups);
+        self.start_lent(ticket, program, extent);
     }
 
     /// The transaction of an answer; `None` if the answer is to an attempt that is over.
@@ -634,11 +700,77 @@ impl Gateway {
         }
     }
 
+    /// A group has lent its values: with the last, the commands can be carried out.
+    fn on_lent(&mut self, txn: TxnId, group: GroupId, objects: Vec<Option<Object>>) {
+        let clock = self.timing.clock();
+        let (groups, turn, limits) = (self.groups, self.turn, self.compactness);
+        let transaction = self
+            .current(txn)
+            .expect("nothing ends it before its values are back");
+        let is_there = |key: &[u8]| group_of_key(groups, key) == group;
+        let keys = objects_in(&transaction.program, &transaction.wanted, is_there);
+        let scratch = transaction
+            .scratch
+            .get_or_insert_with(|| Scratch::new(turn.now, &turn));
+        scratch.set_limits(limits);
+        for ((db, key), object) in keys.into_iter().zip(objects) {
+            scratch.place(db, &key, object);
+        }
+        transaction.outstanding -= 1;
+        if transaction.outstanding > 0 {
+            return;
+        }
+        let scratch = transaction.scratch.take().expect("placed a moment ago");
+        let operations: Vec<Operation> = transaction.program.operations().cloned().collect();
+        let is_brief = operations
+            .iter()
+            .all(|operation| operation.spec.walks == Walks::Little);
+        let mut errand = Errand::new(txn, operations, scratch, clock);
+        if is_brief {
+            // The values were lent only so that they need not be copied.
+            errand.run();
+            self.give_back(errand);
+        } else {
+            self.send_errand(errand);
+        }
+    }
+
+    /// Who asked for an open transaction.
+    pub(crate) fn caller_of(&mut self, txn: TxnId) -> Caller<'static> {
+        Caller::of(self.current(txn).expect("it is open").ticket)
+    }
+
+    /// The groups of an open transaction.
+    pub(crate) fn groups_of(&mut self, txn: TxnId) -> Vec<GroupId> {
+        let transaction = self.current(txn).expect("it is open");
+        transaction.extent.groups.clone()
+    }
+
+    /// Everything that was lent is back: `replies` is the answer, unless keys were lacking.
+    pub(crate) fn end_lent(&mut self, txn: TxnId, replies: Replies, lacks: Vec<FullKey>) {
+        if !lacks.is_empty() {
+            let transaction = self.current(txn).expect("it is open");
+            transaction.wanted.extend(lacks);
+            self.extend_groups(txn);
+            return self.begin_again(txn);
+        }
+        self.close(txn, Answers::Whole(replies));
+    }
+
     /// Begins a new attempt of the same age that locks the keys that this one found it needs, too.
     fn widen(&mut self, txn: TxnId) {
+        for group in self.groups_of(txn) {
+            let verdict = Verdict::Abort;
+            self.request(group, Request::Resolve { txn, verdict });
+        }
+        self.extend_groups(txn);
+        self.begin_again(txn);
+    }
+
+    /// Adds the groups of the keys that were found to be needed.
+    fn extend_groups(&mut self, txn: TxnId) {
         let groups = self.groups;
         let transaction = self.current(txn).expect("the caller has it");
-        let participants = transaction.extent.groups.clone();
         let wanted = transaction
             .wanted
             .iter()
@@ -646,11 +778,6 @@ impl Gateway {
         transaction.extent.groups.extend(wanted);
         transaction.extent.groups.sort_unstable();
         transaction.extent.groups.dedup();
-        for group in participants {
-            let verdict = Verdict::Abort;
-            self.request(group, Request::Resolve { txn, verdict });
-        }
-        self.begin_again(txn);
     }
 
     /// The next attempt.
@@ -679,6 +806,19 @@ impl Gateway {
         let groups = self.groups;
         let transaction = self.current(txn).expect("the caller has it");
         let participants = transaction.extent.groups.clone();
+        if transaction.kind == Kind::Lend {
+            transaction.outstanding = participants.len();
+            let borrow = |group: GroupId| {
+                let is_there = |key: &[u8]| group_of_key(groups, key) == group;
+                let keys = objects_in(&transaction.program, &transaction.wanted, is_there);
+                (group, Request::Lend { txn, keys })
+            };
+            let requests: Vec<_> = participants.into_iter().map(borrow).collect();
+            for (group, request) in requests {
+                self.request(group, request);
+            }
+            return;
+        }
         if transaction.kind == Kind::Hold {
             let mut requests = Vec::new();
             let mut partition = transaction.program.partition(groups);
@@ -714,12 +854,13 @@ impl Gateway {
                 },
             );
         }
-        let transaction = self.transactions.open.remove(&txn.seq).expect("it was open");
+        let transaction = self.current(txn).expect("it is open");
         let replies = match transaction.kind {
-            Kind::Flow => Answers::Whole(transaction.evaluated),
-            Kind::Evaluate | Kind::Hold => Answers::Parts(transaction.parts),
+            Kind::Flow => Answers::Whole(std::mem::take(&mut transaction.evaluated)),
+            Kind::Lend => unreachable!("handled above"),
+            Kind::Evaluate | Kind::Hold => Answers::Parts(std::mem::take(&mut transaction.parts)),
         };
-        self.finish(transaction.ticket, transaction.program, replies);
+        self.close(txn, replies);
     }
 
     fn on_resolved(&mut self, txn: TxnId, group: GroupId, replies: Replies) {
@@ -737,12 +878,22 @@ impl Gateway {
 
     /// Every group that held the locks has carried out its part.
     fn answer(&mut self, txn: TxnId) {
+        let transaction = self.current(txn).expect("it is open");
+        let parts = std::mem::take(&mut transaction.parts);
+        self.close(txn, Answers::Parts(parts));
+    }
+
+    /// A transaction is over.
+    fn close(&mut self, txn: TxnId, replies: Answers) {
         let transaction = self.transactions.open.remove(&txn.seq).expect("it was open");
-        self.finish(
-            transaction.ticket,
-            transaction.program,
-            Answers::Parts(transaction.parts),
-        );
+        let Transaction { ticket, program, .. } = transaction;
+        if let Some(nanos) = transaction.spent.filter(|_| transaction.kind != Kind::Lend)
+            && let Some(operation) = program.operations().next()
+        {
+            let (spec, args) = operation.words();
+            self.note_time(spec, nanos, args, Caller::of(ticket));
+        }
+        self.finish(ticket, program, replies);
     }
 
     fn abort(&mut self, txn: TxnId, refusal: Refusal) {
@@ -757,8 +908,11 @@ impl Gateway {
             );
         }
         if refusal == Refusal::Condition {
-            let transaction = self.transactions.open.remove(&txn.seq).expect("it was open");
-            return self.finish(transaction.ticket, transaction.program, Answers::Refused);
+            return self.close(txn, Answers::Refused);
+        }
+        if refusal == Refusal::TooLarge {
+            let transaction = self.current(txn).expect("it is open");
+            transaction.kind = Kind::Lend;
         }
         self.stats.transaction_retries.add(1);
         self.begin_again(txn);
@@ -774,6 +928,17 @@ impl Gateway {
     }
 
     fn finish(&mut self, ticket: Ticket, program: Program, replies: Answers) {
+        if ticket.worker != self.worker {
+            let Answers::Whole(replies) = replies else {
+                unreachable!("what comes from another worker is a single command on lent values");
+            };
+            let mut answer = self.parcel(ticket.worker).take_bytes();
+            let start = answer.len();
+            answer.extend_from_slice(replies.bytes());
+            return self
+                .parcel_being_filled(ticket.worker)
+                .push_answer(ticket, answer, start);
+        }
         if let Answers::Whole(replies) = &replies
             && self.on_tried(ticket, replies.bytes())
         {
@@ -925,14 +1090,21 @@ fn refused(program: &Program, protocol: Protocol, out: &mut Vec<u8>) {
     }
 }
 
+/// Whether a program can be carried out on values that are lent: it concerns keys that are known, or that are all found
+/// by its only command.
+fn is_lendable(program: &Program, extent: &Extent) -> bool {
+    let scans = |operation: &Operation| operation.spec.route == command::Route::Scan;
+    !extent.is_whole && !(extent.wants && program.is_exec) && !program.operations().any(scans)
+}
+
 /// The objects that a program needs of the keys that `is_there` says are in a group, in a fixed order.
 fn objects_in(
     program: &Program,
-    wanted: &BTreeSet<(Db, Box<[u8]>)>,
+    wanted: &BTreeSet<FullKey>,
     mut is_there: impl FnMut(&[u8]) -> bool,
-) -> Vec<(Db, Box<[u8]>)> {
+) -> Vec<FullKey> {
     let databases = replica::databases(program.operations());
-    let mut objects: BTreeSet<(Db, Box<[u8]>)> = BTreeSet::new();
+    let mut objects: BTreeSet<FullKey> = BTreeSet::new();
     for operation in program.operations() {
         operation.keys(|key, _| {
             if is_there(key) {
