@@ -108,6 +108,10 @@ pub enum Delivery {
     Unblocked {
         /// Where it goes.
         ticket: Ticket,
+        /// What it waited for.
+        operation: Operation,
+        /// Nanoseconds of work for it.
+        nanos: u64,
         /// Its bytes.
         bytes: Vec<u8>,
     },
@@ -970,9 +974,14 @@ impl Gateway {
             }
             Delivery::Unblocked {
                 ticket,
+                operation,
+                nanos,
                 bytes: mut reply,
             } => {
                 session.card.set_blocked(false);
+                let (spec, args) = operation.words();
+                self.look_at_reply(Some(spec), &reply);
+                self.note_time(spec, nanos, args, Caller::Here(&session.card));
                 bytes.append(&mut reply);
                 ticket
             }
