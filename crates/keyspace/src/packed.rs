@@ -374,6 +374,11 @@ impl<'a> Packed<'a> {
     #[inline]
     pub(crate) fn find(self, text: &[u8], step: usize) -> Option<Offset> {
         let wanted = Element::of(text);
+        if let Element::Bytes(text) = wanted
+            && text.len() < 0x40
+        {
+            return self.find_short(text, step);
+        }
         let mut at = HEAD;
         while at < self.0.len() {
             let (element, next) = self.at(at);
@@ -381,6 +386,24 @@ impl<'a> Packed<'a> {
                 return Some(at);
             }
             at = (1..step).fold(next, |at, _| at + entry_len_at(&self.0[at..]));
+        }
+        None
+    }
+
+    /// [`Packed::find`] of a string whose head is one byte. An element has one form only, so most entries are passed by
+    /// with a look at their head and at the byte in which theirs would differ soonest: the last.
+    fn find_short(self, text: &[u8], step: usize) -> Option<Offset> {
+        let bytes = self.0;
+        let head = 0x80 | text.len() as u8;
+        let mut at = HEAD;
+        while at < bytes.len() {
+            if bytes[at] == head {
+                let found = &bytes[at + 1..at + 1 + text.len()];
+                if found.last() == text.last() && found == text {
+                    return Some(at);
+                }
+            }
+            at = (0..step).fold(at, |at, _| at + entry_len_at(&bytes[at..]));
         }
         None
     }

@@ -52,6 +52,14 @@ impl Scratch {
         self.local.access.set(turn.now, turn.lfu);
         self.local.notify = turn.notify;
         self.local.events.clear();
+        self.local.met_expired.clear();
+    }
+
+    /// Whether it is worth keeping for the next time: one that held very many keys keeps the tables they needed.
+    pub fn is_small(&self) -> bool {
+        /// Bytes of tables that an emptied scratch may hold.
+        const KEPT_BYTES_MAX: usize = 64 * 1024;
+        self.keyspace.memory() <= KEPT_BYTES_MAX
     }
 
     /// How large collections may be and still be kept small: as in the groups whose objects are placed here.
