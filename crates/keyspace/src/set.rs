@@ -10,7 +10,7 @@ use crate::integers;
 use crate::large::Large;
 use crate::limits::Limits;
 use crate::object::{Kind, Object, Value, canonical_integer};
-use crate::packed::{self, Element, Packed};
+use crate::packed::{self, Element, Index, Packed};
 use crate::read::Reader;
 use crate::slot_word::ObjectRef;
 use crate::value::Digits;
@@ -135,6 +135,33 @@ impl<'a> Members<'a> {
     }
 }
 
+/// A set in which many members are looked for.
+enum Searched<'a> {
+    AsIs(Members<'a>),
+    Indexed(Index<'a>),
+}
+
+impl<'a> Searched<'a> {
+    /// The set, for as many searches as `searches` has members.
+    fn of(members: Members<'a>, searches: Members<'_>) -> Searched<'a> {
+        /// Members of either set from which on an index costs less than it saves.
+        const INDEXED_MIN: usize = 8;
+        match members {
+            Members::Packed(packed) if packed.len().min(searches.len()) >= INDEXED_MIN => {
+                Searched::Indexed(Index::new(packed))
+            }
+            members => Searched::AsIs(members),
+        }
+    }
+
+    fn contains(&self, member: &[u8]) -> bool {
+        match self {
+            Searched::AsIs(members) => members.contains(member),
+            Searched::Indexed(index) => index.contains(member),
+        }
+    }
+}
+
 /// Sets as commands name them; an absent one is empty.
 struct Sets<'a>(Vec<Option<Members<'a>>>);
 
@@ -154,6 +181,10 @@ impl<'a> Sets<'a> {
         let Some((smallest, others)) = sets.split_first() else {
             return;
         };
+        let others: Vec<Searched<'_>> = others
+            .iter()
+            .map(|other| Searched::of(*other, *smallest))
+            .collect();
         smallest.any(|member| others.iter().all(|other| other.contains(member)) && visit(member));
     }
 
@@ -162,8 +193,10 @@ impl<'a> Sets<'a> {
         let Some((Some(first), others)) = self.0.split_first() else {
             return;
         };
+        let others = others.iter().flatten();
+        let others: Vec<Searched<'_>> = others.map(|other| Searched::of(*other, *first)).collect();
         first.for_each(|member| {
-            if !others.iter().flatten().any(|other| other.contains(member)) {
+            if !others.iter().any(|other| other.contains(member)) {
                 visit(member);
             }
         });

@@ -188,10 +188,8 @@ impl Gateway {
                 .local(group_of_key(self.groups, key))
                 .expect("the caller looked");
             for &db in &databases {
-                if !scratch.holds(db, key) {
-                    // Lent, not copied: nothing can come between, and values may be large.
-                    scratch.place(db, key, self.replicas[index].lend_object(&self.turn, db, key));
-                }
+                // Lent, not copied: nothing can come between, and values may be large.
+                scratch.place_once(db, key, || self.replicas[index].lend_object(&self.turn, db, key));
             }
         });
         loop {
