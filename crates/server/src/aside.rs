@@ -29,16 +29,27 @@ pub struct Errand {
     replies: Replies,
     /// Keys that a command would read and that were not lent: nothing was carried out.
     lacks: Vec<FullKey>,
+    /// Nanoseconds since any fixed moment.
+    clock: fn() -> u64,
+    /// What each command took, in nanoseconds.
+    times: Vec<u64>,
 }
 
 impl Errand {
-    pub(crate) fn new(txn: TxnId, operations: Vec<Operation>, scratch: Scratch) -> Errand {
+    pub(crate) fn new(
+        txn: TxnId,
+        operations: Vec<Operation>,
+        scratch: Scratch,
+        clock: fn() -> u64,
+    ) -> Errand {
         Errand {
             txn,
             operations,
             scratch,
             replies: Replies::default(),
             lacks: Vec::new(),
+            clock,
+            times: Vec::new(),
         }
     }
 
@@ -50,8 +61,12 @@ impl Errand {
                 return;
             }
         }
+        let mut began = (self.clock)();
         for operation in &self.operations {
             self.scratch.run(operation, &mut self.replies);
+            let ended = (self.clock)();
+            self.times.push(ended.saturating_sub(began));
+            began = ended;
         }
     }
 }
@@ -104,6 +119,7 @@ impl Gateway {
 
     /// Sends a single command aside.
     pub(crate) fn run_aside(&mut self, ticket: Ticket, operation: Operation) {
+        self.timing.is_ours = false;
         let program = Program {
             items: vec![Item::Operation(operation)],
             conditions: Vec::new(),
@@ -137,8 +153,14 @@ impl Gateway {
             mut scratch,
             replies,
             lacks,
+            operations,
+            times,
             ..
         } = errand;
+        let caller = self.caller_of(txn);
+        for (operation, nanos) in operations.iter().zip(times) {
+            self.note_time(operation.spec, nanos, operation.args.as_args(), caller);
+        }
         let groups = self.groups;
         // Each group tells of its own keys: so what is told of one key keeps its order.
         let mut events: BTreeMap<GroupId, Vec<Event>> = BTreeMap::new();

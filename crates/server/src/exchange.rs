@@ -73,13 +73,16 @@ impl Gateway {
                     words,
                 } => {
                     self.before_command(spec);
+                    self.timing.is_ours = true;
                     let args = parcel.args(words);
                     self.on_forwarded(from, ticket, spec, db, protocol, touches, args);
                     let caller = Caller::There {
                         worker: from,
                         connection: ticket.connection,
                     };
-                    self.after_command(spec, args, caller);
+                    if self.timing.is_ours {
+                        self.after_command(spec, args, caller);
+                    }
                 }
                 Message::Answer {
                     connection,

@@ -30,7 +30,7 @@ use crate::pubsub::{Kind as Names, Listeners};
 use crate::session::{Session, Watched};
 use crate::timing::Caller;
 use command::{Command, ReplyError, Walks};
-use ids::{Boot, Db, GroupId};
+use ids::{Boot, GroupId};
 use keyspace::{KeyVersion, Object};
 use replica::{
     FullKey, Operation, Outcome, Output, Replies, Request, Scratch, Task, Ticket, Verdict, locks_of,
@@ -72,6 +72,8 @@ struct Transaction {
     scratch: Option<Scratch>,
     /// The replies of a program that was evaluated here, one for each operation.
     evaluated: Replies,
+    /// Nanoseconds that a command took here at once, to be noted when it is over.
+    spent: Option<u64>,
 }
 
 /// Which way a transaction takes.
@@ -273,19 +275,29 @@ impl Gateway {
         } else {
             session.busy.begin(program.slots());
         }
-        if is_heavy {
-            return self.start_lent(ticket, program, extent);
+        let is_exec = program.is_exec;
+        let opened = if is_heavy {
+            Some(self.start_lent(ticket, program, extent))
+        } else {
+            self.start(ticket, program, extent)
+        };
+        if !is_exec && let Some(seq) = opened {
+            // It is noted when it is over: it may still have to be carried out elsewhere, and is measured there then.
+            self.timing.is_ours = false;
+            let spent = self.timing.spent();
+            let transaction = self.transactions.open.get_mut(&seq).expect("opened a moment ago");
+            transaction.spent = Some(spent);
         }
-        self.start(ticket, program, extent);
     }
 
-    /// Sends a program on its way on values that are lent to it.
-    pub(crate) fn start_lent(&mut self, ticket: Ticket, program: Program, extent: Extent) {
-        self.open(ticket, program, extent, Kind::Lend);
+    /// Sends a program on its way on values that are lent to it; returns the transaction's number.
+    pub(crate) fn start_lent(&mut self, ticket: Ticket, program: Program, extent: Extent) -> u64 {
+        self.open(ticket, program, extent, Kind::Lend)
     }
 
-    /// Sends a program on its way whose groups do not all live here, or are not free.
-    pub(crate) fn start(&mut self, ticket: Ticket, program: Program, extent: Extent) {
+    /// Sends a program on its way whose groups do not all live here, or are not free; returns the transaction's number,
+    /// if it is one.
+    pub(crate) fn start(&mut self, ticket: Ticket, program: Program, extent: Extent) -> Option<u64> {
         // A scan looks at a group as a whole, though at one only.
         let scans = program
             .operations()
@@ -297,7 +309,7 @@ impl Gateway {
             self.transactions
                 .blocks
                 .insert((ticket.connection, ticket.sequence), program);
-            return self.request(
+            self.request(
                 *group,
                 Request::Block {
                     ticket,
@@ -305,6 +317,7 @@ impl Gateway {
                     operations,
                 },
             );
+            return None;
         }
         if extent.flows && sees_whole {
             let error = "ERR EXEC cannot hold both a command on the whole keyspace and one that moves values \
@@ -314,17 +327,18 @@ impl Gateway {
                 program,
                 replies: Answers::Failed(error),
             };
-            return self.deliveries.push_back(Delivery::Answered(Box::new(answered)));
+            self.deliveries.push_back(Delivery::Answered(Box::new(answered)));
+            return None;
         }
         let kind = match (extent.flows, sees_whole && extent.writes) {
             (true, _) => Kind::Flow,
             (false, true) => Kind::Hold,
             (false, false) => Kind::Evaluate,
         };
-        self.open(ticket, program, extent, kind);
+        Some(self.open(ticket, program, extent, kind))
     }
 
-    fn open(&mut self, ticket: Ticket, program: Program, extent: Extent, kind: Kind) {
+    fn open(&mut self, ticket: Ticket, program: Program, extent: Extent, kind: Kind) -> u64 {
         let (id, priority) = self.new_transaction();
         let seq = id.seq;
         let transaction = Transaction {
@@ -340,10 +354,12 @@ impl Gateway {
             outstanding: 0,
             scratch: None,
             evaluated: Replies::default(),
+            spent: None,
         };
         self.stats.transactions.add(1);
         self.transactions.open.insert(seq, transaction);
         self.attempt(seq);
+        seq
     }
 
     /// The name and age of a new transaction.
@@ -682,6 +698,7 @@ impl Gateway {
 
     /// A group has lent its values: with the last, the commands can be carried out.
     fn on_lent(&mut self, txn: TxnId, group: GroupId, objects: Vec<Option<Object>>) {
+        let clock = self.timing.clock();
         let (groups, turn, limits) = (self.groups, self.turn, self.compactness);
         let transaction = self
             .current(txn)
@@ -704,7 +721,7 @@ impl Gateway {
         let is_brief = operations
             .iter()
             .all(|operation| operation.spec.walks == Walks::Little);
-        let mut errand = Errand::new(txn, operations, scratch);
+        let mut errand = Errand::new(txn, operations, scratch, clock);
         if is_brief {
             // The values were lent only so that they need not be copied.
             errand.run();
@@ -712,6 +729,11 @@ impl Gateway {
         } else {
             self.send_errand(errand);
         }
+    }
+
+    /// Who asked for an open transaction.
+    pub(crate) fn caller_of(&mut self, txn: TxnId) -> Caller<'static> {
+        Caller::of(self.current(txn).expect("it is open").ticket)
     }
 
     /// The groups of an open transaction.
@@ -728,8 +750,7 @@ impl Gateway {
             self.extend_groups(txn);
             return self.begin_again(txn);
         }
-        let transaction = self.transactions.open.remove(&txn.seq).expect("it was open");
-        self.finish(transaction.ticket, transaction.program, Answers::Whole(replies));
+        self.close(txn, Answers::Whole(replies));
     }
 
     /// Begins a new attempt of the same age that locks the keys that this one found it needs, too.
@@ -829,13 +850,13 @@ impl Gateway {
                 },
             );
         }
-        let transaction = self.transactions.open.remove(&txn.seq).expect("it was open");
+        let transaction = self.current(txn).expect("it is open");
         let replies = match transaction.kind {
-            Kind::Flow => Answers::Whole(transaction.evaluated),
+            Kind::Flow => Answers::Whole(std::mem::take(&mut transaction.evaluated)),
             Kind::Lend => unreachable!("handled above"),
-            Kind::Evaluate | Kind::Hold => Answers::Parts(transaction.parts),
+            Kind::Evaluate | Kind::Hold => Answers::Parts(std::mem::take(&mut transaction.parts)),
         };
-        self.finish(transaction.ticket, transaction.program, replies);
+        self.close(txn, replies);
     }
 
     fn on_resolved(&mut self, txn: TxnId, group: GroupId, replies: Replies) {
@@ -853,12 +874,22 @@ impl Gateway {
 
     /// Every group that held the locks has carried out its part.
     fn answer(&mut self, txn: TxnId) {
+        let transaction = self.current(txn).expect("it is open");
+        let parts = std::mem::take(&mut transaction.parts);
+        self.close(txn, Answers::Parts(parts));
+    }
+
+    /// A transaction is over.
+    fn close(&mut self, txn: TxnId, replies: Answers) {
         let transaction = self.transactions.open.remove(&txn.seq).expect("it was open");
-        self.finish(
-            transaction.ticket,
-            transaction.program,
-            Answers::Parts(transaction.parts),
-        );
+        let Transaction { ticket, program, .. } = transaction;
+        if let Some(nanos) = transaction.spent.filter(|_| transaction.kind != Kind::Lend)
+            && let Some(operation) = program.operations().next()
+        {
+            let (spec, args) = operation.words();
+            self.note_time(spec, nanos, args, Caller::of(ticket));
+        }
+        self.finish(ticket, program, replies);
     }
 
     fn abort(&mut self, txn: TxnId, refusal: Refusal) {
@@ -873,8 +904,7 @@ impl Gateway {
             );
         }
         if refusal == Refusal::Condition {
-            let transaction = self.transactions.open.remove(&txn.seq).expect("it was open");
-            return self.finish(transaction.ticket, transaction.program, Answers::Refused);
+            return self.close(txn, Answers::Refused);
         }
         if refusal == Refusal::TooLarge {
             let transaction = self.current(txn).expect("it is open");
