@@ -70,9 +70,9 @@ impl<'a> BlockingPop<'a> {
 
 /// The last word of `BLPOP` and its kin, the first of `BLMPOP`: seconds, with a fraction.
 fn timeout(word: &[u8]) -> Result<Option<u64>, ReplyError> {
+    // Infinity is a number, and then too much or negative.
     let seconds = number::LongDouble::parse(word)
-        .filter(|seconds| seconds.is_finite())
-        .and_then(|_| std::str::from_utf8(word).ok()?.parse::<f64>().ok())
+        .map(|_| number::parse_double_prefix(word).0)
         .ok_or(ReplyError::TimeoutNotAFloat)?;
     let millis = (seconds * 1_000.0).ceil();
     if millis > i64::MAX as f64 {

@@ -434,7 +434,7 @@ fn add(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     if options.if_absent && options.if_present {
         return Err(ReplyError::Syntax);
     }
-    if words.is_empty() || words.len() % 3 != 0 {
+    if words.is_empty() || !words.len().is_multiple_of(3) {
         return Err(ReplyError::Syntax);
     }
     positions(words).try_for_each(|read| read.map(drop))?;

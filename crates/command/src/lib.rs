@@ -1,12 +1,12 @@
 //! Every command, once: name, arity, flags, keys, documentation and parsing.
 //!
-//! A command's [`Spec`] stands in the file of its family (`string`, `bitmap`, `generic`, `connection`, `server`,
-//! `transaction`), next to the function that parses it. [`table`](CommandId) lists them all. Everything else is
+//! A command's [`Spec`] stands in the file of its family (`string`, `list`, `generic`, `connection`, ..), next to the
+//! function that parses it. [`table`](CommandId) lists them all. Everything else is
 //! made from the specs: [`lookup`] and [`resolve`] find them, [`keys`] says which keys a command touches and how,
 //! [`introspect`] answers `COMMAND`.
 //!
 //! To add a command: write its spec and its parser in its family's file, add a line to the table, and a variant to
-//! [`Command`] if its effect is new.
+//! [`Command`], or to its family's enum, if its effect is new.
 //!
 //! What is absent: effects (those of [`Command`] belong to the data, those of [`Route::Connection`] to the
 //! gateway), configuration, and any state. The words of an error follow Redis 7.0; the words of the documentation

@@ -197,7 +197,6 @@ command_table! {
     GeoRadiusRo = geo::GEORADIUS_RO,
     GeoRadiusByMember = geo::GEORADIUSBYMEMBER,
     GeoRadiusByMemberRo = geo::GEORADIUSBYMEMBER_RO,
-    // Sorting.
     // Pops that may wait.
     BLPop = blocking::BLPOP,
     BRPop = blocking::BRPOP,
@@ -207,6 +206,7 @@ command_table! {
     BZPopMin = blocking::BZPOPMIN,
     BZPopMax = blocking::BZPOPMAX,
     BZMPop = blocking::BZMPOP,
+    // Sorting.
     Sort = sort::SORT,
     SortRo = sort::SORT_RO,
     // The connection.

@@ -17,6 +17,12 @@ const SMALL_MAX: usize = 128;
 #[derive(Default)]
 pub struct Garbage(VecDeque<Piece>);
 
+impl std::fmt::Debug for Garbage {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{} pieces of garbage", self.0.len())
+    }
+}
+
 enum Piece {
     Segment(Segment),
     List(List),

@@ -5,7 +5,8 @@
 //!
 //! Reading order: `keyspace.rs` (the state and its operations), `entry.rs` (what is applied), `apply.rs` and
 //! `read.rs` (the two dispatches), then the data types; below them `database.rs`, `directory.rs`, `segment.rs`,
-//! `object.rs` (how keys lie in memory). `unsafe` is in `object.rs` and `slot_word.rs` alone.
+//! `object.rs` (how keys lie in memory); `packed.rs`, `integers.rs` and `large.rs` (how collections do). `unsafe` is in
+//! `object.rs`, `slot_word.rs` and `sorted_set/tree.rs` alone.
 
 mod keyspace;
 

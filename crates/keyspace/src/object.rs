@@ -12,8 +12,8 @@
 //! ```
 //!
 //! A key of 16 bytes with a value of 32 is one block of 64 bytes. One allocation per key, and the directory
-//! pays eight bytes a slot: this is where Chorale's memory per key comes from, and why this file, with
-//! `slot_word.rs`, holds the only `unsafe` of the crate. Everything outside sees slices.
+//! pays eight bytes a slot: this is where Chorale's memory per key comes from, and why this file and
+//! `slot_word.rs` hold `unsafe` code. Everything outside sees slices.
 //!
 //! Invariants:
 //! 1. `self.0` was allocated with [`Layout`] `(self.size(), ALIGN)` by the global allocator and is owned.

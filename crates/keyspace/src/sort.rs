@@ -376,7 +376,7 @@ mod tests {
             ("7 ", None),
             (" ", None),
             ("7\0x", Some(7.0)),
-            ("\07", Some(0.0)),
+            ("\x007", Some(0.0)),
             ("inf", Some(f64::INFINITY)),
             ("nan", None),
             ("1e400", None),

@@ -29,6 +29,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use tree::compare;
 
+/// A member with its score.
+type Scored = (Vec<u8>, f64);
+
 // The compact form.
 
 /// Calls `with` with the element that a score is kept as: an integer if it is one exactly, else the shortest digits
@@ -605,7 +608,7 @@ fn number_or_zero(score: f64) -> f64 {
 }
 
 /// The members of a combination with their scores, in order.
-fn combined(combination: &Combination<'_>, objects: &[Option<ObjectRef<'_>>]) -> Vec<(Vec<u8>, f64)> {
+fn combined(combination: &Combination<'_>, objects: &[Option<ObjectRef<'_>>]) -> Vec<Scored> {
     let weight = |index| combination.weights.get(index).and_then(score).unwrap_or(1.0);
     let mut sources: Vec<(Source<'_>, f64)> = objects
         .iter()
@@ -866,7 +869,7 @@ impl Apply<'_, '_> {
         key: &[u8],
         end: SortedSetEnd,
         count: u64,
-    ) -> Result<Option<Vec<(Vec<u8>, f64)>>, ReplyError> {
+    ) -> Result<Option<Vec<Scored>>, ReplyError> {
         let mut popped = None;
         let name = match end {
             SortedSetEnd::Min => "zpopmin",

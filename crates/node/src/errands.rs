@@ -8,7 +8,7 @@ use crate::mesh::Mesh;
 use crossbeam_queue::SegQueue;
 use server::Errand;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 
 /// A panic on this thread ends the node at once: the values that it held are lost, and their keys would be locked for
 /// ever.
@@ -33,7 +33,7 @@ pub(crate) struct Errands {
 impl Errands {
     /// Starts the thread. It ends when the last worker has.
     pub(crate) fn start(mesh: Arc<Mesh>) -> std::io::Result<Errands> {
-        let (todo, waiting): (Sender<(u16, Errand)>, Receiver<(u16, Errand)>) = channel();
+        let (todo, waiting) = channel::<(u16, Errand)>();
         let done: Arc<[SegQueue<Errand>]> = (0..mesh.workers()).map(|_| SegQueue::new()).collect();
         let finished = done.clone();
         std::thread::Builder::new()

@@ -1,7 +1,7 @@
 //! Where the pure parts meet the world: worker loops, sockets, clocks, signals.
 //!
 //! Reading order: `start.rs` (birth and death of a node), `worker.rs` (one loop, one core), `link.rs` (one
-//! socket), `mesh.rs` (queues between workers), `listener.rs`, `memory.rs`, `metrics.rs`.
+//! socket), `mesh.rs` (queues between workers), `errands.rs` (the thread beside them), `listener.rs`, `memory.rs`, `metrics.rs`.
 
 mod clock;
 mod errands;

@@ -1,13 +1,14 @@
 //! The metrics page: the names of redis_exporter, so that dashboards made for Redis fit, and Chorale's own.
 //!
-//! Counters run from the start of the process: `CONFIG RESETSTAT` sets back what `INFO` shows, not these.
-//! What only workers know (keys, hits, memory of data) is as they last published it.
+//! Counters run from the start of the process, whatever `CONFIG RESETSTAT` makes `INFO` show; only what groups count
+//! (hits, misses, expired and evicted keys) begins anew with it. What only workers know (keys, hits, memory of data) is
+//! as they last published it.
 
 use crate::clock;
 use admin::metrics::{Exposition, MetricKind};
 use command::CommandId;
 use ids::Db;
-use server::{CommandCounter, Counter, Gateway, Shared, WorkerStats};
+use server::{CommandCounter, Counter, Gateway, Kind, Shared, WorkerStats};
 use std::sync::atomic::Ordering;
 
 /// The page as of now.
@@ -17,6 +18,7 @@ pub(crate) fn metrics(shared: &Shared) -> String {
     memory(shared, &mut page);
     traffic(shared, &mut page);
     commands(shared, &mut page);
+    observers(shared, &mut page);
     keyspace(shared, &mut page);
     chorale(shared, &mut page);
     page.finish()
@@ -118,8 +120,8 @@ fn traffic(shared: &Shared, page: &mut Exposition) {
     page.single(
         "redis_blocked_clients",
         MetricKind::Gauge,
-        "Clients that wait for others.",
-        0u64,
+        "Clients that wait for keys, or for the end of a pause.",
+        shared.total(|worker| worker.blocked.get() + worker.paused.get()),
     );
     let limit = shared.settings().maxclients;
     page.single(
@@ -203,6 +205,42 @@ fn commands(shared: &Shared, page: &mut Exposition) {
                 family.sample(&[("cmd", id.spec().name)], total);
             }
         }
+    }
+}
+
+/// What commands took, and what is remembered of slow ones; who listens to channels.
+fn observers(shared: &Shared, page: &mut Exposition) {
+    let mut family = page.family(
+        "redis_commands_duration_seconds_total",
+        MetricKind::Counter,
+        "Time that commands took, by command.",
+    );
+    for &id in CommandId::ALL {
+        let nanos = shared.total(|worker| worker.by_command[id].nanos.get());
+        if nanos > 0 {
+            family.sample(&[("cmd", id.spec().name)], nanos as f64 / 1e9);
+        }
+    }
+    let slow = shared.total(|worker| worker.slow_log().len() as u64);
+    let names = |kind| shared.subscriptions.names(kind) as u64;
+    for (name, help, figure) in [
+        (
+            "redis_slowlog_length",
+            "Entries of the slow log.",
+            slow.min(shared.settings().slowlog_max_len),
+        ),
+        (
+            "redis_pubsub_channels",
+            "Channels that somebody listens to.",
+            names(Kind::Channel),
+        ),
+        (
+            "redis_pubsub_patterns",
+            "Patterns that somebody listens to.",
+            names(Kind::Pattern),
+        ),
+    ] {
+        page.single(name, MetricKind::Gauge, help, figure);
     }
 }
 
@@ -335,10 +373,23 @@ mod tests {
         shared.workers[0].by_command[CommandId::Get].calls.add(3);
         shared.workers[1].by_command[CommandId::Get].calls.add(4);
         shared.workers[1].keys[2].set(5);
+        shared.workers[0].by_command[CommandId::Get]
+            .nanos
+            .add(500_000_000);
+        shared.workers[1].by_command[CommandId::Get]
+            .nanos
+            .add(1_000_000_000);
+        shared.workers[0].blocked.set(1);
+        shared.workers[1].paused.set(2);
         let page = metrics(&shared);
         for line in [
             "redis_up 1",
             "redis_commands_total{cmd=\"get\"} 7",
+            "redis_commands_duration_seconds_total{cmd=\"get\"} 1.5",
+            "redis_blocked_clients 3",
+            "redis_slowlog_length 0",
+            "redis_pubsub_channels 0",
+            "redis_pubsub_patterns 0",
             "redis_db_keys{db=\"db2\"} 5",
             "redis_db_keys{db=\"db0\"} 0",
             "chorale_workers 2",

@@ -12,7 +12,7 @@ use admin::{AdminSource, Health};
 use ids::{Boot, GroupCount, HashSeed, Prng};
 use mio::{Poll, Waker};
 use options::{LogLevel, Settings};
-use server::{Hooks, Shared};
+use server::{Gateway, Hooks, Shared};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fmt;
@@ -159,8 +159,7 @@ pub fn run(
             mesh.clone(),
             shared.clone(),
             errands.clone(),
-            secret,
-            prng.next_u64(),
+            Gateway::new(number, shared.clone(), secret, prng.next_u64()),
         );
         let worker = trying("cannot watch sockets", worker)?;
         let thread = std::thread::Builder::new().name(format!("worker-{number}"));

@@ -15,7 +15,6 @@ use crate::link::{Io, Link};
 use crate::listener;
 use crate::memory;
 use crate::mesh::Mesh;
-use ids::HashSeed;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use server::{ClientCard, Connection, Delivery, Gateway, Incoming, Message, Session, Shared};
@@ -92,8 +91,7 @@ impl Worker {
         mesh: Arc<Mesh>,
         shared: Arc<Shared>,
         errands: Errands,
-        secret: HashSeed,
-        seed: u64,
+        gateway: Gateway,
     ) -> std::io::Result<Worker> {
         for (index, listener) in listeners.iter_mut().enumerate() {
             poll.registry()
@@ -104,7 +102,7 @@ impl Worker {
             number,
             poll,
             mesh,
-            gateway: Gateway::new(number, shared.clone(), secret, seed),
+            gateway,
             shared,
             listeners,
             accept_again: false,

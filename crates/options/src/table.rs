@@ -622,7 +622,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "yes",
         "Whether `RESTORE` checks its payload.",
     )
-    .inert("A payload is always checked."),
+    .inert("Chorale has no `RESTORE` yet."),
     // Compatibility.
     Parameter::new(
         Section::Compatibility,

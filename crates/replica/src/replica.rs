@@ -16,10 +16,10 @@
 //! 3. No operation touches a key that a prepared transaction holds exclusively, except its own at `Resolve`.
 
 use crate::operation::{Condition, Operation, Outcome, Replies, locks_of};
-use crate::request::{Lent, Output, Request, Task, Ticket, Verdict};
+use crate::request::{FullKey, Output, Request, Task, Ticket, Verdict};
 use crate::scratch::{Returned, Scratch, databases};
 use crate::turn::Turn;
-use command::{Command, Spec, Walks};
+use command::{Command, Spec, Spread, Walks};
 use ids::{Boot, Db, GroupId, HashSeed, Prng, SemanticsVersion, UnixMillis};
 use keyspace::Position;
 use keyspace::{
@@ -29,6 +29,10 @@ use keyspace::{
 use resp::{Args, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use txn::{Grant, LockTable, Locks, Priority, Refusal, RequestId, Requester, TxnId, Vote};
+
+/// Steps that commands may take, or a transaction to copy values, on the group's worker: one or two milliseconds. What
+/// takes longer is carried out elsewhere, on values that are lent. See [`keyspace::walks`].
+pub const STEPS_MAX: usize = 20_000;
 
 /// Requests that may wait in one group. At the limit the gateway refuses plain commands, and a transaction is
 /// refused as wounded, to try again.
@@ -52,6 +56,8 @@ pub struct Replica {
     counters: Counters,
     /// Bytes of the values that are lent, by whom they are lent to.
     lent: BTreeMap<TxnId, usize>,
+    /// See [`STEPS_MAX`].
+    steps_max: usize,
     /// Where transactions are tried out, kept for the next one.
     scratch: Option<Scratch>,
     /// Whether expired keys stay where they are for now: see [`Replica::keep_expired`].
@@ -105,6 +111,7 @@ impl Replica {
             awaited: 0,
             counters: Counters::default(),
             lent: BTreeMap::new(),
+            steps_max: STEPS_MAX,
             scratch: None,
             keeps_expired: false,
         }
@@ -292,9 +299,37 @@ impl Replica {
     /// Keys that lists and sorted sets came to be under since the last call, and whether databases were exchanged, so
     /// that any key may have been filled. Nothing unless somebody waits.
     #[inline]
-    pub fn take_filled(&mut self) -> (Vec<(Db, Box<[u8]>)>, bool) {
+    pub fn take_filled(&mut self) -> (Vec<FullKey>, bool) {
         let is_swapped = std::mem::take(&mut self.local.is_swapped);
         (std::mem::take(&mut self.local.filled), is_swapped)
+    }
+
+    /// Sets how many steps are taken here: another number than [`STEPS_MAX`] for tests.
+    pub fn set_steps_max(&mut self, steps_max: usize) {
+        self.steps_max = steps_max;
+    }
+
+    /// Bytes of the data, wherever they are at the moment.
+    pub fn memory(&self) -> usize {
+        // An empty collection stands where one is lent, and a copy is lent of all else: counted twice, but small.
+        self.keyspace.memory() + self.lent.values().sum::<usize>()
+    }
+
+    /// The age of a transaction within this group alone, so that it waits in the order in which it came, between commands
+    /// that hold nothing.
+    pub fn arrival(&mut self, turn: &Turn) -> Priority {
+        self.begin(turn);
+        self.requests += 1;
+        self.arriving()
+    }
+
+    fn arriving(&self) -> Priority {
+        // Group time keeps requests in order if the clock goes back.
+        Priority {
+            began: self.turn.now.max(self.keyspace.time()),
+            boot: Boot(u64::MAX),
+            seq: self.requests,
+        }
     }
 
     /// What kind of value `key` holds.
@@ -363,79 +398,6 @@ impl Replica {
         self.keyspace.restore_object(db, object);
     }
 
-    /// Locks keys, which are free, for a command that runs aside, and lends their values to it.
-    pub fn lend(
-        &mut self,
-        turn: &Turn,
-        txn: TxnId,
-        priority: Priority,
-        locks: Locks,
-        keys: &[(Db, Box<[u8]>)],
-    ) -> Vec<Option<Object>> {
-        self.begin(turn);
-        self.requests += 1;
-        let grant = self
-            .locks
-            .request(self.requests, Requester::Preparing(txn), priority, locks);
-        assert!(
-            matches!(grant, Grant::Granted),
-            "the caller looked whether the keys are free"
-        );
-        self.lend_values(txn, keys)
-    }
-
-    /// Lends what is under keys that `txn` has locked.
-    fn lend_values(&mut self, txn: TxnId, keys: &[(Db, Box<[u8]>)]) -> Vec<Option<Object>> {
-        self.open();
-        self.prepared.insert(txn, Outcome::default());
-        let lend = |(db, key): &(Db, Box<[u8]>)| self.keyspace.lend_value(*db, key);
-        let objects: Vec<Option<Object>> = keys.iter().map(lend).collect();
-        let bytes = objects.iter().flatten().map(Object::memory).sum();
-        self.lent.insert(txn, bytes);
-        objects
-    }
-
-    /// Bytes of the data, wherever they are at the moment.
-    pub fn memory(&self) -> usize {
-        // An empty collection stands where one is lent, and a copy is lent of all else: counted twice, but small.
-        self.keyspace.memory() + self.lent.values().sum::<usize>()
-    }
-
-    /// How many steps a command would take: see [`keyspace::walks`].
-    pub fn steps(&self, operation: &Operation) -> usize {
-        let args = operation.args.as_args();
-        let command = operation.parse();
-        steps(operation.db, operation.spec, args, command.as_ref().ok(), &|_| {
-            Some(&self.keyspace)
-        })
-    }
-
-    /// Counts lookups and other things that were done elsewhere with what was lent.
-    pub fn add_counts(&mut self, counts: LocalCounts) {
-        self.local.hits += counts.hits;
-        self.local.misses += counts.misses;
-    }
-
-    /// Takes back what was lent, and releases the locks.
-    pub fn take_back(&mut self, turn: &Turn, txn: TxnId, returned: Vec<Returned>, out: &mut Vec<Output>) {
-        self.begin(turn);
-        self.open();
-        let mut effects = Vec::new();
-        for one in returned {
-            match one {
-                Returned::Unchanged(db, object) => self.keyspace.return_value(db, object),
-                Returned::Changed(effect) => effects.push(effect),
-            }
-        }
-        if !effects.is_empty() {
-            self.keyspace.install(effects, &mut self.local);
-        }
-        self.prepared.remove(&txn);
-        self.lent.remove(&txn);
-        self.locks.release(txn);
-        self.go_on(out);
-    }
-
     /// Drops large values piece by piece that were deleted elsewhere.
     pub fn adopt_garbage(&mut self, garbage: Garbage) {
         self.keyspace.adopt_garbage(garbage);
@@ -453,7 +415,6 @@ impl Replica {
         self.begin(turn);
         match request {
             Request::Execute { .. }
-            | Request::Lend { .. }
             | Request::Block { .. }
             | Request::Watch { .. }
             | Request::LockRead { .. }
@@ -468,6 +429,18 @@ impl Replica {
             } => {
                 self.on_prepare_held(txn, outcome, out);
             }
+            Request::Lend { txn, keys } => self.on_lend(txn, &keys, out),
+            Request::TakeBack {
+                txn,
+                returned,
+                events,
+                garbage,
+                counts,
+            } => {
+                self.local.hits += counts.hits;
+                self.local.misses += counts.misses;
+                self.on_take_back(txn, returned, events, garbage);
+            }
             Request::Withdraw { txn } => self.on_withdraw(txn, out),
             Request::Resolve { txn, verdict } => self.on_resolve(txn, verdict, out),
         }
@@ -480,7 +453,6 @@ impl Replica {
         let id = self.requests;
         let (requester, priority, locks) = self.locks_for(&request);
         if self.waiting.len() >= WAITING_MAX
-            && !matches!(request, Request::Lend { .. })
             && let Requester::Reading(txn) | Requester::Preparing(txn) = requester
         {
             return out.push(self.refusal(txn, Refusal::Wounded));
@@ -496,20 +468,11 @@ impl Replica {
     }
 
     fn locks_for(&mut self, request: &Request) -> (Requester, Priority, Locks) {
-        // Plain requests are as old as their arrival. Group time keeps them in order if the clock goes back.
-        let arrival = Priority {
-            began: self.turn.now.max(self.keyspace.time()),
-            boot: Boot(u64::MAX),
-            seq: self.requests,
-        };
+        // Plain requests are as old as their arrival.
+        let arrival = self.arriving();
         match request {
             Request::Execute { operation, .. } => {
                 (Requester::Plain, arrival, locks_of([operation.words()], |_| true))
-            }
-            Request::Lend { txn, operation, .. } => {
-                // Alone, even to read: a value that is lent is with nobody else.
-                let locks = locks_of([operation.words()], |_| true).exclusive();
-                (Requester::Preparing(*txn), arrival, locks)
             }
             Request::Block {
                 operations,
@@ -530,9 +493,10 @@ impl Replica {
             Request::Prepare {
                 txn, priority, locks, ..
             } => (Requester::Preparing(*txn), *priority, locks.clone()),
-            Request::Withdraw { .. } | Request::Resolve { .. } => {
-                unreachable!("a withdrawal or decision waits for nothing")
-            }
+            Request::Lend { .. }
+            | Request::TakeBack { .. }
+            | Request::Withdraw { .. }
+            | Request::Resolve { .. } => unreachable!("it waits for nothing"),
         }
     }
 
@@ -540,14 +504,9 @@ impl Replica {
     fn run(&mut self, request: Request, out: &mut Vec<Output>) {
         match request {
             Request::Execute { ticket, operation } => {
-                self.run_block(ticket, &[], std::slice::from_ref(&operation), out);
+                let replies = Some(self.run_in_place(std::slice::from_ref(&operation)));
+                out.push(Output::Answered { ticket, replies });
             }
-            Request::Lend {
-                txn,
-                steps_max,
-                ticket,
-                operation,
-            } => self.on_lend(txn, steps_max, ticket, operation, out),
             Request::Block {
                 ticket,
                 conditions,
@@ -569,9 +528,10 @@ impl Replica {
                 txn,
                 conditions,
                 objects,
+                is_bounded,
                 ..
             } => {
-                self.on_locked(txn, &conditions, &objects, out);
+                self.on_locked(txn, &conditions, &objects, is_bounded, out);
             }
             Request::Prepare {
                 txn,
@@ -581,44 +541,11 @@ impl Replica {
             } => {
                 self.on_prepare(txn, &conditions, task, out);
             }
-            Request::Withdraw { .. } | Request::Resolve { .. } => {
-                unreachable!("a withdrawal or decision waits for nothing")
-            }
+            Request::Lend { .. }
+            | Request::TakeBack { .. }
+            | Request::Withdraw { .. }
+            | Request::Resolve { .. } => unreachable!("it waits for nothing"),
         }
-    }
-
-    /// A command that may be heavy has its keys for itself.
-    fn on_lend(
-        &mut self,
-        txn: TxnId,
-        steps_max: usize,
-        ticket: Ticket,
-        operation: Operation,
-        out: &mut Vec<Output>,
-    ) {
-        // What waited may find another value than the one it would have been heavy on.
-        if self.steps(&operation) <= steps_max {
-            self.locks.release(txn);
-            return self.run_block(ticket, &[], std::slice::from_ref(&operation), out);
-        }
-        let mut keys: Vec<(Db, Box<[u8]>)> = Vec::new();
-        let databases = databases([&operation]);
-        operation.keys(|key, _| {
-            for &db in &databases {
-                if !keys.iter().any(|(other, name)| *other == db && **name == *key) {
-                    keys.push((db, key.into()));
-                }
-            }
-        });
-        let objects = self.lend_values(txn, &keys);
-        out.push(Output::Lent(Box::new(Lent {
-            txn,
-            ticket,
-            operation,
-            touches: self.local.touches,
-            keys,
-            objects,
-        })));
     }
 
     fn run_block(
@@ -634,6 +561,9 @@ impl Replica {
                 ticket,
                 replies: None,
             });
+        }
+        if self.steps(operations) > self.steps_max {
+            return out.push(Output::TooLarge { ticket });
         }
         let replies = self.run_in_place(operations);
         out.push(Output::Answered {
@@ -659,13 +589,19 @@ impl Replica {
         &mut self,
         txn: TxnId,
         conditions: &[Condition],
-        objects: &[(Db, Box<[u8]>)],
+        objects: &[FullKey],
+        is_bounded: bool,
         out: &mut Vec<Output>,
     ) {
         let turn = self.turn;
         if !self.check(&turn, conditions) {
             self.locks.release(txn);
             return out.push(self.refusal(txn, Refusal::Condition));
+        }
+        let sizes = objects.iter().map(|(db, key)| self.keyspace.size(*db, key));
+        if is_bounded && sizes.sum::<usize>() > self.steps_max {
+            self.locks.release(txn);
+            return out.push(self.refusal(txn, Refusal::TooLarge));
         }
         let objects = objects
             .iter()
@@ -683,6 +619,12 @@ impl Replica {
         if !self.check(&turn, conditions) {
             self.locks.release(txn);
             return out.push(self.refusal(txn, Refusal::Condition));
+        }
+        if let Task::Evaluate(operations) = &task
+            && self.steps_beside(operations) > self.steps_max
+        {
+            self.locks.release(txn);
+            return out.push(self.refusal(txn, Refusal::TooLarge));
         }
         let (replies, outcome) = match task {
             Task::Evaluate(operations) => self.evaluate(&operations),
@@ -777,6 +719,68 @@ impl Replica {
         (replies, outcome)
     }
 
+    /// How many steps commands would take here, one after the other.
+    fn steps(&self, operations: &[Operation]) -> usize {
+        let each = |operation: &Operation| operation.steps(&|_| Some(&self.keyspace));
+        operations.iter().map(each).fold(0, usize::saturating_add)
+    }
+
+    /// How many elements [`Replica::evaluate`] would walk over or copy, at most.
+    fn steps_beside(&self, operations: &[Operation]) -> usize {
+        let needs_copies = |operation: &Operation| match operation.parse() {
+            Ok(Command::Del { .. } | Command::MSet { .. }) => operations.len() > 1,
+            Ok(command) => command.writes(),
+            Err(_) => false,
+        };
+        if !operations.iter().any(needs_copies) {
+            return self.steps(operations);
+        }
+        operations
+            .iter()
+            .map(|operation| self.size(operation))
+            .fold(0, usize::saturating_add)
+    }
+
+    /// The steps of a walk over all collections that a command names.
+    fn size(&self, operation: &Operation) -> usize {
+        let mut size = 0;
+        operation.keys(|key, _| size += self.keyspace.size(operation.db, key));
+        size
+    }
+
+    fn on_lend(&mut self, txn: TxnId, keys: &[FullKey], out: &mut Vec<Output>) {
+        debug_assert!(self.prepared.contains_key(&txn), "only what is locked is lent");
+        self.open();
+        let lend = |(db, key): &FullKey| self.keyspace.lend_value(*db, key);
+        let objects: Vec<Option<Object>> = keys.iter().map(lend).collect();
+        let bytes = objects.iter().flatten().map(Object::memory).sum();
+        self.lent.insert(txn, bytes);
+        out.push(Output::Lent {
+            txn,
+            group: self.group,
+            objects,
+        });
+    }
+
+    fn on_take_back(&mut self, txn: TxnId, returned: Vec<Returned>, events: Vec<Event>, garbage: Garbage) {
+        self.open();
+        let mut effects = Vec::new();
+        for one in returned {
+            match one {
+                Returned::Unchanged(db, object) => self.keyspace.return_value(db, object),
+                Returned::Changed(effect) => effects.push(effect),
+            }
+        }
+        if !effects.is_empty() {
+            self.keyspace.install(effects, &mut self.local);
+        }
+        self.local.events.extend(events);
+        self.keyspace.adopt_garbage(garbage);
+        self.lent.remove(&txn);
+        self.prepared.remove(&txn);
+        self.locks.release(txn);
+    }
+
     fn on_prepare_held(&mut self, txn: TxnId, outcome: Outcome, out: &mut Vec<Output>) {
         if !self.locks.prepare_held(txn) {
             return out.push(self.refusal(txn, Refusal::Wounded));
@@ -864,21 +868,27 @@ pub fn with_conditions(locks: Locks, conditions: &[Condition]) -> Locks {
     }
 }
 
+/// With so many words or fewer, a command is never heavy for them alone.
+const WORDS_MAX: usize = 1_024;
+
+/// Whether a command takes few steps whatever the values are: then nobody needs to count them.
+#[inline]
+pub fn is_brief(spec: &'static Spec, args: Args<'_>) -> bool {
+    spec.walks == Walks::Little && (args.len() <= WORDS_MAX || spec.spread != Spread::Single)
+}
+
 /// How many steps a command would take on the values of the keyspaces that `keyspace_of` finds: see [`keyspace::walks`].
-/// `command` is what was parsed of its words; with mistakes in them it does nothing.
 pub fn steps<'k>(
     db: Db,
     spec: &'static Spec,
     args: Args<'_>,
-    command: Option<&Command<'_>>,
+    command: &Command<'_>,
     keyspace_of: &dyn Fn(&[u8]) -> Option<&'k Keyspace>,
 ) -> usize {
     /// A word names an element that is to be found, or added.
     const WORD_STEPS: usize = 4;
-    let Some(command) = command else {
-        return 0;
-    };
     match spec.walks {
+        _ if is_brief(spec, args) => 0,
         Walks::Little => args.len() * WORD_STEPS,
         Walks::Part => keyspace::walks(command, db, keyspace_of),
         Walks::Whole => {

@@ -1,8 +1,10 @@
 //! What a replica is asked, and what it answers.
 
 use crate::operation::{Condition, Operation, Outcome, Replies};
+use crate::replica::LocalCounts;
+use crate::scratch::Returned;
 use ids::{Db, GroupId};
-use keyspace::{KeyVersion, Object};
+use keyspace::{Event, Garbage, KeyVersion, Object};
 use txn::{Locks, Priority, TxnId, Vote};
 
 /// Where an answer goes: a place in the pipeline of a connection of a worker.
@@ -16,6 +18,9 @@ pub struct Ticket {
     pub sequence: u64,
 }
 
+/// A key with its database.
+pub type FullKey = (Db, Box<[u8]>);
+
 /// A key with its index in a question, and its database.
 pub type IndexedKey = (usize, Db, Box<[u8]>);
 
@@ -25,19 +30,6 @@ pub type IndexedKey = (usize, Db, Box<[u8]>);
 pub enum Request {
     /// Carry out one command once its keys are free.
     Execute {
-        /// Where the reply goes.
-        ticket: Ticket,
-        /// The command.
-        operation: Operation,
-    },
-    /// Carry out one command that may be heavy, once its keys are free of everybody else. If it is more than `steps_max`
-    /// steps, lend the values to somebody who does it elsewhere ([`Output::Lent`]), and keep the keys locked until they
-    /// come back ([`crate::Replica::take_back`]).
-    Lend {
-        /// The name under which the keys are locked.
-        txn: TxnId,
-        /// Steps that are carried out at once: see [`keyspace::walks`].
-        steps_max: usize,
         /// Where the reply goes.
         ticket: Ticket,
         /// The command.
@@ -70,7 +62,9 @@ pub enum Request {
         /// What must hold.
         conditions: Vec<Condition>,
         /// Whose objects are wanted.
-        objects: Vec<(Db, Box<[u8]>)>,
+        objects: Vec<FullKey>,
+        /// Whether to refuse if they are too large to be copied.
+        is_bounded: bool,
     },
     /// Lock keys, check the conditions, compute the effects, and vote.
     Prepare {
@@ -84,6 +78,27 @@ pub enum Request {
         conditions: Vec<Condition>,
         /// What to do.
         task: Task,
+    },
+    /// Lend the values of keys that [`Task::Hold`] locked, alone: move them, do not copy them. They come back with
+    /// [`Request::TakeBack`].
+    Lend {
+        /// The transaction.
+        txn: TxnId,
+        /// Whose values.
+        keys: Vec<FullKey>,
+    },
+    /// Take back what was lent, and whatever else a transaction made of this group's keys, and release the locks.
+    TakeBack {
+        /// The transaction.
+        txn: TxnId,
+        /// What became of the keys.
+        returned: Vec<Returned>,
+        /// What is told to those who listen.
+        events: Vec<Event>,
+        /// Large values that the transaction deleted, to be dropped piece by piece.
+        garbage: Garbage,
+        /// What it looked up.
+        counts: LocalCounts,
     },
     /// An older transaction waits for this one: refuse if it only waits here.
     Withdraw {
@@ -106,7 +121,8 @@ pub enum Task {
     Evaluate(Vec<Operation>),
     /// The outcome was computed by the gateway, from what `LockRead` answered.
     Install(Outcome),
-    /// Only hold the locks: the commands concern the whole group and are carried out in place at `Resolve`.
+    /// Only hold the locks: the commands concern the whole group and are carried out in place at `Resolve`, or the
+    /// values will be lent.
     Hold,
 }
 
@@ -119,34 +135,20 @@ pub enum Verdict {
     Abort,
 }
 
-/// A heavy command, with what is under its keys.
-#[derive(Debug)]
-pub struct Lent {
-    /// The name under which the keys are locked.
-    pub txn: TxnId,
-    /// Where the reply goes.
-    pub ticket: Ticket,
-    /// The command.
-    pub operation: Operation,
-    /// Whether its lookups count as use of keys.
-    pub touches: bool,
-    /// The keys of this group, each with the database.
-    pub keys: Vec<(Db, Box<[u8]>)>,
-    /// Their values in the same order; `None` if absent.
-    pub objects: Vec<Option<Object>>,
-}
-
 /// What a replica answers.
 #[derive(Debug)]
 pub enum Output {
-    /// To [`Request::Lend`], if the command is heavy.
-    Lent(Box<Lent>),
-    /// To [`Request::Execute`], [`Request::Lend`] and [`Request::Block`]; `None` if a condition did not hold.
+    /// To [`Request::Execute`] and [`Request::Block`]; `None` if a condition did not hold.
     Answered {
         /// Where the replies go.
         ticket: Ticket,
         /// One for each command.
         replies: Option<Replies>,
+    },
+    /// To [`Request::Block`]: the commands would hold the group's worker up, and were not carried out.
+    TooLarge {
+        /// Where the replies go.
+        ticket: Ticket,
     },
     /// To [`Request::Watch`].
     Versions {
@@ -162,6 +164,15 @@ pub enum Output {
         /// This group.
         group: GroupId,
         /// One for each object that was wanted; `None` if absent.
+        objects: Vec<Option<Object>>,
+    },
+    /// To [`Request::Lend`].
+    Lent {
+        /// The transaction.
+        txn: TxnId,
+        /// This group.
+        group: GroupId,
+        /// One for each key; `None` if absent.
         objects: Vec<Option<Object>>,
     },
     /// To [`Request::Prepare`], and to [`Request::LockRead`] if it is refused.

@@ -17,8 +17,9 @@ use std::collections::BTreeMap;
 pub struct Scratch {
     keyspace: Keyspace,
     local: LeaderLocal,
-    /// What was placed, with the version it had.
-    placed: BTreeMap<(Db, Box<[u8]>), Option<Version>>,
+    /// What was placed, with the version it had, and whether it was a string changed in place: `SETBIT` that changes no
+    /// bit makes it one, under the same version.
+    placed: BTreeMap<(Db, Box<[u8]>), Option<(Version, bool)>>,
 }
 
 /// Versions on the scratch begin here, far above any that a group counts to, so that a changed object never
@@ -69,7 +70,7 @@ impl Scratch {
     /// Places what a group holds under `key`: a copy of its object, or nothing.
     pub fn place(&mut self, db: Db, key: &[u8], object: Option<Object>) {
         self.placed
-            .insert((db, key.into()), object.as_ref().map(Object::version));
+            .insert((db, key.into()), object.as_ref().map(identity));
         if let Some(object) = object {
             self.keyspace.place_object(db, object);
         }
@@ -85,10 +86,15 @@ impl Scratch {
         sort.destination = None;
         let mut answer = Vec::new();
         let mut out = Writer::new(&mut answer, operation.protocol);
+        // What it looks up and tells of is looked up, and told of, when it is carried out.
+        let (hits, misses) = (self.local.hits, self.local.misses);
+        let events = self.local.events.len();
         self.local.collects_wanted = true;
         self.keyspace
             .read(operation.db, &Command::Sort(sort), &mut self.local, &mut out);
         self.local.collects_wanted = false;
+        (self.local.hits, self.local.misses) = (hits, misses);
+        self.local.events.truncate(events);
         let wanted = std::mem::take(&mut self.local.wanted);
         let is_missing = |(db, key): &(Db, Box<[u8]>)| !self.holds(*db, key);
         wanted.into_iter().filter(is_missing).collect()
@@ -102,6 +108,12 @@ impl Scratch {
                 .apply_command(operation.db, &command, &mut self.local, out),
             Err(error) => error.write(out),
         });
+    }
+
+    /// How many steps commands would take on what was placed.
+    pub fn steps(&self, operations: &[Operation]) -> usize {
+        let each = |operation: &Operation| operation.steps(&|_| Some(&self.keyspace));
+        operations.iter().map(each).fold(0, usize::saturating_add)
     }
 
     /// Whether lookups count as use of keys: `CLIENT NO-TOUCH`.
@@ -140,7 +152,7 @@ impl Scratch {
             match (before, after) {
                 (None, None) => {}
                 (Some(_), None) => found(Returned::Changed(Effect::Delete { db, key })),
-                (Some(before), Some(object)) if before == object.version() => {
+                (Some(before), Some(object)) if before == identity(&object) => {
                     found(Returned::Unchanged(db, object));
                 }
                 (_, Some(object)) => found(Returned::Changed(Effect::Put { db, object })),
@@ -154,7 +166,13 @@ impl Scratch {
     }
 }
 
+/// What is equal only for an object that nobody changed.
+fn identity(object: &Object) -> (Version, bool) {
+    (object.version(), object.is_grown())
+}
+
 /// What became of a key on the scratch.
+#[derive(Debug)]
 pub enum Returned {
     /// Its object is as it was placed.
     Unchanged(Db, Object),

@@ -60,8 +60,6 @@ struct Blocked {
     client: u64,
     operation: Operation,
     deadline: Option<UnixMillis>,
-    /// What it was answered last: nothing to pop.
-    nil: Vec<u8>,
     /// Where it is entered as a waiter.
     workers: Vec<u16>,
     /// Whether those workers, being one, pop for it.
@@ -135,10 +133,9 @@ impl Gateway {
             Err(error) => return error.write(&mut pipeline.writer(session.protocol)),
         };
         let is_tried = self.is_one_step(spec, args);
-        let mut nil = Vec::new();
-        if is_tried && self.is_heavy(session.db, spec, args, &command) && self.has_alone(spec, args) {
+        if is_tried && self.is_heavy(session.db, spec, args, &command) {
             // There is something to pop, and much of it: it will not wait.
-            return self.send_several_aside(session, pipeline, spec, args);
+            return self.send_aside(session, pipeline, spec, args);
         }
         if is_tried {
             let target = pipeline.target();
@@ -153,7 +150,7 @@ impl Gateway {
             if !is_nil(&target[start..]) {
                 return;
             }
-            nil = target.split_off(start);
+            target.truncate(start);
         }
         let timeout = match command {
             Command::Blocking(blocking) => blocking.timeout_millis,
@@ -182,7 +179,6 @@ impl Gateway {
                     args: args.to_buf(),
                 },
                 deadline,
-                nil,
                 workers: Vec::new(),
                 is_served: false,
                 is_trying: !is_tried,
@@ -229,9 +225,8 @@ impl Gateway {
         if !is_nil(reply) {
             self.unblock(token, reply.to_vec());
         } else if let Some(ending) = blocked.ending.take() {
-            self.unblock(token, if ending.is_empty() { reply.to_vec() } else { ending });
+            self.unblock(token, ending);
         } else {
-            blocked.nil = reply.to_vec();
             self.await_keys(token);
         }
         true
@@ -321,7 +316,12 @@ impl Gateway {
         if let Some(deadline) = blocked.deadline.take() {
             self.blocking.deadlines.remove(&(deadline, token));
         }
-        let ending = ending.unwrap_or_else(|| blocked.nil.clone());
+        // Also for a move, which answers a plain null where it does not wait.
+        let ending = ending.unwrap_or_else(|| {
+            let mut nil = Vec::new();
+            Writer::new(&mut nil, blocked.operation.protocol).null_array();
+            nil
+        });
         if blocked.is_trying {
             blocked.ending = Some(ending);
             return;

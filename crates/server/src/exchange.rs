@@ -167,7 +167,7 @@ impl Gateway {
                 protocol,
                 args: args.to_buf(),
             };
-            return self.wait_for_keys(group, ticket, operation);
+            return self.wait_for_locks(group, ticket, operation);
         }
         let may_run = index.is_some() && !denied && !waits;
         let parsed = spec.parse.filter(|_| may_run).map(|parse| parse(args));
@@ -180,14 +180,7 @@ impl Gateway {
                 protocol,
                 args: args.to_buf(),
             };
-            if let Some(index) = index {
-                self.replicas[index].touch(touches);
-            }
-            self.lend(group, ticket, operation);
-            if let Some(index) = index {
-                self.replicas[index].touch(true);
-            }
-            return;
+            return self.run_aside(ticket, operation);
         }
         let mut answer = self.parcel(from).take_bytes();
         let start = answer.len();

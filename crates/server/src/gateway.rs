@@ -24,11 +24,11 @@ use crate::shared::Shared;
 use crate::stats::WorkerStats;
 use crate::timing::{Caller, Timing};
 use crate::transaction::{Delivery, Transactions};
-use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec, Spread, Walks};
+use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec, Spread};
 use ids::{Db, GroupCount, GroupId, HashSeed, Prng};
 use keyspace::{EvictionPolicy, LfuParameters, Limits as Compactness};
 use options::{MaxmemoryPolicy, Settings};
-use replica::{Condition, Operation, Replica, Request, Ticket, Turn, locks_of};
+use replica::{Condition, Operation, Replica, Request, Ticket, Turn, is_brief, locks_of};
 use resp::{Args, Decoded, Limits, Writer};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -70,6 +70,8 @@ pub struct Gateway {
     pub(crate) timing: Timing,
     /// How large collections may be and still be kept small, as the settings say.
     pub(crate) compactness: Compactness,
+    /// Steps that a command may take here, as of this turn.
+    pub(crate) steps_max: usize,
     /// `CLIENT PAUSE`, as of this turn.
     pub(crate) pause: Option<Pause>,
     /// A pause ended, and the driver does not know yet.
@@ -144,6 +146,7 @@ impl Gateway {
             changed: Changed::Any,
             timing: Timing::new(shared.hooks.clock),
             compactness: Compactness::default(),
+            steps_max: replica::STEPS_MAX,
             pause: None,
             lets_go: false,
             shared,
@@ -166,6 +169,13 @@ impl Gateway {
         self.turn.seed = self.prng.next_u64();
         if self.settings_version != self.shared.settings_version() {
             self.load_settings();
+        }
+        let steps_max = self.shared.steps_max.load(std::sync::atomic::Ordering::Relaxed);
+        if self.steps_max != steps_max {
+            self.steps_max = steps_max;
+            self.replicas
+                .iter_mut()
+                .for_each(|replica| replica.set_steps_max(steps_max));
         }
         self.look_at_pause();
     }
@@ -459,7 +469,7 @@ impl Gateway {
             Err(error) => return error.write(&mut pipeline.writer(session.protocol)),
         };
         if self.is_heavy(session.db, spec, args, &command) {
-            return self.send_aside(session, pipeline, spec, args, group);
+            return self.send_aside(session, pipeline, spec, args);
         }
         let mut out = pipeline.writer(session.protocol);
         self.replicas[index].execute(&self.turn, session.db, &command, &mut out);
@@ -494,6 +504,24 @@ impl Gateway {
             .push_command(ticket, spec, session.db, session.protocol, touches, args);
     }
 
+    /// Lets a command whose keys all live here and are free run on another thread.
+    pub(crate) fn send_aside(
+        &mut self,
+        session: &mut Session,
+        pipeline: &mut Pipeline,
+        spec: &'static Spec,
+        args: Args<'_>,
+    ) {
+        let ticket = self.reserve(session, pipeline);
+        let operation = Operation {
+            spec,
+            db: session.db,
+            protocol: session.protocol,
+            args: args.to_buf(),
+        };
+        self.run_aside(ticket, operation);
+    }
+
     /// Lets a command wait for locks in its group, here.
     pub(crate) fn park(
         &mut self,
@@ -514,16 +542,17 @@ impl Gateway {
             protocol: session.protocol,
             args: args.to_buf(),
         };
-        self.wait_for_keys(group, ticket, operation);
+        self.wait_for_locks(group, ticket, operation);
     }
 
-    /// Lets a command wait for locks in its group, here. When they are free, it may turn out to be heavy.
-    pub(crate) fn wait_for_keys(&mut self, group: GroupId, ticket: Ticket, operation: Operation) {
-        if operation.spec.walks == Walks::Little {
-            self.request(group, Request::Execute { ticket, operation });
-        } else {
-            self.lend(group, ticket, operation);
+    /// Lets a command wait for the locks of its keys, which are all in this group of this worker.
+    pub(crate) fn wait_for_locks(&mut self, group: GroupId, ticket: Ticket, operation: Operation) {
+        let (spec, args) = operation.words();
+        if is_brief(spec, args) {
+            return self.request(group, Request::Execute { ticket, operation });
         }
+        // How much it will walk over is not known yet: the values may be lent.
+        self.run_aside(ticket, operation);
     }
 
     /// A command over several groups.
@@ -543,8 +572,8 @@ impl Gateway {
             Err(error) => return error.write(&mut pipeline.writer(session.protocol)),
         };
         if self.is_one_step(spec, args) {
-            if self.is_heavy(session.db, spec, args, &command) && self.has_alone(spec, args) {
-                return self.send_several_aside(session, pipeline, spec, args);
+            if self.is_heavy(session.db, spec, args, &command) {
+                return self.send_aside(session, pipeline, spec, args);
             }
             let mut out = pipeline.writer(session.protocol);
             return self.run_here(session.db, spec, args, &command, &mut out);

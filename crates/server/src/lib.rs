@@ -1,12 +1,14 @@
 //! Between clients and groups: sessions, dispatch, transactions over groups, replies in order.
 //!
 //! What it is: everything a worker does with a client's bytes except moving them. What it is not: it owns no
-//! socket, starts no thread and reads no clock; `node` drives it. The workers of a node share [`Shared`], which
+//! socket, starts no thread and reads no clock but the one it is handed ([`Hooks`]); `node` drives it. The workers of a node share [`Shared`], which
 //! nothing touches per command, and talk in [`Parcel`]s.
 //!
 //! Reading order: `gateway.rs` (from bytes to a group), `pipeline.rs` (replies in order), `one_step.rs`, `program.rs`
-//! and `transaction.rs` (several groups), `block.rs` (`MULTI`), `exchange.rs` (other workers), `commands.rs` (what the
-//! gateway answers itself), `pubsub.rs` (messages), `notify.rs` and `monitor.rs` (what is told without being asked).
+//! and `transaction.rs` (several groups), `block.rs` (`MULTI`), `blocking.rs` (clients that wait for keys), `aside.rs`
+//! (commands that another thread carries out), `exchange.rs` (other workers), `commands.rs` (what the gateway answers
+//! itself), `pubsub.rs` (messages), `notify.rs` and `monitor.rs` (what is told without being asked), `timing.rs` (how
+//! long commands take).
 
 mod aside;
 mod block;

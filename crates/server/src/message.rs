@@ -153,11 +153,12 @@ impl Message {
                     ..
                 } => false,
                 Request::Execute { .. }
-                | Request::Lend { .. }
                 | Request::Block { .. }
                 | Request::Watch { .. }
                 | Request::LockRead { .. }
                 | Request::Prepare { .. }
+                | Request::Lend { .. }
+                | Request::TakeBack { .. }
                 | Request::Withdraw { .. } => true,
             },
             _ => true,

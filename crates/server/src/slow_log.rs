@@ -46,6 +46,16 @@ impl SlowLog {
         self.entries.iter()
     }
 
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether nothing took long.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     pub(crate) fn clear(&mut self) {
         self.entries.clear();
     }

@@ -7,15 +7,19 @@
 //! | reading | `Locked` from every group | evaluate on a scratch, `Prepare` with effects: preparing |
 //! | preparing | a vote from every group | all Prepared: answer and `Resolve(Commit)`; one Refused: `Resolve(Abort)` |
 //! | holding | `Resolved` with replies from every group | answer |
+//! | lending | `Lent` from every group, then the errand | `TakeBack`, answer |
 //!
 //! A refusal for a condition is answered (nil, or 0); a refusal by a wound begins a new attempt of the same age.
 //! A program that only reads and writes keys inside their groups goes straight to *preparing*. One that concerns
-//! whole groups and writes locks all of them, and its commands are carried out in place at `Resolve`: *holding*.
+//! whole groups and writes locks all of them, and its commands are carried out in place at `Resolve`: *holding*. One
+//! that walks over very large values locks their keys alone, as if to hold them, and borrows the values: *lending*. See
+//! `aside.rs`. A group may refuse a program of the other ways as too large: it begins again as one of these.
 //!
 //! What a connection sends behind a command over several groups may pass it, unless it names one of its keys:
 //! then it waits, and sees what the command did. Behind an `EXEC` or a command on the whole keyspace everything
 //! waits.
 
+use crate::aside::Errand;
 use crate::block::note_watched;
 use crate::connection::Connection;
 use crate::gateway::Gateway;
@@ -26,10 +30,11 @@ use crate::pubsub::{Kind as Names, Listeners};
 use crate::session::{Session, Watched};
 use crate::timing::Caller;
 use command::{Command, ReplyError};
-use ids::{Boot, Db, GroupId};
+use ids::{Boot, GroupCount, GroupId};
 use keyspace::{KeyVersion, Object};
 use replica::{
-    Operation, Outcome, Output, Replies, Request, Scratch, Task, Ticket, Verdict, locks_of, with_conditions,
+    FullKey, Operation, Outcome, Output, Replies, Request, Scratch, Task, Ticket, Verdict, locks_of,
+    with_conditions,
 };
 use resp::{Args, ArgsBuf, Protocol, Writer};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -42,6 +47,8 @@ pub(crate) struct Transactions {
     worker: u16,
     boot: Boot,
     begun: u64,
+    /// The next one's connection has sent commands before it that are not answered yet.
+    is_behind: bool,
     open: BTreeMap<u64, Transaction>,
     /// `EXEC` within one group, sent there whole.
     blocks: BTreeMap<(u64, u64), Program>,
@@ -61,12 +68,29 @@ struct Transaction {
     /// What the groups answered: for each the index of the item and its reply.
     parts: BTreeMap<GroupId, (Vec<usize>, Replies)>,
     /// Keys that it reads and that only the data name, as far as an attempt has found them.
-    wanted: BTreeSet<(Db, Box<[u8]>)>,
+    wanted: BTreeMap<GroupId, BTreeSet<FullKey>>,
     /// Groups whose `Locked` or `Resolved` is still to come.
     outstanding: usize,
+    /// A command that was sent aside by itself: its connection is not told of a transaction.
+    is_single: bool,
+    /// Whether its lookups count as use of keys.
+    touches: bool,
     scratch: Option<Scratch>,
     /// The replies of a program that was evaluated here, one for each operation.
     evaluated: Replies,
+}
+
+impl Transaction {
+    /// Takes note of keys that it needs, too.
+    fn want(&mut self, groups: GroupCount, keys: Vec<FullKey>) {
+        for (db, key) in keys {
+            let wanted = self.wanted.entry(group_of_key(groups, &key)).or_default();
+            wanted.insert((db, key));
+        }
+        self.extent.groups.extend(self.wanted.keys());
+        self.extent.groups.sort_unstable();
+        self.extent.groups.dedup();
+    }
 }
 
 /// Which way a transaction takes.
@@ -78,6 +102,8 @@ enum Kind {
     Flow,
     /// Whole groups are locked; the commands run in place at `Resolve`.
     Hold,
+    /// Large values are locked, and lent to an errand.
+    Lend,
 }
 
 /// An answer for a connection of this worker.
@@ -162,6 +188,7 @@ impl Transactions {
             worker,
             boot,
             begun: 0,
+            is_behind: false,
             open: BTreeMap::new(),
             blocks: BTreeMap::new(),
             watches: BTreeMap::new(),
@@ -255,16 +282,41 @@ impl Gateway {
     /// Begins a program: in one step if all its groups live here and are free.
     pub(crate) fn begin(&mut self, session: &mut Session, pipeline: &mut Pipeline, program: Program) {
         let extent = program.extent(self.groups);
-        if self.can_run_here(&program, &extent) {
+        let can_run_here = self.can_run_here(&program, &extent);
+        let is_heavy = can_run_here && is_lendable(&program, &extent) && self.is_heavy_program(&program);
+        if can_run_here && !is_heavy {
             return self.run_program_here(session, pipeline.target(), &program);
         }
+        self.transactions.is_behind = !pipeline.is_settled();
         let ticket = self.reserve(session, pipeline);
         if program.is_exec || extent.is_whole {
             session.is_waiting = true;
         } else {
             session.busy.begin(program.slots());
         }
+        if is_heavy {
+            return self.start_lent(ticket, program, extent);
+        }
         self.start(ticket, program, extent);
+    }
+
+    /// Sends a program on its way on values that are lent to it.
+    pub(crate) fn start_lent(&mut self, ticket: Ticket, program: Program, extent: Extent) {
+        let (id, priority) = self.new_transaction();
+        self.open(id, priority, ticket, program, extent, Kind::Lend, false);
+    }
+
+    /// Sends a command on its way, on values that are lent to it, that its connection does not wait for.
+    pub(crate) fn start_single(&mut self, ticket: Ticket, program: Program, extent: Extent) {
+        let (id, mut priority) = self.new_transaction();
+        // Within one group it keeps its place between the commands of its connection that wait there, too. No older or
+        // younger transaction meets it anywhere else.
+        if let ([group], false) = (extent.groups.as_slice(), extent.wants)
+            && let Some(index) = self.local(*group)
+        {
+            priority = self.replicas[index].arrival(&self.turn);
+        }
+        self.open(id, priority, ticket, program, extent, Kind::Lend, true);
     }
 
     /// Sends a program on its way whose groups do not all live here, or are not free.
@@ -305,6 +357,20 @@ impl Gateway {
             (false, false) => Kind::Evaluate,
         };
         let (id, priority) = self.new_transaction();
+        self.open(id, priority, ticket, program, extent, kind, false);
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "they are the fields of a transaction")]
+    fn open(
+        &mut self,
+        id: TxnId,
+        priority: Priority,
+        ticket: Ticket,
+        program: Program,
+        extent: Extent,
+        kind: Kind,
+        is_single: bool,
+    ) {
         let seq = id.seq;
         let transaction = Transaction {
             id,
@@ -315,8 +381,13 @@ impl Gateway {
             coordinator: Coordinator::new(extent.groups.iter().copied()),
             extent,
             parts: BTreeMap::new(),
-            wanted: BTreeSet::new(),
+            wanted: BTreeMap::new(),
             outstanding: 0,
+            is_single,
+            touches: self
+                .replicas
+                .first()
+                .is_none_or(|replica| replica.local().touches),
             scratch: None,
             evaluated: Replies::default(),
         };
@@ -340,11 +411,14 @@ impl Gateway {
             seq,
             attempt: 1,
         };
-        let priority = Priority {
+        let mut priority = Priority {
             began: self.turn.now,
             boot,
             seq,
         };
+        // A command of the same connection may wait for the same keys since this millisecond, and as one that holds
+        // nothing it counts as younger than a transaction. What the connection sends later waits for this one anyway.
+        priority.began.0 += i64::from(std::mem::take(&mut self.transactions.is_behind));
         (id, priority)
     }
 
@@ -432,7 +506,7 @@ impl Gateway {
         let program = &transaction.program;
         let mut partition = match transaction.kind {
             Kind::Evaluate => program.partition(groups),
-            Kind::Flow | Kind::Hold => BTreeMap::new(),
+            Kind::Flow | Kind::Hold | Kind::Lend => BTreeMap::new(),
         };
         let mut requests = Vec::with_capacity(transaction.extent.groups.len());
         for &group in &transaction.extent.groups {
@@ -441,12 +515,14 @@ impl Gateway {
             let parts = partition.remove(&group).unwrap_or_default();
             let locks = match transaction.kind {
                 Kind::Evaluate => locks_of(parts.iter().map(|(_, part)| part.words()), |_| true),
-                Kind::Flow | Kind::Hold => locks_of(program.operations().map(Operation::words), is_ours),
+                Kind::Flow | Kind::Hold | Kind::Lend => {
+                    locks_of(program.operations().map(Operation::words), is_ours)
+                }
             };
             let locks = with_conditions(locks, &conditions);
             let request = match transaction.kind {
                 Kind::Flow => {
-                    let objects = objects_in(program, &transaction.wanted, is_ours);
+                    let objects = objects_in(program, transaction.wanted.get(&group), is_ours);
                     let locks = locks.and_shared(objects.iter().map(|(_, key)| key));
                     Request::LockRead {
                         txn,
@@ -454,6 +530,19 @@ impl Gateway {
                         locks,
                         conditions,
                         objects,
+                        is_bounded: is_lendable(program, &transaction.extent),
+                    }
+                }
+                Kind::Lend => {
+                    let objects = objects_in(program, transaction.wanted.get(&group), is_ours);
+                    // Alone, even to read: a value that is lent is with nobody else.
+                    let locks = locks.and_shared(objects.iter().map(|(_, key)| key)).exclusive();
+                    Request::Prepare {
+                        txn,
+                        priority,
+                        locks,
+                        conditions,
+                        task: Task::Hold,
                     }
                 }
                 Kind::Hold => Request::Prepare {
@@ -505,12 +594,14 @@ impl Gateway {
     pub fn pump(&mut self) {
         while let Some(output) = self.transactions.outputs.pop_front() {
             let worker = match &output {
-                Output::Answered { ticket, .. } | Output::Versions { ticket, .. } => ticket.worker,
+                Output::Answered { ticket, .. }
+                | Output::TooLarge { ticket, .. }
+                | Output::Versions { ticket, .. } => ticket.worker,
                 Output::Locked { txn, .. }
+                | Output::Lent { txn, .. }
                 | Output::Voted { txn, .. }
                 | Output::Resolved { txn, .. }
                 | Output::Wound { txn } => txn.worker,
-                Output::Lent(lent) => lent.txn.worker,
             };
             if worker == self.worker {
                 self.on_output(output);
@@ -530,7 +621,9 @@ impl Gateway {
                 self.deliveries
                     .extend(watched.map(|watched| Delivery::Watched { ticket, watched }));
             }
+            Output::TooLarge { ticket } => self.on_too_large(ticket),
             Output::Locked { txn, group, objects } => self.on_locked(txn, group, objects),
+            Output::Lent { txn, group, objects } => self.on_lent(txn, group, objects),
             Output::Voted {
                 txn,
                 group,
@@ -539,7 +632,6 @@ impl Gateway {
             } => self.on_vote(txn, group, vote, replies),
             Output::Resolved { txn, group, replies } => self.on_resolved(txn, group, replies),
             Output::Wound { txn } => self.on_wound(txn),
-            Output::Lent(lent) => self.on_lent(*lent),
         }
     }
 
@@ -565,6 +657,15 @@ impl Gateway {
         self.deliveries.push_back(Delivery::Answered(Box::new(answered)));
     }
 
+    /// Commands within one group would hold its worker up there.
+    fn on_too_large(&mut self, ticket: Ticket) {
+        let place = (ticket.connection, ticket.sequence);
+        let blocks = &mut self.transactions.blocks;
+        let program = blocks.remove(&place).expect("it waits for its group");
+        let extent = program.extent(self.groups);
+        self.start_lent(ticket, program, extent);
+    }
+
     /// The transaction of an answer; `None` if the answer is to an attempt that is over.
     fn current(&mut self, txn: TxnId) -> Option<&mut Transaction> {
         self.transactions
@@ -579,7 +680,7 @@ impl Gateway {
             return;
         };
         let is_there = |key: &[u8]| group_of_key(groups, key) == group;
-        let wanted = objects_in(&transaction.program, &transaction.wanted, is_there);
+        let wanted = objects_in(&transaction.program, transaction.wanted.get(&group), is_there);
         let scratch = transaction
             .scratch
             .get_or_insert_with(|| Scratch::new(turn.now, &turn));
@@ -602,8 +703,7 @@ impl Gateway {
             scratch.run(operation, &mut evaluated);
         }
         if !lacks.is_empty() {
-            transaction.wanted.extend(lacks);
-            return self.widen(txn);
+            return self.widen(txn, lacks);
         }
         transaction.evaluated = evaluated;
         // Each group tells of its own keys: so what is told of one key keeps its order.
@@ -632,22 +732,81 @@ impl Gateway {
         }
     }
 
+    /// A group has lent its values: with the last, the commands can be carried out.
+    fn on_lent(&mut self, txn: TxnId, group: GroupId, objects: Vec<Option<Object>>) {
+        let (groups, turn, limits) = (self.groups, self.turn, self.compactness);
+        let transaction = self
+            .current(txn)
+            .expect("nothing ends it before its values are back");
+        let is_there = |key: &[u8]| group_of_key(groups, key) == group;
+        let keys = objects_in(&transaction.program, transaction.wanted.get(&group), is_there);
+        let scratch = transaction
+            .scratch
+            .get_or_insert_with(|| Scratch::new(turn.now, &turn));
+        scratch.set_limits(limits);
+        for ((db, key), object) in keys.into_iter().zip(objects) {
+            scratch.place(db, &key, object);
+        }
+        transaction.outstanding -= 1;
+        if transaction.outstanding > 0 {
+            return;
+        }
+        let mut scratch = transaction.scratch.take().expect("placed a moment ago");
+        scratch.touch(transaction.touches);
+        let operations: Vec<Operation> = transaction.program.operations().cloned().collect();
+        let mut errand = Errand::new(txn, operations, scratch, self.shared.hooks.clock);
+        if errand.is_heavy(self.steps_max) {
+            self.send_errand(errand);
+        } else {
+            // The values were lent only so that they need not be copied, or it waited for others than it found.
+            errand.run();
+            self.give_back(errand);
+        }
+    }
+
+    /// The groups of an open transaction.
+    pub(crate) fn groups_of(&mut self, txn: TxnId) -> Vec<GroupId> {
+        let transaction = self.current(txn).expect("it is open");
+        transaction.extent.groups.clone()
+    }
+
+    /// Everything that was lent is back: `replies` is the answer, unless keys were lacking.
+    pub(crate) fn end_lent(&mut self, txn: TxnId, replies: Replies, lacks: Vec<FullKey>, nanos: u64) {
+        if !lacks.is_empty() {
+            let groups = self.groups;
+            self.current(txn).expect("it is open").want(groups, lacks);
+            return self.begin_again(txn);
+        }
+        let transaction = self.transactions.open.remove(&txn.seq).expect("it was open");
+        let Transaction { ticket, program, .. } = transaction;
+        if !transaction.is_single {
+            return self.finish(ticket, program, Answers::Whole(replies));
+        }
+        for operation in program.operations() {
+            let (spec, args) = operation.words();
+            let caller = Caller::There {
+                worker: ticket.worker,
+                connection: ticket.connection,
+            };
+            self.note_time(spec, nanos, args, caller);
+            if replies.bytes().first() == Some(&b'-') {
+                self.stats.by_command[spec.id].failed.add(1);
+            }
+        }
+        let replies = Some(replies);
+        self.transactions
+            .outputs
+            .push_back(Output::Answered { ticket, replies });
+    }
+
     /// Begins a new attempt of the same age that locks the keys that this one found it needs, too.
-    fn widen(&mut self, txn: TxnId) {
-        let groups = self.groups;
-        let transaction = self.current(txn).expect("the caller has it");
-        let participants = transaction.extent.groups.clone();
-        let wanted = transaction
-            .wanted
-            .iter()
-            .map(|(_, key)| group_of_key(groups, key));
-        transaction.extent.groups.extend(wanted);
-        transaction.extent.groups.sort_unstable();
-        transaction.extent.groups.dedup();
-        for group in participants {
+    fn widen(&mut self, txn: TxnId, lacks: Vec<FullKey>) {
+        for group in self.groups_of(txn) {
             let verdict = Verdict::Abort;
             self.request(group, Request::Resolve { txn, verdict });
         }
+        let groups = self.groups;
+        self.current(txn).expect("it is open").want(groups, lacks);
         self.begin_again(txn);
     }
 
@@ -677,6 +836,19 @@ impl Gateway {
         let groups = self.groups;
         let transaction = self.current(txn).expect("the caller has it");
         let participants = transaction.extent.groups.clone();
+        if transaction.kind == Kind::Lend {
+            transaction.outstanding = participants.len();
+            let borrow = |group: GroupId| {
+                let is_there = |key: &[u8]| group_of_key(groups, key) == group;
+                let keys = objects_in(&transaction.program, transaction.wanted.get(&group), is_there);
+                (group, Request::Lend { txn, keys })
+            };
+            let requests: Vec<_> = participants.into_iter().map(borrow).collect();
+            for (group, request) in requests {
+                self.request(group, request);
+            }
+            return;
+        }
         if transaction.kind == Kind::Hold {
             let mut requests = Vec::new();
             let mut partition = transaction.program.partition(groups);
@@ -715,6 +887,7 @@ impl Gateway {
         let transaction = self.transactions.open.remove(&txn.seq).expect("it was open");
         let replies = match transaction.kind {
             Kind::Flow => Answers::Whole(transaction.evaluated),
+            Kind::Lend => unreachable!("handled above"),
             Kind::Evaluate | Kind::Hold => Answers::Parts(transaction.parts),
         };
         self.finish(transaction.ticket, transaction.program, replies);
@@ -757,6 +930,10 @@ impl Gateway {
         if refusal == Refusal::Condition {
             let transaction = self.transactions.open.remove(&txn.seq).expect("it was open");
             return self.finish(transaction.ticket, transaction.program, Answers::Refused);
+        }
+        if refusal == Refusal::TooLarge {
+            let transaction = self.current(txn).expect("it is open");
+            transaction.kind = Kind::Lend;
         }
         self.stats.transaction_retries.add(1);
         self.begin_again(txn);
@@ -918,14 +1095,22 @@ fn refused(program: &Program, protocol: Protocol, out: &mut Vec<u8>) {
     }
 }
 
-/// The objects that a program needs of the keys that `is_there` says are in a group, in a fixed order.
+/// Whether a program can be carried out on values that are lent: it concerns keys that are known, or that are all found
+/// by its only command.
+fn is_lendable(program: &Program, extent: &Extent) -> bool {
+    let scans = |operation: &Operation| operation.spec.route == command::Route::Scan;
+    !extent.is_whole && !(extent.wants && program.is_exec) && !program.operations().any(scans)
+}
+
+/// The objects that a program needs of the keys that `is_there` says are in a group, and of those that only the data
+/// name, in a fixed order.
 fn objects_in(
     program: &Program,
-    wanted: &BTreeSet<(Db, Box<[u8]>)>,
+    wanted: Option<&BTreeSet<FullKey>>,
     mut is_there: impl FnMut(&[u8]) -> bool,
-) -> Vec<(Db, Box<[u8]>)> {
+) -> Vec<FullKey> {
     let databases = replica::databases(program.operations());
-    let mut objects: BTreeSet<(Db, Box<[u8]>)> = BTreeSet::new();
+    let mut objects: BTreeSet<FullKey> = BTreeSet::new();
     for operation in program.operations() {
         operation.keys(|key, _| {
             if is_there(key) {
@@ -933,6 +1118,6 @@ fn objects_in(
             }
         });
     }
-    objects.extend(wanted.iter().filter(|(_, key)| is_there(key)).cloned());
+    objects.extend(wanted.into_iter().flatten().cloned());
     objects.into_iter().collect()
 }

@@ -31,6 +31,8 @@ pub enum Refusal {
     Condition,
     /// An older transaction needs the keys: try again as a new attempt.
     Wounded,
+    /// The values are too large to be walked over or copied there: try again in another way.
+    TooLarge,
 }
 
 /// What came of a transaction.

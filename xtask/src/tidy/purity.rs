@@ -8,7 +8,7 @@ use crate::tree::Tree;
 const PURE: &[&str] = &["ids", "resp", "command", "keyspace", "txn", "replica", "options"];
 
 /// Foreign crates that compute and do nothing else.
-const PURE_FOREIGN: &[&str] = &["siphasher", "memchr", "itoa", "ryu", "toml"];
+const PURE_FOREIGN: &[&str] = &["siphasher", "memchr", "itoa", "ryu", "toml", "libm"];
 
 const SEND: &str = "return a message; `node` does the I/O";
 const CLOCK: &str = "take the time as an argument, as `ids::UnixMillis`";

@@ -6,10 +6,11 @@
 
 mod generate;
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io;
 
-use blackbox::{Client, Prng, Server, Value, frame};
+use blackbox::{Client, Prng, Server, Value, eventually, frame};
 
 use generate::Generator;
 
@@ -100,6 +101,27 @@ fn agree(arguments: &[Vec<u8>], subject: &Value, reference: &Value) -> bool {
         || same_time(arguments, subject, reference)
         || checked_earlier(arguments, subject, reference)
         || smaller_encoding(arguments, subject, reference)
+        || same_double(subject, reference)
+}
+
+/// True for one number in two notations, wherever it stands in the replies: Redis 7.0 writes 17 digits where 7.2 writes as
+/// few as it takes.
+fn same_double(subject: &Value, reference: &Value) -> bool {
+    match (subject, reference) {
+        (Value::Array(ours), Value::Array(theirs)) => {
+            ours.len() == theirs.len()
+                && ours
+                    .iter()
+                    .zip(theirs)
+                    .all(|(ours, theirs)| ours == theirs || same_double(ours, theirs))
+        }
+        (Value::Bulk(ours), Value::Bulk(theirs)) | (Value::Double(ours), Value::Double(theirs)) => {
+            let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<f64>().ok();
+            let digits = theirs.iter().filter(|byte| byte.is_ascii_digit()).count();
+            digits >= 17 && number(ours).is_some() && number(ours) == number(theirs)
+        }
+        _ => false,
+    }
 }
 
 /// True for a small set that Redis 7.0 keeps as a hash table, or a short list that it keeps in a list of nodes: from
@@ -317,6 +339,34 @@ impl Side {
     }
 }
 
+/// True for replies about the server itself, or in a project's own words: they are compared by their kind.
+fn is_about_itself(name: &str, subcommand: Option<&str>) -> bool {
+    match (name, subcommand) {
+        ("info" | "time" | "lolwut", _) => true,
+        ("command", None | Some("count" | "list")) => true,
+        (_, Some("help")) => true,
+        ("client", Some("id" | "info" | "list")) => true,
+        ("memory", Some("usage" | "stats" | "doctor" | "malloc-stats")) => true,
+        // What is slow, chance decides.
+        ("slowlog", Some("get" | "len")) => true,
+        ("latency", Some("doctor" | "histogram")) => true,
+        _ => false,
+    }
+}
+
+/// What is left of such a reply. Errors and nulls are compared as they are.
+fn kind_of(reply: Value) -> Value {
+    let kind: &[u8] = match reply {
+        Value::Bulk(_) => b"a string",
+        Value::Verbatim(_) => b"a text",
+        Value::Integer(_) => b"an integer",
+        Value::Array(_) => b"an array",
+        Value::Map(_) => b"a map",
+        other => return other,
+    };
+    Value::Simple(kind.to_vec())
+}
+
 /// Where a scan's cursor stands.
 fn cursor_place(step: &Step) -> usize {
     if step.name() == "scan" { 1 } else { 2 }
@@ -377,6 +427,13 @@ fn normalise(arguments: &[Vec<u8>], reply: Value) -> Value {
             }
             Value::Array(vec![Value::Boolean(in_resp3), Value::Map(pairs)])
         }
+        ("zrandmember", _, Value::Array(members)) => Value::Integer(members.len() as i64),
+        ("zrandmember", _, Value::Bulk(_)) => Value::Simple(b"some member".to_vec()),
+        // The explanations are this project's own; `command_table.rs` compares the rest.
+        ("command", Some("docs"), Value::Array(_) | Value::Map(_)) => {
+            Value::Simple(b"documentation".to_vec())
+        }
+        (name, subcommand, reply) if is_about_itself(name, subcommand) => kind_of(reply),
         (_, _, reply) => reply,
     }
 }
@@ -397,12 +454,18 @@ struct Pair {
 }
 
 impl Pair {
-    fn start(workers: usize, groups: usize) -> Self {
-        Self {
+    fn start(workers: usize, groups: usize, limits: &[&str]) -> Self {
+        let pair = Self {
             subject: Server::subject().workers(workers).groups(groups).start(),
             reference: Server::reference().start(),
             is_spread: workers > 1 && groups > 1,
+        };
+        if !limits.is_empty() {
+            for server in [&pair.subject, &pair.reference] {
+                set_limits(server, limits);
+            }
         }
+        pair
     }
 
     fn first_difference(&self, steps: &[Step]) -> Option<Difference> {
@@ -482,8 +545,8 @@ fn number_from_environment(name: &str) -> Option<u64> {
     )
 }
 
-fn compare(workers: usize, groups: usize) {
-    let pair = Pair::start(workers, groups);
+fn compare(workers: usize, groups: usize, limits: &[&str]) {
+    let pair = Pair::start(workers, groups, limits);
     let first = number_from_environment("CHORALE_BLACKBOX_SEED")
         .unwrap_or(1_000_000 * workers as u64 + groups as u64);
     let count = number_from_environment("CHORALE_BLACKBOX_SEQUENCES").unwrap_or(200);
@@ -513,20 +576,123 @@ fn compare(workers: usize, groups: usize) {
 
 #[test]
 fn replies_equal_redis_with_one_worker_and_one_group() {
-    compare(1, 1);
+    compare(1, 1, &[]);
 }
 
 #[test]
 fn replies_equal_redis_with_one_worker_and_many_groups() {
-    compare(1, 64);
+    compare(1, 64, &[]);
 }
 
 #[test]
 fn replies_equal_redis_with_two_workers_and_one_group() {
-    compare(2, 1);
+    compare(2, 1, &[]);
 }
 
 #[test]
 fn replies_equal_redis_with_two_workers_and_many_groups() {
-    compare(2, 64);
+    compare(2, 64, &[]);
+}
+
+/// Collections of more than a few short elements are large.
+const SMALL_LIMITS: &[&str] = &[
+    "hash-max-listpack-entries 3",
+    "hash-max-listpack-value 10",
+    "set-max-intset-entries 4",
+    "zset-max-listpack-entries 3",
+    "zset-max-listpack-value 10",
+    "list-max-listpack-size 3",
+];
+
+/// Every worker learns of a limit by itself: waits until all of them have.
+fn set_limits(server: &Server, limits: &[&str]) {
+    let mut client = server.client();
+    for limit in limits {
+        client.run_ok(&format!("CONFIG SET {limit}"));
+    }
+    eventually("all workers know the limits", || {
+        client.run_ok("FLUSHALL");
+        (0..100).all(|number| {
+            client.run(&format!("ZADD {number} 1 a 2 b 3 c 4 d"));
+            client.run(&format!("OBJECT ENCODING {number}")).text().as_deref() == Some("skiplist")
+        })
+    });
+}
+
+#[test]
+fn replies_equal_redis_with_large_collections() {
+    compare(1, 64, SMALL_LIMITS);
+}
+
+#[test]
+fn replies_equal_redis_with_large_collections_and_two_workers() {
+    compare(2, 64, SMALL_LIMITS);
+}
+
+/// Commands of the table that are never generated, and why. An entry that is not needed any more fails the test.
+const NOT_GENERATED: &[(&str, &str)] = &[
+    ("client|no-touch", "came with Redis 7.2"),
+    ("client|setinfo", "came with Redis 7.2"),
+    (
+        "debug",
+        "answers with addresses and sizes, or has subcommands of its own; see `observation.rs`",
+    ),
+    (
+        "monitor",
+        "its replies come with what others do; see `monitor.rs`",
+    ),
+    ("psubscribe", "a reply for each pattern; see `pubsub.rs`"),
+    ("save", "there is no file to save to"),
+    ("shutdown", "ends the server; see `shutdown.rs`"),
+    ("ssubscribe", "a reply for each channel; see `pubsub.rs`"),
+    ("subscribe", "a reply for each channel; see `pubsub.rs`"),
+];
+
+#[test]
+fn every_command_of_the_table_is_generated() {
+    let server = Server::subject().start();
+    if server.is_redis() {
+        return;
+    }
+    let listed = server.client().run("COMMAND LIST");
+    let mut names: BTreeSet<String> = listed
+        .elements()
+        .expect("COMMAND LIST answers with names")
+        .iter()
+        .map(|name| name.text().expect("names are strings"))
+        .collect();
+    // A container is generated with its subcommands; only COMMAND and DEBUG can stand alone or with words of their own.
+    let containers: BTreeSet<String> = names
+        .iter()
+        .filter_map(|name| name.split_once('|'))
+        .map(|(container, _)| container.to_owned())
+        .collect();
+    names.retain(|name| name == "command" || !containers.contains(name));
+    let mut generator = Generator::new(Prng::new(1));
+    for _ in 0..100_000 {
+        let arguments = generator.command();
+        let name = name_of(&arguments);
+        let name = match arguments.get(1) {
+            Some(subcommand) if containers.contains(&name) => {
+                format!(
+                    "{name}|{}",
+                    String::from_utf8_lossy(subcommand).to_ascii_lowercase()
+                )
+            }
+            _ => name,
+        };
+        assert!(
+            NOT_GENERATED.iter().all(|(other, _)| *other != name),
+            "{name} is generated, but listed as not generated"
+        );
+        names.remove(&name);
+    }
+    let missing: Vec<_> = names
+        .iter()
+        .filter(|name| NOT_GENERATED.iter().all(|(other, _)| other != *name))
+        .collect();
+    assert!(missing.is_empty(), "never generated: {missing:?}");
+    for (name, _) in NOT_GENERATED {
+        assert!(names.contains(*name), "{name} is no command of the table");
+    }
 }

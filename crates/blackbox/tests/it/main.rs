@@ -7,6 +7,7 @@ mod differential;
 mod eviction;
 mod expiry;
 mod hostile;
+mod large;
 mod monitor;
 mod notifications;
 mod observation;

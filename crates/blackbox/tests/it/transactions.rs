@@ -312,6 +312,97 @@ fn bitop_and_copy_see_their_sources_at_one_moment() {
 }
 
 #[test]
+fn sort_reads_the_keys_that_only_its_patterns_name_at_one_moment() {
+    let server = server();
+    let mut client = server.client();
+    client.run("RPUSH ids 0 1 2 3 4 5");
+    client.run_ok("MSET weight:0 0 weight:1 0 weight:2 0 weight:3 0 weight:4 0 weight:5 0");
+    race(
+        &server,
+        2,
+        |client, writer| {
+            for round in 0..200 {
+                let weights = (0..6).map(|id| format!(" weight:{id} {writer}{round}"));
+                client.run_ok(&format!("MSET{}", weights.collect::<String>()));
+            }
+        },
+        |client| {
+            all_equal(&client.run("SORT ids BY weight:* GET weight:*"));
+            assert_eq!(
+                client.run("SORT ids BY weight:* GET weight:* STORE sorted"),
+                Value::Integer(6)
+            );
+            all_equal(&client.run("LRANGE sorted 0 -1"));
+            // Its patterns name more once the list, which the block changes, is longer.
+            client.run_ok("MULTI");
+            client.run("RPUSH more 5 0 3");
+            client.run("SORT more BY nosort GET weight:*");
+            client.run("DEL more");
+            let reply = client.run("EXEC");
+            all_equal(&reply.elements().expect("EXEC answers with an array")[1]);
+        },
+    );
+}
+
+#[test]
+fn what_moves_between_collections_is_always_in_exactly_one() {
+    let server = server();
+    let mut client = server.client();
+    client.run("SADD set:0 it");
+    client.run("RPUSH list:0 it");
+    race(
+        &server,
+        1,
+        |client, _| {
+            for step in 0..300 {
+                let (from, to) = (step % 3, (step + 1) % 3);
+                assert_eq!(
+                    client.run(&format!("SMOVE set:{from} set:{to} it")),
+                    Value::Integer(1)
+                );
+                let moved = client.run(&format!("LMOVE list:{from} list:{to} LEFT RIGHT"));
+                assert_eq!(moved, Value::bulk("it"));
+            }
+        },
+        |client| {
+            assert_eq!(client.run("EXISTS set:0 set:1 set:2"), Value::Integer(1));
+            assert_eq!(client.run("EXISTS list:2 list:0 list:1"), Value::Integer(1));
+            let union = client.run("SUNION set:2 set:1 set:0");
+            assert_eq!(union.elements().map(<[Value]>::len), Some(1), "{union:?}");
+        },
+    );
+}
+
+#[test]
+fn stores_see_their_sources_at_one_moment() {
+    let server = server();
+    race(
+        &server,
+        2,
+        |client, writer| {
+            for round in 0..200 {
+                // Both sets hold the same one member at every moment.
+                client.run_ok("MULTI");
+                for set in ["left", "right", "scored"] {
+                    client.run(&format!("DEL {set}"));
+                }
+                client.run(&format!("SADD left {writer}-{round}"));
+                client.run(&format!("SADD right {writer}-{round}"));
+                client.run(&format!("ZADD scored {round} {writer}-{round}"));
+                assert!(client.run("EXEC").elements().is_some());
+            }
+        },
+        |client| {
+            assert_eq!(client.run("SDIFFSTORE difference left right"), Value::Integer(0));
+            let union = client.run("SUNIONSTORE union left right");
+            assert!(matches!(union, Value::Integer(0 | 1)), "{union:?}");
+            let union = client.run("ZUNIONSTORE union 3 scored left right");
+            assert!(matches!(union, Value::Integer(0 | 1)), "{union:?}");
+        },
+    );
+}
+
+#[test]
 fn commands_on_the_whole_keyspace_take_part_in_blocks() {
     let server = server();
     let mut client = server.client();

@@ -737,7 +737,7 @@ mod tests {
         let mut prng = Prng::new(seed);
         let (mut set, mut model) = (SortedSet::new(SEED), Model::default());
         for step in 0..steps {
-            let grows = (step / (members * 2)) % 2 == 0;
+            let grows = (step / (members * 2)).is_multiple_of(2);
             let member = format!("m{}", prng.below(members)).into_bytes();
             let score = random_score(&mut prng);
             match prng.below(if grows { 8 } else { 20 }) {
@@ -798,9 +798,10 @@ mod tests {
 
     #[test]
     fn growth_at_either_end_and_in_the_middle_leaves_little_slack() {
+        type NextScore = Box<dyn FnMut(u64) -> f64>;
         const COUNT: u64 = 20_000;
         let mut prng = Prng::new(5);
-        let orders: [(&str, usize, Box<dyn FnMut(u64) -> f64>); 3] = [
+        let orders: [(&str, usize, NextScore); 3] = [
             ("ascending", 19, Box::new(|n| n as f64)),
             ("descending", 26, Box::new(|n| -(n as f64))),
             ("random", 26, Box::new(move |_| prng.next_u64() as f64)),

@@ -8,6 +8,10 @@ use std::collections::BTreeMap;
 const ACCOUNTS: u64 = 9;
 const OPENING: i64 = 100;
 
+/// Vaults: one field each of a hash so large that it is lent, not copied.
+const VAULTS: u64 = 4;
+const FIELDS: usize = 200;
+
 #[derive(Debug, Default)]
 struct Outcome {
     answered: u64,
@@ -28,7 +32,11 @@ fn account(number: u64) -> String {
     format!("account{number}")
 }
 
-/// The account reads, one `MGET` a group.
+fn vault(number: u64) -> String {
+    format!("vault{number}")
+}
+
+/// The account reads, one `MGET` a group, and those of the vaults.
 fn read_all() -> Vec<Operation> {
     let mut keys: BTreeMap<ids::GroupId, Vec<String>> = BTreeMap::new();
     for number in 0..ACCOUNTS {
@@ -36,10 +44,15 @@ fn read_all() -> Vec<Operation> {
             .or_default()
             .push(account(number));
     }
-    keys.values()
-        .map(|keys| operation(0, &format!("MGET {}", keys.join(" "))))
-        .collect()
+    let accounts = keys
+        .values()
+        .map(|keys| operation(0, &format!("MGET {}", keys.join(" "))));
+    let vaults = (0..VAULTS).map(|number| operation(0, &format!("HGET {} gold", vault(number))));
+    accounts.chain(vaults).collect()
 }
+
+/// All that there is.
+const TOTAL: i64 = OPENING * (ACCOUNTS + VAULTS) as i64;
 
 /// The sum of all integers among the replies.
 fn sum(replies: &[u8]) -> i64 {
@@ -55,6 +68,15 @@ fn run(seed: u64, fault: Fault) -> Result<Outcome, String> {
     for number in 0..ACCOUNTS {
         cluster
             .execute(operation(0, &format!("SET {} {OPENING}", account(number))))
+            .expect("nothing is locked");
+    }
+    for number in 0..VAULTS {
+        let rest: String = (0..FIELDS).map(|field| format!(" field{field} x")).collect();
+        cluster
+            .execute(operation(
+                0,
+                &format!("HSET {} gold {OPENING}{rest}", vault(number)),
+            ))
             .expect("nothing is locked");
     }
     let mut purposes: BTreeMap<u64, Purpose> = BTreeMap::new();
@@ -75,7 +97,7 @@ fn run(seed: u64, fault: Fault) -> Result<Outcome, String> {
                 (Purpose::ReadAll, Answer::Done(replies)) => {
                     outcome.read_all += 1;
                     let total: i64 = replies.values().map(|replies| sum(replies)).sum();
-                    if total != OPENING * ACCOUNTS as i64 {
+                    if total != TOTAL {
                         return Err(format!("request {number} saw {total}"));
                     }
                 }
@@ -103,7 +125,7 @@ fn run(seed: u64, fault: Fault) -> Result<Outcome, String> {
         .iter()
         .map(|operation| sum(&cluster.peek(operation)))
         .sum();
-    if total != OPENING * ACCOUNTS as i64 {
+    if total != TOTAL {
         return Err(format!("{total} at the end"));
     }
     let counters: i64 = (0..4)
@@ -118,11 +140,7 @@ fn run(seed: u64, fault: Fault) -> Result<Outcome, String> {
 
 fn ask(cluster: &mut Cluster, purposes: &mut BTreeMap<u64, Purpose>, counted: &mut i64) {
     let below = |cluster: &mut Cluster, bound| cluster.prng.below(bound);
-    let way = if below(cluster, 2) == 0 {
-        Way::Evaluate
-    } else {
-        Way::Flow
-    };
+    let way = [Way::Evaluate, Way::Flow, Way::Lend][below(cluster, 3) as usize];
     let (number, purpose) = match below(cluster, 13) {
         0..5 => {
             let amount = below(cluster, 20);
@@ -134,6 +152,11 @@ fn ask(cluster: &mut Cluster, purposes: &mut BTreeMap<u64, Purpose>, counted: &m
                     account(below(cluster, ACCOUNTS)),
                 );
                 operations.push(operation(0, &format!("DECRBY {from} {amount}")));
+                operations.push(operation(0, &format!("INCRBY {to} {amount}")));
+            }
+            if below(cluster, 2) == 0 {
+                let (from, to) = (vault(below(cluster, VAULTS)), account(below(cluster, ACCOUNTS)));
+                operations.push(operation(0, &format!("HINCRBY {from} gold -{amount}")));
                 operations.push(operation(0, &format!("INCRBY {to} {amount}")));
             }
             let conditions = conditions(cluster);
@@ -266,4 +289,14 @@ fn a_participant_that_is_told_the_wrong_decision_is_noticed() {
 #[test]
 fn readers_without_locks_are_noticed() {
     assert!(noticed(Fault::ReadersTakeNoLocks, "saw") > 5);
+}
+
+#[test]
+fn lending_one_value_to_several_is_noticed() {
+    assert!(noticed(Fault::LendsWithSharedLocks, "saw") > 5);
+}
+
+#[test]
+fn a_lent_value_that_does_not_come_back_is_noticed() {
+    assert!(noticed(Fault::KeepsWhatIsLent, "saw") > 15);
 }

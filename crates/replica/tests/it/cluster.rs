@@ -5,8 +5,8 @@ use command::Spec;
 use ids::{Boot, Db, GroupCount, GroupId, HashSeed, Prng, Slot, UnixMillis};
 use keyspace::{Effect, EventClasses, KeyVersion, Object};
 use replica::{
-    Condition, Operation, Outcome, Output, Replica, Replies, Request, Scratch, Task, Ticket, Turn, Verdict,
-    locks_of,
+    Condition, Operation, Outcome, Output, Replica, Replies, Request, Returned, Scratch, Task, Ticket, Turn,
+    Verdict, locks_of,
 };
 use resp::{ArgsBuf, Protocol};
 use std::collections::{BTreeMap, VecDeque};
@@ -41,6 +41,8 @@ pub(crate) enum Way {
     Flow,
     /// The commands run in place at `Resolve`.
     Hold,
+    /// Values are lent under locks, and given back.
+    Lend,
 }
 
 /// Faults that a test plants to see that it would be noticed.
@@ -53,6 +55,10 @@ pub(crate) enum Fault {
     OneParticipantAborts,
     /// The reader of everything takes no locks of what it reads.
     ReadersTakeNoLocks,
+    /// Values are lent to several readers at a time.
+    LendsWithSharedLocks,
+    /// What is lent and not changed is not given back.
+    KeepsWhatIsLent,
 }
 
 /// What a client asked for, and what it was told.
@@ -301,6 +307,9 @@ impl Cluster {
             if self.fault == Fault::ReadersTakeNoLocks && reads_only {
                 locks = Locks::of_keys(Vec::new());
             }
+            if transaction.way == Way::Lend && self.fault != Fault::LendsWithSharedLocks {
+                locks = locks.exclusive();
+            }
             requests.push((
                 group,
                 match transaction.way {
@@ -314,7 +323,7 @@ impl Cluster {
                             task,
                         }
                     }
-                    Way::Hold => Request::Prepare {
+                    Way::Hold | Way::Lend => Request::Prepare {
                         txn,
                         priority,
                         locks,
@@ -322,18 +331,7 @@ impl Cluster {
                         task: Task::Hold,
                     },
                     Way::Flow => {
-                        let mut objects: Vec<(Db, Box<[u8]>)> = Vec::new();
-                        for operation in &transaction.operations {
-                            operation.keys(|key, _| {
-                                if ours(key)
-                                    && !objects
-                                        .iter()
-                                        .any(|(db, other)| *db == operation.db && **other == *key)
-                                {
-                                    objects.push((operation.db, key.into()));
-                                }
-                            });
-                        }
+                        let objects = objects_of(&transaction.operations, group);
                         transaction
                             .objects
                             .extend(objects.iter().map(|(db, key)| (*db, key.clone(), None)));
@@ -343,6 +341,7 @@ impl Cluster {
                             locks,
                             conditions,
                             objects,
+                            is_bounded: true,
                         }
                     }
                 },
@@ -377,12 +376,14 @@ impl Cluster {
                 self.replicas[group.index()].handle(&turn, *request, &mut outputs);
                 for output in outputs {
                     let gateway = match &output {
-                        Output::Answered { ticket, .. } | Output::Versions { ticket, .. } => ticket.worker,
+                        Output::Answered { ticket, .. }
+                        | Output::TooLarge { ticket }
+                        | Output::Versions { ticket, .. } => ticket.worker,
                         Output::Locked { txn, .. }
+                        | Output::Lent { txn, .. }
                         | Output::Voted { txn, .. }
                         | Output::Resolved { txn, .. }
                         | Output::Wound { txn } => txn.worker,
-                        Output::Lent(lent) => lent.txn.worker,
                     };
                     let queue = self
                         .queues
@@ -399,7 +400,8 @@ impl Cluster {
     fn on_output(&mut self, output: Output) {
         match output {
             Output::Versions { .. } => unreachable!("nothing here watches"),
-            Output::Lent(_) => unreachable!("nothing here is heavy"),
+            Output::TooLarge { .. } => unreachable!("values here are small"),
+            Output::Lent { txn, group, objects } => self.on_lent(txn, group, objects),
             Output::Answered { ticket, replies } => {
                 let group = self
                     .plain
@@ -524,6 +526,58 @@ impl Cluster {
         }
     }
 
+    fn on_lent(&mut self, txn: TxnId, group: GroupId, objects: Vec<Option<Object>>) {
+        let (now, seed, fault) = (self.turns[0].now, self.prng.next_u64(), self.fault);
+        let transaction = self.open.get_mut(&txn.seq).expect("it waits for this");
+        assert!(transaction.is_committed && transaction.way == Way::Lend);
+        let keys = objects_of(&transaction.operations, group);
+        let lent = keys.into_iter().zip(objects);
+        transaction
+            .objects
+            .extend(lent.map(|((db, key), object)| (db, key, object)));
+        transaction.locked += 1;
+        if transaction.locked < transaction.groups.len() {
+            return;
+        }
+        let turn = Turn {
+            number: 1,
+            now,
+            seed,
+            lfu: None,
+            notify: EventClasses::default(),
+        };
+        let mut scratch = Scratch::new(now, &turn);
+        for (db, key, object) in transaction.objects.drain(..) {
+            scratch.place(db, &key, object);
+        }
+        for operation in &transaction.operations {
+            let mut replies = Replies::default();
+            scratch.run(operation, &mut replies);
+            let mut group = None;
+            operation.keys(|key, _| group = group.or(Some(group_of(key))));
+            let part = transaction.replies.entry(group.expect("it has a key"));
+            part.or_default().extend_from_slice(replies.bytes());
+        }
+        let mut all: BTreeMap<GroupId, Vec<Returned>> = BTreeMap::new();
+        scratch.take_back(|one| {
+            if fault != Fault::KeepsWhatIsLent || matches!(one, Returned::Changed(_)) {
+                all.entry(group_of(one.key())).or_default().push(one);
+            }
+        });
+        let mut garbage = scratch.take_garbage();
+        for group in transaction.groups.clone() {
+            let request = Request::TakeBack {
+                txn,
+                returned: all.remove(&group).unwrap_or_default(),
+                events: Vec::new(),
+                garbage: std::mem::take(&mut garbage),
+                counts: scratch.take_counts(),
+            };
+            self.ask(txn.worker, group, request);
+        }
+        self.finish(txn.seq);
+    }
+
     fn on_voted(&mut self, txn: TxnId, group: GroupId, vote: Vote, replies: Replies) {
         let fault = self.fault;
         let Some(transaction) = self.current(txn) else {
@@ -537,6 +591,14 @@ impl Cluster {
         };
         let (groups, way) = (transaction.groups.clone(), transaction.way);
         let operations = transaction.operations.clone();
+        if decision == Decision::Commit && way == Way::Lend {
+            transaction.is_committed = true;
+            for group in groups {
+                let keys = objects_of(&operations, group);
+                self.ask(txn.worker, group, Request::Lend { txn, keys });
+            }
+            return;
+        }
         for (index, &group) in groups.iter().enumerate() {
             let lies = fault == Fault::OneParticipantAborts && index == 1;
             let verdict = match decision {
@@ -559,6 +621,7 @@ impl Cluster {
                 self.answers.push((txn.seq, Answer::Refused));
             }
             Decision::Abort(Refusal::Wounded) => self.attempt(txn.seq),
+            Decision::Abort(Refusal::TooLarge) => unreachable!("values here are small"),
         }
     }
 
@@ -566,6 +629,20 @@ impl Cluster {
         let transaction = self.open.remove(&number).expect("open");
         self.answers.push((number, Answer::Done(transaction.replies)));
     }
+}
+
+/// The objects of a group that operations name, each once.
+fn objects_of(operations: &[Operation], group: GroupId) -> Vec<(Db, Box<[u8]>)> {
+    let mut objects: Vec<(Db, Box<[u8]>)> = Vec::new();
+    for operation in operations {
+        operation.keys(|key, _| {
+            let is_known = |(db, other): &(Db, Box<[u8]>)| *db == operation.db && **other == *key;
+            if group_of(key) == group && !objects.iter().any(is_known) {
+                objects.push((operation.db, key.into()));
+            }
+        });
+    }
+    objects
 }
 
 fn is_read(spec: &Spec) -> bool {

@@ -1,4 +1,4 @@
-//! `CONFIG GET`, `SET`, `RESETSTAT`.
+//! `CONFIG GET`, `SET`, `RESETSTAT`, `REWRITE`.
 
 use super::info::Totals;
 use crate::gateway::Gateway;

@@ -37,9 +37,7 @@ impl Gateway {
     }
 
     pub(super) fn slow_log_len(&self, w: &mut Writer<'_>) {
-        let held = self
-            .shared
-            .total(|worker| worker.slow_log().entries().len() as u64);
+        let held = self.shared.total(|worker| worker.slow_log().len() as u64);
         w.integer(held.min(self.settings.slowlog_max_len) as i64);
     }
 

@@ -1,0 +1,210 @@
+//! Commands over collections so large that they run aside, on values that are lent.
+
+use blackbox::{Client, Server, Value};
+
+/// More than a worker walks over itself.
+const ELEMENTS: usize = 30_000;
+
+fn servers() -> impl Iterator<Item = Server> {
+    [(1, 1), (1, 64), (2, 64)]
+        .into_iter()
+        .map(|(workers, groups)| Server::subject().workers(workers).groups(groups).start())
+}
+
+/// Adds the members from `first` to `last` to a collection.
+fn fill(client: &mut Client, command: &str, key: &str, first: usize, last: usize) {
+    for start in (first..last).step_by(1_000) {
+        let mut words = vec![command.to_owned(), key.to_owned()];
+        for number in start..(start + 1_000).min(last) {
+            match command {
+                "HSET" => words.extend([format!("f{number}"), format!("v{number}")]),
+                "ZADD" => words.extend([number.to_string(), format!("m{number}")]),
+                _ => words.push(format!("m{number}")),
+            }
+        }
+        let reply = client.command(&words);
+        assert!(reply.integer().is_some(), "{reply:?}");
+    }
+}
+
+fn len(reply: &Value) -> usize {
+    reply.elements().map_or(0, <[Value]>::len)
+}
+
+#[test]
+fn commands_over_large_collections_of_any_groups_answer_as_on_small_ones() {
+    for server in servers() {
+        let mut client = server.client();
+        fill(&mut client, "SADD", "left", 0, ELEMENTS);
+        fill(&mut client, "SADD", "right", ELEMENTS - 5, 2 * ELEMENTS);
+        fill(&mut client, "SADD", "third", ELEMENTS - 3, ELEMENTS + 10_000);
+        assert_eq!(len(&client.run("SMEMBERS left")), ELEMENTS);
+        assert_eq!(len(&client.run("SINTER left right")), 5);
+        assert_eq!(client.run("SINTERSTORE both left right third"), Value::Integer(3));
+        assert_eq!(
+            client.run("SUNIONSTORE all right left"),
+            Value::Integer(2 * ELEMENTS as i64)
+        );
+        assert_eq!(client.run("SCARD all"), Value::Integer(2 * ELEMENTS as i64));
+        assert_eq!(
+            client.run("SDIFFSTORE left left right"),
+            Value::Integer(ELEMENTS as i64 - 5)
+        );
+        assert_eq!(client.run("SCARD left"), Value::Integer(ELEMENTS as i64 - 5));
+        assert_eq!(client.run("SCARD right"), Value::Integer(ELEMENTS as i64 + 5));
+        fill(&mut client, "ZADD", "scores", 0, ELEMENTS);
+        assert_eq!(
+            client.run("ZUNIONSTORE sum 2 scores scores WEIGHTS 1 2"),
+            Value::Integer(ELEMENTS as i64)
+        );
+        assert_eq!(client.run("ZSCORE sum m7"), Value::bulk("21"));
+        fill(&mut client, "HSET", "hash", 0, ELEMENTS);
+        assert_eq!(len(&client.run("HKEYS hash")), ELEMENTS);
+        fill(&mut client, "RPUSH", "list", 0, ELEMENTS);
+        let sorted = client.run("SORT list ALPHA LIMIT 0 2 DESC");
+        assert_eq!(
+            sorted,
+            Value::Array(vec![Value::bulk("m9999"), Value::bulk("m9998")])
+        );
+        assert_eq!(
+            client.run("SORT list ALPHA STORE list"),
+            Value::Integer(ELEMENTS as i64)
+        );
+        assert_eq!(client.run("LINDEX list 1"), Value::bulk("m1"));
+        assert_eq!(client.run("COPY list copied"), Value::Integer(1));
+        assert_eq!(client.run("LLEN copied"), Value::Integer(ELEMENTS as i64));
+        assert_eq!(
+            client.run("DEL all left right list hash scores sum"),
+            Value::Integer(7)
+        );
+        assert_eq!(client.run("DBSIZE"), Value::Integer(3));
+    }
+}
+
+#[test]
+fn what_a_connection_sends_behind_a_large_command_comes_behind_it() {
+    for server in servers() {
+        let mut client = server.client();
+        for round in 0..3 {
+            // Keys of several groups: some at the connection's own worker, some at the other.
+            for key in ["a", "b", "c", "d"] {
+                fill(&mut client, "SADD", key, 0, ELEMENTS);
+                let replies = client.pipeline(&[
+                    vec!["SMEMBERS", key],
+                    vec!["SADD", key, "one more"],
+                    vec!["SMEMBERS", key],
+                    vec!["SINTERCARD", "2", key, key],
+                    vec!["DEL", key],
+                    vec!["SMEMBERS", key],
+                    vec!["EXISTS", key],
+                ]);
+                let counts: Vec<usize> = [0, 2, 5].map(|at| len(&replies[at])).to_vec();
+                assert_eq!(counts, [ELEMENTS, ELEMENTS + 1, 0], "{key} in round {round}");
+                assert_eq!(replies[3], Value::Integer(ELEMENTS as i64 + 1));
+                assert_eq!(replies[6], Value::Integer(0));
+            }
+        }
+    }
+}
+
+#[test]
+fn blocks_hold_large_commands() {
+    for server in servers() {
+        let mut client = server.client();
+        let mut other = server.client();
+        for key in ["a", "b", "c", "d"] {
+            fill(&mut client, "RPUSH", key, 0, ELEMENTS);
+        }
+        for key in ["a", "b", "c", "d"] {
+            client.run_ok("MULTI");
+            for command in [
+                "LRANGE %% 0 -1",
+                "RPUSH %% x",
+                "LLEN %%",
+                "SET note:1 y",
+                "PING",
+                "LREM %% 0 x",
+            ] {
+                client.run(&command.replace("%%", key));
+            }
+            let reply = client.run("EXEC");
+            let replies = reply.elements().expect("EXEC answers with an array");
+            assert_eq!(len(&replies[0]), ELEMENTS);
+            assert_eq!(replies[1], Value::Integer(ELEMENTS as i64 + 1));
+            assert_eq!(replies[2], Value::Integer(ELEMENTS as i64 + 1));
+            assert_eq!(replies[4], Value::Simple(b"PONG".to_vec()));
+            assert_eq!(replies[5], Value::Integer(1));
+        }
+        // A push into large lists of several groups: nothing is walked over, and nothing copied.
+        client.run_ok("MULTI");
+        for key in ["a", "b", "c", "d"] {
+            client.run(&format!("RPUSH {key} y"));
+            client.run(&format!("LPOP {key}"));
+        }
+        let reply = client.run("EXEC");
+        assert_eq!(reply.elements().expect("an array")[7], Value::bulk("m0"));
+        // A key that is watched and lent.
+        client.run_ok("WATCH a");
+        assert_eq!(len(&other.run("LRANGE a 0 -1")), ELEMENTS);
+        client.run_ok("MULTI");
+        client.run("LRANGE a 0 -1");
+        client.run("SET note:2 y");
+        assert_eq!(len(&client.run("EXEC")), 2, "reading is no change");
+        client.run_ok("WATCH a");
+        other.run("LREM a 0 m5");
+        client.run_ok("MULTI");
+        client.run("LRANGE a 0 -1");
+        client.run("LRANGE b 0 -1");
+        assert!(client.run("EXEC").is_null(), "removing an element is one");
+    }
+}
+
+#[test]
+fn sorting_a_large_list_by_keys_of_all_groups() {
+    for server in servers() {
+        let mut client = server.client();
+        for start in (0..ELEMENTS).step_by(1_000) {
+            let mut push = vec!["RPUSH".to_owned(), "ids".to_owned()];
+            let mut set = vec!["MSET".to_owned()];
+            for id in start..start + 1_000 {
+                push.push(id.to_string());
+                set.extend([format!("weight:{id}"), (ELEMENTS - id).to_string()]);
+            }
+            client.command(&push);
+            assert_eq!(client.command(&set), Value::ok());
+        }
+        let sorted = client.run("SORT ids BY weight:* LIMIT 0 3 GET # GET weight:*");
+        let expected = [ELEMENTS - 1, 1, ELEMENTS - 2, 2, ELEMENTS - 3, 3];
+        let expected = expected.map(|number| Value::bulk(number.to_string())).to_vec();
+        assert_eq!(sorted, Value::Array(expected));
+    }
+}
+
+#[test]
+fn many_clients_use_one_large_value() {
+    let server = Server::subject().workers(2).groups(64).start();
+    let mut client = server.client();
+    fill(&mut client, "SADD", "left", 0, ELEMENTS);
+    fill(&mut client, "SADD", "right", 0, ELEMENTS);
+    std::thread::scope(|scope| {
+        for number in 0..4 {
+            let server = &server;
+            scope.spawn(move || {
+                let mut client = server.client();
+                for round in 0..10 {
+                    let member = format!("{number}:{round}");
+                    // The same member comes into both sets, and goes from both, in one step.
+                    for command in ["SADD", "SREM"] {
+                        client.run_ok("MULTI");
+                        client.run(&format!("{command} left {member}"));
+                        client.run(&format!("{command} right {member}"));
+                        let expected = Value::Array(vec![Value::Integer(1); 2]);
+                        assert_eq!(client.run("EXEC"), expected);
+                        assert_eq!(len(&client.run("SDIFF left right")), 0);
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(client.run("SCARD left"), Value::Integer(ELEMENTS as i64));
+}
