@@ -36,9 +36,10 @@ pub struct Errand {
     replies: Replies,
     /// Keys that a command would read and that were not lent: nothing was carried out.
     lacks: Vec<FullKey>,
+    /// Nanoseconds since any fixed moment.
     clock: fn() -> u64,
-    /// How long it took.
-    nanos: u64,
+    /// What each command took, in nanoseconds.
+    times: Vec<u64>,
 }
 
 impl Errand {
@@ -55,7 +56,7 @@ impl Errand {
             replies: Replies::default(),
             lacks: Vec::new(),
             clock,
-            nanos: 0,
+            times: Vec::new(),
         }
     }
 
@@ -66,20 +67,18 @@ impl Errand {
 
     /// Carries the commands out.
     pub fn run(&mut self) {
-        let began = (self.clock)();
-        self.carry_out();
-        self.nanos = (self.clock)().saturating_sub(began);
-    }
-
-    fn carry_out(&mut self) {
         if let [operation] = self.operations.as_slice() {
             self.lacks = self.scratch.wanted(operation);
             if !self.lacks.is_empty() {
                 return;
             }
         }
+        let mut began = (self.clock)();
         for operation in &self.operations {
             self.scratch.run(operation, &mut self.replies);
+            let ended = (self.clock)();
+            self.times.push(ended.saturating_sub(began));
+            began = ended;
         }
     }
 }
@@ -153,10 +152,15 @@ impl Gateway {
             mut scratch,
             replies,
             lacks,
-            nanos,
+            operations,
+            times,
             ..
         } = errand;
         let counts = scratch.take_counts();
+        let caller = self.caller_of(txn);
+        for (operation, nanos) in operations.iter().zip(times) {
+            self.note_time(operation.spec, nanos, operation.args.as_args(), caller);
+        }
         let groups = self.groups;
         // Each group tells of its own keys: so what is told of one key keeps its order.
         let mut events: BTreeMap<GroupId, Vec<Event>> = BTreeMap::new();
@@ -181,6 +185,6 @@ impl Gateway {
             };
             self.request(group, request);
         }
-        self.end_lent(txn, replies, lacks, nanos);
+        self.end_lent(txn, replies, lacks);
     }
 }

@@ -78,6 +78,8 @@ struct Transaction {
     scratch: Option<Scratch>,
     /// The replies of a program that was evaluated here, one for each operation.
     evaluated: Replies,
+    /// Nanoseconds that a command took here at once, to be noted when it is over.
+    spent: Option<u64>,
 }
 
 impl Transaction {
@@ -294,33 +296,34 @@ impl Gateway {
         } else {
             session.busy.begin(program.slots());
         }
-        if is_heavy {
-            return self.start_lent(ticket, program, extent);
+        let is_exec = program.is_exec;
+        let opened = if is_heavy {
+            Some(self.start_lent(ticket, program, extent))
+        } else {
+            self.start(ticket, program, extent)
+        };
+        if !is_exec && let Some(seq) = opened {
+            // It is noted when it is over: it may still have to be carried out elsewhere, and is measured there then.
+            self.timing.is_ours = false;
+            let spent = self.timing.spent();
+            let transaction = self.transactions.open.get_mut(&seq).expect("opened a moment ago");
+            transaction.spent = Some(spent);
         }
-        self.start(ticket, program, extent);
     }
 
-    /// Sends a program on its way on values that are lent to it.
-    pub(crate) fn start_lent(&mut self, ticket: Ticket, program: Program, extent: Extent) {
-        let (id, priority) = self.new_transaction();
-        self.open(id, priority, ticket, program, extent, Kind::Lend, false);
+    /// Sends a program on its way on values that are lent to it; returns the transaction's number.
+    pub(crate) fn start_lent(&mut self, ticket: Ticket, program: Program, extent: Extent) -> u64 {
+        self.open(ticket, program, extent, Kind::Lend, false)
     }
 
     /// Sends a command on its way, on values that are lent to it, that its connection does not wait for.
     pub(crate) fn start_single(&mut self, ticket: Ticket, program: Program, extent: Extent) {
-        let (id, mut priority) = self.new_transaction();
-        // Within one group it keeps its place between the commands of its connection that wait there, too. No older or
-        // younger transaction meets it anywhere else.
-        if let ([group], false) = (extent.groups.as_slice(), extent.wants)
-            && let Some(index) = self.local(*group)
-        {
-            priority = self.replicas[index].arrival(&self.turn);
-        }
-        self.open(id, priority, ticket, program, extent, Kind::Lend, true);
+        self.open(ticket, program, extent, Kind::Lend, true);
     }
 
-    /// Sends a program on its way whose groups do not all live here, or are not free.
-    pub(crate) fn start(&mut self, ticket: Ticket, program: Program, extent: Extent) {
+    /// Sends a program on its way whose groups do not all live here, or are not free; returns the transaction's number,
+    /// if it is one.
+    pub(crate) fn start(&mut self, ticket: Ticket, program: Program, extent: Extent) -> Option<u64> {
         // A scan looks at a group as a whole, though at one only.
         let scans = program
             .operations()
@@ -332,7 +335,7 @@ impl Gateway {
             self.transactions
                 .blocks
                 .insert((ticket.connection, ticket.sequence), program);
-            return self.request(
+            self.request(
                 *group,
                 Request::Block {
                     ticket,
@@ -340,6 +343,7 @@ impl Gateway {
                     operations,
                 },
             );
+            return None;
         }
         if extent.flows && sees_whole {
             let error = "ERR EXEC cannot hold both a command on the whole keyspace and one that moves values \
@@ -349,28 +353,26 @@ impl Gateway {
                 program,
                 replies: Answers::Failed(error),
             };
-            return self.deliveries.push_back(Delivery::Answered(Box::new(answered)));
+            self.deliveries.push_back(Delivery::Answered(Box::new(answered)));
+            return None;
         }
         let kind = match (extent.flows, sees_whole && extent.writes) {
             (true, _) => Kind::Flow,
             (false, true) => Kind::Hold,
             (false, false) => Kind::Evaluate,
         };
-        let (id, priority) = self.new_transaction();
-        self.open(id, priority, ticket, program, extent, kind, false);
+        Some(self.open(ticket, program, extent, kind, false))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "they are the fields of a transaction")]
-    fn open(
-        &mut self,
-        id: TxnId,
-        priority: Priority,
-        ticket: Ticket,
-        program: Program,
-        extent: Extent,
-        kind: Kind,
-        is_single: bool,
-    ) {
+    fn open(&mut self, ticket: Ticket, program: Program, extent: Extent, kind: Kind, is_single: bool) -> u64 {
+        let (id, mut priority) = self.new_transaction();
+        if let ([group], false, true) = (extent.groups.as_slice(), extent.wants, is_single)
+            && let Some(index) = self.local(*group)
+        {
+            // It keeps its place between the commands of its connection that wait in the group, too. Nothing meets it
+            // anywhere else, where another transaction could be of the same age.
+            priority = self.replicas[index].arrival(&self.turn);
+        }
         let seq = id.seq;
         let transaction = Transaction {
             id,
@@ -390,10 +392,12 @@ impl Gateway {
                 .is_none_or(|replica| replica.local().touches),
             scratch: None,
             evaluated: Replies::default(),
+            spent: None,
         };
         self.stats.transactions.add(1);
         self.transactions.open.insert(seq, transaction);
         self.attempt(seq);
+        seq
     }
 
     /// The name and age of a new transaction.
@@ -734,6 +738,7 @@ impl Gateway {
 
     /// A group has lent its values: with the last, the commands can be carried out.
     fn on_lent(&mut self, txn: TxnId, group: GroupId, objects: Vec<Option<Object>>) {
+        let clock = self.timing.clock();
         let (groups, turn, limits) = (self.groups, self.turn, self.compactness);
         let transaction = self
             .current(txn)
@@ -754,7 +759,7 @@ impl Gateway {
         let mut scratch = transaction.scratch.take().expect("placed a moment ago");
         scratch.touch(transaction.touches);
         let operations: Vec<Operation> = transaction.program.operations().cloned().collect();
-        let mut errand = Errand::new(txn, operations, scratch, self.shared.hooks.clock);
+        let mut errand = Errand::new(txn, operations, scratch, clock);
         if errand.is_heavy(self.steps_max) {
             self.send_errand(errand);
         } else {
@@ -764,6 +769,11 @@ impl Gateway {
         }
     }
 
+    /// Who asked for an open transaction.
+    pub(crate) fn caller_of(&mut self, txn: TxnId) -> Caller<'static> {
+        Caller::of(self.current(txn).expect("it is open").ticket)
+    }
+
     /// The groups of an open transaction.
     pub(crate) fn groups_of(&mut self, txn: TxnId) -> Vec<GroupId> {
         let transaction = self.current(txn).expect("it is open");
@@ -771,28 +781,23 @@ impl Gateway {
     }
 
     /// Everything that was lent is back: `replies` is the answer, unless keys were lacking.
-    pub(crate) fn end_lent(&mut self, txn: TxnId, replies: Replies, lacks: Vec<FullKey>, nanos: u64) {
+    pub(crate) fn end_lent(&mut self, txn: TxnId, replies: Replies, lacks: Vec<FullKey>) {
         if !lacks.is_empty() {
             let groups = self.groups;
             self.current(txn).expect("it is open").want(groups, lacks);
             return self.begin_again(txn);
         }
+        if !self.current(txn).expect("it is open").is_single {
+            return self.close(txn, Answers::Whole(replies));
+        }
         let transaction = self.transactions.open.remove(&txn.seq).expect("it was open");
         let Transaction { ticket, program, .. } = transaction;
-        if !transaction.is_single {
-            return self.finish(ticket, program, Answers::Whole(replies));
-        }
-        for operation in program.operations() {
-            let (spec, args) = operation.words();
-            let caller = Caller::There {
-                worker: ticket.worker,
-                connection: ticket.connection,
-            };
-            self.note_time(spec, nanos, args, caller);
-            if replies.bytes().first() == Some(&b'-') {
-                self.stats.by_command[spec.id].failed.add(1);
+        if replies.bytes().first() == Some(&b'-') {
+            for operation in program.operations() {
+                self.stats.by_command[operation.spec.id].failed.add(1);
             }
         }
+        // Whole, as it is: it may be very long.
         let replies = Some(replies);
         self.transactions
             .outputs
@@ -884,13 +889,13 @@ impl Gateway {
                 },
             );
         }
-        let transaction = self.transactions.open.remove(&txn.seq).expect("it was open");
+        let transaction = self.current(txn).expect("it is open");
         let replies = match transaction.kind {
-            Kind::Flow => Answers::Whole(transaction.evaluated),
+            Kind::Flow => Answers::Whole(std::mem::take(&mut transaction.evaluated)),
             Kind::Lend => unreachable!("handled above"),
-            Kind::Evaluate | Kind::Hold => Answers::Parts(transaction.parts),
+            Kind::Evaluate | Kind::Hold => Answers::Parts(std::mem::take(&mut transaction.parts)),
         };
-        self.finish(transaction.ticket, transaction.program, replies);
+        self.close(txn, replies);
     }
 
     fn on_resolved(&mut self, txn: TxnId, group: GroupId, replies: Replies) {
@@ -908,12 +913,22 @@ impl Gateway {
 
     /// Every group that held the locks has carried out its part.
     fn answer(&mut self, txn: TxnId) {
+        let transaction = self.current(txn).expect("it is open");
+        let parts = std::mem::take(&mut transaction.parts);
+        self.close(txn, Answers::Parts(parts));
+    }
+
+    /// A transaction is over.
+    fn close(&mut self, txn: TxnId, replies: Answers) {
         let transaction = self.transactions.open.remove(&txn.seq).expect("it was open");
-        self.finish(
-            transaction.ticket,
-            transaction.program,
-            Answers::Parts(transaction.parts),
-        );
+        let Transaction { ticket, program, .. } = transaction;
+        if let Some(nanos) = transaction.spent.filter(|_| transaction.kind != Kind::Lend)
+            && let Some(operation) = program.operations().next()
+        {
+            let (spec, args) = operation.words();
+            self.note_time(spec, nanos, args, Caller::of(ticket));
+        }
+        self.finish(ticket, program, replies);
     }
 
     fn abort(&mut self, txn: TxnId, refusal: Refusal) {
@@ -928,8 +943,7 @@ impl Gateway {
             );
         }
         if refusal == Refusal::Condition {
-            let transaction = self.transactions.open.remove(&txn.seq).expect("it was open");
-            return self.finish(transaction.ticket, transaction.program, Answers::Refused);
+            return self.close(txn, Answers::Refused);
         }
         if refusal == Refusal::TooLarge {
             let transaction = self.current(txn).expect("it is open");
