@@ -11,6 +11,7 @@ use crate::hash::HashCommand;
 use crate::hyperloglog::HyperLogLogCommand;
 use crate::list::ListCommand;
 use crate::number::LongDouble;
+use crate::scan::ScanOptions;
 use crate::set::SetCommand;
 use crate::sort::SortCommand;
 use crate::sorted_set::SortedSetCommand;
@@ -301,17 +302,6 @@ pub enum ObjectAspect {
     IdleTime,
     /// `REFCOUNT`
     RefCount,
-}
-
-/// The options of `SCAN`.
-#[derive(Clone, Copy, Debug)]
-pub struct ScanOptions<'a> {
-    /// `MATCH`
-    pub pattern: Option<&'a [u8]>,
-    /// `COUNT`, at least 1, default 10.
-    pub count: u64,
-    /// `TYPE`, as given.
-    pub kind: Option<&'a [u8]>,
 }
 
 impl Command<'_> {

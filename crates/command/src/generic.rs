@@ -5,7 +5,7 @@ use crate::docs::{Argument, ArgumentKind, Docs, Group};
 use crate::key_spec::{KeyFlags, KeySpec};
 use crate::number;
 use crate::spec::{Access, Categories, Flags, Merge, Route, Spec, Spread, Walks};
-use crate::{Command, CommandId, Deadline, ExpireCondition, ObjectAspect, ReplyError, ScanOptions, TtlForm};
+use crate::{Command, CommandId, Deadline, ExpireCondition, ObjectAspect, ReplyError, TtlForm};
 use ids::Db;
 use resp::Args;
 
@@ -754,88 +754,6 @@ pub(crate) static KEYS: Spec = Spec {
     parse: Some(|args| Ok(Command::Keys { pattern: args.arg(1) })),
     ..Spec::BASE
 };
-
-/// `SCAN`.
-pub(crate) static SCAN: Spec = Spec {
-    name: "scan",
-    id: CommandId::Scan,
-    arity: -2,
-    flags: Flags::READONLY,
-    categories: Categories::KEYSPACE,
-    tips: &["nondeterministic_output", "request_policy:special"],
-    route: Route::Scan,
-    docs: Docs {
-        summary: "Walks through the keys, a few at each call.",
-        since: "2.8.0",
-        group: Group::Generic,
-        complexity: "O(1) for each call, O(N) for the whole walk over N keys.",
-        history: &[("6.0.0", "`TYPE`.")],
-        arguments: &[
-            Argument::integer("cursor"),
-            Argument::new("pattern", ArgumentKind::Pattern)
-                .token("MATCH")
-                .optional(),
-            Argument::integer("count").token("COUNT").optional(),
-            Argument::string("type").token("TYPE").since("6.0.0").optional(),
-        ],
-        ..Docs::BASE
-    },
-    parse: Some(parse_scan),
-    ..Spec::BASE
-};
-
-fn parse_scan(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    let cursor = cursor(args.arg(1))?;
-    let mut options = ScanOptions {
-        pattern: None,
-        count: 10,
-        kind: None,
-    };
-    let mut at = 2;
-    while let Some(word) = args.get(at) {
-        let Some(value) = args.get(at + 1) else {
-            return Err(ReplyError::Syntax);
-        };
-        if word.eq_ignore_ascii_case(b"count") {
-            let count = number::integer(value)?;
-            options.count = u64::try_from(count)
-                .ok()
-                .filter(|count| *count > 0)
-                .ok_or(ReplyError::Syntax)?;
-        } else if word.eq_ignore_ascii_case(b"match") {
-            options.pattern = Some(value);
-        } else if word.eq_ignore_ascii_case(b"type") {
-            options.kind = Some(value);
-        } else {
-            return Err(ReplyError::Syntax);
-        }
-        at += 2;
-    }
-    Ok(Command::Scan { cursor, options })
-}
-
-/// Reads a cursor of `SCAN` as C's `strtoul` does, which clients may rely on: an empty one is 0, and a sign is allowed.
-pub fn cursor(word: &[u8]) -> Result<u64, ReplyError> {
-    let (negative, digits) = match word {
-        [] => return Ok(0),
-        [b'-', digits @ ..] => (true, digits),
-        [b'+', digits @ ..] => (false, digits),
-        digits => (false, digits),
-    };
-    if digits.is_empty() {
-        return Err(ReplyError::InvalidCursor);
-    }
-    let value = digits.iter().try_fold(0u64, |value, byte| {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            None
-        } else {
-            value.checked_mul(10)?.checked_add(u64::from(digit))
-        }
-    });
-    let value = value.ok_or(ReplyError::InvalidCursor)?;
-    Ok(if negative { value.wrapping_neg() } else { value })
-}
 
 /// `RANDOMKEY`.
 pub(crate) static RANDOMKEY: Spec = Spec {

@@ -3,6 +3,7 @@
 use crate::docs::{Argument, ArgumentKind, Deprecated, Docs, Group};
 use crate::key_spec::{KeyFlags, KeySpec};
 use crate::number::{self, LongDouble};
+use crate::scan::{self, ScanOptions};
 use crate::spec::{Access, Categories, Flags, Route, Spec, Walks};
 use crate::{Command, CommandId, ReplyError};
 use resp::Args;
@@ -59,7 +60,7 @@ pub enum HashCommand<'a> {
     Scan {
         key: &'a [u8],
         cursor: u64,
-        options: HashScanOptions<'a>,
+        options: ScanOptions<'a>,
     },
 }
 
@@ -81,15 +82,6 @@ pub enum HashParts {
     Fields,
     /// Values (`HVALS`).
     Values,
-}
-
-/// The options of `HSCAN`.
-#[derive(Clone, Copy, Debug)]
-pub struct HashScanOptions<'a> {
-    /// `MATCH`: what the fields are compared with.
-    pub pattern: Option<&'a [u8]>,
-    /// `COUNT`, at least 1, default 10.
-    pub count: u64,
 }
 
 /// The most fields that `HRANDFIELD` picks with repetition; a larger count is out of range. Redis tries to answer any
@@ -611,14 +603,7 @@ pub(crate) static HSCAN: Spec = Spec {
         since: "2.8.0",
         group: Group::Hash,
         complexity: "O(1) for each call, O(N) for the whole walk over N fields.",
-        arguments: &[
-            Argument::KEY,
-            Argument::integer("cursor"),
-            Argument::new("pattern", ArgumentKind::Pattern)
-                .token("MATCH")
-                .optional(),
-            Argument::integer("count").token("COUNT").optional(),
-        ],
+        arguments: scan::WITHIN_KEY,
         ..Docs::BASE
     },
     parse: Some(parse_hscan),
@@ -626,27 +611,7 @@ pub(crate) static HSCAN: Spec = Spec {
 };
 
 fn parse_hscan(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    let cursor = crate::cursor(args.arg(2))?;
-    let mut options = HashScanOptions {
-        pattern: None,
-        count: 10,
-    };
-    let mut at = 3;
-    while let Some(word) = args.get(at) {
-        let value = args.get(at + 1).ok_or(ReplyError::Syntax)?;
-        if word.eq_ignore_ascii_case(b"count") {
-            let count = number::integer(value)?;
-            options.count = u64::try_from(count)
-                .ok()
-                .filter(|count| *count > 0)
-                .ok_or(ReplyError::Syntax)?;
-        } else if word.eq_ignore_ascii_case(b"match") {
-            options.pattern = Some(value);
-        } else {
-            return Err(ReplyError::Syntax);
-        }
-        at += 2;
-    }
+    let (cursor, options) = scan::parse_within_key(args)?;
     Ok(Command::Hash(HashCommand::Scan {
         key: args.arg(1),
         cursor,

@@ -31,6 +31,7 @@ mod list;
 pub mod number;
 mod pubsub;
 mod reply_error;
+mod scan;
 mod server;
 mod set;
 mod slowlog;
@@ -46,16 +47,16 @@ pub use bitfield::{BitFieldAction, BitFieldOperation, BitFieldOverflow, bitfield
 pub use blocking::{BlockingCommand, BlockingPop};
 pub use command::{
     BitOperation, BitRange, BitUnit, Command, Deadline, ExpireCondition, LcsOutput, ObjectAspect,
-    ScanOptions, SetCondition, SetExpiry, SetReply, TtlForm,
+    SetCondition, SetExpiry, SetReply, TtlForm,
 };
 pub use docs::{Argument, ArgumentKind, Deprecated, Docs, Group};
-pub use generic::cursor;
 pub use geo::*;
 pub use hash::*;
 pub use hyperloglog::*;
 pub use key_spec::{KeyFlags, KeySpec, KeyUse, Search, keys, only_key};
 pub use list::*;
 pub use reply_error::ReplyError;
+pub use scan::{ScanOptions, cursor};
 pub use set::*;
 pub use sort::*;
 pub use sorted_set::*;

@@ -1,8 +1,8 @@
 //! Sets.
 
-use crate::docs::{Argument, ArgumentKind, Docs, Group};
-use crate::generic::cursor;
+use crate::docs::{Argument, Docs, Group};
 use crate::key_spec::{KeyFlags, KeySpec};
+use crate::scan::{self, ScanOptions};
 use crate::spec::{Access, Categories, Flags, Route, Spec, Spread, Walks};
 use crate::{Command, CommandId, ReplyError, number};
 use resp::Args;
@@ -46,12 +46,11 @@ pub enum SetCommand<'a> {
     },
     /// `SINTERCARD numkeys key [key ...] [LIMIT limit]`: a limit of 0 is none.
     InterCard { keys: Args<'a>, limit: u64 },
-    /// `SSCAN key cursor [MATCH pattern] [COUNT count]`: the count is at least 1.
+    /// `SSCAN key cursor ..`.
     Scan {
         key: &'a [u8],
         cursor: u64,
-        pattern: Option<&'a [u8]>,
-        count: u64,
+        options: ScanOptions<'a>,
     },
 }
 
@@ -593,14 +592,7 @@ pub(crate) static SSCAN: Spec = Spec {
         since: "2.8.0",
         group: Group::Set,
         complexity: "O(1) for each call, O(N) for a whole scan of N members.",
-        arguments: &[
-            Argument::KEY,
-            Argument::integer("cursor"),
-            Argument::new("pattern", ArgumentKind::Pattern)
-                .token("MATCH")
-                .optional(),
-            Argument::integer("count").token("COUNT").optional(),
-        ],
+        arguments: scan::WITHIN_KEY,
         ..Docs::BASE
     },
     parse: Some(parse_sscan),
@@ -608,29 +600,10 @@ pub(crate) static SSCAN: Spec = Spec {
 };
 
 fn parse_sscan(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    let cursor = cursor(args.arg(2))?;
-    let (mut pattern, mut count) = (None, 10);
-    let mut at = 3;
-    while let Some(word) = args.get(at) {
-        let Some(value) = args.get(at + 1) else {
-            return Err(ReplyError::Syntax);
-        };
-        if word.eq_ignore_ascii_case(b"count") {
-            count = u64::try_from(number::integer(value)?)
-                .ok()
-                .filter(|count| *count > 0)
-                .ok_or(ReplyError::Syntax)?;
-        } else if word.eq_ignore_ascii_case(b"match") {
-            pattern = Some(value);
-        } else {
-            return Err(ReplyError::Syntax);
-        }
-        at += 2;
-    }
+    let (cursor, options) = scan::parse_within_key(args)?;
     Ok(Command::Members(SetCommand::Scan {
         key: args.arg(1),
         cursor,
-        pattern,
-        count,
+        options,
     }))
 }

@@ -1,9 +1,9 @@
 //! Sorted sets.
 
 use crate::docs::{Argument, ArgumentKind, Deprecated, Docs, Group};
-use crate::generic::cursor;
 use crate::key_spec::{KeyFlags, KeySpec};
 use crate::number::{self, parse_double, parse_double_prefix};
+use crate::scan::{self, ScanOptions};
 use crate::spec::{Access, Categories, Flags, Route, Spec, Spread, Walks};
 use crate::word::Word;
 use crate::{Command, CommandId, ReplyError};
@@ -83,12 +83,11 @@ pub enum SortedSetCommand<'a> {
         count: Option<i64>,
         with_scores: bool,
     },
-    /// `ZSCAN key cursor [MATCH pattern] [COUNT count]`.
+    /// `ZSCAN key cursor ..`.
     Scan {
         key: &'a [u8],
         cursor: u64,
-        pattern: Option<&'a [u8]>,
-        count: u64,
+        options: ScanOptions<'a>,
     },
 }
 
@@ -266,7 +265,6 @@ const GT: Word = Word::new(b"gt");
 const INCR: Word = Word::new(b"incr");
 const LIMIT: Word = Word::new(b"limit");
 const LT: Word = Word::new(b"lt");
-const MATCH: Word = Word::new(b"match");
 const MAX: Word = Word::new(b"max");
 const MIN: Word = Word::new(b"min");
 const NX: Word = Word::new(b"nx");
@@ -746,25 +744,11 @@ fn parse_zrandmember(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
 const REPEATS_MAX: i64 = 1 << 24;
 
 fn parse_zscan(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    let cursor = cursor(args.arg(2))?;
-    let (mut pattern, mut count) = (None, 10);
-    let mut at = 3;
-    while let Some(word) = args.get(at) {
-        match (Word::new(word), args.get(at + 1)) {
-            (MATCH, Some(value)) => pattern = Some(value),
-            (COUNT, Some(value)) => {
-                let number = u64::try_from(number::integer(value)?).ok();
-                count = number.filter(|number| *number > 0).ok_or(ReplyError::Syntax)?;
-            }
-            _ => return Err(ReplyError::Syntax),
-        }
-        at += 2;
-    }
+    let (cursor, options) = scan::parse_within_key(args)?;
     command(SortedSetCommand::Scan {
         key: args.arg(1),
         cursor,
-        pattern,
-        count,
+        options,
     })
 }
 
@@ -1783,14 +1767,7 @@ pub(crate) static ZSCAN: Spec = Spec {
         since: "2.8.0",
         group: Group::SortedSet,
         complexity: "O(1) for each call, O(N) for the whole walk over N members.",
-        arguments: &[
-            Argument::KEY,
-            Argument::integer("cursor"),
-            Argument::new("pattern", ArgumentKind::Pattern)
-                .token("MATCH")
-                .optional(),
-            Argument::integer("count").token("COUNT").optional(),
-        ],
+        arguments: scan::WITHIN_KEY,
         ..Docs::BASE
     },
     parse: Some(parse_zscan),

@@ -3,7 +3,7 @@
 use crate::word::Word;
 use crate::{
     ReplyError, Spec, bitmap, blocking, connection, generic, geo, hash, hyperloglog, latency, list, pubsub,
-    server, set, slowlog, sort, sorted_set, string, transaction,
+    scan, server, set, slowlog, sort, sorted_set, string, transaction,
 };
 use resp::Args;
 
@@ -88,7 +88,7 @@ command_table! {
     ObjectRefCount = generic::OBJECT_REFCOUNT,
     ObjectHelp = generic::OBJECT_HELP,
     Keys = generic::KEYS,
-    Scan = generic::SCAN,
+    Scan = scan::SCAN,
     RandomKey = generic::RANDOMKEY,
     DbSize = generic::DBSIZE,
     FlushDb = generic::FLUSHDB,

@@ -10,11 +10,11 @@ use crate::large::Large;
 use crate::limits::Limits;
 use crate::object::{Kind, Object, Value};
 use crate::packed::{self, Element, Packed};
-use crate::read::Reader;
+use crate::read::{Reader, write_scan};
 use crate::slot_word::ObjectRef;
 use crate::value::Digits;
 use command::number::LongDouble;
-use command::{HashCommand, HashParts, HashScanOptions, HashSetReply, ReplyError, glob};
+use command::{HashCommand, HashParts, HashSetReply, ReplyError, ScanOptions};
 use ids::{HashSeed, Prng, Version};
 use resp::{Args, Protocol, Writer};
 
@@ -488,24 +488,16 @@ impl Reader<'_, '_> {
         pick_distinct(hash, count, prng, |picked| picked.write(out, with_values));
     }
 
-    fn hscan(&mut self, key: &[u8], cursor: u64, options: HashScanOptions<'_>) {
-        let empty = |out: &mut Writer<'_>| {
-            out.array(2);
-            out.bulk_integer(0);
-            out.array(0);
-        };
+    fn hscan(&mut self, key: &[u8], cursor: u64, options: ScanOptions<'_>) {
+        let empty = |out: &mut Writer<'_>| write_scan(out, None, 0, &[]);
         let Some(object) = self.lookup_or(key, Kind::Hash, empty) else {
             return;
         };
-        let mut found = Vec::new();
+        let (mut count, mut found) = (0, Vec::new());
         let mut writer = Writer::new(&mut found, self.out.protocol());
-        let mut count = 0;
         let mut digits = Digits::default();
         let mut visit = |field: Element<'_>, value: Element<'_>| {
-            let is_wanted = options
-                .pattern
-                .is_none_or(|pattern| glob::matches(pattern, field.text(&mut digits)));
-            if is_wanted {
+            if options.matches(field.text(&mut digits)) {
                 field.write(&mut writer);
                 value.write(&mut writer);
                 count += 2;
@@ -526,11 +518,7 @@ impl Reader<'_, '_> {
                 })
             }
         };
-        self.out.array(2);
-        self.out
-            .bulk_integer(next.map_or(0, |position| position.bits() as i64));
-        self.out.array(count);
-        self.out.raw(&found);
+        write_scan(self.out, next, count, &found);
     }
 }
 

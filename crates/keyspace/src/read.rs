@@ -300,19 +300,17 @@ impl<'k> Reader<'k, '_> {
         let Some(from) = Position::new(cursor) else {
             return ReplyError::InvalidCursor.write(self.out);
         };
-        let mut keys: Vec<Box<[u8]>> = Vec::new();
+        let (mut count, mut found) = (0, Vec::new());
+        let mut writer = Writer::new(&mut found, self.out.protocol());
         let next = self
             .keyspace
             .scan(self.db, from, options.count, self.local, |object| {
                 if scan_accepts(&options, object) {
-                    keys.push(object.key().into());
+                    writer.bulk(object.key());
+                    count += 1;
                 }
             });
-        self.out.array(2);
-        self.out
-            .bulk_integer(next.map_or(0, |position| position.bits() as i64));
-        self.out.array(keys.len());
-        keys.iter().for_each(|key| self.out.bulk(key));
+        write_scan(self.out, next, count, &found);
     }
 
     fn random_key(&mut self) {
@@ -337,9 +335,15 @@ pub fn scan_accepts(options: &ScanOptions<'_>, object: &Object) -> bool {
     options
         .kind
         .is_none_or(|kind| kind.eq_ignore_ascii_case(object.kind().name().as_bytes()))
-        && options
-            .pattern
-            .is_none_or(|pattern| glob::matches(pattern, object.key()))
+        && options.matches(object.key())
+}
+
+/// The answer of `SCAN` and its kin: where to go on, and the `count` elements that are written in `found`.
+pub(crate) fn write_scan(out: &mut Writer<'_>, next: Option<Position>, count: usize, found: &[u8]) {
+    out.array(2);
+    out.bulk_integer(next.map_or(0, |position| position.bits() as i64));
+    out.array(count);
+    out.raw(found);
 }
 
 /// What `OBJECT ENCODING` says, by Redis's rules.

@@ -11,10 +11,10 @@ use crate::large::Large;
 use crate::limits::Limits;
 use crate::object::{Kind, Object, Value, canonical_integer};
 use crate::packed::{self, Element, Index, Packed};
-use crate::read::Reader;
+use crate::read::{Reader, write_scan};
 use crate::slot_word::ObjectRef;
 use crate::value::Digits;
-use command::{ReplyError, SetCommand, SetOperation, glob};
+use command::{ReplyError, ScanOptions, SetCommand, SetOperation};
 use ids::{HashSeed, Prng, Version};
 use resp::{Args, Writer};
 use std::collections::BTreeSet;
@@ -575,12 +575,7 @@ impl Reader<'_, '_> {
             } => self.set_random_members(key, count),
             SetCommand::Combine { operation, keys } => self.set_combine(operation, keys),
             SetCommand::InterCard { keys, limit } => self.set_inter_card(keys, limit),
-            SetCommand::Scan {
-                key,
-                cursor,
-                pattern,
-                count,
-            } => self.set_scan(key, cursor, pattern, count),
+            SetCommand::Scan { key, cursor, options } => self.set_scan(key, cursor, options),
             SetCommand::Add { .. }
             | SetCommand::Remove { .. }
             | SetCommand::Pop { .. }
@@ -731,26 +726,20 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    fn set_scan(
-        &mut self,
-        key: &[u8],
-        cursor: u64,
-        pattern: Option<&[u8]>,
-        count: u64,
-    ) -> Result<(), ReplyError> {
-        let found = self.lookup_kind(key, Kind::Set)?;
-        let (mut answered, mut reply) = (0, Vec::new());
-        let mut writer = Writer::new(&mut reply, self.out.protocol());
+    fn set_scan(&mut self, key: &[u8], cursor: u64, options: ScanOptions<'_>) -> Result<(), ReplyError> {
+        let set = self.lookup_kind(key, Kind::Set)?;
+        let (mut count, mut found) = (0, Vec::new());
+        let mut writer = Writer::new(&mut found, self.out.protocol());
         let mut visit = |member: &[u8]| {
-            if pattern.is_none_or(|pattern| glob::matches(pattern, member)) {
-                answered += 1;
+            if options.matches(member) {
                 writer.bulk(member);
+                count += 1;
             }
         };
-        let next = match found.as_ref().map(|object| Members::of(object)) {
+        let next = match set.as_ref().map(|object| Members::of(object)) {
             Some(Members::Large(directory)) => {
                 let from = Position::new(cursor).ok_or(ReplyError::InvalidCursor)?;
-                directory.walk(from, count, |object| visit(object.key()))
+                directory.walk(from, options.count, |object| visit(object.key()))
             }
             // Small sets are answered whole.
             Some(members) => {
@@ -759,11 +748,7 @@ impl Reader<'_, '_> {
             }
             None => None,
         };
-        self.out.array(2);
-        self.out
-            .bulk_integer(next.map_or(0, |position| position.bits() as i64));
-        self.out.array(answered);
-        self.out.raw(&reply);
+        write_scan(self.out, next, count, &found);
         Ok(())
     }
 }

@@ -15,16 +15,15 @@ use crate::large::Large;
 use crate::limits::Limits;
 use crate::object::{Kind, Object, Value, canonical_integer};
 use crate::packed::{self, Element, Offset, Packed};
-use crate::read::Reader;
+use crate::read::{Reader, write_scan};
 use crate::slot_word::ObjectRef;
 use crate::value::Digits;
 use command::{
-    AddOptions, Aggregate, Combination, CombineOperation, MemberBound, RangeQuery, ReplyError, Section,
-    SortedSetCommand, SortedSetEnd, glob, score,
+    AddOptions, Aggregate, Combination, CombineOperation, MemberBound, RangeQuery, ReplyError, ScanOptions,
+    Section, SortedSetCommand, SortedSetEnd, score,
 };
 use ids::{HashSeed, Prng, Version};
 use resp::{Args, Protocol, Writer};
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use tree::compare;
@@ -995,12 +994,7 @@ impl<'k> Reader<'k, '_> {
                 count,
                 with_scores,
             } => self.z_random_member(key, count, with_scores),
-            SortedSetCommand::Scan {
-                key,
-                cursor,
-                pattern,
-                count,
-            } => self.z_scan(key, cursor, pattern, count),
+            SortedSetCommand::Scan { key, cursor, options } => self.z_scan(key, cursor, options),
             SortedSetCommand::Add { .. }
             | SortedSetCommand::Remove { .. }
             | SortedSetCommand::RangeStore { .. }
@@ -1155,44 +1149,36 @@ impl<'k> Reader<'k, '_> {
         }
     }
 
-    fn z_scan(&mut self, key: &[u8], cursor: u64, pattern: Option<&[u8]>, count: u64) {
-        let absent = |out: &mut Writer<'_>| {
-            out.array(2);
-            out.bulk(b"0");
-            out.array(0);
-        };
+    fn z_scan(&mut self, key: &[u8], cursor: u64, options: ScanOptions<'_>) {
+        let absent = |out: &mut Writer<'_>| write_scan(out, None, 0, &[]);
         let Some(object) = self.lookup_or(key, Kind::SortedSet, absent) else {
             return;
         };
-        let mut found: Vec<(Cow<'_, [u8]>, f64)> = Vec::new();
-        let accepts = |member: &[u8]| pattern.is_none_or(|pattern| glob::matches(pattern, member));
+        let (mut count, mut found) = (0, Vec::new());
+        let mut writer = Writer::new(&mut found, self.out.protocol());
+        let mut visit = |member: &[u8], score| {
+            if options.matches(member) {
+                writer.bulk(member);
+                writer.bulk_double(score);
+                count += 2;
+            }
+        };
         let next = match View::of(&object) {
             // A small one is answered as a whole, whatever the cursor: that is within any bound.
             view @ View::Packed(_) => {
-                let members = view.members(0..view.len());
-                let owned = members.map(|(member, score)| (member.to_vec().into(), score));
-                found.extend(owned.filter(|(member, _): &(Cow<'_, [u8]>, f64)| accepts(member)));
+                let mut digits = Digits::default();
+                view.members(0..view.len())
+                    .for_each(|(member, score)| visit(member.text(&mut digits), score));
                 None
             }
             View::Large(large) => {
                 let Some(from) = Position::new(cursor) else {
                     return ReplyError::InvalidCursor.write(self.out);
                 };
-                large.walk(from, count, |member, score| {
-                    if accepts(member) {
-                        found.push((member.to_vec().into(), score));
-                    }
-                })
+                large.walk(from, options.count, visit)
             }
         };
-        self.out.array(2);
-        self.out
-            .bulk_integer(next.map_or(0, |position| position.bits() as i64));
-        self.out.array(2 * found.len());
-        for (member, score) in &found {
-            self.out.bulk(member);
-            self.out.bulk_double(*score);
-        }
+        write_scan(self.out, next, count, &found);
     }
 }
 

@@ -195,7 +195,9 @@ impl<'k> Values<'_, 'k> {
             SetCommand::Combine { operation, keys } => self.combined(operation, keys, 0),
             SetCommand::CombineStore { operation, keys, .. } => self.combined(operation, keys, CHANGE),
             SetCommand::InterCard { keys, .. } => self.combined(SetOperation::Intersection, keys, 0),
-            SetCommand::Scan { key, count, .. } => self.with(key, |object| share(object, to_count(count))),
+            SetCommand::Scan { key, options, .. } => {
+                self.with(key, |object| share(object, to_count(options.count)))
+            }
             _ => 0,
         }
     }
@@ -262,8 +264,8 @@ impl<'k> Values<'_, 'k> {
                 self.combined(SetOperation::Intersection, keys, 0)
             }
             SortedSetCommand::RandomMember { key, count, .. } => self.random(key, count),
-            SortedSetCommand::Scan { key, count, .. } => {
-                self.with(key, |object| share(object, to_count(count)))
+            SortedSetCommand::Scan { key, options, .. } => {
+                self.with(key, |object| share(object, to_count(options.count)))
             }
             _ => 0,
         }
