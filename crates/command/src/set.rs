@@ -54,7 +54,7 @@ pub enum SetCommand<'a> {
     },
 }
 
-/// How several sets become one.
+/// How several sets, or sorted sets, become one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SetOperation {
     /// What is in all of them.

@@ -4,6 +4,7 @@ use crate::docs::{Argument, ArgumentKind, Deprecated, Docs, Group};
 use crate::key_spec::{KeyFlags, KeySpec};
 use crate::number::{self, parse_double, parse_double_prefix};
 use crate::scan::{self, ScanOptions};
+use crate::set::SetOperation;
 use crate::spec::{Access, Categories, Flags, Route, Spec, Spread, Walks};
 use crate::word::Word;
 use crate::{Command, CommandId, ReplyError};
@@ -181,24 +182,13 @@ pub struct RangeQuery<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Combination<'a> {
     /// How.
-    pub operation: CombineOperation,
+    pub operation: SetOperation,
     /// Of what.
     pub keys: Args<'a>,
     /// A factor for each key's scores, to be read with [`score`]; empty if all are 1.
     pub weights: Args<'a>,
     /// What becomes of several scores of one member.
     pub aggregate: Aggregate,
-}
-
-/// How several sorted sets become one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CombineOperation {
-    /// Members of any.
-    Union,
-    /// Members of all.
-    Intersection,
-    /// Members of the first that are in no other.
-    Difference,
 }
 
 /// What becomes of several scores of one member.
@@ -586,27 +576,27 @@ pub(crate) fn pop_first(words: Args<'_>) -> Result<(Args<'_>, SortedSetEnd, u64)
 }
 
 fn parse_zunion(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    parse_combine(args, CombineOperation::Union, "zunion")
+    parse_combine(args, SetOperation::Union, "zunion")
 }
 
 fn parse_zinter(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    parse_combine(args, CombineOperation::Intersection, "zinter")
+    parse_combine(args, SetOperation::Intersection, "zinter")
 }
 
 fn parse_zdiff(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    parse_combine(args, CombineOperation::Difference, "zdiff")
+    parse_combine(args, SetOperation::Difference, "zdiff")
 }
 
 fn parse_zunionstore(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    parse_combine_store(args, CombineOperation::Union, "zunionstore")
+    parse_combine_store(args, SetOperation::Union, "zunionstore")
 }
 
 fn parse_zinterstore(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    parse_combine_store(args, CombineOperation::Intersection, "zinterstore")
+    parse_combine_store(args, SetOperation::Intersection, "zinterstore")
 }
 
 fn parse_zdiffstore(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    parse_combine_store(args, CombineOperation::Difference, "zdiffstore")
+    parse_combine_store(args, SetOperation::Difference, "zdiffstore")
 }
 
 /// The keys that the first word counts, and the words after them.
@@ -625,11 +615,7 @@ fn counted_keys<'a>(words: Args<'a>, name: &str) -> Result<(Args<'a>, Args<'a>),
     }
 }
 
-fn parse_combine<'a>(
-    args: Args<'a>,
-    operation: CombineOperation,
-    name: &str,
-) -> Result<Command<'a>, ReplyError> {
+fn parse_combine<'a>(args: Args<'a>, operation: SetOperation, name: &str) -> Result<Command<'a>, ReplyError> {
     let mut with_scores = false;
     let combination = parse_combination(args.from(1), operation, name, Some(&mut with_scores))?;
     command(SortedSetCommand::Combine {
@@ -640,7 +626,7 @@ fn parse_combine<'a>(
 
 fn parse_combine_store<'a>(
     args: Args<'a>,
-    operation: CombineOperation,
+    operation: SetOperation,
     name: &str,
 ) -> Result<Command<'a>, ReplyError> {
     command(SortedSetCommand::CombineStore {
@@ -651,7 +637,7 @@ fn parse_combine_store<'a>(
 
 fn parse_combination<'a>(
     words: Args<'a>,
-    operation: CombineOperation,
+    operation: SetOperation,
     name: &str,
     mut with_scores: Option<&mut bool>,
 ) -> Result<Combination<'a>, ReplyError> {
@@ -662,7 +648,7 @@ fn parse_combination<'a>(
         weights: Args::default(),
         aggregate: Aggregate::Sum,
     };
-    let combines = operation != CombineOperation::Difference;
+    let combines = operation != SetOperation::Difference;
     let mut at = 0;
     while let Some(word) = options.get(at) {
         match Word::new(word) {

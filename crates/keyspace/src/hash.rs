@@ -11,6 +11,7 @@ use crate::limits::Limits;
 use crate::object::{Kind, Object, Value};
 use crate::packed::{self, Element, Packed};
 use crate::read::{Reader, write_scan};
+use crate::sample::sample;
 use crate::slot_word::ObjectRef;
 use crate::value::Digits;
 use command::number::LongDouble;
@@ -485,7 +486,8 @@ impl Reader<'_, '_> {
         }
         let count = (count.unsigned_abs() as usize).min(hash.len());
         picked_head(out, count, with_values);
-        pick_distinct(hash, count, prng, |picked| picked.write(out, with_values));
+        let ranks = sample(prng, hash.len(), count);
+        hash.pick(ranks.into_iter(), |picked| picked.write(out, with_values));
     }
 
     fn hscan(&mut self, key: &[u8], cursor: u64, options: ScanOptions<'_>) {
@@ -564,25 +566,4 @@ fn pick_repeating(hash: Fields<'_>, count: u64, prng: &mut Prng, mut visit: impl
         hash.pick(ranks.into_iter(), |field| picked.push(field));
         places.iter().for_each(|&place| visit(&picked[place]));
     }
-}
-
-/// Draws `count` different fields, at most all; every choice is as likely as any other.
-fn pick_distinct(hash: Fields<'_>, count: usize, prng: &mut Prng, visit: impl FnMut(Picked<'_>)) {
-    let len = hash.len();
-    // Few of many are drawn one by one and then found in one walk that skips the rest. Many are chosen while walking,
-    // each with the chance that just as many will be left to choose (Knuth, volume 2, algorithm S of section 3.4.2).
-    if count <= len / 4 {
-        let mut ranks = std::collections::BTreeSet::new();
-        while ranks.len() < count {
-            ranks.insert(prng.below(len as u64) as usize);
-        }
-        return hash.pick(ranks.into_iter(), visit);
-    }
-    let mut wanted = count as u64;
-    let chosen = (0..len).filter(|rank| {
-        let is_chosen = prng.below((len - rank) as u64) < wanted;
-        wanted -= u64::from(is_chosen);
-        is_chosen
-    });
-    hash.pick(chosen, visit);
 }

@@ -46,6 +46,7 @@ mod database;
 mod directory;
 mod eviction;
 mod object;
+mod sample;
 mod segment;
 mod slot_word;
 

@@ -12,12 +12,12 @@ use crate::limits::Limits;
 use crate::object::{Kind, Object, Value, canonical_integer};
 use crate::packed::{self, Element, Index, Packed};
 use crate::read::{Reader, write_scan};
+use crate::sample::sample;
 use crate::slot_word::ObjectRef;
 use crate::value::Digits;
 use command::{ReplyError, ScanOptions, SetCommand, SetOperation};
 use ids::{HashSeed, Prng, Version};
 use resp::{Args, Writer};
-use std::collections::BTreeSet;
 
 /// How many members `SRANDMEMBER` answers if they may repeat: as many as a command may have words. More are refused.
 const REPEATS_MAX: u64 = 1 << 20;
@@ -52,7 +52,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    fn len(self) -> usize {
+    pub(crate) fn len(self) -> usize {
         match self {
             Members::Integers(bytes) => integers::len(bytes),
             Members::Packed(packed) => packed.len(),
@@ -60,7 +60,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    fn contains(self, member: &[u8]) -> bool {
+    pub(crate) fn contains(self, member: &[u8]) -> bool {
         match self {
             Members::Integers(bytes) => {
                 canonical_integer(member).is_some_and(|member| integers::find(bytes, member).is_ok())
@@ -79,7 +79,7 @@ impl<'a> Members<'a> {
     }
 
     /// Calls `visit` for members until it returns true; whether it did.
-    fn any(self, mut visit: impl FnMut(&[u8]) -> bool) -> bool {
+    pub(crate) fn any(self, mut visit: impl FnMut(&[u8]) -> bool) -> bool {
         let mut digits = Digits::default();
         match self {
             Members::Integers(bytes) => integers::iter(bytes).any(|member| visit(digits.format(member))),
@@ -352,25 +352,6 @@ fn take(object: &mut Object, limits: &Limits, seed: HashSeed, ranks: &[usize]) -
         }
     }
     taken
-}
-
-/// `count` different numbers below `len`, ascending; every choice of them is as likely as any other (Floyd's algorithm:
-/// Bentley, "Programming pearls: a sample of brilliance", 1987).
-fn sample(prng: &mut Prng, len: usize, count: usize) -> Vec<usize> {
-    let few = count.min(len - count);
-    let mut chosen = BTreeSet::new();
-    for bound in len - few..len {
-        let number = prng.below(bound as u64 + 1) as usize;
-        if !chosen.insert(number) {
-            chosen.insert(bound);
-        }
-    }
-    if few == count {
-        chosen.into_iter().collect()
-    } else {
-        // Those that were chosen stay behind.
-        (0..len).filter(|number| !chosen.contains(number)).collect()
-    }
 }
 
 impl Apply<'_, '_> {

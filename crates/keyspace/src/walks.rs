@@ -16,8 +16,8 @@ use crate::segment::OBJECTS_MAX;
 use crate::slot_word::ObjectRef;
 use crate::sorted_set::View;
 use command::{
-    BlockingPop, Combination, CombineOperation, Command, GeoCommand, HashCommand, ListCommand, RangeQuery,
-    SetCommand, SetOperation, SortedSetCommand,
+    BlockingPop, Combination, Command, GeoCommand, HashCommand, ListCommand, RangeQuery, SetCommand,
+    SetOperation, SortedSetCommand,
 };
 use ids::Db;
 use resp::Args;
@@ -272,11 +272,6 @@ impl<'k> Values<'_, 'k> {
     }
 
     fn scores_combined(&self, combination: &Combination<'_>, more: usize) -> usize {
-        let operation = match combination.operation {
-            CombineOperation::Union => SetOperation::Union,
-            CombineOperation::Intersection => SetOperation::Intersection,
-            CombineOperation::Difference => SetOperation::Difference,
-        };
-        self.combined(operation, combination.keys, more)
+        self.combined(combination.operation, combination.keys, more)
     }
 }
