@@ -2,7 +2,7 @@
 
 use crate::docs::{Argument, ArgumentKind, Docs, Group};
 use crate::key_spec::{KeyFlags, KeySpec, Search};
-use crate::spec::{Access, Categories, Flags, Route, Spec, Spread};
+use crate::spec::{Access, Categories, Flags, Route, Spec, Spread, Walks};
 use crate::{Command, CommandId, ReplyError, number};
 use resp::Args;
 
@@ -192,6 +192,7 @@ pub(crate) static SORT: Spec = Spec {
     route: Route::Keys,
     spread: Spread::ValueFlow,
     access: Access::Modifies,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Sorts the elements of a list, set or sorted set, and stores them if asked to.",
         since: "1.0.0",
@@ -223,6 +224,7 @@ pub(crate) static SORT_RO: Spec = Spec {
     route: Route::Keys,
     spread: Spread::ValueFlow,
     access: Access::Reads,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Sorts the elements of a list, set or sorted set.",
         since: "7.0.0",

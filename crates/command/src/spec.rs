@@ -168,15 +168,12 @@ pub enum Access {
 /// How much of the collections it names a command looks at: what decides whether it may hold up the worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Walks {
-    /// A few elements, or as many as the client names.
+    /// A few elements, or one for each of the words.
     Little,
+    /// As many as the words and the values say: the keyspace is asked.
+    Part,
     /// Possibly all of them.
     Whole,
-    /// The elements between two ranks, which stand at this position and the next.
-    Ranks {
-        /// Position of the first rank.
-        at: u8,
-    },
 }
 
 /// A set whose members have names that clients see.

@@ -272,7 +272,7 @@ impl<'a> View<'a> {
     }
 
     /// The ranks that a query answers, in ascending order.
-    fn query(self, query: &RangeQuery<'_>) -> Range<usize> {
+    pub(crate) fn query(self, query: &RangeQuery<'_>) -> Range<usize> {
         let ranks = self.section(query.section, query.reverse);
         let (offset, count) = query.limit;
         let offset = usize::try_from(offset).unwrap_or(usize::MAX).min(ranks.len());

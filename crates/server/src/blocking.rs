@@ -133,6 +133,16 @@ impl Gateway {
             Err(error) => return error.write(&mut pipeline.writer(session.protocol)),
         };
         let is_tried = self.is_one_step(spec, args);
+        if is_tried && self.is_heavy(session.db, spec, args, &command) && self.has_alone(spec, args) {
+            // There is something to pop, and much of it: it will not wait.
+            let operation = Operation {
+                spec,
+                db: session.db,
+                protocol: session.protocol,
+                args: args.to_buf(),
+            };
+            return self.begin(session, pipeline, Program::single(operation));
+        }
         if is_tried {
             let target = pipeline.target();
             let start = target.len();

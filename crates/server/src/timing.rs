@@ -12,14 +12,15 @@
 //! higher threshold a command of constant time cannot reach it by itself, so a span that does leaves no entry in the
 //! slow log; the latency monitor hears of it as `fast-command`.
 //!
-//! What is measured is the work of the worker that carries a command out: not the way to another worker, not the wait
-//! for a transaction. Of a command over several workers it is what its own worker did at once.
+//! What is measured is the work of the worker, or of the thread for errands, that carries a command out: not the way to
+//! another worker, not the wait for a transaction. Of a command over several workers it is what its own worker did at once.
 
 use crate::client::ClientCard;
 use crate::gateway::Gateway;
 use crate::slow_log::SlowEntry;
 use crate::stats::Counter;
 use command::{Access, CommandId, Flags, Route, Spec};
+use replica::Ticket;
 use resp::Args;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
@@ -54,13 +55,23 @@ pub(crate) struct Timing {
 pub(crate) enum Caller<'a> {
     /// A client of this worker.
     Here(&'a ClientCard),
-    /// A client of another one.
+    /// A client of another one, or one that is to be looked up.
     There {
         /// Its worker.
         worker: u16,
         /// Its place there.
         connection: u64,
     },
+}
+
+impl Caller<'_> {
+    /// Whoever waits for an answer.
+    pub(crate) fn of(ticket: Ticket) -> Caller<'static> {
+        Caller::There {
+            worker: ticket.worker,
+            connection: ticket.connection,
+        }
+    }
 }
 
 impl Timing {
@@ -81,9 +92,19 @@ impl Timing {
         self.is_exact = (0..EXACT_BELOW_MICROS).contains(&slower_than_micros);
     }
 
+    /// What tells the time, for work that is done elsewhere.
+    pub(crate) fn clock(&self) -> fn() -> u64 {
+        self.clock
+    }
+
     /// Nanoseconds since any fixed moment.
     pub(crate) fn now(&self) -> u64 {
         (self.clock)()
+    }
+
+    /// Nanoseconds since the running span, or the command being carried out, began.
+    pub(crate) fn spent(&self) -> u64 {
+        self.now().saturating_sub(self.since)
     }
 
     /// Whether a command's time does not depend on how much there is.

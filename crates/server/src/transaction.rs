@@ -22,15 +22,15 @@
 use crate::aside::Errand;
 use crate::block::note_watched;
 use crate::connection::Connection;
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, touches};
 use crate::message::Message;
 use crate::pipeline::Pipeline;
 use crate::program::{Extent, Item, Program, group_of_key, merge};
 use crate::pubsub::{Kind as Names, Listeners};
 use crate::session::{Session, Watched};
 use crate::timing::Caller;
-use command::{Command, ReplyError, Walks};
-use ids::{Boot, Db, GroupId};
+use command::{Command, ReplyError};
+use ids::{Boot, GroupId};
 use keyspace::{KeyVersion, Object};
 use replica::{
     FullKey, Operation, Outcome, Output, Replies, Request, Scratch, Task, Ticket, Verdict, locks_of,
@@ -58,6 +58,8 @@ pub(crate) struct Transactions {
 struct Transaction {
     id: TxnId,
     priority: Priority,
+    /// It concerns one group, and must not pass plain commands that wait there.
+    keeps_place: bool,
     ticket: Ticket,
     program: Program,
     extent: Extent,
@@ -66,12 +68,16 @@ struct Transaction {
     /// What the groups answered: for each the index of the item and its reply.
     parts: BTreeMap<GroupId, (Vec<usize>, Replies)>,
     /// Keys that it reads and that only the data name, as far as an attempt has found them.
-    wanted: BTreeSet<FullKey>,
+    wanted: BTreeMap<GroupId, BTreeSet<FullKey>>,
     /// Groups whose `Locked` or `Resolved` is still to come.
     outstanding: usize,
     scratch: Option<Scratch>,
     /// The replies of a program that was evaluated here, one for each operation.
     evaluated: Replies,
+    /// Nanoseconds that a command took here at once, to be noted when it is over.
+    spent: Option<u64>,
+    /// Whether its lookups of what is lent count as use of keys.
+    touches: bool,
 }
 
 /// Which way a transaction takes.
@@ -273,19 +279,39 @@ impl Gateway {
         } else {
             session.busy.begin(program.slots());
         }
-        if is_heavy {
-            return self.start_lent(ticket, program, extent);
+        let is_exec = program.is_exec;
+        let touches = touches(session, command::CommandId::Exec.spec());
+        let opened = if is_heavy {
+            Some(self.start_lent(ticket, program, extent, touches))
+        } else {
+            self.start(ticket, program, extent)
+        };
+        if !is_exec && let Some(seq) = opened {
+            // It is noted when it is over: it may still have to be carried out elsewhere, and is measured there then.
+            self.timing.is_ours = false;
+            let spent = self.timing.spent();
+            let transaction = self.transactions.open.get_mut(&seq).expect("opened a moment ago");
+            transaction.spent = Some(spent);
         }
-        self.start(ticket, program, extent);
     }
 
-    /// Sends a program on its way on values that are lent to it.
-    pub(crate) fn start_lent(&mut self, ticket: Ticket, program: Program, extent: Extent) {
-        self.open(ticket, program, extent, Kind::Lend);
+    /// Sends a program on its way on values that are lent to it; returns the transaction's number.
+    pub(crate) fn start_lent(
+        &mut self,
+        ticket: Ticket,
+        program: Program,
+        extent: Extent,
+        touches: bool,
+    ) -> u64 {
+        let seq = self.open(ticket, program, extent, Kind::Lend);
+        let transaction = self.transactions.open.get_mut(&seq);
+        transaction.expect("opened a moment ago").touches = touches;
+        seq
     }
 
-    /// Sends a program on its way whose groups do not all live here, or are not free.
-    pub(crate) fn start(&mut self, ticket: Ticket, program: Program, extent: Extent) {
+    /// Sends a program on its way whose groups do not all live here, or are not free; returns the transaction's number,
+    /// if it is one.
+    pub(crate) fn start(&mut self, ticket: Ticket, program: Program, extent: Extent) -> Option<u64> {
         // A scan looks at a group as a whole, though at one only.
         let scans = program
             .operations()
@@ -297,7 +323,7 @@ impl Gateway {
             self.transactions
                 .blocks
                 .insert((ticket.connection, ticket.sequence), program);
-            return self.request(
+            self.request(
                 *group,
                 Request::Block {
                     ticket,
@@ -305,6 +331,7 @@ impl Gateway {
                     operations,
                 },
             );
+            return None;
         }
         if extent.flows && sees_whole {
             let error = "ERR EXEC cannot hold both a command on the whole keyspace and one that moves values \
@@ -314,17 +341,19 @@ impl Gateway {
                 program,
                 replies: Answers::Failed(error),
             };
-            return self.deliveries.push_back(Delivery::Answered(Box::new(answered)));
+            self.deliveries.push_back(Delivery::Answered(Box::new(answered)));
+            return None;
         }
         let kind = match (extent.flows, sees_whole && extent.writes) {
             (true, _) => Kind::Flow,
             (false, true) => Kind::Hold,
             (false, false) => Kind::Evaluate,
         };
-        self.open(ticket, program, extent, kind);
+        Some(self.open(ticket, program, extent, kind))
     }
 
-    fn open(&mut self, ticket: Ticket, program: Program, extent: Extent, kind: Kind) {
+    fn open(&mut self, ticket: Ticket, program: Program, extent: Extent, kind: Kind) -> u64 {
+        let keeps_place = kind == Kind::Lend && extent.groups.len() == 1 && !extent.wants;
         let (id, priority) = self.new_transaction();
         let seq = id.seq;
         let transaction = Transaction {
@@ -336,14 +365,18 @@ impl Gateway {
             coordinator: Coordinator::new(extent.groups.iter().copied()),
             extent,
             parts: BTreeMap::new(),
-            wanted: BTreeSet::new(),
+            wanted: BTreeMap::new(),
             outstanding: 0,
             scratch: None,
             evaluated: Replies::default(),
+            spent: None,
+            touches: true,
+            keeps_place,
         };
         self.stats.transactions.add(1);
         self.transactions.open.insert(seq, transaction);
         self.attempt(seq);
+        seq
     }
 
     /// The name and age of a new transaction.
@@ -442,6 +475,7 @@ impl Gateway {
             .get_mut(&seq)
             .expect("the caller opened it");
         let (txn, priority) = (transaction.id, transaction.priority);
+        let age = (!transaction.keeps_place).then_some(priority);
         transaction.outstanding = if transaction.kind == Kind::Flow {
             transaction.extent.groups.len()
         } else {
@@ -469,7 +503,7 @@ impl Gateway {
             let locks = with_conditions(locks, &conditions);
             let request = match transaction.kind {
                 Kind::Flow => {
-                    let objects = objects_in(program, &transaction.wanted, is_ours);
+                    let objects = objects_in(program, transaction.wanted.get(&group), is_ours);
                     let locks = locks.and_shared(objects.iter().map(|(_, key)| key));
                     Request::LockRead {
                         txn,
@@ -481,12 +515,12 @@ impl Gateway {
                     }
                 }
                 Kind::Lend => {
-                    let objects = objects_in(program, &transaction.wanted, is_ours);
+                    let objects = objects_in(program, transaction.wanted.get(&group), is_ours);
                     // Alone, even to read: a value that is lent is with nobody else.
                     let locks = locks.and_shared(objects.iter().map(|(_, key)| key)).exclusive();
                     Request::Prepare {
                         txn,
-                        priority,
+                        priority: age,
                         locks,
                         conditions,
                         task: Task::Hold,
@@ -494,7 +528,7 @@ impl Gateway {
                 }
                 Kind::Hold => Request::Prepare {
                     txn,
-                    priority,
+                    priority: age,
                     locks,
                     conditions,
                     task: Task::Hold,
@@ -505,7 +539,7 @@ impl Gateway {
                     let task = Task::Evaluate(operations);
                     Request::Prepare {
                         txn,
-                        priority,
+                        priority: age,
                         locks,
                         conditions,
                         task,
@@ -610,7 +644,7 @@ impl Gateway {
         let blocks = &mut self.transactions.blocks;
         let program = blocks.remove(&place).expect("it waits for its group");
         let extent = program.extent(self.groups);
-        self.start_lent(ticket, program, extent);
+        self.start_lent(ticket, program, extent, true);
     }
 
     /// The transaction of an answer; `None` if the answer is to an attempt that is over.
@@ -627,7 +661,7 @@ impl Gateway {
             return;
         };
         let is_there = |key: &[u8]| group_of_key(groups, key) == group;
-        let wanted = objects_in(&transaction.program, &transaction.wanted, is_there);
+        let wanted = objects_in(&transaction.program, transaction.wanted.get(&group), is_there);
         let scratch = transaction
             .scratch
             .get_or_insert_with(|| Scratch::new(turn.now, &turn));
@@ -650,8 +684,7 @@ impl Gateway {
             scratch.run(operation, &mut evaluated);
         }
         if !lacks.is_empty() {
-            transaction.wanted.extend(lacks);
-            return self.widen(txn);
+            return self.widen(txn, lacks);
         }
         transaction.evaluated = evaluated;
         // Each group tells of its own keys: so what is told of one key keeps its order.
@@ -671,7 +704,7 @@ impl Gateway {
             let locks = txn::Locks::Keys(Vec::new());
             let request = Request::Prepare {
                 txn,
-                priority,
+                priority: Some(priority),
                 locks,
                 conditions: Vec::new(),
                 task,
@@ -682,12 +715,13 @@ impl Gateway {
 
     /// A group has lent its values: with the last, the commands can be carried out.
     fn on_lent(&mut self, txn: TxnId, group: GroupId, objects: Vec<Option<Object>>) {
+        let clock = self.timing.clock();
         let (groups, turn, limits) = (self.groups, self.turn, self.compactness);
         let transaction = self
             .current(txn)
             .expect("nothing ends it before its values are back");
         let is_there = |key: &[u8]| group_of_key(groups, key) == group;
-        let keys = objects_in(&transaction.program, &transaction.wanted, is_there);
+        let keys = objects_in(&transaction.program, transaction.wanted.get(&group), is_there);
         let scratch = transaction
             .scratch
             .get_or_insert_with(|| Scratch::new(turn.now, &turn));
@@ -699,19 +733,15 @@ impl Gateway {
         if transaction.outstanding > 0 {
             return;
         }
-        let scratch = transaction.scratch.take().expect("placed a moment ago");
+        let mut scratch = transaction.scratch.take().expect("placed a moment ago");
+        scratch.touch(transaction.touches);
         let operations: Vec<Operation> = transaction.program.operations().cloned().collect();
-        let is_brief = operations
-            .iter()
-            .all(|operation| operation.spec.walks == Walks::Little);
-        let mut errand = Errand::new(txn, operations, scratch);
-        if is_brief {
-            // The values were lent only so that they need not be copied.
-            errand.run();
-            self.give_back(errand);
-        } else {
-            self.send_errand(errand);
-        }
+        self.set_out(Errand::new(txn, operations, scratch, clock));
+    }
+
+    /// Who asked for an open transaction.
+    pub(crate) fn caller_of(&mut self, txn: TxnId) -> Caller<'static> {
+        Caller::of(self.current(txn).expect("it is open").ticket)
     }
 
     /// The groups of an open transaction.
@@ -723,36 +753,34 @@ impl Gateway {
     /// Everything that was lent is back: `replies` is the answer, unless keys were lacking.
     pub(crate) fn end_lent(&mut self, txn: TxnId, replies: Replies, lacks: Vec<FullKey>) {
         if !lacks.is_empty() {
-            let transaction = self.current(txn).expect("it is open");
-            transaction.wanted.extend(lacks);
-            self.extend_groups(txn);
+            self.add_wanted(txn, lacks);
             return self.begin_again(txn);
         }
-        let transaction = self.transactions.open.remove(&txn.seq).expect("it was open");
-        self.finish(transaction.ticket, transaction.program, Answers::Whole(replies));
+        self.close(txn, Answers::Whole(replies));
     }
 
     /// Begins a new attempt of the same age that locks the keys that this one found it needs, too.
-    fn widen(&mut self, txn: TxnId) {
+    fn widen(&mut self, txn: TxnId, lacks: Vec<FullKey>) {
         for group in self.groups_of(txn) {
             let verdict = Verdict::Abort;
             self.request(group, Request::Resolve { txn, verdict });
         }
-        self.extend_groups(txn);
+        self.add_wanted(txn, lacks);
         self.begin_again(txn);
     }
 
-    /// Adds the groups of the keys that were found to be needed.
-    fn extend_groups(&mut self, txn: TxnId) {
+    /// Adds keys that were found to be needed, and their groups.
+    fn add_wanted(&mut self, txn: TxnId, keys: Vec<FullKey>) {
         let groups = self.groups;
         let transaction = self.current(txn).expect("the caller has it");
-        let wanted = transaction
-            .wanted
-            .iter()
-            .map(|(_, key)| group_of_key(groups, key));
-        transaction.extent.groups.extend(wanted);
-        transaction.extent.groups.sort_unstable();
-        transaction.extent.groups.dedup();
+        for (db, key) in keys {
+            let wanted = transaction.wanted.entry(group_of_key(groups, &key)).or_default();
+            wanted.insert((db, key));
+        }
+        let extent = &mut transaction.extent.groups;
+        extent.extend(transaction.wanted.keys());
+        extent.sort_unstable();
+        extent.dedup();
     }
 
     /// The next attempt.
@@ -785,7 +813,7 @@ impl Gateway {
             transaction.outstanding = participants.len();
             let borrow = |group: GroupId| {
                 let is_there = |key: &[u8]| group_of_key(groups, key) == group;
-                let keys = objects_in(&transaction.program, &transaction.wanted, is_there);
+                let keys = objects_in(&transaction.program, transaction.wanted.get(&group), is_there);
                 (group, Request::Lend { txn, keys })
             };
             let requests: Vec<_> = participants.into_iter().map(borrow).collect();
@@ -829,13 +857,13 @@ impl Gateway {
                 },
             );
         }
-        let transaction = self.transactions.open.remove(&txn.seq).expect("it was open");
+        let transaction = self.current(txn).expect("it is open");
         let replies = match transaction.kind {
-            Kind::Flow => Answers::Whole(transaction.evaluated),
+            Kind::Flow => Answers::Whole(std::mem::take(&mut transaction.evaluated)),
             Kind::Lend => unreachable!("handled above"),
-            Kind::Evaluate | Kind::Hold => Answers::Parts(transaction.parts),
+            Kind::Evaluate | Kind::Hold => Answers::Parts(std::mem::take(&mut transaction.parts)),
         };
-        self.finish(transaction.ticket, transaction.program, replies);
+        self.close(txn, replies);
     }
 
     fn on_resolved(&mut self, txn: TxnId, group: GroupId, replies: Replies) {
@@ -853,12 +881,22 @@ impl Gateway {
 
     /// Every group that held the locks has carried out its part.
     fn answer(&mut self, txn: TxnId) {
+        let transaction = self.current(txn).expect("it is open");
+        let parts = std::mem::take(&mut transaction.parts);
+        self.close(txn, Answers::Parts(parts));
+    }
+
+    /// A transaction is over.
+    fn close(&mut self, txn: TxnId, replies: Answers) {
         let transaction = self.transactions.open.remove(&txn.seq).expect("it was open");
-        self.finish(
-            transaction.ticket,
-            transaction.program,
-            Answers::Parts(transaction.parts),
-        );
+        let Transaction { ticket, program, .. } = transaction;
+        if let Some(nanos) = transaction.spent.filter(|_| transaction.kind != Kind::Lend)
+            && let Some(operation) = program.operations().next()
+        {
+            let (spec, args) = operation.words();
+            self.note_time(spec, nanos, args, Caller::of(ticket));
+        }
+        self.finish(ticket, program, replies);
     }
 
     fn abort(&mut self, txn: TxnId, refusal: Refusal) {
@@ -873,8 +911,7 @@ impl Gateway {
             );
         }
         if refusal == Refusal::Condition {
-            let transaction = self.transactions.open.remove(&txn.seq).expect("it was open");
-            return self.finish(transaction.ticket, transaction.program, Answers::Refused);
+            return self.close(txn, Answers::Refused);
         }
         if refusal == Refusal::TooLarge {
             let transaction = self.current(txn).expect("it is open");
@@ -929,7 +966,7 @@ impl Gateway {
         let ticket = match delivery {
             Delivery::Reply { ticket, bytes } => {
                 self.look_at_reply(None, &bytes);
-                return connection.pipeline.complete(ticket.sequence, &bytes);
+                return connection.pipeline.complete_with(ticket.sequence, bytes);
             }
             Delivery::Unblocked {
                 ticket,
@@ -979,7 +1016,7 @@ impl Gateway {
             Delivery::Message { .. } | Delivery::Reap => unreachable!("the driver hands it out itself"),
         };
         session.is_waiting = false;
-        connection.pipeline.complete(ticket.sequence, &bytes);
+        connection.pipeline.complete_with(ticket.sequence, bytes);
     }
 
     fn write_answer(
@@ -1055,13 +1092,15 @@ fn refused(program: &Program, protocol: Protocol, out: &mut Vec<u8>) {
 /// by its only command.
 fn is_lendable(program: &Program, extent: &Extent) -> bool {
     let scans = |operation: &Operation| operation.spec.route == command::Route::Scan;
-    !extent.is_whole && !(extent.wants && program.is_exec) && !program.operations().any(scans)
+    let is_open = extent.wants && program.is_exec;
+    !(extent.is_whole || is_open || program.operations().any(scans))
 }
 
-/// The objects that a program needs of the keys that `is_there` says are in a group, in a fixed order.
+/// The objects that a program needs of a group, in a fixed order: of the keys that it names and that `is_there` says are in
+/// it, and of those that it wants there.
 fn objects_in(
     program: &Program,
-    wanted: &BTreeSet<FullKey>,
+    wanted: Option<&BTreeSet<FullKey>>,
     mut is_there: impl FnMut(&[u8]) -> bool,
 ) -> Vec<FullKey> {
     let databases = replica::databases(program.operations());
@@ -1073,6 +1112,6 @@ fn objects_in(
             }
         });
     }
-    objects.extend(wanted.iter().filter(|(_, key)| is_there(key)).cloned());
+    objects.extend(wanted.into_iter().flatten().cloned());
     objects.into_iter().collect()
 }

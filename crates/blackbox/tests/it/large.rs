@@ -208,3 +208,32 @@ fn many_clients_use_one_large_value() {
     });
     assert_eq!(client.run("SCARD left"), Value::Integer(ELEMENTS as i64));
 }
+
+#[test]
+fn what_runs_aside_is_measured_once() {
+    for server in servers() {
+        let mut client = server.client();
+        fill(&mut client, "SADD", "left", 0, ELEMENTS);
+        fill(&mut client, "SADD", "right", 0, ELEMENTS);
+        client.run_ok("CONFIG RESETSTAT");
+        client.run_ok("CONFIG SET slowlog-log-slower-than 0");
+        client.run_ok("SLOWLOG RESET");
+        client.run("SMEMBERS left");
+        client.run("SINTERCARD 2 left right");
+        client.run_ok("CONFIG SET slowlog-log-slower-than -1");
+        let reply = client.run("SLOWLOG GET -1");
+        let entries = reply.elements().expect("an array").iter();
+        let mut names: Vec<Option<String>> = entries
+            .map(|entry| {
+                let fields = entry.elements().expect("an entry");
+                assert!(fields[2].integer().expect("microseconds") > 0, "{entry:?}");
+                fields[3].elements().expect("words")[0].text()
+            })
+            .collect();
+        names.retain(|name| name.as_deref() != Some("CONFIG") && name.as_deref() != Some("SLOWLOG"));
+        let names: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
+        assert_eq!(names, ["SINTERCARD", "SMEMBERS"]);
+        let stats = client.run("INFO commandstats").text().expect("text");
+        assert!(stats.contains("cmdstat_smembers:calls=1,usec="), "{stats}");
+    }
+}
