@@ -45,7 +45,6 @@ impl Node {
                 Operation::Evict { db, key } => self.keyspace.evict(db, key, &mut self.local),
                 Operation::Limits { limits } => self.keyspace.set_limits(limits),
                 Operation::Install { effects } => self.keyspace.install(effects, &mut self.local),
-                Operation::Limits { limits } => self.keyspace.set_limits(limits),
             }
         }
     }

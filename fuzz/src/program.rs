@@ -300,7 +300,7 @@ fn check(node: &mut Node) {
         assert!(keys <= node.keyspace.counts(db).0);
     }
     assert!(bytes <= node.keyspace.memory());
-    node.keyspace.collect_garbage(usize::MAX);
+    node.keyspace.collect_garbage(&mut { usize::MAX });
 }
 
 pub(crate) fn seeds() -> Vec<Vec<u8>> {

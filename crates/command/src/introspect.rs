@@ -3,7 +3,7 @@
 use crate::docs::{Argument, Docs};
 use crate::key_spec::{KeyFlags, KeySpec, Search, key_flags, legacy_range, misses_keys};
 use crate::table::{lookup_full, resolve_any};
-use crate::{CommandId, ReplyError, Spec, TABLE, check_arity, glob, resolve};
+use crate::{CommandId, Flags, ReplyError, Spec, TABLE, check_arity, glob, resolve};
 use resp::{Args, Writer};
 
 /// Answers `COMMAND ..`; errors too are written.
@@ -78,7 +78,8 @@ fn info(spec: &Spec, w: &mut Writer<'_>) {
     w.array(10);
     w.bulk(spec.name.as_bytes());
     w.integer(i64::from(spec.arity));
-    statuses(spec.flags.names(), spec.flags.len(), w);
+    let shown = spec.flags.without(Flags::MAY_REPLICATE);
+    statuses(shown.names(), shown.len(), w);
     w.integer(first);
     w.integer(last);
     w.integer(step);

@@ -205,6 +205,23 @@ pub fn keys(spec: &Spec, args: Args<'_>, found: &mut impl FnMut(usize, KeyUse)) 
     });
 }
 
+/// Where the key of a command stands that has exactly one, always at the same place: nearly all have, and need not search.
+#[inline]
+pub fn only_key(spec: &Spec) -> Option<usize> {
+    match spec.keys {
+        [
+            KeySpec {
+                flags,
+                first,
+                last: 0,
+                search: Search::Range,
+                ..
+            },
+        ] if !flags.contains(KeyFlags::NOT_KEY) => Some(usize::from(*first)),
+        _ => None,
+    }
+}
+
 /// [`keys`], with all that is known about each key's use.
 #[inline]
 pub(crate) fn key_flags(spec: &Spec, args: Args<'_>, found: &mut impl FnMut(usize, KeyFlags)) {

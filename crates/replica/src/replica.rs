@@ -653,8 +653,8 @@ impl Replica {
                 for &db in &databases {
                     if is_unseen {
                         scratch.place(db, key, None);
-                    } else if !scratch.holds(db, key) {
-                        scratch.place(db, key, self.keyspace.copy_object(db, key));
+                    } else {
+                        scratch.place_once(db, key, || self.keyspace.copy_object(db, key));
                     }
                 }
             });

@@ -17,16 +17,17 @@
 //! and its transaction begins again as one of this kind; so does a command that walks and has to wait for its keys, as
 //! nobody can tell yet how far. A command of very many words is carried out aside too, whatever it finds.
 //!
-//! What still runs on the worker, however long it takes: commands on very many keys (`DEL`, `MGET`, `MSET`), `KEYS`; an
-//! `EXEC` that has a `SORT` with patterns or a command on the whole keyspace among its commands; the pops of clients that
-//! waited; and whatever works on the bytes of one long string.
+//! What still runs on the worker, however long it takes: commands on very many keys (`DEL`, `MGET`, `MSET`), `KEYS`; a
+//! `SORT` with patterns, which would take longer still to fetch key by key what they name, and an `EXEC` that has one; an
+//! `EXEC` that has a command on the whole keyspace; the pops of clients that waited; and whatever works on the bytes of
+//! one long string.
 
 use crate::gateway::Gateway;
-use crate::program::{Program, group_of_key};
+use crate::program::{Program, group_of_key, names_more};
 use command::{Command, Route, Spec, Spread, Walks};
 use ids::{Db, GroupId};
 use keyspace::Event;
-use replica::{FullKey, Operation, Replies, Request, Returned, Scratch, Ticket};
+use replica::{Operation, Replies, Request, Returned, Scratch, Ticket};
 use resp::Args;
 use std::collections::BTreeMap;
 use txn::TxnId;
@@ -43,8 +44,6 @@ pub struct Errand {
     operations: Vec<Operation>,
     scratch: Scratch,
     replies: Replies,
-    /// Keys that a command would read and that were not lent: nothing was carried out.
-    lacks: Vec<FullKey>,
     clock: fn() -> u64,
     /// What each command took, in nanoseconds.
     times: Vec<u64>,
@@ -62,7 +61,6 @@ impl Errand {
             operations,
             scratch,
             replies: Replies::default(),
-            lacks: Vec::new(),
             clock,
             times: Vec::new(),
         }
@@ -81,12 +79,6 @@ impl Errand {
 
     /// Carries the commands out.
     pub fn run(&mut self) {
-        if let [operation] = self.operations.as_slice() {
-            self.lacks = self.scratch.wanted(operation);
-            if !self.lacks.is_empty() {
-                return;
-            }
-        }
         let mut began = (self.clock)();
         for operation in &self.operations {
             self.scratch.run(operation, &mut self.replies);
@@ -107,8 +99,12 @@ impl Gateway {
         args: Args<'_>,
         command: &Command<'_>,
     ) -> bool {
+        // What `SORT` finds by patterns would have to be fetched key by key: that would take longer still.
         let may_be = spec.walks != Walks::Little || args.len() > WORDS_MIN && spec.spread == Spread::Single;
-        may_be && spec.route == Route::Keys && self.steps(db, spec, args, command) > self.turn.steps_max
+        may_be
+            && spec.route == Route::Keys
+            && !names_more(spec, args)
+            && self.steps(db, spec, args, command) > self.turn.steps_max
     }
 
     fn steps(&self, db: Db, spec: &'static Spec, args: Args<'_>, command: &Command<'_>) -> usize {
@@ -170,7 +166,6 @@ impl Gateway {
             operations,
             mut scratch,
             replies,
-            lacks,
             times,
             ..
         } = errand;
@@ -203,6 +198,6 @@ impl Gateway {
             };
             self.request(group, request);
         }
-        self.end_lent(txn, replies, lacks);
+        self.end_lent(txn, replies);
     }
 }

@@ -117,7 +117,7 @@ impl Gateway {
                     is_served,
                 } => self.on_await(ticket, *operation, is_served),
                 Message::Forget { ticket, answer } => self.on_forget(ticket, answer),
-                Message::Served { ticket, bytes } => self.on_served(ticket, bytes),
+                Message::Served { ticket, bytes, nanos } => self.on_served(ticket, bytes, nanos),
                 Message::Woken { ticket } => self.on_woken(ticket),
                 Message::Unblock { client, is_error } => self.on_unblock(client, is_error),
                 Message::ResetCounters => {

@@ -28,7 +28,7 @@ use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec, Spread
 use ids::{Db, GroupCount, GroupId, HashSeed, Prng};
 use keyspace::{EvictionPolicy, LfuParameters, Limits as Compactness};
 use options::{MaxmemoryPolicy, Settings};
-use replica::{Condition, Operation, Replica, Request, Ticket, Turn, locks_of};
+use replica::{Condition, Operation, Replica, Request, Scratch, Ticket, Turn, locks_of};
 use resp::{Args, Decoded, Limits, Writer};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -60,6 +60,8 @@ pub struct Gateway {
     pub(crate) deliveries: VecDeque<Delivery>,
     /// Reused for replies that are looked at before they are sent.
     pub(crate) spare: Vec<u8>,
+    /// Where commands over several groups of this worker are carried out, emptied and kept for the next one.
+    pub(crate) scratch: Option<Scratch>,
     pub(crate) maxmemory: u64,
     pub(crate) policy: EvictionPolicy,
     /// Bytes of each replica's data and their sum, as last looked at: only kept while `maxmemory` is set.
@@ -138,6 +140,7 @@ impl Gateway {
             notify: Notify::default(),
             deliveries: VecDeque::new(),
             spare: Vec::new(),
+            scratch: None,
             maxmemory: 0,
             policy: EvictionPolicy::NoEviction,
             data_bytes: Vec::new(),
@@ -430,15 +433,19 @@ impl Gateway {
         args: Args<'_>,
     ) {
         let mut group = None;
-        let mut several = false;
         let groups = self.groups;
-        command::keys(spec, args, &mut |position, _: KeyUse| {
-            let found = group_of_key(groups, args.arg(position));
-            several |= group.is_some_and(|group| group != found);
-            group = Some(found);
-        });
-        if several || names_more(spec, args) {
-            return self.on_several(session, pipeline, spec, args);
+        if let Some(key) = command::only_key(spec).and_then(|position| args.get(position)) {
+            group = Some(group_of_key(groups, key));
+        } else {
+            let mut several = false;
+            command::keys(spec, args, &mut |position, _: KeyUse| {
+                let found = group_of_key(groups, args.arg(position));
+                several |= group.is_some_and(|group| group != found);
+                group = Some(found);
+            });
+            if several || names_more(spec, args) {
+                return self.on_several(session, pipeline, spec, args);
+            }
         }
         // A command that names no key (an option made it so) is as good in any group.
         let group = group.unwrap_or(GroupId::new(0));

@@ -108,6 +108,10 @@ pub enum Delivery {
     Unblocked {
         /// Where it goes.
         ticket: Ticket,
+        /// What it waited for.
+        operation: Operation,
+        /// Nanoseconds of work for it.
+        nanos: u64,
         /// Its bytes.
         bytes: Vec<u8>,
     },
@@ -353,7 +357,7 @@ impl Gateway {
     }
 
     fn open(&mut self, ticket: Ticket, program: Program, extent: Extent, kind: Kind) -> u64 {
-        let keeps_place = kind == Kind::Lend && extent.groups.len() == 1 && !extent.wants;
+        let keeps_place = kind == Kind::Lend && extent.groups.len() == 1;
         let (id, priority) = self.new_transaction();
         let seq = id.seq;
         let transaction = Transaction {
@@ -750,12 +754,8 @@ impl Gateway {
         transaction.extent.groups.clone()
     }
 
-    /// Everything that was lent is back: `replies` is the answer, unless keys were lacking.
-    pub(crate) fn end_lent(&mut self, txn: TxnId, replies: Replies, lacks: Vec<FullKey>) {
-        if !lacks.is_empty() {
-            self.add_wanted(txn, lacks);
-            return self.begin_again(txn);
-        }
+    /// Everything that was lent is back.
+    pub(crate) fn end_lent(&mut self, txn: TxnId, replies: Replies) {
         self.close(txn, Answers::Whole(replies));
     }
 
@@ -970,9 +970,14 @@ impl Gateway {
             }
             Delivery::Unblocked {
                 ticket,
+                operation,
+                nanos,
                 bytes: mut reply,
             } => {
                 session.card.set_blocked(false);
+                let (spec, args) = operation.words();
+                self.look_at_reply(Some(spec), &reply);
+                self.note_time(spec, nanos, args, Caller::Here(&session.card));
                 bytes.append(&mut reply);
                 ticket
             }
@@ -1088,12 +1093,10 @@ fn refused(program: &Program, protocol: Protocol, out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a program can be carried out on values that are lent: it concerns keys that are known, or that are all found
-/// by its only command.
+/// Whether a program can be carried out on values that are lent: it concerns keys that are known.
 fn is_lendable(program: &Program, extent: &Extent) -> bool {
     let scans = |operation: &Operation| operation.spec.route == command::Route::Scan;
-    let is_open = extent.wants && program.is_exec;
-    !(extent.is_whole || is_open || program.operations().any(scans))
+    !extent.is_whole && !extent.wants && !program.operations().any(scans)
 }
 
 /// The objects that a program needs of a group, in a fixed order: of the keys that it names and that `is_there` says are in
