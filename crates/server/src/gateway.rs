@@ -294,6 +294,7 @@ impl Gateway {
             }
         }
         *is_cut_short = at < bytes.len() && !session.is_closing;
+        decoder.relax();
         self.close_span();
         at
     }
