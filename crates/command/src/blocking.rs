@@ -104,13 +104,11 @@ fn parse_pop_scored(args: Args<'_>, end: SortedSetEnd) -> Result<Command<'_>, Re
 }
 
 fn parse_pop_many(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    timeout(args.arg(1))?;
     let (keys, end, count) = list::parse_pop_any(args, 2)?;
     blocking(BlockingPop::Many { keys, end, count }, args.arg(1))
 }
 
 fn parse_pop_many_scored(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    timeout(args.arg(1))?;
     let (keys, end, count) = sorted_set::pop_first(args.from(2))?;
     blocking(BlockingPop::ManyScored { keys, end, count }, args.arg(1))
 }

@@ -205,6 +205,23 @@ pub fn keys(spec: &Spec, args: Args<'_>, found: &mut impl FnMut(usize, KeyUse)) 
     });
 }
 
+/// Where the key of a command stands that has exactly one, always at the same place: nearly all have, and need not search.
+#[inline]
+pub fn only_key(spec: &Spec) -> Option<usize> {
+    match spec.keys {
+        [
+            KeySpec {
+                flags,
+                first,
+                last: 0,
+                search: Search::Range,
+                ..
+            },
+        ] if !flags.contains(KeyFlags::NOT_KEY) => Some(usize::from(*first)),
+        _ => None,
+    }
+}
+
 /// [`keys`], with all that is known about each key's use.
 #[inline]
 pub(crate) fn key_flags(spec: &Spec, args: Args<'_>, found: &mut impl FnMut(usize, KeyFlags)) {
@@ -221,6 +238,14 @@ pub(crate) fn key_flags(spec: &Spec, args: Args<'_>, found: &mut impl FnMut(usiz
             found(position, flags);
         }
     }
+}
+
+/// Whether a place that the command must have keys in holds none. Such a command is a mistake, or it is content with the
+/// keys of its other places, as `PFMERGE` is.
+pub(crate) fn misses_keys(spec: &Spec, args: Args<'_>) -> bool {
+    spec.keys.iter().any(|place| {
+        matches!(place.search, Search::Range | Search::Counted) && place.positions(args).next().is_none()
+    })
 }
 
 /// The use of the key of a command whose options decide it.

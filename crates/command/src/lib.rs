@@ -53,7 +53,7 @@ pub use generic::cursor;
 pub use geo::*;
 pub use hash::*;
 pub use hyperloglog::*;
-pub use key_spec::{KeyFlags, KeySpec, KeyUse, Search, keys};
+pub use key_spec::{KeyFlags, KeySpec, KeyUse, Search, keys, only_key};
 pub use list::*;
 pub use reply_error::ReplyError;
 pub use set::*;

@@ -92,14 +92,24 @@ fn options<'a>(
     })
 }
 
-/// Where the destination stands among the words of `SORT`, mistaken or not: the last of several.
+/// Where the destination stands among the words of `SORT`, the last of several. A word that is no option is passed over,
+/// as Redis does: where there is one, the command is a mistake, and only `COMMAND GETKEYS` wants to know.
 pub(crate) fn destination(words: Args<'_>) -> Option<usize> {
-    let positions = options(words).map_while(Result::ok);
-    let positions = positions.filter_map(|option| match option {
-        SortOption::Store(position) => Some(position),
-        _ => None,
-    });
-    positions.last()
+    let mut destination = None;
+    let mut at = OPTIONS;
+    while let Some(word) = words.get(at) {
+        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        at += match words.get(at + 1) {
+            Some(_) if is("STORE") => {
+                destination = Some(at + 1);
+                2
+            }
+            _ if is("LIMIT") => 3,
+            _ if is("BY") || is("GET") => 2,
+            _ => 1,
+        };
+    }
+    destination
 }
 
 fn parse(words: Args<'_>, may_store: bool) -> Result<Command<'_>, ReplyError> {

@@ -197,6 +197,12 @@ macro_rules! bit_set {
                 $set(self.0 | other.0)
             }
 
+            /// What is in this set and not in the other.
+            #[must_use]
+            pub const fn without(self, other: $set) -> $set {
+                $set(self.0 & !other.0)
+            }
+
             /// Whether all of `other` is in this set.
             #[inline]
             pub const fn contains(self, other: $set) -> bool {
@@ -253,7 +259,8 @@ bit_set! {
         FAST = 12 "fast";
         /// Allowed before authentication.
         NO_AUTH = 13 "no_auth";
-        /// May change data although it is not a write.
+        /// Tells others of something although it is not a write: `CLIENT PAUSE WRITE` holds it back. Redis does not
+        /// show it to clients.
         MAY_REPLICATE = 14 "may_replicate";
         /// May be called without any key although it takes keys.
         NO_MANDATORY_KEYS = 15 "no_mandatory_keys";

@@ -57,7 +57,7 @@ impl Database {
         self.directory.memory()
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, hash: KeyHash, key: &[u8]) -> Option<ObjectRef<'_>> {
         self.directory.find(hash, key)
     }

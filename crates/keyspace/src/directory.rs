@@ -101,7 +101,7 @@ impl Directory {
         self.table.get(entry as usize).map(|&index| index as usize)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, hash: KeyHash, key: &[u8]) -> Option<ObjectRef<'_>> {
         self.segments[self.segment_index(hash)?].find(hash, key)
     }
@@ -247,6 +247,64 @@ impl Directory {
             .filter_map(|index| self.segments[index].iter_from(0).next())
             .map(|(_, object)| object)
             .next()
+    }
+
+    /// An object picked so that every one is as likely as any other. Which one follows from the objects and `prng` alone,
+    /// however the segments came to be: replicas agree. `None` if there is none.
+    ///
+    /// The hashes are divided into ranges of equal width. A range and an index in it are drawn together, and drawn again if
+    /// the range has fewer objects: so none need be counted, and large directories take no longer than small ones.
+    pub(crate) fn pick(&self, prng: &mut Prng) -> Option<ObjectRef<'_>> {
+        /// Objects of a range, on the average; at most twice as many.
+        const OBJECTS_MEAN: usize = 16;
+        /// No range has more: for random hashes, of which two thirds as many are expected at most, the chance is below
+        /// one in a million millions.
+        const OBJECTS_LIMIT: u64 = 80;
+        /// Each try finds an object with a chance of a fifth or more.
+        const TRIES: usize = 200;
+        let ranges = self.count / OBJECTS_MEAN;
+        if ranges > 1 {
+            let bits = ranges.ilog2() as u8;
+            for _ in 0..TRIES {
+                let range = prng.next_u64() >> (64 - bits);
+                let index = prng.below(OBJECTS_LIMIT) as usize;
+                if let Some(object) = self.nth_in_range(range, bits, index) {
+                    return Some(object);
+                }
+            }
+        }
+        if self.count == 0 {
+            return None;
+        }
+        let mut found = None;
+        let rank = prng.below(self.count as u64) as usize;
+        self.select([rank], |object| found = Some(object));
+        found
+    }
+
+    /// The object of this index among those whose hash begins with the `bits` bits of `range`.
+    fn nth_in_range(&self, range: u64, bits: u8, mut index: usize) -> Option<ObjectRef<'_>> {
+        let first = KeyHash(range << (64 - bits));
+        let segment = &self.segments[self.segment_index(first)?];
+        if segment.depth() <= bits {
+            // The range lies in one segment. Were it narrower than a fingerprint can tell, the segment would be one of
+            // tens of thousands of ranges.
+            let width = 0x1_0000 >> (bits - segment.depth()).min(16);
+            let start = u32::from(segment.fingerprint(first));
+            return segment.nth_within(start..start + width, index);
+        }
+        // Many objects went, and the range has several segments.
+        let mut entry = (first.0 >> (64 - self.depth)) as usize;
+        let end = entry + (1 << (self.depth - bits));
+        while entry < end {
+            let segment = &self.segments[self.table[entry] as usize];
+            if index < segment.len() {
+                return segment.nth_within(0..0x1_0000, index);
+            }
+            index -= segment.len();
+            entry += 1 << (self.depth - segment.depth());
+        }
+        None
     }
 
     /// Calls `visit` for the objects of these ranks in hash order; ranks ascend and may repeat. One pass over the
@@ -448,6 +506,39 @@ mod tests {
             assert!(hash >= last);
             last = hash;
         });
+    }
+
+    #[test]
+    fn every_object_is_picked_as_often_as_any_other_whatever_the_segments() {
+        for (most, left) in [
+            (1, 1),
+            (40, 40),
+            (500, 500),
+            (5_000, 5_000),
+            (40_000, 300),
+            (40_000, 3),
+        ] {
+            let mut directory = Directory::new(SEED);
+            let key = |n: usize| format!("key:{n}").into_bytes();
+            (0..most).for_each(|n| insert(&mut directory, &key(n)));
+            for n in left..most {
+                directory.remove(SEED.hash(&key(n)), &key(n));
+            }
+            let mut same = Directory::new(SEED);
+            (0..left).for_each(|n| insert(&mut same, &key(n)));
+            let (mut prng, mut other) = (Prng::new(9), Prng::new(9));
+            let mut counts = BTreeMap::new();
+            let picks = 40 * left;
+            for _ in 0..picks {
+                let picked = directory.pick(&mut prng).expect("it is not empty").key().to_vec();
+                assert_eq!(same.pick(&mut other).expect("nor is this").key(), picked);
+                *counts.entry(picked).or_insert(0) += 1;
+            }
+            // Forty are expected of each; ninety are out of reach of chance.
+            assert!(counts.values().all(|&count| count < 90));
+            assert!(counts.len() * 100 >= left * 99);
+        }
+        assert!(Directory::new(SEED).pick(&mut Prng::new(1)).is_none());
     }
 
     #[test]

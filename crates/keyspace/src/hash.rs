@@ -456,6 +456,10 @@ impl Reader<'_, '_> {
             return;
         };
         let hash = Fields::of(object.value());
+        if let Fields::Large(fields) = hash {
+            let field = fields.pick(&mut self.local.prng).expect("a hash has fields");
+            return self.out.bulk(field.key());
+        }
         let rank = self.local.prng.below(hash.len() as u64) as usize;
         hash.pick(std::iter::once(rank), |picked| picked.write(self.out, false));
     }

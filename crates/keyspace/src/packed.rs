@@ -374,6 +374,11 @@ impl<'a> Packed<'a> {
     #[inline]
     pub(crate) fn find(self, text: &[u8], step: usize) -> Option<Offset> {
         let wanted = Element::of(text);
+        if let Element::Bytes(text) = wanted
+            && text.len() < 0x40
+        {
+            return self.find_short(text, step);
+        }
         let mut at = HEAD;
         while at < self.0.len() {
             let (element, next) = self.at(at);
@@ -384,6 +389,81 @@ impl<'a> Packed<'a> {
         }
         None
     }
+
+    /// [`Packed::find`] of a string whose head is one byte. An element has one form only, so most entries are passed by
+    /// with a look at their head and at the byte in which theirs would differ soonest: the last.
+    fn find_short(self, text: &[u8], step: usize) -> Option<Offset> {
+        let bytes = self.0;
+        let head = 0x80 | text.len() as u8;
+        let mut at = HEAD;
+        while at < bytes.len() {
+            if bytes[at] == head {
+                let found = &bytes[at + 1..at + 1 + text.len()];
+                if found.last() == text.last() && found == text {
+                    return Some(at);
+                }
+            }
+            at = (0..step).fold(at, |at, _| at + entry_len_at(&bytes[at..]));
+        }
+        None
+    }
+}
+
+/// The elements of a sequence by what they are, for whoever looks for many of them.
+pub(crate) struct Index<'a> {
+    packed: Packed<'a>,
+    /// Offsets of elements, each at the place that its hash says or as soon behind it as there was room; 0 where there is
+    /// none, since no element stands there.
+    places: Vec<u32>,
+}
+
+impl<'a> Index<'a> {
+    /// An index of all elements.
+    pub(crate) fn new(packed: Packed<'a>) -> Index<'a> {
+        let mut places = vec![0; (2 * packed.len()).next_power_of_two()];
+        let mut at = packed.start();
+        while at < packed.end() {
+            let (element, next) = packed.at(at);
+            let mut place = hash(element) as usize % places.len();
+            while places[place] != 0 {
+                place = (place + 1) % places.len();
+            }
+            places[place] = at as u32;
+            at = next;
+        }
+        Index { packed, places }
+    }
+
+    /// Whether `text` is one of the elements.
+    pub(crate) fn contains(&self, text: &[u8]) -> bool {
+        let wanted = Element::of(text);
+        let mut place = hash(wanted) as usize % self.places.len();
+        while self.places[place] != 0 {
+            if self.packed.at(self.places[place] as usize).0 == wanted {
+                return true;
+            }
+            place = (place + 1) % self.places.len();
+        }
+        false
+    }
+}
+
+/// A hash that costs little. Whoever makes many elements share one only makes searches as slow as without an index.
+fn hash(element: Element<'_>) -> u64 {
+    let word = |bytes: &[u8]| {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        u64::from_le_bytes(word)
+    };
+    let folded = match element {
+        Element::Integer(number) => number as u64,
+        Element::Bytes(text) => text.chunks(8).fold(text.len() as u64, |folded, bytes| {
+            (folded ^ word(bytes))
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .rotate_left(29)
+        }),
+    };
+    folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
 }
 
 /// The whole length of the entry at the start of `bytes`: [`decode`] without the element, for entries that are passed by.
@@ -626,6 +706,7 @@ mod tests {
             assert_eq!(texts(&bytes), model);
             assert_eq!(Packed::new(&bytes).len(), model.len());
             let found = Packed::new(&bytes).find(sample, 1);
+            assert_eq!(Index::new(Packed::new(&bytes)).contains(sample), found.is_some());
             let expected = model.iter().position(|text| text == sample);
             assert_eq!(
                 found,

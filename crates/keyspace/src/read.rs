@@ -195,7 +195,7 @@ impl<'k> Reader<'k, '_> {
     }
 
     /// The living object of `key`, counted as a hit or miss but not as an access.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn lookup_counted(&mut self, key: &[u8]) -> Option<ObjectRef<'k>> {
         let found = self.lookup_untouched(key);
         match found {
@@ -209,7 +209,7 @@ impl<'k> Reader<'k, '_> {
     }
 
     /// The living object of `key`, without a trace in the statistics.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn lookup_untouched(&mut self, key: &[u8]) -> Option<ObjectRef<'k>> {
         let object = self
             .keyspace

@@ -264,6 +264,18 @@ impl Segment {
             .filter(move |(fingerprint, _)| *fingerprint >= from)
     }
 
+    /// The object of this index among those whose fingerprints are in `range`.
+    pub(crate) fn nth_within(&self, range: std::ops::Range<u32>, index: usize) -> Option<ObjectRef<'_>> {
+        let start = self.home(range.start as Fingerprint);
+        self.places[start..]
+            .iter()
+            .filter(|word| !word.is_empty())
+            .skip_while(|word| u32::from(word.fingerprint()) < range.start)
+            .take_while(|word| u32::from(word.fingerprint()) < range.end)
+            .nth(index)
+            .and_then(SlotWord::object)
+    }
+
     /// Whatever stands at place `index` modulo the number of places: for random picks.
     pub(crate) fn at(&self, index: u64) -> Option<ObjectRef<'_>> {
         self.places[(index % self.places.len() as u64) as usize].object()

@@ -10,7 +10,7 @@ use crate::integers;
 use crate::large::Large;
 use crate::limits::Limits;
 use crate::object::{Kind, Object, Value, canonical_integer};
-use crate::packed::{self, Element, Packed};
+use crate::packed::{self, Element, Index, Packed};
 use crate::read::Reader;
 use crate::slot_word::ObjectRef;
 use crate::value::Digits;
@@ -117,8 +117,48 @@ impl<'a> Members<'a> {
         }
     }
 
+    /// Calls `visit` with a member picked so that every one is as likely as any other. There is at least one.
+    fn pick(self, prng: &mut Prng, visit: impl FnOnce(&[u8])) {
+        if let Members::Large(directory) = self {
+            return visit(directory.pick(prng).expect("a set has members").key());
+        }
+        let mut visit = Some(visit);
+        let rank = prng.below(self.len() as u64) as usize;
+        self.select(&[rank], |member| {
+            let visit = visit.take().expect("one rank is one member");
+            visit(member);
+        });
+    }
+
     fn write(self, out: &mut Writer<'_>) {
         self.for_each(|member| out.bulk(member));
+    }
+}
+
+/// A set in which many members are looked for.
+enum Searched<'a> {
+    AsIs(Members<'a>),
+    Indexed(Index<'a>),
+}
+
+impl<'a> Searched<'a> {
+    /// The set, for as many searches as `searches` has members.
+    fn of(members: Members<'a>, searches: Members<'_>) -> Searched<'a> {
+        /// Members of either set from which on an index costs less than it saves.
+        const INDEXED_MIN: usize = 8;
+        match members {
+            Members::Packed(packed) if packed.len().min(searches.len()) >= INDEXED_MIN => {
+                Searched::Indexed(Index::new(packed))
+            }
+            members => Searched::AsIs(members),
+        }
+    }
+
+    fn contains(&self, member: &[u8]) -> bool {
+        match self {
+            Searched::AsIs(members) => members.contains(member),
+            Searched::Indexed(index) => index.contains(member),
+        }
     }
 }
 
@@ -141,6 +181,10 @@ impl<'a> Sets<'a> {
         let Some((smallest, others)) = sets.split_first() else {
             return;
         };
+        let others: Vec<Searched<'_>> = others
+            .iter()
+            .map(|other| Searched::of(*other, *smallest))
+            .collect();
         smallest.any(|member| others.iter().all(|other| other.contains(member)) && visit(member));
     }
 
@@ -149,8 +193,10 @@ impl<'a> Sets<'a> {
         let Some((Some(first), others)) = self.0.split_first() else {
             return;
         };
+        let others = others.iter().flatten();
+        let others: Vec<Searched<'_>> = others.map(|other| Searched::of(*other, *first)).collect();
         first.for_each(|member| {
-            if !others.iter().flatten().any(|other| other.contains(member)) {
+            if !others.iter().any(|other| other.contains(member)) {
                 visit(member);
             }
         });
@@ -185,6 +231,16 @@ fn add(object: &mut Object, limits: &Limits, seed: HashSeed, member: &[u8]) -> b
     if Members::of(object).contains(member) {
         return false;
     }
+    add_new(object, limits, seed, member);
+    true
+}
+
+/// Adds `member`, which is not there, to a set.
+fn add_new(object: &mut Object, limits: &Limits, seed: HashSeed, member: &[u8]) {
+    if let Some(Large::Set(directory)) = object.large_mut() {
+        let hash = directory.hash(member);
+        return directory.insert(hash, Object::string(member, b"", None, Version(0)));
+    }
     let number = canonical_integer(member);
     let integers_max = (limits.set_integers as usize).min(integers::MEMBERS_MAX);
     let entries_max = (limits.set_entries as usize).min(packed::ENTRIES_MAX);
@@ -198,7 +254,8 @@ fn add(object: &mut Object, limits: &Limits, seed: HashSeed, member: &[u8]) -> b
     }
     match (object.value(), number) {
         (Value::Integers(_), Some(number)) if count < integers_max => {
-            return integers::insert(object, number);
+            integers::insert(object, number);
+            return;
         }
         (Value::Integers(bytes), None) if count < entries_max && is_short(member.len()) => {
             // The longest integer is the least or the greatest.
@@ -210,13 +267,11 @@ fn add(object: &mut Object, limits: &Limits, seed: HashSeed, member: &[u8]) -> b
                     end = packed::insert_element(&mut sequence, end, Element::Integer(number));
                 }
                 packed::push_back(&mut sequence, member);
-                object.set_packed(Kind::Set, &sequence);
-                return true;
+                return object.set_packed(Kind::Set, &sequence);
             }
         }
         (Value::Packed(..), _) if count < entries_max && is_short(member.len()) => {
-            packed::push_back(object, member);
-            return true;
+            return packed::push_back(object, member);
         }
         _ => {}
     }
@@ -226,7 +281,6 @@ fn add(object: &mut Object, limits: &Limits, seed: HashSeed, member: &[u8]) -> b
     });
     add_to_directory(&mut directory, member);
     object.set_large(Large::Set(directory));
-    true
 }
 
 /// How many bytes the decimal form of an integer has; 0 if there is none of this index.
@@ -399,6 +453,12 @@ impl Apply<'_, '_> {
                 return (Vec::new(), false);
             }
             edit.mark();
+            if wanted == 1 && len > 1 {
+                let mut popped = Box::default();
+                Members::of(edit.object).pick(edit.prng, |member| popped = Box::from(member));
+                remove(edit.object, &popped);
+                return (vec![popped], false);
+            }
             if wanted < len {
                 let ranks = sample(edit.prng, len, wanted);
                 return (take(edit.object, &edit.limits, edit.seed, &ranks), false);
@@ -471,8 +531,13 @@ impl Apply<'_, '_> {
         let found = found.collect::<Result<Vec<_>, ReplyError>>()?;
         let (limits, seed) = (self.keyspace.limits(), self.keyspace.seed());
         let mut result = Object::collection(Kind::Set, destination, self.version());
+        let may_repeat = operation == SetOperation::Union;
         Sets::of(&found).combined(operation, |member| {
-            add(&mut result, &limits, seed, member);
+            if may_repeat {
+                add(&mut result, &limits, seed, member);
+            } else {
+                add_new(&mut result, &limits, seed, member);
+            }
         });
         drop(found);
         let count = result.value().len();
@@ -567,9 +632,8 @@ impl Reader<'_, '_> {
     fn set_random_member(&mut self, key: &[u8]) -> Result<(), ReplyError> {
         match self.lookup_kind(key, Kind::Set)? {
             Some(object) => {
-                let members = Members::of(&object);
-                let rank = self.local.prng.below(members.len() as u64) as usize;
-                members.select(&[rank], |member| self.out.bulk(member));
+                let out = &mut *self.out;
+                Members::of(&object).pick(&mut self.local.prng, |member| out.bulk(member));
             }
             None => self.out.null(),
         }

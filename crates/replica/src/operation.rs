@@ -1,9 +1,8 @@
 //! Commands that outlive the frame they came in.
 
-use crate::replica::{is_brief, steps};
 use command::{KeyUse, ReplyError, Route, Spec};
 use ids::Db;
-use keyspace::{Effect, Event, KeyVersion, Keyspace};
+use keyspace::{Effect, Event, KeyVersion};
 use resp::{Args, ArgsBuf, Protocol, Writer};
 use txn::{Locks, Mode};
 
@@ -25,17 +24,6 @@ impl Operation {
     pub fn parse(&self) -> Result<command::Command<'_>, ReplyError> {
         let parse = self.spec.parse.expect("only commands on keys become operations");
         parse(self.args.as_args())
-    }
-
-    /// How many steps it would take on the values of the keyspaces that `keyspace_of` finds; with mistakes in its words
-    /// it takes none.
-    pub fn steps<'k>(&self, keyspace_of: &dyn Fn(&[u8]) -> Option<&'k Keyspace>) -> usize {
-        let (spec, args) = self.words();
-        if is_brief(spec, args) {
-            return 0;
-        }
-        let command = self.parse();
-        command.map_or(0, |command| steps(self.db, spec, args, &command, keyspace_of))
     }
 
     /// Which command, and its words.

@@ -19,7 +19,7 @@ use crate::operation::{Condition, Operation, Outcome, Replies, locks_of};
 use crate::request::{FullKey, Output, Request, Task, Ticket, Verdict};
 use crate::scratch::{Returned, Scratch, databases};
 use crate::turn::Turn;
-use command::{Command, Spec, Spread, Walks};
+use command::{Command, Spec, Walks};
 use ids::{Boot, Db, GroupId, HashSeed, Prng, SemanticsVersion, UnixMillis};
 use keyspace::Position;
 use keyspace::{
@@ -30,12 +30,8 @@ use resp::{Args, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use txn::{Grant, LockTable, Locks, Priority, Refusal, RequestId, Requester, TxnId, Vote};
 
-/// Steps that commands may take, or a transaction to copy values, on the group's worker: one or two milliseconds. What
-/// takes longer is carried out elsewhere, on values that are lent. See [`keyspace::walks`].
-pub const STEPS_MAX: usize = 20_000;
-
-/// Requests that may wait in one group. At the limit the gateway refuses plain commands, and a transaction is
-/// refused as wounded, to try again.
+/// Requests that may wait in one group. At the limit the gateway refuses plain commands; transactions are as few as the
+/// connections let them be.
 const WAITING_MAX: usize = 65_536;
 
 /// One replica of one group. See the file's header.
@@ -56,8 +52,6 @@ pub struct Replica {
     counters: Counters,
     /// Bytes of the values that are lent, by whom they are lent to.
     lent: BTreeMap<TxnId, usize>,
-    /// See [`STEPS_MAX`].
-    steps_max: usize,
     /// Where transactions are tried out, kept for the next one.
     scratch: Option<Scratch>,
     /// Whether expired keys stay where they are for now: see [`Replica::keep_expired`].
@@ -101,6 +95,7 @@ impl Replica {
                 seed: 0,
                 lfu: None,
                 notify: EventClasses::default(),
+                steps_max: usize::MAX,
             },
             has_begun: false,
             entry_is_open: false,
@@ -111,7 +106,6 @@ impl Replica {
             awaited: 0,
             counters: Counters::default(),
             lent: BTreeMap::new(),
-            steps_max: STEPS_MAX,
             scratch: None,
             keeps_expired: false,
         }
@@ -304,34 +298,6 @@ impl Replica {
         (std::mem::take(&mut self.local.filled), is_swapped)
     }
 
-    /// Sets how many steps are taken here: another number than [`STEPS_MAX`] for tests.
-    pub fn set_steps_max(&mut self, steps_max: usize) {
-        self.steps_max = steps_max;
-    }
-
-    /// Bytes of the data, wherever they are at the moment.
-    pub fn memory(&self) -> usize {
-        // An empty collection stands where one is lent, and a copy is lent of all else: counted twice, but small.
-        self.keyspace.memory() + self.lent.values().sum::<usize>()
-    }
-
-    /// The age of a transaction within this group alone, so that it waits in the order in which it came, between commands
-    /// that hold nothing.
-    pub fn arrival(&mut self, turn: &Turn) -> Priority {
-        self.begin(turn);
-        self.requests += 1;
-        self.arriving()
-    }
-
-    fn arriving(&self) -> Priority {
-        // Group time keeps requests in order if the clock goes back.
-        Priority {
-            began: self.turn.now.max(self.keyspace.time()),
-            boot: Boot(u64::MAX),
-            seq: self.requests,
-        }
-    }
-
     /// What kind of value `key` holds.
     pub fn kind(&mut self, turn: &Turn, db: Db, key: &[u8]) -> Option<keyspace::Kind> {
         self.begin(turn);
@@ -398,6 +364,12 @@ impl Replica {
         self.keyspace.restore_object(db, object);
     }
 
+    /// Bytes of the data, wherever they are at the moment.
+    pub fn memory(&self) -> usize {
+        // An empty collection stands where one is lent, and a copy is lent of all else: counted twice, but small.
+        self.keyspace.memory() + self.lent.values().sum::<usize>()
+    }
+
     /// Drops large values piece by piece that were deleted elsewhere.
     pub fn adopt_garbage(&mut self, garbage: Garbage) {
         self.keyspace.adopt_garbage(garbage);
@@ -439,7 +411,8 @@ impl Replica {
             } => {
                 self.local.hits += counts.hits;
                 self.local.misses += counts.misses;
-                self.on_take_back(txn, returned, events, garbage);
+                self.keyspace.adopt_garbage(garbage);
+                self.on_take_back(txn, returned, events);
             }
             Request::Withdraw { txn } => self.on_withdraw(txn, out),
             Request::Resolve { txn, verdict } => self.on_resolve(txn, verdict, out),
@@ -452,11 +425,6 @@ impl Replica {
         self.requests += 1;
         let id = self.requests;
         let (requester, priority, locks) = self.locks_for(&request);
-        if self.waiting.len() >= WAITING_MAX
-            && let Requester::Reading(txn) | Requester::Preparing(txn) = requester
-        {
-            return out.push(self.refusal(txn, Refusal::Wounded));
-        }
         match self.locks.request(id, requester, priority, locks) {
             Grant::Granted => self.run(request, out),
             Grant::Waits { wound } => {
@@ -468,8 +436,12 @@ impl Replica {
     }
 
     fn locks_for(&mut self, request: &Request) -> (Requester, Priority, Locks) {
-        // Plain requests are as old as their arrival.
-        let arrival = self.arriving();
+        // Plain requests are as old as their arrival. Group time keeps them in order if the clock goes back.
+        let arrival = Priority {
+            began: self.turn.now.max(self.keyspace.time()),
+            boot: Boot(u64::MAX),
+            seq: self.requests,
+        };
         match request {
             Request::Execute { operation, .. } => {
                 (Requester::Plain, arrival, locks_of([operation.words()], |_| true))
@@ -492,7 +464,11 @@ impl Replica {
             } => (Requester::Reading(*txn), *priority, locks.clone()),
             Request::Prepare {
                 txn, priority, locks, ..
-            } => (Requester::Preparing(*txn), *priority, locks.clone()),
+            } => (
+                Requester::Preparing(*txn),
+                priority.unwrap_or(arrival),
+                locks.clone(),
+            ),
             Request::Lend { .. }
             | Request::TakeBack { .. }
             | Request::Withdraw { .. }
@@ -562,7 +538,7 @@ impl Replica {
                 replies: None,
             });
         }
-        if self.steps(operations) > self.steps_max {
+        if self.steps(operations) > self.turn.steps_max {
             return out.push(Output::TooLarge { ticket });
         }
         let replies = self.run_in_place(operations);
@@ -599,7 +575,7 @@ impl Replica {
             return out.push(self.refusal(txn, Refusal::Condition));
         }
         let sizes = objects.iter().map(|(db, key)| self.keyspace.size(*db, key));
-        if is_bounded && sizes.sum::<usize>() > self.steps_max {
+        if is_bounded && sizes.fold(0, usize::saturating_add) > self.turn.steps_max {
             self.locks.release(txn);
             return out.push(self.refusal(txn, Refusal::TooLarge));
         }
@@ -621,7 +597,7 @@ impl Replica {
             return out.push(self.refusal(txn, Refusal::Condition));
         }
         if let Task::Evaluate(operations) = &task
-            && self.steps_beside(operations) > self.steps_max
+            && self.steps_beside(operations) > self.turn.steps_max
         {
             self.locks.release(txn);
             return out.push(self.refusal(txn, Refusal::TooLarge));
@@ -677,8 +653,8 @@ impl Replica {
                 for &db in &databases {
                     if is_unseen {
                         scratch.place(db, key, None);
-                    } else if !scratch.holds(db, key) {
-                        scratch.place(db, key, self.keyspace.copy_object(db, key));
+                    } else {
+                        scratch.place_once(db, key, || self.keyspace.copy_object(db, key));
                     }
                 }
             });
@@ -719,33 +695,33 @@ impl Replica {
         (replies, outcome)
     }
 
-    /// How many steps commands would take here, one after the other.
+    /// How many steps commands would take, each for itself: see [`keyspace::walks`].
     fn steps(&self, operations: &[Operation]) -> usize {
-        let each = |operation: &Operation| operation.steps(&|_| Some(&self.keyspace));
-        operations.iter().map(each).fold(0, usize::saturating_add)
+        let keyspace_of = |_: &[u8]| Some(&self.keyspace);
+        let each = operations.iter().map(|operation| {
+            let (spec, args) = operation.words();
+            let command = operation.parse();
+            steps(operation.db, spec, args, command.as_ref().ok(), &keyspace_of)
+        });
+        each.fold(0, usize::saturating_add)
     }
 
-    /// How many elements [`Replica::evaluate`] would walk over or copy, at most.
+    /// How many steps [`Replica::evaluate`] would take, copies included.
     fn steps_beside(&self, operations: &[Operation]) -> usize {
         let needs_copies = |operation: &Operation| match operation.parse() {
             Ok(Command::Del { .. } | Command::MSet { .. }) => operations.len() > 1,
             Ok(command) => command.writes(),
             Err(_) => false,
         };
-        if !operations.iter().any(needs_copies) {
-            return self.steps(operations);
+        let mut steps = self.steps(operations);
+        if operations.iter().any(needs_copies) {
+            for operation in operations {
+                operation.keys(|key, _| {
+                    steps = steps.saturating_add(self.keyspace.size(operation.db, key));
+                });
+            }
         }
-        operations
-            .iter()
-            .map(|operation| self.size(operation))
-            .fold(0, usize::saturating_add)
-    }
-
-    /// The steps of a walk over all collections that a command names.
-    fn size(&self, operation: &Operation) -> usize {
-        let mut size = 0;
-        operation.keys(|key, _| size += self.keyspace.size(operation.db, key));
-        size
+        steps
     }
 
     fn on_lend(&mut self, txn: TxnId, keys: &[FullKey], out: &mut Vec<Output>) {
@@ -762,7 +738,7 @@ impl Replica {
         });
     }
 
-    fn on_take_back(&mut self, txn: TxnId, returned: Vec<Returned>, events: Vec<Event>, garbage: Garbage) {
+    fn on_take_back(&mut self, txn: TxnId, returned: Vec<Returned>, events: Vec<Event>) {
         self.open();
         let mut effects = Vec::new();
         for one in returned {
@@ -775,9 +751,8 @@ impl Replica {
             self.keyspace.install(effects, &mut self.local);
         }
         self.local.events.extend(events);
-        self.keyspace.adopt_garbage(garbage);
-        self.lent.remove(&txn);
         self.prepared.remove(&txn);
+        self.lent.remove(&txn);
         self.locks.release(txn);
     }
 
@@ -868,27 +843,21 @@ pub fn with_conditions(locks: Locks, conditions: &[Condition]) -> Locks {
     }
 }
 
-/// With so many words or fewer, a command is never heavy for them alone.
-const WORDS_MAX: usize = 1_024;
-
-/// Whether a command takes few steps whatever the values are: then nobody needs to count them.
-#[inline]
-pub fn is_brief(spec: &'static Spec, args: Args<'_>) -> bool {
-    spec.walks == Walks::Little && (args.len() <= WORDS_MAX || spec.spread != Spread::Single)
-}
-
 /// How many steps a command would take on the values of the keyspaces that `keyspace_of` finds: see [`keyspace::walks`].
+/// `command` is what was parsed of its words; with mistakes in them it does nothing.
 pub fn steps<'k>(
     db: Db,
     spec: &'static Spec,
     args: Args<'_>,
-    command: &Command<'_>,
+    command: Option<&Command<'_>>,
     keyspace_of: &dyn Fn(&[u8]) -> Option<&'k Keyspace>,
 ) -> usize {
     /// A word names an element that is to be found, or added.
     const WORD_STEPS: usize = 4;
+    let Some(command) = command else {
+        return 0;
+    };
     match spec.walks {
-        _ if is_brief(spec, args) => 0,
         Walks::Little => args.len() * WORD_STEPS,
         Walks::Part => keyspace::walks(command, db, keyspace_of),
         Walks::Whole => {

@@ -70,8 +70,9 @@ pub enum Request {
     Prepare {
         /// The transaction.
         txn: TxnId,
-        /// Its age.
-        priority: Priority,
+        /// Its age. `None` for one that concerns this group alone, and is to keep its place among plain commands: it is
+        /// as old as its arrival.
+        priority: Option<Priority>,
         /// What to lock; nothing more if `LockRead` did.
         locks: Locks,
         /// What must hold.
@@ -97,7 +98,7 @@ pub enum Request {
         events: Vec<Event>,
         /// Large values that the transaction deleted, to be dropped piece by piece.
         garbage: Garbage,
-        /// What it looked up.
+        /// Lookups that it made.
         counts: LocalCounts,
     },
     /// An older transaction waits for this one: refuse if it only waits here.

@@ -6,12 +6,14 @@
 
 use crate::operation::Replies;
 use crate::replica::LocalCounts;
+use crate::request::FullKey;
 use crate::{Operation, Turn};
-use command::Command;
+use command::{Command, CommandId};
 use ids::{Db, HashSeed, UnixMillis, Version};
 use keyspace::{Effect, Event, Garbage, Header, Keyspace, LeaderLocal, Limits, Object};
 use resp::Writer;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// Copies of objects, and what commands made of them.
 pub struct Scratch {
@@ -19,7 +21,7 @@ pub struct Scratch {
     local: LeaderLocal,
     /// What was placed, with the version it had, and whether it was a string changed in place: `SETBIT` that changes no
     /// bit makes it one, under the same version.
-    placed: BTreeMap<(Db, Box<[u8]>), Option<(Version, bool)>>,
+    placed: BTreeMap<FullKey, Option<(Version, bool)>>,
 }
 
 /// Versions on the scratch begin here, far above any that a group counts to, so that a changed object never
@@ -53,6 +55,14 @@ impl Scratch {
         self.local.access.set(turn.now, turn.lfu);
         self.local.notify = turn.notify;
         self.local.events.clear();
+        self.local.met_expired.clear();
+    }
+
+    /// Whether it is worth keeping for the next time: one that held very many keys keeps the tables they needed.
+    pub fn is_small(&self) -> bool {
+        /// Bytes of tables that an emptied scratch may hold.
+        const KEPT_BYTES_MAX: usize = 64 * 1024;
+        self.keyspace.memory() <= KEPT_BYTES_MAX
     }
 
     /// How large collections may be and still be kept small: as in the groups whose objects are placed here.
@@ -76,9 +86,24 @@ impl Scratch {
         }
     }
 
+    /// Places what `object` gives of `key`, unless that was placed already.
+    pub fn place_once(&mut self, db: Db, key: &[u8], object: impl FnOnce() -> Option<Object>) {
+        let Entry::Vacant(place) = self.placed.entry((db, key.into())) else {
+            return;
+        };
+        let object = object();
+        place.insert(object.as_ref().map(identity));
+        if let Some(object) = object {
+            self.keyspace.place_object(db, object);
+        }
+    }
+
     /// Keys that a command would read and that only the data name, as far as they were not placed. What they hold may
     /// lead to more: ask again when they are placed.
     pub fn wanted(&mut self, operation: &Operation) -> Vec<(Db, Box<[u8]>)> {
+        if !matches!(operation.spec.id, CommandId::Sort | CommandId::SortRo) {
+            return Vec::new();
+        }
         let Ok(Command::Sort(mut sort)) = operation.parse() else {
             return Vec::new();
         };
@@ -86,15 +111,10 @@ impl Scratch {
         sort.destination = None;
         let mut answer = Vec::new();
         let mut out = Writer::new(&mut answer, operation.protocol);
-        // What it looks up and tells of is looked up, and told of, when it is carried out.
-        let (hits, misses) = (self.local.hits, self.local.misses);
-        let events = self.local.events.len();
         self.local.collects_wanted = true;
         self.keyspace
             .read(operation.db, &Command::Sort(sort), &mut self.local, &mut out);
         self.local.collects_wanted = false;
-        (self.local.hits, self.local.misses) = (hits, misses);
-        self.local.events.truncate(events);
         let wanted = std::mem::take(&mut self.local.wanted);
         let is_missing = |(db, key): &(Db, Box<[u8]>)| !self.holds(*db, key);
         wanted.into_iter().filter(is_missing).collect()
@@ -110,10 +130,9 @@ impl Scratch {
         });
     }
 
-    /// How many steps commands would take on what was placed.
-    pub fn steps(&self, operations: &[Operation]) -> usize {
-        let each = |operation: &Operation| operation.steps(&|_| Some(&self.keyspace));
-        operations.iter().map(each).fold(0, usize::saturating_add)
+    /// What was placed, as commands have left it.
+    pub fn keyspace(&self) -> &Keyspace {
+        &self.keyspace
     }
 
     /// Whether lookups count as use of keys: `CLIENT NO-TOUCH`.
@@ -194,9 +213,12 @@ impl Returned {
 pub fn databases<'a>(operations: impl IntoIterator<Item = &'a Operation>) -> Vec<Db> {
     let mut databases = Vec::new();
     for operation in operations {
-        let target = match operation.parse() {
-            Ok(command::Command::Copy { db, .. }) => db,
-            Ok(command::Command::Move { db, .. }) => Some(db),
+        let target = match operation.spec.id {
+            CommandId::Copy | CommandId::Move => match operation.parse() {
+                Ok(Command::Copy { db, .. }) => db,
+                Ok(Command::Move { db, .. }) => Some(db),
+                _ => None,
+            },
             _ => None,
         };
         for db in [Some(operation.db), target].into_iter().flatten() {

@@ -6,27 +6,37 @@
 //! returned, what changed is installed, and the locks are released. Whoever wants the same keys waits meanwhile, as he
 //! would have anyway; everybody else goes on.
 //!
-//! That is a transaction of its own kind, over however many groups and workers: all locks first, then the values, then the
-//! errand. A group that is asked to carry out or to copy too much refuses, and its transaction begins again as one of
-//! this kind.
+//! ```text
+//!  steps > max --> locks, alone --> Lend --> Lent by all --> Errand --> run --> on_errand --> TakeBack, answer
+//!                       |                         |
+//!                       +-- waits for its keys    +-- little after all, or only too large to copy: run here
+//! ```
 //!
-//! What is too much is asked of the keyspaces, in *steps* ([`replica::steps`], [`keyspace::walks`]): before a command is
-//! carried out, and again when it waited for its keys, since it may find others there. A command of very many words is
-//! too much whatever it finds.
+//! That is a transaction of its own kind, over however many groups and workers. How many steps a command would be is asked
+//! of the keyspaces ([`keyspace::walks`]) where they are. A group that is asked to carry out or to copy too much refuses,
+//! and its transaction begins again as one of this kind; so does a command that walks and has to wait for its keys, as
+//! nobody can tell yet how far. A command of very many words is carried out aside too, whatever it finds.
 //!
-//! Some things still hold a worker up: `SORT` with patterns; an `EXEC` with a command on the whole keyspace; commands on
-//! very many keys (`DEL`, `MGET`, `MSET`), and `KEYS`; the pops of clients that waited; and work on the bytes of one very
-//! long string.
+//! What still runs on the worker, however long it takes: commands on very many keys (`DEL`, `MGET`, `MSET`), `KEYS`; a
+//! `SORT` with patterns, which would take longer still to fetch key by key what they name, and an `EXEC` that has one; an
+//! `EXEC` that has a command on the whole keyspace; the pops of clients that waited; and whatever works on the bytes of
+//! one long string.
 
 use crate::gateway::Gateway;
-use crate::program::{Item, Program, group_of_key, names_more};
-use command::{Command, Route, Spec};
+use crate::program::{Program, group_of_key, names_more};
+use command::{Command, Route, Spec, Spread, Walks};
 use ids::{Db, GroupId};
-use keyspace::{Event, Keyspace};
-use replica::{FullKey, Operation, Replies, Request, Returned, Scratch, Ticket, is_brief};
+use keyspace::Event;
+use replica::{Operation, Replies, Request, Returned, Scratch, Ticket};
 use resp::Args;
 use std::collections::BTreeMap;
 use txn::TxnId;
+
+/// Steps that a command may take on the worker itself: one or two milliseconds.
+pub(crate) const STEPS_MAX: usize = 20_000;
+
+/// With fewer words than these, a command on one key that does not walk is never worth a thought.
+const WORDS_MIN: usize = 1_024;
 
 /// Commands on their way, with all that they need.
 pub struct Errand {
@@ -34,9 +44,6 @@ pub struct Errand {
     operations: Vec<Operation>,
     scratch: Scratch,
     replies: Replies,
-    /// Keys that a command would read and that were not lent: nothing was carried out.
-    lacks: Vec<FullKey>,
-    /// Nanoseconds since any fixed moment.
     clock: fn() -> u64,
     /// What each command took, in nanoseconds.
     times: Vec<u64>,
@@ -54,25 +61,24 @@ impl Errand {
             operations,
             scratch,
             replies: Replies::default(),
-            lacks: Vec::new(),
             clock,
             times: Vec::new(),
         }
     }
 
-    /// Whether it is more than `steps_max` steps.
-    pub(crate) fn is_heavy(&self, steps_max: usize) -> bool {
-        self.scratch.steps(&self.operations) > steps_max
+    /// How many steps it would be.
+    pub(crate) fn steps(&self) -> usize {
+        let keyspace_of = |_: &[u8]| Some(self.scratch.keyspace());
+        let each = self.operations.iter().map(|operation| {
+            let (spec, args) = operation.words();
+            let command = operation.parse();
+            replica::steps(operation.db, spec, args, command.as_ref().ok(), &keyspace_of)
+        });
+        each.fold(0, usize::saturating_add)
     }
 
     /// Carries the commands out.
     pub fn run(&mut self) {
-        if let [operation] = self.operations.as_slice() {
-            self.lacks = self.scratch.wanted(operation);
-            if !self.lacks.is_empty() {
-                return;
-            }
-        }
         let mut began = (self.clock)();
         for operation in &self.operations {
             self.scratch.run(operation, &mut self.replies);
@@ -93,44 +99,52 @@ impl Gateway {
         args: Args<'_>,
         command: &Command<'_>,
     ) -> bool {
-        !is_brief(spec, args) && spec.route == Route::Keys && self.takes_long(db, spec, args, command)
-    }
-
-    fn takes_long(&self, db: Db, spec: &'static Spec, args: Args<'_>, command: &Command<'_>) -> bool {
         // What `SORT` finds by patterns would have to be fetched key by key: that would take longer still.
-        replica::steps(db, spec, args, command, &|key| self.keyspace_of(key)) > self.steps_max
+        let may_be = spec.walks != Walks::Little || args.len() > WORDS_MIN && spec.spread == Spread::Single;
+        may_be
+            && spec.route == Route::Keys
             && !names_more(spec, args)
+            && self.steps(db, spec, args, command) > self.turn.steps_max
     }
 
-    /// The keyspace in which a key lies, if it is of this worker.
-    fn keyspace_of(&self, key: &[u8]) -> Option<&Keyspace> {
-        let index = self.local(group_of_key(self.groups, key))?;
-        Some(self.replicas[index].keyspace())
-    }
-
-    /// Whether a program whose groups all live here and are free walks over more than the worker should.
-    pub(crate) fn is_heavy_program(&self, program: &Program) -> bool {
-        let steps = |operation: &Operation| operation.steps(&|key| self.keyspace_of(key));
-        let all = program.operations().map(steps);
-        all.fold(0, usize::saturating_add) > self.steps_max
-    }
-
-    /// Sends a single command aside.
-    pub(crate) fn run_aside(&mut self, ticket: Ticket, operation: Operation) {
-        // It is measured where it is carried out.
-        self.timing.is_ours = false;
-        let program = Program {
-            items: vec![Item::Operation(operation)],
-            conditions: Vec::new(),
-            is_exec: false,
+    fn steps(&self, db: Db, spec: &'static Spec, args: Args<'_>, command: &Command<'_>) -> usize {
+        let keyspace_of = |key: &[u8]| {
+            let index = self.local(group_of_key(self.groups, key))?;
+            Some(self.replicas[index].keyspace())
         };
+        replica::steps(db, spec, args, Some(command), &keyspace_of)
+    }
+
+    /// [`Gateway::is_heavy`] of the commands of a program together.
+    pub(crate) fn is_heavy_program(&self, program: &Program) -> bool {
+        let mut steps = 0_usize;
+        for operation in program.operations() {
+            if let Ok(command) = operation.parse()
+                && operation.spec.walks != Walks::Little
+            {
+                let (spec, args) = operation.words();
+                steps = steps.saturating_add(self.steps(operation.db, spec, args, &command));
+            }
+        }
+        steps > self.turn.steps_max
+    }
+
+    /// Sends a single command aside, which is all within one group of this worker. `touches` as for
+    /// [`Scratch::touch`].
+    pub(crate) fn run_aside(&mut self, ticket: Ticket, operation: Operation, touches: bool) {
+        self.timing.is_ours = false;
+        let program = Program::single(operation);
         let extent = program.extent(self.groups);
-        self.start_single(ticket, program, extent);
+        self.start_lent(ticket, program, extent, touches);
     }
 
     /// Every group has lent its values.
-    pub(crate) fn send_errand(&mut self, errand: Errand) {
-        self.errands.push(errand);
+    pub(crate) fn set_out(&mut self, mut errand: Errand) {
+        if errand.steps() > self.turn.steps_max {
+            return self.errands.push(errand);
+        }
+        errand.run();
+        self.give_back(errand);
     }
 
     /// The errands that are to be run, for the driver.
@@ -146,17 +160,15 @@ impl Gateway {
     }
 
     /// Everything goes back to the groups.
-    pub(crate) fn give_back(&mut self, errand: Errand) {
+    fn give_back(&mut self, errand: Errand) {
         let Errand {
             txn,
+            operations,
             mut scratch,
             replies,
-            lacks,
-            operations,
             times,
             ..
         } = errand;
-        let counts = scratch.take_counts();
         let caller = self.caller_of(txn);
         for (operation, nanos) in operations.iter().zip(times) {
             self.note_time(operation.spec, nanos, operation.args.as_args(), caller);
@@ -173,18 +185,19 @@ impl Gateway {
             let group = group_of_key(groups, one.key());
             returned.entry(group).or_default().push(one);
         });
+        // Any group will do for these.
         let mut garbage = scratch.take_garbage();
-        let mut counts = Some(counts);
+        let mut counts = scratch.take_counts();
         for group in self.groups_of(txn) {
             let request = Request::TakeBack {
                 txn,
                 returned: returned.remove(&group).unwrap_or_default(),
                 events: events.remove(&group).unwrap_or_default(),
                 garbage: std::mem::take(&mut garbage),
-                counts: counts.take().unwrap_or_default(),
+                counts: std::mem::take(&mut counts),
             };
             self.request(group, request);
         }
-        self.end_lent(txn, replies, lacks);
+        self.end_lent(txn, replies);
     }
 }

@@ -45,9 +45,8 @@ impl Gateway {
 
     /// Takes an emptied parcel back, to be used again.
     pub fn recycle(&mut self, mut parcel: Parcel) {
-        /// Emptied parcels that are kept.
-        const SPARE_MAX: usize = 16;
-        if self.spare_parcels.len() < SPARE_MAX {
+        // One on its way to each worker, and one being filled. Each keeps some hundred kilobytes.
+        if self.spare_parcels.len() < 2 * self.posts.len() {
             parcel.clear();
             self.spare_parcels.push(parcel);
         }
@@ -118,7 +117,7 @@ impl Gateway {
                     is_served,
                 } => self.on_await(ticket, *operation, is_served),
                 Message::Forget { ticket, answer } => self.on_forget(ticket, answer),
-                Message::Served { ticket, bytes } => self.on_served(ticket, bytes),
+                Message::Served { ticket, bytes, nanos } => self.on_served(ticket, bytes, nanos),
                 Message::Woken { ticket } => self.on_woken(ticket),
                 Message::Unblock { client, is_error } => self.on_unblock(client, is_error),
                 Message::ResetCounters => {
@@ -167,7 +166,7 @@ impl Gateway {
                 protocol,
                 args: args.to_buf(),
             };
-            return self.wait_for_locks(group, ticket, operation);
+            return self.wait_for_keys(group, ticket, operation, touches);
         }
         let may_run = index.is_some() && !denied && !waits;
         let parsed = spec.parse.filter(|_| may_run).map(|parse| parse(args));
@@ -180,7 +179,7 @@ impl Gateway {
                 protocol,
                 args: args.to_buf(),
             };
-            return self.run_aside(ticket, operation);
+            return self.run_aside(ticket, operation, touches);
         }
         let mut answer = self.parcel(from).take_bytes();
         let start = answer.len();

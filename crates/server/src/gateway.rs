@@ -24,11 +24,11 @@ use crate::shared::Shared;
 use crate::stats::WorkerStats;
 use crate::timing::{Caller, Timing};
 use crate::transaction::{Delivery, Transactions};
-use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec, Spread};
+use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec, Spread, Walks};
 use ids::{Db, GroupCount, GroupId, HashSeed, Prng};
 use keyspace::{EvictionPolicy, LfuParameters, Limits as Compactness};
 use options::{MaxmemoryPolicy, Settings};
-use replica::{Condition, Operation, Replica, Request, Ticket, Turn, is_brief, locks_of};
+use replica::{Condition, Operation, Replica, Request, Scratch, Ticket, Turn, locks_of};
 use resp::{Args, Decoded, Limits, Writer};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -60,6 +60,8 @@ pub struct Gateway {
     pub(crate) deliveries: VecDeque<Delivery>,
     /// Reused for replies that are looked at before they are sent.
     pub(crate) spare: Vec<u8>,
+    /// Where commands over several groups of this worker are carried out, emptied and kept for the next one.
+    pub(crate) scratch: Option<Scratch>,
     pub(crate) maxmemory: u64,
     pub(crate) policy: EvictionPolicy,
     /// Bytes of each replica's data and their sum, as last looked at: only kept while `maxmemory` is set.
@@ -70,8 +72,6 @@ pub struct Gateway {
     pub(crate) timing: Timing,
     /// How large collections may be and still be kept small, as the settings say.
     pub(crate) compactness: Compactness,
-    /// Steps that a command may take here, as of this turn.
-    pub(crate) steps_max: usize,
     /// `CLIENT PAUSE`, as of this turn.
     pub(crate) pause: Option<Pause>,
     /// A pause ended, and the driver does not know yet.
@@ -128,6 +128,7 @@ impl Gateway {
                 seed: 0,
                 lfu: None,
                 notify: keyspace::EventClasses::default(),
+                steps_max: crate::aside::STEPS_MAX,
             },
             prng: Prng::new(seed),
             posts: (0..workers).map(|_| VecDeque::new()).collect(),
@@ -139,6 +140,7 @@ impl Gateway {
             notify: Notify::default(),
             deliveries: VecDeque::new(),
             spare: Vec::new(),
+            scratch: None,
             maxmemory: 0,
             policy: EvictionPolicy::NoEviction,
             data_bytes: Vec::new(),
@@ -146,7 +148,6 @@ impl Gateway {
             changed: Changed::Any,
             timing: Timing::new(shared.hooks.clock),
             compactness: Compactness::default(),
-            steps_max: replica::STEPS_MAX,
             pause: None,
             lets_go: false,
             shared,
@@ -167,15 +168,9 @@ impl Gateway {
         self.turn.number += 1;
         self.turn.now = now;
         self.turn.seed = self.prng.next_u64();
+        self.turn.steps_max = self.shared.steps_max.load(std::sync::atomic::Ordering::Relaxed);
         if self.settings_version != self.shared.settings_version() {
             self.load_settings();
-        }
-        let steps_max = self.shared.steps_max.load(std::sync::atomic::Ordering::Relaxed);
-        if self.steps_max != steps_max {
-            self.steps_max = steps_max;
-            self.replicas
-                .iter_mut()
-                .for_each(|replica| replica.set_steps_max(steps_max));
         }
         self.look_at_pause();
     }
@@ -438,15 +433,19 @@ impl Gateway {
         args: Args<'_>,
     ) {
         let mut group = None;
-        let mut several = false;
         let groups = self.groups;
-        command::keys(spec, args, &mut |position, _: KeyUse| {
-            let found = group_of_key(groups, args.arg(position));
-            several |= group.is_some_and(|group| group != found);
-            group = Some(found);
-        });
-        if several || names_more(spec, args) {
-            return self.on_several(session, pipeline, spec, args);
+        if let Some(key) = command::only_key(spec).and_then(|position| args.get(position)) {
+            group = Some(group_of_key(groups, key));
+        } else {
+            let mut several = false;
+            command::keys(spec, args, &mut |position, _: KeyUse| {
+                let found = group_of_key(groups, args.arg(position));
+                several |= group.is_some_and(|group| group != found);
+                group = Some(found);
+            });
+            if several || names_more(spec, args) {
+                return self.on_several(session, pipeline, spec, args);
+            }
         }
         // A command that names no key (an option made it so) is as good in any group.
         let group = group.unwrap_or(GroupId::new(0));
@@ -469,7 +468,14 @@ impl Gateway {
             Err(error) => return error.write(&mut pipeline.writer(session.protocol)),
         };
         if self.is_heavy(session.db, spec, args, &command) {
-            return self.send_aside(session, pipeline, spec, args);
+            let ticket = self.reserve(session, pipeline);
+            let operation = Operation {
+                spec,
+                db: session.db,
+                protocol: session.protocol,
+                args: args.to_buf(),
+            };
+            return self.run_aside(ticket, operation, touches(session, spec));
         }
         let mut out = pipeline.writer(session.protocol);
         self.replicas[index].execute(&self.turn, session.db, &command, &mut out);
@@ -504,24 +510,6 @@ impl Gateway {
             .push_command(ticket, spec, session.db, session.protocol, touches, args);
     }
 
-    /// Lets a command whose keys all live here and are free run on another thread.
-    pub(crate) fn send_aside(
-        &mut self,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
-        spec: &'static Spec,
-        args: Args<'_>,
-    ) {
-        let ticket = self.reserve(session, pipeline);
-        let operation = Operation {
-            spec,
-            db: session.db,
-            protocol: session.protocol,
-            args: args.to_buf(),
-        };
-        self.run_aside(ticket, operation);
-    }
-
     /// Lets a command wait for locks in its group, here.
     pub(crate) fn park(
         &mut self,
@@ -542,17 +530,22 @@ impl Gateway {
             protocol: session.protocol,
             args: args.to_buf(),
         };
-        self.wait_for_locks(group, ticket, operation);
+        self.wait_for_keys(group, ticket, operation, touches(session, spec));
     }
 
     /// Lets a command wait for the locks of its keys, which are all in this group of this worker.
-    pub(crate) fn wait_for_locks(&mut self, group: GroupId, ticket: Ticket, operation: Operation) {
-        let (spec, args) = operation.words();
-        if is_brief(spec, args) {
+    pub(crate) fn wait_for_keys(
+        &mut self,
+        group: GroupId,
+        ticket: Ticket,
+        operation: Operation,
+        touches: bool,
+    ) {
+        if operation.spec.walks == Walks::Little {
             return self.request(group, Request::Execute { ticket, operation });
         }
-        // How much it will walk over is not known yet: the values may be lent.
-        self.run_aside(ticket, operation);
+        // How far it will walk cannot be told yet: what it wants may be lent.
+        self.run_aside(ticket, operation, touches);
     }
 
     /// A command over several groups.
@@ -571,10 +564,7 @@ impl Gateway {
             Ok(command) => command,
             Err(error) => return error.write(&mut pipeline.writer(session.protocol)),
         };
-        if self.is_one_step(spec, args) {
-            if self.is_heavy(session.db, spec, args, &command) {
-                return self.send_aside(session, pipeline, spec, args);
-            }
+        if self.is_one_step(spec, args) && !self.is_heavy(session.db, spec, args, &command) {
             let mut out = pipeline.writer(session.protocol);
             return self.run_here(session.db, spec, args, &command, &mut out);
         }
@@ -738,7 +728,7 @@ fn may_pass(session: &Session, args: Args<'_>) -> bool {
 }
 
 /// Whether a command counts as use of its keys.
-fn touches(session: &Session, spec: &Spec) -> bool {
+pub(crate) fn touches(session: &Session, spec: &Spec) -> bool {
     !session.no_touch || spec.id == CommandId::Touch
 }
 

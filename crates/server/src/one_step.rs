@@ -6,7 +6,7 @@ use crate::program::{group_of_key, key_step, names_more};
 use command::{Command, KeyUse, Merge, Route, Spec, Spread};
 use ids::{Db, GroupId};
 use keyspace::KeyVersion;
-use replica::{Operation, Replica, Returned};
+use replica::{Operation, Replica, Returned, Scratch};
 use resp::{Args, Protocol, Writer};
 use txn::{Locks, Mode};
 
@@ -37,6 +37,18 @@ impl Gateway {
             free = free && index.is_some_and(|index| self.replicas[index].is_free(locks));
         });
         free
+    }
+
+    /// Whether a command whose keys all live here has them for itself.
+    pub(crate) fn has_alone(&self, spec: &'static Spec, args: Args<'_>) -> bool {
+        let mut is_alone = true;
+        command::keys(spec, args, &mut |position, _| {
+            let key = args.arg(position);
+            let index = self.local(group_of_key(self.groups, key));
+            let locks = || txn::Locks::Keys(vec![(key.into(), Mode::Exclusive)]);
+            is_alone = is_alone && index.is_some_and(|index| self.replicas[index].is_free(locks));
+        });
+        is_alone
     }
 
     /// Whether all groups live here and no transaction is under way: then any key can be read at once.
@@ -174,7 +186,13 @@ impl Gateway {
             protocol: out.protocol(),
             args: args.to_buf(),
         };
-        let mut scratch = replica::Scratch::new(self.turn.now, &self.turn);
+        let mut scratch = match self.scratch.take() {
+            Some(mut scratch) => {
+                scratch.reopen(self.turn.now, &self.turn);
+                scratch
+            }
+            None => Scratch::new(self.turn.now, &self.turn),
+        };
         scratch.set_limits(self.compactness);
         let databases = replica::databases([&operation]);
         operation.keys(|key, _| {
@@ -182,10 +200,8 @@ impl Gateway {
                 .local(group_of_key(self.groups, key))
                 .expect("the caller looked");
             for &db in &databases {
-                if !scratch.holds(db, key) {
-                    // Lent, not copied: nothing can come between, and values may be large.
-                    scratch.place(db, key, self.replicas[index].lend_object(&self.turn, db, key));
-                }
+                // Lent, not copied: nothing can come between, and values may be large.
+                scratch.place_once(db, key, || self.replicas[index].lend_object(&self.turn, db, key));
             }
         });
         loop {
@@ -214,7 +230,10 @@ impl Gateway {
             }
         });
         self.replicas[0].adopt_garbage(scratch.take_garbage());
-        self.tell_events(events);
+        self.scratch = Some(scratch).filter(Scratch::is_small);
+        if !events.is_empty() {
+            self.tell_events(events);
+        }
     }
 }
 

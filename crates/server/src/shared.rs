@@ -135,7 +135,7 @@ impl Shared {
             refused: AtomicU64::new(0),
             workers: (0..workers).map(|_| Arc::default()).collect(),
             active_expiry: AtomicBool::new(true),
-            steps_max: AtomicUsize::new(replica::STEPS_MAX),
+            steps_max: AtomicUsize::new(crate::aside::STEPS_MAX),
             is_stopping: AtomicBool::new(false),
             memory: MemoryFigures::default(),
             rates: Rates::default(),

@@ -22,7 +22,7 @@
 use crate::aside::Errand;
 use crate::block::note_watched;
 use crate::connection::Connection;
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, touches};
 use crate::message::Message;
 use crate::pipeline::Pipeline;
 use crate::program::{Extent, Item, Program, group_of_key, merge};
@@ -30,7 +30,7 @@ use crate::pubsub::{Kind as Names, Listeners};
 use crate::session::{Session, Watched};
 use crate::timing::Caller;
 use command::{Command, ReplyError};
-use ids::{Boot, GroupCount, GroupId};
+use ids::{Boot, GroupId};
 use keyspace::{KeyVersion, Object};
 use replica::{
     FullKey, Operation, Outcome, Output, Replies, Request, Scratch, Task, Ticket, Verdict, locks_of,
@@ -47,8 +47,6 @@ pub(crate) struct Transactions {
     worker: u16,
     boot: Boot,
     begun: u64,
-    /// The next one's connection has sent commands before it that are not answered yet.
-    is_behind: bool,
     open: BTreeMap<u64, Transaction>,
     /// `EXEC` within one group, sent there whole.
     blocks: BTreeMap<(u64, u64), Program>,
@@ -60,6 +58,8 @@ pub(crate) struct Transactions {
 struct Transaction {
     id: TxnId,
     priority: Priority,
+    /// It concerns one group, and must not pass plain commands that wait there.
+    keeps_place: bool,
     ticket: Ticket,
     program: Program,
     extent: Extent,
@@ -71,28 +71,13 @@ struct Transaction {
     wanted: BTreeMap<GroupId, BTreeSet<FullKey>>,
     /// Groups whose `Locked` or `Resolved` is still to come.
     outstanding: usize,
-    /// A command that was sent aside by itself: its connection is not told of a transaction.
-    is_single: bool,
-    /// Whether its lookups count as use of keys.
-    touches: bool,
     scratch: Option<Scratch>,
     /// The replies of a program that was evaluated here, one for each operation.
     evaluated: Replies,
     /// Nanoseconds that a command took here at once, to be noted when it is over.
     spent: Option<u64>,
-}
-
-impl Transaction {
-    /// Takes note of keys that it needs, too.
-    fn want(&mut self, groups: GroupCount, keys: Vec<FullKey>) {
-        for (db, key) in keys {
-            let wanted = self.wanted.entry(group_of_key(groups, &key)).or_default();
-            wanted.insert((db, key));
-        }
-        self.extent.groups.extend(self.wanted.keys());
-        self.extent.groups.sort_unstable();
-        self.extent.groups.dedup();
-    }
+    /// Whether its lookups of what is lent count as use of keys.
+    touches: bool,
 }
 
 /// Which way a transaction takes.
@@ -123,6 +108,10 @@ pub enum Delivery {
     Unblocked {
         /// Where it goes.
         ticket: Ticket,
+        /// What it waited for.
+        operation: Operation,
+        /// Nanoseconds of work for it.
+        nanos: u64,
         /// Its bytes.
         bytes: Vec<u8>,
     },
@@ -190,7 +179,6 @@ impl Transactions {
             worker,
             boot,
             begun: 0,
-            is_behind: false,
             open: BTreeMap::new(),
             blocks: BTreeMap::new(),
             watches: BTreeMap::new(),
@@ -289,7 +277,6 @@ impl Gateway {
         if can_run_here && !is_heavy {
             return self.run_program_here(session, pipeline.target(), &program);
         }
-        self.transactions.is_behind = !pipeline.is_settled();
         let ticket = self.reserve(session, pipeline);
         if program.is_exec || extent.is_whole {
             session.is_waiting = true;
@@ -297,8 +284,9 @@ impl Gateway {
             session.busy.begin(program.slots());
         }
         let is_exec = program.is_exec;
+        let touches = touches(session, command::CommandId::Exec.spec());
         let opened = if is_heavy {
-            Some(self.start_lent(ticket, program, extent))
+            Some(self.start_lent(ticket, program, extent, touches))
         } else {
             self.start(ticket, program, extent)
         };
@@ -312,13 +300,17 @@ impl Gateway {
     }
 
     /// Sends a program on its way on values that are lent to it; returns the transaction's number.
-    pub(crate) fn start_lent(&mut self, ticket: Ticket, program: Program, extent: Extent) -> u64 {
-        self.open(ticket, program, extent, Kind::Lend, false)
-    }
-
-    /// Sends a command on its way, on values that are lent to it, that its connection does not wait for.
-    pub(crate) fn start_single(&mut self, ticket: Ticket, program: Program, extent: Extent) {
-        self.open(ticket, program, extent, Kind::Lend, true);
+    pub(crate) fn start_lent(
+        &mut self,
+        ticket: Ticket,
+        program: Program,
+        extent: Extent,
+        touches: bool,
+    ) -> u64 {
+        let seq = self.open(ticket, program, extent, Kind::Lend);
+        let transaction = self.transactions.open.get_mut(&seq);
+        transaction.expect("opened a moment ago").touches = touches;
+        seq
     }
 
     /// Sends a program on its way whose groups do not all live here, or are not free; returns the transaction's number,
@@ -361,18 +353,12 @@ impl Gateway {
             (false, true) => Kind::Hold,
             (false, false) => Kind::Evaluate,
         };
-        Some(self.open(ticket, program, extent, kind, false))
+        Some(self.open(ticket, program, extent, kind))
     }
 
-    fn open(&mut self, ticket: Ticket, program: Program, extent: Extent, kind: Kind, is_single: bool) -> u64 {
-        let (id, mut priority) = self.new_transaction();
-        if let ([group], false, true) = (extent.groups.as_slice(), extent.wants, is_single)
-            && let Some(index) = self.local(*group)
-        {
-            // It keeps its place between the commands of its connection that wait in the group, too. Nothing meets it
-            // anywhere else, where another transaction could be of the same age.
-            priority = self.replicas[index].arrival(&self.turn);
-        }
+    fn open(&mut self, ticket: Ticket, program: Program, extent: Extent, kind: Kind) -> u64 {
+        let keeps_place = kind == Kind::Lend && extent.groups.len() == 1;
+        let (id, priority) = self.new_transaction();
         let seq = id.seq;
         let transaction = Transaction {
             id,
@@ -385,14 +371,11 @@ impl Gateway {
             parts: BTreeMap::new(),
             wanted: BTreeMap::new(),
             outstanding: 0,
-            is_single,
-            touches: self
-                .replicas
-                .first()
-                .is_none_or(|replica| replica.local().touches),
             scratch: None,
             evaluated: Replies::default(),
             spent: None,
+            touches: true,
+            keeps_place,
         };
         self.stats.transactions.add(1);
         self.transactions.open.insert(seq, transaction);
@@ -415,14 +398,11 @@ impl Gateway {
             seq,
             attempt: 1,
         };
-        let mut priority = Priority {
+        let priority = Priority {
             began: self.turn.now,
             boot,
             seq,
         };
-        // A command of the same connection may wait for the same keys since this millisecond, and as one that holds
-        // nothing it counts as younger than a transaction. What the connection sends later waits for this one anyway.
-        priority.began.0 += i64::from(std::mem::take(&mut self.transactions.is_behind));
         (id, priority)
     }
 
@@ -499,6 +479,7 @@ impl Gateway {
             .get_mut(&seq)
             .expect("the caller opened it");
         let (txn, priority) = (transaction.id, transaction.priority);
+        let age = (!transaction.keeps_place).then_some(priority);
         transaction.outstanding = if transaction.kind == Kind::Flow {
             transaction.extent.groups.len()
         } else {
@@ -543,7 +524,7 @@ impl Gateway {
                     let locks = locks.and_shared(objects.iter().map(|(_, key)| key)).exclusive();
                     Request::Prepare {
                         txn,
-                        priority,
+                        priority: age,
                         locks,
                         conditions,
                         task: Task::Hold,
@@ -551,7 +532,7 @@ impl Gateway {
                 }
                 Kind::Hold => Request::Prepare {
                     txn,
-                    priority,
+                    priority: age,
                     locks,
                     conditions,
                     task: Task::Hold,
@@ -562,7 +543,7 @@ impl Gateway {
                     let task = Task::Evaluate(operations);
                     Request::Prepare {
                         txn,
-                        priority,
+                        priority: age,
                         locks,
                         conditions,
                         task,
@@ -667,7 +648,7 @@ impl Gateway {
         let blocks = &mut self.transactions.blocks;
         let program = blocks.remove(&place).expect("it waits for its group");
         let extent = program.extent(self.groups);
-        self.start_lent(ticket, program, extent);
+        self.start_lent(ticket, program, extent, true);
     }
 
     /// The transaction of an answer; `None` if the answer is to an attempt that is over.
@@ -727,7 +708,7 @@ impl Gateway {
             let locks = txn::Locks::Keys(Vec::new());
             let request = Request::Prepare {
                 txn,
-                priority,
+                priority: Some(priority),
                 locks,
                 conditions: Vec::new(),
                 task,
@@ -759,14 +740,7 @@ impl Gateway {
         let mut scratch = transaction.scratch.take().expect("placed a moment ago");
         scratch.touch(transaction.touches);
         let operations: Vec<Operation> = transaction.program.operations().cloned().collect();
-        let mut errand = Errand::new(txn, operations, scratch, clock);
-        if errand.is_heavy(self.steps_max) {
-            self.send_errand(errand);
-        } else {
-            // The values were lent only so that they need not be copied, or it waited for others than it found.
-            errand.run();
-            self.give_back(errand);
-        }
+        self.set_out(Errand::new(txn, operations, scratch, clock));
     }
 
     /// Who asked for an open transaction.
@@ -780,28 +754,9 @@ impl Gateway {
         transaction.extent.groups.clone()
     }
 
-    /// Everything that was lent is back: `replies` is the answer, unless keys were lacking.
-    pub(crate) fn end_lent(&mut self, txn: TxnId, replies: Replies, lacks: Vec<FullKey>) {
-        if !lacks.is_empty() {
-            let groups = self.groups;
-            self.current(txn).expect("it is open").want(groups, lacks);
-            return self.begin_again(txn);
-        }
-        if !self.current(txn).expect("it is open").is_single {
-            return self.close(txn, Answers::Whole(replies));
-        }
-        let transaction = self.transactions.open.remove(&txn.seq).expect("it was open");
-        let Transaction { ticket, program, .. } = transaction;
-        if replies.bytes().first() == Some(&b'-') {
-            for operation in program.operations() {
-                self.stats.by_command[operation.spec.id].failed.add(1);
-            }
-        }
-        // Whole, as it is: it may be very long.
-        let replies = Some(replies);
-        self.transactions
-            .outputs
-            .push_back(Output::Answered { ticket, replies });
+    /// Everything that was lent is back.
+    pub(crate) fn end_lent(&mut self, txn: TxnId, replies: Replies) {
+        self.close(txn, Answers::Whole(replies));
     }
 
     /// Begins a new attempt of the same age that locks the keys that this one found it needs, too.
@@ -810,9 +765,22 @@ impl Gateway {
             let verdict = Verdict::Abort;
             self.request(group, Request::Resolve { txn, verdict });
         }
-        let groups = self.groups;
-        self.current(txn).expect("it is open").want(groups, lacks);
+        self.add_wanted(txn, lacks);
         self.begin_again(txn);
+    }
+
+    /// Adds keys that were found to be needed, and their groups.
+    fn add_wanted(&mut self, txn: TxnId, keys: Vec<FullKey>) {
+        let groups = self.groups;
+        let transaction = self.current(txn).expect("the caller has it");
+        for (db, key) in keys {
+            let wanted = transaction.wanted.entry(group_of_key(groups, &key)).or_default();
+            wanted.insert((db, key));
+        }
+        let extent = &mut transaction.extent.groups;
+        extent.extend(transaction.wanted.keys());
+        extent.sort_unstable();
+        extent.dedup();
     }
 
     /// The next attempt.
@@ -963,6 +931,17 @@ impl Gateway {
     }
 
     fn finish(&mut self, ticket: Ticket, program: Program, replies: Answers) {
+        if ticket.worker != self.worker {
+            let Answers::Whole(replies) = replies else {
+                unreachable!("what comes from another worker is a single command on lent values");
+            };
+            let mut answer = self.parcel(ticket.worker).take_bytes();
+            let start = answer.len();
+            answer.extend_from_slice(replies.bytes());
+            return self
+                .parcel_being_filled(ticket.worker)
+                .push_answer(ticket, answer, start);
+        }
         if let Answers::Whole(replies) = &replies
             && self.on_tried(ticket, replies.bytes())
         {
@@ -991,9 +970,14 @@ impl Gateway {
             }
             Delivery::Unblocked {
                 ticket,
+                operation,
+                nanos,
                 bytes: mut reply,
             } => {
                 session.card.set_blocked(false);
+                let (spec, args) = operation.words();
+                self.look_at_reply(Some(spec), &reply);
+                self.note_time(spec, nanos, args, Caller::Here(&session.card));
                 bytes.append(&mut reply);
                 ticket
             }
@@ -1109,15 +1093,14 @@ fn refused(program: &Program, protocol: Protocol, out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a program can be carried out on values that are lent: it concerns keys that are known, or that are all found
-/// by its only command.
+/// Whether a program can be carried out on values that are lent: it concerns keys that are known.
 fn is_lendable(program: &Program, extent: &Extent) -> bool {
     let scans = |operation: &Operation| operation.spec.route == command::Route::Scan;
-    !extent.is_whole && !(extent.wants && program.is_exec) && !program.operations().any(scans)
+    !extent.is_whole && !extent.wants && !program.operations().any(scans)
 }
 
-/// The objects that a program needs of the keys that `is_there` says are in a group, and of those that only the data
-/// name, in a fixed order.
+/// The objects that a program needs of a group, in a fixed order: of the keys that it names and that `is_there` says are in
+/// it, and of those that it wants there.
 fn objects_in(
     program: &Program,
     wanted: Option<&BTreeSet<FullKey>>,

@@ -111,6 +111,7 @@ impl Cluster {
             seed,
             lfu: None,
             notify: EventClasses::default(),
+            steps_max: usize::MAX,
         };
         Cluster {
             prng: Prng::new(seed),
@@ -317,7 +318,7 @@ impl Cluster {
                         let task = Task::Evaluate(operations_of(&transaction.operations, group));
                         Request::Prepare {
                             txn,
-                            priority,
+                            priority: Some(priority),
                             locks,
                             conditions,
                             task,
@@ -325,7 +326,7 @@ impl Cluster {
                     }
                     Way::Hold | Way::Lend => Request::Prepare {
                         txn,
-                        priority,
+                        priority: Some(priority),
                         locks,
                         conditions,
                         task: Task::Hold,
@@ -485,6 +486,7 @@ impl Cluster {
                 seed,
                 lfu: None,
                 notify: EventClasses::default(),
+                steps_max: usize::MAX,
             },
         );
         for (db, key, object) in transaction.objects.drain(..) {
@@ -517,7 +519,7 @@ impl Cluster {
                 group,
                 Request::Prepare {
                     txn,
-                    priority,
+                    priority: Some(priority),
                     locks,
                     conditions,
                     task,
@@ -545,6 +547,7 @@ impl Cluster {
             seed,
             lfu: None,
             notify: EventClasses::default(),
+            steps_max: usize::MAX,
         };
         let mut scratch = Scratch::new(now, &turn);
         for (db, key, object) in transaction.objects.drain(..) {
