@@ -135,7 +135,7 @@ impl Gateway {
         self.timing.is_ours = false;
         let program = Program::single(operation);
         let extent = program.extent(self.groups);
-        self.start_lent(ticket, program, extent, touches);
+        self.start_single(ticket, program, extent, touches);
     }
 
     /// Every group has lent its values.
@@ -157,6 +157,8 @@ impl Gateway {
     pub fn on_errand(&mut self, errand: Errand) {
         self.give_back(errand);
         self.pump();
+        // Nothing may be left to carry on, and yet a key was filled.
+        self.serve_waiters();
     }
 
     /// Everything goes back to the groups.

@@ -47,6 +47,8 @@ pub(crate) struct Transactions {
     worker: u16,
     boot: Boot,
     begun: u64,
+    /// The connection of the next one has sent commands before it that are not answered yet.
+    is_behind: bool,
     open: BTreeMap<u64, Transaction>,
     /// `EXEC` within one group, sent there whole.
     blocks: BTreeMap<(u64, u64), Program>,
@@ -76,6 +78,8 @@ struct Transaction {
     evaluated: Replies,
     /// Nanoseconds that a command took here at once, to be noted when it is over.
     spent: Option<u64>,
+    /// A command that was sent aside by itself: its connection does not know of a transaction.
+    is_single: bool,
     /// Whether its lookups of what is lent count as use of keys.
     touches: bool,
 }
@@ -179,6 +183,7 @@ impl Transactions {
             worker,
             boot,
             begun: 0,
+            is_behind: false,
             open: BTreeMap::new(),
             blocks: BTreeMap::new(),
             watches: BTreeMap::new(),
@@ -277,6 +282,7 @@ impl Gateway {
         if can_run_here && !is_heavy {
             return self.run_program_here(session, pipeline.target(), &program);
         }
+        self.transactions.is_behind = !pipeline.is_settled();
         let ticket = self.reserve(session, pipeline);
         if program.is_exec || extent.is_whole {
             session.is_waiting = true;
@@ -290,6 +296,7 @@ impl Gateway {
         } else {
             self.start(ticket, program, extent)
         };
+        self.transactions.is_behind = false;
         if !is_exec && let Some(seq) = opened {
             // It is noted when it is over: it may still have to be carried out elsewhere, and is measured there then.
             self.timing.is_ours = false;
@@ -297,6 +304,14 @@ impl Gateway {
             let transaction = self.transactions.open.get_mut(&seq).expect("opened a moment ago");
             transaction.spent = Some(spent);
         }
+    }
+
+    /// Sends a command within one group on its way, on values that are lent to it. Its connection goes on.
+    pub(crate) fn start_single(&mut self, ticket: Ticket, program: Program, extent: Extent, touches: bool) {
+        let seq = self.start_lent(ticket, program, extent, touches);
+        // Its keys are locked now or waited for, and nothing was lent yet.
+        let transaction = self.transactions.open.get_mut(&seq);
+        transaction.expect("opened a moment ago").is_single = true;
     }
 
     /// Sends a program on its way on values that are lent to it; returns the transaction's number.
@@ -374,6 +389,7 @@ impl Gateway {
             scratch: None,
             evaluated: Replies::default(),
             spent: None,
+            is_single: false,
             touches: true,
             keeps_place,
         };
@@ -398,11 +414,14 @@ impl Gateway {
             seq,
             attempt: 1,
         };
-        let priority = Priority {
+        let mut priority = Priority {
             began: self.turn.now,
             boot,
             seq,
         };
+        // A command of the same connection may wait for the same keys since this millisecond, and as one that holds
+        // nothing it counts as younger than a transaction. What the connection sends later waits for this one anyway.
+        priority.began.0 += i64::from(std::mem::take(&mut self.transactions.is_behind));
         (id, priority)
     }
 
@@ -756,7 +775,21 @@ impl Gateway {
 
     /// Everything that was lent is back.
     pub(crate) fn end_lent(&mut self, txn: TxnId, replies: Replies) {
-        self.close(txn, Answers::Whole(replies));
+        if !self.current(txn).expect("it is open").is_single {
+            return self.close(txn, Answers::Whole(replies));
+        }
+        let transaction = self.transactions.open.remove(&txn.seq).expect("it was open");
+        let Transaction { ticket, program, .. } = transaction;
+        if replies.bytes().first() == Some(&b'-') {
+            for operation in program.operations() {
+                self.stats.by_command[operation.spec.id].failed.add(1);
+            }
+        }
+        // As it is: it may be very long.
+        let replies = Some(replies);
+        self.transactions
+            .outputs
+            .push_back(Output::Answered { ticket, replies });
     }
 
     /// Begins a new attempt of the same age that locks the keys that this one found it needs, too.
@@ -931,17 +964,6 @@ impl Gateway {
     }
 
     fn finish(&mut self, ticket: Ticket, program: Program, replies: Answers) {
-        if ticket.worker != self.worker {
-            let Answers::Whole(replies) = replies else {
-                unreachable!("what comes from another worker is a single command on lent values");
-            };
-            let mut answer = self.parcel(ticket.worker).take_bytes();
-            let start = answer.len();
-            answer.extend_from_slice(replies.bytes());
-            return self
-                .parcel_being_filled(ticket.worker)
-                .push_answer(ticket, answer, start);
-        }
         if let Answers::Whole(replies) = &replies
             && self.on_tried(ticket, replies.bytes())
         {

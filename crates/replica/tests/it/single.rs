@@ -226,7 +226,7 @@ fn what_is_lent_stays_as_it_is_until_it_is_back() {
     let key: Box<[u8]> = (*b"list").into();
     let request = Request::Prepare {
         txn: txn(1),
-        priority: replica.arrival(&turn(2, 1_001)),
+        priority: None,
         locks: Locks::Keys(vec![(key.clone(), Mode::Exclusive)]),
         conditions: Vec::new(),
         task: Task::Hold,
