@@ -155,6 +155,8 @@ impl Gateway {
     pub fn on_errand(&mut self, errand: Errand) {
         self.give_back(errand);
         self.pump();
+        // Nothing may be left to carry on, and yet a key was filled.
+        self.serve_waiters();
     }
 
     /// Everything goes back to the groups.

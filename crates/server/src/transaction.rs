@@ -76,10 +76,10 @@ struct Transaction {
     evaluated: Replies,
     /// Nanoseconds that a command took here at once, to be noted when it is over.
     spent: Option<u64>,
+    /// A command that was sent aside by itself: its connection does not know of a transaction.
+    is_single: bool,
     /// Whether its lookups of what is lent count as use of keys.
     touches: bool,
-    /// It is a single command of one group: its connection was told nothing of a transaction.
-    is_single: bool,
 }
 
 /// Which way a transaction takes.
@@ -301,12 +301,12 @@ impl Gateway {
         }
     }
 
-    /// Sends a single command of one group, perhaps for another worker's connection, on its way on values that are lent
-    /// to it.
+    /// Sends a command within one group on its way on values that are lent to it, perhaps for another worker's connection.
     pub(crate) fn start_single(&mut self, ticket: Ticket, operation: Operation, touches: bool) {
         let program = Program::single(operation);
         let extent = program.extent(self.groups);
         let seq = self.start_lent(ticket, program, extent, touches);
+        // Its keys are locked now or waited for, and nothing was lent yet.
         let transaction = self.transactions.open.get_mut(&seq);
         transaction.expect("opened a moment ago").is_single = true;
     }
@@ -386,8 +386,8 @@ impl Gateway {
             scratch: None,
             evaluated: Replies::default(),
             spent: None,
-            touches: true,
             is_single: false,
+            touches: true,
             keeps_place,
         };
         self.stats.transactions.add(1);
