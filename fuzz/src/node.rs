@@ -43,6 +43,7 @@ impl Node {
                 Operation::Command { db, protocol, args } => self.command(db, protocol, args, replies),
                 Operation::Expire { db, key } => self.keyspace.expire(db, key, &mut self.local),
                 Operation::Evict { db, key } => self.keyspace.evict(db, key, &mut self.local),
+                Operation::Limits { limits } => self.keyspace.set_limits(limits),
                 Operation::Install { effects } => self.keyspace.install(effects, &mut self.local),
             }
         }

@@ -77,15 +77,48 @@ pub(crate) fn words(source: &mut Source<'_>) -> Vec<Vec<u8>> {
         "BIT",
         "AND",
         "NOT",
+        "LEFT",
+        "RIGHT",
+        "BEFORE",
+        "MIN",
+        "MAX",
+        "WITHSCORES",
+        "WITHVALUES",
+        "BYSCORE",
+        "BYLEX",
+        "REV",
+        "LIMIT",
+        "WEIGHTS",
+        "AGGREGATE",
+        "CH",
+        "INCR",
+        "RANK",
+        "MAXLEN",
+        "BY",
+        "STORE",
+        "STOREDIST",
+        "ALPHA",
+        "FROMMEMBER",
+        "FROMLONLAT",
+        "BYRADIUS",
+        "BYBOX",
+        "km",
+        "WITHDIST",
+        "ANY",
+        "(1",
+        "[a",
+        "-",
+        "+",
+        "2",
         "key",
         "",
         "*",
     ];
     let mut words: Vec<Vec<u8>> = Vec::new();
-    match source.byte() {
-        255 => {}
+    match usize::from(u16::from_le_bytes([source.byte(), source.byte()])) {
+        0xFFFF => {}
         number => {
-            let id = CommandId::ALL[usize::from(number) % CommandId::ALL.len()];
+            let id = CommandId::ALL[number % CommandId::ALL.len()];
             words.extend(id.spec().name.split('|').map(|word| word.as_bytes().to_vec()));
         }
     }
@@ -99,12 +132,13 @@ pub(crate) fn words(source: &mut Source<'_>) -> Vec<Vec<u8>> {
 }
 
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    (0..CommandId::ALL.len() as u8)
+    (0..CommandId::ALL.len() as u16)
         .flat_map(|number| {
+            let [low, high] = number.to_le_bytes();
             [
-                vec![number],
-                vec![number, 1, b'k', 37],
-                vec![number, 1, b'k', 100, 150, 200, 250],
+                vec![low, high],
+                vec![low, high, 1, b'k', 37],
+                vec![low, high, 1, b'k', 100, 150, 200, 250],
             ]
         })
         .collect()

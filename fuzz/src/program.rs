@@ -4,7 +4,7 @@ use crate::node::{Node, grows_much, header};
 use crate::parse_and_keys;
 use crate::source::Source;
 use ids::{Boot, Db, Prng, UnixMillis, Version};
-use keyspace::{Effect, Entry, EntryBuf, Object, Operation, Position};
+use keyspace::{Effect, Entry, EntryBuf, Limits, Object, Operation, Position};
 use resp::{ArgsBuf, Protocol};
 
 /// `K` a key, `V` a value, `N` a number, `S` a small one, `T` a time, `D` a database; the rest as it stands.
@@ -65,6 +65,51 @@ const TEMPLATES: &[&str] = &[
     "GEOSEARCHSTORE K K FROMMEMBER a BYRADIUS N km STOREDIST",
     "GEORADIUS K 13.4 52.5 N mi COUNT S STORE K",
     "GEOHASH K V a",
+    "HSET K V V",
+    "HSET K S V S V S V",
+    "HSETNX K S V",
+    "HDEL K S S",
+    "HINCRBY K S N",
+    "HINCRBYFLOAT K S N",
+    "HGETALL K",
+    "HRANDFIELD K N WITHVALUES",
+    "HSCAN K N COUNT S",
+    "PFADD K V V S",
+    "PFCOUNT K K",
+    "PFMERGE K K K",
+    "PFDEBUG TODENSE K",
+    "ZADD K N V",
+    "ZADD K S S S S S S",
+    "ZADD K GT CH N S",
+    "ZADD K NX INCR N V",
+    "ZINCRBY K N V",
+    "ZREM K S V",
+    "ZRANGE K N N REV WITHSCORES",
+    "ZRANGE K N N BYSCORE LIMIT N N",
+    "ZRANGEBYLEX K - +",
+    "ZRANGESTORE K K N N BYSCORE",
+    "ZRANGESTORE K K N N REV",
+    "ZREMRANGEBYRANK K N N",
+    "ZREMRANGEBYSCORE K N N",
+    "ZREMRANGEBYLEX K [V [V",
+    "ZPOPMIN K S",
+    "ZPOPMAX K",
+    "ZMPOP 2 K K MIN COUNT S",
+    "ZUNIONSTORE K 2 K K WEIGHTS N N",
+    "ZINTERSTORE K 2 K K AGGREGATE MAX",
+    "ZDIFFSTORE K 2 K K",
+    "ZUNION 2 K K WITHSCORES",
+    "ZINTERCARD 2 K K LIMIT S",
+    "ZRANDMEMBER K N WITHSCORES",
+    "ZSCAN K N COUNT S",
+    "ZRANK K S WITHSCORE",
+    "BLPOP K K 0",
+    "BRPOP K 1",
+    "BLMOVE K K LEFT RIGHT 0",
+    "BRPOPLPUSH K K 0",
+    "BLMPOP 0 2 K K LEFT COUNT S",
+    "BZPOPMIN K K 0",
+    "BZMPOP 0 2 K K MAX COUNT S",
     "DEL K K",
     "PEXPIRE K T",
     "PEXPIREAT K T GT",
@@ -122,7 +167,7 @@ pub fn program(data: &[u8]) {
 
 fn push(entry: &mut EntryBuf, source: &mut Source<'_>) {
     let db = db(source);
-    match source.below(32) {
+    match source.below(40) {
         0 => entry.push(&Operation::Expire {
             db,
             key: &key(source),
@@ -146,9 +191,13 @@ fn push(entry: &mut EntryBuf, source: &mut Source<'_>) {
             ];
             entry.push(&Operation::Install { effects });
         }
+        3 => {
+            let limits = limits(source);
+            entry.push(&Operation::Limits { limits });
+        }
         kind => {
             let words = match kind {
-                3 => parse_and_keys::words(&mut Source(source.bytes(12))),
+                4 => parse_and_keys::words(&mut Source(source.bytes(12))),
                 _ => source
                     .pick(TEMPLATES)
                     .split(' ')
@@ -171,6 +220,21 @@ fn push(entry: &mut EntryBuf, source: &mut Source<'_>) {
                 });
             }
         }
+    }
+}
+
+/// Small ones, so that collections grow beyond them, and some that no configuration allows.
+fn limits(source: &mut Source<'_>) -> Limits {
+    let mut number = || u32::from(source.byte()) >> 3;
+    Limits {
+        hash_entries: number(),
+        hash_value_bytes: number(),
+        set_integers: number(),
+        set_entries: number(),
+        set_value_bytes: number(),
+        sorted_set_entries: number(),
+        sorted_set_value_bytes: number(),
+        list_node_size: i32::from(source.byte()) - 100,
     }
 }
 
@@ -216,6 +280,7 @@ fn fill(word: &str, source: &mut Source<'_>) -> Vec<u8> {
         "S" => source.byte().to_string().into_bytes(),
         "T" => (i64::from(source.byte()) * 16).to_string().into_bytes(),
         "D" => source.pick(&["0", "1", "15", "16"]).into(),
+        "[V" => [b"[", value(source).as_slice()].concat(),
         other => other.into(),
     }
 }
@@ -235,7 +300,7 @@ fn check(node: &mut Node) {
         assert!(keys <= node.keyspace.counts(db).0);
     }
     assert!(bytes <= node.keyspace.memory());
-    node.keyspace.collect_garbage(usize::MAX);
+    node.keyspace.collect_garbage(&mut { usize::MAX });
 }
 
 pub(crate) fn seeds() -> Vec<Vec<u8>> {

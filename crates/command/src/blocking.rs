@@ -8,7 +8,7 @@ use crate::key_spec::{KeyFlags, KeySpec};
 use crate::list::{self, ListEnd};
 use crate::number;
 use crate::sorted_set::{self, SortedSetEnd};
-use crate::spec::{Access, Categories, Flags, Route, Spec, Spread};
+use crate::spec::{Access, Categories, Flags, Route, Spec, Spread, Walks};
 use crate::{Command, CommandId, ReplyError};
 use resp::Args;
 
@@ -104,13 +104,11 @@ fn parse_pop_scored(args: Args<'_>, end: SortedSetEnd) -> Result<Command<'_>, Re
 }
 
 fn parse_pop_many(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    timeout(args.arg(1))?;
     let (keys, end, count) = list::parse_pop_any(args, 2)?;
     blocking(BlockingPop::Many { keys, end, count }, args.arg(1))
 }
 
 fn parse_pop_many_scored(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    timeout(args.arg(1))?;
     let (keys, end, count) = sorted_set::pop_first(args.from(2))?;
     blocking(BlockingPop::ManyScored { keys, end, count }, args.arg(1))
 }
@@ -258,6 +256,7 @@ pub(crate) static BLMPOP: Spec = Spec {
     flags: Flags::WRITE.and(Flags::BLOCKING).and(Flags::MOVABLEKEYS),
     categories: Categories::LIST,
     keys: &[KeySpec::counted(2, KeyFlags::TAKE)],
+    walks: Walks::Part,
     docs: Docs {
         summary: "Takes elements of the first list that has any, waiting for one if need be.",
         since: "7.0.0",
@@ -326,6 +325,7 @@ pub(crate) static BZMPOP: Spec = Spec {
     flags: Flags::WRITE.and(Flags::BLOCKING).and(Flags::MOVABLEKEYS),
     categories: Categories::SORTEDSET,
     keys: &[KeySpec::counted(2, KeyFlags::TAKE)],
+    walks: Walks::Part,
     docs: Docs {
         summary: "Takes members of the first sorted set that has any, waiting for one if need be.",
         since: "7.0.0",

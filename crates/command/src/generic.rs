@@ -4,7 +4,7 @@ use crate::deadline::{Base, Unit};
 use crate::docs::{Argument, ArgumentKind, Docs, Group};
 use crate::key_spec::{KeyFlags, KeySpec};
 use crate::number;
-use crate::spec::{Access, Categories, Flags, Merge, Route, Spec, Spread};
+use crate::spec::{Access, Categories, Flags, Merge, Route, Spec, Spread, Walks};
 use crate::{Command, CommandId, Deadline, ExpireCondition, ObjectAspect, ReplyError, ScanOptions, TtlForm};
 use ids::Db;
 use resp::Args;
@@ -516,6 +516,7 @@ pub(crate) static COPY: Spec = Spec {
     route: Route::Keys,
     spread: Spread::ValueFlow,
     access: Access::Metadata,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Copies a value to another key.",
         since: "6.2.0",

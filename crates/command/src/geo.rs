@@ -5,7 +5,7 @@
 
 use crate::docs::{Argument, ArgumentKind, Deprecated, Docs, Group};
 use crate::key_spec::{KeyFlags, KeySpec};
-use crate::spec::{Access, Categories, Flags, Route, Spec, Spread};
+use crate::spec::{Access, Categories, Flags, Route, Spec, Spread, Walks};
 use crate::{AddOptions, Command, CommandId, ReplyError, number};
 use resp::Args;
 
@@ -640,6 +640,7 @@ pub(crate) static GEOSEARCH: Spec = Spec {
     keys: &[KeySpec::at(1, KeyFlags::READ)],
     route: Route::Keys,
     access: Access::Reads,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Finds the members inside a circle or a box.",
         since: "6.2.0",
@@ -680,6 +681,7 @@ pub(crate) static GEOSEARCHSTORE: Spec = Spec {
     route: Route::Keys,
     spread: Spread::ValueFlow,
     access: Access::Modifies,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Finds the members inside a circle or a box, and stores them as a sorted set.",
         since: "6.2.0",
@@ -723,6 +725,7 @@ pub(crate) static GEORADIUS: Spec = Spec {
     route: Route::Keys,
     spread: Spread::ValueFlow,
     access: Access::Modifies,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Finds the members around a position, and stores them where asked to.",
         since: "3.2.0",
@@ -763,6 +766,7 @@ pub(crate) static GEORADIUS_RO: Spec = Spec {
     keys: &[KeySpec::at(1, KeyFlags::READ)],
     route: Route::Keys,
     access: Access::Reads,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Finds the members around a position.",
         since: "3.2.10",
@@ -806,6 +810,7 @@ pub(crate) static GEORADIUSBYMEMBER: Spec = Spec {
     route: Route::Keys,
     spread: Spread::ValueFlow,
     access: Access::Modifies,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Finds the members around a member, and stores them where asked to.",
         since: "3.2.0",
@@ -845,6 +850,7 @@ pub(crate) static GEORADIUSBYMEMBER_RO: Spec = Spec {
     keys: &[KeySpec::at(1, KeyFlags::READ)],
     route: Route::Keys,
     access: Access::Reads,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Finds the members around a member.",
         since: "3.2.10",

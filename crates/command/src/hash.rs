@@ -3,7 +3,7 @@
 use crate::docs::{Argument, ArgumentKind, Deprecated, Docs, Group};
 use crate::key_spec::{KeyFlags, KeySpec};
 use crate::number::{self, LongDouble};
-use crate::spec::{Access, Categories, Flags, Route, Spec};
+use crate::spec::{Access, Categories, Flags, Route, Spec, Walks};
 use crate::{Command, CommandId, ReplyError};
 use resp::Args;
 
@@ -294,6 +294,7 @@ pub(crate) static HGETALL: Spec = Spec {
     tips: &["nondeterministic_output_order"],
     route: Route::Keys,
     access: Access::Reads,
+    walks: Walks::Whole,
     docs: Docs {
         summary: "Returns all fields of a hash with their values.",
         since: "2.0.0",
@@ -322,6 +323,7 @@ pub(crate) static HKEYS: Spec = Spec {
     tips: &["nondeterministic_output_order"],
     route: Route::Keys,
     access: Access::Reads,
+    walks: Walks::Whole,
     docs: Docs {
         summary: "Returns all fields of a hash.",
         since: "2.0.0",
@@ -350,6 +352,7 @@ pub(crate) static HVALS: Spec = Spec {
     tips: &["nondeterministic_output_order"],
     route: Route::Keys,
     access: Access::Reads,
+    walks: Walks::Whole,
     docs: Docs {
         summary: "Returns the values of all fields of a hash.",
         since: "2.0.0",
@@ -543,6 +546,7 @@ pub(crate) static HRANDFIELD: Spec = Spec {
     tips: &["nondeterministic_output"],
     route: Route::Keys,
     access: Access::Reads,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Returns fields of a hash drawn at random.",
         since: "6.2.0",
@@ -601,6 +605,7 @@ pub(crate) static HSCAN: Spec = Spec {
     tips: &["nondeterministic_output"],
     route: Route::Keys,
     access: Access::Reads,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Walks through the fields of a hash, a few at each call.",
         since: "2.8.0",

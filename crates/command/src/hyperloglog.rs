@@ -94,7 +94,7 @@ pub(crate) static PFCOUNT: Spec = Spec {
     name: "pfcount",
     id: CommandId::PfCount,
     arity: -2,
-    flags: Flags::READONLY,
+    flags: Flags::READONLY.and(Flags::MAY_REPLICATE),
     categories: Categories::HYPERLOGLOG,
     keys: &[KeySpec {
         notes: Some(

@@ -1,9 +1,9 @@
 //! `COMMAND` and its subcommands, answered from the table.
 
 use crate::docs::{Argument, Docs};
-use crate::key_spec::{KeyFlags, KeySpec, Search, key_flags, legacy_range};
+use crate::key_spec::{KeyFlags, KeySpec, Search, key_flags, legacy_range, misses_keys};
 use crate::table::{lookup_full, resolve_any};
-use crate::{CommandId, ReplyError, Spec, TABLE, check_arity, glob, resolve};
+use crate::{CommandId, Flags, ReplyError, Spec, TABLE, check_arity, glob, resolve};
 use resp::{Args, Writer};
 
 /// Answers `COMMAND ..`; errors too are written.
@@ -78,7 +78,8 @@ fn info(spec: &Spec, w: &mut Writer<'_>) {
     w.array(10);
     w.bulk(spec.name.as_bytes());
     w.integer(i64::from(spec.arity));
-    statuses(spec.flags.names(), spec.flags.len(), w);
+    let shown = spec.flags.without(Flags::MAY_REPLICATE);
+    statuses(shown.names(), shown.len(), w);
     w.integer(first);
     w.integer(last);
     w.integer(step);
@@ -329,24 +330,16 @@ fn asked(words: Args<'_>) -> Result<&'static Spec, ReplyError> {
 }
 
 fn get_keys(words: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
-    let spec = asked(words)?;
-    let mut found = Vec::new();
-    key_flags(spec, words, &mut |position, _| found.push(position));
-    if found.is_empty() {
-        return Err(ReplyError::InvalidArguments);
-    }
+    let found = keys_of(words)?;
     w.array(found.len());
-    found.iter().for_each(|position| w.bulk(words.arg(*position)));
+    found
+        .iter()
+        .for_each(|(position, _)| w.bulk(words.arg(*position)));
     Ok(())
 }
 
 fn get_keys_and_flags(words: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
-    let spec = asked(words)?;
-    let mut found = Vec::new();
-    key_flags(spec, words, &mut |position, flags| found.push((position, flags)));
-    if found.is_empty() {
-        return Err(ReplyError::InvalidArguments);
-    }
+    let found = keys_of(words)?;
     w.array(found.len());
     for (position, flags) in found {
         w.array(2);
@@ -354,6 +347,17 @@ fn get_keys_and_flags(words: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyEr
         statuses(flags.names(), flags.len(), w);
     }
     Ok(())
+}
+
+/// Where the keys stand, and their use. As in Redis it is a mistake if a place that must hold keys has none.
+fn keys_of(words: Args<'_>) -> Result<Vec<(usize, KeyFlags)>, ReplyError> {
+    let spec = asked(words)?;
+    let mut found = Vec::new();
+    key_flags(spec, words, &mut |position, flags| found.push((position, flags)));
+    if found.is_empty() || misses_keys(spec, words) {
+        return Err(ReplyError::InvalidArguments);
+    }
+    Ok(found)
 }
 
 #[cfg(test)]

@@ -240,6 +240,14 @@ pub(crate) fn key_flags(spec: &Spec, args: Args<'_>, found: &mut impl FnMut(usiz
     }
 }
 
+/// Whether a place that the command must have keys in holds none. Such a command is a mistake, or it is content with the
+/// keys of its other places, as `PFMERGE` is.
+pub(crate) fn misses_keys(spec: &Spec, args: Args<'_>) -> bool {
+    spec.keys.iter().any(|place| {
+        matches!(place.search, Search::Range | Search::Counted) && place.positions(args).next().is_none()
+    })
+}
+
 /// The use of the key of a command whose options decide it.
 fn flags_by_options(spec: &Spec, args: Args<'_>) -> KeyFlags {
     match spec.id {

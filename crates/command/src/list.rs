@@ -3,7 +3,7 @@
 use crate::docs::{Argument, Deprecated, Docs, Group};
 use crate::key_spec::{KeyFlags, KeySpec};
 use crate::number;
-use crate::spec::{Access, Categories, Flags, Route, Spec, Spread};
+use crate::spec::{Access, Categories, Flags, Route, Spec, Spread, Walks};
 use crate::{Command, CommandId, ReplyError};
 use resp::Args;
 
@@ -275,6 +275,7 @@ const POP_DOCS: Docs = Docs {
 pub(crate) static LPOP: Spec = Spec {
     name: "lpop",
     id: CommandId::LPop,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Removes the first elements of a list and returns them.",
         ..POP_DOCS
@@ -287,6 +288,7 @@ pub(crate) static LPOP: Spec = Spec {
 pub(crate) static RPOP: Spec = Spec {
     name: "rpop",
     id: CommandId::RPop,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Removes the last elements of a list and returns them, the last one first.",
         ..POP_DOCS
@@ -402,6 +404,7 @@ pub(crate) static LRANGE: Spec = Spec {
     flags: Flags::READONLY,
     keys: &[KeySpec::at(1, KeyFlags::READ)],
     access: Access::Reads,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Returns a range of a list's elements.",
         since: "1.0.0",
@@ -427,6 +430,7 @@ pub(crate) static LTRIM: Spec = Spec {
     flags: Flags::WRITE,
     keys: &[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::DELETE))],
     access: Access::Modifies,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Removes all elements of a list but those in a range.",
         since: "1.0.0",
@@ -452,6 +456,7 @@ pub(crate) static LINSERT: Spec = Spec {
     flags: Flags::WRITE.and(Flags::DENYOOM),
     keys: &[KeySpec::at(1, KeyFlags::EXTEND)],
     access: Access::Modifies,
+    walks: Walks::Whole,
     docs: Docs {
         summary: "Inserts an element into a list, next to the first one that equals the pivot.",
         since: "2.2.0",
@@ -499,6 +504,7 @@ pub(crate) static LREM: Spec = Spec {
     flags: Flags::WRITE,
     keys: &[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::DELETE))],
     access: Access::Modifies,
+    walks: Walks::Whole,
     docs: Docs {
         summary: "Removes the elements of a list that equal a given one: the first so many, the last so many, or all.",
         since: "1.0.0",
@@ -528,6 +534,7 @@ pub(crate) static LPOS: Spec = Spec {
     flags: Flags::READONLY,
     keys: &[KeySpec::at(1, KeyFlags::READ)],
     access: Access::Reads,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Returns the indexes of the elements of a list that equal a given one.",
         since: "6.0.6",
@@ -651,6 +658,7 @@ pub(crate) static LMPOP: Spec = Spec {
     keys: &[KeySpec::counted(1, KeyFlags::TAKE)],
     spread: Spread::ValueFlow,
     access: Access::Modifies,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Removes elements from an end of the first list that has any, and returns its key and them.",
         since: "7.0.0",

@@ -14,7 +14,7 @@ const LISTENING: Flags = Flags::PUBSUB
     .and(Flags::STALE);
 /// Of the questions about who listens.
 const ASKING: Flags = Flags::PUBSUB.and(Flags::LOADING).and(Flags::STALE);
-const PUBLISHING: Flags = ASKING.and(Flags::FAST);
+const PUBLISHING: Flags = ASKING.and(Flags::FAST).and(Flags::MAY_REPLICATE);
 
 /// `SUBSCRIBE`.
 pub(crate) static SUBSCRIBE: Spec = Spec {

@@ -3,7 +3,7 @@
 use crate::docs::{Argument, ArgumentKind, Docs, Group};
 use crate::generic::cursor;
 use crate::key_spec::{KeyFlags, KeySpec};
-use crate::spec::{Access, Categories, Flags, Route, Spec, Spread};
+use crate::spec::{Access, Categories, Flags, Route, Spec, Spread, Walks};
 use crate::{Command, CommandId, ReplyError, number};
 use resp::Args;
 
@@ -251,6 +251,7 @@ pub(crate) static SMEMBERS: Spec = Spec {
     tips: &["nondeterministic_output_order"],
     route: Route::Keys,
     access: Access::Reads,
+    walks: Walks::Whole,
     docs: Docs {
         summary: "Returns all members of a set.",
         since: "1.0.0",
@@ -274,6 +275,7 @@ pub(crate) static SPOP: Spec = Spec {
     tips: &["nondeterministic_output"],
     route: Route::Keys,
     access: Access::Modifies,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Removes random members from a set and returns them.",
         since: "1.0.0",
@@ -316,6 +318,7 @@ pub(crate) static SRANDMEMBER: Spec = Spec {
     tips: &["nondeterministic_output"],
     route: Route::Keys,
     access: Access::Reads,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Returns random members of a set.",
         since: "1.0.0",
@@ -382,6 +385,7 @@ pub(crate) static SMOVE: Spec = Spec {
 pub(crate) static SINTER: Spec = Spec {
     name: "sinter",
     id: CommandId::SInter,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Returns what is in all of some sets.",
         complexity: COMBINING,
@@ -395,6 +399,7 @@ pub(crate) static SINTER: Spec = Spec {
 pub(crate) static SUNION: Spec = Spec {
     name: "sunion",
     id: CommandId::SUnion,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Returns what is in any of some sets.",
         complexity: ALL_MEMBERS,
@@ -408,6 +413,7 @@ pub(crate) static SUNION: Spec = Spec {
 pub(crate) static SDIFF: Spec = Spec {
     name: "sdiff",
     id: CommandId::SDiff,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Returns what is in one set and in none of some others.",
         complexity: ALL_MEMBERS,
@@ -448,6 +454,7 @@ pub(crate) static SINTERSTORE: Spec = Spec {
     name: "sinterstore",
     id: CommandId::SInterStore,
     keys: &[KeySpec::at(1, KeyFlags::ADJUST), KeySpec::from(2, KeyFlags::READ)],
+    walks: Walks::Part,
     docs: Docs {
         summary: "Stores what is in all of some sets.",
         complexity: COMBINING,
@@ -461,6 +468,7 @@ pub(crate) static SINTERSTORE: Spec = Spec {
 pub(crate) static SUNIONSTORE: Spec = Spec {
     name: "sunionstore",
     id: CommandId::SUnionStore,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Stores what is in any of some sets.",
         complexity: ALL_MEMBERS,
@@ -474,6 +482,7 @@ pub(crate) static SUNIONSTORE: Spec = Spec {
 pub(crate) static SDIFFSTORE: Spec = Spec {
     name: "sdiffstore",
     id: CommandId::SDiffStore,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Stores what is in one set and in none of some others.",
         complexity: ALL_MEMBERS,
@@ -526,6 +535,7 @@ pub(crate) static SINTERCARD: Spec = Spec {
     route: Route::Keys,
     spread: Spread::ValueFlow,
     access: Access::Reads,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Returns how many members are in all of some sets.",
         since: "7.0.0",
@@ -577,6 +587,7 @@ pub(crate) static SSCAN: Spec = Spec {
     tips: &["nondeterministic_output"],
     route: Route::Keys,
     access: Access::Reads,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Returns some members of a set, and where to go on.",
         since: "2.8.0",

@@ -2,7 +2,7 @@
 
 use crate::docs::{Argument, ArgumentKind, Docs, Group};
 use crate::key_spec::{KeyFlags, KeySpec, Search};
-use crate::spec::{Access, Categories, Flags, Route, Spec, Spread};
+use crate::spec::{Access, Categories, Flags, Route, Spec, Spread, Walks};
 use crate::{Command, CommandId, ReplyError, number};
 use resp::Args;
 
@@ -92,14 +92,24 @@ fn options<'a>(
     })
 }
 
-/// Where the destination stands among the words of `SORT`, mistaken or not: the last of several.
+/// Where the destination stands among the words of `SORT`, the last of several. A word that is no option is passed over,
+/// as Redis does: where there is one, the command is a mistake, and only `COMMAND GETKEYS` wants to know.
 pub(crate) fn destination(words: Args<'_>) -> Option<usize> {
-    let positions = options(words).map_while(Result::ok);
-    let positions = positions.filter_map(|option| match option {
-        SortOption::Store(position) => Some(position),
-        _ => None,
-    });
-    positions.last()
+    let mut destination = None;
+    let mut at = OPTIONS;
+    while let Some(word) = words.get(at) {
+        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        at += match words.get(at + 1) {
+            Some(_) if is("STORE") => {
+                destination = Some(at + 1);
+                2
+            }
+            _ if is("LIMIT") => 3,
+            _ if is("BY") || is("GET") => 2,
+            _ => 1,
+        };
+    }
+    destination
 }
 
 fn parse(words: Args<'_>, may_store: bool) -> Result<Command<'_>, ReplyError> {
@@ -182,6 +192,7 @@ pub(crate) static SORT: Spec = Spec {
     route: Route::Keys,
     spread: Spread::ValueFlow,
     access: Access::Modifies,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Sorts the elements of a list, set or sorted set, and stores them if asked to.",
         since: "1.0.0",
@@ -213,6 +224,7 @@ pub(crate) static SORT_RO: Spec = Spec {
     route: Route::Keys,
     spread: Spread::ValueFlow,
     access: Access::Reads,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Sorts the elements of a list, set or sorted set.",
         since: "7.0.0",

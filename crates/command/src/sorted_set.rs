@@ -4,7 +4,7 @@ use crate::docs::{Argument, ArgumentKind, Deprecated, Docs, Group};
 use crate::generic::cursor;
 use crate::key_spec::{KeyFlags, KeySpec};
 use crate::number::{self, parse_double, parse_double_prefix};
-use crate::spec::{Access, Categories, Flags, Route, Spec, Spread};
+use crate::spec::{Access, Categories, Flags, Route, Spec, Spread, Walks};
 use crate::word::Word;
 use crate::{Command, CommandId, ReplyError};
 use resp::Args;
@@ -1059,6 +1059,7 @@ pub(crate) static ZRANGE: Spec = Spec {
     keys: &[KeySpec::at(1, KeyFlags::READ)],
     route: Route::Keys,
     access: Access::Reads,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Returns the members of a range of ranks, of scores, or of members.",
         since: "1.2.0",
@@ -1108,6 +1109,7 @@ pub(crate) static ZRANGESTORE: Spec = Spec {
     route: Route::Keys,
     spread: Spread::ValueFlow,
     access: Access::Modifies,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Stores the members of a range as another sorted set.",
         since: "6.2.0",
@@ -1150,6 +1152,7 @@ pub(crate) static ZREVRANGE: Spec = Spec {
     keys: &[KeySpec::at(1, KeyFlags::READ)],
     route: Route::Keys,
     access: Access::Reads,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Returns the members of a range of ranks, the highest score first.",
         since: "1.2.0",
@@ -1181,6 +1184,7 @@ pub(crate) static ZRANGEBYSCORE: Spec = Spec {
     keys: &[KeySpec::at(1, KeyFlags::READ)],
     route: Route::Keys,
     access: Access::Reads,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Returns the members whose scores are between two bounds.",
         since: "1.0.5",
@@ -1221,6 +1225,7 @@ pub(crate) static ZREVRANGEBYSCORE: Spec = Spec {
     keys: &[KeySpec::at(1, KeyFlags::READ)],
     route: Route::Keys,
     access: Access::Reads,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Returns the members whose scores are between two bounds, the highest score first.",
         since: "2.2.0",
@@ -1259,6 +1264,7 @@ pub(crate) static ZRANGEBYLEX: Spec = Spec {
     keys: &[KeySpec::at(1, KeyFlags::READ)],
     route: Route::Keys,
     access: Access::Reads,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Returns the members between two bounds, where all scores are equal.",
         since: "2.8.9",
@@ -1295,6 +1301,7 @@ pub(crate) static ZREVRANGEBYLEX: Spec = Spec {
     keys: &[KeySpec::at(1, KeyFlags::READ)],
     route: Route::Keys,
     access: Access::Reads,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Returns the members between two bounds, the last one first, where all scores are equal.",
         since: "2.8.9",
@@ -1331,6 +1338,7 @@ pub(crate) static ZREMRANGEBYRANK: Spec = Spec {
     keys: &[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::DELETE))],
     route: Route::Keys,
     access: Access::Modifies,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Removes the members of a range of ranks.",
         since: "2.0.0",
@@ -1357,6 +1365,7 @@ pub(crate) static ZREMRANGEBYSCORE: Spec = Spec {
     keys: &[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::DELETE))],
     route: Route::Keys,
     access: Access::Modifies,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Removes the members whose scores are between two bounds.",
         since: "1.2.0",
@@ -1383,6 +1392,7 @@ pub(crate) static ZREMRANGEBYLEX: Spec = Spec {
     keys: &[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::DELETE))],
     route: Route::Keys,
     access: Access::Modifies,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Removes the members between two bounds, where all scores are equal.",
         since: "2.8.9",
@@ -1405,6 +1415,7 @@ pub(crate) static ZPOPMIN: Spec = Spec {
     keys: &[KeySpec::at(1, KeyFlags::TAKE)],
     route: Route::Keys,
     access: Access::Modifies,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Removes the members with the lowest scores and returns them.",
         since: "5.0.0",
@@ -1427,6 +1438,7 @@ pub(crate) static ZPOPMAX: Spec = Spec {
     keys: &[KeySpec::at(1, KeyFlags::TAKE)],
     route: Route::Keys,
     access: Access::Modifies,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Removes the members with the highest scores and returns them.",
         since: "5.0.0",
@@ -1450,6 +1462,7 @@ pub(crate) static ZMPOP: Spec = Spec {
     route: Route::Keys,
     spread: Spread::ValueFlow,
     access: Access::Modifies,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Removes members from one end of the first sorted set that has any, and returns them.",
         since: "7.0.0",
@@ -1481,6 +1494,7 @@ pub(crate) static ZUNION: Spec = Spec {
     route: Route::Keys,
     spread: Spread::ValueFlow,
     access: Access::Reads,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Returns the members of any of several sorted sets.",
         since: "6.2.0",
@@ -1519,6 +1533,7 @@ pub(crate) static ZINTER: Spec = Spec {
     route: Route::Keys,
     spread: Spread::ValueFlow,
     access: Access::Reads,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Returns the members that several sorted sets share.",
         since: "6.2.0",
@@ -1557,6 +1572,7 @@ pub(crate) static ZDIFF: Spec = Spec {
     route: Route::Keys,
     spread: Spread::ValueFlow,
     access: Access::Reads,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Returns the members of the first sorted set that are in no other.",
         since: "6.2.0",
@@ -1587,6 +1603,7 @@ pub(crate) static ZUNIONSTORE: Spec = Spec {
     route: Route::Keys,
     spread: Spread::ValueFlow,
     access: Access::Modifies,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Stores the members of any of several sorted sets as a sorted set.",
         since: "2.0.0",
@@ -1628,6 +1645,7 @@ pub(crate) static ZINTERSTORE: Spec = Spec {
     route: Route::Keys,
     spread: Spread::ValueFlow,
     access: Access::Modifies,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Stores the members that several sorted sets share as a sorted set.",
         since: "2.0.0",
@@ -1669,6 +1687,7 @@ pub(crate) static ZDIFFSTORE: Spec = Spec {
     route: Route::Keys,
     spread: Spread::ValueFlow,
     access: Access::Modifies,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Stores the members of the first sorted set that are in no other as a sorted set.",
         since: "6.2.0",
@@ -1696,6 +1715,7 @@ pub(crate) static ZINTERCARD: Spec = Spec {
     route: Route::Keys,
     spread: Spread::ValueFlow,
     access: Access::Reads,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Counts the members that several sorted sets share.",
         since: "7.0.0",
@@ -1723,6 +1743,7 @@ pub(crate) static ZRANDMEMBER: Spec = Spec {
     tips: &["nondeterministic_output"],
     route: Route::Keys,
     access: Access::Reads,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Returns members picked at random.",
         since: "6.2.0",
@@ -1756,6 +1777,7 @@ pub(crate) static ZSCAN: Spec = Spec {
     tips: &["nondeterministic_output"],
     route: Route::Keys,
     access: Access::Reads,
+    walks: Walks::Part,
     docs: Docs {
         summary: "Walks through the members of a sorted set, a few at each call.",
         since: "2.8.0",

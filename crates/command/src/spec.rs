@@ -168,15 +168,12 @@ pub enum Access {
 /// How much of the collections it names a command looks at: what decides whether it may hold up the worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Walks {
-    /// A few elements, or as many as the client names.
+    /// A few elements, or one for each of the words.
     Little,
+    /// As many as the words and the values say: the keyspace is asked.
+    Part,
     /// Possibly all of them.
     Whole,
-    /// The elements between two ranks, which stand at this position and the next.
-    Ranks {
-        /// Position of the first rank.
-        at: u8,
-    },
 }
 
 /// A set whose members have names that clients see.
@@ -198,6 +195,12 @@ macro_rules! bit_set {
             #[must_use]
             pub const fn and(self, other: $set) -> $set {
                 $set(self.0 | other.0)
+            }
+
+            /// What is in this set and not in the other.
+            #[must_use]
+            pub const fn without(self, other: $set) -> $set {
+                $set(self.0 & !other.0)
             }
 
             /// Whether all of `other` is in this set.
@@ -256,7 +259,8 @@ bit_set! {
         FAST = 12 "fast";
         /// Allowed before authentication.
         NO_AUTH = 13 "no_auth";
-        /// May change data although it is not a write.
+        /// Tells others of something although it is not a write: `CLIENT PAUSE WRITE` holds it back. Redis does not
+        /// show it to clients.
         MAY_REPLICATE = 14 "may_replicate";
         /// May be called without any key although it takes keys.
         NO_MANDATORY_KEYS = 15 "no_mandatory_keys";

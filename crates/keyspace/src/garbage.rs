@@ -60,17 +60,17 @@ impl Garbage {
         }
     }
 
-    /// Drops up to about `budget` objects; `true` if none is left.
-    pub(crate) fn collect(&mut self, mut budget: usize) -> bool {
+    /// Drops up to about `budget` objects, and counts them down; `true` if none is left.
+    pub(crate) fn collect(&mut self, budget: &mut usize) -> bool {
         while let Some(piece) = self.0.pop_front() {
             let rest = match piece {
                 Piece::Segment(mut segment) => {
-                    let is_empty = segment.drain(&mut budget, |object| self.add(object));
+                    let is_empty = segment.drain(budget, |object| self.add(object));
                     (!is_empty).then_some(Piece::Segment(segment))
                 }
-                Piece::List(mut list) => (!list.drain(&mut budget)).then_some(Piece::List(list)),
+                Piece::List(mut list) => (!list.drain(budget)).then_some(Piece::List(list)),
                 Piece::SortedSet(mut sorted_set) => {
-                    (!sorted_set.drain(&mut budget)).then_some(Piece::SortedSet(sorted_set))
+                    (!sorted_set.drain(budget)).then_some(Piece::SortedSet(sorted_set))
                 }
             };
             if let Some(rest) = rest {

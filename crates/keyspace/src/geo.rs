@@ -190,26 +190,41 @@ struct Place {
     distance: f64,
 }
 
+/// Where a search looks; an error if the middle is to be a member that is not there.
+fn region_of(view: View<'_>, search: &GeoSearch<'_>) -> Result<Region, ReplyError> {
+    let center = match search.center {
+        GeoCenter::Position(position) => position,
+        GeoCenter::Member(member) => {
+            hash::position(view.score_of(member).ok_or(ReplyError::GeoNoSuchMember)?)
+        }
+    };
+    let metres = search.unit.metres();
+    let shape = match search.shape {
+        GeoShape::Circle { radius } => GeoShape::Circle {
+            radius: radius * metres,
+        },
+        GeoShape::Box { width, height } => GeoShape::Box {
+            width: width * metres,
+            height: height * metres,
+        },
+    };
+    Ok(Region { center, shape })
+}
+
+/// How many members a search looks at, at most.
+pub(crate) fn walks(view: View<'_>, search: &GeoSearch<'_>) -> usize {
+    let View::Large(_) = view else {
+        return view.len();
+    };
+    let members = |cell| view.section(section_of(cell), false).len();
+    region_of(view, search).map_or(0, |region| region.cells().map(members).sum())
+}
+
 impl Found {
     /// Searches a sorted set; an error if the middle is to be a member that is not there.
     fn of(view: View<'_>, search: &GeoSearch<'_>) -> Result<Found, ReplyError> {
-        let center = match search.center {
-            GeoCenter::Position(position) => position,
-            GeoCenter::Member(member) => {
-                hash::position(view.score_of(member).ok_or(ReplyError::GeoNoSuchMember)?)
-            }
-        };
+        let region = region_of(view, search)?;
         let metres = search.unit.metres();
-        let shape = match search.shape {
-            GeoShape::Circle { radius } => GeoShape::Circle {
-                radius: radius * metres,
-            },
-            GeoShape::Box { width, height } => GeoShape::Box {
-                width: width * metres,
-                height: height * metres,
-            },
-        };
-        let region = Region { center, shape };
         let mut found = Found::default();
         let count = search.limit.map_or(u64::MAX, |limit| limit.count);
         let count = usize::try_from(count).unwrap_or(usize::MAX);

@@ -217,10 +217,9 @@ fn cached(bytes: &[u8]) -> Option<u64> {
     (bytes[STALE] & 0x80 == 0).then(|| u64::from_le_bytes(estimate))
 }
 
-/// A value without elements. Its estimate is right.
+/// A value without elements. As in Redis it counts as changed, though its estimate would be right.
 fn empty() -> Vec<u8> {
     let mut bytes = head(SPARSE);
-    bytes[STALE] = 0;
     Run {
         value: 0,
         length: REGISTERS,

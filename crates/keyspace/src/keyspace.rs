@@ -341,9 +341,9 @@ impl Keyspace {
         }
     }
 
-    /// Drops up to about `budget` objects of what was deleted and is large; `true` if none is left. The driver calls it
-    /// between turns, so that no deletion stalls.
-    pub fn collect_garbage(&mut self, budget: usize) -> bool {
+    /// Drops up to about `budget` objects of what was deleted and is large, and counts them down; `true` if none is left.
+    /// The driver calls it between turns, so that no deletion stalls.
+    pub fn collect_garbage(&mut self, budget: &mut usize) -> bool {
         self.garbage.collect(budget)
     }
 
@@ -415,21 +415,15 @@ impl Keyspace {
 
     /// Takes back what was lent by [`Keyspace::lend_value`] and not changed.
     pub fn return_value(&mut self, db: Db, mut object: Object) {
-        let Some(large) = object.take_large() else {
-            return;
-        };
+        let large = object.take_large();
         let hash = self.seed.hash(object.key());
-        let returned = self.databases[db.index()].update(hash, object.key(), |held| held.set_large(*large));
+        let returned = self.databases[db.index()].update(hash, object.key(), |held| {
+            held.set_access(object.access());
+            if let Some(large) = large {
+                held.set_large(*large);
+            }
+        });
         returned.expect("the key is locked while its value is lent");
-    }
-
-    /// How many elements the collection under `key` has; 0 if there is none.
-    pub fn element_count(&self, db: Db, key: &[u8]) -> usize {
-        let found = self.database(db).find(self.seed.hash(key), key);
-        found.map_or(0, |object| match object.kind() {
-            crate::Kind::String => 0,
-            _ => object.value().len(),
-        })
     }
 
     /// What is waiting to be dropped, to be dropped by another keyspace.

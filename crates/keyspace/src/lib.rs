@@ -32,6 +32,7 @@ mod sort;
 mod sorted_set;
 mod string;
 mod value;
+mod walks;
 
 mod events;
 mod form;
@@ -64,3 +65,4 @@ pub use local::LeaderLocal;
 pub use object::{Kind, Object, Value, allocation_size};
 pub use packed::{Element, Packed};
 pub use read::{Read, scan_accepts};
+pub use walks::walks;

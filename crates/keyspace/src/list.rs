@@ -50,7 +50,7 @@ fn resolve_index(index: i64, len: usize) -> Option<usize> {
 }
 
 /// Where the range from `start` to `stop`, both included, begins in a list of `len`, and how many elements it has.
-fn resolve_range(start: i64, stop: i64, len: usize) -> (usize, usize) {
+pub(crate) fn resolve_range(start: i64, stop: i64, len: usize) -> (usize, usize) {
     let len = len as i64;
     let from_start = |index: i64| if index < 0 { index + len } else { index };
     let start = from_start(start).max(0);

@@ -35,12 +35,11 @@ type Scored = (Vec<u8>, f64);
 // The compact form.
 
 /// Calls `with` with the element that a score is kept as: an integer if it is one exactly, else the shortest digits
-/// that give it back, with an exponent where they would be many. `-0` is no integer.
+/// that give it back, with an exponent where they would be many. As in Redis, `-0` becomes 0.
 fn with_score_element<R>(score: f64, with: impl FnOnce(Element<'_>) -> R) -> R {
     let integer = score as i64;
     // Two to the power of 63, where the conversion saturates, is not below itself.
-    let is_integer =
-        integer as f64 == score && score < i64::MAX as f64 && score.to_bits() != (-0.0f64).to_bits();
+    let is_integer = integer as f64 == score && score < i64::MAX as f64;
     if is_integer {
         return with(Element::Integer(integer));
     }
@@ -273,7 +272,7 @@ impl<'a> View<'a> {
     }
 
     /// The ranks that a query answers, in ascending order.
-    fn query(self, query: &RangeQuery<'_>) -> Range<usize> {
+    pub(crate) fn query(self, query: &RangeQuery<'_>) -> Range<usize> {
         let ranks = self.section(query.section, query.reverse);
         let (offset, count) = query.limit;
         let offset = usize::try_from(offset).unwrap_or(usize::MAX).min(ranks.len());
@@ -1281,7 +1280,7 @@ mod tests {
             with_score_element(score, |element| {
                 assert_eq!(
                     read_score(element).map(f64::to_bits),
-                    Some(score.to_bits()),
+                    Some((score + 0.0).to_bits()),
                     "{score}"
                 );
                 assert_eq!(Element::of(&element.to_vec()), element, "{score}");
@@ -1304,7 +1303,7 @@ mod tests {
             &[][..],
             &["a", "1"],
             &["a", "1", "b", "1"],
-            &["b", "-0", "c", "0", "a", "1.5"],
+            &["b", "0", "c", "0", "a", "1.5"],
             &["10", "-inf", "9", "1e300", "8", "inf"],
         ] {
             assert!(check_packed(&packed(good)), "{good:?}");
@@ -1315,6 +1314,7 @@ mod tests {
             &["a", "NaN"],
             &["a", "1.50"],
             &["a", "+1"],
+            &["a", "-0"],
             &["a", "infinity"],
             &["a", "100e1"],
             &["a", "2", "b", "1"],

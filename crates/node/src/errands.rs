@@ -10,6 +10,19 @@ use server::Errand;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
+/// A panic on this thread ends the node at once: the values that it held are lost, and their keys would be locked for
+/// ever.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!("a command failed on the thread for errands");
+            std::process::abort();
+        }
+    }
+}
+
 /// Where workers leave errands and fetch them when they are done.
 #[derive(Clone)]
 pub(crate) struct Errands {
@@ -26,6 +39,7 @@ impl Errands {
         std::thread::Builder::new()
             .name("errands".to_owned())
             .spawn(move || {
+                let _guard = AbortOnPanic;
                 for (worker, mut errand) in waiting {
                     errand.run();
                     finished[usize::from(worker)].push(errand);

@@ -6,6 +6,11 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::time::Instant;
 
+/// Bytes written with one call.
+const WRITE_BYTES: usize = 256 * 1024;
+/// Bytes written to one socket at a time: a client that reads as fast as they come must not keep its worker to itself.
+const FLUSH_BYTES_MAX: usize = 1024 * 1024;
+
 /// A socket with everything that belongs to it.
 pub(crate) struct Link {
     pub(crate) socket: TcpStream,
@@ -77,12 +82,17 @@ impl Link {
         }
     }
 
-    /// Sends what is ready; `sent` says how much.
+    /// Sends what is ready, within bounds: [`Io::More`] if there is more that the socket would take. `sent` says how
+    /// much.
     pub(crate) fn flush(&mut self, sent: &mut usize) -> Io {
         *sent = 0;
         let pipeline = &mut self.connection.pipeline;
         while !pipeline.ready().is_empty() {
-            match self.socket.write(pipeline.ready()) {
+            if *sent >= FLUSH_BYTES_MAX {
+                return Io::More;
+            }
+            let part = pipeline.ready();
+            match self.socket.write(&part[..part.len().min(WRITE_BYTES)]) {
                 Ok(0) => return Io::Closed,
                 Ok(count) => {
                     *sent += count;

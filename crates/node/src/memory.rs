@@ -11,7 +11,7 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Samples that [`server::shared::MemoryFigures::lasting_overhead`] is the least of: 3.2 seconds.
+    /// Samples that [`server::MemoryFigures::lasting_overhead`] is the least of: 3.2 seconds.
     const WINDOW: usize = 32;
 
     /// One that has not sampled.

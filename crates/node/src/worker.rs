@@ -208,9 +208,7 @@ impl Worker {
         self.post();
         self.finish_links();
         self.post();
-        for errand in self.gateway.take_errands() {
-            self.errands.leave(self.number, errand);
-        }
+        self.leave_errands();
         let now = Instant::now();
         if now >= self.tend_at {
             self.gateway.begin_turn(clock::now());
@@ -219,11 +217,19 @@ impl Worker {
             self.deliver();
             self.finish_links();
             self.post();
+            self.leave_errands();
             self.tend_at = now + if more { TEND_AGAIN } else { CRON };
         }
         if now >= self.cron_at {
             self.cron_at = now + CRON;
             self.cron(now);
+        }
+    }
+
+    /// Hands commands over that run on another thread.
+    fn leave_errands(&mut self) {
+        for errand in self.gateway.take_errands() {
+            self.errands.leave(self.number, errand);
         }
     }
 
@@ -350,7 +356,7 @@ impl Worker {
                 }
                 break;
             }
-            let is_loaded = connection.pipeline.ready().len() >= Gateway::TURN_OUTPUT_BYTES;
+            let is_loaded = connection.pipeline.ready_bytes() >= Gateway::TURN_OUTPUT_BYTES;
             if is_loaded && link.is_full {
                 // It goes on when the client has read: the writable event says so.
                 break;
@@ -482,7 +488,7 @@ impl Worker {
             return;
         };
         link.connection.hear(message);
-        if link.connection.pipeline.ready().len() >= MESSAGE_BYTES_MAX {
+        if link.connection.pipeline.ready_bytes() >= MESSAGE_BYTES_MAX {
             let mut sent = 0;
             if !link.is_full && link.flush(&mut sent) == Io::Closed {
                 link.connection.session.is_overrun = true;
@@ -522,7 +528,7 @@ impl Worker {
         let connection = &link.connection;
         let is_held = !connection.pipeline.is_settled()
             && !connection.session.is_waiting
-            && connection.pipeline.ready().len() < HELD_BYTES_MAX;
+            && connection.pipeline.ready_bytes() < HELD_BYTES_MAX;
         if !link.is_full && !is_held {
             let mut sent = 0;
             let result = link.flush(&mut sent);
@@ -531,6 +537,10 @@ impl Worker {
             }
             if result == Io::Closed {
                 return self.close(key);
+            }
+            if result == Io::More && !self.unread.contains(&key) {
+                // Others get their turn; the rest is sent in the next.
+                self.unread.push(key);
             }
         }
         let connection = &link.connection;
@@ -546,7 +556,7 @@ impl Worker {
         } else if is_answered && connection.has_commands() || link.is_readable && !session.is_waiting {
             // It waited for an answer, or for its replies to be sent, while it had more. One whose socket is full
             // waits for the client.
-            let is_stalled = link.is_full && connection.pipeline.ready().len() >= Gateway::TURN_OUTPUT_BYTES;
+            let is_stalled = link.is_full && connection.pipeline.ready_bytes() >= Gateway::TURN_OUTPUT_BYTES;
             if !is_stalled && !connection.pipeline.is_full() && !self.unread.contains(&key) {
                 self.unread.push(key);
             }
@@ -700,8 +710,7 @@ impl Worker {
     /// Sends what is ready, and lets go of everything.
     fn stop(&mut self) {
         for (_, link) in &mut self.links {
-            let mut sent = 0;
-            link.flush(&mut sent);
+            while link.flush(&mut 0) == Io::More {}
         }
         for to in 0..self.mesh.workers() {
             self.mesh.wake(to);

@@ -13,7 +13,7 @@ mod scratch;
 mod turn;
 
 pub use operation::{Condition, Operation, Outcome, Replies, locks_of};
-pub use replica::{Counters, ELEMENTS_MAX, Replica, with_conditions};
+pub use replica::{Counters, LocalCounts, Replica, steps, with_conditions};
 pub use request::{FullKey, IndexedKey, Output, Request, Task, Ticket, Verdict};
 pub use scratch::{Returned, Scratch, databases};
 pub use turn::Turn;

@@ -19,7 +19,7 @@ use crate::operation::{Condition, Operation, Outcome, Replies, locks_of};
 use crate::request::{FullKey, Output, Request, Task, Ticket, Verdict};
 use crate::scratch::{Returned, Scratch, databases};
 use crate::turn::Turn;
-use command::{Command, Walks};
+use command::{Command, Spec, Walks};
 use ids::{Boot, Db, GroupId, HashSeed, Prng, SemanticsVersion, UnixMillis};
 use keyspace::Position;
 use keyspace::{
@@ -30,12 +30,8 @@ use resp::{Args, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use txn::{Grant, LockTable, Locks, Priority, Refusal, RequestId, Requester, TxnId, Vote};
 
-/// Elements that commands may walk over, or a transaction copy, on the group's worker: one or two milliseconds. What
-/// takes longer is carried out elsewhere, on values that are lent.
-pub const ELEMENTS_MAX: usize = 20_000;
-
-/// Requests that may wait in one group. At the limit the gateway refuses plain commands, and a transaction is
-/// refused as wounded, to try again.
+/// Requests that may wait in one group. At the limit the gateway refuses plain commands; transactions are as few as the
+/// connections let them be.
 const WAITING_MAX: usize = 65_536;
 
 /// One replica of one group. See the file's header.
@@ -54,10 +50,21 @@ pub struct Replica {
     /// How many keys clients wait for, each counted as often as it is waited for.
     awaited: usize,
     counters: Counters,
+    /// Bytes of the values that are lent, by whom they are lent to.
+    lent: BTreeMap<TxnId, usize>,
     /// Where transactions are tried out, kept for the next one.
     scratch: Option<Scratch>,
     /// Whether expired keys stay where they are for now: see [`Replica::keep_expired`].
     keeps_expired: bool,
+}
+
+/// Lookups that were made elsewhere.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct LocalCounts {
+    /// Of keys that were there.
+    pub hits: u64,
+    /// Of keys that were not.
+    pub misses: u64,
 }
 
 /// What a replica counted since it began.
@@ -88,6 +95,7 @@ impl Replica {
                 seed: 0,
                 lfu: None,
                 notify: EventClasses::default(),
+                steps_max: usize::MAX,
             },
             has_begun: false,
             entry_is_open: false,
@@ -97,6 +105,7 @@ impl Replica {
             requests: 0,
             awaited: 0,
             counters: Counters::default(),
+            lent: BTreeMap::new(),
             scratch: None,
             keeps_expired: false,
         }
@@ -296,8 +305,8 @@ impl Replica {
         self.keyspace.kind(db, key)
     }
 
-    /// Drops up to `budget` objects of flushed databases; `true` if none is left.
-    pub fn collect_garbage(&mut self, budget: usize) -> bool {
+    /// Drops up to about `budget` objects of what was deleted, and counts them down; `true` if none is left.
+    pub fn collect_garbage(&mut self, budget: &mut usize) -> bool {
         self.keyspace.collect_garbage(budget)
     }
 
@@ -355,6 +364,12 @@ impl Replica {
         self.keyspace.restore_object(db, object);
     }
 
+    /// Bytes of the data, wherever they are at the moment.
+    pub fn memory(&self) -> usize {
+        // An empty collection stands where one is lent, and a copy is lent of all else: counted twice, but small.
+        self.keyspace.memory() + self.lent.values().sum::<usize>()
+    }
+
     /// Drops large values piece by piece that were deleted elsewhere.
     pub fn adopt_garbage(&mut self, garbage: Garbage) {
         self.keyspace.adopt_garbage(garbage);
@@ -392,7 +407,13 @@ impl Replica {
                 returned,
                 events,
                 garbage,
-            } => self.on_take_back(txn, returned, events, garbage),
+                counts,
+            } => {
+                self.local.hits += counts.hits;
+                self.local.misses += counts.misses;
+                self.keyspace.adopt_garbage(garbage);
+                self.on_take_back(txn, returned, events);
+            }
             Request::Withdraw { txn } => self.on_withdraw(txn, out),
             Request::Resolve { txn, verdict } => self.on_resolve(txn, verdict, out),
         }
@@ -404,11 +425,6 @@ impl Replica {
         self.requests += 1;
         let id = self.requests;
         let (requester, priority, locks) = self.locks_for(&request);
-        if self.waiting.len() >= WAITING_MAX
-            && let Requester::Reading(txn) | Requester::Preparing(txn) = requester
-        {
-            return out.push(self.refusal(txn, Refusal::Wounded));
-        }
         match self.locks.request(id, requester, priority, locks) {
             Grant::Granted => self.run(request, out),
             Grant::Waits { wound } => {
@@ -448,7 +464,11 @@ impl Replica {
             } => (Requester::Reading(*txn), *priority, locks.clone()),
             Request::Prepare {
                 txn, priority, locks, ..
-            } => (Requester::Preparing(*txn), *priority, locks.clone()),
+            } => (
+                Requester::Preparing(*txn),
+                priority.unwrap_or(arrival),
+                locks.clone(),
+            ),
             Request::Lend { .. }
             | Request::TakeBack { .. }
             | Request::Withdraw { .. }
@@ -518,7 +538,7 @@ impl Replica {
                 replies: None,
             });
         }
-        if self.steps(operations) > ELEMENTS_MAX {
+        if self.steps(operations) > self.turn.steps_max {
             return out.push(Output::TooLarge { ticket });
         }
         let replies = self.run_in_place(operations);
@@ -554,10 +574,8 @@ impl Replica {
             self.locks.release(txn);
             return out.push(self.refusal(txn, Refusal::Condition));
         }
-        let counts = objects
-            .iter()
-            .map(|(db, key)| self.keyspace.element_count(*db, key));
-        if is_bounded && counts.sum::<usize>() > ELEMENTS_MAX {
+        let sizes = objects.iter().map(|(db, key)| self.keyspace.size(*db, key));
+        if is_bounded && sizes.fold(0, usize::saturating_add) > self.turn.steps_max {
             self.locks.release(txn);
             return out.push(self.refusal(txn, Refusal::TooLarge));
         }
@@ -579,7 +597,7 @@ impl Replica {
             return out.push(self.refusal(txn, Refusal::Condition));
         }
         if let Task::Evaluate(operations) = &task
-            && self.steps_beside(operations) > ELEMENTS_MAX
+            && self.steps_beside(operations) > self.turn.steps_max
         {
             self.locks.release(txn);
             return out.push(self.refusal(txn, Refusal::TooLarge));
@@ -677,50 +695,50 @@ impl Replica {
         (replies, outcome)
     }
 
-    /// How many elements commands would walk over, at most, each for itself.
-    pub fn steps(&self, operations: &[Operation]) -> usize {
-        let walked = |operation: &Operation| match operation.spec.walks {
-            Walks::Little => 0,
-            _ => self.element_count(operation),
-        };
-        operations.iter().map(walked).fold(0, usize::saturating_add)
+    /// How many steps commands would take, each for itself: see [`keyspace::walks`].
+    fn steps(&self, operations: &[Operation]) -> usize {
+        let keyspace_of = |_: &[u8]| Some(&self.keyspace);
+        let each = operations.iter().map(|operation| {
+            let (spec, args) = operation.words();
+            let command = operation.parse();
+            steps(operation.db, spec, args, command.as_ref().ok(), &keyspace_of)
+        });
+        each.fold(0, usize::saturating_add)
     }
 
-    /// How many elements [`Replica::evaluate`] would walk over or copy, at most.
+    /// How many steps [`Replica::evaluate`] would take, copies included.
     fn steps_beside(&self, operations: &[Operation]) -> usize {
         let needs_copies = |operation: &Operation| match operation.parse() {
             Ok(Command::Del { .. } | Command::MSet { .. }) => operations.len() > 1,
             Ok(command) => command.writes(),
             Err(_) => false,
         };
-        if !operations.iter().any(needs_copies) {
-            return self.steps(operations);
+        let mut steps = self.steps(operations);
+        if operations.iter().any(needs_copies) {
+            for operation in operations {
+                operation.keys(|key, _| {
+                    steps = steps.saturating_add(self.keyspace.size(operation.db, key));
+                });
+            }
         }
-        operations
-            .iter()
-            .map(|operation| self.element_count(operation))
-            .fold(0, usize::saturating_add)
-    }
-
-    /// The elements of the collections that a command names.
-    fn element_count(&self, operation: &Operation) -> usize {
-        let mut count = 0;
-        operation.keys(|key, _| count += self.keyspace.element_count(operation.db, key));
-        count
+        steps
     }
 
     fn on_lend(&mut self, txn: TxnId, keys: &[FullKey], out: &mut Vec<Output>) {
         debug_assert!(self.prepared.contains_key(&txn), "only what is locked is lent");
         self.open();
-        let objects = keys.iter().map(|(db, key)| self.keyspace.lend_value(*db, key));
+        let lend = |(db, key): &FullKey| self.keyspace.lend_value(*db, key);
+        let objects: Vec<Option<Object>> = keys.iter().map(lend).collect();
+        let bytes = objects.iter().flatten().map(Object::memory).sum();
+        self.lent.insert(txn, bytes);
         out.push(Output::Lent {
             txn,
             group: self.group,
-            objects: objects.collect(),
+            objects,
         });
     }
 
-    fn on_take_back(&mut self, txn: TxnId, returned: Vec<Returned>, events: Vec<Event>, garbage: Garbage) {
+    fn on_take_back(&mut self, txn: TxnId, returned: Vec<Returned>, events: Vec<Event>) {
         self.open();
         let mut effects = Vec::new();
         for one in returned {
@@ -733,8 +751,8 @@ impl Replica {
             self.keyspace.install(effects, &mut self.local);
         }
         self.local.events.extend(events);
-        self.keyspace.adopt_garbage(garbage);
         self.prepared.remove(&txn);
+        self.lent.remove(&txn);
         self.locks.release(txn);
     }
 
@@ -822,6 +840,34 @@ pub fn with_conditions(locks: Locks, conditions: &[Condition]) -> Locks {
             Locks::of_keys(keys)
         }
         Locks::WholeGroup(mode) => Locks::WholeGroup(mode),
+    }
+}
+
+/// How many steps a command would take on the values of the keyspaces that `keyspace_of` finds: see [`keyspace::walks`].
+/// `command` is what was parsed of its words; with mistakes in them it does nothing.
+pub fn steps<'k>(
+    db: Db,
+    spec: &'static Spec,
+    args: Args<'_>,
+    command: Option<&Command<'_>>,
+    keyspace_of: &dyn Fn(&[u8]) -> Option<&'k Keyspace>,
+) -> usize {
+    /// A word names an element that is to be found, or added.
+    const WORD_STEPS: usize = 4;
+    let Some(command) = command else {
+        return 0;
+    };
+    match spec.walks {
+        Walks::Little => args.len() * WORD_STEPS,
+        Walks::Part => keyspace::walks(command, db, keyspace_of),
+        Walks::Whole => {
+            let mut sum = 0;
+            command::keys(spec, args, &mut |position, _| {
+                let key = args.arg(position);
+                sum += keyspace_of(key).map_or(0, |keyspace| keyspace.size(db, key));
+            });
+            sum
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a replica is asked, and what it answers.
 
 use crate::operation::{Condition, Operation, Outcome, Replies};
+use crate::replica::LocalCounts;
 use crate::scratch::Returned;
 use ids::{Db, GroupId};
 use keyspace::{Event, Garbage, KeyVersion, Object};
@@ -69,8 +70,9 @@ pub enum Request {
     Prepare {
         /// The transaction.
         txn: TxnId,
-        /// Its age.
-        priority: Priority,
+        /// Its age. `None` for one that concerns this group alone, and is to keep its place among plain commands: it is
+        /// as old as its arrival.
+        priority: Option<Priority>,
         /// What to lock; nothing more if `LockRead` did.
         locks: Locks,
         /// What must hold.
@@ -96,6 +98,8 @@ pub enum Request {
         events: Vec<Event>,
         /// Large values that the transaction deleted, to be dropped piece by piece.
         garbage: Garbage,
+        /// Lookups that it made.
+        counts: LocalCounts,
     },
     /// An older transaction waits for this one: refuse if it only waits here.
     Withdraw {

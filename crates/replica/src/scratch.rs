@@ -5,6 +5,8 @@
 //! afterwards is the effect.
 
 use crate::operation::Replies;
+use crate::replica::LocalCounts;
+use crate::request::FullKey;
 use crate::{Operation, Turn};
 use command::{Command, CommandId};
 use ids::{Db, HashSeed, UnixMillis, Version};
@@ -19,7 +21,7 @@ pub struct Scratch {
     local: LeaderLocal,
     /// What was placed, with the version it had, and whether it was a string changed in place: `SETBIT` that changes no
     /// bit makes it one, under the same version.
-    placed: BTreeMap<(Db, Box<[u8]>), Option<(Version, bool)>>,
+    placed: BTreeMap<FullKey, Option<(Version, bool)>>,
 }
 
 /// Versions on the scratch begin here, far above any that a group counts to, so that a changed object never
@@ -126,6 +128,24 @@ impl Scratch {
                 .apply_command(operation.db, &command, &mut self.local, out),
             Err(error) => error.write(out),
         });
+    }
+
+    /// What was placed, as commands have left it.
+    pub fn keyspace(&self) -> &Keyspace {
+        &self.keyspace
+    }
+
+    /// Whether lookups count as use of keys: `CLIENT NO-TOUCH`.
+    pub fn touch(&mut self, touches: bool) {
+        self.local.touches = touches;
+    }
+
+    /// What was looked up since the last call.
+    pub fn take_counts(&mut self) -> LocalCounts {
+        LocalCounts {
+            hits: std::mem::take(&mut self.local.hits),
+            misses: std::mem::take(&mut self.local.misses),
+        }
     }
 
     /// What happened, in order.

@@ -6,20 +6,37 @@
 //! returned, what changed is installed, and the locks are released. Whoever wants the same keys waits meanwhile, as he
 //! would have anyway; everybody else goes on.
 //!
-//! That is a transaction of its own kind, over however many groups and workers: all locks first, then the values, then the
-//! errand. A group that is asked to carry out or to copy too much refuses, and its transaction begins again as one of
-//! this kind. Two things still hold a worker up: an `EXEC` that has a `SORT` with patterns among its commands, and one
-//! that has a command on the whole keyspace.
+//! ```text
+//!  steps > max --> locks, alone --> Lend --> Lent by all --> Errand --> run --> on_errand --> TakeBack, answer
+//!                       |                         |
+//!                       +-- waits for its keys    +-- little after all, or only too large to copy: run here
+//! ```
+//!
+//! That is a transaction of its own kind, over however many groups and workers. How many steps a command would be is asked
+//! of the keyspaces ([`keyspace::walks`]) where they are. A group that is asked to carry out or to copy too much refuses,
+//! and its transaction begins again as one of this kind; so does a command that walks and has to wait for its keys, as
+//! nobody can tell yet how far. A command of very many words is carried out aside too, whatever it finds.
+//!
+//! What still runs on the worker, however long it takes: commands on very many keys (`DEL`, `MGET`, `MSET`), `KEYS`; a
+//! `SORT` with patterns, which would take longer still to fetch key by key what they name, and an `EXEC` that has one; an
+//! `EXEC` that has a command on the whole keyspace; the pops of clients that waited; and whatever works on the bytes of
+//! one long string.
 
 use crate::gateway::Gateway;
-use crate::program::{Item, Program, group_of_key};
-use command::{Route, Spec, Walks, number};
+use crate::program::{Program, group_of_key, names_more};
+use command::{Command, Route, Spec, Spread, Walks};
 use ids::{Db, GroupId};
 use keyspace::Event;
-use replica::{ELEMENTS_MAX, FullKey, Operation, Replies, Request, Returned, Scratch, Ticket};
+use replica::{Operation, Replies, Request, Returned, Scratch, Ticket};
 use resp::Args;
 use std::collections::BTreeMap;
 use txn::TxnId;
+
+/// Steps that a command may take on the worker itself: one or two milliseconds.
+pub(crate) const STEPS_MAX: usize = 20_000;
+
+/// With fewer words than these, a command on one key that does not walk is never worth a thought.
+const WORDS_MIN: usize = 1_024;
 
 /// Commands on their way, with all that they need.
 pub struct Errand {
@@ -27,9 +44,6 @@ pub struct Errand {
     operations: Vec<Operation>,
     scratch: Scratch,
     replies: Replies,
-    /// Keys that a command would read and that were not lent: nothing was carried out.
-    lacks: Vec<FullKey>,
-    /// Nanoseconds since any fixed moment.
     clock: fn() -> u64,
     /// What each command took, in nanoseconds.
     times: Vec<u64>,
@@ -47,20 +61,24 @@ impl Errand {
             operations,
             scratch,
             replies: Replies::default(),
-            lacks: Vec::new(),
             clock,
             times: Vec::new(),
         }
     }
 
+    /// How many steps it would be.
+    pub(crate) fn steps(&self) -> usize {
+        let keyspace_of = |_: &[u8]| Some(self.scratch.keyspace());
+        let each = self.operations.iter().map(|operation| {
+            let (spec, args) = operation.words();
+            let command = operation.parse();
+            replica::steps(operation.db, spec, args, command.as_ref().ok(), &keyspace_of)
+        });
+        each.fold(0, usize::saturating_add)
+    }
+
     /// Carries the commands out.
     pub fn run(&mut self) {
-        if let [operation] = self.operations.as_slice() {
-            self.lacks = self.scratch.wanted(operation);
-            if !self.lacks.is_empty() {
-                return;
-            }
-        }
         let mut began = (self.clock)();
         for operation in &self.operations {
             self.scratch.run(operation, &mut self.replies);
@@ -72,66 +90,59 @@ impl Errand {
 }
 
 impl Gateway {
-    /// Whether a command whose keys all live here walks over more than the worker should.
+    /// Whether a command whose keys all live here takes more steps than the worker should make.
     #[inline]
-    pub(crate) fn is_heavy(&self, db: Db, spec: &'static Spec, args: Args<'_>) -> bool {
-        spec.walks != Walks::Little && spec.route == Route::Keys && self.weight(db, spec, args) > ELEMENTS_MAX
+    pub(crate) fn is_heavy(
+        &self,
+        db: Db,
+        spec: &'static Spec,
+        args: Args<'_>,
+        command: &Command<'_>,
+    ) -> bool {
+        // What `SORT` finds by patterns would have to be fetched key by key: that would take longer still.
+        let may_be = spec.walks != Walks::Little || args.len() > WORDS_MIN && spec.spread == Spread::Single;
+        may_be
+            && spec.route == Route::Keys
+            && !names_more(spec, args)
+            && self.steps(db, spec, args, command) > self.turn.steps_max
     }
 
-    /// How many elements the command walks over, at most.
-    fn weight(&self, db: Db, spec: &'static Spec, args: Args<'_>) -> usize {
-        let mut weight = 0;
-        command::keys(spec, args, &mut |position, _| {
-            let key = args.arg(position);
-            if let Some(index) = self.local(group_of_key(self.groups, key)) {
-                weight += self.replicas[index].keyspace().element_count(db, key);
-            }
-        });
-        match spec.walks {
-            Walks::Little => 0,
-            Walks::Whole => weight,
-            Walks::Ranks { at } => {
-                let rank = |at: u8| {
-                    let rank = args.get(usize::from(at)).and_then(number::parse_i64).unwrap_or(0);
-                    let length = weight as i64;
-                    if rank < 0 {
-                        rank.saturating_add(length)
-                    } else {
-                        rank
-                    }
-                    .clamp(0, length) as usize
-                };
-                (rank(at + 1) + 1).saturating_sub(rank(at)).min(weight)
+    fn steps(&self, db: Db, spec: &'static Spec, args: Args<'_>, command: &Command<'_>) -> usize {
+        let keyspace_of = |key: &[u8]| {
+            let index = self.local(group_of_key(self.groups, key))?;
+            Some(self.replicas[index].keyspace())
+        };
+        replica::steps(db, spec, args, Some(command), &keyspace_of)
+    }
+
+    /// [`Gateway::is_heavy`] of the commands of a program together.
+    pub(crate) fn is_heavy_program(&self, program: &Program) -> bool {
+        let mut steps = 0_usize;
+        for operation in program.operations() {
+            if let Ok(command) = operation.parse()
+                && operation.spec.walks != Walks::Little
+            {
+                let (spec, args) = operation.words();
+                steps = steps.saturating_add(self.steps(operation.db, spec, args, &command));
             }
         }
+        steps > self.turn.steps_max
     }
 
-    /// Whether a program whose groups all live here and are free walks over more than the worker should.
-    pub(crate) fn is_heavy_program(&self, program: &Program) -> bool {
-        let is_walk = |operation: &&Operation| operation.spec.walks != Walks::Little;
-        let weight = |operation: &Operation| {
-            let (spec, args) = operation.words();
-            self.weight(operation.db, spec, args)
-        };
-        let weights = program.operations().filter(is_walk).map(weight);
-        weights.fold(0, usize::saturating_add) > ELEMENTS_MAX
-    }
-
-    /// Sends a single command aside.
-    pub(crate) fn run_aside(&mut self, ticket: Ticket, operation: Operation) {
+    /// Sends a single command aside, which is all within one group of this worker. `touches` as for
+    /// [`Scratch::touch`].
+    pub(crate) fn run_aside(&mut self, ticket: Ticket, operation: Operation, touches: bool) {
         self.timing.is_ours = false;
-        let program = Program {
-            items: vec![Item::Operation(operation)],
-            conditions: Vec::new(),
-            is_exec: false,
-        };
-        let extent = program.extent(self.groups);
-        self.start_lent(ticket, program, extent);
+        self.start_single(ticket, operation, touches);
     }
 
     /// Every group has lent its values.
-    pub(crate) fn send_errand(&mut self, errand: Errand) {
-        self.errands.push(errand);
+    pub(crate) fn set_out(&mut self, mut errand: Errand) {
+        if errand.steps() > self.turn.steps_max {
+            return self.errands.push(errand);
+        }
+        errand.run();
+        self.give_back(errand);
     }
 
     /// The errands that are to be run, for the driver.
@@ -147,13 +158,12 @@ impl Gateway {
     }
 
     /// Everything goes back to the groups.
-    pub(crate) fn give_back(&mut self, errand: Errand) {
+    fn give_back(&mut self, errand: Errand) {
         let Errand {
             txn,
+            operations,
             mut scratch,
             replies,
-            lacks,
-            operations,
             times,
             ..
         } = errand;
@@ -173,16 +183,19 @@ impl Gateway {
             let group = group_of_key(groups, one.key());
             returned.entry(group).or_default().push(one);
         });
+        // Any group will do for these.
         let mut garbage = scratch.take_garbage();
+        let mut counts = scratch.take_counts();
         for group in self.groups_of(txn) {
             let request = Request::TakeBack {
                 txn,
                 returned: returned.remove(&group).unwrap_or_default(),
                 events: events.remove(&group).unwrap_or_default(),
                 garbage: std::mem::take(&mut garbage),
+                counts: std::mem::take(&mut counts),
             };
             self.request(group, request);
         }
-        self.end_lent(txn, replies, lacks);
+        self.end_lent(txn, replies);
     }
 }

@@ -68,6 +68,8 @@ struct Blocked {
     is_trying: bool,
     /// It has waited long enough: what it is answered if it gets nothing else.
     ending: Option<Vec<u8>>,
+    /// Nanoseconds of work for its command, here and by whoever served it: the wait is none.
+    spent: u64,
 }
 
 /// A client of any worker that waits for keys of this one.
@@ -133,6 +135,16 @@ impl Gateway {
             Err(error) => return error.write(&mut pipeline.writer(session.protocol)),
         };
         let is_tried = self.is_one_step(spec, args);
+        if is_tried && self.is_heavy(session.db, spec, args, &command) && self.has_alone(spec, args) {
+            // There is something to pop, and much of it: it will not wait.
+            let operation = Operation {
+                spec,
+                db: session.db,
+                protocol: session.protocol,
+                args: args.to_buf(),
+            };
+            return self.begin(session, pipeline, Program::single(operation));
+        }
         if is_tried {
             let target = pipeline.target();
             let start = target.len();
@@ -160,6 +172,7 @@ impl Gateway {
             UnixMillis(self.turn.now.0.saturating_add(millis))
         });
         let token = ticket.connection;
+        let spent = self.postpone_time();
         self.blocking
             .deadlines
             .extend(deadline.map(|deadline| (deadline, token)));
@@ -179,6 +192,7 @@ impl Gateway {
                 is_served: false,
                 is_trying: !is_tried,
                 ending: None,
+                spent,
             },
         );
         if is_tried {
@@ -274,6 +288,8 @@ impl Gateway {
         };
         self.deliveries.push_back(Delivery::Unblocked {
             ticket: blocked.ticket,
+            operation: blocked.operation,
+            nanos: blocked.spent,
             bytes,
         });
     }
@@ -426,7 +442,7 @@ impl Gateway {
             self.blocking.filled.extend(waiter.keys);
         }
         if let Some(bytes) = answer {
-            self.answer_waiter(ticket, bytes);
+            self.answer_waiter(ticket, bytes, 0);
         }
         self.serve();
     }
@@ -450,23 +466,19 @@ impl Gateway {
         waiter
     }
 
-    fn answer_waiter(&mut self, ticket: Ticket, bytes: Vec<u8>) {
+    fn answer_waiter(&mut self, ticket: Ticket, bytes: Vec<u8>, nanos: u64) {
         if ticket.worker == self.worker {
-            self.on_served(ticket, bytes);
+            self.on_served(ticket, bytes, nanos);
         } else {
-            self.send(ticket.worker, Message::Served { ticket, bytes });
+            self.send(ticket.worker, Message::Served { ticket, bytes, nanos });
         }
     }
 
-    /// The worker of its keys has answered for a blocked client of this one.
-    pub(crate) fn on_served(&mut self, ticket: Ticket, bytes: Vec<u8>) {
-        let is_current = |blocked: &Blocked| blocked.ticket == ticket;
-        if self
-            .blocking
-            .blocked
-            .get(&ticket.connection)
-            .is_some_and(is_current)
-        {
+    /// The worker of its keys has answered for a blocked client of this one, which took it so long.
+    pub(crate) fn on_served(&mut self, ticket: Ticket, bytes: Vec<u8>, nanos: u64) {
+        let blocked = self.blocking.blocked.get_mut(&ticket.connection);
+        if let Some(blocked) = blocked.filter(|blocked| blocked.ticket == ticket) {
+            blocked.spent += nanos;
             self.unblock(ticket.connection, bytes);
         }
     }
@@ -549,15 +561,18 @@ impl Gateway {
                 }
                 return;
             }
+            let began = self.timing.now();
             let mut reply = Vec::new();
             let mut out = Writer::new(&mut reply, operation.protocol);
             match operation.parse() {
                 Ok(command) => self.run_here(operation.db, spec, args, &command, &mut out),
                 Err(error) => error.write(&mut out),
             }
+            let nanos = self.timing.now().saturating_sub(began);
+            self.timing.leave_out(nanos);
             if !is_nil(&reply) {
                 self.remove_waiter(arrival);
-                self.answer_waiter(ticket, reply);
+                self.answer_waiter(ticket, reply, nanos);
             }
         }
     }

@@ -45,9 +45,8 @@ impl Gateway {
 
     /// Takes an emptied parcel back, to be used again.
     pub fn recycle(&mut self, mut parcel: Parcel) {
-        /// Emptied parcels that are kept.
-        const SPARE_MAX: usize = 16;
-        if self.spare_parcels.len() < SPARE_MAX {
+        // One on its way to each worker, and one being filled. Each keeps some hundred kilobytes.
+        if self.spare_parcels.len() < 2 * self.posts.len() {
             parcel.clear();
             self.spare_parcels.push(parcel);
         }
@@ -118,7 +117,7 @@ impl Gateway {
                     is_served,
                 } => self.on_await(ticket, *operation, is_served),
                 Message::Forget { ticket, answer } => self.on_forget(ticket, answer),
-                Message::Served { ticket, bytes } => self.on_served(ticket, bytes),
+                Message::Served { ticket, bytes, nanos } => self.on_served(ticket, bytes, nanos),
                 Message::Woken { ticket } => self.on_woken(ticket),
                 Message::Unblock { client, is_error } => self.on_unblock(client, is_error),
                 Message::ResetCounters => {
@@ -167,34 +166,36 @@ impl Gateway {
                 protocol,
                 args: args.to_buf(),
             };
-            return self.wait_for_locks(group, ticket, operation);
+            return self.wait_for_keys(group, ticket, operation, touches);
         }
-        if index.is_some() && !denied && !waits && self.is_heavy(db, spec, args) {
+        let may_run = index.is_some() && !denied && !waits;
+        let parsed = spec.parse.filter(|_| may_run).map(|parse| parse(args));
+        if let Some(Ok(command)) = &parsed
+            && self.is_heavy(db, spec, args, command)
+        {
             let operation = Operation {
                 spec,
                 db,
                 protocol,
                 args: args.to_buf(),
             };
-            return self.run_aside(ticket, operation);
+            return self.run_aside(ticket, operation, touches);
         }
         let mut answer = self.parcel(from).take_bytes();
         let start = answer.len();
         let mut out = Writer::new(&mut answer, protocol);
-        match (index, spec.parse) {
+        match (index, parsed) {
             _ if denied => ReplyError::OutOfMemory.write(&mut out),
             _ if waits => busy(&mut out),
             (None, _) => self.scan_here(db, spec, args, &mut out),
             (Some(_), None) => unreachable!("only commands on keys are forwarded"),
-            (Some(index), Some(parse)) => match parse(args) {
-                Ok(command) => {
-                    let replica = &mut self.replicas[index];
-                    replica.touch(touches);
-                    replica.execute(&self.turn, db, &command, &mut out);
-                    replica.touch(true);
-                }
-                Err(error) => error.write(&mut out),
-            },
+            (Some(index), Some(Ok(command))) => {
+                let replica = &mut self.replicas[index];
+                replica.touch(touches);
+                replica.execute(&self.turn, db, &command, &mut out);
+                replica.touch(true);
+            }
+            (Some(_), Some(Err(error))) => error.write(&mut out),
         }
         self.look_at_reply(Some(spec), &answer[start..]);
         self.parcel_being_filled(from).push_answer(ticket, answer, start);

@@ -128,6 +128,7 @@ impl Gateway {
                 seed: 0,
                 lfu: None,
                 notify: keyspace::EventClasses::default(),
+                steps_max: crate::aside::STEPS_MAX,
             },
             prng: Prng::new(seed),
             posts: (0..workers).map(|_| VecDeque::new()).collect(),
@@ -167,6 +168,7 @@ impl Gateway {
         self.turn.number += 1;
         self.turn.now = now;
         self.turn.seed = self.prng.next_u64();
+        self.turn.steps_max = self.shared.steps_max.load(std::sync::atomic::Ordering::Relaxed);
         if self.settings_version != self.shared.settings_version() {
             self.load_settings();
         }
@@ -249,7 +251,7 @@ impl Gateway {
         let output_max = session.output_limit(&self.settings);
         self.open_span();
         while !session.is_waiting && !session.is_closing && !pipeline.is_full() && at < bytes.len() {
-            let ready = pipeline.ready().len();
+            let ready = pipeline.ready_bytes();
             if ready >= Gateway::TURN_OUTPUT_BYTES {
                 // The driver sends it and lets others have their turn; at the limit it ends the connection.
                 session.is_overrun = output_max.passes_hard(ready as u64);
@@ -292,6 +294,7 @@ impl Gateway {
             }
         }
         *is_cut_short = at < bytes.len() && !session.is_closing;
+        decoder.relax();
         self.close_span();
         at
     }
@@ -460,16 +463,23 @@ impl Gateway {
         if !replica.is_free(|| locks_of([(spec, args)], |_| true)) {
             return self.park(session, pipeline, spec, args, group);
         }
-        if self.is_heavy(session.db, spec, args) {
-            return self.send_aside(session, pipeline, spec, args);
-        }
-        let replica = &mut self.replicas[index];
         let parse = spec.parse.expect("a command on keys has a parser");
-        let mut out = pipeline.writer(session.protocol);
-        match parse(args) {
-            Ok(command) => replica.execute(&self.turn, session.db, &command, &mut out),
-            Err(error) => error.write(&mut out),
+        let command = match parse(args) {
+            Ok(command) => command,
+            Err(error) => return error.write(&mut pipeline.writer(session.protocol)),
+        };
+        if self.is_heavy(session.db, spec, args, &command) {
+            let ticket = self.reserve(session, pipeline);
+            let operation = Operation {
+                spec,
+                db: session.db,
+                protocol: session.protocol,
+                args: args.to_buf(),
+            };
+            return self.run_aside(ticket, operation, touches(session, spec));
         }
+        let mut out = pipeline.writer(session.protocol);
+        self.replicas[index].execute(&self.turn, session.db, &command, &mut out);
         self.tell(index);
     }
 
@@ -501,24 +511,6 @@ impl Gateway {
             .push_command(ticket, spec, session.db, session.protocol, touches, args);
     }
 
-    /// Lets a command whose keys all live here and are free run on another thread.
-    fn send_aside(
-        &mut self,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
-        spec: &'static Spec,
-        args: Args<'_>,
-    ) {
-        let ticket = self.reserve(session, pipeline);
-        let operation = Operation {
-            spec,
-            db: session.db,
-            protocol: session.protocol,
-            args: args.to_buf(),
-        };
-        self.run_aside(ticket, operation);
-    }
-
     /// Lets a command wait for locks in its group, here.
     pub(crate) fn park(
         &mut self,
@@ -539,16 +531,22 @@ impl Gateway {
             protocol: session.protocol,
             args: args.to_buf(),
         };
-        self.wait_for_locks(group, ticket, operation);
+        self.wait_for_keys(group, ticket, operation, touches(session, spec));
     }
 
     /// Lets a command wait for the locks of its keys, which are all in this group of this worker.
-    pub(crate) fn wait_for_locks(&mut self, group: GroupId, ticket: Ticket, operation: Operation) {
+    pub(crate) fn wait_for_keys(
+        &mut self,
+        group: GroupId,
+        ticket: Ticket,
+        operation: Operation,
+        touches: bool,
+    ) {
         if operation.spec.walks == Walks::Little {
             return self.request(group, Request::Execute { ticket, operation });
         }
-        // How much it will walk over is not known yet: the values may be lent.
-        self.run_aside(ticket, operation);
+        // How far it will walk cannot be told yet: what it wants may be lent.
+        self.run_aside(ticket, operation, touches);
     }
 
     /// A command over several groups.
@@ -567,10 +565,7 @@ impl Gateway {
             Ok(command) => command,
             Err(error) => return error.write(&mut pipeline.writer(session.protocol)),
         };
-        if self.is_one_step(spec, args) {
-            if self.is_heavy(session.db, spec, args) {
-                return self.send_aside(session, pipeline, spec, args);
-            }
+        if self.is_one_step(spec, args) && !self.is_heavy(session.db, spec, args, &command) {
             let mut out = pipeline.writer(session.protocol);
             return self.run_here(session.db, spec, args, &command, &mut out);
         }
@@ -651,8 +646,8 @@ impl Gateway {
     pub fn tend(&mut self) -> bool {
         /// Objects looked at for expiry in one call, over all groups.
         const EXPIRY_OBJECTS: usize = 4_096;
-        /// Objects dropped in one call, in each group.
-        const GARBAGE_OBJECTS: usize = 64;
+        /// Objects dropped in one call, over all groups: a third of a millisecond.
+        const GARBAGE_OBJECTS: usize = 2_048;
         let mut more = false;
         if self
             .shared
@@ -667,8 +662,9 @@ impl Gateway {
             }
             self.note_event("expire-cycle", self.timing.now().saturating_sub(began));
         }
+        let mut budget = GARBAGE_OBJECTS;
         for replica in &mut self.replicas {
-            more |= !replica.collect_garbage(GARBAGE_OBJECTS);
+            more |= !replica.collect_garbage(&mut budget);
         }
         self.tell_all();
         if self.maxmemory > 0 && self.policy != EvictionPolicy::NoEviction && self.pause.is_none() {
@@ -733,7 +729,7 @@ fn may_pass(session: &Session, args: Args<'_>) -> bool {
 }
 
 /// Whether a command counts as use of its keys.
-fn touches(session: &Session, spec: &Spec) -> bool {
+pub(crate) fn touches(session: &Session, spec: &Spec) -> bool {
     !session.no_touch || spec.id == CommandId::Touch
 }
 

@@ -110,6 +110,8 @@ pub enum Message {
         ticket: Ticket,
         /// The reply.
         bytes: Vec<u8>,
+        /// How long that took, in nanoseconds.
+        nanos: u64,
     },
     /// A key that a client waits for was filled: its worker is to try.
     Woken {

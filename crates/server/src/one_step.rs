@@ -39,6 +39,18 @@ impl Gateway {
         free
     }
 
+    /// Whether a command whose keys all live here has them for itself.
+    pub(crate) fn has_alone(&self, spec: &'static Spec, args: Args<'_>) -> bool {
+        let mut is_alone = true;
+        command::keys(spec, args, &mut |position, _| {
+            let key = args.arg(position);
+            let index = self.local(group_of_key(self.groups, key));
+            let locks = || txn::Locks::Keys(vec![(key.into(), Mode::Exclusive)]);
+            is_alone = is_alone && index.is_some_and(|index| self.replicas[index].is_free(locks));
+        });
+        is_alone
+    }
+
     /// Whether all groups live here and no transaction is under way: then any key can be read at once.
     pub(crate) fn is_idle_and_whole(&self) -> bool {
         self.replicas.len() == usize::from(self.groups.get()) && self.replicas.iter().all(Replica::is_idle)

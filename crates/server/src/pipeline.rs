@@ -1,23 +1,29 @@
 //! One connection's replies, in the order of its requests.
 //!
 //! ```text
-//!   out                       | place 0   | after 0 | place 1   | after 1 |
+//!   large, out                | place 0   | after 0 | place 1   | after 1 |
 //!   bytes ready to be sent    | (waiting) | ....... | (waiting) | ....... |
 //!                                           \________ held ________/
 //! ```
 //!
 //! A command that is answered at once writes into `out`, or behind the last place if an earlier one still waits.
 //! A command answered elsewhere takes a place; when it is filled, everything up to the next open place moves to
-//! `out`. The common cases allocate nothing: no places, or places filled in their order.
+//! `out`. The common cases allocate nothing: no places, or places filled in their order. A large reply that comes as a
+//! whole is not copied: it stands as it is in `large`, together with what was ready before it.
 
 use resp::{Protocol, Writer};
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 /// Replies of one connection. See the file's header.
 #[derive(Default)]
 pub struct Pipeline {
+    /// What is sent before `out`. None is empty.
+    large: VecDeque<Vec<u8>>,
+    /// Their bytes.
+    large_bytes: usize,
     out: Vec<u8>,
-    /// Bytes of `out` that were sent already.
+    /// Bytes of the first of `large`, or of `out` if there is none, that were sent already.
     sent: usize,
     places: VecDeque<Place>,
     /// The sequence number of the first place.
@@ -101,6 +107,15 @@ impl Pipeline {
     /// # Panics
     /// If the place was never reserved or is filled already: an answer would be given twice.
     pub fn complete(&mut self, sequence: u64, reply: &[u8]) {
+        self.fill(sequence, Cow::Borrowed(reply));
+    }
+
+    /// [`Pipeline::complete`] with a reply that nobody else needs.
+    pub fn complete_with(&mut self, sequence: u64, reply: Vec<u8>) {
+        self.fill(sequence, Cow::Owned(reply));
+    }
+
+    fn fill(&mut self, sequence: u64, reply: Cow<'_, [u8]>) {
         let index = sequence
             .checked_sub(self.first)
             .expect("invariant: a reply is given once") as usize;
@@ -109,22 +124,42 @@ impl Pipeline {
             .get_mut(index)
             .expect("invariant: only reserved places are filled");
         assert!(place.reply.is_none(), "invariant: a reply is given once");
-        let reply = if place.is_silent { &[] } else { reply };
+        let reply = if place.is_silent {
+            Cow::Borrowed(&[][..])
+        } else {
+            reply
+        };
         if index > 0 {
             self.filled_bytes += reply.len();
-            place.reply = Some(reply.to_vec());
+            place.reply = Some(reply.into_owned());
             return;
         }
-        self.out.extend_from_slice(reply);
+        self.append(reply);
         self.release_first();
         while let Some(reply) = self.places.front_mut().and_then(|place| place.reply.take()) {
             self.filled_bytes -= reply.len();
-            self.out.extend_from_slice(&reply);
+            self.append(Cow::Owned(reply));
             self.release_first();
         }
         if self.places.is_empty() {
             self.held.clear();
             self.held.shrink_to(Pipeline::KEPT_BYTES);
+        }
+    }
+
+    /// A reply is ready.
+    fn append(&mut self, reply: Cow<'_, [u8]>) {
+        match reply {
+            Cow::Owned(reply) if reply.len() >= Pipeline::LARGE_BYTES => {
+                let before = std::mem::take(&mut self.out);
+                for bytes in [before, reply] {
+                    if !bytes.is_empty() {
+                        self.large_bytes += bytes.len();
+                        self.large.push_back(bytes);
+                    }
+                }
+            }
+            reply => self.out.extend_from_slice(&reply),
         }
     }
 
@@ -136,16 +171,29 @@ impl Pipeline {
         self.out.extend_from_slice(&self.held[place.after..end]);
     }
 
-    /// Bytes ready to be sent.
+    /// What is ready to be sent, or the first part of it; empty only if nothing is.
     #[inline]
     pub fn ready(&self) -> &[u8] {
-        &self.out[self.sent..]
+        let first = self.large.front().unwrap_or(&self.out);
+        &first[self.sent..]
+    }
+
+    /// How many bytes are ready to be sent.
+    #[inline]
+    pub fn ready_bytes(&self) -> usize {
+        self.large_bytes + self.out.len() - self.sent
     }
 
     /// The first `count` ready bytes were sent.
     pub fn sent(&mut self, count: usize) {
         self.sent += count;
-        if self.sent == self.out.len() {
+        if let Some(first) = self.large.front() {
+            if self.sent == first.len() {
+                self.large_bytes -= first.len();
+                self.large.pop_front();
+                self.sent = 0;
+            }
+        } else if self.sent == self.out.len() {
             self.out.clear();
             self.sent = 0;
             // One large reply must not be paid for as long as the connection lives.
@@ -159,12 +207,15 @@ impl Pipeline {
         }
     }
 
+    /// A reply of so many bytes or more is not copied.
+    const LARGE_BYTES: usize = 64 * 1024;
+
     /// Capacity that an idle connection keeps, in bytes.
     const KEPT_BYTES: usize = 16 * 1024;
 
     /// Bytes held for a client that has not read them.
     pub fn held_bytes(&self) -> usize {
-        self.ready().len() + self.held.len() + self.filled_bytes
+        self.ready_bytes() + self.held.len() + self.filled_bytes
     }
 }
 
@@ -212,6 +263,37 @@ mod tests {
         pipeline.target().extend_from_slice(b"x");
         pipeline.complete(silent, b"dropped");
         assert_eq!(pipeline.ready(), b"x");
+    }
+
+    #[test]
+    fn a_large_reply_keeps_its_place_and_is_not_copied() {
+        let mut pipeline = Pipeline::default();
+        pipeline.target().extend_from_slice(b"ab");
+        let first = pipeline.reserve(false);
+        pipeline.target().extend_from_slice(b"c");
+        let second = pipeline.reserve(false);
+        pipeline.target().extend_from_slice(b"d");
+        pipeline.sent(1);
+        let large = |byte: u8| vec![byte; Pipeline::LARGE_BYTES];
+        let (one, two) = (large(b'1'), large(b'2'));
+        let addresses = [one.as_ptr(), two.as_ptr()];
+        pipeline.complete_with(second, two);
+        pipeline.complete_with(first, one);
+        assert!(pipeline.is_settled());
+        pipeline.target().extend_from_slice(b"e");
+        let mut sent = Vec::new();
+        let mut parts = Vec::new();
+        while pipeline.ready_bytes() > 0 {
+            parts.push(pipeline.ready().as_ptr());
+            assert_eq!(pipeline.held_bytes(), pipeline.ready_bytes());
+            let count = pipeline.ready().len().min(50_000);
+            sent.extend_from_slice(&pipeline.ready()[..count]);
+            pipeline.sent(count);
+        }
+        assert!(pipeline.ready().is_empty());
+        let expected = [&b"b"[..], &large(b'1'), b"c", &large(b'2'), b"de"].concat();
+        assert!(sent == expected);
+        assert!(addresses.iter().all(|address| parts.contains(address)));
     }
 
     #[test]

@@ -39,6 +39,15 @@ pub(crate) struct Extent {
 }
 
 impl Program {
+    /// One command.
+    pub(crate) fn single(operation: Operation) -> Program {
+        Program {
+            items: vec![Item::Operation(operation)],
+            conditions: Vec::new(),
+            is_exec: false,
+        }
+    }
+
     pub(crate) fn operations(&self) -> impl Iterator<Item = &Operation> {
         self.items.iter().filter_map(|item| match item {
             Item::Operation(operation) => Some(operation),

@@ -91,12 +91,12 @@ impl Gateway {
     pub(crate) fn publish_memory(&mut self) {
         match self.changed {
             Changed::One(index) if self.data_bytes.len() == self.replicas.len() => {
-                let now = self.replicas[index].keyspace().memory();
+                let now = self.replicas[index].memory();
                 let before = std::mem::replace(&mut self.data_bytes[index], now);
                 self.data_bytes_sum = self.data_bytes_sum + now - before;
             }
             Changed::One(_) | Changed::Any => {
-                let each = self.replicas.iter().map(|replica| replica.keyspace().memory());
+                let each = self.replicas.iter().map(replica::Replica::memory);
                 self.data_bytes = each.collect();
                 self.data_bytes_sum = self.data_bytes.iter().sum();
             }

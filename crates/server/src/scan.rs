@@ -9,6 +9,9 @@ use ids::{Db, GroupId};
 use keyspace::scan_accepts;
 use resp::{Args, Writer};
 
+/// Keys that one call looks at, whatever its `COUNT`, which is a hint: a million would hold the worker up.
+const COUNT_MAX: u64 = 16_384;
+
 impl Gateway {
     /// `SCAN`: goes through groups of one worker from the cursor on.
     pub(crate) fn on_scan(
@@ -37,6 +40,7 @@ impl Gateway {
         };
         // A cursor that names no group is behind the last one: the scan is over.
         let mut at = scan_start(self.groups, args);
+        let count_max = options.count.min(COUNT_MAX);
         let mut keys = std::mem::take(&mut self.spare);
         keys.clear();
         let mut found = Writer::new(&mut keys, out.protocol());
@@ -45,7 +49,7 @@ impl Gateway {
         while let Some((group, position)) = at {
             let Some(index) = self.local(group) else { break };
             let mut seen = 0;
-            let budget = options.count - looked;
+            let budget = count_max - looked;
             let next = self.replicas[index].scan(&self.turn, db, position, budget, |object| {
                 seen += 1;
                 if scan_accepts(&options, object) {
@@ -57,7 +61,7 @@ impl Gateway {
             // An empty group costs a little too: a scan of many empty groups stays bounded by its COUNT.
             looked += seen.max(u64::from(next.is_some()));
             cursor = scan_cursor(self.groups, group, next);
-            if cursor == 0 || looked >= options.count {
+            if cursor == 0 || looked >= count_max {
                 break;
             }
             let position = keyspace::Position::new(cursor & ((1 << keyspace::Position::BITS) - 1));

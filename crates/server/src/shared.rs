@@ -36,6 +36,8 @@ pub struct Shared {
     pub workers: Vec<Arc<WorkerStats>>,
     /// `DEBUG SET-ACTIVE-EXPIRE`.
     pub active_expiry: AtomicBool,
+    /// Steps that a command may take on a worker itself: more are taken aside. `DEBUG SET-STEPS-MAX`.
+    pub steps_max: AtomicUsize,
     /// The node is to stop.
     pub is_stopping: AtomicBool,
     /// Bytes the allocator has given out, as last sampled; the most so far; and the process's resident bytes.
@@ -133,6 +135,7 @@ impl Shared {
             refused: AtomicU64::new(0),
             workers: (0..workers).map(|_| Arc::default()).collect(),
             active_expiry: AtomicBool::new(true),
+            steps_max: AtomicUsize::new(crate::aside::STEPS_MAX),
             is_stopping: AtomicBool::new(false),
             memory: MemoryFigures::default(),
             rates: Rates::default(),

@@ -12,8 +12,9 @@
 //! higher threshold a command of constant time cannot reach it by itself, so a span that does leaves no entry in the
 //! slow log; the latency monitor hears of it as `fast-command`.
 //!
-//! What is measured is the work of the worker, or of the thread for errands, that carries a command out: not the way to another worker, not the wait
-//! for a transaction. Of a command over several workers it is what its own worker did at once.
+//! What is measured is the work of the worker, or of the thread for errands, that carries a command out: not the way to
+//! another worker, not the wait for a transaction or for a key to be filled. Of a command over several workers it is what
+//! its own worker did at once. A command that waits for a key is measured when it has its answer.
 
 use crate::client::ClientCard;
 use crate::gateway::Gateway;
@@ -107,10 +108,16 @@ impl Timing {
         self.now().saturating_sub(self.since)
     }
 
+    /// What just took so long is not the work of the commands being measured.
+    pub(crate) fn leave_out(&mut self, nanos: u64) {
+        self.since += nanos;
+    }
+
     /// Whether a command's time does not depend on how much there is.
     fn is_brief(&self, spec: &Spec) -> bool {
         let overwrites = spec.route == Route::Keys && spec.access == Access::Overwrites;
-        !self.is_exact && (spec.flags.contains(Flags::FAST) || overwrites)
+        let may_wait = spec.flags.contains(Flags::BLOCKING);
+        !self.is_exact && !may_wait && (spec.flags.contains(Flags::FAST) || overwrites)
     }
 }
 
@@ -163,6 +170,15 @@ impl Gateway {
         if self.timing.span.len() == SPAN_MAX {
             self.end_span();
         }
+    }
+
+    /// The command in hand waits: its time is noted with its answer. Returns what it took so far.
+    pub(crate) fn postpone_time(&mut self) -> u64 {
+        self.timing.is_ours = false;
+        let now = self.timing.now();
+        let elapsed = now.saturating_sub(self.timing.since);
+        self.timing.since = now;
+        elapsed
     }
 
     /// Notes the time of one command.

@@ -22,14 +22,14 @@
 use crate::aside::Errand;
 use crate::block::note_watched;
 use crate::connection::Connection;
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, touches};
 use crate::message::Message;
 use crate::pipeline::Pipeline;
 use crate::program::{Extent, Item, Program, group_of_key, merge};
 use crate::pubsub::{Kind as Names, Listeners};
 use crate::session::{Session, Watched};
 use crate::timing::Caller;
-use command::{Command, ReplyError, Walks};
+use command::{Command, ReplyError};
 use ids::{Boot, GroupId};
 use keyspace::{KeyVersion, Object};
 use replica::{
@@ -58,6 +58,8 @@ pub(crate) struct Transactions {
 struct Transaction {
     id: TxnId,
     priority: Priority,
+    /// It concerns one group, and must not pass plain commands that wait there.
+    keeps_place: bool,
     ticket: Ticket,
     program: Program,
     extent: Extent,
@@ -66,7 +68,7 @@ struct Transaction {
     /// What the groups answered: for each the index of the item and its reply.
     parts: BTreeMap<GroupId, (Vec<usize>, Replies)>,
     /// Keys that it reads and that only the data name, as far as an attempt has found them.
-    wanted: BTreeSet<FullKey>,
+    wanted: BTreeMap<GroupId, BTreeSet<FullKey>>,
     /// Groups whose `Locked` or `Resolved` is still to come.
     outstanding: usize,
     scratch: Option<Scratch>,
@@ -74,6 +76,10 @@ struct Transaction {
     evaluated: Replies,
     /// Nanoseconds that a command took here at once, to be noted when it is over.
     spent: Option<u64>,
+    /// Whether its lookups of what is lent count as use of keys.
+    touches: bool,
+    /// It is a single command of one group: its connection was told nothing of a transaction.
+    is_single: bool,
 }
 
 /// Which way a transaction takes.
@@ -104,6 +110,10 @@ pub enum Delivery {
     Unblocked {
         /// Where it goes.
         ticket: Ticket,
+        /// What it waited for.
+        operation: Operation,
+        /// Nanoseconds of work for it.
+        nanos: u64,
         /// Its bytes.
         bytes: Vec<u8>,
     },
@@ -276,8 +286,9 @@ impl Gateway {
             session.busy.begin(program.slots());
         }
         let is_exec = program.is_exec;
+        let touches = touches(session, command::CommandId::Exec.spec());
         let opened = if is_heavy {
-            Some(self.start_lent(ticket, program, extent))
+            Some(self.start_lent(ticket, program, extent, touches))
         } else {
             self.start(ticket, program, extent)
         };
@@ -290,9 +301,28 @@ impl Gateway {
         }
     }
 
+    /// Sends a single command of one group, perhaps for another worker's connection, on its way on values that are lent
+    /// to it.
+    pub(crate) fn start_single(&mut self, ticket: Ticket, operation: Operation, touches: bool) {
+        let program = Program::single(operation);
+        let extent = program.extent(self.groups);
+        let seq = self.start_lent(ticket, program, extent, touches);
+        let transaction = self.transactions.open.get_mut(&seq);
+        transaction.expect("opened a moment ago").is_single = true;
+    }
+
     /// Sends a program on its way on values that are lent to it; returns the transaction's number.
-    pub(crate) fn start_lent(&mut self, ticket: Ticket, program: Program, extent: Extent) -> u64 {
-        self.open(ticket, program, extent, Kind::Lend)
+    pub(crate) fn start_lent(
+        &mut self,
+        ticket: Ticket,
+        program: Program,
+        extent: Extent,
+        touches: bool,
+    ) -> u64 {
+        let seq = self.open(ticket, program, extent, Kind::Lend);
+        let transaction = self.transactions.open.get_mut(&seq);
+        transaction.expect("opened a moment ago").touches = touches;
+        seq
     }
 
     /// Sends a program on its way whose groups do not all live here, or are not free; returns the transaction's number,
@@ -339,6 +369,7 @@ impl Gateway {
     }
 
     fn open(&mut self, ticket: Ticket, program: Program, extent: Extent, kind: Kind) -> u64 {
+        let keeps_place = kind == Kind::Lend && extent.groups.len() == 1;
         let (id, priority) = self.new_transaction();
         let seq = id.seq;
         let transaction = Transaction {
@@ -350,11 +381,14 @@ impl Gateway {
             coordinator: Coordinator::new(extent.groups.iter().copied()),
             extent,
             parts: BTreeMap::new(),
-            wanted: BTreeSet::new(),
+            wanted: BTreeMap::new(),
             outstanding: 0,
             scratch: None,
             evaluated: Replies::default(),
             spent: None,
+            touches: true,
+            is_single: false,
+            keeps_place,
         };
         self.stats.transactions.add(1);
         self.transactions.open.insert(seq, transaction);
@@ -458,6 +492,7 @@ impl Gateway {
             .get_mut(&seq)
             .expect("the caller opened it");
         let (txn, priority) = (transaction.id, transaction.priority);
+        let age = (!transaction.keeps_place).then_some(priority);
         transaction.outstanding = if transaction.kind == Kind::Flow {
             transaction.extent.groups.len()
         } else {
@@ -485,7 +520,7 @@ impl Gateway {
             let locks = with_conditions(locks, &conditions);
             let request = match transaction.kind {
                 Kind::Flow => {
-                    let objects = objects_in(program, &transaction.wanted, is_ours);
+                    let objects = objects_in(program, transaction.wanted.get(&group), is_ours);
                     let locks = locks.and_shared(objects.iter().map(|(_, key)| key));
                     Request::LockRead {
                         txn,
@@ -497,12 +532,12 @@ impl Gateway {
                     }
                 }
                 Kind::Lend => {
-                    let objects = objects_in(program, &transaction.wanted, is_ours);
+                    let objects = objects_in(program, transaction.wanted.get(&group), is_ours);
                     // Alone, even to read: a value that is lent is with nobody else.
                     let locks = locks.and_shared(objects.iter().map(|(_, key)| key)).exclusive();
                     Request::Prepare {
                         txn,
-                        priority,
+                        priority: age,
                         locks,
                         conditions,
                         task: Task::Hold,
@@ -510,7 +545,7 @@ impl Gateway {
                 }
                 Kind::Hold => Request::Prepare {
                     txn,
-                    priority,
+                    priority: age,
                     locks,
                     conditions,
                     task: Task::Hold,
@@ -521,7 +556,7 @@ impl Gateway {
                     let task = Task::Evaluate(operations);
                     Request::Prepare {
                         txn,
-                        priority,
+                        priority: age,
                         locks,
                         conditions,
                         task,
@@ -626,7 +661,7 @@ impl Gateway {
         let blocks = &mut self.transactions.blocks;
         let program = blocks.remove(&place).expect("it waits for its group");
         let extent = program.extent(self.groups);
-        self.start_lent(ticket, program, extent);
+        self.start_lent(ticket, program, extent, true);
     }
 
     /// The transaction of an answer; `None` if the answer is to an attempt that is over.
@@ -643,7 +678,7 @@ impl Gateway {
             return;
         };
         let is_there = |key: &[u8]| group_of_key(groups, key) == group;
-        let wanted = objects_in(&transaction.program, &transaction.wanted, is_there);
+        let wanted = objects_in(&transaction.program, transaction.wanted.get(&group), is_there);
         let scratch = transaction
             .scratch
             .get_or_insert_with(|| Scratch::new(turn.now, &turn));
@@ -666,8 +701,7 @@ impl Gateway {
             scratch.run(operation, &mut evaluated);
         }
         if !lacks.is_empty() {
-            transaction.wanted.extend(lacks);
-            return self.widen(txn);
+            return self.widen(txn, lacks);
         }
         transaction.evaluated = evaluated;
         // Each group tells of its own keys: so what is told of one key keeps its order.
@@ -687,7 +721,7 @@ impl Gateway {
             let locks = txn::Locks::Keys(Vec::new());
             let request = Request::Prepare {
                 txn,
-                priority,
+                priority: Some(priority),
                 locks,
                 conditions: Vec::new(),
                 task,
@@ -704,7 +738,7 @@ impl Gateway {
             .current(txn)
             .expect("nothing ends it before its values are back");
         let is_there = |key: &[u8]| group_of_key(groups, key) == group;
-        let keys = objects_in(&transaction.program, &transaction.wanted, is_there);
+        let keys = objects_in(&transaction.program, transaction.wanted.get(&group), is_there);
         let scratch = transaction
             .scratch
             .get_or_insert_with(|| Scratch::new(turn.now, &turn));
@@ -716,19 +750,10 @@ impl Gateway {
         if transaction.outstanding > 0 {
             return;
         }
-        let scratch = transaction.scratch.take().expect("placed a moment ago");
+        let mut scratch = transaction.scratch.take().expect("placed a moment ago");
+        scratch.touch(transaction.touches);
         let operations: Vec<Operation> = transaction.program.operations().cloned().collect();
-        let is_brief = operations
-            .iter()
-            .all(|operation| operation.spec.walks == Walks::Little);
-        let mut errand = Errand::new(txn, operations, scratch, clock);
-        if is_brief {
-            // The values were lent only so that they need not be copied.
-            errand.run();
-            self.give_back(errand);
-        } else {
-            self.send_errand(errand);
-        }
+        self.set_out(Errand::new(txn, operations, scratch, clock));
     }
 
     /// Who asked for an open transaction.
@@ -742,38 +767,33 @@ impl Gateway {
         transaction.extent.groups.clone()
     }
 
-    /// Everything that was lent is back: `replies` is the answer, unless keys were lacking.
-    pub(crate) fn end_lent(&mut self, txn: TxnId, replies: Replies, lacks: Vec<FullKey>) {
-        if !lacks.is_empty() {
-            let transaction = self.current(txn).expect("it is open");
-            transaction.wanted.extend(lacks);
-            self.extend_groups(txn);
-            return self.begin_again(txn);
-        }
+    /// Everything that was lent is back.
+    pub(crate) fn end_lent(&mut self, txn: TxnId, replies: Replies) {
         self.close(txn, Answers::Whole(replies));
     }
 
     /// Begins a new attempt of the same age that locks the keys that this one found it needs, too.
-    fn widen(&mut self, txn: TxnId) {
+    fn widen(&mut self, txn: TxnId, lacks: Vec<FullKey>) {
         for group in self.groups_of(txn) {
             let verdict = Verdict::Abort;
             self.request(group, Request::Resolve { txn, verdict });
         }
-        self.extend_groups(txn);
+        self.add_wanted(txn, lacks);
         self.begin_again(txn);
     }
 
-    /// Adds the groups of the keys that were found to be needed.
-    fn extend_groups(&mut self, txn: TxnId) {
+    /// Adds keys that were found to be needed, and their groups.
+    fn add_wanted(&mut self, txn: TxnId, keys: Vec<FullKey>) {
         let groups = self.groups;
         let transaction = self.current(txn).expect("the caller has it");
-        let wanted = transaction
-            .wanted
-            .iter()
-            .map(|(_, key)| group_of_key(groups, key));
-        transaction.extent.groups.extend(wanted);
-        transaction.extent.groups.sort_unstable();
-        transaction.extent.groups.dedup();
+        for (db, key) in keys {
+            let wanted = transaction.wanted.entry(group_of_key(groups, &key)).or_default();
+            wanted.insert((db, key));
+        }
+        let extent = &mut transaction.extent.groups;
+        extent.extend(transaction.wanted.keys());
+        extent.sort_unstable();
+        extent.dedup();
     }
 
     /// The next attempt.
@@ -806,7 +826,7 @@ impl Gateway {
             transaction.outstanding = participants.len();
             let borrow = |group: GroupId| {
                 let is_there = |key: &[u8]| group_of_key(groups, key) == group;
-                let keys = objects_in(&transaction.program, &transaction.wanted, is_there);
+                let keys = objects_in(&transaction.program, transaction.wanted.get(&group), is_there);
                 (group, Request::Lend { txn, keys })
             };
             let requests: Vec<_> = participants.into_iter().map(borrow).collect();
@@ -889,7 +909,23 @@ impl Gateway {
             let (spec, args) = operation.words();
             self.note_time(spec, nanos, args, Caller::of(ticket));
         }
-        self.finish(ticket, program, replies);
+        match replies {
+            Answers::Whole(replies) if transaction.is_single => self.answer_single(ticket, &program, replies),
+            replies => self.finish(ticket, program, replies),
+        }
+    }
+
+    /// Answers a single command, perhaps of another worker's connection: as its group would have.
+    fn answer_single(&mut self, ticket: Ticket, program: &Program, replies: Replies) {
+        if replies.bytes().first() == Some(&b'-')
+            && let Some(operation) = program.operations().next()
+        {
+            self.stats.by_command[operation.spec.id].failed.add(1);
+        }
+        let replies = Some(replies);
+        self.transactions
+            .outputs
+            .push_back(Output::Answered { ticket, replies });
     }
 
     fn abort(&mut self, txn: TxnId, refusal: Refusal) {
@@ -924,17 +960,6 @@ impl Gateway {
     }
 
     fn finish(&mut self, ticket: Ticket, program: Program, replies: Answers) {
-        if ticket.worker != self.worker {
-            let Answers::Whole(replies) = replies else {
-                unreachable!("what comes from another worker is a single command on lent values");
-            };
-            let mut answer = self.parcel(ticket.worker).take_bytes();
-            let start = answer.len();
-            answer.extend_from_slice(replies.bytes());
-            return self
-                .parcel_being_filled(ticket.worker)
-                .push_answer(ticket, answer, start);
-        }
         if let Answers::Whole(replies) = &replies
             && self.on_tried(ticket, replies.bytes())
         {
@@ -959,13 +984,18 @@ impl Gateway {
         let ticket = match delivery {
             Delivery::Reply { ticket, bytes } => {
                 self.look_at_reply(None, &bytes);
-                return connection.pipeline.complete(ticket.sequence, &bytes);
+                return connection.pipeline.complete_with(ticket.sequence, bytes);
             }
             Delivery::Unblocked {
                 ticket,
+                operation,
+                nanos,
                 bytes: mut reply,
             } => {
                 session.card.set_blocked(false);
+                let (spec, args) = operation.words();
+                self.look_at_reply(Some(spec), &reply);
+                self.note_time(spec, nanos, args, Caller::Here(&session.card));
                 bytes.append(&mut reply);
                 ticket
             }
@@ -1009,7 +1039,7 @@ impl Gateway {
             Delivery::Message { .. } | Delivery::Reap => unreachable!("the driver hands it out itself"),
         };
         session.is_waiting = false;
-        connection.pipeline.complete(ticket.sequence, &bytes);
+        connection.pipeline.complete_with(ticket.sequence, bytes);
     }
 
     fn write_answer(
@@ -1081,17 +1111,17 @@ fn refused(program: &Program, protocol: Protocol, out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a program can be carried out on values that are lent: it concerns keys that are known, or that are all found
-/// by its only command.
+/// Whether a program can be carried out on values that are lent: it concerns keys that are known.
 fn is_lendable(program: &Program, extent: &Extent) -> bool {
     let scans = |operation: &Operation| operation.spec.route == command::Route::Scan;
-    !extent.is_whole && !(extent.wants && program.is_exec) && !program.operations().any(scans)
+    !extent.is_whole && !extent.wants && !program.operations().any(scans)
 }
 
-/// The objects that a program needs of the keys that `is_there` says are in a group, in a fixed order.
+/// The objects that a program needs of a group, in a fixed order: of the keys that it names and that `is_there` says are in
+/// it, and of those that it wants there.
 fn objects_in(
     program: &Program,
-    wanted: &BTreeSet<FullKey>,
+    wanted: Option<&BTreeSet<FullKey>>,
     mut is_there: impl FnMut(&[u8]) -> bool,
 ) -> Vec<FullKey> {
     let databases = replica::databases(program.operations());
@@ -1103,6 +1133,6 @@ fn objects_in(
             }
         });
     }
-    objects.extend(wanted.iter().filter(|(_, key)| is_there(key)).cloned());
+    objects.extend(wanted.into_iter().flatten().cloned());
     objects.into_iter().collect()
 }

@@ -178,7 +178,7 @@ fn a_wait_ends_by_time_by_unblock_and_with_the_connection() {
         assert_eq!(timed.run(&format!("BLPOP {key} 0.02")), Value::NullArray);
         assert_eq!(
             timed.run(&format!("BLMOVE {key} other LEFT LEFT 0.02")),
-            Value::NullBulk
+            Value::NullArray
         );
         assert_eq!(
             timed.run(&format!("BLPOP {} 0.02", KEYS.join(" "))),

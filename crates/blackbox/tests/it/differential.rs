@@ -174,6 +174,7 @@ fn checked_earlier(arguments: &[Vec<u8>], subject: &Value, reference: &Value) ->
         error.starts_with("WRONGTYPE")
             || error == "ERR The specified keys must contain string values"
             || error == "ERR could not decode requested zset member"
+            || error == "ERR The specified key does not exist"
     });
     if at_the_key && error.starts_with("ERR ") {
         return true;
@@ -396,12 +397,12 @@ fn normalise(arguments: &[Vec<u8>], reply: Value) -> Value {
         // Chance.
         ("srandmember", _, Value::Array(members)) => Value::Integer(members.len() as i64),
         ("srandmember", _, Value::Bulk(_)) => Value::Simple(b"some member".to_vec()),
-        ("hgetall", _, Value::Array(fields)) => {
+        ("hgetall", _, Value::Array(fields)) | ("config", Some("get"), Value::Array(fields)) => {
             let mut pairs: Vec<_> = fields.chunks(2).map(<[Value]>::to_vec).collect();
             pairs.sort();
             Value::Array(pairs.into_iter().map(Value::Array).collect())
         }
-        ("hgetall", _, Value::Map(mut pairs)) => {
+        ("hgetall", _, Value::Map(mut pairs)) | ("config", Some("get"), Value::Map(mut pairs)) => {
             pairs.sort();
             Value::Map(pairs)
         }
@@ -415,7 +416,8 @@ fn normalise(arguments: &[Vec<u8>], reply: Value) -> Value {
         ("randomkey", _, Value::Bulk(_)) => Value::Simple(b"some key".to_vec()),
         // Redis shares small integers between keys; nobody else's object has such a count.
         ("object", Some("refcount"), Value::Integer(1..)) => Value::Simple(b"some count".to_vec()),
-        ("object", Some("idletime"), Value::Integer(0..=5)) => Value::Simple(b"a short time".to_vec()),
+        // The shared ones also lie idle together.
+        ("object", Some("idletime"), Value::Integer(0..=3_600)) => Value::Simple(b"some time".to_vec()),
         // The servers' identities.
         ("hello", _, reply @ (Value::Map(_) | Value::Array(_))) => {
             let in_resp3 = matches!(reply, Value::Map(_));
@@ -433,6 +435,7 @@ fn normalise(arguments: &[Vec<u8>], reply: Value) -> Value {
         ("command", Some("docs"), Value::Array(_) | Value::Map(_)) => {
             Value::Simple(b"documentation".to_vec())
         }
+        ("command", Some("info"), reply) if arguments.len() == 2 => kind_of(reply),
         (name, subcommand, reply) if is_about_itself(name, subcommand) => kind_of(reply),
         (_, _, reply) => reply,
     }
@@ -443,6 +446,15 @@ struct Difference {
     step: usize,
     subject: Option<Value>,
     reference: Option<Value>,
+}
+
+impl Difference {
+    /// Whether an `EXEC` failed that need not: of one key in a thousand that is created, a client that watches an absent
+    /// key cannot know that it is another one.
+    fn is_needless_failure(&self) -> bool {
+        let is_nil = self.subject.as_ref().is_some_and(Value::is_null);
+        is_nil && matches!(self.reference, Some(Value::Array(_)))
+    }
 }
 
 /// The server under test and the one that knows.
@@ -546,7 +558,7 @@ fn number_from_environment(name: &str) -> Option<u64> {
 }
 
 fn compare(workers: usize, groups: usize, limits: &[&str]) {
-    let pair = Pair::start(workers, groups, limits);
+    let mut pair = Pair::start(workers, groups, limits);
     let first = number_from_environment("CHORALE_BLACKBOX_SEED")
         .unwrap_or(1_000_000 * workers as u64 + groups as u64);
     let count = number_from_environment("CHORALE_BLACKBOX_SEQUENCES").unwrap_or(200);
@@ -555,6 +567,13 @@ fn compare(workers: usize, groups: usize, limits: &[&str]) {
         let Some(found) = pair.first_difference(&steps) else {
             continue;
         };
+        if found.is_needless_failure() {
+            // By another server's secret, other keys share a stamp. What fails again is no accident.
+            pair = Pair::start(workers, groups, limits);
+            if pair.first_difference(&steps).is_none() {
+                continue;
+            }
+        }
         let shrunk = pair.shrink(steps[..=found.step].to_vec());
         let last = pair.first_difference(&shrunk).unwrap_or(found);
         let mut report = format!(

@@ -4,6 +4,7 @@ mod admin;
 mod blocking;
 mod command_table;
 mod differential;
+mod every_command;
 mod eviction;
 mod expiry;
 mod hostile;

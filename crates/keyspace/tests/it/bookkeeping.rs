@@ -76,11 +76,11 @@ fn a_flushed_database_takes_no_memory_and_is_dropped_in_pieces() {
     node.run("FLUSHALL");
     assert_eq!(node.keyspace.memory(), 0);
     let mut pieces = 1;
-    while !node.keyspace.collect_garbage(100) {
+    while !node.keyspace.collect_garbage(&mut 100) {
         pieces += 1;
     }
     assert!((100..200).contains(&pieces), "{pieces}");
-    assert!(node.keyspace.collect_garbage(0));
+    assert!(node.keyspace.collect_garbage(&mut 0));
 }
 
 #[test]

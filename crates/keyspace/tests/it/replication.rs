@@ -3,7 +3,7 @@
 use crate::node::{Node, db, header};
 use crate::words;
 use ids::{Boot, Prng, UnixMillis, Version};
-use keyspace::{Batched, Effect, Entry, EntryBuf, Object, Operation};
+use keyspace::{Batched, Effect, Entry, EntryBuf, Limits, Object, Operation};
 use resp::{ArgsBuf, Protocol};
 use std::collections::BTreeMap;
 
@@ -21,6 +21,9 @@ fn push_random(entry: &mut EntryBuf, prng: &mut Prng) {
             let effects = (0..prng.below(4)).map(|_| random_effect(prng)).collect();
             entry.push(&Operation::Install { effects });
         }
+        3 => entry.push(&Operation::Limits {
+            limits: random_limits(prng),
+        }),
         _ => {
             let args = match prng.below(60) {
                 0 => ArgsBuf::default(),
@@ -37,6 +40,21 @@ fn push_random(entry: &mut EntryBuf, prng: &mut Prng) {
                 args: args.as_args(),
             });
         }
+    }
+}
+
+/// Small ones, so that collections grow beyond them, and some that no configuration allows.
+fn random_limits(prng: &mut Prng) -> Limits {
+    let mut number = || [0, 1, 3, 10, 64, 512, u32::MAX][prng.below(7) as usize];
+    Limits {
+        hash_entries: number(),
+        hash_value_bytes: number(),
+        set_integers: number(),
+        set_entries: number(),
+        set_value_bytes: number(),
+        sorted_set_entries: number(),
+        sorted_set_value_bytes: number(),
+        list_node_size: (number() as i32).saturating_sub(6),
     }
 }
 

@@ -305,7 +305,7 @@ fn events_are_those_of_redis() {
         ("SPOP b 5", "spop b, del b"),
         ("SADD l 2 1", "sadd l"),
         ("SORT l STORE d", "sortstore d"),
-        ("SORT none STORE d", "del d"),
+        ("SORT none STORE d", "keymiss none, del d"),
     ] {
         node.run(line);
         let events: Vec<String> = node

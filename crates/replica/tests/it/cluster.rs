@@ -111,6 +111,7 @@ impl Cluster {
             seed,
             lfu: None,
             notify: EventClasses::default(),
+            steps_max: usize::MAX,
         };
         Cluster {
             prng: Prng::new(seed),
@@ -185,7 +186,7 @@ impl Cluster {
         let group = GroupId::new(self.prng.below(u64::from(GROUPS)) as u16);
         let turn = self.turn(group);
         self.replicas[group.index()].expire_due(&turn, 100);
-        self.replicas[group.index()].collect_garbage(10);
+        self.replicas[group.index()].collect_garbage(&mut 10);
     }
 
     /// Sends commands whose keys are all of one group.
@@ -317,7 +318,7 @@ impl Cluster {
                         let task = Task::Evaluate(operations_of(&transaction.operations, group));
                         Request::Prepare {
                             txn,
-                            priority,
+                            priority: Some(priority),
                             locks,
                             conditions,
                             task,
@@ -325,7 +326,7 @@ impl Cluster {
                     }
                     Way::Hold | Way::Lend => Request::Prepare {
                         txn,
-                        priority,
+                        priority: Some(priority),
                         locks,
                         conditions,
                         task: Task::Hold,
@@ -485,6 +486,7 @@ impl Cluster {
                 seed,
                 lfu: None,
                 notify: EventClasses::default(),
+                steps_max: usize::MAX,
             },
         );
         for (db, key, object) in transaction.objects.drain(..) {
@@ -517,7 +519,7 @@ impl Cluster {
                 group,
                 Request::Prepare {
                     txn,
-                    priority,
+                    priority: Some(priority),
                     locks,
                     conditions,
                     task,
@@ -545,6 +547,7 @@ impl Cluster {
             seed,
             lfu: None,
             notify: EventClasses::default(),
+            steps_max: usize::MAX,
         };
         let mut scratch = Scratch::new(now, &turn);
         for (db, key, object) in transaction.objects.drain(..) {
@@ -571,6 +574,7 @@ impl Cluster {
                 returned: all.remove(&group).unwrap_or_default(),
                 events: Vec::new(),
                 garbage: std::mem::take(&mut garbage),
+                counts: scratch.take_counts(),
             };
             self.ask(txn.worker, group, request);
         }

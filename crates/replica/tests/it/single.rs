@@ -17,6 +17,7 @@ fn turn(number: u64, now: i64) -> Turn {
         seed: number,
         lfu: None,
         notify: EventClasses::default(),
+        steps_max: usize::MAX,
     }
 }
 
@@ -33,11 +34,11 @@ fn prepare(replica: &mut Replica, turn: Turn, seq: u64, keys: &[&str]) -> Vec<Ou
         .collect();
     let request = Request::Prepare {
         txn: txn(seq),
-        priority: Priority {
+        priority: Some(Priority {
             began: UnixMillis(0),
             boot,
             seq,
-        },
+        }),
         locks: Locks::of_keys(keys),
         conditions: Vec::new(),
         task: Task::Evaluate(Vec::new()),
@@ -99,11 +100,11 @@ fn a_command_waits_for_a_prepared_transaction_and_sees_what_it_did() {
     let mut out = Vec::new();
     let request = Request::Prepare {
         txn: txn(1),
-        priority: Priority {
+        priority: Some(Priority {
             began: UnixMillis(0),
             boot: Boot(1),
             seq: 1,
-        },
+        }),
         locks: Locks::of_keys(vec![(Box::from(&b"k"[..]), Mode::Exclusive)]),
         conditions: Vec::new(),
         task: Task::Evaluate(vec![operation(0, "SET k new GET"), operation(0, "APPEND k er")]),

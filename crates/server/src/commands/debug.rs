@@ -49,6 +49,12 @@ impl Gateway {
                     .store(leading_number(number) != 0.0, Ordering::Relaxed);
                 w.ok();
             }
+            (b"set-steps-max", Some(number), 3) => {
+                let steps = command::number::parse_i64(number).and_then(|steps| usize::try_from(steps).ok());
+                let steps = steps.ok_or(ReplyError::OutOfRange)?;
+                self.shared.steps_max.store(steps, Ordering::Relaxed);
+                w.ok();
+            }
             (b"error", Some(text), 3) => w.error_bytes(text),
             (b"log", Some(text), 3) => {
                 tracing::warn!("DEBUG LOG: {}", text.escape_ascii());

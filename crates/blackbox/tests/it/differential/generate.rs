@@ -104,9 +104,18 @@ const NONSENSE: &[&str] = &[
     "aVeryLongCommandNameThatNobodyEverThoughtOf",
 ];
 
-/// Commands of which a wrong number of words is no mistake to Redis 7.0 or to us: `SPOP` and `SORT` answer what chance
-/// says, and ranks know an option more.
-const NEVER_DISTURBED: &[&str] = &["SPOP", "SORT", "SORT_RO", "ZRANK", "ZREVRANK"];
+/// Commands that other words make incomparable: `SPOP` and `SORT` answer what chance says, ranks know an option more than
+/// in Redis 7.0, and subscriptions have a reply for each word.
+const NEVER_DISTURBED: &[&str] = &[
+    "SPOP",
+    "SORT",
+    "SORT_RO",
+    "ZRANK",
+    "ZREVRANK",
+    "UNSUBSCRIBE",
+    "PUNSUBSCRIBE",
+    "SUNSUBSCRIBE",
+];
 
 /// Makes one sequence.
 pub(super) struct Generator {
@@ -336,7 +345,7 @@ impl Generator {
                 line.push(b'"');
             }
         }
-        if self.prng.chance(5) {
+        if self.prng.chance(5) && !is_left_alone(arguments) {
             line.extend_from_slice(self.prng.pick::<&[u8]>(&[
                 b" \"open",
                 b" 'open",

@@ -23,7 +23,7 @@ impl Generator {
             7 => vec![self.word(&["PFMERGE"]), key, self.of(HLL_KEYS), self.of(HLL_KEYS)],
             8 => vec![self.word(&["PFMERGE", "STRLEN", "DEL"]), key],
             9 => {
-                let what = self.word(&["ENCODING", "DECODE", "TODENSE", "BOGUS"]);
+                let what = self.word(&["ENCODING", "DECODE", "TODENSE"]);
                 vec![self.word(&["PFDEBUG"]), what, key]
             }
             _ => match self.prng.below(3) {

@@ -1,0 +1,397 @@
+#!/usr/bin/env python3
+"""Measures how long one client's heavy command keeps another waiting, beside redis-server.
+
+One connection sends a command on a collection of a million elements; another one, on the same worker, sends
+GET and PING without a pause meanwhile. See README.md in this folder for what the columns mean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import record
+from server import OURS, REDIS, Launch, Server, SetupError
+from wire import Connection, WireError, encode
+
+ELEMENTS = 1_000_000
+# Elements that one command of the loader names.
+BATCH = 500
+VALUE = b"v" * 16
+END = b"end-of-the-answer"
+# How long a reader that is slow lets its answer lie.
+SLOW_SECONDS = 0.5
+# How long probing goes on when the answer is there: what is deleted is dropped afterwards.
+AFTER_SECONDS = 0.3
+TARGET_MS = 10.0
+
+Words = tuple[bytes, ...]
+
+
+def words(text: str) -> Words:
+    """A command as it is typed."""
+    return tuple(text.encode().split())
+
+
+@dataclass(frozen=True)
+class Case:
+    """One heavy command."""
+
+    name: str
+    command: Words
+    # What must be there: keys by the name of their type, see LOADERS.
+    needs: tuple[str, ...]
+    # What it changes or removes, so that it is made anew.
+    spoils: tuple[str, ...] = ()
+    is_slow: bool = False
+    # A command before it, which is not measured.
+    before: Words = ()
+
+
+def case(text: str, needs: str, spoils: str = "", **more: Any) -> Case:
+    """A case whose name is its command."""
+    return Case(more.pop("name", text), words(text), tuple(needs.split()), tuple(spoils.split()), **more)
+
+
+def collection(key: bytes, name: bytes, element: Callable[[int], tuple[bytes, ...]]) -> Callable[[int], Iterator[bytes]]:
+    """What fills a key: commands of a few hundred elements each."""
+
+    def batches(count: int) -> Iterator[bytes]:
+        for first in range(0, count, BATCH):
+            parts = [part for i in range(first, min(first + BATCH, count)) for part in element(i)]
+            yield encode(name, key, *parts)
+
+    return batches
+
+
+def keys(count: int) -> Iterator[bytes]:
+    """Many small keys instead of one large one."""
+    for first in range(0, count, BATCH):
+        pairs = [part for i in range(first, min(first + BATCH, count)) for part in (b"key:%d" % i, VALUE)]
+        yield encode(b"MSET", *pairs)
+
+
+def place(index: int) -> tuple[bytes, ...]:
+    """A position on the earth, all over it."""
+    longitude, latitude = index * 137 % 360_000 / 1000 - 180, index * 61 % 170_000 / 1000 - 85
+    return (b"%.3f" % longitude, b"%.3f" % latitude, b"member:%d" % index)
+
+
+LOADERS: dict[str, Callable[[int], Iterator[bytes]]] = {
+    # Half of the second is in the first, too.
+    "set": collection(b"set", b"SADD", lambda i: (b"member:%d" % i,)),
+    "set2": collection(b"set2", b"SADD", lambda i: (b"member:%d" % (i * 2),)),
+    "hash": collection(b"hash", b"HSET", lambda i: (b"field:%d" % i, VALUE)),
+    "list": collection(b"list", b"RPUSH", lambda i: (b"element:%d" % i,)),
+    "zset": collection(b"zset", b"ZADD", lambda i: (b"%d" % i, b"member:%d" % i)),
+    "zset2": collection(b"zset2", b"ZADD", lambda i: (b"%d" % i, b"member:%d" % (i * 2))),
+    "geo": collection(b"geo", b"GEOADD", place),
+    "keys": keys,
+}
+
+CASES = [
+    case("SMEMBERS set", "set"),
+    case("SMEMBERS set", "set", name="SMEMBERS set, slow reader", is_slow=True),
+    case("SINTER set set2", "set set2"),
+    case("SUNION set set2", "set set2"),
+    case("SDIFF set set2", "set set2"),
+    case("SINTERCARD 2 set set2", "set set2"),
+    case("SINTERSTORE result set set2", "set set2"),
+    case("SUNIONSTORE result set set2", "set set2"),
+    case("SRANDMEMBER set 100000", "set"),
+    case("SRANDMEMBER set -1000000", "set"),
+    case("SSCAN set 0 COUNT 1000000", "set"),
+    case("HGETALL hash", "hash"),
+    case("HVALS hash", "hash"),
+    case("HRANDFIELD hash 100000 WITHVALUES", "hash"),
+    case("LRANGE list 0 -1", "list"),
+    case("LPOS list nothing", "list"),
+    case("LINDEX list 500000", "list"),
+    case("LSET list 500000 other", "list"),
+    case("LREM list 0 nothing", "list"),
+    case("LINSERT list BEFORE nothing x", "list"),
+    case("SORT list ALPHA LIMIT 0 10", "list"),
+    case("ZRANGE zset 0 -1 WITHSCORES", "zset"),
+    case("ZRANGEBYSCORE zset 0 10 LIMIT 0 1", "zset"),
+    case("ZCOUNT zset 10 900000", "zset"),
+    case("ZRANGESTORE result zset 0 -1", "zset"),
+    case("ZRANDMEMBER zset 100000", "zset"),
+    case("ZINTER 2 zset zset2", "zset zset2"),
+    case("ZUNIONSTORE result 2 zset zset2", "zset zset2"),
+    case("ZINTERSTORE result 2 zset zset2", "zset zset2"),
+    case("GEOSEARCH geo FROMLONLAT 0 0 BYRADIUS 30000 km ASC", "geo", name="GEOSEARCH geo, everywhere"),
+    case("COPY set copy", "set"),
+    case("COPY zset copy", "zset"),
+    case("DEL set", "set", "set"),
+    case("DEL hash", "hash", "hash"),
+    case("DEL list", "list", "list"),
+    case("DEL zset", "zset", "zset"),
+    case("UNLINK zset", "zset", "zset"),
+    case("SET hash small", "hash", "hash"),
+    case("RENAME small set", "set", "set", before=words("SET small x")),
+    case("SINTERSTORE set set set2", "set set2", "set"),
+    case("PEXPIRE zset 50", "zset", "zset", name="PEXPIRE zset 50, and its end"),
+    case("SPOP set 500000", "set", "set"),
+    case("LPOP list 500000", "list", "list"),
+    case("LTRIM list 1 0", "list", "list"),
+    case("ZPOPMIN zset 500000", "zset", "zset"),
+    case("ZREMRANGEBYRANK zset 0 499999", "zset", "zset"),
+    case("FLUSHALL", "set hash zset", "set hash zset", name="FLUSHALL of three collections"),
+    case("SCAN 0 COUNT 1000000", "keys"),
+    case("KEYS *", "keys"),
+    case("FLUSHALL SYNC", "keys", "keys", name="FLUSHALL of a million keys"),
+]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the prober saw while one command was carried out."""
+
+    server: str
+    case: str
+    round: int
+    # Until the last byte of the answer, as far as it was read at once.
+    command_ms: float
+    probes: int
+    # The longest time between a probe and its answer.
+    gap_ms: float
+    # Of the longest such times, the most that the thread that serves the probe was at work: what else the machine does
+    # is not in it.
+    work_ms: float
+    worst_ms: list[float] = field(default_factory=list)
+
+
+class WorkClock:
+    """Reads for how long the thread that serves connections has run."""
+
+    def __init__(self, pid: int) -> None:
+        task = pid
+        for number in os.listdir(f"/proc/{pid}/task"):
+            if Path(f"/proc/{pid}/task/{number}/comm").read_text().strip() == "worker-0":
+                task = int(number)
+        self._file = os.open(f"/proc/{pid}/task/{task}/schedstat", os.O_RDONLY)
+
+    def read(self) -> int:
+        """Nanoseconds."""
+        return int(os.pread(self._file, 64, 0).split()[0])
+
+    def close(self) -> None:
+        """Closes the file."""
+        os.close(self._file)
+
+
+def send_heavy(port: int, commands: list[Words], is_slow: bool, go: Any, outcome: Any) -> None:
+    """The other client, a process of its own: its reading must not hold the prober up."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=120.0) as connection:
+            for command in commands[:-1]:
+                connection.sendall(encode(*command))
+                connection.recv(65536)
+            go.wait()
+            began = time.perf_counter()
+            connection.sendall(encode(*commands[-1]) + encode(b"ECHO", END))
+            if is_slow:
+                time.sleep(SLOW_SECONDS)
+            head, tail = b"", b""
+            while not tail.endswith(END + b"\r\n"):
+                data = connection.recv(1 << 20)
+                if not data:
+                    raise WireError("the server closed the connection")
+                head = head or data[:100]
+                tail = tail[-64:] + data if len(data) < 64 else data[-64:]
+            if head.startswith(b"-"):
+                raise WireError(f"{commands[-1][0].decode()} was refused: {head!r}")
+            outcome.put((time.perf_counter() - began, ""))
+    except (WireError, OSError) as error:
+        outcome.put((0.0, str(error)))
+
+
+def fill(connection: Connection, name: str, elements: int) -> None:
+    """Makes the collection anew, as far as it is one."""
+    if name != "keys":
+        connection.command(b"DEL", name.encode())
+    waiting = 0
+    for batch in LOADERS[name](elements):
+        connection.socket.sendall(batch)
+        waiting += 1
+        if waiting == 64:
+            read_lines(connection, waiting)
+            waiting = 0
+    read_lines(connection, waiting)
+
+
+def read_lines(connection: Connection, count: int) -> None:
+    """Reads so many answers of one line."""
+    while count > 0:
+        data = connection.socket.recv(65536)
+        if not data:
+            raise WireError("the server closed the connection while it was being filled")
+        if data.startswith(b"-") or b"\n-" in data:
+            raise WireError(f"a command was refused while loading: {data[:200]!r}")
+        count -= data.count(b"\n")
+
+
+def measure(server: Server, measured: Case, number: int) -> Run:
+    """Probes while one command is carried out."""
+    go = multiprocessing.Event()
+    outcome: Any = multiprocessing.SimpleQueue()
+    commands = [command for command in (measured.before, measured.command) if command]
+    heavy = multiprocessing.Process(
+        target=send_heavy, args=(server.port, commands, measured.is_slow, go, outcome), daemon=True
+    )
+    clock = WorkClock(server.pid)
+    gaps: list[tuple[float, float]] = []
+    gc.disable()
+    try:
+        with Connection(server.port) as connection:
+            connection.command(b"SET", b"probe", b"x")
+            probes = [(encode(b"GET", b"probe"), 7), (encode(b"PING"), 7)]
+            heavy.start()
+            time.sleep(0.1)
+            turn, until = 0, float("inf")
+            while time.perf_counter() < until:
+                if turn == 50:
+                    go.set()
+                request, size = probes[turn % 2]
+                turn += 1
+                work = clock.read()
+                start = time.perf_counter_ns()
+                connection.exchange(request, size)
+                gap = (time.perf_counter_ns() - start) / 1e6
+                gaps.append((gap, min(gap, (clock.read() - work) / 1e6)))
+                if until == float("inf") and not heavy.is_alive():
+                    until = time.perf_counter() + AFTER_SECONDS
+    finally:
+        gc.enable()
+        clock.close()
+        if heavy.is_alive():
+            heavy.terminate()
+        heavy.join()
+    server.ensure_alive()
+    seconds, failure = outcome.get() if not outcome.empty() else (0.0, "the client ended without a word")
+    if failure:
+        raise WireError(f"{measured.name}: {failure} (server {server.launch.name})")
+    return Run(
+        server=server.launch.name,
+        case=measured.name,
+        round=number,
+        command_ms=seconds * 1000,
+        probes=len(gaps),
+        gap_ms=max(gap for gap, _ in gaps),
+        work_ms=max(work for _, work in gaps),
+        worst_ms=sorted((gap for gap, _ in gaps), reverse=True)[:5],
+    )
+
+
+def measure_all(launch: Launch, cases: list[Case], options: argparse.Namespace, progress: record.Progress) -> list[Run]:
+    """All cases on one server, each several times."""
+    runs = []
+    with Server(launch) as server, Connection(server.port) as connection:
+        there: set[str] = set()
+        for measured in cases:
+            for number in range(1, options.rounds + 1):
+                progress.step(f"{launch.name}, {measured.name}")
+                if "keys" in measured.needs and "keys" not in there:
+                    connection.command(b"FLUSHALL")
+                    there.clear()
+                for name in measured.needs:
+                    if name not in there:
+                        fill(connection, name, options.elements)
+                        there.add(name)
+                connection.command(b"DEL", b"result", b"copy", b"small")
+                # What was dropped before is not to be measured.
+                time.sleep(options.settle)
+                runs.append(measure(server, measured, number))
+                there -= set(measured.spoils)
+    return runs
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measures, and writes the record."""
+    launches = [Launch("redis", options.redis), Launch("ours", options.ours, workers=1)]
+    cases = [one for one in CASES if not options.only or any(part in one.name for part in options.only)]
+    if not cases:
+        raise SetupError(f"no case has any of these in its name: {' '.join(options.only)}")
+    facts = record.environment(launches)
+    progress = record.Progress(len(launches) * len(cases) * options.rounds)
+    runs: list[Run] = []
+    for launch in launches:
+        runs += measure_all(launch, cases, options, progress)
+    progress.end()
+    text = record.preamble("How long a heavy command keeps others waiting", facts)
+    text += (
+        f"\nCollections of {options.elements:,} elements, one worker. Another client sends GET and PING, one after the "
+        "other, while the command is carried out and 0.3 s longer. Gap: the longest it waited for an answer. Work: for how "
+        "long of such a wait, at most, the thread that serves it was running, so that the rest of the machine is not "
+        f"counted. Milliseconds, the median of {options.rounds} runs with their range.\n\n"
+    )
+    rows = []
+    summary: dict[str, dict[str, dict[str, dict[str, float]]]] = {}
+    for one in cases:
+        row = [one.name]
+        for launch in launches:
+            mine = [r for r in runs if r.server == launch.name and r.case == one.name]
+            spreads = {
+                "gap_ms": record.spread([r.gap_ms for r in mine]),
+                "work_ms": record.spread([r.work_ms for r in mine]),
+                "command_ms": record.spread([r.command_ms for r in mine]),
+            }
+            summary.setdefault(one.name, {})[launch.name] = spreads
+            row += [record.shown(spreads["gap_ms"], ".1f"), record.shown(spreads["work_ms"], ".1f")]
+            row.append(format(spreads["command_ms"]["median"], ".0f"))
+        over = summary[one.name]["ours"]["work_ms"]["median"] > TARGET_MS
+        rows.append([*row, "no" if over else "yes"])
+    headings = ["command", "gap redis", "work redis", "took redis", "gap ours", "work ours", "took ours", "<= 10 ms"]
+    text += record.table(headings, rows) + "\n"
+    data = {"facts": facts, "elements": options.elements, "summary": summary, "runs": [asdict(r) for r in runs]}
+    record.write(options.out, data, text)
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    formatter = argparse.ArgumentDefaultsHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
+    parser.add_argument("--ours", default=OURS, help="our server's command line, from the repository root")
+    parser.add_argument("--redis", default=REDIS, help="the command line of the server to compare with")
+    parser.add_argument("--elements", type=int, default=ELEMENTS, help="elements of a collection")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each command is measured")
+    parser.add_argument("--settle", type=float, default=0.5, help="seconds of rest before each measurement")
+    parser.add_argument("--only", nargs="*", default=[], help="commands whose name has one of these in it")
+    parser.add_argument("--quick", action="store_true", help="tiny: shows that it works, not how good it is")
+    parser.add_argument("--out", help="record to write, such as bench/records/NAME.json")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.elements, options.rounds, options.settle = 2_000, 1, 0.0
+    return options
+
+
+def main() -> int:
+    """Runs the measurement; errors are told in one line."""
+    options = parse()
+    record.heed_signals()
+    try:
+        record.check_out(options.out)
+        run(options)
+    except (SetupError, WireError, OSError) as error:
+        print(f"stalls.py: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("stalls.py: stopped", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,280 @@
+//! How much work a command would be, before anybody carries it out.
+//!
+//! A command that walks over a million elements holds its worker up, and the gateway carries it out elsewhere. Whether it
+//! does is asked here: of the words and the state, in logarithmic time. `ZRANGEBYSCORE key 0 10 LIMIT 0 1` on a million
+//! members is little, and `SINTER` of a small set and a huge one is as little as the small one.
+//!
+//! The answers are estimates: in *steps*, each about what it takes to find one element and to write it into a reply, some
+//! fifty to a hundred nanoseconds. They are for the leader alone, and nothing that replicas must agree on follows from
+//! them.
+
+use crate::Keyspace;
+use crate::geo;
+use crate::list::resolve_range;
+use crate::object::{Kind, Object};
+use crate::segment::OBJECTS_MAX;
+use crate::slot_word::ObjectRef;
+use crate::sorted_set::View;
+use command::{
+    BlockingPop, Combination, CombineOperation, Command, GeoCommand, HashCommand, ListCommand, RangeQuery,
+    SetCommand, SetOperation, SortedSetCommand,
+};
+use ids::Db;
+use resp::Args;
+
+/// Bytes that are copied in the time of one step.
+const STEP_BYTES: usize = 256;
+/// Steps to look a member up where it need not be next to the last one.
+const LOOKUP: usize = 2;
+/// Steps to add an element to a table or tree, or to remove it.
+const CHANGE: usize = 8;
+/// Steps of one element of a sort.
+const SORT: usize = 8;
+/// Steps of copying one element with everything around it.
+const COPY: usize = 4;
+/// Elements that are passed over in the time of one step.
+const PASSED: usize = 64;
+/// Elements of a list that leave in whole nodes in the time of one step.
+const CUT: usize = 16;
+
+impl Keyspace {
+    /// Steps of a walk over all that the collection under `key` holds; 0 if there is none.
+    pub fn size(&self, db: Db, key: &[u8]) -> usize {
+        self.living(db, key).map_or(0, |object| size(&object))
+    }
+
+    fn living(&self, db: Db, key: &[u8]) -> Option<ObjectRef<'_>> {
+        self.database(db).find(self.seed().hash(key), key)
+    }
+}
+
+/// Steps of a command whose spec says [`command::Walks::Part`]. `keyspace_of` finds the keyspace in which a key lies.
+pub fn walks<'k>(
+    command: &Command<'_>,
+    db: Db,
+    keyspace_of: &dyn Fn(&[u8]) -> Option<&'k Keyspace>,
+) -> usize {
+    let values = Values { db, keyspace_of };
+    match command {
+        Command::List(command) => values.list(command),
+        Command::Members(command) => values.members(command),
+        Command::Hash(command) => values.hash(command),
+        Command::SortedSet(command) => values.sorted_set(command),
+        Command::Geo(GeoCommand::Search { key, search, .. }) => {
+            values.scored(key, |view| geo::walks(view, search)) * LOOKUP
+        }
+        Command::Geo(GeoCommand::Store { source, search, .. }) => {
+            values.scored(source, |view| geo::walks(view, search)) * CHANGE
+        }
+        Command::Sort(command) => values.size(command.key) * SORT,
+        Command::Copy { from, .. } => values.size(from) * COPY,
+        Command::Blocking(command) => match command.pop {
+            BlockingPop::Many { keys, count, .. } => values.first_of(keys, count, 1),
+            BlockingPop::ManyScored { keys, count, .. } => values.first_of(keys, count, CHANGE),
+            BlockingPop::One { .. } | BlockingPop::Move { .. } | BlockingPop::OneScored { .. } => 0,
+        },
+        _ => 0,
+    }
+}
+
+/// Steps of a walk over an object's elements, or, if they are large, over their bytes.
+fn size(object: &Object) -> usize {
+    match object.kind() {
+        Kind::String => 0,
+        _ => object.value().len().max(object.memory() / STEP_BYTES),
+    }
+}
+
+/// Steps of a walk over so many of an object's elements.
+fn share(object: &Object, count: usize) -> usize {
+    match object.kind() {
+        Kind::String => 0,
+        _ => {
+            let len = object.value().len();
+            count.min(len).saturating_mul(size(object) / len.max(1))
+        }
+    }
+}
+
+/// Steps of picking so many of an object's elements at random.
+fn picked(object: &Object, count: usize) -> usize {
+    let len = match object.kind() {
+        Kind::String => return 0,
+        _ => object.value().len(),
+    };
+    if count >= len {
+        return size(object);
+    }
+    // Each pick looks through half a segment, on average.
+    let passed = count.saturating_mul(OBJECTS_MAX / 2).min(len) / PASSED;
+    share(object, count).saturating_mul(LOOKUP).saturating_add(passed)
+}
+
+fn to_count(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+/// The values that a command names.
+struct Values<'a, 'k> {
+    db: Db,
+    keyspace_of: &'a dyn Fn(&[u8]) -> Option<&'k Keyspace>,
+}
+
+impl<'k> Values<'_, 'k> {
+    fn find(&self, key: &[u8]) -> Option<ObjectRef<'k>> {
+        (self.keyspace_of)(key)?.living(self.db, key)
+    }
+
+    fn with(&self, key: &[u8], steps: impl FnOnce(&Object) -> usize) -> usize {
+        self.find(key).map_or(0, |object| steps(&object))
+    }
+
+    fn size(&self, key: &[u8]) -> usize {
+        self.with(key, size)
+    }
+
+    fn scored(&self, key: &[u8], steps: impl FnOnce(View<'_>) -> usize) -> usize {
+        self.with(key, |object| match object.kind() {
+            Kind::SortedSet => steps(View::of(object)),
+            _ => 0,
+        })
+    }
+
+    /// So many of whichever comes first.
+    fn first_of(&self, keys: Args<'_>, count: u64, each: usize) -> usize {
+        let one = |key| self.with(key, |object| share(object, to_count(count)));
+        keys.iter().map(one).max().unwrap_or(0).saturating_mul(each)
+    }
+
+    /// So many picks; with a negative count, any number of them from whatever there is.
+    fn random(&self, key: &[u8], count: Option<i64>) -> usize {
+        let count = count.unwrap_or(0);
+        let picks = to_count(count.unsigned_abs());
+        self.with(key, |object| {
+            if count < 0 {
+                let each = size(object) / object.value().len().max(1);
+                picks.saturating_mul(each.max(1)).saturating_mul(LOOKUP)
+            } else {
+                picked(object, picks)
+            }
+        })
+    }
+
+    fn list(&self, command: &ListCommand<'_>) -> usize {
+        match *command {
+            ListCommand::Pop { key, count, .. } => {
+                self.with(key, |object| share(object, to_count(count.unwrap_or(1))))
+            }
+            ListCommand::PopAny { keys, count, .. } => self.first_of(keys, count, 1),
+            ListCommand::Range { key, start, stop } => self.with(key, |object| {
+                share(object, resolve_range(start, stop, object.value().len()).1)
+            }),
+            ListCommand::Trim { key, start, stop } => self.with(key, |object| {
+                let len = object.value().len();
+                (len - resolve_range(start, stop, len).1) / CUT
+            }),
+            ListCommand::Position { key, search, .. } => self.with(key, |object| match search.length_max {
+                0 => size(object),
+                most => share(object, to_count(most)),
+            }),
+            _ => 0,
+        }
+    }
+
+    fn members(&self, command: &SetCommand<'_>) -> usize {
+        match *command {
+            SetCommand::Pop { key, count } => self.with(key, |object| {
+                let count = to_count(count.unwrap_or(1));
+                if count >= object.value().len() {
+                    size(object)
+                } else {
+                    picked(object, count).saturating_mul(CHANGE / LOOKUP)
+                }
+            }),
+            SetCommand::RandomMember { key, count } => self.random(key, count),
+            SetCommand::Combine { operation, keys } => self.combined(operation, keys, 0),
+            SetCommand::CombineStore { operation, keys, .. } => self.combined(operation, keys, CHANGE),
+            SetCommand::InterCard { keys, .. } => self.combined(SetOperation::Intersection, keys, 0),
+            SetCommand::Scan { key, count, .. } => self.with(key, |object| share(object, to_count(count))),
+            _ => 0,
+        }
+    }
+
+    /// Steps of a combination of sets, with so many more for each element of the result.
+    fn combined(&self, operation: SetOperation, keys: Args<'_>, more: usize) -> usize {
+        let sizes = keys.iter().map(|key| self.size(key));
+        match operation {
+            SetOperation::Union => sizes.sum::<usize>() * (COPY + more),
+            SetOperation::Intersection => sizes.min().unwrap_or(0) * (keys.len() * LOOKUP + more),
+            SetOperation::Difference => {
+                let mut sizes = sizes;
+                sizes.next().unwrap_or(0) * (keys.len() * LOOKUP + more)
+            }
+        }
+    }
+
+    fn hash(&self, command: &HashCommand<'_>) -> usize {
+        match *command {
+            HashCommand::RandField { key, count, .. } => self.random(key, count),
+            HashCommand::Scan { key, options, .. } => {
+                self.with(key, |object| share(object, to_count(options.count)))
+            }
+            _ => 0,
+        }
+    }
+
+    fn sorted_set(&self, command: &SortedSetCommand<'_>) -> usize {
+        let query = |key, query: &RangeQuery<'_>| {
+            // A small one is not worth the question.
+            self.scored(key, |view| match view {
+                View::Packed(_) => view.len(),
+                View::Large(_) => view.query(query).len(),
+            })
+        };
+        match *command {
+            SortedSetCommand::Range {
+                key,
+                query: ref range,
+                ..
+            } => query(key, range) * LOOKUP,
+            SortedSetCommand::RangeStore {
+                source,
+                query: ref range,
+                ..
+            } => query(source, range) * (CHANGE + COPY),
+            SortedSetCommand::RemoveRange { key, section } => {
+                let len = self.scored(key, |view| match view {
+                    View::Packed(_) => view.len(),
+                    View::Large(_) => view.section(section, false).len(),
+                });
+                len * CHANGE
+            }
+            SortedSetCommand::Pop { key, count, .. } => {
+                let count = to_count(count.unwrap_or(1));
+                self.with(key, |object| share(object, count)) * CHANGE
+            }
+            SortedSetCommand::PopFirst { keys, count, .. } => self.first_of(keys, count, CHANGE),
+            SortedSetCommand::Combine { combination, .. } => self.scores_combined(&combination, SORT),
+            SortedSetCommand::CombineStore { combination, .. } => {
+                self.scores_combined(&combination, SORT + CHANGE)
+            }
+            SortedSetCommand::IntersectionCard { keys, .. } => {
+                self.combined(SetOperation::Intersection, keys, 0)
+            }
+            SortedSetCommand::RandomMember { key, count, .. } => self.random(key, count),
+            SortedSetCommand::Scan { key, count, .. } => {
+                self.with(key, |object| share(object, to_count(count)))
+            }
+            _ => 0,
+        }
+    }
+
+    fn scores_combined(&self, combination: &Combination<'_>, more: usize) -> usize {
+        let operation = match combination.operation {
+            CombineOperation::Union => SetOperation::Union,
+            CombineOperation::Intersection => SetOperation::Intersection,
+            CombineOperation::Difference => SetOperation::Difference,
+        };
+        self.combined(operation, combination.keys, more)
+    }
+}
