@@ -367,7 +367,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--redis", default=REDIS, help="the command line of the server to compare with")
     parser.add_argument("--elements", type=int, default=ELEMENTS, help="elements of a collection")
     parser.add_argument("--rounds", type=int, default=3, help="how often each command is measured")
-    parser.add_argument("--settle", type=float, default=0.5, help="seconds of rest before each measurement")
+    parser.add_argument("--settle", type=float, default=0.3, help="seconds of rest before each measurement")
     parser.add_argument("--only", nargs="*", default=[], help="commands whose name has one of these in it")
     parser.add_argument("--quick", action="store_true", help="tiny: shows that it works, not how good it is")
     parser.add_argument("--out", help="record to write, such as bench/records/NAME.json")

@@ -435,6 +435,7 @@ fn normalise(arguments: &[Vec<u8>], reply: Value) -> Value {
         ("command", Some("docs"), Value::Array(_) | Value::Map(_)) => {
             Value::Simple(b"documentation".to_vec())
         }
+        ("command", Some("info"), reply) if arguments.len() == 2 => kind_of(reply),
         (name, subcommand, reply) if is_about_itself(name, subcommand) => kind_of(reply),
         (_, _, reply) => reply,
     }
@@ -466,12 +467,20 @@ struct Pair {
 
 impl Pair {
     fn start(workers: usize, groups: usize, limits: &[&str]) -> Self {
+        let mut subject = Server::subject().workers(workers).groups(groups);
+        if limits == [ASIDE] {
+            subject = subject.flag("enable-debug-command", "yes");
+        }
         let pair = Self {
-            subject: Server::subject().workers(workers).groups(groups).start(),
+            subject: subject.start(),
             reference: Server::reference().start(),
             is_spread: workers > 1 && groups > 1,
         };
-        if !limits.is_empty() {
+        if limits == [ASIDE] {
+            if !pair.subject.is_redis() {
+                pair.subject.client().run_ok("DEBUG SET-STEPS-MAX 0");
+            }
+        } else if !limits.is_empty() {
             for server in [&pair.subject, &pair.reference] {
                 set_limits(server, limits);
             }
@@ -645,6 +654,19 @@ fn replies_equal_redis_with_large_collections() {
 #[test]
 fn replies_equal_redis_with_large_collections_and_two_workers() {
     compare(2, 64, SMALL_LIMITS);
+}
+
+/// A limit for the subject alone: whatever walks over anything is carried out aside, on values that are lent.
+const ASIDE: &str = "aside";
+
+#[test]
+fn replies_equal_redis_with_everything_aside() {
+    compare(1, 64, &[ASIDE]);
+}
+
+#[test]
+fn replies_equal_redis_with_everything_aside_and_two_workers() {
+    compare(2, 64, &[ASIDE]);
 }
 
 /// Commands of the table that are never generated, and why. An entry that is not needed any more fails the test.
