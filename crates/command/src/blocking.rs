@@ -5,11 +5,10 @@
 
 use crate::docs::{Argument, ArgumentKind, Deprecated, Docs, Group};
 use crate::key_spec::{KeyFlags, KeySpec};
-use crate::list::{self, ListEnd};
-use crate::number;
-use crate::sorted_set::{self, SortedSetEnd};
+use crate::list::ListEnd;
+use crate::sorted_set::SortedSetEnd;
 use crate::spec::{Access, Categories, Flags, Route, Spec, Spread, Walks};
-use crate::{Command, CommandId, ReplyError};
+use crate::{Command, CommandId, ReplyError, number, pop_first};
 use resp::Args;
 
 /// One command that may wait.
@@ -104,12 +103,12 @@ fn parse_pop_scored(args: Args<'_>, end: SortedSetEnd) -> Result<Command<'_>, Re
 }
 
 fn parse_pop_many(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    let (keys, end, count) = list::parse_pop_any(args, 2)?;
+    let (keys, end, count) = pop_first::parse(args.from(2), ListEnd::parse)?;
     blocking(BlockingPop::Many { keys, end, count }, args.arg(1))
 }
 
 fn parse_pop_many_scored(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    let (keys, end, count) = sorted_set::pop_first(args.from(2))?;
+    let (keys, end, count) = pop_first::parse(args.from(2), SortedSetEnd::parse)?;
     blocking(BlockingPop::ManyScored { keys, end, count }, args.arg(1))
 }
 

@@ -29,6 +29,7 @@ mod key_spec;
 mod latency;
 mod list;
 pub mod number;
+mod pop_first;
 mod pubsub;
 mod reply_error;
 mod scan;

@@ -2,9 +2,8 @@
 
 use crate::docs::{Argument, Deprecated, Docs, Group};
 use crate::key_spec::{KeyFlags, KeySpec};
-use crate::number;
 use crate::spec::{Access, Categories, Flags, Route, Spec, Spread, Walks};
-use crate::{Command, CommandId, ReplyError};
+use crate::{Command, CommandId, ReplyError, number, pop_first};
 use resp::Args;
 
 /// One command on lists.
@@ -68,7 +67,7 @@ pub enum ListCommand<'a> {
         to: ListEnd,
     },
     /// `LMPOP numkeys key [key ...] end [COUNT count]`: `count` is at least 1.
-    PopAny {
+    PopFirst {
         keys: Args<'a>,
         end: ListEnd,
         count: u64,
@@ -134,7 +133,7 @@ impl ListCommand<'_> {
             | ListCommand::Insert { .. }
             | ListCommand::Remove { .. }
             | ListCommand::Move { .. }
-            | ListCommand::PopAny { .. } => true,
+            | ListCommand::PopFirst { .. } => true,
         }
     }
 
@@ -152,7 +151,7 @@ impl ListCommand<'_> {
             | ListCommand::Insert { .. }
             | ListCommand::Remove { .. }
             | ListCommand::Move { .. }
-            | ListCommand::PopAny { .. } => Access::Modifies,
+            | ListCommand::PopFirst { .. } => Access::Modifies,
         }
     }
 }
@@ -303,20 +302,13 @@ fn parse_pop<'a>(args: Args<'a>, end: ListEnd, name: &'static str) -> Result<Com
     }
     let count = match args.get(2) {
         None => None,
-        Some(word) => Some(natural(word, ReplyError::NotPositive)?),
+        Some(word) => Some(number::natural(word, ReplyError::NotPositive)?),
     };
     Ok(Command::List(ListCommand::Pop {
         key: args.arg(1),
         end,
         count,
     }))
-}
-
-/// A number that is not negative; all that can be wrong with it is one error.
-fn natural(word: &[u8], error: ReplyError) -> Result<u64, ReplyError> {
-    number::parse_i64(word)
-        .and_then(|number| u64::try_from(number).ok())
-        .ok_or(error)
 }
 
 /// `LLEN`.
@@ -573,9 +565,9 @@ fn parse_lpos(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
             search.rank = rank.unsigned_abs();
             search.from = if rank > 0 { ListEnd::Left } else { ListEnd::Right };
         } else if option.eq_ignore_ascii_case(b"count") {
-            search.count = Some(natural(value, ReplyError::CountNegative)?);
+            search.count = Some(number::natural(value, ReplyError::CountNegative)?);
         } else if option.eq_ignore_ascii_case(b"maxlen") {
-            search.length_max = natural(value, ReplyError::MaxLenNegative)?;
+            search.length_max = number::natural(value, ReplyError::MaxLenNegative)?;
         } else {
             return Err(ReplyError::Syntax);
         }
@@ -672,36 +664,8 @@ pub(crate) static LMPOP: Spec = Spec {
         ..LIST_DOCS
     },
     parse: Some(|args| {
-        let (keys, end, count) = parse_pop_any(args, 1)?;
-        Ok(Command::List(ListCommand::PopAny { keys, end, count }))
+        let (keys, end, count) = pop_first::parse(args.from(1), ListEnd::parse)?;
+        Ok(Command::List(ListCommand::PopFirst { keys, end, count }))
     }),
     ..ONE_LIST
 };
-
-/// The words `numkeys key [key ...] LEFT|RIGHT [COUNT count]` from `at` on: keys, end, and count.
-pub(crate) fn parse_pop_any(args: Args<'_>, at: usize) -> Result<(Args<'_>, ListEnd, u64), ReplyError> {
-    let keys = number::parse_i64(args.arg(at))
-        .and_then(|keys| usize::try_from(keys).ok())
-        .filter(|&keys| keys > 0)
-        .ok_or(ReplyError::NumKeysNotPositive)?;
-    let end_at = keys.saturating_add(at + 1);
-    let Some(end) = args.get(end_at) else {
-        return Err(ReplyError::Syntax);
-    };
-    let end = ListEnd::parse(end)?;
-    let count = match (args.get(end_at + 1), args.get(end_at + 2)) {
-        (None, _) => 1,
-        (Some(word), Some(count)) if word.eq_ignore_ascii_case(b"count") => {
-            let count = natural(count, ReplyError::CountNotPositive)?;
-            if count == 0 {
-                return Err(ReplyError::CountNotPositive);
-            }
-            count
-        }
-        _ => return Err(ReplyError::Syntax),
-    };
-    if args.len() > end_at + 3 {
-        return Err(ReplyError::Syntax);
-    }
-    Ok((args.slice(at + 1..end_at), end, count))
-}

@@ -45,6 +45,18 @@ pub(crate) fn integer(text: &[u8]) -> Result<i64, ReplyError> {
     parse_i64(text).ok_or(ReplyError::NotAnInteger)
 }
 
+/// A number that is not negative, or the error that the command has for all other words.
+pub(crate) fn natural(word: &[u8], error: ReplyError) -> Result<u64, ReplyError> {
+    let number = parse_i64(word).and_then(|number| u64::try_from(number).ok());
+    number.ok_or(error)
+}
+
+/// A number of at least one, or the error that the command has for all other words.
+pub(crate) fn positive(word: &[u8], error: ReplyError) -> Result<u64, ReplyError> {
+    let number = parse_i64(word).and_then(|number| u64::try_from(number).ok());
+    number.filter(|number| *number > 0).ok_or(error)
+}
+
 /// Reads the number of a database, with the errors of `SELECT`, `MOVE` and `COPY`.
 pub fn parse_db(text: &[u8]) -> Result<Db, ReplyError> {
     let number = i32::try_from(integer(text)?).map_err(|_| ReplyError::NotAnIntInRange)?;

@@ -295,11 +295,9 @@ fn parse_spop(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     if args.len() > 3 {
         return Err(ReplyError::Syntax);
     }
-    let count = args.get(2).map(|word| {
-        number::parse_i64(word)
-            .and_then(|count| u64::try_from(count).ok())
-            .ok_or(ReplyError::NotPositive)
-    });
+    let count = args
+        .get(2)
+        .map(|word| number::natural(word, ReplyError::NotPositive));
     Ok(Command::Members(SetCommand::Pop {
         key: args.arg(1),
         count: count.transpose()?,
@@ -552,10 +550,8 @@ pub(crate) static SINTERCARD: Spec = Spec {
 };
 
 fn parse_sintercard(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    let count = number::parse_i64(args.arg(1))
-        .and_then(|count| usize::try_from(count).ok())
-        .filter(|count| *count > 0)
-        .ok_or(ReplyError::NumKeysNotPositive)?;
+    let count = number::positive(args.arg(1), ReplyError::NumKeysNotPositive)?;
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
     if count > args.len() - 2 {
         return Err(ReplyError::NumKeysTooLarge);
     }
@@ -564,9 +560,7 @@ fn parse_sintercard(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
         let Some(value) = args.get(at + 1).filter(|_| word.eq_ignore_ascii_case(b"limit")) else {
             return Err(ReplyError::Syntax);
         };
-        limit = number::parse_i64(value)
-            .and_then(|limit| u64::try_from(limit).ok())
-            .ok_or(ReplyError::LimitNegative)?;
+        limit = number::natural(value, ReplyError::LimitNegative)?;
         at += 2;
     }
     Ok(Command::Members(SetCommand::InterCard {

@@ -508,7 +508,7 @@ fn lines_about_lists_are_refused_in_the_words_of_redis() {
         assert_eq!(search, expected);
     });
     with("lmpop 2 a b right count 7", |command| {
-        let Command::List(ListCommand::PopAny { keys, end, count }) = command else {
+        let Command::List(ListCommand::PopFirst { keys, end, count }) = command else {
             panic!("{command:?}");
         };
         assert_eq!((keys, end, count), (words("a b").as_args(), ListEnd::Right, 7));

@@ -271,7 +271,7 @@ impl Apply<'_, '_> {
                 from,
                 to,
             } => self.list_move(source, destination, from, to),
-            ListCommand::PopAny { keys, end, count } => self.list_pop_any(keys, end, count),
+            ListCommand::PopFirst { keys, end, count } => self.list_pop_first(keys, end, count),
             ListCommand::Len { .. }
             | ListCommand::Index { .. }
             | ListCommand::Range { .. }
@@ -489,7 +489,7 @@ impl Apply<'_, '_> {
         Ok(Some(element))
     }
 
-    fn list_pop_any(&mut self, keys: Args<'_>, end: ListEnd, count: u64) -> Result<(), ReplyError> {
+    fn list_pop_first(&mut self, keys: Args<'_>, end: ListEnd, count: u64) -> Result<(), ReplyError> {
         if !self.take_elements_of_any(keys, end, count)? {
             self.out.null_array();
         }
@@ -537,7 +537,7 @@ impl Reader<'_, '_> {
             | ListCommand::Insert { .. }
             | ListCommand::Remove { .. }
             | ListCommand::Move { .. }
-            | ListCommand::PopAny { .. } => unreachable!("{command:?} is not a read"),
+            | ListCommand::PopFirst { .. } => unreachable!("{command:?} is not a read"),
         }
     }
 

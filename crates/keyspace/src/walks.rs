@@ -165,7 +165,7 @@ impl<'k> Values<'_, 'k> {
             ListCommand::Pop { key, count, .. } => {
                 self.with(key, |object| share(object, to_count(count.unwrap_or(1))))
             }
-            ListCommand::PopAny { keys, count, .. } => self.first_of(keys, count, 1),
+            ListCommand::PopFirst { keys, count, .. } => self.first_of(keys, count, 1),
             ListCommand::Range { key, start, stop } => self.with(key, |object| {
                 share(object, resolve_range(start, stop, object.value().len()).1)
             }),
