@@ -1,5 +1,6 @@
 //! `MULTI`, `EXEC` and `WATCH`.
 
+use crate::delivery::Delivery;
 use crate::gateway::Gateway;
 use crate::pipeline::Pipeline;
 use crate::program::{Item, Program, group_of_key};
@@ -7,7 +8,7 @@ use crate::session::{Block, Queued, Session, Watched};
 use command::{CommandId, Flags, ReplyError, Route, Spec};
 use ids::GroupId;
 use keyspace::KeyVersion;
-use replica::{Condition, IndexedKey, Operation, Request};
+use replica::{Condition, IndexedKey, Operation, Request, Ticket};
 use resp::Args;
 use std::collections::{BTreeMap, BTreeSet};
 use txn::{Locks, Mode};
@@ -177,10 +178,21 @@ impl Gateway {
         }
         let ticket = self.reserve(session, pipeline);
         session.is_waiting = true;
-        self.transactions.watch(ticket, watched, asked.len());
+        self.watches.begin(ticket, watched, asked.len());
         for (group, keys) in asked {
             self.request(group, Request::Watch { ticket, keys });
         }
+    }
+
+    /// A group has told the versions of its watched keys.
+    pub(crate) fn on_versions(&mut self, ticket: Ticket, versions: Vec<(usize, KeyVersion)>) {
+        let watched = self.watches.on_answer(ticket, |watched| {
+            for (at, version) in versions {
+                watched[at].version = version;
+            }
+        });
+        self.deliveries
+            .extend(watched.map(|watched| Delivery::Watched { ticket, watched }));
     }
 }
 

@@ -22,12 +22,12 @@
 //! Who may pop for a client decides its time-out too, so that no element is popped for a client that was told nil: a
 //! client whose keys are all on one other worker asks there to be forgotten, and the answer is what that worker says.
 
+use crate::delivery::Delivery;
 use crate::gateway::Gateway;
 use crate::message::Message;
 use crate::pipeline::Pipeline;
-use crate::program::{Item, Program, group_of_key};
+use crate::program::{Program, group_of_key};
 use crate::session::Session;
-use crate::transaction::Delivery;
 use command::{BlockingCommand, BlockingPop, Command, Flags, ReplyError, Spec};
 use ids::{Db, UnixMillis};
 use keyspace::Kind;
@@ -137,12 +137,7 @@ impl Gateway {
         let is_tried = self.is_one_step(spec, args);
         if is_tried && self.is_heavy(session.db, spec, args, &command) && self.has_alone(spec, args) {
             // There is something to pop, and much of it: it will not wait.
-            let operation = Operation {
-                spec,
-                db: session.db,
-                protocol: session.protocol,
-                args: args.to_buf(),
-            };
+            let operation = session.operation(spec, args);
             return self.begin(session, pipeline, Program::single(operation));
         }
         if is_tried {
@@ -181,12 +176,7 @@ impl Gateway {
             Blocked {
                 ticket,
                 client: session.card.id,
-                operation: Operation {
-                    spec,
-                    db: session.db,
-                    protocol: session.protocol,
-                    args: args.to_buf(),
-                },
+                operation: session.operation(spec, args),
                 deadline,
                 workers: Vec::new(),
                 is_served: false,
@@ -209,11 +199,7 @@ impl Gateway {
         };
         blocked.is_trying = true;
         let (ticket, operation) = (blocked.ticket, blocked.operation.clone());
-        let program = Program {
-            items: vec![Item::Operation(operation.clone())],
-            conditions: Vec::new(),
-            is_exec: false,
-        };
+        let program = Program::single(operation.clone());
         let extent = program.extent(self.groups);
         if let [group] = extent.groups.as_slice() {
             self.request(*group, Request::Execute { ticket, operation });

@@ -18,6 +18,7 @@ mod slowlog;
 mod transaction;
 
 use crate::gateway::Gateway;
+use crate::pipeline::Pipeline;
 use crate::pubsub::Kind;
 use crate::session::Session;
 use command::{CommandId, ReplyError, Spec};
@@ -26,6 +27,35 @@ use resp::{Args, Writer};
 impl Gateway {
     /// The Redis version whose commands and replies clients may expect.
     pub const REDIS_VERSION: &str = "7.2.4";
+
+    /// A command that concerns no group, or needs their help only to be answered.
+    pub(crate) fn on_connection(
+        &mut self,
+        session: &mut Session,
+        pipeline: &mut Pipeline,
+        spec: &'static Spec,
+        args: Args<'_>,
+    ) {
+        match spec.id {
+            CommandId::Exec => self.on_exec(session, pipeline),
+            CommandId::Watch if session.block.is_some() => {
+                ReplyError::WatchInsideMulti.write(&mut pipeline.writer(session.protocol));
+            }
+            CommandId::Watch => self.on_watch(session, pipeline, args.from(1)),
+            CommandId::Info if self.shared.workers.len() > 1 => self.on_info(session, pipeline, args),
+            CommandId::Publish => self.on_publish(session, pipeline, Kind::Channel, args),
+            CommandId::SPublish => self.on_publish(session, pipeline, Kind::ShardChannel, args),
+            CommandId::SSubscribe => {
+                let mut out = pipeline.writer(session.protocol);
+                self.subscribe(session, Kind::ShardChannel, args.from(1), &mut out);
+            }
+            CommandId::Monitor => {
+                self.start_monitoring(session);
+                pipeline.writer(session.protocol).ok();
+            }
+            _ => self.run_own(session, spec, args, pipeline.target()),
+        }
+    }
 
     /// Carries out a command that concerns no group, writing its reply to `out`.
     pub(crate) fn run_own(

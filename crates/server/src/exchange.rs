@@ -4,7 +4,6 @@ use crate::gateway::{Gateway, Incoming, busy};
 use crate::message::{Message, Parcel};
 use crate::program::group_of_key;
 use crate::timing::Caller;
-use crate::transaction::Delivery;
 use command::{Flags, ReplyError, Route, Spec};
 use ids::{Db, GroupId};
 use replica::{Operation, Replica, Ticket, locks_of};
@@ -106,11 +105,7 @@ impl Gateway {
                     self.publish();
                     self.send(from, Message::Published { ticket });
                 }
-                Message::Published { ticket } => {
-                    let args = self.transactions.published(ticket);
-                    self.deliveries
-                        .extend(args.map(|args| Delivery::Info { ticket, args }));
-                }
+                Message::Published { ticket } => self.on_published(ticket),
                 Message::Await {
                     ticket,
                     operation,

@@ -11,25 +11,27 @@
 //! The gateway does no I/O and reads no clock: the driver tells it the [`Turn`].
 
 use crate::aside::Errand;
+use crate::asked::Asked;
 use crate::blocking::Blocking;
 use crate::connection::Connection;
+use crate::delivery::Delivery;
 use crate::message::Parcel;
 use crate::notify::Notify;
 use crate::pause::Pause;
 use crate::pipeline::Pipeline;
 use crate::program::{Item, Program, group_of_key, names_more};
 use crate::pubsub::{PubSub, changes_subscriptions};
-use crate::session::Session;
+use crate::session::{Session, Watched};
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
 use crate::timing::{Caller, Timing};
-use crate::transaction::{Delivery, Transactions};
+use crate::transaction::Transactions;
 use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec, Spread, Walks};
 use ids::{Db, GroupCount, GroupId, HashSeed, Prng};
 use keyspace::{EvictionPolicy, LfuParameters, Limits as Compactness};
 use options::{MaxmemoryPolicy, Settings};
 use replica::{Condition, Operation, Replica, Request, Scratch, Ticket, Turn, locks_of};
-use resp::{Args, Decoded, Limits, Writer};
+use resp::{Args, ArgsBuf, Decoded, Limits, Writer};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -51,6 +53,10 @@ pub struct Gateway {
     pub(crate) posts: Vec<VecDeque<Parcel>>,
     pub(crate) spare_parcels: Vec<Parcel>,
     pub(crate) transactions: Transactions,
+    /// `WATCH` of keys whose groups were asked for versions.
+    pub(crate) watches: Asked<Vec<Watched>>,
+    /// `INFO` for which the other workers were asked to publish their figures.
+    pub(crate) infos: Asked<ArgsBuf>,
     pub(crate) blocking: Blocking,
     /// Commands to be carried out on another thread.
     pub(crate) errands: Vec<Errand>,
@@ -134,6 +140,8 @@ impl Gateway {
             posts: (0..workers).map(|_| VecDeque::new()).collect(),
             spare_parcels: Vec::new(),
             transactions: Transactions::new(worker, shared.boot),
+            watches: Asked::default(),
+            infos: Asked::default(),
             blocking: Blocking::default(),
             errands: Vec::new(),
             pubsub: PubSub::default(),
@@ -474,12 +482,7 @@ impl Gateway {
         if self.is_heavy(session.db, spec, args, &command) {
             note_sent(session, pipeline, spec, args);
             let ticket = self.reserve(session, pipeline);
-            let operation = Operation {
-                spec,
-                db: session.db,
-                protocol: session.protocol,
-                args: args.to_buf(),
-            };
+            let operation = session.operation(spec, args);
             return self.run_aside(ticket, operation, touches(session, spec));
         }
         let mut out = pipeline.writer(session.protocol);
@@ -531,12 +534,7 @@ impl Gateway {
         }
         note_sent(session, pipeline, spec, args);
         let ticket = self.reserve(session, pipeline);
-        let operation = Operation {
-            spec,
-            db: session.db,
-            protocol: session.protocol,
-            args: args.to_buf(),
-        };
+        let operation = session.operation(spec, args);
         self.wait_for_keys(group, ticket, operation, touches(session, spec));
     }
 
@@ -575,12 +573,7 @@ impl Gateway {
             let mut out = pipeline.writer(session.protocol);
             return self.run_here(session.db, spec, args, &command, &mut out);
         }
-        let operation = Operation {
-            spec,
-            db: session.db,
-            protocol: session.protocol,
-            args: args.to_buf(),
-        };
+        let operation = session.operation(spec, args);
         let conditions = match command {
             Command::MSetNx { pairs } => absent(session.db, pairs),
             _ => Vec::new(),
@@ -686,17 +679,6 @@ impl Gateway {
     /// Whether requests wait for locks in this worker's groups.
     pub fn has_lock_waiters(&self) -> bool {
         self.replicas.iter().any(|replica| replica.lock_counts().1 > 0)
-    }
-
-    /// Whether there are answers or messages for this worker's connections.
-    #[inline]
-    pub fn has_deliveries(&self) -> bool {
-        !self.deliveries.is_empty()
-    }
-
-    /// The next answer for one of this worker's connections; see [`Gateway::deliver`].
-    pub fn next_delivery(&mut self) -> Option<Delivery> {
-        self.deliveries.pop_front()
     }
 }
 

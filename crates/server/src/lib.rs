@@ -1,21 +1,23 @@
 //! Between clients and groups: sessions, dispatch, transactions over groups, replies in order.
 //!
 //! What it is: everything a worker does with a client's bytes except moving them. What it is not: it owns no
-//! socket, starts no thread and reads no clock but the one it is handed ([`Hooks`]); `node` drives it. The workers of a node share [`Shared`], which
-//! nothing touches per command, and talk in [`Parcel`]s.
+//! socket, starts no thread and reads no clock but the one it is handed ([`Hooks`]); `node` drives it. The workers of a
+//! node share [`Shared`], which nothing touches per command, and talk in [`Parcel`]s.
 //!
-//! Reading order: `gateway.rs` (from bytes to a group), `pipeline.rs` (replies in order), `one_step.rs`, `program.rs`
-//! and `transaction.rs` (several groups), `block.rs` (`MULTI`), `blocking.rs` (clients that wait for keys), `aside.rs`
+//! Reading order: `gateway.rs` (from bytes to a group), `pipeline.rs` (replies in order), `program.rs`, `one_step.rs` and
+//! `transaction.rs` (several groups), `delivery.rs` (answers that come later), `block.rs` (`MULTI`), `blocking.rs` (clients that wait for keys), `aside.rs`
 //! (commands that another thread carries out), `exchange.rs` (other workers), `commands.rs` (what the gateway answers
 //! itself), `pubsub.rs` (messages), `notify.rs` and `monitor.rs` (what is told without being asked), `timing.rs` (how
 //! long commands take).
 
 mod aside;
+mod asked;
 mod block;
 mod blocking;
 mod client;
 mod commands;
 mod connection;
+mod delivery;
 mod error_counts;
 mod exchange;
 mod gateway;
@@ -40,6 +42,7 @@ mod transaction;
 pub use aside::Errand;
 pub use client::{ClientCard, Clients, Labels};
 pub use connection::Connection;
+pub use delivery::{Answered, Delivery};
 pub use error_counts::ErrorCounts;
 pub use gateway::{Gateway, Incoming};
 pub use latency::{LatencyMonitor, Sample, Series};
@@ -52,4 +55,3 @@ pub use shared::{Baseline, Hooks, MemoryFigures, Rates, Shared};
 pub use slow_log::{SlowEntry, SlowLog};
 pub use stats::{CommandCounter, CommandCounters, Counter, WorkerStats};
 pub use timing::{Counts, Distribution};
-pub use transaction::{Answered, Delivery};

@@ -2,10 +2,10 @@
 //!
 //! A command costs one branch while nobody watches. Commands for operators are never shown, nor are passwords.
 
+use crate::delivery::Delivery;
 use crate::gateway::Gateway;
 use crate::message::Message;
 use crate::session::Session;
-use crate::transaction::Delivery;
 use command::{CommandId, Flags, Spec};
 use ids::Db;
 use resp::Args;

@@ -1,12 +1,15 @@
-//! Commands over several groups that all live on this worker and are free: one step, and nothing can come between
+//! Commands and programs over groups that all live on this worker and are free: one step, and nothing can come between
 //! its parts.
 
+use crate::delivery::refused;
 use crate::gateway::Gateway;
-use crate::program::{group_of_key, key_step, names_more};
+use crate::program::{Extent, Item, Program, group_of_key, key_step, names_more};
+use crate::session::Session;
+use crate::timing::Caller;
 use command::{Command, KeyUse, Merge, Route, Spec, Spread};
 use ids::{Db, GroupId};
 use keyspace::KeyVersion;
-use replica::{Operation, Replica, Returned, Scratch};
+use replica::{Operation, Replica, Returned, Scratch, locks_of};
 use resp::{Args, Protocol, Writer};
 use txn::{Locks, Mode};
 
@@ -54,6 +57,72 @@ impl Gateway {
     /// Whether all groups live here and no transaction is under way: then any key can be read at once.
     pub(crate) fn is_idle_and_whole(&self) -> bool {
         self.replicas.len() == usize::from(self.groups.get()) && self.replicas.iter().all(Replica::is_idle)
+    }
+
+    /// Whether all groups of a program live here and are free.
+    pub(crate) fn can_run_here(&self, program: &Program, extent: &Extent) -> bool {
+        let groups = self.groups;
+        if extent.wants && !self.is_idle_and_whole() {
+            return false;
+        }
+        extent.groups.iter().all(|group| {
+            self.local(*group).is_some_and(|index| {
+                self.replicas[index].is_free(|| {
+                    let commands = program.operations().map(Operation::words);
+                    locks_of(commands, |key| group_of_key(groups, key) == *group)
+                })
+            })
+        })
+    }
+
+    /// Carries out a program whose groups all live here and are free ([`Gateway::can_run_here`]).
+    pub(crate) fn run_program_here(&mut self, session: &mut Session, out: &mut Vec<u8>, program: &Program) {
+        for condition in &program.conditions {
+            let group = group_of_key(self.groups, condition.key());
+            let index = self.local(group).expect("the caller looked");
+            if !self.replicas[index].check(&self.turn, std::slice::from_ref(condition)) {
+                return refused(program, session.protocol, out);
+            }
+        }
+        if program.is_exec {
+            Writer::new(out, session.protocol).array(program.items.len());
+        }
+        let mut began = self.timing.now();
+        for item in &program.items {
+            let start = out.len();
+            let (spec, args) = match item {
+                Item::Connection(queued) => {
+                    self.count(queued.spec);
+                    self.run_own(session, queued.spec, queued.args.as_args(), out);
+                    self.show(session, session.db, queued.spec, queued.args.as_args());
+                    (queued.spec, queued.args.as_args())
+                }
+                Item::Operation(operation) => {
+                    self.count(operation.spec);
+                    // `SELECT` and `HELLO` before it in the block have been carried out.
+                    let mut writer = Writer::new(out, session.protocol);
+                    let (spec, args) = operation.words();
+                    match operation.parse() {
+                        Ok(Command::Scan { .. }) => self.scan_here(session.db, spec, args, &mut writer),
+                        Ok(command) => self.run_here(session.db, spec, args, &command, &mut writer),
+                        Err(error) => error.write(&mut writer),
+                    }
+                    if program.is_exec {
+                        self.show(session, session.db, spec, args);
+                    }
+                    (spec, args)
+                }
+            };
+            self.look_at_reply(Some(spec), &out[start..]);
+            let ended = self.timing.now();
+            self.note_time(
+                spec,
+                ended.saturating_sub(began),
+                args,
+                Caller::Here(&session.card),
+            );
+            began = ended;
+        }
     }
 
     /// Carries out a command whose groups all live here and are free.

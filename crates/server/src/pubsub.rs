@@ -13,12 +13,13 @@
 //! Memory: the name of a channel is kept once for all who listen on one worker, and a place of a few words for each
 //! of them; all of it counts as memory in use. A connection may have [`Session::SUBSCRIPTIONS_MAX`] subscriptions.
 
+use crate::asked::Asked;
 use crate::connection::Connection;
+use crate::delivery::Delivery;
 use crate::gateway::Gateway;
 use crate::message::Message;
 use crate::pipeline::Pipeline;
 use crate::session::Session;
-use crate::transaction::Delivery;
 use command::{CommandId, ReplyError, Spec, glob};
 use options::{OutputLimit, Settings};
 use replica::Ticket;
@@ -138,9 +139,8 @@ pub(crate) type Listeners = Arc<Vec<u64>>;
 pub(crate) struct PubSub {
     listeners: [HashMap<Name, Listeners>; 3],
     pub(crate) monitors: Listeners,
-    /// Messages whose receivers at other workers are not all known yet: how many workers were asked, and the sum so
-    /// far. Bounded by the places in the pipelines of the connections that published them.
-    published: BTreeMap<(u64, u64), (usize, u64)>,
+    /// Messages whose receivers at other workers are not all known yet: their sum so far.
+    published: Asked<u64>,
 }
 
 impl PubSub {
@@ -414,8 +414,7 @@ impl Gateway {
             return pipeline.writer(session.protocol).integer(here as i64);
         }
         let ticket = self.reserve(session, pipeline);
-        let key = (ticket.connection, ticket.sequence);
-        self.pubsub.published.insert(key, (asked, here));
+        self.pubsub.published.begin(ticket, here, asked);
         self.broadcast_elsewhere(Some(ticket), kind, channel, message);
     }
 
@@ -483,18 +482,11 @@ impl Gateway {
 
     /// Another worker says how many of its connections a message reached; the last answer completes `PUBLISH`.
     pub(crate) fn on_received(&mut self, ticket: Ticket, receivers: u64) {
-        let key = (ticket.connection, ticket.sequence);
-        let Some((asked, sum)) = self.pubsub.published.get_mut(&key) else {
+        let Some(sum) = self.pubsub.published.on_answer(ticket, |sum| *sum += receivers) else {
             return;
         };
-        *asked -= 1;
-        *sum += receivers;
-        if *asked > 0 {
-            return;
-        }
         let mut bytes = Vec::new();
-        Writer::new(&mut bytes, Protocol::Resp2).integer(*sum as i64);
-        self.pubsub.published.remove(&key);
+        Writer::new(&mut bytes, Protocol::Resp2).integer(sum as i64);
         self.deliveries.push_back(Delivery::Reply { ticket, bytes });
     }
 

@@ -5,7 +5,8 @@ use crate::pubsub::Listening;
 use command::Spec;
 use ids::{Db, SLOT_COUNT, Slot};
 use keyspace::KeyVersion;
-use resp::{ArgsBuf, Protocol};
+use replica::Operation;
+use resp::{Args, ArgsBuf, Protocol};
 use std::sync::Arc;
 
 /// A connection as the gateway knows it.
@@ -146,6 +147,16 @@ impl Session {
             no_touch: false,
             is_paused: false,
             is_waiting: false,
+        }
+    }
+
+    /// A command of this connection, as an operation that outlives its frame.
+    pub(crate) fn operation(&self, spec: &'static Spec, args: Args<'_>) -> Operation {
+        Operation {
+            spec,
+            db: self.db,
+            protocol: self.protocol,
+            args: args.to_buf(),
         }
     }
 

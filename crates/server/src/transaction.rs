@@ -20,25 +20,20 @@
 //! waits.
 
 use crate::aside::Errand;
-use crate::block::note_watched;
-use crate::connection::Connection;
+use crate::delivery::{Answered, Answers, Delivery};
 use crate::gateway::{Gateway, touches};
 use crate::message::Message;
 use crate::pipeline::Pipeline;
-use crate::program::{Extent, Item, Program, group_of_key, merge};
-use crate::pubsub::{Kind as Names, Listeners};
-use crate::session::{Session, Watched};
+use crate::program::{Extent, Program, group_of_key};
+use crate::session::Session;
 use crate::timing::Caller;
-use command::{Command, ReplyError};
 use ids::{Boot, GroupId};
-use keyspace::{KeyVersion, Object};
+use keyspace::Object;
 use replica::{
     FullKey, Operation, Outcome, Output, Replies, Request, Scratch, Task, Ticket, Verdict, locks_of,
     with_conditions,
 };
-use resp::{Args, ArgsBuf, Protocol, Writer};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 use txn::{Coordinator, Decision, Priority, Refusal, TxnId, Vote};
 
 /// What a worker's gateway coordinates at the moment. Bounded by its connections: each has at most one of these
@@ -50,8 +45,6 @@ pub(crate) struct Transactions {
     open: BTreeMap<u64, Transaction>,
     /// `EXEC` within one group, sent there whole.
     blocks: BTreeMap<(u64, u64), Program>,
-    watches: BTreeMap<(u64, u64), (Vec<Watched>, usize)>,
-    infos: BTreeMap<(u64, u64), (ArgsBuf, usize)>,
     pub(crate) outputs: VecDeque<Output>,
 }
 
@@ -95,86 +88,6 @@ enum Kind {
     Lend,
 }
 
-/// An answer for a connection of this worker.
-pub enum Delivery {
-    /// A finished reply.
-    Reply {
-        /// Where it goes.
-        ticket: Ticket,
-        /// Its bytes.
-        bytes: Vec<u8>,
-    },
-    /// A program whose groups have answered; the gateway's own commands in it are still to run.
-    Answered(Box<Answered>),
-    /// The answer of a client that waited for a key to be filled.
-    Unblocked {
-        /// Where it goes.
-        ticket: Ticket,
-        /// What it waited for.
-        operation: Operation,
-        /// Nanoseconds of work for it.
-        nanos: u64,
-        /// Its bytes.
-        bytes: Vec<u8>,
-    },
-    /// The versions of `WATCH`.
-    Watched {
-        /// Where the reply goes.
-        ticket: Ticket,
-        /// To be remembered.
-        watched: Vec<Watched>,
-    },
-    /// Every worker has published its figures: `INFO` can be written.
-    Info {
-        /// Where the reply goes.
-        ticket: Ticket,
-        /// The command.
-        args: ArgsBuf,
-    },
-    /// A message for connections that listen.
-    Message {
-        /// Their tokens.
-        listeners: Listeners,
-        /// Its bytes, as RESP2 has them.
-        message: Arc<[u8]>,
-    },
-    /// Look for connections that `CLIENT KILL` marked.
-    Reap,
-}
-
-/// See [`Delivery::Answered`].
-pub struct Answered {
-    ticket: Ticket,
-    program: Program,
-    replies: Answers,
-}
-
-/// What groups answered to the operations of a program.
-enum Answers {
-    /// A condition did not hold.
-    Refused,
-    /// It cannot be done, and was not.
-    Failed(&'static str),
-    /// Parts by group, to be merged.
-    Parts(BTreeMap<GroupId, (Vec<usize>, Replies)>),
-    /// One whole reply for each operation.
-    Whole(Replies),
-}
-
-impl Delivery {
-    /// The connection it is for; `None` for all.
-    pub fn connection(&self) -> Option<u64> {
-        match self {
-            Delivery::Reply { ticket, .. }
-            | Delivery::Unblocked { ticket, .. }
-            | Delivery::Watched { ticket, .. }
-            | Delivery::Info { ticket, .. } => Some(ticket.connection),
-            Delivery::Answered(answered) => Some(answered.ticket.connection),
-            Delivery::Message { .. } | Delivery::Reap => None,
-        }
-    }
-}
-
 impl Transactions {
     pub(crate) fn new(worker: u16, boot: Boot) -> Transactions {
         Transactions {
@@ -183,94 +96,12 @@ impl Transactions {
             begun: 0,
             open: BTreeMap::new(),
             blocks: BTreeMap::new(),
-            watches: BTreeMap::new(),
-            infos: BTreeMap::new(),
             outputs: VecDeque::new(),
         }
-    }
-
-    /// Remembers a `WATCH` that waits for `asked` groups.
-    pub(crate) fn watch(&mut self, ticket: Ticket, watched: Vec<Watched>, asked: usize) {
-        self.watches
-            .insert((ticket.connection, ticket.sequence), (watched, asked));
-    }
-
-    /// One group's versions came; returns the whole answer with the last.
-    pub(crate) fn versions(
-        &mut self,
-        ticket: Ticket,
-        versions: Vec<(usize, KeyVersion)>,
-    ) -> Option<Vec<Watched>> {
-        let key = (ticket.connection, ticket.sequence);
-        let (watched, asked) = self.watches.get_mut(&key)?;
-        for (at, version) in versions {
-            watched[at].version = version;
-        }
-        *asked -= 1;
-        if *asked > 0 {
-            return None;
-        }
-        self.watches.remove(&key).map(|(watched, _)| watched)
-    }
-
-    /// One worker published its figures; returns the `INFO` with the last.
-    pub(crate) fn published(&mut self, ticket: Ticket) -> Option<ArgsBuf> {
-        let key = (ticket.connection, ticket.sequence);
-        let (_, asked) = self.infos.get_mut(&key)?;
-        *asked -= 1;
-        if *asked > 0 {
-            return None;
-        }
-        self.infos.remove(&key).map(|(args, _)| args)
     }
 }
 
 impl Gateway {
-    /// A command of the gateway's own.
-    pub(crate) fn on_connection(
-        &mut self,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
-        spec: &'static command::Spec,
-        args: Args<'_>,
-    ) {
-        match spec.id {
-            command::CommandId::Exec => self.on_exec(session, pipeline),
-            command::CommandId::Watch if session.block.is_some() => {
-                ReplyError::WatchInsideMulti.write(&mut pipeline.writer(session.protocol));
-            }
-            command::CommandId::Watch => self.on_watch(session, pipeline, args.from(1)),
-            command::CommandId::Info if self.shared.workers.len() > 1 => {
-                self.on_info(session, pipeline, args)
-            }
-            command::CommandId::Publish => self.on_publish(session, pipeline, Names::Channel, args),
-            command::CommandId::SPublish => self.on_publish(session, pipeline, Names::ShardChannel, args),
-            command::CommandId::SSubscribe => {
-                let mut out = pipeline.writer(session.protocol);
-                self.subscribe(session, Names::ShardChannel, args.from(1), &mut out);
-            }
-            command::CommandId::Monitor => {
-                self.start_monitoring(session);
-                pipeline.writer(session.protocol).ok();
-            }
-            _ => self.run_own(session, spec, args, pipeline.target()),
-        }
-    }
-
-    /// `INFO` where other workers have to publish their figures first.
-    fn on_info(&mut self, session: &mut Session, pipeline: &mut Pipeline, args: Args<'_>) {
-        let ticket = self.reserve(session, pipeline);
-        session.is_waiting = true;
-        let workers = self.shared.workers.len();
-        let key = (ticket.connection, ticket.sequence);
-        self.transactions.infos.insert(key, (args.to_buf(), workers - 1));
-        for worker in 0..workers as u16 {
-            if worker != self.worker {
-                self.send(worker, Message::Publish { ticket });
-            }
-        }
-    }
-
     /// Begins a program: in one step if all its groups live here and are free.
     pub(crate) fn begin(&mut self, session: &mut Session, pipeline: &mut Pipeline, program: Program) {
         let extent = program.extent(self.groups);
@@ -419,71 +250,6 @@ impl Gateway {
         (id, priority)
     }
 
-    fn can_run_here(&self, program: &Program, extent: &Extent) -> bool {
-        let groups = self.groups;
-        if extent.wants && !self.is_idle_and_whole() {
-            return false;
-        }
-        extent.groups.iter().all(|group| {
-            self.local(*group).is_some_and(|index| {
-                self.replicas[index].is_free(|| {
-                    let commands = program.operations().map(Operation::words);
-                    locks_of(commands, |key| group_of_key(groups, key) == *group)
-                })
-            })
-        })
-    }
-
-    /// All groups live here and are free: nothing can come between the commands.
-    fn run_program_here(&mut self, session: &mut Session, out: &mut Vec<u8>, program: &Program) {
-        for condition in &program.conditions {
-            let group = group_of_key(self.groups, condition.key());
-            let index = self.local(group).expect("the caller looked");
-            if !self.replicas[index].check(&self.turn, std::slice::from_ref(condition)) {
-                return refused(program, session.protocol, out);
-            }
-        }
-        if program.is_exec {
-            Writer::new(out, session.protocol).array(program.items.len());
-        }
-        let mut began = self.timing.now();
-        for item in &program.items {
-            let start = out.len();
-            let (spec, args) = match item {
-                Item::Connection(queued) => {
-                    self.count(queued.spec);
-                    self.run_own(session, queued.spec, queued.args.as_args(), out);
-                    self.show(session, session.db, queued.spec, queued.args.as_args());
-                    (queued.spec, queued.args.as_args())
-                }
-                Item::Operation(operation) => {
-                    self.count(operation.spec);
-                    // `SELECT` and `HELLO` before it in the block have been carried out.
-                    let mut writer = Writer::new(out, session.protocol);
-                    let (spec, args) = operation.words();
-                    match operation.parse() {
-                        Ok(Command::Scan { .. }) => self.scan_here(session.db, spec, args, &mut writer),
-                        Ok(command) => self.run_here(session.db, spec, args, &command, &mut writer),
-                        Err(error) => error.write(&mut writer),
-                    }
-                    if program.is_exec {
-                        self.show(session, session.db, spec, args);
-                    }
-                    (spec, args)
-                }
-            };
-            self.look_at_reply(Some(spec), &out[start..]);
-            let ended = self.timing.now();
-            self.note_time(
-                spec,
-                ended.saturating_sub(began),
-                args,
-                Caller::Here(&session.card),
-            );
-            began = ended;
-        }
-    }
-
     /// Sends the first messages of an attempt.
     fn attempt(&mut self, seq: u64) {
         let transaction = self
@@ -614,11 +380,7 @@ impl Gateway {
     pub(crate) fn on_output(&mut self, output: Output) {
         match output {
             Output::Answered { ticket, replies } => self.on_answered(ticket, replies),
-            Output::Versions { ticket, versions } => {
-                let watched = self.transactions.versions(ticket, versions);
-                self.deliveries
-                    .extend(watched.map(|watched| Delivery::Watched { ticket, watched }));
-            }
+            Output::Versions { ticket, versions } => self.on_versions(ticket, versions),
             Output::TooLarge { ticket } => self.on_too_large(ticket),
             Output::Locked { txn, group, objects } => self.on_locked(txn, group, objects),
             Output::Lent { txn, group, objects } => self.on_lent(txn, group, objects),
@@ -970,144 +732,6 @@ impl Gateway {
             program,
             replies,
         })));
-    }
-
-    /// Tells the driver to look for connections that `CLIENT KILL` marked.
-    pub(crate) fn reap_soon(&mut self) {
-        self.deliveries.push_back(Delivery::Reap);
-    }
-
-    /// Gives a connection an answer that it waited for. The driver then lets it go on ([`Gateway::resume`]).
-    pub fn deliver(&mut self, connection: &mut Connection, delivery: Delivery) {
-        let session = &mut connection.session;
-        let mut bytes = Vec::new();
-        let ticket = match delivery {
-            Delivery::Reply { ticket, bytes } => {
-                self.look_at_reply(None, &bytes);
-                return connection.pipeline.complete_with(ticket.sequence, bytes);
-            }
-            Delivery::Unblocked {
-                ticket,
-                operation,
-                nanos,
-                bytes: mut reply,
-            } => {
-                session.card.set_blocked(false);
-                let (spec, args) = operation.words();
-                self.look_at_reply(Some(spec), &reply);
-                self.note_time(spec, nanos, args, Caller::Here(&session.card));
-                bytes.append(&mut reply);
-                ticket
-            }
-            Delivery::Answered(answered) => {
-                let Answered {
-                    ticket,
-                    program,
-                    replies,
-                } = *answered;
-                self.write_answer(session, &program, &replies, &mut bytes);
-                if program.is_exec {
-                    let exec = resp::ArgsBuf::from_slices(["exec"]);
-                    self.show(
-                        session,
-                        session.db,
-                        command::CommandId::Exec.spec(),
-                        exec.as_args(),
-                    );
-                }
-                if !session.busy.is_empty() {
-                    // One of several: what waits for its keys may go on.
-                    session.busy.end(program.slots());
-                }
-                ticket
-            }
-            Delivery::Watched { ticket, mut watched } => {
-                session.watched.append(&mut watched);
-                note_watched(session);
-                Writer::new(&mut bytes, session.protocol).ok();
-                ticket
-            }
-            Delivery::Info { ticket, args } => {
-                self.run_own(
-                    session,
-                    command::CommandId::Info.spec(),
-                    args.as_args(),
-                    &mut bytes,
-                );
-                ticket
-            }
-            Delivery::Message { .. } | Delivery::Reap => unreachable!("the driver hands it out itself"),
-        };
-        session.is_waiting = false;
-        connection.pipeline.complete_with(ticket.sequence, bytes);
-    }
-
-    fn write_answer(
-        &mut self,
-        session: &mut Session,
-        program: &Program,
-        replies: &Answers,
-        out: &mut Vec<u8>,
-    ) {
-        match replies {
-            Answers::Refused => return refused(program, session.protocol, out),
-            Answers::Failed(error) => return Writer::new(out, session.protocol).error(error),
-            Answers::Parts(_) | Answers::Whole(_) => {}
-        }
-        if program.is_exec {
-            Writer::new(out, session.protocol).array(program.items.len());
-        }
-        let mut whole = match replies {
-            Answers::Whole(replies) => replies.iter().collect(),
-            Answers::Parts(_) | Answers::Refused | Answers::Failed(_) => VecDeque::new(),
-        };
-        for (index, item) in program.items.iter().enumerate() {
-            let start = out.len();
-            let operation = match item {
-                Item::Connection(queued) => {
-                    self.count(queued.spec);
-                    self.run_own(session, queued.spec, queued.args.as_args(), out);
-                    self.show(session, session.db, queued.spec, queued.args.as_args());
-                    self.look_at_reply(Some(queued.spec), &out[start..]);
-                    continue;
-                }
-                Item::Operation(operation) => operation,
-            };
-            if program.is_exec {
-                self.count(operation.spec);
-                self.show(session, operation.db, operation.spec, operation.args.as_args());
-            }
-            if let Some(reply) = whole.pop_front() {
-                out.extend_from_slice(reply);
-                self.look_at_reply(Some(operation.spec), &out[start..]);
-                continue;
-            }
-            let Answers::Parts(parts) = replies else { continue };
-            let mut found = Vec::new();
-            for (group, (items, replies)) in parts {
-                if let Some(at) = items.iter().position(|item| *item == index) {
-                    found.extend(replies.iter().nth(at).map(|reply| (*group, reply)));
-                }
-            }
-            let mut writer = Writer::new(out, operation.protocol);
-            match operation.parse() {
-                Err(error) => error.write(&mut writer),
-                // Its parts were MSETs, and that none of the keys existed was a condition.
-                Ok(Command::MSetNx { .. }) if !program.is_exec => writer.integer(1),
-                Ok(_) => merge(operation, self.groups, &found, &mut self.prng, &mut writer),
-            }
-            self.look_at_reply(Some(operation.spec), &out[start..]);
-        }
-    }
-}
-
-/// The answer when a condition did not hold: nil to `EXEC`, 0 to `MSETNX`.
-fn refused(program: &Program, protocol: Protocol, out: &mut Vec<u8>) {
-    let mut writer = Writer::new(out, protocol);
-    if program.is_exec {
-        writer.null_array()
-    } else {
-        writer.integer(0)
     }
 }
 

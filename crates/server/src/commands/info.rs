@@ -5,13 +5,18 @@
 
 mod process;
 
+use crate::delivery::Delivery;
 use crate::error_counts::ErrorCounts;
 use crate::gateway::Gateway;
+use crate::message::Message;
+use crate::pipeline::Pipeline;
 use crate::pubsub::Kind;
+use crate::session::Session;
 use crate::shared::Shared;
 use command::CommandId;
 use ids::{Db, UnixMillis};
 use options::Settings;
+use replica::Ticket;
 use resp::{Args, Writer};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
@@ -19,6 +24,26 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 impl Gateway {
+    /// `INFO` where other workers have to publish their figures first.
+    pub(super) fn on_info(&mut self, session: &mut Session, pipeline: &mut Pipeline, args: Args<'_>) {
+        let ticket = self.reserve(session, pipeline);
+        session.is_waiting = true;
+        let workers = self.shared.workers.len();
+        self.infos.begin(ticket, args.to_buf(), workers - 1);
+        for worker in 0..workers as u16 {
+            if worker != self.worker {
+                self.send(worker, Message::Publish { ticket });
+            }
+        }
+    }
+
+    /// Another worker has published its figures.
+    pub(crate) fn on_published(&mut self, ticket: Ticket) {
+        let args = self.infos.on_answer(ticket, |_| {});
+        self.deliveries
+            .extend(args.map(|args| Delivery::Info { ticket, args }));
+    }
+
     pub(super) fn info(&mut self, args: Args<'_>, w: &mut Writer<'_>) {
         // Other workers were asked by the caller, except inside EXEC: there their figures are a little old.
         self.publish();

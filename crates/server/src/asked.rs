@@ -1,0 +1,38 @@
+//! Commands for which several others were asked: groups, or workers. They are answered with the last answer.
+
+use replica::Ticket;
+use std::collections::BTreeMap;
+
+/// Commands that wait, each with what is known so far. Bounded by the places in the pipelines of their connections.
+pub(crate) struct Asked<T> {
+    /// By connection and place: what is known, and how many answers are still to come.
+    waiting: BTreeMap<(u64, u64), (T, usize)>,
+}
+
+impl<T> Default for Asked<T> {
+    fn default() -> Asked<T> {
+        Asked {
+            waiting: BTreeMap::new(),
+        }
+    }
+}
+
+impl<T> Asked<T> {
+    /// Remembers a command for which `others` were asked.
+    pub(crate) fn begin(&mut self, ticket: Ticket, known: T, others: usize) {
+        let place = (ticket.connection, ticket.sequence);
+        self.waiting.insert(place, (known, others));
+    }
+
+    /// One of them answered, and `join` adds it to what is known: all of it is returned with the last answer.
+    pub(crate) fn on_answer(&mut self, ticket: Ticket, join: impl FnOnce(&mut T)) -> Option<T> {
+        let place = (ticket.connection, ticket.sequence);
+        let (known, others) = self.waiting.get_mut(&place)?;
+        join(known);
+        *others -= 1;
+        if *others > 0 {
+            return None;
+        }
+        self.waiting.remove(&place).map(|(known, _)| known)
+    }
+}

@@ -1,0 +1,239 @@
+//! What waits for this worker's own connections: answers to what they asked, and messages.
+//!
+//! The gateway puts deliveries into a line, and the driver hands them to connections one by one, since only it can find
+//! them.
+
+use crate::block::note_watched;
+use crate::connection::Connection;
+use crate::gateway::Gateway;
+use crate::program::{Item, Program, merge};
+use crate::pubsub::Listeners;
+use crate::session::{Session, Watched};
+use crate::timing::Caller;
+use command::{Command, CommandId};
+use ids::GroupId;
+use replica::{Operation, Replies, Ticket};
+use resp::{ArgsBuf, Protocol, Writer};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// An answer for a connection of this worker.
+pub enum Delivery {
+    /// A finished reply.
+    Reply {
+        /// Where it goes.
+        ticket: Ticket,
+        /// Its bytes.
+        bytes: Vec<u8>,
+    },
+    /// A program whose groups have answered; the gateway's own commands in it are still to run.
+    Answered(Box<Answered>),
+    /// The answer of a client that waited for a key to be filled.
+    Unblocked {
+        /// Where it goes.
+        ticket: Ticket,
+        /// What it waited for.
+        operation: Operation,
+        /// Nanoseconds of work for it.
+        nanos: u64,
+        /// Its bytes.
+        bytes: Vec<u8>,
+    },
+    /// The versions of `WATCH`.
+    Watched {
+        /// Where the reply goes.
+        ticket: Ticket,
+        /// To be remembered.
+        watched: Vec<Watched>,
+    },
+    /// Every worker has published its figures: `INFO` can be written.
+    Info {
+        /// Where the reply goes.
+        ticket: Ticket,
+        /// The command.
+        args: ArgsBuf,
+    },
+    /// A message for connections that listen.
+    Message {
+        /// Their tokens.
+        listeners: Listeners,
+        /// Its bytes, as RESP2 has them.
+        message: Arc<[u8]>,
+    },
+    /// Look for connections that `CLIENT KILL` marked.
+    Reap,
+}
+
+/// See [`Delivery::Answered`].
+pub struct Answered {
+    pub(crate) ticket: Ticket,
+    pub(crate) program: Program,
+    pub(crate) replies: Answers,
+}
+
+/// What groups answered to the operations of a program.
+pub(crate) enum Answers {
+    /// A condition did not hold.
+    Refused,
+    /// It cannot be done, and was not.
+    Failed(&'static str),
+    /// Parts by group, to be merged.
+    Parts(BTreeMap<GroupId, (Vec<usize>, Replies)>),
+    /// One whole reply for each operation.
+    Whole(Replies),
+}
+
+impl Delivery {
+    /// The connection it is for; `None` for all.
+    pub fn connection(&self) -> Option<u64> {
+        match self {
+            Delivery::Reply { ticket, .. }
+            | Delivery::Unblocked { ticket, .. }
+            | Delivery::Watched { ticket, .. }
+            | Delivery::Info { ticket, .. } => Some(ticket.connection),
+            Delivery::Answered(answered) => Some(answered.ticket.connection),
+            Delivery::Message { .. } | Delivery::Reap => None,
+        }
+    }
+}
+
+impl Gateway {
+    /// Whether there are answers or messages for this worker's connections.
+    #[inline]
+    pub fn has_deliveries(&self) -> bool {
+        !self.deliveries.is_empty()
+    }
+
+    /// The next answer for one of this worker's connections; see [`Gateway::deliver`].
+    pub fn next_delivery(&mut self) -> Option<Delivery> {
+        self.deliveries.pop_front()
+    }
+
+    /// Tells the driver to look for connections that `CLIENT KILL` marked.
+    pub(crate) fn reap_soon(&mut self) {
+        self.deliveries.push_back(Delivery::Reap);
+    }
+
+    /// Gives a connection an answer that it waited for. The driver then lets it go on ([`Gateway::resume`]).
+    pub fn deliver(&mut self, connection: &mut Connection, delivery: Delivery) {
+        let session = &mut connection.session;
+        let mut bytes = Vec::new();
+        let ticket = match delivery {
+            Delivery::Reply { ticket, bytes } => {
+                self.look_at_reply(None, &bytes);
+                return connection.pipeline.complete_with(ticket.sequence, bytes);
+            }
+            Delivery::Unblocked {
+                ticket,
+                operation,
+                nanos,
+                bytes: mut reply,
+            } => {
+                session.card.set_blocked(false);
+                let (spec, args) = operation.words();
+                self.look_at_reply(Some(spec), &reply);
+                self.note_time(spec, nanos, args, Caller::Here(&session.card));
+                bytes.append(&mut reply);
+                ticket
+            }
+            Delivery::Answered(answered) => {
+                let Answered {
+                    ticket,
+                    program,
+                    replies,
+                } = *answered;
+                self.write_answer(session, &program, &replies, &mut bytes);
+                if program.is_exec {
+                    let exec = ArgsBuf::from_slices(["exec"]);
+                    self.show(session, session.db, CommandId::Exec.spec(), exec.as_args());
+                }
+                if !session.busy.is_empty() {
+                    // One of several: what waits for its keys may go on.
+                    session.busy.end(program.slots());
+                }
+                ticket
+            }
+            Delivery::Watched { ticket, mut watched } => {
+                session.watched.append(&mut watched);
+                note_watched(session);
+                Writer::new(&mut bytes, session.protocol).ok();
+                ticket
+            }
+            Delivery::Info { ticket, args } => {
+                self.run_own(session, CommandId::Info.spec(), args.as_args(), &mut bytes);
+                ticket
+            }
+            Delivery::Message { .. } | Delivery::Reap => unreachable!("the driver hands it out itself"),
+        };
+        session.is_waiting = false;
+        connection.pipeline.complete_with(ticket.sequence, bytes);
+    }
+
+    fn write_answer(
+        &mut self,
+        session: &mut Session,
+        program: &Program,
+        replies: &Answers,
+        out: &mut Vec<u8>,
+    ) {
+        match replies {
+            Answers::Refused => return refused(program, session.protocol, out),
+            Answers::Failed(error) => return Writer::new(out, session.protocol).error(error),
+            Answers::Parts(_) | Answers::Whole(_) => {}
+        }
+        if program.is_exec {
+            Writer::new(out, session.protocol).array(program.items.len());
+        }
+        let mut whole = match replies {
+            Answers::Whole(replies) => replies.iter().collect(),
+            Answers::Parts(_) | Answers::Refused | Answers::Failed(_) => VecDeque::new(),
+        };
+        for (index, item) in program.items.iter().enumerate() {
+            let start = out.len();
+            let operation = match item {
+                Item::Connection(queued) => {
+                    self.count(queued.spec);
+                    self.run_own(session, queued.spec, queued.args.as_args(), out);
+                    self.show(session, session.db, queued.spec, queued.args.as_args());
+                    self.look_at_reply(Some(queued.spec), &out[start..]);
+                    continue;
+                }
+                Item::Operation(operation) => operation,
+            };
+            if program.is_exec {
+                self.count(operation.spec);
+                self.show(session, operation.db, operation.spec, operation.args.as_args());
+            }
+            if let Some(reply) = whole.pop_front() {
+                out.extend_from_slice(reply);
+                self.look_at_reply(Some(operation.spec), &out[start..]);
+                continue;
+            }
+            let Answers::Parts(parts) = replies else { continue };
+            let mut found = Vec::new();
+            for (group, (items, replies)) in parts {
+                if let Some(at) = items.iter().position(|item| *item == index) {
+                    found.extend(replies.iter().nth(at).map(|reply| (*group, reply)));
+                }
+            }
+            let mut writer = Writer::new(out, operation.protocol);
+            match operation.parse() {
+                Err(error) => error.write(&mut writer),
+                // Its parts were MSETs, and that none of the keys existed was a condition.
+                Ok(Command::MSetNx { .. }) if !program.is_exec => writer.integer(1),
+                Ok(_) => merge(operation, self.groups, &found, &mut self.prng, &mut writer),
+            }
+            self.look_at_reply(Some(operation.spec), &out[start..]);
+        }
+    }
+}
+
+/// The answer when a condition did not hold: nil to `EXEC`, 0 to `MSETNX`.
+pub(crate) fn refused(program: &Program, protocol: Protocol, out: &mut Vec<u8>) {
+    let mut writer = Writer::new(out, protocol);
+    if program.is_exec {
+        writer.null_array()
+    } else {
+        writer.integer(0)
+    }
+}
