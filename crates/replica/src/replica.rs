@@ -391,7 +391,7 @@ impl Replica {
             | Request::Watch { .. }
             | Request::LockRead { .. }
             | Request::Prepare {
-                task: Task::Evaluate(_) | Task::Hold,
+                task: Task::Evaluate { .. } | Task::Hold,
                 ..
             } => self.on_request(request, out),
             Request::Prepare {
@@ -596,14 +596,18 @@ impl Replica {
             self.locks.release(txn);
             return out.push(self.refusal(txn, Refusal::Condition));
         }
-        if let Task::Evaluate(operations) = &task
+        if let Task::Evaluate {
+            operations,
+            is_bounded,
+        } = &task
+            && *is_bounded
             && self.steps_beside(operations) > self.turn.steps_max
         {
             self.locks.release(txn);
             return out.push(self.refusal(txn, Refusal::TooLarge));
         }
         let (replies, outcome) = match task {
-            Task::Evaluate(operations) => self.evaluate(&operations),
+            Task::Evaluate { operations, .. } => self.evaluate(&operations),
             Task::Install(outcome) => (Replies::default(), outcome),
             Task::Hold => (Replies::default(), Outcome::default()),
         };

@@ -138,6 +138,11 @@ pub enum Delivery {
         /// Its bytes, as RESP2 has them.
         message: Arc<[u8]>,
     },
+    /// There was nothing for a client that hung up while its command was tried.
+    HungUp {
+        /// To be looked at again.
+        connection: u64,
+    },
     /// Look for connections that `CLIENT KILL` marked.
     Reap,
 }
@@ -170,6 +175,7 @@ impl Delivery {
             | Delivery::Watched { ticket, .. }
             | Delivery::Info { ticket, .. } => Some(ticket.connection),
             Delivery::Answered(answered) => Some(answered.ticket.connection),
+            Delivery::HungUp { connection } => Some(*connection),
             Delivery::Message { .. } | Delivery::Reap => None,
         }
     }
@@ -553,7 +559,11 @@ impl Gateway {
                 Kind::Evaluate => {
                     let (items, operations) = parts.into_iter().unzip();
                     transaction.parts.insert(group, (items, Replies::default()));
-                    let task = Task::Evaluate(operations);
+                    // Who looks at groups as a whole cannot be lent what he looks at.
+                    let task = Task::Evaluate {
+                        operations,
+                        is_bounded: is_lendable(program, &transaction.extent),
+                    };
                     Request::Prepare {
                         txn,
                         priority: age,
@@ -1036,6 +1046,8 @@ impl Gateway {
                 );
                 ticket
             }
+            // The driver asks again whether to close it.
+            Delivery::HungUp { .. } => return,
             Delivery::Message { .. } | Delivery::Reap => unreachable!("the driver hands it out itself"),
         };
         session.is_waiting = false;
