@@ -116,8 +116,8 @@ CASES = [
     case("HRANDFIELD hash 100000 WITHVALUES", "hash"),
     case("LRANGE list 0 -1", "list"),
     case("LPOS list nothing", "list"),
-    case("LINDEX list 500000", "list"),
-    case("LSET list 500000 other", "list"),
+    case("LINDEX list MIDDLE", "list"),
+    case("LSET list MIDDLE other", "list"),
     case("LREM list 0 nothing", "list"),
     case("LINSERT list BEFORE nothing x", "list"),
     case("SORT list ALPHA LIMIT 0 10", "list"),
@@ -243,11 +243,14 @@ def read_lines(connection: Connection, count: int) -> None:
         count -= data.count(b"\n")
 
 
-def measure(server: Server, measured: Case, number: int) -> Run:
+def measure(server: Server, measured: Case, number: int, elements: int) -> Run:
     """Probes while one command is carried out."""
     go = multiprocessing.Event()
     outcome: Any = multiprocessing.SimpleQueue()
-    commands = [command for command in (measured.before, measured.command) if command]
+    middle = {b"MIDDLE": b"%d" % (elements // 2)}
+    commands = [
+        tuple(middle.get(word, word) for word in command) for command in (measured.before, measured.command) if command
+    ]
     heavy = multiprocessing.Process(
         target=send_heavy, args=(server.port, commands, measured.is_slow, go, outcome), daemon=True
     )
@@ -314,7 +317,7 @@ def measure_all(launch: Launch, cases: list[Case], options: argparse.Namespace, 
                 connection.command(b"DEL", b"result", b"copy", b"small")
                 # What was dropped before is not to be measured.
                 time.sleep(options.settle)
-                runs.append(measure(server, measured, number))
+                runs.append(measure(server, measured, number, options.elements))
                 there -= set(measured.spoils)
     return runs
 
