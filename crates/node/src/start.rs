@@ -55,6 +55,20 @@ fn trying<T>(what: impl Into<String>, result: io::Result<T>) -> Result<T, StartE
     })
 }
 
+/// Ends the node with whichever worker ends first, by a panic too: one without the groups of a worker is no node, and
+/// clients of the others would wait for these for ever.
+struct EndOfWorker {
+    shared: Arc<Shared>,
+    mesh: Arc<Mesh>,
+}
+
+impl Drop for EndOfWorker {
+    fn drop(&mut self) {
+        self.shared.is_stopping.store(true, Ordering::Relaxed);
+        (0..self.mesh.workers()).for_each(|worker| self.mesh.wake(worker));
+    }
+}
+
 /// What the admin port shows.
 struct Source {
     shared: Arc<Shared>,
@@ -162,10 +176,17 @@ pub fn run(
             Gateway::new(number, shared.clone(), secret, prng.next_u64()),
         );
         let worker = trying("cannot watch sockets", worker)?;
+        let end = EndOfWorker {
+            shared: shared.clone(),
+            mesh: mesh.clone(),
+        };
         let thread = std::thread::Builder::new().name(format!("worker-{number}"));
         threads.push(trying(
             "cannot start a worker",
-            thread.spawn(move || worker.run()),
+            thread.spawn(move || {
+                let _end = end;
+                worker.run();
+            }),
         )?);
     }
     memory::Sampler::new().sample(&shared);
@@ -194,9 +215,6 @@ pub fn run(
     let mut panicked = false;
     for thread in threads {
         panicked |= thread.join().is_err();
-        // One worker without its groups is no node: the others stop too.
-        shared.is_stopping.store(true, Ordering::Relaxed);
-        (0..mesh.workers()).for_each(|worker| mesh.wake(worker));
     }
     handle.close();
     drop(watcher.join());

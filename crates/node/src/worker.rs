@@ -349,11 +349,7 @@ impl Worker {
             let session = &connection.session;
             let is_held = session.is_waiting || session.is_paused;
             if is_held || session.is_closing || connection.pipeline.is_full() {
-                // It goes on when it is answered; the socket's buffer holds the client back. A client that hung up
-                // while it waits for a key must not be given an element.
-                if link.is_read_closed && self.gateway.is_blocked(link.connection.session.token) {
-                    return self.close(key);
-                }
+                // It goes on when it is answered; the socket's buffer holds the client back.
                 break;
             }
             let is_loaded = connection.pipeline.ready_bytes() >= Gateway::TURN_OUTPUT_BYTES;
@@ -545,6 +541,10 @@ impl Worker {
         }
         let connection = &link.connection;
         let session = &connection.session;
+        let has_hung_up = link.is_read_closed || link.is_ended;
+        if has_hung_up && session.is_waiting && self.gateway.hangs_up(session.token) {
+            return self.close(key);
+        }
         let is_answered = connection.pipeline.is_settled() && !session.is_waiting;
         let is_sent = is_answered && connection.pipeline.ready().is_empty();
         if session.is_closing {

@@ -118,8 +118,13 @@ pub enum Request {
 /// The work of a participant.
 #[derive(Debug)]
 pub enum Task {
-    /// Evaluate these commands now; their effects are installed at `Resolve`.
-    Evaluate(Vec<Operation>),
+    /// Evaluate commands now; their effects are installed at `Resolve`.
+    Evaluate {
+        /// The commands.
+        operations: Vec<Operation>,
+        /// Whether to refuse if they would take too long: then their keys can be lent.
+        is_bounded: bool,
+    },
     /// The outcome was computed by the gateway, from what `LockRead` answered.
     Install(Outcome),
     /// Only hold the locks: the commands concern the whole group and are carried out in place at `Resolve`, or the

@@ -21,6 +21,7 @@
 //!
 //! Who may pop for a client decides its time-out too, so that no element is popped for a client that was told nil: a
 //! client whose keys are all on one other worker asks there to be forgotten, and the answer is what that worker says.
+//! From then on it does not try, even if it is told to: the two messages may have crossed.
 
 use crate::delivery::Delivery;
 use crate::gateway::Gateway;
@@ -66,6 +67,11 @@ struct Blocked {
     is_served: bool,
     /// Whether its command is under way.
     is_trying: bool,
+    /// Whether the worker that pops for it was asked to forget it: what comes from there is its answer, and it may not
+    /// try any more, though that worker may have told it to before it was asked.
+    is_leaving: bool,
+    /// Its client hung up meanwhile: it gets what its command finds, but does not go on waiting.
+    has_hung_up: bool,
     /// It has waited long enough: what it is answered if it gets nothing else.
     ending: Option<Vec<u8>>,
     /// Nanoseconds of work for its command, here and by whoever served it: the wait is none.
@@ -109,11 +115,6 @@ impl Blocking {
     /// How many of this worker's clients are blocked.
     pub(crate) fn count(&self) -> usize {
         self.blocked.len()
-    }
-
-    /// Whether the client of this connection is blocked.
-    pub(crate) fn is_blocked(&self, connection: u64) -> bool {
-        self.blocked.contains_key(&connection)
     }
 }
 
@@ -181,6 +182,8 @@ impl Gateway {
                 workers: Vec::new(),
                 is_served: false,
                 is_trying: !is_tried,
+                is_leaving: false,
+                has_hung_up: false,
                 ending: None,
                 spent,
             },
@@ -222,6 +225,8 @@ impl Gateway {
             self.unblock(token, reply.to_vec());
         } else if let Some(ending) = blocked.ending.take() {
             self.unblock(token, ending);
+        } else if blocked.has_hung_up {
+            self.deliveries.push_back(Delivery::HungUp { connection: token });
         } else {
             self.await_keys(token);
         }
@@ -301,9 +306,15 @@ impl Gateway {
         self.remove_blocked(connection);
     }
 
-    /// Whether the client of this connection is blocked: if it hangs up, nobody needs its answer.
-    pub fn is_blocked(&self, connection: u64) -> bool {
-        self.blocking.is_blocked(connection)
+    /// The client of this connection sends no more. Whether it waits for a key, and must not be given an element: then
+    /// the connection is to be closed. If it waits only for its command to be tried, a [`Delivery::HungUp`] says later
+    /// when there was nothing.
+    pub fn hangs_up(&mut self, connection: u64) -> bool {
+        let Some(blocked) = self.blocking.blocked.get_mut(&connection) else {
+            return false;
+        };
+        blocked.has_hung_up = true;
+        !blocked.is_trying
     }
 
     /// Lets a client go on that waited long enough, or that `CLIENT UNBLOCK` names.
@@ -320,12 +331,16 @@ impl Gateway {
             Writer::new(&mut nil, blocked.operation.protocol).null_array();
             nil
         });
+        if blocked.is_leaving {
+            return;
+        }
         if blocked.is_trying {
             blocked.ending = Some(ending);
             return;
         }
         match blocked.workers.as_slice() {
             &[worker] if blocked.is_served && worker != self.worker => {
+                blocked.is_leaving = true;
                 let (ticket, answer) = (blocked.ticket, Some(ending));
                 self.send(worker, Message::Forget { ticket, answer });
             }
@@ -471,7 +486,8 @@ impl Gateway {
 
     /// A key of a blocked client of this worker was filled at another.
     pub(crate) fn on_woken(&mut self, ticket: Ticket) {
-        let is_waiting = |blocked: &Blocked| blocked.ticket == ticket && !blocked.is_trying;
+        let is_waiting =
+            |blocked: &Blocked| blocked.ticket == ticket && !blocked.is_trying && !blocked.is_leaving;
         if self
             .blocking
             .blocked

@@ -60,6 +60,11 @@ pub enum Delivery {
         /// Its bytes, as RESP2 has them.
         message: Arc<[u8]>,
     },
+    /// There was nothing for a client that hung up while its command was tried.
+    HungUp {
+        /// To be looked at again.
+        connection: u64,
+    },
     /// Look for connections that `CLIENT KILL` marked.
     Reap,
 }
@@ -92,6 +97,7 @@ impl Delivery {
             | Delivery::Watched { ticket, .. }
             | Delivery::Info { ticket, .. } => Some(ticket.connection),
             Delivery::Answered(answered) => Some(answered.ticket.connection),
+            Delivery::HungUp { connection } => Some(*connection),
             Delivery::Message { .. } | Delivery::Reap => None,
         }
     }
@@ -163,6 +169,8 @@ impl Gateway {
                 self.run_own(session, CommandId::Info.spec(), args.as_args(), &mut bytes);
                 ticket
             }
+            // The driver asks again whether to close it.
+            Delivery::HungUp { .. } => return,
             Delivery::Message { .. } | Delivery::Reap => unreachable!("the driver hands it out itself"),
         };
         session.is_waiting = false;

@@ -319,7 +319,11 @@ impl Gateway {
                 Kind::Evaluate => {
                     let (items, operations) = parts.into_iter().unzip();
                     transaction.parts.insert(group, (items, Replies::default()));
-                    let task = Task::Evaluate(operations);
+                    // Who looks at groups as a whole cannot be lent what he looks at.
+                    let task = Task::Evaluate {
+                        operations,
+                        is_bounded: is_lendable(program, &transaction.extent),
+                    };
                     Request::Prepare {
                         txn,
                         priority: age,

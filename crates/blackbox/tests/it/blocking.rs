@@ -1,6 +1,7 @@
 //! Clients that wait for a list or sorted set to be filled.
 
 use blackbox::{Client, Server, Value, eventually};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Keys of different groups, on both workers.
@@ -219,6 +220,97 @@ fn a_wait_ends_by_time_by_unblock_and_with_the_connection() {
             "it is still there"
         );
     }
+}
+
+#[test]
+fn who_hung_up_during_a_pause_waits_for_nothing_afterwards() {
+    let server = Server::subject().workers(2).start();
+    let mut client = server.client();
+    client.run_ok("CLIENT PAUSE 100000 WRITE");
+    for key in KEYS {
+        let mut gone = server.client();
+        gone.send_raw(&blackbox::frame(&["BLPOP", key, "0"]))
+            .expect("the server reads");
+        gone.half_close().expect("it is open");
+    }
+    client.run_ok("CLIENT UNPAUSE");
+    eventually("nobody is left", || {
+        client
+            .run("CLIENT LIST")
+            .text()
+            .is_some_and(|list| list.lines().count() == 1)
+    });
+    for key in KEYS {
+        assert_eq!(client.run(&format!("RPUSH {key} element")), Value::Integer(1));
+        assert_eq!(client.run(&format!("LLEN {key}")), Value::Integer(1));
+    }
+}
+
+#[test]
+fn waits_that_end_just_when_their_key_is_filled_and_lent_are_answered_once() {
+    const WAITERS: usize = 6;
+    const ROUNDS: usize = 150;
+    let server = Server::subject()
+        .workers(2)
+        .flag("enable-debug-command", "yes")
+        .start();
+    if server.is_redis() {
+        return;
+    }
+    server.client().run_ok("DEBUG SET-STEPS-MAX 0");
+    let keys = ["a", "b", "c", "d"];
+    let is_over = AtomicBool::new(false);
+    let popped = AtomicUsize::new(0);
+    let mut pushed = 0;
+    std::thread::scope(|scope| {
+        for number in 0..WAITERS {
+            let (server, is_over, popped) = (&server, &is_over, &popped);
+            scope.spawn(move || {
+                let mut client = server.client();
+                for round in 0.. {
+                    let key = keys[(number + round) % keys.len()];
+                    let reply = client.run(&format!("BLPOP {key} 0.00{}", 1 + (number + round) % 3));
+                    match reply.elements() {
+                        Some(_) => popped.fetch_add(1, Ordering::Relaxed),
+                        None if is_over.load(Ordering::Relaxed) => return,
+                        None => continue,
+                    };
+                }
+            });
+        }
+        // Whoever looks at a whole list has it lent: the waiters of its key cannot be served where it lies.
+        for number in 0..2 {
+            let (server, is_over) = (&server, &is_over);
+            scope.spawn(move || {
+                let mut client = server.client();
+                while !is_over.load(Ordering::Relaxed) {
+                    for key in keys {
+                        client.run(&format!("SORT {key} ALPHA STORE sorted:{number}"));
+                        client.run(&format!("LRANGE {key} 0 -1"));
+                    }
+                }
+            });
+        }
+        let mut client = server.client();
+        for _ in 0..ROUNDS {
+            for key in keys {
+                pushed += 2;
+                client.command(&["RPUSH", key, "x", "y"]);
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let mut client = server.client();
+    let left: i64 = keys
+        .iter()
+        .map(|key| {
+            client
+                .run(&format!("LLEN {key}"))
+                .integer()
+                .expect("a list, or nothing")
+        })
+        .sum();
+    assert_eq!(popped.into_inner() as i64 + left, pushed);
 }
 
 #[test]

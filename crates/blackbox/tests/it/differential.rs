@@ -465,25 +465,32 @@ struct Pair {
     is_spread: bool,
 }
 
+/// How the servers of a pair are set up.
+#[derive(Clone, Copy)]
+struct Setup {
+    workers: usize,
+    groups: usize,
+    /// Options of both that say from which size on a collection is large.
+    limits: &'static [&'static str],
+    /// Whether the subject lends the keys of every command that walks to another thread, however little there is.
+    all_aside: bool,
+}
+
 impl Pair {
-    fn start(workers: usize, groups: usize, limits: &[&str]) -> Self {
-        let mut subject = Server::subject().workers(workers).groups(groups);
-        if limits == [ASIDE] {
-            subject = subject.flag("enable-debug-command", "yes");
-        }
+    fn start(setup: Setup) -> Self {
+        let subject = Server::subject().workers(setup.workers).groups(setup.groups);
         let pair = Self {
-            subject: subject.start(),
+            subject: subject.flag("enable-debug-command", "yes").start(),
             reference: Server::reference().start(),
-            is_spread: workers > 1 && groups > 1,
+            is_spread: setup.workers > 1 && setup.groups > 1,
         };
-        if limits == [ASIDE] {
-            if !pair.subject.is_redis() {
-                pair.subject.client().run_ok("DEBUG SET-STEPS-MAX 0");
-            }
-        } else if !limits.is_empty() {
+        if !setup.limits.is_empty() {
             for server in [&pair.subject, &pair.reference] {
-                set_limits(server, limits);
+                set_limits(server, setup.limits);
             }
+        }
+        if setup.all_aside && !pair.subject.is_redis() {
+            pair.subject.client().run_ok("DEBUG SET-STEPS-MAX 0");
         }
         pair
     }
@@ -565,8 +572,18 @@ fn number_from_environment(name: &str) -> Option<u64> {
     )
 }
 
-fn compare(workers: usize, groups: usize, limits: &[&str]) {
-    let mut pair = Pair::start(workers, groups, limits);
+fn compare(workers: usize, groups: usize, limits: &'static [&'static str]) {
+    compare_as(Setup {
+        workers,
+        groups,
+        limits,
+        all_aside: false,
+    });
+}
+
+fn compare_as(setup: Setup) {
+    let Setup { workers, groups, .. } = setup;
+    let mut pair = Pair::start(setup);
     let first = number_from_environment("CHORALE_BLACKBOX_SEED")
         .unwrap_or(1_000_000 * workers as u64 + groups as u64);
     let count = number_from_environment("CHORALE_BLACKBOX_SEQUENCES").unwrap_or(200);
@@ -577,7 +594,7 @@ fn compare(workers: usize, groups: usize, limits: &[&str]) {
         };
         if found.is_needless_failure() {
             // By another server's secret, other keys share a stamp. What fails again is no accident.
-            pair = Pair::start(workers, groups, limits);
+            pair = Pair::start(setup);
             if pair.first_difference(&steps).is_none() {
                 continue;
             }
@@ -656,17 +673,24 @@ fn replies_equal_redis_with_large_collections_and_two_workers() {
     compare(2, 64, SMALL_LIMITS);
 }
 
-/// A limit for the subject alone: whatever walks over anything is carried out aside, on values that are lent.
-const ASIDE: &str = "aside";
-
 #[test]
-fn replies_equal_redis_with_everything_aside() {
-    compare(1, 64, &[ASIDE]);
+fn replies_equal_redis_with_everything_carried_out_aside() {
+    compare_as(Setup {
+        workers: 2,
+        groups: 64,
+        limits: SMALL_LIMITS,
+        all_aside: true,
+    });
 }
 
 #[test]
-fn replies_equal_redis_with_everything_aside_and_two_workers() {
-    compare(2, 64, &[ASIDE]);
+fn replies_equal_redis_with_everything_of_one_group_carried_out_aside() {
+    compare_as(Setup {
+        workers: 1,
+        groups: 1,
+        limits: &[],
+        all_aside: true,
+    });
 }
 
 /// Commands of the table that are never generated, and why. An entry that is not needed any more fails the test.

@@ -163,6 +163,38 @@ fn blocks_hold_large_commands() {
 }
 
 #[test]
+fn a_block_that_looks_at_the_whole_keyspace_beside_a_large_value_sees_all_of_it() {
+    for server in servers() {
+        let mut client = server.client();
+        fill(&mut client, "SADD", "big", 0, ELEMENTS);
+        for number in 0..50 {
+            client.run_ok(&format!("SET key:{number} 1"));
+        }
+        for (command, expected) in [
+            ("DBSIZE", None),
+            ("KEYS key:*", Some(50)),
+            ("SCAN 0 COUNT 1000", Some(2)),
+        ] {
+            client.run_ok("MULTI");
+            for queued in [command, "SMEMBERS big", "GET key:1", "RANDOMKEY"] {
+                assert_eq!(client.run(queued), Value::Simple(b"QUEUED".to_vec()));
+            }
+            let reply = client.run("EXEC");
+            let [first, members, value, random] = reply.elements().expect("EXEC answers each command") else {
+                panic!("{command}: {reply:?}")
+            };
+            match expected {
+                None => assert_eq!(*first, Value::Integer(51)),
+                Some(count) => assert_eq!(len(first), count, "{command}"),
+            }
+            assert_eq!(len(members), ELEMENTS);
+            assert_eq!(value.text().as_deref(), Some("1"));
+            assert!(random.text().is_some(), "{random:?}");
+        }
+    }
+}
+
+#[test]
 fn sorting_a_large_list_by_keys_of_all_groups() {
     for server in servers() {
         let mut client = server.client();

@@ -50,6 +50,29 @@ fn sigint_ends_the_process_with_success_while_clients_are_connected() {
 }
 
 #[test]
+fn a_panic_of_any_worker_ends_the_node() {
+    for at in 0..3 {
+        let mut server = Server::subject()
+            .workers(3)
+            .flag("enable-debug-command", "yes")
+            .start();
+        // Connections go to the workers in turn.
+        let mut clients: Vec<_> = (0..3).map(|_| server.client()).collect();
+        for client in &mut clients {
+            client.run("PING");
+        }
+        clients[at]
+            .send_raw(&frame(&["DEBUG", "PANIC"]))
+            .expect("the server reads");
+        let status = server.wait();
+        assert!(!status.success(), "{status}");
+        for client in &mut clients {
+            client.drain().expect("an ended process holds no connection");
+        }
+    }
+}
+
+#[test]
 fn the_port_is_free_again_after_the_end() {
     let mut server = Server::subject().start();
     let address = server.address();

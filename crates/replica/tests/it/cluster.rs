@@ -315,7 +315,10 @@ impl Cluster {
                 group,
                 match transaction.way {
                     Way::Evaluate => {
-                        let task = Task::Evaluate(operations_of(&transaction.operations, group));
+                        let task = Task::Evaluate {
+                            operations: operations_of(&transaction.operations, group),
+                            is_bounded: true,
+                        };
                         Request::Prepare {
                             txn,
                             priority: Some(priority),

@@ -41,7 +41,10 @@ fn prepare(replica: &mut Replica, turn: Turn, seq: u64, keys: &[&str]) -> Vec<Ou
         }),
         locks: Locks::of_keys(keys),
         conditions: Vec::new(),
-        task: Task::Evaluate(Vec::new()),
+        task: Task::Evaluate {
+            operations: Vec::new(),
+            is_bounded: true,
+        },
     };
     let mut out = Vec::new();
     replica.handle(&turn, request, &mut out);
@@ -107,7 +110,10 @@ fn a_command_waits_for_a_prepared_transaction_and_sees_what_it_did() {
         }),
         locks: Locks::of_keys(vec![(Box::from(&b"k"[..]), Mode::Exclusive)]),
         conditions: Vec::new(),
-        task: Task::Evaluate(vec![operation(0, "SET k new GET"), operation(0, "APPEND k er")]),
+        task: Task::Evaluate {
+            operations: vec![operation(0, "SET k new GET"), operation(0, "APPEND k er")],
+            is_bounded: true,
+        },
     };
     replica.handle(&turn(2, 2), request, &mut out);
     let Some(Output::Voted {

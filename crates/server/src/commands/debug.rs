@@ -56,6 +56,7 @@ impl Gateway {
                 w.ok();
             }
             (b"error", Some(text), 3) => w.error_bytes(text),
+            (b"panic", _, 2) => panic!("a client sent DEBUG PANIC"),
             (b"log", Some(text), 3) => {
                 tracing::warn!("DEBUG LOG: {}", text.escape_ascii());
                 w.ok();

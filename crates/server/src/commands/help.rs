@@ -125,6 +125,8 @@ pub(super) const DEBUG: &[&str] = &[
     "    Write a line to the log.",
     "OBJECT <key>",
     "    Tell how a value is stored.",
+    "PANIC",
+    "    Crash the server.",
     "PAUSE-CRON <0|1>",
     "    Accepted; background work goes on.",
     "PROTOCOL <type>",
