@@ -251,6 +251,32 @@ impl Apply<'_, '_> {
         Ok(Some(result))
     }
 
+    /// Lets `remove` take elements from the living collection of `key`, which says how many it did: also the answer. What
+    /// happened is noted under this name, and so is the end of the key if nothing is left.
+    pub(crate) fn remove_elements(
+        &mut self,
+        kind: Kind,
+        key: &[u8],
+        (class, name): (EventClasses, &'static str),
+        remove: impl FnOnce(&mut Edit<'_>) -> usize,
+    ) -> Result<usize, ReplyError> {
+        let removed = self.edit(kind, key, false, |edit| {
+            let count = remove(edit);
+            if count > 0 {
+                edit.mark();
+            }
+            (count, edit.object.value().len() == 0)
+        })?;
+        let (count, is_empty) = removed.unwrap_or((0, false));
+        if count > 0 {
+            self.event(class, name, key);
+            if is_empty {
+                self.event(EventClasses::GENERIC, "del", key);
+            }
+        }
+        Ok(count)
+    }
+
     /// The living object of `key` if it is of this kind, without a trace in the statistics.
     pub(crate) fn peek(&self, kind: Kind, key: &[u8]) -> Result<Option<ObjectRef<'_>>, ReplyError> {
         let found = self.keyspace.database(self.db).find(self.hash(key), key);
@@ -276,6 +302,24 @@ impl Apply<'_, '_> {
         }
     }
 
+    /// [`Apply::store`] of a command's result, noted under this name; if there is none, `key` is deleted.
+    pub(crate) fn store_result(
+        &mut self,
+        key: &[u8],
+        result: Option<Object>,
+        (class, name): (EventClasses, &'static str),
+    ) {
+        match result {
+            Some(object) => {
+                self.store(object);
+                self.event(class, name, key);
+            }
+            None => {
+                self.delete_and_note(key);
+            }
+        }
+    }
+
     /// Whether `key` holds something else than a string: the error is written.
     pub(crate) fn refuses_string(&mut self, key: &[u8]) -> bool {
         let refuses = self.kind(key).is_some_and(|kind| kind != Kind::String);
@@ -291,6 +335,16 @@ impl Apply<'_, '_> {
         let was_there = removed.is_some();
         if let Some(object) = removed {
             self.keyspace.garbage().add(object);
+        }
+        was_there
+    }
+
+    /// [`Apply::delete`] as a command that clients hear of.
+    pub(crate) fn delete_and_note(&mut self, key: &[u8]) -> bool {
+        let hash = self.hash(key);
+        let was_there = self.delete(hash, key);
+        if was_there {
+            self.event(EventClasses::GENERIC, "del", key);
         }
         was_there
     }

@@ -46,11 +46,8 @@ impl Apply<'_, '_> {
             }
             length = length.max(found.unwrap_or(0));
         }
-        let hash = self.hash(destination);
         if length == 0 {
-            if self.delete(hash, destination) {
-                self.event(EventClasses::GENERIC, "del", destination);
-            }
+            self.delete_and_note(destination);
             return self.out.integer(0);
         }
         // The result grows outside the keyspace, because the destination may be one of the sources.

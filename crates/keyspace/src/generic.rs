@@ -11,11 +11,7 @@ impl Apply<'_, '_> {
     pub(crate) fn del(&mut self, keys: Args<'_>) {
         let mut removed = 0;
         for key in keys.iter() {
-            let hash = self.hash(key);
-            if self.delete(hash, key) {
-                removed += 1;
-                self.event(EventClasses::GENERIC, "del", key);
-            }
+            removed += i64::from(self.delete_and_note(key));
         }
         self.out.integer(removed);
     }

@@ -298,24 +298,10 @@ impl Apply<'_, '_> {
     }
 
     fn hdel(&mut self, key: &[u8], fields: Args<'_>) -> Result<(), ReplyError> {
-        let outcome = self.edit(Kind::Hash, key, false, |edit| {
-            let mut removed = 0;
-            for field in fields.iter() {
-                removed += i64::from(remove(edit.object, field));
-            }
-            if removed > 0 {
-                edit.mark();
-            }
-            (removed, edit.object.value().len() == 0)
+        let removed = self.remove_elements(Kind::Hash, key, (EventClasses::HASH, "hdel"), |edit| {
+            fields.iter().filter(|field| remove(edit.object, field)).count()
         })?;
-        let (removed, is_empty) = outcome.unwrap_or((0, false));
-        if removed > 0 {
-            self.event(EventClasses::HASH, "hdel", key);
-        }
-        if is_empty {
-            self.event(EventClasses::GENERIC, "del", key);
-        }
-        self.out.integer(removed);
+        self.out.integer(removed as i64);
         Ok(())
     }
 

@@ -405,23 +405,12 @@ impl Apply<'_, '_> {
     }
 
     fn set_remove(&mut self, key: &[u8], members: Args<'_>) -> Result<(), ReplyError> {
-        let done = self.edit(Kind::Set, key, false, |edit| {
-            let removed = members
+        let removed = self.remove_elements(Kind::Set, key, (EventClasses::SET, "srem"), |edit| {
+            members
                 .iter()
                 .filter(|member| remove(edit.object, member))
-                .count();
-            if removed > 0 {
-                edit.mark();
-            }
-            (removed, edit.object.value().len() == 0)
+                .count()
         })?;
-        let (removed, is_empty) = done.unwrap_or((0, false));
-        if removed > 0 {
-            self.event(EventClasses::SET, "srem", key);
-        }
-        if is_empty {
-            self.event(EventClasses::GENERIC, "del", key);
-        }
         self.out.integer(removed as i64);
         Ok(())
     }
@@ -522,20 +511,13 @@ impl Apply<'_, '_> {
         });
         drop(found);
         let count = result.value().len();
-        if count > 0 {
-            self.store(result);
-            let event = match operation {
-                SetOperation::Intersection => "sinterstore",
-                SetOperation::Union => "sunionstore",
-                SetOperation::Difference => "sdiffstore",
-            };
-            self.event(EventClasses::SET, event, destination);
-        } else {
-            let hash = self.hash(destination);
-            if self.delete(hash, destination) {
-                self.event(EventClasses::GENERIC, "del", destination);
-            }
-        }
+        let name = match operation {
+            SetOperation::Intersection => "sinterstore",
+            SetOperation::Union => "sunionstore",
+            SetOperation::Difference => "sdiffstore",
+        };
+        let result = Some(result).filter(|_| count > 0);
+        self.store_result(destination, result, (EventClasses::SET, name));
         self.out.integer(count as i64);
         Ok(())
     }

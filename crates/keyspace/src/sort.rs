@@ -262,16 +262,9 @@ impl Apply<'_, '_> {
             Ok(elements) => elements,
             Err(error) => return error.write(self.out),
         };
-        if elements.is_empty() {
-            let hash = self.hash(destination);
-            if self.delete(hash, destination) {
-                self.event(EventClasses::GENERIC, "del", destination);
-            }
-        } else {
-            let list = list_of(destination, &elements, self.keyspace.limits(), self.version());
-            self.store(list);
-            self.event(EventClasses::LIST, "sortstore", destination);
-        }
+        let (limits, version) = (self.keyspace.limits(), self.version());
+        let list = (!elements.is_empty()).then(|| list_of(destination, &elements, limits, version));
+        self.store_result(destination, list, (EventClasses::LIST, "sortstore"));
         self.out.integer(elements.len() as i64);
     }
 

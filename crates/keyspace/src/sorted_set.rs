@@ -299,21 +299,7 @@ impl Apply<'_, '_> {
         name: &'static str,
         take: impl FnOnce(&mut Edit<'_>) -> usize,
     ) -> Result<usize, ReplyError> {
-        let taken = self.edit(Kind::SortedSet, key, false, |edit| {
-            let count = take(edit);
-            if count > 0 {
-                edit.mark();
-            }
-            (count, edit.object.value().len() == 0)
-        })?;
-        let (count, is_empty) = taken.unwrap_or((0, false));
-        if count > 0 {
-            self.event(EventClasses::SORTED_SET, name, key);
-            if is_empty {
-                self.event(EventClasses::GENERIC, "del", key);
-            }
-        }
-        Ok(count)
+        self.remove_elements(Kind::SortedSet, key, (EventClasses::SORTED_SET, name), take)
     }
 
     fn z_pop(&mut self, key: &[u8], end: SortedSetEnd, count: Option<u64>) -> Result<(), ReplyError> {
@@ -410,16 +396,10 @@ impl Apply<'_, '_> {
     /// Stores a result, in order, under `key`, notes it under this name, and answers how many members it has. If it has
     /// none, the key is deleted.
     pub(crate) fn store_scores(&mut self, key: &[u8], members: &[Scored], name: &'static str) {
-        if members.is_empty() {
-            let hash = self.hash(key);
-            if self.delete(hash, key) {
-                self.event(EventClasses::GENERIC, "del", key);
-            }
-        } else {
-            let (limits, seed) = (self.keyspace.limits(), self.keyspace.seed());
-            self.store(object_of(key, members, &limits, seed, self.version()));
-            self.event(EventClasses::SORTED_SET, name, key);
-        }
+        let (limits, seed) = (self.keyspace.limits(), self.keyspace.seed());
+        let version = self.version();
+        let result = (!members.is_empty()).then(|| object_of(key, members, &limits, seed, version));
+        self.store_result(key, result, (EventClasses::SORTED_SET, name));
         self.out.integer(members.len() as i64);
     }
 }
