@@ -23,10 +23,9 @@
 //! one long string.
 
 use crate::gateway::Gateway;
-use crate::program::{Program, group_of_key, names_more};
+use crate::program::{Program, by_group, group_of_key, names_more};
 use command::{Command, Route, Spec, Spread, Walks};
 use ids::{Db, GroupId};
-use keyspace::Event;
 use replica::{Operation, Replies, Request, Returned, Scratch, Ticket};
 use resp::Args;
 use std::collections::BTreeMap;
@@ -175,11 +174,7 @@ impl Gateway {
         }
         let groups = self.groups;
         // Each group tells of its own keys: so what is told of one key keeps its order.
-        let mut events: BTreeMap<GroupId, Vec<Event>> = BTreeMap::new();
-        for event in scratch.take_events() {
-            let group = group_of_key(groups, &event.key);
-            events.entry(group).or_default().push(event);
-        }
+        let mut events = by_group(groups, scratch.take_events(), |event| &event.key);
         let mut returned: BTreeMap<GroupId, Vec<Returned>> = BTreeMap::new();
         scratch.take_back(|one| {
             let group = group_of_key(groups, one.key());

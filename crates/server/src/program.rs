@@ -140,6 +140,22 @@ pub(crate) fn group_of_key(groups: GroupCount, key: &[u8]) -> GroupId {
     groups.group_of(Slot::of_key(key))
 }
 
+/// Things by the groups of their keys, those of one group in the order in which they came.
+pub(crate) fn by_group<T>(
+    groups: GroupCount,
+    things: impl IntoIterator<Item = T>,
+    key: impl Fn(&T) -> &[u8],
+) -> BTreeMap<GroupId, Vec<T>> {
+    let mut found: BTreeMap<GroupId, Vec<T>> = BTreeMap::new();
+    for thing in things {
+        found
+            .entry(group_of_key(groups, key(&thing)))
+            .or_default()
+            .push(thing);
+    }
+    found
+}
+
 /// The groups of a command's keys, in order, each once.
 pub(crate) fn groups_of(spec: &Spec, args: Args<'_>, groups: GroupCount) -> Vec<GroupId> {
     let mut found = Vec::new();

@@ -24,7 +24,7 @@ use crate::delivery::{Answered, Answers, Delivery};
 use crate::gateway::{Gateway, touches};
 use crate::message::Message;
 use crate::pipeline::Pipeline;
-use crate::program::{Extent, Program, group_of_key};
+use crate::program::{Extent, Program, by_group, group_of_key};
 use crate::session::Session;
 use crate::timing::Caller;
 use ids::{Boot, GroupId};
@@ -272,66 +272,55 @@ impl Gateway {
             Kind::Evaluate => program.partition(groups),
             Kind::Flow | Kind::Hold | Kind::Lend => BTreeMap::new(),
         };
+        let is_bounded = is_lendable(program, &transaction.extent);
         let mut requests = Vec::with_capacity(transaction.extent.groups.len());
         for &group in &transaction.extent.groups {
             let conditions = program.conditions_in(groups, group);
             let is_ours = |key: &[u8]| group_of_key(groups, key) == group;
-            let parts = partition.remove(&group).unwrap_or_default();
-            let locks = match transaction.kind {
-                Kind::Evaluate => locks_of(parts.iter().map(|(_, part)| part.words()), |_| true),
-                Kind::Flow | Kind::Hold | Kind::Lend => {
-                    locks_of(program.operations().map(Operation::words), is_ours)
-                }
-            };
-            let locks = with_conditions(locks, &conditions);
-            let request = match transaction.kind {
-                Kind::Flow => {
-                    let objects = objects_in(program, transaction.wanted.get(&group), is_ours);
-                    let locks = locks.and_shared(objects.iter().map(|(_, key)| key));
-                    Request::LockRead {
-                        txn,
-                        priority,
-                        locks,
-                        conditions,
-                        objects,
-                        is_bounded: is_lendable(program, &transaction.extent),
-                    }
-                }
-                Kind::Lend => {
-                    let objects = objects_in(program, transaction.wanted.get(&group), is_ours);
-                    // Alone, even to read: a value that is lent is with nobody else.
-                    let locks = locks.and_shared(objects.iter().map(|(_, key)| key)).exclusive();
-                    Request::Prepare {
-                        txn,
-                        priority: age,
-                        locks,
-                        conditions,
-                        task: Task::Hold,
-                    }
-                }
-                Kind::Hold => Request::Prepare {
-                    txn,
-                    priority: age,
-                    locks,
-                    conditions,
-                    task: Task::Hold,
-                },
+            let all = || locks_of(program.operations().map(Operation::words), is_ours);
+            let (locks, task) = match transaction.kind {
                 Kind::Evaluate => {
+                    let parts = partition.remove(&group).unwrap_or_default();
+                    let locks = locks_of(parts.iter().map(|(_, part)| part.words()), |_| true);
                     let (items, operations) = parts.into_iter().unzip();
                     transaction.parts.insert(group, (items, Replies::default()));
                     // Who looks at groups as a whole cannot be lent what he looks at.
                     let task = Task::Evaluate {
                         operations,
-                        is_bounded: is_lendable(program, &transaction.extent),
+                        is_bounded,
                     };
-                    Request::Prepare {
+                    (with_conditions(locks, &conditions), task)
+                }
+                Kind::Hold => (with_conditions(all(), &conditions), Task::Hold),
+                Kind::Lend => {
+                    let objects = objects_in(program, transaction.wanted.get(&group), is_ours);
+                    let locks = with_conditions(all(), &conditions);
+                    // Alone, even to read: a value that is lent is with nobody else.
+                    let locks = locks.and_shared(objects.iter().map(|(_, key)| key)).exclusive();
+                    (locks, Task::Hold)
+                }
+                Kind::Flow => {
+                    let objects = objects_in(program, transaction.wanted.get(&group), is_ours);
+                    let locks = with_conditions(all(), &conditions);
+                    let locks = locks.and_shared(objects.iter().map(|(_, key)| key));
+                    let request = Request::LockRead {
                         txn,
-                        priority: age,
+                        priority,
                         locks,
                         conditions,
-                        task,
-                    }
+                        objects,
+                        is_bounded,
+                    };
+                    requests.push((group, request));
+                    continue;
                 }
+            };
+            let request = Request::Prepare {
+                txn,
+                priority: age,
+                locks,
+                conditions,
+                task,
             };
             requests.push((group, request));
         }
@@ -438,25 +427,34 @@ impl Gateway {
             .filter(|transaction| transaction.id == txn)
     }
 
-    fn on_locked(&mut self, txn: TxnId, group: GroupId, objects: Vec<Option<Object>>) {
+    /// A group has sent the values of its keys: they are placed on the transaction's scratch, which is returned with the
+    /// last of them.
+    fn place(&mut self, txn: TxnId, group: GroupId, objects: Vec<Option<Object>>) -> Option<Scratch> {
         let (groups, turn, limits) = (self.groups, self.turn, self.compactness);
-        let Some(transaction) = self.current(txn) else {
-            return;
-        };
+        let transaction = self.current(txn)?;
         let is_there = |key: &[u8]| group_of_key(groups, key) == group;
-        let wanted = objects_in(&transaction.program, transaction.wanted.get(&group), is_there);
+        let keys = objects_in(&transaction.program, transaction.wanted.get(&group), is_there);
         let scratch = transaction
             .scratch
             .get_or_insert_with(|| Scratch::new(turn.now, &turn));
         scratch.set_limits(limits);
-        for ((db, key), object) in wanted.into_iter().zip(objects) {
+        for ((db, key), object) in keys.into_iter().zip(objects) {
             scratch.place(db, &key, object);
         }
         transaction.outstanding -= 1;
         if transaction.outstanding > 0 {
-            return;
+            return None;
         }
-        let mut scratch = transaction.scratch.take().expect("placed a moment ago");
+        transaction.scratch.take()
+    }
+
+    /// A group has locked and copied its values: with the last, the commands can be evaluated.
+    fn on_locked(&mut self, txn: TxnId, group: GroupId, objects: Vec<Option<Object>>) {
+        let groups = self.groups;
+        let Some(mut scratch) = self.place(txn, group, objects) else {
+            return;
+        };
+        let transaction = self.current(txn).expect("it is open");
         let mut evaluated = Replies::default();
         let mut lacks = Vec::new();
         for operation in transaction.program.operations() {
@@ -471,26 +469,21 @@ impl Gateway {
         }
         transaction.evaluated = evaluated;
         // Each group tells of its own keys: so what is told of one key keeps its order.
-        let mut outcomes: BTreeMap<GroupId, Outcome> = BTreeMap::new();
-        for event in scratch.take_events() {
-            let group = group_of_key(groups, &event.key);
-            outcomes.entry(group).or_default().events.push(event);
-        }
-        for effect in scratch.take_effects() {
-            let group = group_of_key(groups, effect.key());
-            outcomes.entry(group).or_default().effects.push(effect);
-        }
+        let mut events = by_group(groups, scratch.take_events(), |event| &event.key);
+        let mut effects = by_group(groups, scratch.take_effects(), |effect| effect.key());
         // Groups that were only read prepare too: an older transaction may have taken their locks away.
         let priority = transaction.priority;
         for group in transaction.extent.groups.clone() {
-            let task = Task::Install(outcomes.remove(&group).unwrap_or_default());
-            let locks = txn::Locks::Keys(Vec::new());
+            let outcome = Outcome {
+                effects: effects.remove(&group).unwrap_or_default(),
+                events: events.remove(&group).unwrap_or_default(),
+            };
             let request = Request::Prepare {
                 txn,
                 priority: Some(priority),
-                locks,
+                locks: txn::Locks::Keys(Vec::new()),
                 conditions: Vec::new(),
-                task,
+                task: Task::Install(outcome),
             };
             self.request(group, request);
         }
@@ -498,25 +491,13 @@ impl Gateway {
 
     /// A group has lent its values: with the last, the commands can be carried out.
     fn on_lent(&mut self, txn: TxnId, group: GroupId, objects: Vec<Option<Object>>) {
-        let clock = self.timing.clock();
-        let (groups, turn, limits) = (self.groups, self.turn, self.compactness);
-        let transaction = self
-            .current(txn)
-            .expect("nothing ends it before its values are back");
-        let is_there = |key: &[u8]| group_of_key(groups, key) == group;
-        let keys = objects_in(&transaction.program, transaction.wanted.get(&group), is_there);
-        let scratch = transaction
-            .scratch
-            .get_or_insert_with(|| Scratch::new(turn.now, &turn));
-        scratch.set_limits(limits);
-        for ((db, key), object) in keys.into_iter().zip(objects) {
-            scratch.place(db, &key, object);
-        }
-        transaction.outstanding -= 1;
-        if transaction.outstanding > 0 {
+        let is_open = self.current(txn).is_some();
+        assert!(is_open, "nothing ends it before its values are back");
+        let Some(mut scratch) = self.place(txn, group, objects) else {
             return;
-        }
-        let mut scratch = transaction.scratch.take().expect("placed a moment ago");
+        };
+        let clock = self.timing.clock();
+        let transaction = self.current(txn).expect("it is open");
         scratch.touch(transaction.touches);
         let operations: Vec<Operation> = transaction.program.operations().cloned().collect();
         self.set_out(Errand::new(txn, operations, scratch, clock));
@@ -540,10 +521,7 @@ impl Gateway {
 
     /// Begins a new attempt of the same age that locks the keys that this one found it needs, too.
     fn widen(&mut self, txn: TxnId, lacks: Vec<FullKey>) {
-        for group in self.groups_of(txn) {
-            let verdict = Verdict::Abort;
-            self.request(group, Request::Resolve { txn, verdict });
-        }
+        self.resolve_abort(txn);
         self.add_wanted(txn, lacks);
         self.begin_again(txn);
     }
@@ -584,65 +562,70 @@ impl Gateway {
         }
     }
 
+    /// Every group has prepared.
     fn commit(&mut self, txn: TxnId) {
-        let groups = self.groups;
         let transaction = self.current(txn).expect("the caller has it");
-        let participants = transaction.extent.groups.clone();
-        if transaction.kind == Kind::Lend {
-            transaction.outstanding = participants.len();
-            let borrow = |group: GroupId| {
-                let is_there = |key: &[u8]| group_of_key(groups, key) == group;
-                let keys = objects_in(&transaction.program, transaction.wanted.get(&group), is_there);
-                (group, Request::Lend { txn, keys })
-            };
-            let requests: Vec<_> = participants.into_iter().map(borrow).collect();
-            for (group, request) in requests {
-                self.request(group, request);
+        match transaction.kind {
+            Kind::Evaluate => {
+                let parts = std::mem::take(&mut transaction.parts);
+                self.install(txn, Answers::Parts(parts));
             }
-            return;
+            Kind::Flow => {
+                let replies = std::mem::take(&mut transaction.evaluated);
+                self.install(txn, Answers::Whole(replies));
+            }
+            Kind::Hold => self.carry_out(txn),
+            Kind::Lend => self.ask_to_lend(txn),
         }
-        if transaction.kind == Kind::Hold {
-            let mut requests = Vec::new();
-            let mut partition = transaction.program.partition(groups);
-            for &group in &participants {
-                let parts = partition.remove(&group).unwrap_or_default();
-                let (items, operations): (_, Vec<_>) = parts.into_iter().unzip();
-                // Only who has something to do answers.
-                transaction.outstanding += usize::from(!operations.is_empty());
-                transaction.parts.insert(group, (items, Replies::default()));
-                requests.push((
-                    group,
-                    Request::Resolve {
-                        txn,
-                        verdict: Verdict::Commit(operations),
-                    },
-                ));
-            }
-            let is_answered = transaction.outstanding == 0;
-            for (group, request) in requests {
-                self.request(group, request);
-            }
-            if is_answered {
-                self.answer(txn);
-            }
-            return;
+    }
+
+    /// The groups have the effects already: they install them, and the answer is known.
+    fn install(&mut self, txn: TxnId, replies: Answers) {
+        for group in self.groups_of(txn) {
+            let verdict = Verdict::Commit(Vec::new());
+            self.request(group, Request::Resolve { txn, verdict });
         }
-        for group in participants {
-            self.request(
-                group,
-                Request::Resolve {
-                    txn,
-                    verdict: Verdict::Commit(Vec::new()),
-                },
-            );
-        }
-        let transaction = self.current(txn).expect("it is open");
-        let replies = match transaction.kind {
-            Kind::Flow => Answers::Whole(std::mem::take(&mut transaction.evaluated)),
-            Kind::Lend => unreachable!("handled above"),
-            Kind::Evaluate | Kind::Hold => Answers::Parts(std::mem::take(&mut transaction.parts)),
-        };
         self.close(txn, replies);
+    }
+
+    /// The groups hold the locks: they carry out their parts.
+    fn carry_out(&mut self, txn: TxnId) {
+        let groups = self.groups;
+        let transaction = self.current(txn).expect("it is open");
+        let mut requests = Vec::new();
+        let mut partition = transaction.program.partition(groups);
+        for group in transaction.extent.groups.iter().copied() {
+            let parts = partition.remove(&group).unwrap_or_default();
+            let (items, operations): (_, Vec<_>) = parts.into_iter().unzip();
+            // Only who has something to do answers.
+            transaction.outstanding += usize::from(!operations.is_empty());
+            transaction.parts.insert(group, (items, Replies::default()));
+            let verdict = Verdict::Commit(operations);
+            requests.push((group, Request::Resolve { txn, verdict }));
+        }
+        let is_answered = transaction.outstanding == 0;
+        for (group, request) in requests {
+            self.request(group, request);
+        }
+        if is_answered {
+            self.answer(txn);
+        }
+    }
+
+    /// The groups hold the locks: they are asked for their values.
+    fn ask_to_lend(&mut self, txn: TxnId) {
+        let groups = self.groups;
+        let transaction = self.current(txn).expect("it is open");
+        transaction.outstanding = transaction.extent.groups.len();
+        let borrow = |group: GroupId| {
+            let is_there = |key: &[u8]| group_of_key(groups, key) == group;
+            let keys = objects_in(&transaction.program, transaction.wanted.get(&group), is_there);
+            (group, Request::Lend { txn, keys })
+        };
+        let requests: Vec<_> = transaction.extent.groups.iter().copied().map(borrow).collect();
+        for (group, request) in requests {
+            self.request(group, request);
+        }
     }
 
     fn on_resolved(&mut self, txn: TxnId, group: GroupId, replies: Replies) {
@@ -694,17 +677,17 @@ impl Gateway {
             .push_back(Output::Answered { ticket, replies });
     }
 
-    fn abort(&mut self, txn: TxnId, refusal: Refusal) {
-        let transaction = self.current(txn).expect("the caller has it");
-        for group in transaction.extent.groups.clone() {
-            self.request(
-                group,
-                Request::Resolve {
-                    txn,
-                    verdict: Verdict::Abort,
-                },
-            );
+    /// The groups forget an attempt.
+    fn resolve_abort(&mut self, txn: TxnId) {
+        for group in self.groups_of(txn) {
+            let verdict = Verdict::Abort;
+            self.request(group, Request::Resolve { txn, verdict });
         }
+    }
+
+    /// A group has refused.
+    fn abort(&mut self, txn: TxnId, refusal: Refusal) {
+        self.resolve_abort(txn);
         if refusal == Refusal::Condition {
             return self.close(txn, Answers::Refused);
         }
