@@ -375,7 +375,7 @@ impl Keyspace {
         (!object.is_expired(self.time)).then(|| object.kind())
     }
 
-    /// Takes an object out for a moment, to evaluate a command on it elsewhere; [`Keyspace::restore_object`] or
+    /// Takes an object out for a moment, to evaluate a command on it elsewhere; [`Keyspace::take_back_object`] or
     /// [`Keyspace::install`] ends it. `None` if absent or expired by group time.
     pub fn lend_object(&mut self, db: Db, key: &[u8]) -> Option<Object> {
         let hash = self.seed.hash(key);
@@ -386,8 +386,8 @@ impl Keyspace {
         database.remove(hash, key)
     }
 
-    /// Puts an object back that was lent and not changed.
-    pub fn restore_object(&mut self, db: Db, object: Object) {
+    /// Takes back what was lent by [`Keyspace::lend_object`] and not changed.
+    pub fn take_back_object(&mut self, db: Db, object: Object) {
         let hash = self.seed.hash(object.key());
         self.databases[db.index()].restore(hash, object);
     }
@@ -414,7 +414,7 @@ impl Keyspace {
     }
 
     /// Takes back what was lent by [`Keyspace::lend_value`] and not changed.
-    pub fn return_value(&mut self, db: Db, mut object: Object) {
+    pub fn take_back_value(&mut self, db: Db, mut object: Object) {
         let large = object.take_large();
         let hash = self.seed.hash(object.key());
         let returned = self.databases[db.index()].update(hash, object.key(), |held| {

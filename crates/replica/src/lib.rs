@@ -10,10 +10,12 @@ mod operation;
 mod replica;
 mod request;
 mod scratch;
+mod steps;
 mod turn;
 
-pub use operation::{Condition, Operation, Outcome, Replies, locks_of};
-pub use replica::{Counters, LocalCounts, Replica, steps, with_conditions};
+pub use operation::{Condition, Operation, Outcome, Replies, locks_of, with_conditions};
+pub use replica::{Counters, LocalCounts, Replica};
 pub use request::{FullKey, IndexedKey, Output, Request, Task, Ticket, Verdict};
 pub use scratch::{Returned, Scratch, databases};
+pub use steps::{steps, steps_of};
 pub use turn::Turn;

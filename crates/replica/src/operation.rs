@@ -151,3 +151,18 @@ pub fn locks_of<'a>(
 fn stronger(a: Mode, b: Mode) -> Mode {
     if a == Mode::Exclusive { a } else { b }
 }
+
+/// Locks that also keep the keys of conditions as they are.
+pub fn with_conditions(locks: Locks, conditions: &[Condition]) -> Locks {
+    match locks {
+        Locks::Keys(mut keys) => {
+            keys.extend(
+                conditions
+                    .iter()
+                    .map(|condition| (condition.key().into(), Mode::Shared)),
+            );
+            Locks::of_keys(keys)
+        }
+        Locks::WholeGroup(mode) => Locks::WholeGroup(mode),
+    }
+}

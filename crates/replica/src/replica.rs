@@ -8,6 +8,8 @@
 //!      |                           else: waits; Wound to younger prepared ones in the way
 //!  handle(Withdraw) -------------- if it waits: Voted(Refused(Wounded))
 //!  handle(Resolve) --------------- effects installed, locks released, waiters go on
+//!  handle(Lend) ------------------ prepared, to hold its keys: Lent
+//!  handle(TakeBack) -------------- what was lent is back, or installed; locks released, waiters go on
 //! ```
 //!
 //! Invariants:
@@ -15,19 +17,21 @@
 //! 2. `prepared` holds exactly the transactions that the lock table says are prepared.
 //! 3. No operation touches a key that a prepared transaction holds exclusively, except its own at `Resolve`.
 
-use crate::operation::{Condition, Operation, Outcome, Replies, locks_of};
+mod evaluate;
+
+use crate::operation::{Condition, Operation, Outcome, Replies, locks_of, with_conditions};
 use crate::request::{FullKey, Output, Request, Task, Ticket, Verdict};
-use crate::scratch::{Returned, Scratch, databases};
+use crate::scratch::{Returned, Scratch};
 use crate::turn::Turn;
-use command::{Command, Spec, Spread, Walks};
+use command::Command;
 use ids::{Boot, Db, GroupId, HashSeed, Prng, SemanticsVersion, UnixMillis};
 use keyspace::Position;
 use keyspace::{
     Effect, Event, EventClasses, EvictionPolicy, Garbage, Header, KeyVersion, Keyspace, LeaderLocal, Limits,
     Object, Read, Victims,
 };
-use resp::{Args, Writer};
-use std::collections::{BTreeMap, BTreeSet};
+use resp::Writer;
+use std::collections::BTreeMap;
 use txn::{Grant, LockTable, Locks, Priority, Refusal, RequestId, Requester, TxnId, Vote};
 
 /// Requests that may wait in one group. At the limit the gateway refuses plain commands; transactions are as few as the
@@ -360,8 +364,8 @@ impl Replica {
     }
 
     /// Puts back what was lent and not changed.
-    pub fn restore_object(&mut self, db: Db, object: Object) {
-        self.keyspace.restore_object(db, object);
+    pub fn take_back_object(&mut self, db: Db, object: Object) {
+        self.keyspace.take_back_object(db, object);
     }
 
     /// Bytes of the data, wherever they are at the moment.
@@ -621,113 +625,6 @@ impl Replica {
         });
     }
 
-    /// Replies and effects of commands, the state left as it is. Reads run on the state itself: the locks keep
-    /// it still.
-    fn evaluate(&mut self, operations: &[Operation]) -> (Replies, Outcome) {
-        let writes = |operation: &Operation| operation.parse().is_ok_and(|command| command.writes());
-        if !operations.iter().any(writes) {
-            let events_before = self.local.events.len();
-            let replies = self.run_in_place(operations);
-            // The attempt may fail, and be repeated.
-            let events = self.local.events.split_off(events_before);
-            let effects = Vec::new();
-            return (replies, Outcome { effects, events });
-        }
-        if let [operation] = operations
-            && let Ok(Command::Del { keys }) = operation.parse()
-        {
-            return self.evaluate_del(operation, keys);
-        }
-        let mut scratch = match self.scratch.take() {
-            Some(mut scratch) => {
-                scratch.reopen(self.keyspace.time(), &self.turn);
-                scratch
-            }
-            None => Scratch::new(self.keyspace.time(), &self.turn),
-        };
-        scratch.set_limits(self.keyspace.limits());
-        let databases = databases(operations);
-        for operation in operations {
-            // What `MSET` overwrites unseen need not be copied, if nothing else looks at it.
-            // Whoever listens for new keys wants to know whether there was one.
-            let is_unseen = operations.len() == 1
-                && matches!(operation.parse(), Ok(Command::MSet { .. }))
-                && !self.turn.notify.meets(EventClasses::NEW);
-            operation.keys(|key, _| {
-                for &db in &databases {
-                    if is_unseen {
-                        scratch.place(db, key, None);
-                    } else {
-                        scratch.place_once(db, key, || self.keyspace.copy_object(db, key));
-                    }
-                }
-            });
-        }
-        let mut replies = Replies::default();
-        for operation in operations {
-            scratch.run(operation, &mut replies);
-        }
-        let events = scratch.take_events();
-        let effects = scratch.take_effects();
-        self.scratch = Some(scratch);
-        (replies, Outcome { effects, events })
-    }
-
-    /// `DEL` needs no copies of what goes.
-    fn evaluate_del(&self, operation: &Operation, keys: Args<'_>) -> (Replies, Outcome) {
-        let db = operation.db;
-        let is_present = |key: &&[u8]| matches!(self.keyspace.version(db, key), KeyVersion::Present(_));
-        let mut present = BTreeSet::new();
-        let mut outcome = Outcome::default();
-        let class = EventClasses::GENERIC;
-        for key in keys.iter().filter(is_present) {
-            if !present.insert(key) {
-                continue;
-            }
-            outcome.effects.push(Effect::Delete { db, key: key.into() });
-            if self.turn.notify.meets(class) {
-                outcome.events.push(Event {
-                    class,
-                    name: "del",
-                    db,
-                    key: key.into(),
-                });
-            }
-        }
-        let mut replies = Replies::default();
-        replies.push(operation.protocol, |out| out.integer(present.len() as i64));
-        (replies, outcome)
-    }
-
-    /// How many steps commands would take, each for itself: see [`keyspace::walks`].
-    fn steps(&self, operations: &[Operation]) -> usize {
-        let keyspace_of = |_: &[u8]| Some(&self.keyspace);
-        let each = operations.iter().map(|operation| {
-            let (spec, args) = operation.words();
-            let command = operation.parse();
-            steps(operation.db, spec, args, command.as_ref().ok(), &keyspace_of)
-        });
-        each.fold(0, usize::saturating_add)
-    }
-
-    /// How many steps [`Replica::evaluate`] would take, copies included.
-    fn steps_beside(&self, operations: &[Operation]) -> usize {
-        let needs_copies = |operation: &Operation| match operation.parse() {
-            Ok(Command::Del { .. } | Command::MSet { .. }) => operations.len() > 1,
-            Ok(command) => command.writes(),
-            Err(_) => false,
-        };
-        let mut steps = self.steps(operations);
-        if operations.iter().any(needs_copies) {
-            for operation in operations {
-                operation.keys(|key, _| {
-                    steps = steps.saturating_add(self.keyspace.size(operation.db, key));
-                });
-            }
-        }
-        steps
-    }
-
     fn on_lend(&mut self, txn: TxnId, keys: &[FullKey], out: &mut Vec<Output>) {
         debug_assert!(self.prepared.contains_key(&txn), "only what is locked is lent");
         self.open();
@@ -747,7 +644,7 @@ impl Replica {
         let mut effects = Vec::new();
         for one in returned {
             match one {
-                Returned::Unchanged(db, object) => self.keyspace.return_value(db, object),
+                Returned::Unchanged(db, object) => self.keyspace.take_back_value(db, object),
                 Returned::Changed(effect) => effects.push(effect),
             }
         }
@@ -829,52 +726,6 @@ impl Replica {
     /// Whether another request may wait here.
     pub fn has_room_to_wait(&self) -> bool {
         self.waiting.len() < WAITING_MAX
-    }
-}
-
-/// Locks that also keep the keys of conditions as they are.
-pub fn with_conditions(locks: Locks, conditions: &[Condition]) -> Locks {
-    match locks {
-        Locks::Keys(mut keys) => {
-            keys.extend(
-                conditions
-                    .iter()
-                    .map(|condition| (condition.key().into(), txn::Mode::Shared)),
-            );
-            Locks::of_keys(keys)
-        }
-        Locks::WholeGroup(mode) => Locks::WholeGroup(mode),
-    }
-}
-
-/// How many steps a command would take on the values of the keyspaces that `keyspace_of` finds: see [`keyspace::walks`].
-/// `command` is what was parsed of its words; with mistakes in them it does nothing.
-pub fn steps<'k>(
-    db: Db,
-    spec: &'static Spec,
-    args: Args<'_>,
-    command: Option<&Command<'_>>,
-    keyspace_of: &dyn Fn(&[u8]) -> Option<&'k Keyspace>,
-) -> usize {
-    /// A word names an element that is to be found, or added.
-    const WORD_STEPS: usize = 4;
-    /// So few words are not counted: a block of many small commands is not a large one.
-    const WORDS_MIN: usize = 1_024;
-    let Some(command) = command else {
-        return 0;
-    };
-    match spec.walks {
-        Walks::Little if spec.spread == Spread::Single && args.len() > WORDS_MIN => args.len() * WORD_STEPS,
-        Walks::Little => 0,
-        Walks::Part => keyspace::walks(command, db, keyspace_of),
-        Walks::Whole => {
-            let mut sum = 0;
-            command::keys(spec, args, &mut |position, _| {
-                let key = args.arg(position);
-                sum += keyspace_of(key).map_or(0, |keyspace| keyspace.size(db, key));
-            });
-            sum
-        }
     }
 }
 

@@ -67,13 +67,7 @@ impl Errand {
 
     /// How many steps it would be.
     pub(crate) fn steps(&self) -> usize {
-        let keyspace_of = |_: &[u8]| Some(self.scratch.keyspace());
-        let each = self.operations.iter().map(|operation| {
-            let (spec, args) = operation.words();
-            let command = operation.parse();
-            replica::steps(operation.db, spec, args, command.as_ref().ok(), &keyspace_of)
-        });
-        each.fold(0, usize::saturating_add)
+        replica::steps_of(&self.operations, &|_| Some(self.scratch.keyspace()))
     }
 
     /// Carries the commands out.

@@ -294,7 +294,7 @@ impl Gateway {
             let index = group_of_key(groups, returned.key()).index() - self.first_group;
             let replica = &mut self.replicas[index];
             match returned {
-                Returned::Unchanged(db, object) => replica.restore_object(db, object),
+                Returned::Unchanged(db, object) => replica.take_back_object(db, object),
                 Returned::Changed(effect) => replica.install(&self.turn, vec![effect]),
             }
         });
