@@ -2,7 +2,7 @@
 //!
 //! Counters run from the start of the process, whatever `CONFIG RESETSTAT` makes `INFO` show; only what groups count
 //! (hits, misses, expired and evicted keys) begins anew with it. What only workers know (keys, hits, memory of data) is
-//! as they last published it.
+//! as they last refreshed it.
 
 use crate::clock;
 use admin::metrics::{Exposition, MetricKind};

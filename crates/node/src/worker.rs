@@ -43,7 +43,7 @@ const HELD_BYTES_MAX: usize = 16 * 1024;
 const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 /// Parcels kept back for one worker above which no more is read from clients.
 const BACKLOG_MAX: usize = 8;
-/// How often figures are published and connections are looked over.
+/// How often figures are refreshed and connections are looked over.
 const CRON: Duration = Duration::from_millis(100);
 /// How soon groups are tended again when they have more to do.
 const TEND_AGAIN: Duration = Duration::from_millis(1);
@@ -639,7 +639,7 @@ impl Worker {
 
     /// Ten times a second.
     fn cron(&mut self, now: Instant) {
-        self.gateway.publish();
+        self.gateway.refresh_figures();
         if std::mem::take(&mut self.accept_again) {
             (0..self.listeners.len()).for_each(|index| self.accept(index));
         }

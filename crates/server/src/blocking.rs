@@ -29,7 +29,7 @@ use crate::message::Message;
 use crate::pipeline::Pipeline;
 use crate::program::{Program, group_of_key};
 use crate::session::Session;
-use command::{BlockingCommand, BlockingPop, Command, Flags, ReplyError, Spec};
+use command::{BlockingCommand, BlockingPop, Command, Spec};
 use ids::{Db, UnixMillis};
 use keyspace::Kind;
 use replica::{Operation, Request, Ticket};
@@ -127,13 +127,8 @@ impl Gateway {
         spec: &'static Spec,
         args: Args<'_>,
     ) {
-        if spec.flags.contains(Flags::DENYOOM) && !self.make_room() {
-            return ReplyError::OutOfMemory.write(&mut pipeline.writer(session.protocol));
-        }
-        let parse = spec.parse.expect("a command on keys has a parser");
-        let command = match parse(args) {
-            Ok(command) => command,
-            Err(error) => return error.write(&mut pipeline.writer(session.protocol)),
+        let Some(command) = self.accept(session, pipeline, spec, args) else {
+            return;
         };
         let is_tried = self.is_one_step(spec, args);
         if is_tried && self.is_heavy(session.db, spec, args, &command) && self.has_alone(spec, args) {

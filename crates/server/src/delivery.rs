@@ -46,7 +46,7 @@ pub enum Delivery {
         /// To be remembered.
         watched: Vec<Watched>,
     },
-    /// Every worker has published its figures: `INFO` can be written.
+    /// Every worker has refreshed its figures: `INFO` can be written.
     Info {
         /// Where the reply goes.
         ticket: Ticket,

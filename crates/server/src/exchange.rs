@@ -101,11 +101,11 @@ impl Gateway {
                 }
                 Message::Received { ticket, receivers } => self.on_received(ticket, receivers),
                 Message::Shown(line) => self.on_shown(line),
-                Message::Publish { ticket } => {
-                    self.publish();
-                    self.send(from, Message::Published { ticket });
+                Message::Refresh { ticket } => {
+                    self.refresh_figures();
+                    self.send(from, Message::Refreshed { ticket });
                 }
-                Message::Published { ticket } => self.on_published(ticket),
+                Message::Refreshed { ticket } => self.on_refreshed(ticket),
                 Message::Await {
                     ticket,
                     operation,

@@ -55,7 +55,7 @@ pub struct Gateway {
     pub(crate) transactions: Transactions,
     /// `WATCH` of keys whose groups were asked for versions.
     pub(crate) watches: Asked<Vec<Watched>>,
-    /// `INFO` for which the other workers were asked to publish their figures.
+    /// `INFO` for which the other workers were asked to refresh their figures.
     pub(crate) infos: Asked<ArgsBuf>,
     pub(crate) blocking: Blocking,
     /// Commands to be carried out on another thread.
@@ -553,6 +553,23 @@ impl Gateway {
         self.run_aside(ticket, operation, touches);
     }
 
+    /// Makes room for a command on keys, if it needs any, and parses it. `None`: the error is written.
+    pub(crate) fn accept<'a>(
+        &mut self,
+        session: &Session,
+        pipeline: &mut Pipeline,
+        spec: &Spec,
+        args: Args<'a>,
+    ) -> Option<Command<'a>> {
+        let mut out = pipeline.writer(session.protocol);
+        if spec.flags.contains(Flags::DENYOOM) && !self.make_room() {
+            ReplyError::OutOfMemory.write(&mut out);
+            return None;
+        }
+        let parse = spec.parse.expect("a command on keys has a parser");
+        parse(args).map_err(|error| error.write(&mut out)).ok()
+    }
+
     /// A command over several groups.
     fn on_several(
         &mut self,
@@ -561,13 +578,8 @@ impl Gateway {
         spec: &'static Spec,
         args: Args<'_>,
     ) {
-        if spec.flags.contains(Flags::DENYOOM) && !self.make_room() {
-            return ReplyError::OutOfMemory.write(&mut pipeline.writer(session.protocol));
-        }
-        let parse = spec.parse.expect("a command on keys has a parser");
-        let command = match parse(args) {
-            Ok(command) => command,
-            Err(error) => return error.write(&mut pipeline.writer(session.protocol)),
+        let Some(command) = self.accept(session, pipeline, spec, args) else {
+            return;
         };
         if self.is_one_step(spec, args) && !self.is_heavy(session.db, spec, args, &command) {
             let mut out = pipeline.writer(session.protocol);
@@ -588,92 +600,6 @@ impl Gateway {
                 is_exec: false,
             },
         );
-    }
-
-    /// Looks whether a reply is an error, and counts it: as a failure of `spec`, if that was carried out.
-    #[inline]
-    pub(crate) fn look_at_reply(&mut self, spec: Option<&'static Spec>, reply: &[u8]) {
-        if reply.first() == Some(&b'-') {
-            self.count_error(&reply[1..]);
-            if let Some(spec) = spec {
-                self.stats.by_command[spec.id].failed.add(1);
-            }
-        }
-    }
-
-    fn count_error(&mut self, text: &[u8]) {
-        self.stats.errors.add(1);
-        self.stats.error_counts().count(text);
-    }
-
-    /// Counts the commands of a block as they are carried out.
-    pub(crate) fn count(&mut self, spec: &'static Spec) {
-        self.stats.commands.add(1);
-        self.stats.by_command[spec.id].calls.add(1);
-    }
-
-    /// Publishes what the worker's groups hold and count.
-    pub fn publish(&mut self) {
-        self.changed = Changed::Any;
-        self.publish_memory();
-        let sum = |figure: &dyn Fn(&Replica) -> u64| self.replicas.iter().map(figure).sum::<u64>();
-        self.stats.hits.set(sum(&|replica| replica.local().hits));
-        self.stats.misses.set(sum(&|replica| replica.local().misses));
-        self.stats.expired.set(sum(&|replica| replica.local().expired));
-        self.stats.evicted.set(sum(&|replica| replica.counters().evicted));
-        self.stats.changes.set(sum(&|replica| replica.local().changes));
-        self.stats
-            .applied
-            .set(sum(&|replica| replica.keyspace().applied().0));
-        self.stats
-            .locked
-            .set(sum(&|replica| replica.lock_counts().0 as u64));
-        self.stats
-            .lock_waiters
-            .set(sum(&|replica| replica.lock_counts().1 as u64));
-        self.stats.blocked.set(self.blocking.count() as u64);
-        for number in 0..Db::COUNT {
-            let db = Db::new(number).expect("below the count");
-            let index = db.index();
-            self.stats.keys[index].set(sum(&|replica| replica.keyspace().counts(db).0 as u64));
-            self.stats.keys_with_deadline[index].set(sum(&|replica| replica.keyspace().counts(db).1 as u64));
-        }
-    }
-
-    /// Background work between turns: expired keys and flushed databases, a bounded piece at a time. `true` if
-    /// there is more to do right away.
-    pub fn tend(&mut self) -> bool {
-        /// Objects looked at for expiry in one call, over all groups.
-        const EXPIRY_OBJECTS: usize = 4_096;
-        /// Objects dropped in one call, over all groups: a third of a millisecond.
-        const GARBAGE_OBJECTS: usize = 2_048;
-        let mut more = false;
-        if self
-            .shared
-            .active_expiry
-            .load(std::sync::atomic::Ordering::Relaxed)
-        {
-            let share = EXPIRY_OBJECTS / self.replicas.len().max(1);
-            let turn = self.turn;
-            let began = self.timing.now();
-            for replica in &mut self.replicas {
-                more |= !replica.expire_due(&turn, share.max(64));
-            }
-            self.note_event("expire-cycle", self.timing.now().saturating_sub(began));
-        }
-        let mut budget = GARBAGE_OBJECTS;
-        for replica in &mut self.replicas {
-            more |= !replica.collect_garbage(&mut budget);
-        }
-        self.tell_all();
-        if self.maxmemory > 0 && self.policy != EvictionPolicy::NoEviction && self.pause.is_none() {
-            // A limit that was lowered, or that other workers' writes passed: every worker gives its share.
-            if self.has_share_of_victims() {
-                self.make_room();
-                more |= self.shared.counted_memory() > self.maxmemory;
-            }
-        }
-        more
     }
 
     /// Whether requests wait for locks in this worker's groups.

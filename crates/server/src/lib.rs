@@ -36,6 +36,7 @@ mod session;
 mod shared;
 mod slow_log;
 mod stats;
+mod tend;
 mod timing;
 mod transaction;
 

@@ -78,13 +78,13 @@ pub enum Message {
     },
     /// A command as `MONITOR` shows it.
     Shown(Arc<[u8]>),
-    /// Publish exact figures: somebody wants to read them.
-    Publish {
+    /// Refresh your figures: somebody wants to read them.
+    Refresh {
         /// Who asks.
         ticket: Ticket,
     },
-    /// The answer to `Publish`.
-    Published {
+    /// The answer to `Refresh`.
+    Refreshed {
         /// Who asked.
         ticket: Ticket,
     },

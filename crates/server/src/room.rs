@@ -25,7 +25,7 @@ impl Gateway {
             return true;
         }
         for _ in 0..VICTIMS_MAX {
-            self.publish_memory();
+            self.refresh_memory();
             if self.shared.counted_memory() <= self.maxmemory {
                 return true;
             }
@@ -87,8 +87,8 @@ impl Gateway {
         counts.map(Counter::get).sum::<u64>() > 0
     }
 
-    /// Looks at the memory of the replicas that may have changed, and publishes the sum.
-    pub(crate) fn publish_memory(&mut self) {
+    /// Looks at the memory of the replicas that may have changed, and writes the sum down.
+    pub(crate) fn refresh_memory(&mut self) {
         match self.changed {
             Changed::One(index) if self.data_bytes.len() == self.replicas.len() => {
                 let now = self.replicas[index].memory();

@@ -1,10 +1,12 @@
 //! What workers count.
 
 use crate::error_counts::ErrorCounts;
+use crate::gateway::{Changed, Gateway};
 use crate::slow_log::SlowLog;
 use crate::timing::Distribution;
-use command::CommandId;
+use command::{CommandId, Spec};
 use ids::Db;
+use replica::Replica;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -33,7 +35,7 @@ impl Counter {
     }
 }
 
-/// The counters of one worker. Those of the second half are published by the worker now and then, and when
+/// The counters of one worker. Those of the second half the worker refreshes now and then, and when
 /// somebody asks.
 #[derive(Default)]
 pub struct WorkerStats {
@@ -159,5 +161,57 @@ impl std::ops::Index<CommandId> for CommandCounters {
     #[inline]
     fn index(&self, id: CommandId) -> &CommandCounter {
         &self.0[id.index()]
+    }
+}
+
+impl Gateway {
+    /// Looks whether a reply is an error, and counts it: as a failure of `spec`, if that was carried out.
+    #[inline]
+    pub(crate) fn look_at_reply(&mut self, spec: Option<&'static Spec>, reply: &[u8]) {
+        if reply.first() == Some(&b'-') {
+            self.count_error(&reply[1..]);
+            if let Some(spec) = spec {
+                self.stats.by_command[spec.id].failed.add(1);
+            }
+        }
+    }
+
+    pub(crate) fn count_error(&mut self, text: &[u8]) {
+        self.stats.errors.add(1);
+        self.stats.error_counts().count(text);
+    }
+
+    /// Counts the commands of a block as they are carried out.
+    pub(crate) fn count(&mut self, spec: &'static Spec) {
+        self.stats.commands.add(1);
+        self.stats.by_command[spec.id].calls.add(1);
+    }
+
+    /// Writes down what the worker's groups hold and count, for those who read [`WorkerStats`].
+    pub fn refresh_figures(&mut self) {
+        self.changed = Changed::Any;
+        self.refresh_memory();
+        let sum = |figure: &dyn Fn(&Replica) -> u64| self.replicas.iter().map(figure).sum::<u64>();
+        self.stats.hits.set(sum(&|replica| replica.local().hits));
+        self.stats.misses.set(sum(&|replica| replica.local().misses));
+        self.stats.expired.set(sum(&|replica| replica.local().expired));
+        self.stats.evicted.set(sum(&|replica| replica.counters().evicted));
+        self.stats.changes.set(sum(&|replica| replica.local().changes));
+        self.stats
+            .applied
+            .set(sum(&|replica| replica.keyspace().applied().0));
+        self.stats
+            .locked
+            .set(sum(&|replica| replica.lock_counts().0 as u64));
+        self.stats
+            .lock_waiters
+            .set(sum(&|replica| replica.lock_counts().1 as u64));
+        self.stats.blocked.set(self.blocking.count() as u64);
+        for number in 0..Db::COUNT {
+            let db = Db::new(number).expect("below the count");
+            let index = db.index();
+            self.stats.keys[index].set(sum(&|replica| replica.keyspace().counts(db).0 as u64));
+            self.stats.keys_with_deadline[index].set(sum(&|replica| replica.keyspace().counts(db).1 as u64));
+        }
     }
 }

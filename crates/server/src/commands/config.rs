@@ -68,7 +68,7 @@ impl Gateway {
     /// are remembered and subtracted. What groups count is set back where they live.
     pub(super) fn config_reset_stat(&mut self, w: &mut Writer<'_>) {
         self.replicas.iter_mut().for_each(Replica::reset_counters);
-        self.publish();
+        self.refresh_figures();
         // What other workers count meanwhile may undo it there: they follow when they hear of it.
         self.shared.workers.iter().for_each(|worker| worker.clear());
         for worker in 0..self.shared.workers.len() as u16 {

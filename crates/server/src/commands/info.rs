@@ -24,7 +24,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 impl Gateway {
-    /// `INFO` where other workers have to publish their figures first.
+    /// `INFO` where other workers have to refresh their figures first.
     pub(super) fn on_info(&mut self, session: &mut Session, pipeline: &mut Pipeline, args: Args<'_>) {
         let ticket = self.reserve(session, pipeline);
         session.is_waiting = true;
@@ -32,13 +32,13 @@ impl Gateway {
         self.infos.begin(ticket, args.to_buf(), workers - 1);
         for worker in 0..workers as u16 {
             if worker != self.worker {
-                self.send(worker, Message::Publish { ticket });
+                self.send(worker, Message::Refresh { ticket });
             }
         }
     }
 
-    /// Another worker has published its figures.
-    pub(crate) fn on_published(&mut self, ticket: Ticket) {
+    /// Another worker has refreshed its figures.
+    pub(crate) fn on_refreshed(&mut self, ticket: Ticket) {
         let args = self.infos.on_answer(ticket, |_| {});
         self.deliveries
             .extend(args.map(|args| Delivery::Info { ticket, args }));
@@ -46,7 +46,7 @@ impl Gateway {
 
     pub(super) fn info(&mut self, args: Args<'_>, w: &mut Writer<'_>) {
         // Other workers were asked by the caller, except inside EXEC: there their figures are a little old.
-        self.publish();
+        self.refresh_figures();
         let sections = wanted(args.from(1));
         let text = Report::new(&self.shared, &self.settings, self.turn.now).text(&sections);
         w.verbatim("txt", text.as_bytes());

@@ -33,7 +33,7 @@ impl Gateway {
     /// Keys and tables of a database are not told apart, so the overheads of a database are 0; all that is not data is
     /// overhead.
     pub(super) fn memory_stats(&mut self, w: &mut Writer<'_>) {
-        self.publish();
+        self.refresh_figures();
         let memory = Memory::of(&self.shared);
         let overhead = memory.allocated.saturating_sub(memory.data);
         let number = |bytes: u64| Figure::Number(bytes as i64);
@@ -110,7 +110,7 @@ impl Gateway {
     }
 
     pub(super) fn memory_doctor(&mut self, w: &mut Writer<'_>) {
-        self.publish();
+        self.refresh_figures();
         let maxmemory = self.settings.maxmemory;
         let text = diagnosis(&Memory::of(&self.shared), self.shared.counted_memory(), maxmemory);
         w.verbatim("txt", text.as_bytes());
