@@ -147,8 +147,8 @@ fn suite(place: &Place, extra: &str) -> Step {
     let mut suite =
         Program::new("tests/redis-suite/run --server").word(place.chorale().display().to_string());
     if !extra.is_empty() {
-        // With `=`, because the value itself begins like an option.
-        suite = suite.word(format!("--extra-args={extra}"));
+        // The whole of it runs once. With `=`, because the value itself begins like an option.
+        suite = suite.word("--quick").word(format!("--extra-args={extra}"));
     }
     Step::Program(suite)
 }

@@ -487,7 +487,7 @@ pub fn check_arity(spec: &Spec, args: Args<'_>) -> Result<(), ReplyError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{Flags, Route, Spread};
+    use crate::spec::{Access, Categories, Flags, Route, Spread, Walks};
     use crate::{KeyFlags, KeySpec, KeyUse, keys};
     use resp::ArgsBuf;
 
@@ -592,6 +592,54 @@ mod tests {
                 assert!(!many, "{name} can have several keys");
             }
         }
+    }
+
+    #[test]
+    fn commands_that_may_walk_far_say_so() {
+        let named = |walks: Walks| {
+            let mut names: Vec<&str> = all()
+                .filter(|spec| spec.walks == walks)
+                .map(|spec| spec.name)
+                .collect();
+            names.sort_unstable();
+            names.join(" ")
+        };
+        assert_eq!(named(Walks::Whole), "hgetall hkeys hvals linsert lrem smembers");
+        assert_eq!(
+            named(Walks::Part),
+            "blmpop bzmpop copy georadius georadius_ro georadiusbymember georadiusbymember_ro geosearch \
+             geosearchstore hrandfield hscan lmpop lpop lpos lrange ltrim rpop sdiff sdiffstore sinter sintercard \
+             sinterstore sort sort_ro spop srandmember sscan sunion sunionstore zdiff zdiffstore zinter zintercard \
+             zinterstore zmpop zpopmax zpopmin zrandmember zrange zrangebylex zrangebyscore zrangestore \
+             zremrangebylex zremrangebyrank zremrangebyscore zrevrange zrevrangebylex zrevrangebyscore zscan zunion \
+             zunionstore"
+        );
+        for spec in all().filter(|spec| spec.walks != Walks::Little) {
+            assert_eq!(spec.route, Route::Keys, "{}", spec.name);
+        }
+        // Of the rest, those on the values of collections: a few elements each, or one for each word. Whoever adds a
+        // command says here that it is one of them.
+        let reads = |spec: &&Spec| matches!(spec.access, Access::Reads | Access::Modifies);
+        let collections = [
+            Categories::LIST,
+            Categories::SET,
+            Categories::HASH,
+            Categories::SORTEDSET,
+            Categories::GEO,
+        ];
+        let mut little: Vec<&str> = all()
+            .filter(|spec| spec.walks == Walks::Little)
+            .filter(reads)
+            .filter(|spec| collections.iter().any(|one| spec.categories.contains(*one)))
+            .map(|spec| spec.name)
+            .collect();
+        little.sort_unstable();
+        assert_eq!(
+            little.join(" "),
+            "blmove blpop brpop brpoplpush bzpopmax bzpopmin geoadd geodist geohash geopos hdel hexists hget hincrby \
+             hincrbyfloat hmget hmset hset hsetnx hstrlen lindex lmove lpush lpushx lset rpoplpush rpush rpushx sadd \
+             sismember smismember smove srem zadd zcount zincrby zlexcount zmscore zrank zrem zrevrank zscore"
+        );
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::operation::{Condition, Operation, Outcome, Replies, locks_of};
 use crate::request::{FullKey, Output, Request, Task, Ticket, Verdict};
 use crate::scratch::{Returned, Scratch, databases};
 use crate::turn::Turn;
-use command::{Command, Spec, Walks};
+use command::{Command, Spec, Spread, Walks};
 use ids::{Boot, Db, GroupId, HashSeed, Prng, SemanticsVersion, UnixMillis};
 use keyspace::Position;
 use keyspace::{
@@ -858,11 +858,14 @@ pub fn steps<'k>(
 ) -> usize {
     /// A word names an element that is to be found, or added.
     const WORD_STEPS: usize = 4;
+    /// So few words are not counted: a block of many small commands is not a large one.
+    const WORDS_MIN: usize = 1_024;
     let Some(command) = command else {
         return 0;
     };
     match spec.walks {
-        Walks::Little => args.len() * WORD_STEPS,
+        Walks::Little if spec.spread == Spread::Single && args.len() > WORDS_MIN => args.len() * WORD_STEPS,
+        Walks::Little => 0,
         Walks::Part => keyspace::walks(command, db, keyspace_of),
         Walks::Whole => {
             let mut sum = 0;

@@ -100,6 +100,16 @@ impl Decoder {
         self.resume(buf, limits)
     }
 
+    /// Gives back what an unusually large frame needed, once its arguments are done with. Readers call it when a read is
+    /// over: the next frame may be long in coming, and be a small one, which does not look.
+    #[inline]
+    pub fn relax(&mut self) {
+        let is_large = self.spans.capacity() > SPANS_KEPT || self.words.capacity() > WORDS_KEPT;
+        if is_large && self.step == Step::Start {
+            self.release();
+        }
+    }
+
     /// The arguments of the frame that [`decode`](Decoder::decode) just found in `buf`.
     #[inline]
     pub fn args<'a>(&'a self, buf: &'a [u8]) -> Args<'a> {
@@ -168,10 +178,7 @@ impl Decoder {
     #[inline(never)]
     fn resume(&mut self, buf: &[u8], limits: &Limits) -> Result<Decoded, ProtocolError> {
         if self.step == Step::Start {
-            // Readers ask once more after the last frame, so nothing large outlives a read.
-            if self.spans.capacity() > SPANS_KEPT || self.words.capacity() > WORDS_KEPT {
-                self.release();
-            }
+            self.relax();
             let Some(first) = buf.first() else {
                 return Ok(Decoded::Incomplete);
             };
@@ -189,7 +196,6 @@ impl Decoder {
         }
     }
 
-    /// Gives back what an unusually large frame needed.
     #[cold]
     fn release(&mut self) {
         self.found = 0;

@@ -133,9 +133,7 @@ impl Gateway {
     /// [`Scratch::touch`].
     pub(crate) fn run_aside(&mut self, ticket: Ticket, operation: Operation, touches: bool) {
         self.timing.is_ours = false;
-        let program = Program::single(operation);
-        let extent = program.extent(self.groups);
-        self.start_lent(ticket, program, extent, touches);
+        self.start_single(ticket, operation, touches);
     }
 
     /// Every group has lent its values.
@@ -157,6 +155,8 @@ impl Gateway {
     pub fn on_errand(&mut self, errand: Errand) {
         self.give_back(errand);
         self.pump();
+        // Nothing may be left to carry on, and yet a key was filled.
+        self.serve_waiters();
     }
 
     /// Everything goes back to the groups.

@@ -8,7 +8,7 @@ use command::{CommandId, Flags, ReplyError, Route, Spec};
 use ids::GroupId;
 use keyspace::KeyVersion;
 use replica::{Condition, IndexedKey, Operation, Request};
-use resp::{Args, Protocol};
+use resp::Args;
 use std::collections::{BTreeMap, BTreeSet};
 use txn::{Locks, Mode};
 
@@ -109,12 +109,9 @@ impl Gateway {
                     let number = command::number::parse_db(args.as_args().arg(1));
                     db = number.unwrap_or(db);
                 }
-                // One that authenticates may fail; then nothing changes.
-                CommandId::Hello if !authenticates(args.as_args()) => match args.as_args().get(1) {
-                    Some(b"3") => protocol = Protocol::Resp3,
-                    Some(b"2") => protocol = Protocol::Resp2,
-                    _ => {}
-                },
+                CommandId::Hello => {
+                    protocol = self.protocol_of_hello(args.as_args()).unwrap_or(protocol);
+                }
                 _ => {}
             }
             program.items.push(Item::Connection(Queued { spec, args }));
@@ -202,8 +199,4 @@ pub(crate) fn note_watched(session: &Session) {
         .card
         .watched
         .store(session.watched.len() as u64, std::sync::atomic::Ordering::Relaxed);
-}
-
-fn authenticates(hello: Args<'_>) -> bool {
-    hello.iter().any(|word| word.eq_ignore_ascii_case(b"AUTH"))
 }

@@ -271,6 +271,9 @@ impl Gateway {
                     if !session.busy.is_empty() && !may_pass(session, args) {
                         break;
                     }
+                    if !pipeline.is_settled() && may_overtake(session, args) {
+                        break;
+                    }
                     if self.pause.is_some() && self.is_postponed(session, args) {
                         session.is_paused = true;
                         break;
@@ -294,6 +297,7 @@ impl Gateway {
             }
         }
         *is_cut_short = at < bytes.len() && !session.is_closing;
+        decoder.relax();
         self.close_span();
         at
     }
@@ -468,6 +472,7 @@ impl Gateway {
             Err(error) => return error.write(&mut pipeline.writer(session.protocol)),
         };
         if self.is_heavy(session.db, spec, args, &command) {
+            note_sent(session, pipeline, spec, args);
             let ticket = self.reserve(session, pipeline);
             let operation = Operation {
                 spec,
@@ -501,6 +506,7 @@ impl Gateway {
         args: Args<'_>,
         group: GroupId,
     ) {
+        note_sent(session, pipeline, spec, args);
         let ticket = self.reserve(session, pipeline);
         let worker = self.owner(group);
         // It is measured where it is carried out.
@@ -523,6 +529,7 @@ impl Gateway {
         if !self.replicas[index].has_room_to_wait() {
             return busy(&mut pipeline.writer(session.protocol));
         }
+        note_sent(session, pipeline, spec, args);
         let ticket = self.reserve(session, pipeline);
         let operation = Operation {
             spec,
@@ -723,6 +730,48 @@ fn may_pass(session: &Session, args: Args<'_>) -> bool {
         command::keys(spec, args, &mut |position, _| {
             may = may && !session.busy.holds(ids::Slot::of_key(args.arg(position)));
         });
+    }
+    may
+}
+
+/// Notes that a command whose keys are all in one group is about to be sent there, or to wait there.
+#[inline]
+fn note_sent(session: &mut Session, pipeline: &Pipeline, spec: &Spec, args: Args<'_>) {
+    let is_settled = pipeline.is_settled();
+    let mut is_first = true;
+    command::keys(spec, args, &mut |position, _| {
+        let slot = ids::Slot::of_key(args.arg(position));
+        session.sent.add(slot, is_settled && is_first);
+        is_first = false;
+    });
+}
+
+/// Whether a command might be carried out before one that the same connection sent earlier and that was not answered yet:
+/// if it is one for several groups, and they have a key in common.
+fn may_overtake(session: &Session, args: Args<'_>) -> bool {
+    let Some(spec) = args.get(0).and_then(command::lookup) else {
+        return false;
+    };
+    let sent = &session.sent;
+    if sent.is_empty() {
+        return false;
+    }
+    let mut may = false;
+    let mut look = |spec: &Spec, args: Args<'_>, is_single: bool| {
+        may |= spec.route == Route::Everywhere;
+        if spec.route == Route::Keys && !is_single && spec.accepts(args.len()) {
+            command::keys(spec, args, &mut |position, _| {
+                may |= sent.may_hold(ids::Slot::of_key(args.arg(position)));
+            });
+        }
+    };
+    match &session.block {
+        None => look(spec, args, spec.spread == Spread::Single),
+        Some(_) if spec.id != CommandId::Exec => {}
+        Some(block) => {
+            let commands = block.commands.iter();
+            commands.for_each(|queued| look(queued.spec, queued.args.as_args(), false));
+        }
     }
     may
 }

@@ -34,6 +34,8 @@ pub struct Session {
     pub is_overrun: bool,
     /// Keys of its transactions under way.
     pub(crate) busy: BusySlots,
+    /// Where commands were sent that may not have been carried out.
+    pub(crate) sent: SentSlots,
     /// `CLIENT NO-TOUCH ON`: its commands do not count as use of keys.
     pub no_touch: bool,
     /// `CLIENT PAUSE` holds back its next command. The driver sets this back when the pause is over.
@@ -51,6 +53,40 @@ pub struct Block {
     pub is_broken: bool,
     /// Memory of the queued commands, bounded by the query buffer limit.
     pub bytes: usize,
+}
+
+/// The slots of commands that a connection sent to their groups, each to a single one, as far as they may not have been
+/// carried out yet. Where such a command waits for locks, it holds nothing, and a transaction that comes later may count as
+/// the older one: it must not begin before.
+#[derive(Default)]
+pub(crate) struct SentSlots {
+    slots: Vec<Slot>,
+}
+
+impl SentSlots {
+    /// With more, any slot may be among them.
+    const SLOTS_MAX: usize = 256;
+
+    /// A command on a key of this slot is sent. `is_settled` if all before it were answered.
+    #[inline]
+    pub(crate) fn add(&mut self, slot: Slot, is_settled: bool) {
+        if is_settled {
+            self.slots.clear();
+        }
+        if self.slots.len() < SentSlots::SLOTS_MAX {
+            self.slots.push(slot);
+        }
+    }
+
+    /// Whether there are any, if not all were answered since.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Whether a command on a key of this slot may be among them.
+    pub(crate) fn may_hold(&self, slot: Slot) -> bool {
+        self.slots.len() == SentSlots::SLOTS_MAX || self.slots.contains(&slot)
+    }
 }
 
 /// One command of a `MULTI` block.
@@ -106,6 +142,7 @@ impl Session {
             is_closing: false,
             is_overrun: false,
             busy: BusySlots::default(),
+            sent: SentSlots::default(),
             no_touch: false,
             is_paused: false,
             is_waiting: false,

@@ -76,6 +76,8 @@ struct Transaction {
     evaluated: Replies,
     /// Nanoseconds that a command took here at once, to be noted when it is over.
     spent: Option<u64>,
+    /// A command that was sent aside by itself: its connection does not know of a transaction.
+    is_single: bool,
     /// Whether its lookups of what is lent count as use of keys.
     touches: bool,
 }
@@ -305,6 +307,16 @@ impl Gateway {
         }
     }
 
+    /// Sends a command within one group on its way on values that are lent to it, perhaps for another worker's connection.
+    pub(crate) fn start_single(&mut self, ticket: Ticket, operation: Operation, touches: bool) {
+        let program = Program::single(operation);
+        let extent = program.extent(self.groups);
+        let seq = self.start_lent(ticket, program, extent, touches);
+        // Its keys are locked now or waited for, and nothing was lent yet.
+        let transaction = self.transactions.open.get_mut(&seq);
+        transaction.expect("opened a moment ago").is_single = true;
+    }
+
     /// Sends a program on its way on values that are lent to it; returns the transaction's number.
     pub(crate) fn start_lent(
         &mut self,
@@ -380,6 +392,7 @@ impl Gateway {
             scratch: None,
             evaluated: Replies::default(),
             spent: None,
+            is_single: false,
             touches: true,
             keeps_place,
         };
@@ -906,7 +919,23 @@ impl Gateway {
             let (spec, args) = operation.words();
             self.note_time(spec, nanos, args, Caller::of(ticket));
         }
-        self.finish(ticket, program, replies);
+        match replies {
+            Answers::Whole(replies) if transaction.is_single => self.answer_single(ticket, &program, replies),
+            replies => self.finish(ticket, program, replies),
+        }
+    }
+
+    /// Answers a single command, perhaps of another worker's connection: as its group would have.
+    fn answer_single(&mut self, ticket: Ticket, program: &Program, replies: Replies) {
+        if replies.bytes().first() == Some(&b'-')
+            && let Some(operation) = program.operations().next()
+        {
+            self.stats.by_command[operation.spec.id].failed.add(1);
+        }
+        let replies = Some(replies);
+        self.transactions
+            .outputs
+            .push_back(Output::Answered { ticket, replies });
     }
 
     fn abort(&mut self, txn: TxnId, refusal: Refusal) {
@@ -941,17 +970,6 @@ impl Gateway {
     }
 
     fn finish(&mut self, ticket: Ticket, program: Program, replies: Answers) {
-        if ticket.worker != self.worker {
-            let Answers::Whole(replies) = replies else {
-                unreachable!("what comes from another worker is a single command on lent values");
-            };
-            let mut answer = self.parcel(ticket.worker).take_bytes();
-            let start = answer.len();
-            answer.extend_from_slice(replies.bytes());
-            return self
-                .parcel_being_filled(ticket.worker)
-                .push_answer(ticket, answer, start);
-        }
         if let Answers::Whole(replies) = &replies
             && self.on_tried(ticket, replies.bytes())
         {

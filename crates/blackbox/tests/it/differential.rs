@@ -435,6 +435,7 @@ fn normalise(arguments: &[Vec<u8>], reply: Value) -> Value {
         ("command", Some("docs"), Value::Array(_) | Value::Map(_)) => {
             Value::Simple(b"documentation".to_vec())
         }
+        ("command", Some("info"), reply) if arguments.len() == 2 => kind_of(reply),
         (name, subcommand, reply) if is_about_itself(name, subcommand) => kind_of(reply),
         (_, _, reply) => reply,
     }

@@ -1,14 +1,17 @@
 //! Commands over collections so large that they run aside, on values that are lent.
 
-use blackbox::{Client, Server, Value};
+use blackbox::{Client, Server, Value, eventually, frame};
+use std::io::ErrorKind;
+use std::time::Duration;
 
 /// More than a worker walks over itself.
 const ELEMENTS: usize = 30_000;
 
 fn servers() -> impl Iterator<Item = Server> {
-    [(1, 1), (1, 64), (2, 64)]
-        .into_iter()
-        .map(|(workers, groups)| Server::subject().workers(workers).groups(groups).start())
+    [(1, 1), (1, 64), (2, 64)].into_iter().map(|(workers, groups)| {
+        let server = Server::subject().workers(workers).groups(groups);
+        server.flag("enable-debug-command", "yes").start()
+    })
 }
 
 /// Adds the members from `first` to `last` to a collection.
@@ -267,5 +270,160 @@ fn what_runs_aside_is_measured_once() {
         assert_eq!(names, ["SINTERCARD", "SMEMBERS"]);
         let stats = client.run("INFO commandstats").text().expect("text");
         assert!(stats.contains("cmdstat_smembers:calls=1,usec="), "{stats}");
+    }
+}
+
+#[test]
+fn others_are_served_while_a_large_command_is_carried_out() {
+    let server = Server::subject().workers(1).groups(64).start();
+    let mut client = server.client();
+    let mut other = server.client();
+    other.run_ok("SET note x");
+    let mut elements = 4 * ELEMENTS;
+    for attempt in 1.. {
+        fill(&mut client, "RPUSH", "list", 0, elements);
+        client
+            .send(&["SORT", "list", "ALPHA", "LIMIT", "0", "1"])
+            .expect("sent");
+        client.set_patience(Duration::from_millis(1));
+        let mut served = 0;
+        let sorted = loop {
+            assert_eq!(other.run("GET note"), Value::bulk("x"));
+            match client.receive() {
+                Ok(sorted) => break sorted,
+                Err(error) => assert!(is_patience(&error), "{error}"),
+            }
+            served += 1;
+        };
+        client.set_patience(blackbox::PATIENCE);
+        assert_eq!(sorted, Value::Array(vec![Value::bulk("m0")]));
+        // Carried out on the worker, its answer would be sent with one to the other client, and be there before the next.
+        if served > 2 {
+            return;
+        }
+        assert!(attempt < 10, "nobody is served meanwhile");
+        client.run("DEL list");
+        elements += 4 * ELEMENTS;
+    }
+}
+
+fn is_patience(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
+#[test]
+fn who_does_not_read_large_answers_is_dropped_at_the_output_limit() {
+    let server = Server::subject().workers(2).groups(64).start();
+    let mut client = server.client();
+    fill(&mut client, "SADD", "set", 0, ELEMENTS);
+    client.command(&["CONFIG", "SET", "client-output-buffer-limit", "normal 4mb 0 0"]);
+    let connected = client.info_number("clients", "connected_clients");
+    let mut reader = server.client();
+    // Each answer is below the limit; together they are far above what the system's buffers take.
+    let asked = 200;
+    let _ = reader.send_raw(&frame(&["SMEMBERS", "set"]).repeat(asked));
+    eventually("the reader is dropped", || {
+        client.info_number("clients", "connected_clients") == connected
+    });
+    let received = reader.drain().expect("the connection is closed");
+    assert!(
+        received < asked * ELEMENTS * 12 / 2,
+        "{received} bytes were kept for it"
+    );
+    assert_eq!(client.run("SCARD set"), Value::Integer(ELEMENTS as i64));
+}
+
+#[test]
+fn a_long_answer_is_whole_however_slowly_it_is_read() {
+    for server in servers() {
+        let mut client = server.client();
+        fill(&mut client, "RPUSH", "list", 0, 4 * ELEMENTS);
+        let mut reader = server.client();
+        for _ in 0..20 {
+            reader.send(&["LRANGE", "list", "0", "-1"]).expect("sent");
+            reader.send(&["LINDEX", "list", "0"]).expect("sent");
+        }
+        // The worker has more to send than the socket takes, and goes on with others.
+        assert_eq!(client.run("LLEN list"), Value::Integer(4 * ELEMENTS as i64));
+        for _ in 0..20 {
+            let answer = reader.receive().expect("whole");
+            let elements = answer.elements().expect("an array");
+            assert_eq!(elements.len(), 4 * ELEMENTS);
+            assert!(
+                (0..)
+                    .zip(elements)
+                    .all(|(at, element)| *element == Value::bulk(format!("m{at}")))
+            );
+            assert_eq!(reader.receive().expect("in order"), Value::bulk("m0"));
+        }
+    }
+}
+
+#[test]
+fn what_waits_for_a_lent_key_keeps_its_order() {
+    for server in servers() {
+        let mut client = server.client();
+        client.run_ok("DEBUG SET-STEPS-MAX 0");
+        for round in 0..30 {
+            client.run("DEL list other d");
+            let replies = client.pipeline(&[
+                vec!["RPUSH", "list", "a"],
+                vec!["LRANGE", "list", "0", "-1"],
+                vec!["RPUSH", "list", "b"],
+                vec!["LRANGE", "list", "0", "-1"],
+                vec!["RPUSH", "other", "x"],
+                vec!["SORT", "list", "ALPHA", "DESC", "STORE", "d"],
+                vec!["LRANGE", "d", "0", "-1"],
+                vec!["RPUSH", "d", "c"],
+                vec!["LMOVE", "d", "other", "LEFT", "RIGHT"],
+                vec!["LRANGE", "other", "0", "-1"],
+                vec!["LRANGE", "d", "0", "-1"],
+            ]);
+            let bulks = |texts: &[&str]| Value::Array(texts.iter().map(Value::bulk).collect());
+            for (at, expected) in [
+                (1, bulks(&["a"])),
+                (3, bulks(&["a", "b"])),
+                (6, bulks(&["b", "a"])),
+                (9, bulks(&["x", "b"])),
+                (10, bulks(&["a", "c"])),
+            ] {
+                assert_eq!(replies[at], expected, "reply {at} in round {round}");
+            }
+        }
+    }
+}
+
+#[test]
+fn clients_that_wait_and_listen_hear_of_what_was_carried_out_aside() {
+    for server in servers() {
+        let mut client = server.client();
+        client.run_ok("DEBUG SET-STEPS-MAX 0");
+        client.run_ok("CONFIG SET notify-keyspace-events KEA");
+        let mut listener = server.client();
+        listener.run("PSUBSCRIBE __keyevent@0__:*");
+        let mut waiter = server.client();
+        client.run("RPUSH list b a");
+        waiter.send(&["BLPOP", "sorted", "0"]).expect("sent");
+        eventually("it waits", || {
+            client.info_number("clients", "blocked_clients") == 1
+        });
+        assert_eq!(client.run("SORT list ALPHA STORE sorted"), Value::Integer(2));
+        let popped = Value::Array(vec![Value::bulk("sorted"), Value::bulk("a")]);
+        assert_eq!(waiter.receive().expect("served"), popped);
+        let mut heard = Vec::new();
+        while heard.len() < 3 {
+            let message = listener.receive().expect("a message");
+            let parts = message.elements().expect("an array");
+            let channel = parts[2].text().expect("a channel");
+            heard.push(channel.trim_start_matches("__keyevent@0__:").to_owned());
+        }
+        assert_eq!(heard, ["rpush", "sortstore", "lpop"]);
+        client.run("LREM list 0 none");
+        client.run("LREM list 0 a");
+        let message = listener.receive().expect("a message");
+        assert_eq!(
+            message.elements().expect("an array")[2],
+            Value::bulk("__keyevent@0__:lrem")
+        );
     }
 }

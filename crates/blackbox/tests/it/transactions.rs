@@ -345,6 +345,46 @@ fn sort_reads_the_keys_that_only_its_patterns_name_at_one_moment() {
 }
 
 #[test]
+fn a_transaction_does_not_pass_what_its_connection_sent_before() {
+    let server = server();
+    race(
+        &server,
+        1,
+        |client, _| {
+            // Keys of several groups and of both workers, whichever the connection is on.
+            for round in 0..400 {
+                let (one, two) = (
+                    format!("order:{}", round % 5),
+                    format!("order:{}", (round + 1) % 5),
+                );
+                let replies = client.pipeline(&[
+                    vec!["SET", &one, "first"],
+                    vec!["APPEND", &two, "first"],
+                    vec!["MSET", &one, "second", &two, "second"],
+                    vec!["GET", &one],
+                    vec!["GET", &two],
+                    vec!["SET", &two, "third"],
+                    vec!["MULTI"],
+                    vec!["SET", &one, "fourth"],
+                    vec!["GET", &two],
+                    vec!["EXEC"],
+                    vec!["SET", &one, "fifth"],
+                    vec!["DEL", &one, &two],
+                    vec!["EXISTS", &one, &two],
+                ]);
+                assert_eq!(replies[3..5], [Value::bulk("second"), Value::bulk("second")]);
+                assert_eq!(replies[9], Value::Array(vec![Value::ok(), Value::bulk("third")]));
+                assert_eq!(replies[11..], [Value::Integer(2), Value::Integer(0)]);
+            }
+        },
+        // Readers of all of them: their locks make plain commands wait.
+        |client| {
+            client.run("MGET order:0 order:1 order:2 order:3 order:4");
+        },
+    );
+}
+
+#[test]
 fn what_moves_between_collections_is_always_in_exactly_one() {
     let server = server();
     let mut client = server.client();

@@ -3,7 +3,7 @@
 use crate::node::{Node, db};
 use crate::words;
 use ids::Prng;
-use keyspace::Position;
+use keyspace::{Effect, Position};
 use resp::Protocol;
 
 /// Keys, deadlines and bytes of all objects, counted one by one. Expired keys are left out by a scan, so the
@@ -81,6 +81,102 @@ fn a_flushed_database_takes_no_memory_and_is_dropped_in_pieces() {
     }
     assert!((100..200).contains(&pieces), "{pieces}");
     assert!(node.keyspace.collect_garbage(&mut 0));
+}
+
+/// Adds elements to the collection under `key`, many with one command.
+fn fill(node: &mut Node, command: &str, key: &str, count: usize) {
+    for first in (0..count).step_by(500) {
+        let mut line = format!("{command} {key}");
+        for n in first..first + 500 {
+            line += &match command {
+                "ZADD" => format!(" {n} member:{n}"),
+                "HSET" => format!(" field:{n} value"),
+                _ => format!(" member:{n}"),
+            };
+        }
+        node.run(&line);
+    }
+}
+
+#[test]
+fn a_large_collection_is_dropped_in_pieces_however_it_goes() {
+    const COUNT: usize = 20_000;
+    const PIECE: usize = 100;
+    for command in ["RPUSH", "SADD", "HSET", "ZADD"] {
+        for end in [
+            "DEL big",
+            "UNLINK big",
+            "SET big small",
+            "RENAME other big",
+            "COPY other big REPLACE",
+            "SORT numbers STORE big",
+            "SUNIONSTORE big members",
+            "ZUNIONSTORE big 1 members",
+            "ZRANGESTORE big scores 0 -1",
+            "SINTERSTORE big nothing",
+            "PFMERGE big2 big2",
+            "LTRIM big 1 0",
+            "LPOP big 20000",
+            "FLUSHDB",
+            "FLUSHALL",
+            "expiry",
+            "eviction",
+            "installation",
+        ] {
+            let mut node = Node::new(0);
+            node.open(1_000);
+            fill(&mut node, command, "big", COUNT);
+            node.run("SET other x");
+            node.run("RPUSH numbers 1 2 3");
+            node.run("SADD members a b c");
+            node.run("ZADD scores 1 a");
+            let before = node.keyspace.memory();
+            match end {
+                "expiry" => {
+                    node.run("PEXPIRE big 10");
+                    node.open(2_000);
+                    node.keyspace.expire(db(0), b"big", &mut node.local);
+                }
+                "eviction" => node.keyspace.evict(db(0), b"big", &mut node.local),
+                "installation" => {
+                    let effects = vec![Effect::Delete {
+                        db: db(0),
+                        key: (*b"big").into(),
+                    }];
+                    node.keyspace.install(effects, &mut node.local);
+                }
+                _ => {
+                    node.run(end);
+                }
+            }
+            if node.keyspace.memory() > before / 2 {
+                // Not this kind of value.
+                assert!(
+                    ["PFMERGE", "LTRIM", "LPOP"]
+                        .iter()
+                        .any(|name| end.starts_with(name))
+                );
+                continue;
+            }
+            let mut pieces = 0;
+            loop {
+                let mut left = PIECE;
+                let is_done = node.keyspace.collect_garbage(&mut left);
+                if is_done {
+                    break;
+                }
+                pieces += 1;
+                assert!(pieces <= COUNT / PIECE + 10, "{command} {end}");
+            }
+            // A node of a list goes at once with all its elements, as does a leaf of a sorted set.
+            let least = if command == "RPUSH" {
+                COUNT / 2_000
+            } else {
+                COUNT / PIECE / 2
+            };
+            assert!(pieces >= least, "{command}, {end}: dropped in {pieces} pieces");
+        }
+    }
 }
 
 #[test]

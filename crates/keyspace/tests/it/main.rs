@@ -10,5 +10,6 @@ mod scan;
 mod sets;
 mod sort;
 mod strings;
+mod walks;
 mod watch;
 mod words;

@@ -217,3 +217,81 @@ fn limits_are_an_operation_only_if_they_differ() {
     assert_eq!(replica.keyspace().limits(), limits);
     assert_eq!(replica.keyspace().applied().0, before.0 + 1);
 }
+
+#[test]
+fn what_is_lent_stays_as_it_is_until_it_is_back() {
+    let mut replica = replica();
+    let elements: Vec<String> = (0..5_000).map(|n| n.to_string()).collect();
+    run(
+        &mut replica,
+        turn(1, 1_000),
+        &format!("RPUSH list {}", elements.join(" ")),
+    );
+    run(&mut replica, turn(1, 1_000), "PEXPIRE list 10");
+    let before = replica.memory();
+    let key: Box<[u8]> = (*b"list").into();
+    let request = Request::Prepare {
+        txn: txn(1),
+        priority: None,
+        locks: Locks::Keys(vec![(key.clone(), Mode::Exclusive)]),
+        conditions: Vec::new(),
+        task: Task::Hold,
+    };
+    let mut out = Vec::new();
+    replica.handle(&turn(2, 1_001), request, &mut out);
+    assert!(matches!(
+        out.pop(),
+        Some(Output::Voted {
+            vote: Vote::Prepared,
+            ..
+        })
+    ));
+    let keys = vec![(Db::default(), key)];
+    replica.handle(&turn(2, 1_001), Request::Lend { txn: txn(1), keys }, &mut out);
+    let Some(Output::Lent { objects, .. }) = out.pop() else {
+        unreachable!("it is locked");
+    };
+    let object = objects.into_iter().next().flatten().expect("the list");
+    // It counts, though it is elsewhere; and nobody takes the place of it away, not even when its time has come.
+    assert!(replica.memory() >= before);
+    assert_eq!(replica.keyspace().counts(Db::default()), (1, 1));
+    assert!(!replica.evict(&turn(3, 2_000), Db::default(), b"list"));
+    assert!(replica.expire_due(&turn(3, 2_000), 1_000));
+    assert_eq!(replica.keyspace().counts(Db::default()), (1, 1));
+    let request = Request::Execute {
+        ticket: Ticket {
+            worker: 0,
+            connection: 1,
+            sequence: 1,
+        },
+        operation: operation(0, "LLEN list"),
+    };
+    replica.handle(&turn(3, 1_005), request, &mut out);
+    assert!(out.is_empty(), "it waits");
+    let request = Request::TakeBack {
+        txn: txn(1),
+        returned: vec![replica::Returned::Unchanged(Db::default(), object)],
+        events: Vec::new(),
+        garbage: keyspace::Garbage::default(),
+        counts: replica::LocalCounts { hits: 2, misses: 1 },
+    };
+    let hits = replica.local().hits;
+    replica.handle(&turn(4, 1_006), request, &mut out);
+    assert!(replica.local().hits >= hits + 2);
+    let Some(Output::Answered {
+        replies: Some(replies),
+        ..
+    }) = out.pop()
+    else {
+        unreachable!("its keys are free");
+    };
+    // Group time went on while it was lent: then it has expired.
+    assert_eq!(replies.bytes(), b":0\r\n");
+    assert!(replica.expire_due(&turn(5, 2_001), 1_000));
+    assert_eq!(replica.keyspace().counts(Db::default()), (0, 0));
+    let mut pieces = 1;
+    while !replica.collect_garbage(&mut 1_000) {
+        pieces += 1;
+    }
+    assert!(pieces > 1, "{pieces}");
+}

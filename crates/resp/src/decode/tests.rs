@@ -287,7 +287,7 @@ fn memory_follows_the_bytes_that_arrived_and_is_given_back() {
     );
     assert_eq!(decoder.args(huge.as_bytes()).len(), 100_000);
     assert!(decoder.memory() >= 800_000);
-    assert_eq!(decoder.decode(b"", &limits), Ok(Decoded::Incomplete));
+    decoder.relax();
     assert!(decoder.memory() <= SPANS_KEPT * size_of::<Span>());
 }
 

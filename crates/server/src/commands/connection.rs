@@ -112,15 +112,26 @@ impl Gateway {
     }
 
     fn authenticate(&self, session: &mut Session, user: &[u8], password: &[u8]) -> Result<(), ReplyError> {
-        let accepted = match &self.settings.requirepass {
-            None => true,
-            Some(expected) => is_same_secret(password, expected.as_bytes()),
-        };
-        if user != USER || !accepted {
+        if !self.accepts(user, password) {
             return Err(ReplyError::WrongPass);
         }
         session.is_authenticated = true;
         Ok(())
+    }
+
+    fn accepts(&self, user: &[u8], password: &[u8]) -> bool {
+        let expected = self.settings.requirepass.as_ref();
+        user == USER && expected.is_none_or(|expected| is_same_secret(password, expected.as_bytes()))
+    }
+
+    /// The protocol to which an authenticated client changes with this `HELLO`, if it does: with a mistake in its words or
+    /// a wrong password nothing changes.
+    pub(crate) fn protocol_of_hello(&self, args: Args<'_>) -> Option<Protocol> {
+        let greeting = greeting(args).ok()?;
+        let is_accepted = greeting
+            .credentials
+            .is_none_or(|(user, password)| self.accepts(user, password));
+        greeting.protocol.filter(|_| is_accepted)
     }
 
     /// `RESET`: as a new connection, except for its number and what it said about its library.
