@@ -10,6 +10,7 @@ pub(crate) use tree::SortedSet;
 use crate::apply::{Apply, Edit};
 use crate::directory::Position;
 use crate::events::EventClasses;
+use crate::hash::are_too_many_picks;
 use crate::integers;
 use crate::large::Large;
 use crate::limits::Limits;
@@ -1145,6 +1146,9 @@ impl<'k> Reader<'k, '_> {
                 }
             }
             Some(count) => {
+                if are_too_many_picks(&object, count.unsigned_abs()) {
+                    return ReplyError::OutOfRange.write(self.out);
+                }
                 let count = count.unsigned_abs() as usize;
                 write_count(self.out, count, with_scores);
                 for _ in 0..count {
