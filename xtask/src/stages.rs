@@ -110,10 +110,10 @@ pub(crate) const TEST: &[&Stage] = &[
     },
     &Stage {
         name: "suite",
-        what: "Redis's own tests: as started by default, with one group, with two workers",
+        what: "Redis's own tests: as started by default, with one group and one worker, with two workers",
         needs: &["packages", "build"],
         steps: |place| {
-            ["", "--groups 1", "--workers 2"]
+            ["", "--groups 1 --workers 1", "--workers 2"]
                 .map(|extra| suite(place, extra))
                 .into()
         },

@@ -29,6 +29,16 @@ const BATCH: u64 = 4_096;
 /// is gone.
 const PICKED_BYTES_MAX: u64 = 1 << 30;
 
+/// Whether so many picks with repetition from a hash or sorted set would answer too much.
+pub(crate) fn are_too_many_picks(object: &Object, count: u64) -> bool {
+    let bytes = match object.value() {
+        Value::Packed(_, packed) => packed.bytes().len(),
+        _ => object.memory(),
+    };
+    let bytes_each = (bytes / object.value().len().max(1)) as u64;
+    bytes_each.saturating_mul(count) > PICKED_BYTES_MAX
+}
+
 /// The fields of a hash, to read.
 #[derive(Clone, Copy)]
 pub(crate) enum Fields<'a> {
@@ -458,13 +468,8 @@ impl Reader<'_, '_> {
         let hash = Fields::of(object.value());
         let (out, prng) = (&mut *self.out, &mut self.local.prng);
         if count < 0 {
-            let bytes = match object.value() {
-                Value::Packed(_, packed) => packed.bytes().len(),
-                _ => object.memory(),
-            };
-            let bytes_each = (bytes / hash.len()) as u64;
             let count = count.unsigned_abs();
-            if bytes_each.saturating_mul(count) > PICKED_BYTES_MAX {
+            if are_too_many_picks(&object, count) {
                 return ReplyError::OutOfRange.write(out);
             }
             picked_head(out, count as usize, with_values);

@@ -15,6 +15,7 @@ pub(crate) use view::View;
 use crate::apply::{Apply, Edit};
 use crate::directory::Position;
 use crate::events::EventClasses;
+use crate::hash::are_too_many_picks;
 use crate::large::Large;
 use crate::limits::Limits;
 use crate::object::{Kind, Object};
@@ -549,6 +550,9 @@ impl Reader<'_, '_> {
                 }
             }
             Some(count) => {
+                if are_too_many_picks(&object, count.unsigned_abs()) {
+                    return ReplyError::OutOfRange.write(self.out);
+                }
                 let count = count.unsigned_abs() as usize;
                 write_count(self.out, count, with_scores);
                 for _ in 0..count {

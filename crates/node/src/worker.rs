@@ -241,7 +241,7 @@ impl Worker {
         let is_paused = |link: &Link| link.connection.session.is_paused;
         let paused = self.links.iter().filter(|(_, link)| is_paused(link));
         for key in paused.map(|(key, _)| key).collect::<Vec<_>>() {
-            self.links[key].connection.session.is_paused = false;
+            self.gateway.go_on(&mut self.links[key].connection.session);
             self.list(key);
         }
     }
@@ -621,6 +621,7 @@ impl Worker {
     fn close(&mut self, key: usize) {
         let mut link = self.links.remove(key);
         self.gateway.forget_connection(link.connection.session.token);
+        self.gateway.go_on(&mut link.connection.session);
         self.gateway.stop_listening(&mut link.connection.session);
         // The system forgets a closed socket by itself; this keeps the poll's books.
         drop(self.poll.registry().deregister(&mut link.socket));
@@ -651,7 +652,6 @@ impl Worker {
         let unix_now = clock::now().0;
         let mut over = Vec::new();
         let mut full = Vec::new();
-        let mut paused = 0;
         for (key, link) in &self.links {
             let card = &link.connection.session.card;
             card.input_bytes
@@ -660,7 +660,6 @@ impl Worker {
                 .store(link.connection.pipeline.held_bytes() as u64, Ordering::Relaxed);
             let idle = unix_now - card.active_at.load(Ordering::Relaxed);
             let session = &link.connection.session;
-            paused += u64::from(session.is_paused);
             let is_idle = idle_max.is_some_and(|most| idle > most)
                 && !session.is_waiting
                 && !session.is_paused
@@ -671,7 +670,6 @@ impl Worker {
                 full.push(key);
             }
         }
-        self.gateway.stats().paused.set(paused);
         over.into_iter().for_each(|key| self.close(key));
         full.into_iter().for_each(|key| self.check_output(key));
         if self.number == 0 {

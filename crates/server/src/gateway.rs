@@ -283,7 +283,7 @@ impl Gateway {
                         break;
                     }
                     if self.pause.is_some() && self.is_postponed(session, args) {
-                        session.is_paused = true;
+                        self.hold_back(session);
                         break;
                     }
                     if !args.is_empty() {

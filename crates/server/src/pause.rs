@@ -85,6 +85,19 @@ impl Gateway {
         std::mem::take(&mut self.lets_go)
     }
 
+    /// A connection waits for the end of the pause.
+    pub(crate) fn hold_back(&mut self, session: &mut Session) {
+        session.is_paused = true;
+        self.stats.paused.add(1);
+    }
+
+    /// A connection waits no more for the end of a pause, if it did.
+    pub fn go_on(&mut self, session: &mut Session) {
+        if std::mem::take(&mut session.is_paused) {
+            self.stats.paused.set(self.stats.paused.get() - 1);
+        }
+    }
+
     /// When the pause under way ends.
     pub fn paused_until(&self) -> Option<UnixMillis> {
         self.pause.map(|pause| pause.until)

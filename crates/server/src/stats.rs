@@ -71,7 +71,7 @@ pub struct WorkerStats {
     error_counts: Mutex<ErrorCounts>,
     /// Commands that took long. Locked when there is one.
     slow_log: Mutex<SlowLog>,
-    /// Connections that `CLIENT PAUSE` holds back, as last counted.
+    /// Connections that `CLIENT PAUSE` holds back.
     pub paused: Counter,
 
     /// Lookups that found a key.

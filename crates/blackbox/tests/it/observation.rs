@@ -51,6 +51,45 @@ fn the_slow_log_holds_the_commands_of_all_workers_newest_first() {
 }
 
 #[test]
+fn a_command_that_waited_is_in_the_slow_log_once_when_it_has_its_answer() {
+    let server = Server::subject().workers(2).start();
+    let mut client = server.client();
+    client.run_ok("CONFIG SET slowlog-log-slower-than 0");
+    for key in ["queue:1", "queue:2", "queue:3", "queue:4"] {
+        let mut waiter = server.client();
+        waiter.run_ok("CLIENT SETNAME waiter");
+        waiter.send(&["BLPOP", key, "0"]).expect("the server reads");
+        eventually("the client is blocked", || {
+            client.info_number("clients", "blocked_clients") == 1
+        });
+        let mut waits = || {
+            let reply = client.run("SLOWLOG GET -1");
+            let entries = reply.elements().expect("an array").to_vec();
+            entries
+                .into_iter()
+                .filter_map(|entry| {
+                    let fields = entry.elements().expect("an entry").to_vec();
+                    let words = fields[3].elements().expect("words").to_vec();
+                    (words == ["BLPOP", key, "0"].map(Value::bulk)).then_some(fields)
+                })
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(waits(), Vec::<Vec<Value>>::new(), "it has no answer yet");
+        std::thread::sleep(Duration::from_millis(20));
+        let mut pusher = server.client();
+        assert_eq!(pusher.run(&format!("LPUSH {key} x")), Value::Integer(1));
+        waiter.receive().expect("it is served");
+        let found = waits();
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(
+            found[0][2].integer().is_some_and(|micros| micros < 20_000),
+            "the wait is no work: {found:?}"
+        );
+        assert_eq!(found[0][5], Value::bulk("waiter"));
+    }
+}
+
+#[test]
 fn every_call_has_a_time_whichever_worker_it_was_carried_out_by() {
     let server = Server::subject().workers(2).start();
     let mut clients = clients(&server);
@@ -103,6 +142,7 @@ fn a_pause_holds_back_what_may_write_and_nothing_else() {
     }
     counts.sort_unstable();
     assert_eq!(counts, [1, 2, 3]);
+    assert_eq!(clients[0].info_number("clients", "blocked_clients"), 0);
 }
 
 #[test]

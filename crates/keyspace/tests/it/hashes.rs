@@ -197,11 +197,12 @@ fn counts_that_no_reply_could_hold_are_refused_at_once() {
     let mut node = Node::new(0);
     node.open(1);
     node.run(&format!("HSET h f {}", "v".repeat(10_000)));
-    for count in ["-9223372036854775807", "-16777217", "-16777216"] {
-        assert_eq!(
-            node.run(&format!("HRANDFIELD h {count}")),
-            "-ERR value is out of range\r\n"
-        );
+    node.run(&format!("ZADD z 1 {}", "m".repeat(10_000)));
+    for count in ["-9223372036854775807", "-16777217", "-16777216", "-1000000"] {
+        for command in ["HRANDFIELD h", "ZRANDMEMBER z"] {
+            let reply = node.run(&format!("{command} {count}"));
+            assert_eq!(reply, "-ERR value is out of range\r\n", "{command} {count}");
+        }
     }
     assert_eq!(node.run("HRANDFIELD h 9223372036854775807"), "*1\r\n$1\r\nf\r\n");
 }
