@@ -11,7 +11,7 @@ use crate::limits::Limits;
 use crate::object::{Kind, Object, Value};
 use crate::packed::{self, Element, Packed};
 use crate::read::{Reader, write_scan};
-use crate::sample::sample;
+use crate::sample::{are_too_many_picks, sample};
 use crate::slot_word::ObjectRef;
 use crate::value::Digits;
 use command::number::LongDouble;
@@ -24,20 +24,6 @@ const PACKED_BYTES_MAX: usize = 1 << 30;
 
 /// Fields that are drawn at a time, before the hash is walked for them.
 const BATCH: u64 = 4_096;
-
-/// What picks with repetition may be expected to answer, in bytes: more is out of range. Redis answers until its memory
-/// is gone.
-const PICKED_BYTES_MAX: u64 = 1 << 30;
-
-/// Whether so many picks with repetition from a hash or sorted set would answer too much.
-pub(crate) fn are_too_many_picks(object: &Object, count: u64) -> bool {
-    let bytes = match object.value() {
-        Value::Packed(_, packed) => packed.bytes().len(),
-        _ => object.memory(),
-    };
-    let bytes_each = (bytes / object.value().len().max(1)) as u64;
-    bytes_each.saturating_mul(count) > PICKED_BYTES_MAX
-}
 
 /// The fields of a hash, to read.
 #[derive(Clone, Copy)]

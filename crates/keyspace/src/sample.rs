@@ -1,5 +1,6 @@
-//! Random samples: which of many elements are picked, where none is picked twice.
+//! Random picks: which of many elements are picked if none is picked twice, and how many may be if one can be.
 
+use crate::object::{Object, Value};
 use ids::Prng;
 use std::collections::BTreeSet;
 
@@ -20,6 +21,20 @@ pub(crate) fn sample(prng: &mut Prng, len: usize, count: usize) -> Vec<usize> {
         // Those that were chosen stay behind.
         (0..len).filter(|number| !chosen.contains(number)).collect()
     }
+}
+
+/// What picks with repetition may be expected to answer, in bytes: more is out of range. Redis answers until its memory
+/// is gone.
+pub(crate) const PICKED_BYTES_MAX: u64 = 1 << 30;
+
+/// Whether so many picks with repetition from a hash or sorted set would answer too much.
+pub(crate) fn are_too_many_picks(object: &Object, count: u64) -> bool {
+    let bytes = match object.value() {
+        Value::Packed(_, packed) => packed.bytes().len(),
+        _ => object.memory(),
+    };
+    let bytes_each = (bytes / object.value().len().max(1)) as u64;
+    bytes_each.saturating_mul(count) > PICKED_BYTES_MAX
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::limits::Limits;
 use crate::object::{Kind, Object, Value, canonical_integer};
 use crate::packed::{self, Element, Index, Packed};
 use crate::read::{Reader, write_scan};
-use crate::sample::sample;
+use crate::sample::{PICKED_BYTES_MAX, sample};
 use crate::slot_word::ObjectRef;
 use crate::value::Digits;
 use command::{ReplyError, ScanOptions, SetCommand, SetOperation};
@@ -21,9 +21,6 @@ use resp::{Args, Writer};
 
 /// How many members `SRANDMEMBER` answers if they may repeat: as many as a command may have words. More are refused.
 const REPEATS_MAX: u64 = 1 << 20;
-
-/// How many bytes they may have together. More are refused.
-const REPEATED_BYTES_MAX: usize = 1 << 30;
 
 /// Members of a large set that are looked at before asking whether more are wanted.
 const WALK_BUDGET: u64 = 128;
@@ -637,12 +634,12 @@ impl Reader<'_, '_> {
         let mut texts: Vec<Box<[u8]>> = vec![Box::default(); picks.len()];
         let (mut places, mut bytes) = (picks.iter(), 0);
         members.select(&ranks, |member| {
-            bytes += member.len();
-            if let (Some((_, place)), true) = (places.next(), bytes <= REPEATED_BYTES_MAX) {
+            bytes += member.len() as u64;
+            if let (Some((_, place)), true) = (places.next(), bytes <= PICKED_BYTES_MAX) {
                 texts[*place] = member.into();
             }
         });
-        if bytes > REPEATED_BYTES_MAX {
+        if bytes > PICKED_BYTES_MAX {
             return Err(ReplyError::ValueOutOfRange);
         }
         self.out.array(texts.len());

@@ -15,13 +15,12 @@ pub(crate) use view::View;
 use crate::apply::{Apply, Edit};
 use crate::directory::Position;
 use crate::events::EventClasses;
-use crate::hash::are_too_many_picks;
 use crate::large::Large;
 use crate::limits::Limits;
 use crate::object::{Kind, Object};
 use crate::packed::{self, Element, Packed};
 use crate::read::{Reader, write_scan};
-use crate::sample::sample;
+use crate::sample::{are_too_many_picks, sample};
 use crate::value::Digits;
 use command::{
     AddOptions, RangeQuery, ReplyError, ScanOptions, Section, SortedSetCommand, SortedSetEnd, score,
