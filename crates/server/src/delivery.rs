@@ -148,7 +148,15 @@ impl Gateway {
                     program,
                     replies,
                 } = *answered;
-                self.write_answer(session, &program, &replies, &mut bytes);
+                match replies {
+                    // As it is: it may be very long.
+                    Answers::Whole(replies) if !program.is_exec => {
+                        bytes = replies.into_bytes();
+                        let spec = program.operations().next().map(|operation| operation.spec);
+                        self.look_at_reply(spec, &bytes);
+                    }
+                    replies => self.write_answer(session, &program, &replies, &mut bytes),
+                }
                 if program.is_exec {
                     let exec = ArgsBuf::from_slices(["exec"]);
                     self.show(session, session.db, CommandId::Exec.spec(), exec.as_args());
