@@ -741,11 +741,17 @@ pub(crate) fn canonical_integer(text: &[u8]) -> Option<i64> {
 }
 
 /// What the allocator makes of a request: multiples of 16 to 128, then four classes per doubling (jemalloc's
-/// size classes, "Size classes" in its manual).
+/// size classes, "Size classes" in its manual), and whole pages above 14 KiB.
 #[inline]
 pub fn allocation_size(size: usize) -> usize {
+    /// The largest request that is not given pages of its own.
+    const SMALL_MAX: usize = 14 * 1024;
+    const PAGE: usize = 4096;
     if size <= 128 {
         return (size + 15) & !15;
+    }
+    if size > SMALL_MAX {
+        return size.div_ceil(PAGE) * PAGE;
     }
     let class = (size - 1).ilog2() - 2;
     let step = 1usize << class;
@@ -854,6 +860,10 @@ mod tests {
             (129, 160),
             (160, 160),
             (1025, 1280),
+            (14_336, 14_336),
+            (14_337, 16_384),
+            (100_000, 102_400),
+            (536_870_920, 536_875_008),
         ] {
             assert_eq!(allocation_size(size), class, "{size}");
         }

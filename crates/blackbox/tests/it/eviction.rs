@@ -199,22 +199,29 @@ fn wait_until_idle(client: &mut Client, key: &str) {
     });
 }
 
+/// Reads the 2,000 hot keys.
+fn read_hot(client: &mut Client) {
+    let reads: Vec<Vec<String>> = (0..2_000)
+        .map(|index| vec!["GET".to_owned(), format!("hot:{index}")])
+        .collect();
+    client.pipeline(&reads);
+}
+
+/// How many of 2,000 hot and of 3,000 cold keys are left, in percent.
+fn hot_and_cold_percent(client: &mut Client) -> (usize, usize) {
+    let (hot, cold) = (survivors(client, "hot").len(), survivors(client, "cold").len());
+    (hot * 100 / 2_000, cold * 100 / 3_000)
+}
+
 #[test]
 fn idle_keys_go_first_under_allkeys_lru() {
     let (_server, mut client, _) = limited("allkeys-lru");
     fill(&mut client, "hot", 0..2_000, "");
     fill(&mut client, "cold", 0..3_000, "");
     wait_until_idle(&mut client, "cold:2999");
-    let touches: Vec<Vec<String>> = (0..2_000)
-        .map(|index| vec!["GET".to_owned(), format!("hot:{index}")])
-        .collect();
-    client.pipeline(&touches);
+    read_hot(&mut client);
     fill(&mut client, "new", 0..4_500, "");
-    let (hot, cold) = (
-        survivors(&mut client, "hot").len(),
-        survivors(&mut client, "cold").len(),
-    );
-    let (hot_percent, cold_percent) = (hot * 100 / 2_000, cold * 100 / 3_000);
+    let (hot_percent, cold_percent) = hot_and_cold_percent(&mut client);
     assert!(
         cold_percent < 90,
         "nothing had to go: {cold_percent} % of the cold keys are left"
@@ -231,17 +238,10 @@ fn often_used_keys_stay_under_allkeys_lfu() {
     fill(&mut client, "hot", 0..2_000, "");
     fill(&mut client, "cold", 0..3_000, "");
     for _ in 0..10 {
-        let touches: Vec<Vec<String>> = (0..2_000)
-            .map(|index| vec!["GET".to_owned(), format!("hot:{index}")])
-            .collect();
-        client.pipeline(&touches);
+        read_hot(&mut client);
     }
     fill(&mut client, "new", 0..4_500, "");
-    let (hot, cold) = (
-        survivors(&mut client, "hot").len(),
-        survivors(&mut client, "cold").len(),
-    );
-    let (hot_percent, cold_percent) = (hot * 100 / 2_000, cold * 100 / 3_000);
+    let (hot_percent, cold_percent) = hot_and_cold_percent(&mut client);
     assert!(
         hot_percent > cold_percent + 15,
         "{hot_percent} % of the hot and {cold_percent} % of the cold keys are left"
