@@ -17,7 +17,8 @@
 //!
 //! What a connection sends behind a command over several groups may pass it, unless it names one of its keys:
 //! then it waits, and sees what the command did. Behind an `EXEC` or a command on the whole keyspace everything
-//! waits.
+//! waits. Nor does a transaction begin before what its connection sent to one of its keys earlier: that may wait for locks,
+//! and count as younger.
 
 use crate::aside::Errand;
 use crate::delivery::{Answered, Answers, Delivery};
