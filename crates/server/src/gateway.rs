@@ -276,18 +276,23 @@ impl Gateway {
             match decoder.decode(&bytes[at..], &limits) {
                 Ok(Decoded::Frame { consumed }) => {
                     let args = decoder.args(&bytes[at..]);
-                    if !session.busy.is_empty() && !may_pass(session, args) {
-                        break;
-                    }
-                    if !pipeline.is_settled() && may_overtake(session, args) {
-                        break;
-                    }
-                    if self.pause.is_some() && self.is_postponed(session, args) {
-                        self.hold_back(session);
-                        break;
-                    }
                     if !args.is_empty() {
-                        self.dispatch(session, pipeline, args);
+                        let resolved = command::resolve(args);
+                        let spec = resolved.as_ref().ok().copied();
+                        let may_pass = |spec| may_pass(session, spec, args);
+                        if !session.busy.is_empty() && !spec.is_some_and(may_pass) {
+                            break;
+                        }
+                        let may_overtake = |spec| may_overtake(session, spec, args);
+                        if !pipeline.is_settled() && spec.is_some_and(may_overtake) {
+                            break;
+                        }
+                        let is_postponed = |spec| self.is_postponed(session, spec);
+                        if self.pause.is_some() && spec.is_some_and(is_postponed) {
+                            self.hold_back(session);
+                            break;
+                        }
+                        self.dispatch(session, pipeline, args, resolved);
                     }
                     at += consumed;
                 }
@@ -310,13 +315,19 @@ impl Gateway {
         at
     }
 
-    /// One command of one client.
+    /// One command of one client, and what its name and number of words were found to be.
     #[inline]
-    fn dispatch(&mut self, session: &mut Session, pipeline: &mut Pipeline, args: Args<'_>) {
+    fn dispatch(
+        &mut self,
+        session: &mut Session,
+        pipeline: &mut Pipeline,
+        args: Args<'_>,
+        resolved: Result<&'static Spec, ReplyError>,
+    ) {
         let start = pipeline.target().len();
         let slots = pipeline.reserved();
         let mut is_push = false;
-        match command::resolve(args) {
+        match resolved {
             Ok(spec) => {
                 is_push = changes_subscriptions(spec.id);
                 session.card.note_command(spec.id.index() as u16, self.turn.now.0);
@@ -627,13 +638,9 @@ pub enum Incoming<'a> {
 
 /// Whether a command may be carried out before the connection's transactions under way are answered: if it is on
 /// other keys than theirs, and on keys alone.
-fn may_pass(session: &Session, args: Args<'_>) -> bool {
-    let Some(spec) = args.get(0).and_then(command::lookup) else {
-        return false;
-    };
+fn may_pass(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
     let begins_none = spec.spread == Spread::Single || !session.busy.is_full();
-    let mut may =
-        session.block.is_none() && spec.route == Route::Keys && spec.accepts(args.len()) && begins_none;
+    let mut may = session.block.is_none() && spec.route == Route::Keys && begins_none;
     if may {
         command::keys(spec, args, &mut |position, _| {
             may = may && !session.busy.holds(ids::Slot::of_key(args.arg(position)));
@@ -646,6 +653,10 @@ fn may_pass(session: &Session, args: Args<'_>) -> bool {
 #[inline]
 fn note_sent(session: &mut Session, pipeline: &Pipeline, spec: &Spec, args: Args<'_>) {
     let is_settled = pipeline.is_settled();
+    if let Some(position) = command::only_key(spec) {
+        let slot = ids::Slot::of_key(args.arg(position));
+        return session.sent.add(slot, is_settled);
+    }
     let mut is_first = true;
     command::keys(spec, args, &mut |position, _| {
         let slot = ids::Slot::of_key(args.arg(position));
@@ -656,29 +667,29 @@ fn note_sent(session: &mut Session, pipeline: &Pipeline, spec: &Spec, args: Args
 
 /// Whether a command might be carried out before one that the same connection sent earlier and that was not answered yet:
 /// if it is one for several groups, and they have a key in common.
-fn may_overtake(session: &Session, args: Args<'_>) -> bool {
-    let Some(spec) = args.get(0).and_then(command::lookup) else {
-        return false;
-    };
+#[inline]
+fn may_overtake(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
+    let is_plain = spec.route == Route::Keys && spec.spread == Spread::Single && !names_more(spec, args);
+    !is_plain && !session.sent.is_empty() && is_among_sent(session, spec, args)
+}
+
+fn is_among_sent(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
     let sent = &session.sent;
-    if sent.is_empty() {
-        return false;
-    }
     let mut may = false;
-    let mut look = |spec: &Spec, args: Args<'_>, is_single: bool| {
-        may |= spec.route == Route::Everywhere;
-        if spec.route == Route::Keys && !is_single && spec.accepts(args.len()) {
+    let mut look = |spec: &Spec, args: Args<'_>| {
+        may |= spec.route == Route::Everywhere || names_more(spec, args);
+        if spec.route == Route::Keys {
             command::keys(spec, args, &mut |position, _| {
                 may |= sent.may_hold(ids::Slot::of_key(args.arg(position)));
             });
         }
     };
     match &session.block {
-        None => look(spec, args, spec.spread == Spread::Single),
+        None => look(spec, args),
         Some(_) if spec.id != CommandId::Exec => {}
         Some(block) => {
             let commands = block.commands.iter();
-            commands.for_each(|queued| look(queued.spec, queued.args.as_args(), false));
+            commands.for_each(|queued| look(queued.spec, queued.args.as_args()));
         }
     }
     may

@@ -7,7 +7,6 @@ use crate::gateway::Gateway;
 use crate::session::Session;
 use command::{CommandId, Flags, Spec};
 use ids::UnixMillis;
-use resp::Args;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A pause under way.
@@ -104,8 +103,8 @@ impl Gateway {
     }
 
     /// Whether a command has to wait for the end of the pause. What would be refused is refused at once.
-    pub(crate) fn is_postponed(&self, session: &Session, args: Args<'_>) -> bool {
-        let (Some(pause), Ok(spec)) = (self.pause, command::resolve(args)) else {
+    pub(crate) fn is_postponed(&self, session: &Session, spec: &Spec) -> bool {
+        let Some(pause) = self.pause else {
             return false;
         };
         if !session.is_authenticated && !spec.flags.contains(Flags::NO_AUTH) {
