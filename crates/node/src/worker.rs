@@ -152,10 +152,10 @@ impl Worker {
         }
         let now = Instant::now();
         let due = self.cron_at.min(self.tend_at).saturating_duration_since(now);
-        let wait_ends = self.gateway.next_deadline().map_or(due, |deadline| {
-            Duration::from_millis(deadline.0.saturating_sub(clock::now().0).max(0) as u64)
-        });
-        let mut due = due.min(wait_ends);
+        let mut due = self
+            .gateway
+            .next_wait_ends()
+            .map_or(due, |nanos| due.min(Duration::from_nanos(nanos)));
         if let Some(until) = self.gateway.paused_until() {
             let left = until.0.saturating_sub(clock::now().0);
             due = due.min(Duration::from_millis(u64::try_from(left).unwrap_or(0)));

@@ -30,19 +30,22 @@ use crate::pipeline::Pipeline;
 use crate::program::{Program, group_of_key};
 use crate::session::Session;
 use command::{BlockingCommand, BlockingPop, Command, Spec};
-use ids::{Db, UnixMillis};
+use ids::Db;
 use keyspace::Kind;
 use replica::{Operation, Request, Ticket};
 use resp::{Args, Writer};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+const NANOS_OF_MILLI: u64 = 1_000_000;
 
 /// See the file's header. Bounded by the clients of the node: each is blocked at most once.
 #[derive(Default)]
 pub(crate) struct Blocking {
     /// This worker's blocked clients, by the token of their connection.
     blocked: BTreeMap<u64, Blocked>,
-    /// When they have waited long enough.
-    deadlines: BTreeSet<(UnixMillis, u64)>,
+    /// When they have waited long enough, in nanoseconds of the clock that commands are timed by: a step of the wall
+    /// clock neither shortens a wait nor makes it longer, and none ends a part of a millisecond early.
+    deadlines: BTreeSet<(u64, u64)>,
     /// Who waits for keys of this worker, by arrival.
     waiters: BTreeMap<u64, Waiter>,
     /// The waiters by worker and connection.
@@ -60,7 +63,7 @@ struct Blocked {
     /// Its number, as `CLIENT ID` tells it.
     client: u64,
     operation: Operation,
-    deadline: Option<UnixMillis>,
+    deadline: Option<u64>,
     /// Where it is entered as a waiter.
     workers: Vec<u16>,
     /// Whether those workers, being one, pop for it.
@@ -159,8 +162,9 @@ impl Gateway {
         session.is_waiting = true;
         session.card.set_blocked(true);
         let deadline = timeout.map(|millis| {
-            let millis = i64::try_from(millis).unwrap_or(i64::MAX);
-            UnixMillis(self.turn.now.0.saturating_add(millis))
+            self.timing
+                .now()
+                .saturating_add(millis.saturating_mul(NANOS_OF_MILLI))
         });
         let token = ticket.connection;
         let spent = self.postpone_time();
@@ -346,17 +350,22 @@ impl Gateway {
     /// Ends the waits whose time has come. Called every turn.
     #[inline]
     pub fn end_waits(&mut self) {
+        if self.blocking.deadlines.is_empty() {
+            return;
+        }
+        let now = self.timing.now();
         while let Some(&(deadline, token)) = self.blocking.deadlines.first() {
-            if deadline > self.turn.now {
+            if deadline > now {
                 return;
             }
             self.end_wait(token, None);
         }
     }
 
-    /// When the first wait ends.
-    pub fn next_deadline(&self) -> Option<UnixMillis> {
-        self.blocking.deadlines.first().map(|&(deadline, _)| deadline)
+    /// In how many nanoseconds the first wait ends.
+    pub fn next_wait_ends(&self) -> Option<u64> {
+        let &(deadline, _) = self.blocking.deadlines.first()?;
+        Some(deadline.saturating_sub(self.timing.now()))
     }
 
     /// `CLIENT UNBLOCK`, for a client of this worker.

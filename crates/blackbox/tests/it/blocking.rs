@@ -2,7 +2,7 @@
 
 use blackbox::{Client, Server, Value, eventually};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Keys of different groups, on both workers.
 const KEYS: [&str; 6] = ["queue:1", "queue:2", "queue:3", "queue:4", "queue:5", "queue:6"];
@@ -389,4 +389,17 @@ fn nothing_is_lost_or_given_twice_when_many_wait_and_many_push() {
     taken.sort_by_key(|element| element.parse::<usize>().expect("a number"));
     let all: Vec<String> = (0..ELEMENTS).map(|element| element.to_string()).collect();
     assert_eq!(taken, all);
+}
+
+#[test]
+fn no_wait_ends_before_its_time() {
+    let server = Server::subject().workers(2).start();
+    let mut client = server.client();
+    // Waits begin at any part of a millisecond: one that was counted in whole ones ended up to one early.
+    for _ in 0..100 {
+        let began = Instant::now();
+        assert_eq!(client.run("BLPOP nothing 0.01"), Value::NullArray);
+        let waited = began.elapsed();
+        assert!(waited >= Duration::from_millis(10), "{waited:?}");
+    }
 }
