@@ -14,8 +14,8 @@ mod version;
 
 pub use group::{GroupCount, GroupId};
 pub use key_hash::{HashSeed, KeyHash};
-pub use node::{Boot, NodeId};
+pub use node::{Boot, GatewayId, Incarnation, NodeId};
 pub use prng::Prng;
 pub use slot::{SLOT_COUNT, Slot};
-pub use time::UnixMillis;
-pub use version::{Db, SemanticsVersion, Version};
+pub use time::{Monotonic, UnixMillis};
+pub use version::{Db, Epoch, SemanticsVersion, Version};

@@ -7,3 +7,17 @@ pub struct NodeId(pub u64);
 /// One start of a node's process: a number never used before by that node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Boot(pub u64);
+
+/// The identity of a replica's memory: counted by the meta group over the whole cluster, so that it is never reused. A
+/// replica whose acknowledged state may be gone gets another one. It is also the replica's name in its Raft group.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Incarnation(pub u64);
+
+/// One worker of one boot, in its role of carrying out clients' commands: the session under which it forwards them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct GatewayId {
+    /// The boot of its node: known to the meta group, and never used before by any node.
+    pub boot: Boot,
+    /// The worker.
+    pub worker: u16,
+}

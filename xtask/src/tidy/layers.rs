@@ -6,13 +6,13 @@ use crate::tree::Tree;
 
 /// From the bottom. A crate uses crates of earlier rows, and what `BESIDE` adds.
 pub(super) const LAYERS: &[&[&str]] = &[
-    &["ids"],
+    &["ids", "planted", "history"],
     &["resp", "command"],
-    &["keyspace", "txn"],
-    &["replica"],
-    &["options", "server", "admin"],
+    &["keyspace", "txn", "consensus", "ring"],
+    &["replica", "control", "peer-wire"],
+    &["options", "server", "admin", "transport", "storage"],
     &["node"],
-    &["chorale"],
+    &["chorale", "sim"],
 ];
 
 /// Uses within a row: user and used.

@@ -5,10 +5,23 @@ use super::source::{Source, is_word};
 use super::{Finding, Outcome};
 use crate::tree::Tree;
 
-const PURE: &[&str] = &["ids", "resp", "command", "keyspace", "txn", "replica", "options"];
+const PURE: &[&str] = &[
+    "ids",
+    "planted",
+    "resp",
+    "command",
+    "keyspace",
+    "txn",
+    "consensus",
+    "ring",
+    "replica",
+    "control",
+    "peer-wire",
+    "options",
+];
 
 /// Foreign crates that compute and do nothing else.
-const PURE_FOREIGN: &[&str] = &["siphasher", "memchr", "itoa", "ryu", "toml", "libm"];
+const PURE_FOREIGN: &[&str] = &["siphasher", "memchr", "itoa", "ryu", "toml", "libm", "raft", "bytes"];
 
 const SEND: &str = "return a message; `node` does the I/O";
 const CLOCK: &str = "take the time as an argument, as `ids::UnixMillis`";

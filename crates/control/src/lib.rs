@@ -1,0 +1,1 @@
+//! The meta group's state machine, and the reconciler.

@@ -1,0 +1,1 @@
+//! Checkers of recorded histories.

@@ -1,0 +1,93 @@
+//! Deliberate mistakes.
+//!
+//! A suite that cannot fail proves nothing. Each variant of [`Bug`] is one mistake that somebody could make, at the one
+//! place in the product where it would be made: `if planted::is(Bug::ReusedReadId)`. A simulation plants one and must
+//! notice. Without the feature `plantable`, which only simulations turn on, every question is the constant `false` and
+//! nothing of this is in the binary.
+
+#[cfg(feature = "plantable")]
+use std::cell::Cell;
+
+/// A mistake.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Bug {
+    /// A replica that lost its memory votes as if it had not.
+    AmnesiacVote,
+    /// An entry counts as committed when fewer than a majority hold it.
+    MinorityCommit,
+    /// A leader goes on answering reads while it hands leadership over.
+    LeaseKeptAcrossTransfer,
+    /// A voter campaigns although it promised its leader not to.
+    CampaignInsidePromise,
+    /// A voter grants a vote although it promised its leader not to.
+    VoteInsidePromise,
+    /// A leader answers reads before it has applied an entry of its own term.
+    ReadBeforeOwnEntry,
+    /// Two confirmation rounds of reads carry one id.
+    ReusedReadId,
+    /// A batch that was sent twice is applied twice.
+    ForwardAppliedTwice,
+    /// The state that a learner is given lacks the last entry before the cut.
+    EntryLostAtSnapshot,
+    /// A group serves a batch that was routed by an old map.
+    StaleMapAccepted,
+    /// Frames for an earlier incarnation reach the present one.
+    IncarnationNotChecked,
+    /// A hand-over file that was used stays for the next start.
+    HandoverUsedTwice,
+    /// A client is answered when its entry is proposed, not when it is committed.
+    ReplyBeforeCommit,
+    /// The consensus library's own batching is on, which acknowledges what was not received.
+    LibraryBatching,
+    /// The lease is counted from the acknowledgement's arrival, not from when the round was sent.
+    LeaseFromArrival,
+    /// The lease is not looked at again after a value was read.
+    LeaseNotChecked,
+}
+
+impl Bug {
+    /// All of them.
+    pub const ALL: &[Bug] = &[
+        Bug::AmnesiacVote,
+        Bug::MinorityCommit,
+        Bug::LeaseKeptAcrossTransfer,
+        Bug::CampaignInsidePromise,
+        Bug::VoteInsidePromise,
+        Bug::ReadBeforeOwnEntry,
+        Bug::ReusedReadId,
+        Bug::ForwardAppliedTwice,
+        Bug::EntryLostAtSnapshot,
+        Bug::StaleMapAccepted,
+        Bug::IncarnationNotChecked,
+        Bug::HandoverUsedTwice,
+        Bug::ReplyBeforeCommit,
+        Bug::LibraryBatching,
+        Bug::LeaseFromArrival,
+        Bug::LeaseNotChecked,
+    ];
+}
+
+#[cfg(feature = "plantable")]
+thread_local! {
+    static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+}
+
+/// Whether this mistake is to be made, on this thread.
+#[cfg(feature = "plantable")]
+#[inline]
+pub fn is(bug: Bug) -> bool {
+    PLANTED.get() == Some(bug)
+}
+
+/// Whether this mistake is to be made: never.
+#[cfg(not(feature = "plantable"))]
+#[inline(always)]
+pub const fn is(_: Bug) -> bool {
+    false
+}
+
+/// Plants a mistake on this thread, or with `None` takes it out.
+#[cfg(feature = "plantable")]
+pub fn plant(bug: Option<Bug>) {
+    PLANTED.set(bug);
+}

@@ -1,0 +1,1 @@
+//! The consistent-hash ring: from members to placement.
