@@ -6,6 +6,10 @@
 //! Reading order: `request.rs` (what comes in and goes out), `replica.rs` (what happens to it), `scratch.rs`
 //! (how a transaction's effects are computed before anyone may see them).
 
+mod batch;
+mod courier;
+mod departure;
+mod member;
 mod operation;
 mod replica;
 mod request;
@@ -13,6 +17,9 @@ mod scratch;
 mod steps;
 mod turn;
 
+pub use batch::Batch;
+pub use courier::{Asked, Courier, Verdict as BatchVerdict};
+pub use member::{Cut, Effects, FLIGHTS_MAX, Member, Said, Sender};
 pub use operation::{Condition, Operation, Outcome, Replies, locks_of, with_conditions};
 pub use replica::{Counters, LocalCounts, Replica};
 pub use request::{FullKey, IndexedKey, Output, Request, Task, Ticket, Verdict};

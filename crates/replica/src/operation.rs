@@ -62,6 +62,18 @@ pub enum Condition {
 }
 
 impl Condition {
+    /// As entries hold it.
+    pub(crate) fn as_state(&self) -> keyspace::Condition<'_> {
+        match self {
+            Condition::Unchanged { db, key, version } => keyspace::Condition::Unchanged {
+                db: *db,
+                key,
+                version: *version,
+            },
+            Condition::Absent { db, key } => keyspace::Condition::Absent { db: *db, key },
+        }
+    }
+
     /// The key it is about.
     pub fn key(&self) -> &[u8] {
         match self {
@@ -87,6 +99,16 @@ pub struct Replies {
 }
 
 impl Replies {
+    /// Replies that were written elsewhere.
+    pub fn of<'a>(replies: impl IntoIterator<Item = &'a [u8]>) -> Replies {
+        let mut all = Replies::default();
+        for reply in replies {
+            all.bytes.extend_from_slice(reply);
+            all.ends.push(all.bytes.len());
+        }
+        all
+    }
+
     /// Adds the reply that `write` writes.
     pub fn push(&mut self, protocol: Protocol, write: impl FnOnce(&mut Writer<'_>)) {
         write(&mut Writer::new(&mut self.bytes, protocol));

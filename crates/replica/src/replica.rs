@@ -18,6 +18,7 @@
 //! 3. No operation touches a key that a prepared transaction holds exclusively, except its own at `Resolve`.
 
 mod evaluate;
+mod replicated;
 
 use crate::operation::{Condition, Operation, Outcome, Replies, locks_of, with_conditions};
 use crate::request::{FullKey, Output, Request, Task, Ticket, Verdict};
@@ -60,6 +61,8 @@ pub struct Replica {
     scratch: Option<Scratch>,
     /// Whether expired keys stay where they are for now: see [`Replica::keep_expired`].
     keeps_expired: bool,
+    /// Whether others hold the same: nothing is carried out here but entries, and no key is free.
+    is_replicated: bool,
 }
 
 /// Lookups that were made elsewhere.
@@ -100,6 +103,7 @@ impl Replica {
                 lfu: None,
                 notify: EventClasses::default(),
                 steps_max: usize::MAX,
+                semantics: ids::SemanticsVersion::CURRENT,
             },
             has_begun: false,
             entry_is_open: false,
@@ -112,6 +116,7 @@ impl Replica {
             lent: BTreeMap::new(),
             scratch: None,
             keeps_expired: false,
+            is_replicated: false,
         }
     }
 
@@ -182,7 +187,19 @@ impl Replica {
     /// Whether a command on these keys need not wait. One branch where no transaction is under way.
     #[inline]
     pub fn is_free(&self, locks: impl FnOnce() -> Locks) -> bool {
-        self.locks.is_idle() || self.locks.admits(&locks())
+        !self.is_replicated && (self.locks.is_idle() || self.locks.admits(&locks()))
+    }
+
+    /// Whether the group has other replicas, so that whatever changes it is an entry.
+    #[inline]
+    pub fn is_replicated(&self) -> bool {
+        self.is_replicated
+    }
+
+    /// The group is going to have other replicas. Only while no transaction is under way here.
+    pub fn set_replicated(&mut self) {
+        assert!(self.is_idle(), "locks are not replicated");
+        self.is_replicated = true;
     }
 
     /// Carries out a command whose keys are free ([`Replica::is_free`]).
@@ -391,6 +408,7 @@ impl Replica {
         self.begin(turn);
         match request {
             Request::Execute { .. }
+            | Request::Part { .. }
             | Request::Block { .. }
             | Request::Watch { .. }
             | Request::LockRead { .. }
@@ -447,7 +465,7 @@ impl Replica {
             seq: self.requests,
         };
         match request {
-            Request::Execute { operation, .. } => {
+            Request::Execute { operation, .. } | Request::Part { operation, .. } => {
                 (Requester::Plain, arrival, locks_of([operation.words()], |_| true))
             }
             Request::Block {
@@ -486,6 +504,14 @@ impl Replica {
             Request::Execute { ticket, operation } => {
                 let replies = Some(self.run_in_place(std::slice::from_ref(&operation)));
                 out.push(Output::Answered { ticket, replies });
+            }
+            Request::Part { txn, operation } => {
+                let replies = self.run_in_place(std::slice::from_ref(&operation));
+                out.push(Output::Resolved {
+                    txn,
+                    group: self.group,
+                    replies,
+                });
             }
             Request::Block {
                 ticket,

@@ -35,6 +35,13 @@ pub enum Request {
         /// The command.
         operation: Operation,
     },
+    /// Carry out this group's part of a command that every group carries out for itself.
+    Part {
+        /// Which one.
+        txn: TxnId,
+        /// The command.
+        operation: Operation,
+    },
     /// Carry out several commands as one, if the conditions hold: `EXEC` within one group.
     Block {
         /// Where the replies go.
@@ -156,6 +163,22 @@ pub enum Output {
         /// Where the replies go.
         ticket: Ticket,
     },
+    /// To [`Request::Execute`], [`Request::Block`] and [`Request::Watch`]: there is no answer, and this is why.
+    Failed {
+        /// Where the error goes.
+        ticket: Ticket,
+        /// In the client's words.
+        error: &'static str,
+    },
+    /// The same, to one group's part of a command that every group carries out for itself.
+    FailedPart {
+        /// Which command.
+        txn: TxnId,
+        /// This group.
+        group: GroupId,
+        /// In the client's words.
+        error: &'static str,
+    },
     /// To [`Request::Watch`].
     Versions {
         /// Where the answer goes.
@@ -192,7 +215,7 @@ pub enum Output {
         /// The replies of [`Task::Evaluate`].
         replies: Replies,
     },
-    /// To [`Verdict::Commit`] with commands.
+    /// To [`Verdict::Commit`] with commands, and to [`Request::Part`].
     Resolved {
         /// The transaction.
         txn: TxnId,

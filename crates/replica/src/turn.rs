@@ -1,6 +1,6 @@
 //! What a replica is told of the world, once a turn of its worker's loop.
 
-use ids::UnixMillis;
+use ids::{SemanticsVersion, UnixMillis};
 use keyspace::{EventClasses, LfuParameters};
 
 /// One turn of a worker's loop. All that a group is asked to do in one turn goes into one entry.
@@ -19,4 +19,6 @@ pub struct Turn {
     /// Steps that commands may take at once, or copying their values for a transaction: see [`keyspace::walks`]. What
     /// takes more is carried out elsewhere, on values that are lent.
     pub steps_max: usize,
+    /// The rules that entries made now are to follow: the newest that every node of the cluster knows.
+    pub semantics: SemanticsVersion,
 }

@@ -24,6 +24,12 @@ impl<T> Asked<T> {
         self.waiting.insert(place, (known, others));
     }
 
+    /// One of them will not answer, so that there is nothing to wait for. Whether there was.
+    pub(crate) fn forget(&mut self, ticket: Ticket) -> bool {
+        let place = (ticket.connection, ticket.sequence);
+        self.waiting.remove(&place).is_some()
+    }
+
     /// One of them answered, and `join` adds it to what is known: all of it is returned with the last answer.
     pub(crate) fn on_answer(&mut self, ticket: Ticket, join: impl FnOnce(&mut T)) -> Option<T> {
         let place = (ticket.connection, ticket.sequence);

@@ -39,6 +39,13 @@ pub enum Delivery {
         /// Its bytes.
         bytes: Vec<u8>,
     },
+    /// An error instead of what the connection waited for.
+    Failed {
+        /// Where it goes.
+        ticket: Ticket,
+        /// Its bytes.
+        bytes: Vec<u8>,
+    },
     /// The versions of `WATCH`.
     Watched {
         /// Where the reply goes.
@@ -94,6 +101,7 @@ impl Delivery {
         match self {
             Delivery::Reply { ticket, .. }
             | Delivery::Unblocked { ticket, .. }
+            | Delivery::Failed { ticket, .. }
             | Delivery::Watched { ticket, .. }
             | Delivery::Info { ticket, .. } => Some(ticket.connection),
             Delivery::Answered(answered) => Some(answered.ticket.connection),
@@ -165,6 +173,11 @@ impl Gateway {
                     // One of several: what waits for its keys may go on.
                     session.busy.end(program.slots());
                 }
+                ticket
+            }
+            Delivery::Failed { ticket, bytes: mut error } => {
+                self.look_at_reply(None, &error);
+                bytes.append(&mut error);
                 ticket
             }
             Delivery::Watched { ticket, mut watched } => {

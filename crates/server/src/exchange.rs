@@ -6,7 +6,7 @@ use crate::program::group_of_key;
 use crate::timing::Caller;
 use command::{Flags, ReplyError, Route, Spec};
 use ids::{Db, GroupId};
-use replica::{Operation, Replica, Ticket, locks_of};
+use replica::{Asked, Operation, Replica, Ticket, locks_of};
 use resp::{Args, Protocol, Writer};
 use std::collections::VecDeque;
 
@@ -151,6 +151,17 @@ impl Gateway {
         } else {
             self.local(group)
         };
+        if let Some(index) = index.filter(|&index| !denied && self.replicas[index].is_replicated()) {
+            let asked = Asked {
+                spec,
+                db,
+                protocol,
+                touches,
+                args,
+            };
+            self.timing.is_ours = false;
+            return self.ask_for_other(ticket, asked, index);
+        }
         let waits = index.is_some_and(|index| {
             !denied && !self.replicas[index].is_free(|| locks_of([(spec, args)], |_| true))
         });

@@ -13,6 +13,7 @@
 use crate::aside::Errand;
 use crate::asked::Asked;
 use crate::blocking::Blocking;
+use crate::cluster::Cluster;
 use crate::connection::Connection;
 use crate::delivery::Delivery;
 use crate::message::Parcel;
@@ -82,6 +83,10 @@ pub struct Gateway {
     pub(crate) pause: Option<Pause>,
     /// A pause ended, and the driver does not know yet.
     pub(crate) lets_go: bool,
+    /// The rest of the cluster, and this worker's part in it.
+    pub(crate) cluster: Cluster,
+    /// Whether keys may be on other nodes.
+    pub(crate) is_spread: bool,
 }
 
 /// Which replicas were written since their memory was last looked at.
@@ -135,6 +140,7 @@ impl Gateway {
                 lfu: None,
                 notify: keyspace::EventClasses::default(),
                 steps_max: crate::aside::STEPS_MAX,
+                semantics: ids::SemanticsVersion::CURRENT,
             },
             prng: Prng::new(seed),
             posts: (0..workers).map(|_| VecDeque::new()).collect(),
@@ -158,6 +164,8 @@ impl Gateway {
             compactness: Compactness::default(),
             pause: None,
             lets_go: false,
+            cluster: Cluster::default(),
+            is_spread: false,
             shared,
         };
         gateway.load_settings();
@@ -481,8 +489,11 @@ impl Gateway {
             }
             self.changed = Changed::One(index);
         }
-        let replica = &mut self.replicas[index];
+        let replica = &self.replicas[index];
         if !replica.is_free(|| locks_of([(spec, args)], |_| true)) {
+            if replica.is_replicated() {
+                return self.on_replicated(session, pipeline, spec, args, index);
+            }
             return self.park(session, pipeline, spec, args, group);
         }
         let parse = spec.parse.expect("a command on keys has a parser");

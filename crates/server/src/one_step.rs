@@ -56,7 +56,8 @@ impl Gateway {
 
     /// Whether all groups live here and no transaction is under way: then any key can be read at once.
     pub(crate) fn is_idle_and_whole(&self) -> bool {
-        self.replicas.len() == usize::from(self.groups.get()) && self.replicas.iter().all(Replica::is_idle)
+        let is_free = |replica: &Replica| replica.is_idle() && !replica.is_replicated();
+        self.replicas.len() == usize::from(self.groups.get()) && self.replicas.iter().all(is_free)
     }
 
     /// Whether all groups of a program live here and are free.

@@ -20,6 +20,10 @@ impl Gateway {
     pub(crate) fn evict(&mut self) -> bool {
         /// Keys given up for one command; a larger surplus is worked off by the commands that follow.
         const VICTIMS_MAX: usize = 64;
+        if self.is_spread && self.policy != EvictionPolicy::NoEviction {
+            // Leaders give up keys between turns, by entries: see `tend`.
+            return true;
+        }
         if self.pause.is_some() {
             // The data stay as they are; so may what little is written, by transactions under way.
             return true;

@@ -2,7 +2,7 @@
 
 use crate::gateway::Gateway;
 use crate::pipeline::Pipeline;
-use crate::program::{scan_cursor, scan_start};
+use crate::program::{Program, scan_cursor, scan_start};
 use crate::session::Session;
 use command::{Command, Spec};
 use ids::{Db, GroupId};
@@ -23,6 +23,10 @@ impl Gateway {
     ) {
         let start = scan_start(self.groups, args);
         match start {
+            Some(_) if self.is_spread => {
+                let operation = session.operation(spec, args);
+                self.begin(session, pipeline, Program::single(operation));
+            }
             Some((group, _)) if self.local(group).is_none() => {
                 self.forward(session, pipeline, spec, args, group);
             }

@@ -8,6 +8,7 @@
 //! | preparing | a vote from every group | all Prepared: answer and `Resolve(Commit)`; one Refused: `Resolve(Abort)` |
 //! | holding | `Resolved` with replies from every group | answer |
 //! | lending | `Lent` from every group, then the errand | `TakeBack`, answer |
+//! | each | `Resolved` with replies from every group, each at a time of its own | answer |
 //!
 //! A refusal for a condition is answered (nil, or 0); a refusal by a wound begins a new attempt of the same age.
 //! A program that only reads and writes keys inside their groups goes straight to *preparing*. One that concerns
@@ -35,6 +36,7 @@ use replica::{
     with_conditions,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use resp::{Protocol, Writer};
 use txn::{Coordinator, Decision, Priority, Refusal, TxnId, Vote};
 
 /// What a worker's gateway coordinates at the moment. Bounded by its connections: each has at most one of these
@@ -76,6 +78,11 @@ struct Transaction {
     touches: bool,
 }
 
+const SEVERAL_GROUPS: &str = "ERR the keys of this command are in several groups that have replicas on several nodes, \
+                              which this version does not carry out as one; nothing was done: give the keys one hash tag";
+const WHOLE_IN_EXEC: &str = "ERR EXEC cannot hold a command on the whole keyspace while the cluster has several nodes; \
+                             nothing was done";
+
 /// Which way a transaction takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -87,6 +94,8 @@ enum Kind {
     Hold,
     /// Large values are locked, and lent to an errand.
     Lend,
+    /// Each group does its part by itself, at a time of its own: a command on the whole keyspace of several nodes.
+    Each,
 }
 
 impl Transactions {
@@ -181,6 +190,13 @@ impl Gateway {
             );
             return None;
         }
+        if self.is_spread && sees_whole {
+            if !program.is_exec {
+                return Some(self.open(ticket, program, extent, Kind::Each));
+            }
+            self.finish(ticket, program, Answers::Failed(WHOLE_IN_EXEC));
+            return None;
+        }
         if extent.flows && sees_whole {
             let error = "ERR EXEC cannot hold both a command on the whole keyspace and one that moves values \
                          between groups of several workers; nothing was done";
@@ -271,8 +287,11 @@ impl Gateway {
         let program = &transaction.program;
         let mut partition = match transaction.kind {
             Kind::Evaluate => program.partition(groups),
-            Kind::Flow | Kind::Hold | Kind::Lend => BTreeMap::new(),
+            Kind::Flow | Kind::Hold | Kind::Lend | Kind::Each => BTreeMap::new(),
         };
+        if transaction.kind == Kind::Each {
+            return self.ask_each(seq);
+        }
         let is_bounded = is_lendable(program, &transaction.extent);
         let mut requests = Vec::with_capacity(transaction.extent.groups.len());
         for &group in &transaction.extent.groups {
@@ -330,6 +349,28 @@ impl Gateway {
         }
     }
 
+    /// Asks each group for its part.
+    fn ask_each(&mut self, seq: u64) {
+        let groups = self.groups;
+        let transaction = self.transactions.open.get_mut(&seq);
+        let transaction = transaction.expect("the caller opened it");
+        let txn = transaction.id;
+        let mut requests = Vec::new();
+        for (group, parts) in transaction.program.partition(groups) {
+            let (items, operations): (Vec<usize>, Vec<Operation>) = parts.into_iter().unzip();
+            transaction.parts.insert(group, (items, Replies::default()));
+            let operation = operations.into_iter().next().expect("one command has one part in a group");
+            requests.push((group, Request::Part { txn, operation }));
+        }
+        transaction.outstanding = requests.len();
+        if requests.is_empty() {
+            return self.answer(txn);
+        }
+        for (group, request) in requests {
+            self.request(group, request);
+        }
+    }
+
     /// Asks a group something, wherever it lives.
     pub(crate) fn request(&mut self, group: GroupId, request: Request) {
         let Some(index) = self.local(group) else {
@@ -343,6 +384,10 @@ impl Gateway {
             );
         };
         let mut outputs = Vec::new();
+        if self.replicas[index].is_replicated() {
+            self.ask_leader(index, request, &mut outputs);
+            return self.transactions.outputs.extend(outputs);
+        }
         self.replicas[index].handle(&self.turn, request, &mut outputs);
         self.tell(index);
         self.transactions.outputs.extend(outputs);
@@ -354,11 +399,13 @@ impl Gateway {
             let worker = match &output {
                 Output::Answered { ticket, .. }
                 | Output::TooLarge { ticket, .. }
+                | Output::Failed { ticket, .. }
                 | Output::Versions { ticket, .. } => ticket.worker,
                 Output::Locked { txn, .. }
                 | Output::Lent { txn, .. }
                 | Output::Voted { txn, .. }
                 | Output::Resolved { txn, .. }
+                | Output::FailedPart { txn, .. }
                 | Output::Wound { txn } => txn.worker,
             };
             if worker == self.worker {
@@ -385,7 +432,33 @@ impl Gateway {
                 replies,
             } => self.on_vote(txn, group, vote, replies),
             Output::Resolved { txn, group, replies } => self.on_resolved(txn, group, replies),
+            Output::Failed { ticket, error } => self.on_failed(ticket, error),
+            Output::FailedPart { txn, error, .. } => self.on_failed_part(txn, error),
             Output::Wound { txn } => self.on_wound(txn),
+        }
+    }
+
+    /// A group could not be asked, or what came of it is not known.
+    fn on_failed(&mut self, ticket: Ticket, error: &'static str) {
+        let mut bytes = Vec::new();
+        Writer::new(&mut bytes, Protocol::Resp2).error(error);
+        if self.on_tried(ticket, &bytes) {
+            return;
+        }
+        if self.watches.forget(ticket) {
+            return self.deliveries.push_back(Delivery::Failed { ticket, bytes });
+        }
+        let place = (ticket.connection, ticket.sequence);
+        let Some(program) = self.transactions.blocks.remove(&place) else {
+            return self.deliveries.push_back(Delivery::Reply { ticket, bytes });
+        };
+        self.finish(ticket, program, Answers::Failed(error));
+    }
+
+    /// The same, for one group of several that each do their part.
+    fn on_failed_part(&mut self, txn: TxnId, error: &'static str) {
+        if self.current(txn).is_some() {
+            self.close(txn, Answers::Failed(error));
         }
     }
 
@@ -577,6 +650,7 @@ impl Gateway {
             }
             Kind::Hold => self.carry_out(txn),
             Kind::Lend => self.ask_to_lend(txn),
+            Kind::Each => unreachable!("nobody votes"),
         }
     }
 
@@ -691,6 +765,9 @@ impl Gateway {
         self.resolve_abort(txn);
         if refusal == Refusal::Condition {
             return self.close(txn, Answers::Refused);
+        }
+        if refusal == Refusal::Replicated {
+            return self.close(txn, Answers::Failed(SEVERAL_GROUPS));
         }
         if refusal == Refusal::TooLarge {
             let transaction = self.current(txn).expect("it is open");

@@ -112,6 +112,7 @@ impl Cluster {
             lfu: None,
             notify: EventClasses::default(),
             steps_max: usize::MAX,
+            semantics: ids::SemanticsVersion::CURRENT,
         };
         Cluster {
             prng: Prng::new(seed),
@@ -490,6 +491,7 @@ impl Cluster {
                 lfu: None,
                 notify: EventClasses::default(),
                 steps_max: usize::MAX,
+                semantics: ids::SemanticsVersion::CURRENT,
             },
         );
         for (db, key, object) in transaction.objects.drain(..) {
@@ -551,6 +553,7 @@ impl Cluster {
             lfu: None,
             notify: EventClasses::default(),
             steps_max: usize::MAX,
+            semantics: ids::SemanticsVersion::CURRENT,
         };
         let mut scratch = Scratch::new(now, &turn);
         for (db, key, object) in transaction.objects.drain(..) {

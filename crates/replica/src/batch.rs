@@ -1,0 +1,386 @@
+//! What a node sends to a group at the end of a turn, and what it is answered, as bytes.
+//!
+//! ```text
+//!  reads       (position u32 | read)*            position: writes of the batch that come before it
+//!  read        1 command   db u8 | protocol u8 | flags u8 | count u32 | (length u32 | bytes)*
+//!              2 versions  count u32 | (db u8 | length u32 | bytes)*
+//!  answers     answer*                           one for each item, in the order of the batch
+//!  answer      1 reply     length u32 | bytes
+//!              2 block     count u32 | (length u32 | bytes)*
+//!              3 refused
+//!              4 versions  count u32 | (1 present or 0 absent u8 | version u64)*
+//!  flags       1 it counts as use of its keys
+//! ```
+//!
+//! Little-endian. The writes are operations as entries hold them, so that the leader copies them and nothing else.
+//! Reading is total on any bytes: whatever a peer sends, there is an answer or an error.
+
+use ids::{Db, Version};
+use keyspace::{KeyVersion, Operations};
+use resp::{Args, Protocol, Span};
+
+/// What one node sends to one group at once.
+#[derive(Clone, Default, Debug)]
+pub struct Batch {
+    /// Counts all batches of this node for this group; the answer carries it.
+    pub sequence: u64,
+    /// Counts those with writes, from 1 on; 0 for one of reads alone.
+    pub number: u64,
+    /// Up to here the node has every answer: what the group remembers of them can go.
+    pub acknowledged: u64,
+    /// The writes, as entries hold them.
+    pub writes: Operations,
+    /// The reads.
+    pub reads: Vec<u8>,
+}
+
+impl Batch {
+    /// Bytes of what it asks for.
+    pub fn byte_len(&self) -> usize {
+        self.writes.bytes().len() + self.reads.len()
+    }
+
+    /// Adds a read, behind the writes that the batch holds so far.
+    pub(crate) fn push_read(
+        &mut self,
+        db: Db,
+        protocol: Protocol,
+        touches: bool,
+        args: Args<'_>,
+    ) {
+        let protocol = match protocol {
+            Protocol::Resp2 => 2,
+            Protocol::Resp3 => 3,
+        };
+        self.push_position();
+        self.reads
+            .extend_from_slice(&[COMMAND, db.number(), protocol, u8::from(touches)]);
+        put_length(&mut self.reads, args.len());
+        args.iter().for_each(|arg| put_text(&mut self.reads, arg));
+    }
+
+    fn push_position(&mut self) {
+        let position = u32::try_from(self.writes.count()).expect("a batch is closed long before");
+        self.reads.extend_from_slice(&position.to_le_bytes());
+    }
+
+    /// Adds a question for the versions of keys, behind the writes that the batch holds so far.
+    pub(crate) fn push_versions<'a>(
+        &mut self,
+        keys: impl ExactSizeIterator<Item = (Db, &'a [u8])>,
+    ) {
+        self.push_position();
+        self.reads.push(VERSIONS);
+        put_length(&mut self.reads, keys.len());
+        for (db, key) in keys {
+            self.reads.push(db.number());
+            put_text(&mut self.reads, key);
+        }
+    }
+}
+
+const COMMAND: u8 = 1;
+const VERSIONS: u8 = 2;
+
+const REPLY: u8 = 1;
+const BLOCK: u8 = 2;
+const REFUSED: u8 = 3;
+const ANSWERED_VERSIONS: u8 = 4;
+
+/// Bytes from a peer do not say what they should.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Malformed;
+
+/// One read of a batch.
+pub(crate) struct Read<'a> {
+    /// Writes of the batch that come before it.
+    pub(crate) position: u32,
+    pub(crate) question: Question<'a>,
+}
+
+/// What a read asks.
+pub(crate) enum Question<'a> {
+    /// A command that does not write.
+    Command {
+        db: Db,
+        protocol: Protocol,
+        touches: bool,
+        bytes: &'a [u8],
+        spans: Vec<Span>,
+    },
+    /// The versions of keys.
+    Versions(Vec<(Db, &'a [u8])>),
+}
+
+impl Question<'_> {
+    /// The words of a command.
+    pub(crate) fn args(&self) -> Args<'_> {
+        match self {
+            Question::Command { bytes, spans, .. } => Args::new(bytes, spans),
+            Question::Versions(_) => Args::default(),
+        }
+    }
+}
+
+/// The reads of a batch, in order.
+pub(crate) fn reads(bytes: &[u8]) -> Result<Vec<Read<'_>>, Malformed> {
+    let mut cursor = Cursor(bytes);
+    let mut found = Vec::new();
+    while !cursor.0.is_empty() {
+        let position = u32::from_le_bytes(cursor.array()?);
+        let question = match cursor.byte()? {
+            COMMAND => cursor.command()?,
+            VERSIONS => {
+                let count = cursor.length()?;
+                let mut keys = Vec::new();
+                for _ in 0..count {
+                    let db = cursor.db()?;
+                    keys.push((db, cursor.text()?));
+                }
+                Question::Versions(keys)
+            }
+            _ => return Err(Malformed),
+        };
+        found.push(Read { position, question });
+    }
+    Ok(found)
+}
+
+/// Answers under construction.
+#[derive(Default)]
+pub(crate) struct AnswersBuf(Vec<u8>);
+
+impl AnswersBuf {
+    /// The reply to a command.
+    pub(crate) fn reply(&mut self, reply: &[u8]) {
+        self.0.push(REPLY);
+        put_text(&mut self.0, reply);
+    }
+
+    /// The replies to the commands of a block.
+    pub(crate) fn block<'a>(&mut self, replies: impl ExactSizeIterator<Item = &'a [u8]>) {
+        self.0.push(BLOCK);
+        put_length(&mut self.0, replies.len());
+        replies.for_each(|reply| put_text(&mut self.0, reply));
+    }
+
+    /// A condition of a block did not hold.
+    pub(crate) fn refused(&mut self) {
+        self.0.push(REFUSED);
+    }
+
+    /// What an operation of an entry answered: a command, or a block of them.
+    pub(crate) fn operation(&mut self, answer: keyspace::Answer<'_>) {
+        if !answer.is_carried_out() {
+            return self.refused();
+        }
+        if answer.replies().count() == 1 {
+            return self.reply(answer.bytes());
+        }
+        let replies: Vec<&[u8]> = answer.replies().collect();
+        self.block(replies.into_iter());
+    }
+
+    /// The versions of keys.
+    pub(crate) fn versions(&mut self, versions: impl ExactSizeIterator<Item = KeyVersion>) {
+        self.0.push(ANSWERED_VERSIONS);
+        put_length(&mut self.0, versions.len());
+        for version in versions {
+            let (tag, version) = match version {
+                KeyVersion::Absent(version) => (0, version),
+                KeyVersion::Present(version) => (1, version),
+            };
+            self.0.push(tag);
+            self.0.extend_from_slice(&version.0.to_le_bytes());
+        }
+    }
+
+    /// The bytes.
+    pub(crate) fn finish(self) -> Vec<u8> {
+        self.0
+    }
+}
+
+/// One answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Answer<'a> {
+    Reply(&'a [u8]),
+    Block(Vec<&'a [u8]>),
+    Refused,
+    Versions(Vec<KeyVersion>),
+}
+
+/// The answers to a batch.
+pub(crate) struct Answers<'a>(Cursor<'a>);
+
+impl<'a> Answers<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Answers<'a> {
+        Answers(Cursor(bytes))
+    }
+
+    /// The next one.
+    pub(crate) fn next(&mut self) -> Result<Answer<'a>, Malformed> {
+        let cursor = &mut self.0;
+        match cursor.byte()? {
+            REPLY => Ok(Answer::Reply(cursor.text()?)),
+            BLOCK => {
+                let count = cursor.length()?;
+                let mut replies = Vec::new();
+                for _ in 0..count {
+                    replies.push(cursor.text()?);
+                }
+                Ok(Answer::Block(replies))
+            }
+            REFUSED => Ok(Answer::Refused),
+            ANSWERED_VERSIONS => {
+                let count = cursor.length()?;
+                let mut versions = Vec::new();
+                for _ in 0..count {
+                    let tag = cursor.byte()?;
+                    let version = Version(u64::from_le_bytes(cursor.array()?));
+                    versions.push(match tag {
+                        0 => KeyVersion::Absent(version),
+                        1 => KeyVersion::Present(version),
+                        _ => return Err(Malformed),
+                    });
+                }
+                Ok(Answer::Versions(versions))
+            }
+            _ => Err(Malformed),
+        }
+    }
+
+    /// Whether there are no more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.0.is_empty()
+    }
+}
+
+fn put_length(bytes: &mut Vec<u8>, length: usize) {
+    let length = u32::try_from(length).expect("frames are below 4 GiB, so their parts are");
+    bytes.extend_from_slice(&length.to_le_bytes());
+}
+
+fn put_text(bytes: &mut Vec<u8>, text: &[u8]) {
+    put_length(bytes, text.len());
+    bytes.extend_from_slice(text);
+}
+
+/// Bytes being read.
+struct Cursor<'a>(&'a [u8]);
+
+impl<'a> Cursor<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let taken = self.take(N)?;
+        Ok(taken.try_into().expect("take returns as many bytes as asked for"))
+    }
+
+    fn byte(&mut self) -> Result<u8, Malformed> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    fn length(&mut self) -> Result<usize, Malformed> {
+        Ok(u32::from_le_bytes(self.array()?) as usize)
+    }
+
+    fn text(&mut self) -> Result<&'a [u8], Malformed> {
+        let length = self.length()?;
+        self.take(length)
+    }
+
+    fn db(&mut self) -> Result<Db, Malformed> {
+        Db::new(self.byte()?).ok_or(Malformed)
+    }
+
+    fn command(&mut self) -> Result<Question<'a>, Malformed> {
+        let db = self.db()?;
+        let protocol = match self.byte()? {
+            2 => Protocol::Resp2,
+            3 => Protocol::Resp3,
+            _ => return Err(Malformed),
+        };
+        let touches = self.byte()? & 1 != 0;
+        let count = self.length()?;
+        let bytes = self.0;
+        let mut spans = Vec::new();
+        for _ in 0..count {
+            let text = self.text()?;
+            let end = bytes.len() - self.0.len();
+            spans.push(Span {
+                start: (end - text.len()) as u32,
+                len: text.len() as u32,
+            });
+        }
+        Ok(Question::Command {
+            db,
+            protocol,
+            touches,
+            bytes,
+            spans,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use resp::ArgsBuf;
+
+    #[test]
+    fn reads_and_answers_come_back_as_they_were_put_in() {
+        let mut batch = Batch::default();
+        let get = ArgsBuf::from_slices(["get", "k"]);
+        let db = Db::new(3).expect("one of sixteen");
+        batch.push_read(db, Protocol::Resp3, true, get.as_args());
+        let set = ArgsBuf::from_slices(["set", "k", "v"]);
+        batch.writes.push(&keyspace::Operation::Command {
+            db,
+            protocol: Protocol::Resp2,
+            args: set.as_args(),
+        });
+        batch.push_versions([(db, &b"a"[..]), (db, b"b")].into_iter());
+        let found = reads(&batch.reads).expect("well formed");
+        assert_eq!([found[0].position, found[1].position], [0, 1]);
+        assert_eq!(found[0].question.args().arg(1), b"k");
+        assert!(matches!(&found[1].question, Question::Versions(keys) if keys.len() == 2));
+
+        let mut buf = AnswersBuf::default();
+        buf.reply(b"+OK\r\n");
+        buf.block([&b":1\r\n"[..], b"$-1\r\n"].into_iter());
+        buf.refused();
+        buf.versions([KeyVersion::Absent(Version(4)), KeyVersion::Present(Version(5))].into_iter());
+        let bytes = buf.finish();
+        let mut answers = Answers::new(&bytes);
+        assert_eq!(answers.next(), Ok(Answer::Reply(b"+OK\r\n")));
+        assert_eq!(answers.next(), Ok(Answer::Block(vec![b":1\r\n", b"$-1\r\n"])));
+        assert_eq!(answers.next(), Ok(Answer::Refused));
+        let versions = vec![KeyVersion::Absent(Version(4)), KeyVersion::Present(Version(5))];
+        assert_eq!(answers.next(), Ok(Answer::Versions(versions)));
+        assert!(answers.is_over());
+    }
+
+    #[test]
+    fn cut_or_changed_bytes_are_refused_or_read_but_never_panic() {
+        let mut batch = Batch::default();
+        let get = ArgsBuf::from_slices(["mget", "k", "another"]);
+        batch.push_read(Db::default(), Protocol::Resp2, false, get.as_args());
+        batch.push_versions([(Db::default(), &b"a"[..])].into_iter());
+        let whole = batch.reads;
+        for cut in 0..whole.len() {
+            drop(reads(&whole[..cut]));
+            for bit in 0..8 {
+                let mut changed = whole.clone();
+                changed[cut] ^= 1 << bit;
+                drop(reads(&changed));
+                let mut answers = Answers::new(&changed);
+                while !answers.is_over() && answers.next().is_ok() {}
+            }
+        }
+    }
+}

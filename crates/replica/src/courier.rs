@@ -1,0 +1,517 @@
+//! From this node to the leader of one group, wherever that is.
+//!
+//! ```text
+//!   command --> open batch --turn's end--> unanswered, in order --answer--> outputs
+//!                                              ^       |
+//!                                              +-------+ the leader changed: sent again, with the same numbers
+//! ```
+//!
+//! Batches with writes are numbered. The group remembers the last number it applied for each gateway and what it answered,
+//! so that a batch which is sent again is not applied again: a change of leader is a pause, not an error. Plain reads are
+//! evaluated by the leader, behind the writes that stand before them; a batch of reads alone carries no number.
+//!
+//! A read that is sent again could see a write that its connection sent later and that was applied already. Such a read is
+//! answered `TRYAGAIN` instead: it certainly did nothing, and a reply out of order would be wrong.
+//!
+//! Invariants:
+//! 1. The numbers of the unanswered batches that have one are consecutive, and end before the next one.
+//! 2. An item is answered once.
+//! 3. What was sent stays here until the group has said what became of it, even if its client was told that this is not
+//!    known: a later number would be a gap.
+
+use crate::batch::{Answer, Answers, Batch};
+use crate::operation::{Condition, Operation, Replies};
+use crate::request::{IndexedKey, Output, Ticket};
+use command::{Flags, Spec};
+use keyspace::{BlockCommand, Operations};
+use ids::{Db, GatewayId, GroupId, Monotonic, Slot};
+use resp::{Args, Protocol};
+use std::collections::VecDeque;
+use std::time::Duration;
+use txn::TxnId;
+
+/// How long a client waits for a leader of its keys to be found.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Batches that are on their way to the leader. At the limit what comes gathers in the open one: the group remembers the
+/// answers of so many and no more ([`keyspace::UNACKNOWLEDGED_MAX`]).
+const WINDOW: usize = 32;
+
+/// Bytes after which a batch is closed and the next begun: what is sent as one frame must not hold others up.
+const BATCH_BYTES_MAX: usize = 1024 * 1024;
+
+const UNREACHABLE: &str = "CLUSTERDOWN no leader of this key's group could be reached in time; nothing was done";
+const UNKNOWN: &str = "UNKNOWN the leader of this key's group was lost before it answered: \
+                       whether the command was carried out is not known";
+const OVERTAKEN: &str = "TRYAGAIN the leader of this key's group changed, and what was sent behind this read may have \
+                         been carried out; the read was not";
+
+/// Who waits for an answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Origin {
+    /// A client's command.
+    Command(Ticket),
+    /// A client's commands that are one: `EXEC`.
+    Block(Ticket),
+    /// A client's `WATCH`: which of its keys these are, by their index in the question.
+    Versions(Ticket, Vec<usize>),
+    /// This group's part of a command that every group carries out for itself.
+    Part(TxnId),
+}
+
+struct Item {
+    /// `None` once it was answered.
+    origin: Option<Origin>,
+    is_read: bool,
+    /// Of its first key; nothing is known of a command that names none.
+    slot: Option<Slot>,
+}
+
+struct Sent {
+    batch: Batch,
+    items: Vec<Item>,
+    /// Since when its oldest item waits.
+    since: Monotonic,
+    /// Whether it was ever handed to anybody.
+    was_sent: bool,
+    /// Whether it is to be handed to the present leader.
+    is_due: bool,
+    /// It waited too long, and its clients were told so.
+    is_given_up: bool,
+    /// The group has said what became of it. It stays as long as one before it is unanswered.
+    is_answered: bool,
+}
+
+/// See the file's header.
+pub struct Courier {
+    group: GroupId,
+    gateway: GatewayId,
+    open: Sent,
+    unanswered: VecDeque<Sent>,
+    next_sequence: u64,
+    next_number: u64,
+    /// Up to here everything was answered.
+    acknowledged: u64,
+    now: Monotonic,
+}
+
+/// A command on its way to a group.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// Which command.
+    pub spec: &'static Spec,
+    /// The connection's database.
+    pub db: Db,
+    /// How to write the reply.
+    pub protocol: Protocol,
+    /// Whether it counts as use of its keys.
+    pub touches: bool,
+    /// Its words.
+    pub args: Args<'a>,
+}
+
+/// What the leader says of a batch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict<'a> {
+    /// It was carried out, now or before. What it answers, as the group wrote it.
+    Answered(&'a [u8]),
+    /// It was not looked at: who was asked does not lead, or knows another map.
+    Elsewhere,
+    /// It was not carried out, because numbers before it are missing: the group has applied up to this one.
+    Gap(u64),
+    /// It was carried out, but what it answered is no longer known.
+    Forgotten,
+}
+
+impl Courier {
+    /// A courier to `group`, under a name that no other has ever had.
+    pub fn new(group: GroupId, gateway: GatewayId) -> Courier {
+        Courier {
+            group,
+            gateway,
+            open: Sent::new(Monotonic(0)),
+            unanswered: VecDeque::new(),
+            next_sequence: 1,
+            next_number: 1,
+            acknowledged: 0,
+            now: Monotonic(0),
+        }
+    }
+
+    /// The name under which the group knows this node.
+    pub fn gateway(&self) -> GatewayId {
+        self.gateway
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.unanswered.is_empty() && self.open.items.is_empty()
+    }
+
+    /// Whether the leader has been out of reach for so long that no more is to be sent: a new command is refused at once.
+    pub fn is_cut_off(&self) -> bool {
+        self.unanswered.front().is_some_and(|sent| sent.is_given_up)
+    }
+
+    /// Learns the time, once a turn.
+    pub fn begin(&mut self, now: Monotonic) {
+        self.now = now;
+    }
+
+    /// Takes a command.
+    #[inline]
+    pub fn command(&mut self, ticket: Ticket, asked: Asked<'_>) {
+        let slot = first_slot(asked.spec, asked.args);
+        self.item(Origin::Command(ticket), &asked, slot);
+    }
+
+    /// Takes this group's part of a command that every group carries out for itself.
+    pub fn part(&mut self, txn: TxnId, asked: Asked<'_>) {
+        self.item(Origin::Part(txn), &asked, None);
+    }
+
+    fn item(&mut self, origin: Origin, asked: &Asked<'_>, slot: Option<Slot>) {
+        let &Asked {
+            spec,
+            db,
+            protocol,
+            touches,
+            args,
+        } = asked;
+        let writes = spec.flags.contains(Flags::WRITE);
+        self.make_room();
+        let batch = &mut self.open.batch;
+        if writes {
+            batch.writes.push(&keyspace::Operation::Command { db, protocol, args });
+        } else {
+            batch.push_read(db, protocol, touches, args);
+        }
+        self.took(origin, !writes, slot);
+    }
+
+    /// Takes commands that are carried out as one, if conditions hold.
+    pub fn block(&mut self, ticket: Ticket, conditions: &[Condition], operations: &[Operation]) {
+        self.make_room();
+        let commands = operations.iter().map(|operation| BlockCommand {
+            db: operation.db,
+            protocol: operation.protocol,
+            args: operation.args.as_args(),
+        });
+        self.open.batch.writes.push(&keyspace::Operation::Block {
+            conditions: conditions.iter().map(Condition::as_state).collect(),
+            commands: commands.collect(),
+        });
+        // It may write anything it names.
+        let slot = None;
+        self.took(Origin::Block(ticket), false, slot);
+    }
+
+    /// Takes a question for the versions of keys.
+    pub fn versions(&mut self, ticket: Ticket, keys: &[IndexedKey]) {
+        // Alone: they are looked up behind whatever came before.
+        self.close();
+        self.open
+            .batch
+            .push_versions(keys.iter().map(|(_, db, key)| (*db, &**key)));
+        let indices = keys.iter().map(|(at, ..)| *at).collect();
+        self.took(Origin::Versions(ticket, indices), true, None);
+        self.close();
+    }
+
+    /// Closes the open batch if it is full.
+    fn make_room(&mut self) {
+        if self.open.batch.byte_len() >= BATCH_BYTES_MAX {
+            self.close();
+        }
+    }
+
+    fn took(&mut self, origin: Origin, is_read: bool, slot: Option<Slot>) {
+        if self.open.items.is_empty() {
+            self.open.since = self.now;
+        }
+        self.open.items.push(Item {
+            origin: Some(origin),
+            is_read,
+            slot,
+        });
+    }
+
+    /// Closes the open batch, if anything is in it.
+    fn close(&mut self) {
+        if self.open.items.is_empty() {
+            return;
+        }
+        let mut closed = std::mem::replace(&mut self.open, Sent::new(self.now));
+        closed.batch.sequence = self.next_sequence;
+        self.next_sequence += 1;
+        if !closed.batch.writes.is_empty() {
+            closed.batch.number = self.next_number;
+            self.next_number += 1;
+        }
+        closed.is_due = true;
+        self.unanswered.push_back(closed);
+    }
+
+    /// At the turn's end, if a leader is known: hands every batch that is due to `send`, in order.
+    pub fn dispatch(&mut self, mut send: impl FnMut(&Batch)) {
+        if self.unanswered.len() < WINDOW {
+            self.close();
+        }
+        // Answered ones leave from the front, so that what is due is at the back, or all of them are.
+        let acknowledged = self.acknowledged;
+        for sent in self.unanswered.iter_mut().take(WINDOW) {
+            if sent.is_due {
+                sent.is_due = false;
+                sent.was_sent = true;
+                sent.batch.acknowledged = acknowledged;
+                send(&sent.batch);
+            }
+        }
+    }
+
+    /// Whether [`Courier::dispatch`] has anything to hand over.
+    pub fn has_due(&self) -> bool {
+        let has_window = self.unanswered.len() < WINDOW;
+        has_window && !self.open.items.is_empty() || self.unanswered.iter().take(WINDOW).any(|sent| sent.is_due)
+    }
+
+    /// The leader is another one, or was lost and found again: everything unanswered goes to it, once more.
+    pub fn resend(&mut self, out: &mut Vec<Output>) {
+        self.close();
+        for at in 0..self.unanswered.len() {
+            let sent = &mut self.unanswered[at];
+            sent.is_due = !sent.is_answered;
+            if sent.was_sent && sent.is_due {
+                self.withdraw_overtaken(at, out);
+            }
+        }
+    }
+
+    /// Answers reads of a batch that was sent before, if what their connection sent behind them may have been applied.
+    fn withdraw_overtaken(&mut self, at: usize, out: &mut Vec<Output>) {
+        let mut overtaken = Vec::new();
+        for (index, item) in self.unanswered[at].items.iter().enumerate() {
+            let Some(origin @ Origin::Command(_)) = &item.origin else {
+                continue;
+            };
+            let is_overtaking = |other: &Item| {
+                let is_same_slot = other.slot.is_none() || other.slot == item.slot;
+                let connection = other.origin.as_ref().and_then(Origin::connection);
+                !other.is_read && is_same_slot && connection == origin.connection()
+            };
+            let sent_behind = self.unanswered.range(at + 1..).filter(|sent| sent.was_sent);
+            let mut later = self.unanswered[at].items[index + 1..]
+                .iter()
+                .chain(sent_behind.flat_map(|sent| &sent.items));
+            if item.is_read && later.any(is_overtaking) {
+                overtaken.push(index);
+            }
+        }
+        for index in overtaken {
+            let origin = self.unanswered[at].items[index].origin.take();
+            origin
+                .expect("found a moment ago")
+                .fail(self.group, OVERTAKEN, out);
+        }
+    }
+
+    /// The leader's word on the batch of this number in the courier's own count. `false` if the bytes are not what a leader
+    /// writes, which counts as no answer.
+    pub fn on_verdict(&mut self, sequence: u64, verdict: &Verdict<'_>, out: &mut Vec<Output>) -> bool {
+        let Some(first) = self.unanswered.front().map(|sent| sent.batch.sequence) else {
+            return true;
+        };
+        let found = sequence
+            .checked_sub(first)
+            .and_then(|at| usize::try_from(at).ok());
+        // A batch that was sent twice is answered twice.
+        let Some(at) = found.filter(|&at| at < self.unanswered.len()) else {
+            return true;
+        };
+        let (sent, group) = (&mut self.unanswered[at], self.group);
+        match verdict {
+            Verdict::Elsewhere => return true,
+            Verdict::Gap(applied) => {
+                self.on_gap(*applied);
+                return true;
+            }
+            Verdict::Forgotten => sent.fail(group, |_| UNKNOWN, out),
+            Verdict::Answered(bytes) => {
+                if !sent.is_answered && !sent.answer(group, bytes, out) {
+                    return false;
+                }
+            }
+        }
+        sent.is_answered = true;
+        sent.is_due = false;
+        while let Some(sent) = self.unanswered.pop_front_if(|sent| sent.is_answered) {
+            self.acknowledged = self.acknowledged.max(sent.batch.number);
+        }
+        true
+    }
+
+    /// The group knows fewer numbers of this node than it was sent: it lost its state, or forgot who this is. What was sent
+    /// and not answered was not carried out in the state that is there now; it is numbered anew.
+    fn on_gap(&mut self, applied: u64) {
+        let is_numbered = |sent: &&mut Sent| sent.batch.number > 0 && !sent.is_answered;
+        let first = self.unanswered.iter_mut().find(is_numbered);
+        let is_lost = first.is_some_and(|sent| sent.batch.number > applied + 1);
+        // If not, one before it is on its way: sent again, they come in order.
+        if is_lost {
+            self.next_number = applied + 1;
+            self.acknowledged = applied;
+            for sent in self.unanswered.iter_mut().filter(is_numbered) {
+                sent.batch.number = self.next_number;
+                self.next_number += 1;
+            }
+        }
+        for sent in &mut self.unanswered {
+            sent.is_due = !sent.is_answered;
+        }
+    }
+
+    /// Tells clients that waited too long. Called once a tick.
+    pub fn give_up(&mut self, out: &mut Vec<Output>) {
+        let (now, group) = (self.now, self.group);
+        for sent in &mut self.unanswered {
+            if sent.is_given_up || sent.is_answered || now.since(sent.since) < PATIENCE {
+                continue;
+            }
+            sent.is_given_up = true;
+            let was_sent = sent.was_sent;
+            let error = |item: &Item| {
+                if was_sent && !item.is_read {
+                    UNKNOWN
+                } else {
+                    UNREACHABLE
+                }
+            };
+            sent.fail(group, error, out);
+            if !was_sent {
+                // Nobody has seen it: its number stays, and nothing is in it.
+                sent.batch.writes = Operations::new();
+                sent.batch.reads.clear();
+                sent.items.clear();
+            }
+        }
+    }
+
+    /// Refuses a command at once, because nobody leads its group.
+    pub fn refuse(&self, ticket: Ticket, out: &mut Vec<Output>) {
+        Origin::Command(ticket).fail(self.group, UNREACHABLE, out);
+    }
+}
+
+impl Sent {
+    fn new(now: Monotonic) -> Sent {
+        Sent {
+            batch: Batch::default(),
+            items: Vec::new(),
+            since: now,
+            was_sent: false,
+            is_due: false,
+            is_given_up: false,
+            is_answered: false,
+        }
+    }
+
+    /// Answers all items that were not answered yet.
+    fn fail(&mut self, group: GroupId, error: impl Fn(&Item) -> &'static str, out: &mut Vec<Output>) {
+        for item in &mut self.items {
+            let error = error(item);
+            if let Some(origin) = item.origin.take() {
+                origin.fail(group, error, out);
+            }
+        }
+    }
+
+    /// Answers all items with what the group answered. `false` if these are not their answers.
+    fn answer(&mut self, group: GroupId, bytes: &[u8], out: &mut Vec<Output>) -> bool {
+        let mut answers = Answers::new(bytes);
+        let mut all = Vec::with_capacity(self.items.len());
+        for item in &self.items {
+            match answers.next() {
+                Ok(answer) if item.origin.as_ref().is_none_or(|origin| origin.expects(&answer)) => all.push(answer),
+                Ok(_) | Err(_) => return false,
+            }
+        }
+        if !answers.is_over() {
+            return false;
+        }
+        for (item, answer) in self.items.iter_mut().zip(all) {
+            if let Some(origin) = item.origin.take() {
+                origin.answer(group, answer, out);
+            }
+        }
+        true
+    }
+}
+
+impl Origin {
+    /// The worker and connection of a client.
+    fn connection(&self) -> Option<(u16, u64)> {
+        match self {
+            Origin::Command(ticket) | Origin::Block(ticket) | Origin::Versions(ticket, _) => {
+                Some((ticket.worker, ticket.connection))
+            }
+            Origin::Part(_) => None,
+        }
+    }
+
+    /// Whether a group answers so to it.
+    fn expects(&self, answer: &Answer<'_>) -> bool {
+        match self {
+            Origin::Command(_) | Origin::Part(_) => matches!(answer, Answer::Reply(_)),
+            // A block of one command answers as that does.
+            Origin::Block(_) => !matches!(answer, Answer::Versions(_)),
+            Origin::Versions(_, indices) => {
+                matches!(answer, Answer::Versions(versions) if versions.len() == indices.len())
+            }
+        }
+    }
+
+    fn answer(self, group: GroupId, answer: Answer<'_>, out: &mut Vec<Output>) {
+        out.push(match (self, answer) {
+            (Origin::Command(ticket) | Origin::Block(ticket), Answer::Reply(reply)) => Output::Answered {
+                ticket,
+                replies: Some(Replies::of([reply])),
+            },
+            (Origin::Block(ticket), Answer::Block(replies)) => Output::Answered {
+                ticket,
+                replies: Some(Replies::of(replies)),
+            },
+            (Origin::Block(ticket), Answer::Refused) => Output::Answered { ticket, replies: None },
+            (Origin::Versions(ticket, indices), Answer::Versions(versions)) => Output::Versions {
+                ticket,
+                versions: indices.into_iter().zip(versions).collect(),
+            },
+            (Origin::Part(txn), Answer::Reply(reply)) => Output::Resolved {
+                txn,
+                group,
+                replies: Replies::of([reply]),
+            },
+            (origin, answer) => unreachable!("{origin:?} does not expect {answer:?}"),
+        });
+    }
+
+    fn fail(self, group: GroupId, error: &'static str, out: &mut Vec<Output>) {
+        out.push(match self {
+            Origin::Command(ticket) | Origin::Block(ticket) | Origin::Versions(ticket, _) => {
+                Output::Failed { ticket, error }
+            }
+            Origin::Part(txn) => Output::FailedPart { txn, group, error },
+        });
+    }
+}
+
+/// The slot of a command's first key.
+fn first_slot(spec: &'static Spec, args: Args<'_>) -> Option<Slot> {
+    if let Some(position) = command::only_key(spec) {
+        return args.get(position).map(Slot::of_key);
+    }
+    let mut first = None;
+    command::keys(spec, args, &mut |position, _| {
+        first.get_or_insert_with(|| Slot::of_key(args.arg(position)));
+    });
+    first
+}

@@ -1,0 +1,74 @@
+//! The state of a group on its way to a learner, piece by piece.
+//!
+//! ```text
+//!  cut 0 | cut 1 | cut 2 | ...            | last cut, with its point
+//!        at most CUTS_MAX not yet taken     then the leader's snapshot message
+//! ```
+//!
+//! Each cut makes what the learner holds consistent as of the leader's state when it was cut; what is written meanwhile comes
+//! with the next ([`keyspace::Transfer`]). The last one carries the place in the log from which the learner goes on.
+
+use crate::member::Cut;
+use consensus::{Index, Term};
+use keyspace::{Keyspace, Transfer};
+
+/// Bytes of one cut: what a learner is sent at once.
+const CUT_BYTES: usize = 256 * 1024;
+
+/// Cuts that were sent and not yet taken. At the limit the transfer waits.
+const CUTS_MAX: u64 = 4;
+
+/// One transfer. See the file's header.
+pub(crate) struct Departure {
+    number: u64,
+    transfer: Transfer,
+    sent: u64,
+    taken: u64,
+    /// Set with the last cut.
+    point: Option<(Index, Term)>,
+}
+
+impl Departure {
+    pub(crate) fn begin(number: u64, keyspace: &mut Keyspace) -> Departure {
+        Departure {
+            number,
+            transfer: Transfer::begin(keyspace),
+            sent: 0,
+            taken: 0,
+            point: None,
+        }
+    }
+
+    /// Which transfer this is.
+    pub(crate) fn transfer(&self) -> u64 {
+        self.number
+    }
+
+    /// The next cut, if the learner keeps up. `now` is what the state reflects.
+    pub(crate) fn next(&mut self, keyspace: &mut Keyspace, now: (Index, Term)) -> Option<Cut> {
+        if self.point.is_some() || self.sent - self.taken >= CUTS_MAX {
+            return None;
+        }
+        let cut = self.transfer.next_cut(keyspace, CUT_BYTES);
+        if cut.is_last {
+            self.point = Some(now);
+        }
+        let number = self.sent;
+        self.sent += 1;
+        Some(Cut {
+            transfer: self.number,
+            number,
+            point: self.point,
+            bytes: cut.bytes,
+        })
+    }
+
+    /// The learner has taken a cut. With the last one: what its state reflects.
+    pub(crate) fn on_taken(&mut self, number: u64) -> Option<(Index, Term)> {
+        if number != self.taken {
+            return None;
+        }
+        self.taken += 1;
+        self.point.filter(|_| self.taken == self.sent)
+    }
+}

@@ -1,0 +1,708 @@
+//! One replica's part in its replicated group: between what gateways ask and what is applied stands consensus.
+//!
+//! ```text
+//!  leader    batch --> gathered --turn's end--> entry in flight --committed--> applied --> verdict to the gateway
+//!            reads --> behind unapplied writes of the group: attached to their entry
+//!                  \-> else evaluated at once, under the lease, which is looked at again when the turn ends;
+//!                      without a lease: when a round has confirmed that nobody else leads
+//!  anybody   committed entry --> applied
+//!  learner   cuts --> arrival --the leader's snapshot message--> installed; the log goes on from there
+//! ```
+//!
+//! At most [`FLIGHTS_MAX`] entries are in flight; what comes meanwhile gathers, so that entries grow by themselves.
+//!
+//! Invariants:
+//! 1. Entries are applied in the order of their indices, each once.
+//! 2. A gateway is answered for a write when its entry was applied, not before.
+//! 3. A read is answered from a state that holds every write that was acknowledged before the read came.
+//! 4. What a follower applies tells nobody anything: events and filled keys are the leader's to tell.
+
+use crate::batch::{AnswersBuf, Batch, reads};
+use crate::courier::Verdict;
+use crate::departure::Departure;
+use crate::replica::Replica;
+use crate::turn::Turn;
+use bytes::Bytes;
+use consensus::{
+    Body, Committed, Effect, Group, Index, Members, Message, ReadId, ReadPermit, Ready, Role, SnapshotPoint,
+    Status, Term,
+};
+use ids::{GatewayId, GroupId, Incarnation, Monotonic, NodeId, Prng};
+use keyspace::{Arrival, Entry, EntryBuf, Header, Operation, Operations};
+use planted::Bug;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Entries in flight: one is on its way while the next is made.
+pub const FLIGHTS_MAX: usize = 2;
+
+/// Bytes of operations in one entry. What is more goes into the next; one batch always fits.
+const ENTRY_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Batches that wait for an entry or a confirmation. At the limit a batch is sent back to be sent again: its gateway keeps
+/// it anyway.
+const GATHERED_MAX: usize = 4_096;
+
+/// Who sent a batch.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Sender {
+    /// Its node.
+    pub node: NodeId,
+    /// Its session.
+    pub gateway: GatewayId,
+}
+
+/// What a member wants done, gathered over a turn.
+#[derive(Default)]
+pub struct Effects {
+    /// To be sent to the nodes of these replicas.
+    pub messages: Vec<Message>,
+    /// What became of batches: to whom, which of his, and what.
+    pub verdicts: Vec<(Sender, u64, Said)>,
+    /// Pieces of state for learners.
+    pub cuts: Vec<(Incarnation, Cut)>,
+    /// Who leads, or what this replica is, has changed.
+    pub status: Option<Status>,
+    /// The members are others.
+    pub members: Option<Members>,
+    /// The node's heartbeats are to gather this group's claim again.
+    pub claims_changed: bool,
+    /// The state was replaced by what a leader sent.
+    pub was_installed: bool,
+    /// An entry cannot be applied by this build: the replica has stopped.
+    pub stopped: Option<String>,
+}
+
+/// A verdict, owned.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Said {
+    /// See [`Verdict::Answered`].
+    Answered(Vec<u8>),
+    /// See [`Verdict::Elsewhere`].
+    Elsewhere,
+    /// See [`Verdict::Gap`].
+    Gap(u64),
+    /// See [`Verdict::Forgotten`].
+    Forgotten,
+}
+
+impl Said {
+    /// The verdict.
+    pub fn as_verdict(&self) -> Verdict<'_> {
+        match self {
+            Said::Answered(bytes) => Verdict::Answered(bytes),
+            Said::Elsewhere => Verdict::Elsewhere,
+            Said::Gap(applied) => Verdict::Gap(*applied),
+            Said::Forgotten => Verdict::Forgotten,
+        }
+    }
+}
+
+/// A piece of state on its way to a learner.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Cut {
+    /// Which transfer: never used again by this replica.
+    pub transfer: u64,
+    /// Which piece, from 0 on.
+    pub number: u64,
+    /// With the last piece: what the state reflects.
+    pub point: Option<(Index, Term)>,
+    /// The piece.
+    pub bytes: Vec<u8>,
+}
+
+struct Gathered {
+    sender: Sender,
+    batch: Batch,
+}
+
+/// An entry on its way.
+struct Flight {
+    index: Index,
+    term: Term,
+    /// Its batches, in order.
+    gathered: Vec<Gathered>,
+    /// Batches of reads alone that came behind it.
+    attached: Vec<Gathered>,
+}
+
+/// A batch of reads that was answered under the lease, before the lease was looked at again.
+struct Evaluated {
+    gathered: Gathered,
+    answers: Vec<u8>,
+}
+
+/// See the file's header.
+pub struct Member {
+    group: GroupId,
+    raft: Group,
+    role: Role,
+    term: Term,
+    leader: Option<Incarnation>,
+    members: Members,
+    applied: Index,
+    gathered: Vec<Gathered>,
+    gathered_bytes: usize,
+    /// Batches of reads alone that came behind what is gathered.
+    attached: Vec<Gathered>,
+    /// What the leader itself asks for: expired keys, limits, fences.
+    own: Operations,
+    flights: VecDeque<Flight>,
+    /// Reads without a lease, and the round that will confirm them.
+    unconfirmed: Vec<(Option<ReadId>, Gathered)>,
+    /// Reads that were confirmed as of an index that is not applied yet.
+    confirmed: Vec<(Index, Gathered)>,
+    evaluated: Vec<Evaluated>,
+    departures: BTreeMap<Incarnation, Departure>,
+    transfers: u64,
+    arrival: Option<Incoming>,
+    is_stopped: bool,
+}
+
+/// State on its way to this replica.
+struct Incoming {
+    from: Incarnation,
+    transfer: u64,
+    next: u64,
+    arrival: Arrival,
+    point: Option<(Index, Term)>,
+}
+
+impl Member {
+    /// The part of a replica whose log begins where its keyspace is.
+    pub fn new(group: GroupId, raft: Group, applied: Index) -> Member {
+        let members = raft.members().clone();
+        Member {
+            group,
+            role: Role::Follower,
+            term: Term(0),
+            leader: None,
+            members,
+            applied,
+            raft,
+            gathered: Vec::new(),
+            gathered_bytes: 0,
+            attached: Vec::new(),
+            own: Operations::new(),
+            flights: VecDeque::new(),
+            unconfirmed: Vec::new(),
+            confirmed: Vec::new(),
+            evaluated: Vec::new(),
+            departures: BTreeMap::new(),
+            transfers: 0,
+            arrival: None,
+            is_stopped: false,
+        }
+    }
+
+    /// The group.
+    pub fn group(&self) -> GroupId {
+        self.group
+    }
+
+    /// The consensus below.
+    pub fn raft(&self) -> &Group {
+        &self.raft
+    }
+
+    /// The consensus below, for heartbeats, transfers of leadership and changes of members.
+    pub fn raft_mut(&mut self) -> &mut Group {
+        &mut self.raft
+    }
+
+    /// Whether this replica leads, as far as it knows.
+    pub fn leads(&self) -> bool {
+        self.role == Role::Leader
+    }
+
+    /// Whom it takes for the leader.
+    pub fn leader(&self) -> Option<Incarnation> {
+        self.leader
+    }
+
+    /// Its term.
+    pub fn term(&self) -> Term {
+        self.term
+    }
+
+    /// The members as of the last entry that changed them.
+    pub fn members(&self) -> &Members {
+        &self.members
+    }
+
+    /// The last entry that the state reflects.
+    pub fn applied(&self) -> Index {
+        self.applied
+    }
+
+    /// Whether a command that only reads may be answered from the state at once, beside entries in flight, which others
+    /// sent. The lease is to be looked at again ([`Member::still_leads`]) before the answer leaves.
+    #[inline]
+    pub fn may_read(&self, now: Monotonic) -> bool {
+        self.role == Role::Leader && matches!(self.raft.read_permit(now), ReadPermit::Lease(_))
+    }
+
+    /// Whether what was read under the lease this turn may be told.
+    #[inline]
+    pub fn still_leads(&self, now: Monotonic) -> bool {
+        self.may_read(now) || planted::is(Bug::LeaseNotChecked)
+    }
+
+    /// Takes a batch.
+    pub fn on_batch(
+        &mut self,
+        replica: &mut Replica,
+        turn: &Turn,
+        now: Monotonic,
+        sender: Sender,
+        batch: Batch,
+        effects: &mut Effects,
+    ) {
+        let waiting = self.gathered.len() + self.attached.len() + self.unconfirmed.len() + self.confirmed.len();
+        if self.role != Role::Leader || self.is_stopped || waiting >= GATHERED_MAX {
+            return effects.verdicts.push((sender, batch.sequence, Said::Elsewhere));
+        }
+        let gathered = Gathered { sender, batch };
+        if gathered.batch.number > 0 {
+            self.gathered_bytes += gathered.batch.byte_len();
+            self.gathered.push(gathered);
+        } else if !self.gathered.is_empty() {
+            self.attached.push(gathered);
+        } else if let Some(flight) = self.flights.back_mut() {
+            flight.attached.push(gathered);
+        } else {
+            self.read(replica, turn, now, gathered, effects);
+        }
+    }
+
+    /// Answers a batch of reads alone that waits for no write.
+    fn read(
+        &mut self,
+        replica: &mut Replica,
+        turn: &Turn,
+        now: Monotonic,
+        gathered: Gathered,
+        effects: &mut Effects,
+    ) {
+        if !matches!(self.raft.read_permit(now), ReadPermit::Lease(_)) {
+            return self.unconfirmed.push((None, gathered));
+        }
+        if let Some(answers) = self.evaluate(replica, turn, &gathered, effects) {
+            self.evaluated.push(Evaluated { gathered, answers });
+        }
+    }
+
+    /// What the reads of a batch answer, from the state as it is; `None` if that is to be found out behind an entry, or if
+    /// the bytes are no reads.
+    fn evaluate(
+        &mut self,
+        replica: &mut Replica,
+        turn: &Turn,
+        gathered: &Gathered,
+        effects: &mut Effects,
+    ) -> Option<Vec<u8>> {
+        let Ok(questions) = reads(&gathered.batch.reads) else {
+            effects
+                .verdicts
+                .push((gathered.sender, gathered.batch.sequence, Said::Forgotten));
+            return None;
+        };
+        let mut answers = AnswersBuf::default();
+        for read in &questions {
+            replica.answer(turn, &read.question, &mut answers);
+        }
+        for (db, key) in replica.take_met_expired() {
+            // An answer may say that a key has expired: from here on it has, whoever leads.
+            self.own.push(&Operation::Expire { db, key: &key });
+        }
+        Some(answers.finish())
+    }
+
+    /// Asks for an operation of the leader's own: it is applied with the next entry, unless leadership is lost.
+    pub fn ask(&mut self, operation: &Operation<'_>) {
+        if self.role == Role::Leader {
+            self.own.push(operation);
+        }
+    }
+
+    /// Whether what the leader asked for itself is not on its way yet.
+    pub fn has_own(&self) -> bool {
+        !self.own.is_empty()
+    }
+
+    /// Takes a message of another replica.
+    pub fn on_message(&mut self, message: Message, now: Monotonic) {
+        if let Body::Snapshot(point) = &message.body {
+            let here = (point.index, point.term);
+            let arrived = self.arrival.as_ref().and_then(|incoming| incoming.point);
+            let knows = point.index <= self.applied;
+            if !knows && arrived != Some(here) {
+                // The state it stands for has not come, or not whole: the leader begins again.
+                return;
+            }
+        }
+        self.raft.step(message, now);
+    }
+
+    /// Takes a piece of state; what is to be told the sender, if the piece was the next one.
+    pub fn on_cut(&mut self, from: Incarnation, cut: &Cut) -> Result<bool, String> {
+        if cut.number == 0 {
+            self.arrival = Some(Incoming {
+                from,
+                transfer: cut.transfer,
+                next: 0,
+                arrival: Arrival::new(),
+                point: None,
+            });
+        }
+        let Some(incoming) = &mut self.arrival else {
+            return Ok(false);
+        };
+        let is_next = incoming.from == from && incoming.transfer == cut.transfer && incoming.next == cut.number;
+        if !is_next || incoming.point.is_some() {
+            return Ok(false);
+        }
+        incoming.next += 1;
+        match incoming.arrival.take(&cut.bytes) {
+            Ok(_) => {
+                incoming.point = cut.point;
+                Ok(true)
+            }
+            Err(error) => {
+                self.arrival = None;
+                Err(error.to_string())
+            }
+        }
+    }
+
+    /// A learner has taken a piece, or has not: `is_taken` is `false` if the transfer is to begin again.
+    pub fn on_cut_answer(&mut self, from: Incarnation, transfer: u64, number: u64, is_taken: bool) {
+        let Some(departure) = self.departures.get_mut(&from) else {
+            return;
+        };
+        if departure.transfer() != transfer {
+            return;
+        }
+        if !is_taken {
+            self.departures.remove(&from);
+            return self.raft.transfer_failed(from);
+        }
+        if let Some(point) = departure.on_taken(number) {
+            let (index, term) = point;
+            self.departures.remove(&from);
+            self.raft.offer_snapshot(
+                from,
+                SnapshotPoint {
+                    index,
+                    term,
+                    members: self.members.clone(),
+                },
+            );
+        }
+    }
+
+    /// Begins again whatever was being sent there: the link is another one.
+    pub fn on_link_lost(&mut self, to: Incarnation, now: Monotonic) {
+        if self.departures.remove(&to).is_some() {
+            self.raft.transfer_failed(to);
+        }
+        if self.leader == Some(to) {
+            self.raft.leader_link_lost(now);
+        }
+    }
+
+    /// Time passes.
+    pub fn tick(&mut self, now: Monotonic) {
+        self.raft.tick(now);
+    }
+
+    /// At the turn's end: proposes what was gathered, carries out what consensus says, and looks at the lease again.
+    /// `now` is read after all that was answered this turn.
+    pub fn finish(&mut self, replica: &mut Replica, turn: &Turn, now: Monotonic, effects: &mut Effects) {
+        loop {
+            self.propose(turn);
+            self.begin_round(now);
+            let ready = self.raft.take_ready(now);
+            let is_over = is_empty(&ready);
+            self.carry_out(replica, turn, ready, effects);
+            if is_over {
+                break;
+            }
+        }
+        self.look_again(now, effects);
+        self.depart(replica, effects);
+    }
+
+    /// Makes an entry of what was gathered, if there is room in flight.
+    fn propose(&mut self, turn: &Turn) {
+        if self.role != Role::Leader || self.is_stopped {
+            return;
+        }
+        while self.flights.len() < FLIGHTS_MAX && (!self.gathered.is_empty() || !self.own.is_empty()) {
+            let seed = Prng::new(turn.seed ^ u64::from(self.group.number()) ^ self.applied.0 << 16).next_u64();
+            let mut entry = EntryBuf::new(&Header {
+                semantics: turn.semantics,
+                now: turn.now,
+                seed,
+            });
+            if !self.own.is_empty() {
+                entry.begin_own_batch();
+                entry.append(&std::mem::take(&mut self.own));
+            }
+            let mut bytes = 0;
+            let mut count = 0;
+            for Gathered { sender, batch } in &self.gathered {
+                if count > 0 && bytes + batch.byte_len() > ENTRY_BYTES_MAX {
+                    break;
+                }
+                bytes += batch.byte_len();
+                count += 1;
+                entry.begin_batch(sender.gateway, batch.number, batch.acknowledged);
+                entry.append(&batch.writes);
+            }
+            let Ok((index, term)) = self.raft.propose(Bytes::from(entry.finish())) else {
+                // Leadership is gone or being handed over; what it says next says so.
+                return;
+            };
+            self.gathered_bytes -= bytes;
+            let gathered: Vec<Gathered> = self.gathered.drain(..count).collect();
+            // Reads that came behind what was gathered stand behind the last of its entries.
+            let attached = if self.gathered.is_empty() {
+                std::mem::take(&mut self.attached)
+            } else {
+                Vec::new()
+            };
+            self.flights.push_back(Flight {
+                index,
+                term,
+                gathered,
+                attached,
+            });
+        }
+    }
+
+    /// Reads without a lease wait for a round that confirms leadership: one for all of them.
+    fn begin_round(&mut self, now: Monotonic) {
+        if self.unconfirmed.iter().any(|(round, _)| round.is_none())
+            && let Ok(round) = self.raft.read_index(now)
+        {
+            for (awaited, _) in &mut self.unconfirmed {
+                awaited.get_or_insert(round);
+            }
+        }
+    }
+
+    fn carry_out(
+        &mut self,
+        replica: &mut Replica,
+        turn: &Turn,
+        ready: Ready,
+        effects: &mut Effects,
+    ) {
+        if let Some(status) = ready.status {
+            (self.role, self.term, self.leader) = (status.role, status.term, status.leader);
+            if self.role != Role::Leader {
+                self.step_down(effects);
+            }
+            effects.status = Some(status);
+        }
+        effects.claims_changed |= ready.claims_changed;
+        assert!(ready.persist.is_none(), "in memory mode nothing is written");
+        if let Some(point) = ready.install {
+            self.install(replica, &point, effects);
+        }
+        for committed in ready.committed {
+            self.on_committed(replica, turn, committed, effects);
+        }
+        self.raft.applied(self.applied);
+        effects.messages.extend(ready.messages);
+        for (round, index) in ready.reads {
+            self.on_confirmed(round, index);
+        }
+        for round in ready.reads_lost {
+            self.on_round_lost(round, effects);
+        }
+        self.answer_confirmed(replica, turn, effects);
+        for incarnation in ready.transfers_wanted {
+            if !self.departures.contains_key(&incarnation) && !self.is_stopped {
+                self.transfers += 1;
+                let departure = Departure::begin(self.transfers, replica.keyspace_mut());
+                self.departures.insert(incarnation, departure);
+            }
+        }
+    }
+
+    /// Somebody else leads, or nobody: what waits here is sent again by who sent it.
+    fn step_down(&mut self, effects: &mut Effects) {
+        let flights = std::mem::take(&mut self.flights).into_iter();
+        let waiting = flights
+            .flat_map(|flight| flight.gathered.into_iter().chain(flight.attached))
+            .chain(self.gathered.drain(..))
+            .chain(self.attached.drain(..))
+            .chain(self.unconfirmed.drain(..).map(|(_, gathered)| gathered))
+            .chain(self.confirmed.drain(..).map(|(_, gathered)| gathered))
+            .chain(self.evaluated.drain(..).map(|evaluated| evaluated.gathered));
+        for Gathered { sender, batch } in waiting {
+            effects.verdicts.push((sender, batch.sequence, Said::Elsewhere));
+        }
+        self.gathered_bytes = 0;
+        self.own = Operations::new();
+        self.departures.clear();
+    }
+
+    /// The state that came in pieces becomes this replica's.
+    fn install(&mut self, replica: &mut Replica, point: &SnapshotPoint, effects: &mut Effects) {
+        let incoming = self.arrival.take().expect("consensus was told of it only when it was whole");
+        let here = Some((point.index, point.term));
+        assert_eq!(incoming.point, here, "consensus was told of this state and no other");
+        replica.replace_keyspace(incoming.arrival.finish());
+        self.applied = point.index;
+        self.members = point.members.clone();
+        effects.members = Some(point.members.clone());
+        effects.was_installed = true;
+    }
+
+    fn on_committed(
+        &mut self,
+        replica: &mut Replica,
+        turn: &Turn,
+        committed: Committed,
+        effects: &mut Effects,
+    ) {
+        if self.is_stopped {
+            return;
+        }
+        assert_eq!(committed.index.0, self.applied.0 + 1, "invariant 1");
+        let flight = match self.flights.front() {
+            Some(flight) if flight.index == committed.index => {
+                let flight = self.flights.pop_front().expect("looked at a moment ago");
+                assert_eq!(flight.term, committed.term, "who leads knows what it proposed");
+                Some(flight)
+            }
+            Some(_) | None => None,
+        };
+        match committed.effect {
+            Effect::Nothing => {}
+            Effect::Members(members) => {
+                self.members = members.clone();
+                effects.members = Some(members);
+            }
+            Effect::Apply(bytes) => {
+                if !self.apply(replica, turn, &bytes, flight, effects) {
+                    return;
+                }
+            }
+        }
+        self.applied = committed.index;
+    }
+
+    /// Applies one entry, and answers who asked for it. `false` if this build cannot.
+    fn apply(
+        &mut self,
+        replica: &mut Replica,
+        turn: &Turn,
+        bytes: &[u8],
+        flight: Option<Flight>,
+        effects: &mut Effects,
+    ) -> bool {
+        // Whatever the bytes are, every replica sees the same ones and does the same.
+        let Ok(entry) = Entry::decode(bytes) else {
+            return true;
+        };
+        let leads = self.role == Role::Leader;
+        let (gathered, attached) = flight.map_or_else(Default::default, |flight| (flight.gathered, flight.attached));
+        // The leader's own batch, if there is one, comes first, and nobody waits for it.
+        let own = entry.batches().len() - gathered.len().min(entry.batches().len());
+        let batches: Vec<&Batch> = gathered.iter().map(|gathered| &gathered.batch).collect();
+        let said = match replica.apply(turn, &entry, own, &batches, leads) {
+            Ok(said) => said,
+            Err(error) => {
+                self.is_stopped = true;
+                effects.stopped = Some(error.to_string());
+                return false;
+            }
+        };
+        for (gathered, said) in gathered.into_iter().zip(said) {
+            effects
+                .verdicts
+                .push((gathered.sender, gathered.batch.sequence, said));
+        }
+        for gathered in attached {
+            if let Some(answers) = self.evaluate(replica, turn, &gathered, effects) {
+                self.evaluated.push(Evaluated { gathered, answers });
+            }
+        }
+        true
+    }
+
+    /// A round has confirmed leadership: its reads may be answered from a state as of `index`.
+    fn on_confirmed(&mut self, round: ReadId, index: Index) {
+        let is_its = |(awaited, _): &mut (Option<ReadId>, Gathered)| *awaited == Some(round);
+        let reads = self.unconfirmed.extract_if(.., is_its);
+        self.confirmed.extend(reads.map(|(_, gathered)| (index, gathered)));
+    }
+
+    /// A round will never be confirmed: this replica does not lead any more.
+    fn on_round_lost(&mut self, round: ReadId, effects: &mut Effects) {
+        let is_its = |(awaited, _): &mut (Option<ReadId>, Gathered)| *awaited == Some(round);
+        for (_, Gathered { sender, batch }) in self.unconfirmed.extract_if(.., is_its) {
+            effects.verdicts.push((sender, batch.sequence, Said::Elsewhere));
+        }
+    }
+
+    /// Answers reads that were confirmed and whose state is there.
+    fn answer_confirmed(&mut self, replica: &mut Replica, turn: &Turn, effects: &mut Effects) {
+        let applied = self.applied;
+        let is_there = |(index, _): &mut (Index, Gathered)| *index <= applied;
+        let ready: Vec<Gathered> = self
+            .confirmed
+            .extract_if(.., is_there)
+            .map(|(_, gathered)| gathered)
+            .collect();
+        for gathered in ready {
+            if let Some(answers) = self.evaluate(replica, turn, &gathered, effects) {
+                let said = Said::Answered(answers);
+                effects
+                    .verdicts
+                    .push((gathered.sender, gathered.batch.sequence, said));
+            }
+        }
+    }
+
+    /// What was read under the lease may be told only if the lease still holds: the process may have stood still between.
+    fn look_again(&mut self, now: Monotonic, effects: &mut Effects) {
+        if self.evaluated.is_empty() {
+            return;
+        }
+        let holds = self.still_leads(now);
+        for Evaluated { gathered, answers } in self.evaluated.drain(..) {
+            if holds {
+                let said = Said::Answered(answers);
+                effects
+                    .verdicts
+                    .push((gathered.sender, gathered.batch.sequence, said));
+            } else {
+                self.unconfirmed.push((None, gathered));
+            }
+        }
+        if !holds {
+            self.begin_round(now);
+        }
+    }
+
+    /// Sends learners the next piece of the state.
+    fn depart(&mut self, replica: &mut Replica, effects: &mut Effects) {
+        let point = (self.applied, self.raft.term_at(self.applied));
+        for (&to, departure) in &mut self.departures {
+            if let (applied, Some(term)) = point
+                && let Some(cut) = departure.next(replica.keyspace_mut(), (applied, term))
+            {
+                effects.cuts.push((to, cut));
+            }
+        }
+    }
+}
+
+/// Whether nothing has become of anything.
+fn is_empty(ready: &Ready) -> bool {
+    *ready == Ready::default()
+}
