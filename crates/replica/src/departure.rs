@@ -9,7 +9,7 @@
 //! with the next ([`keyspace::Transfer`]). The last one carries the place in the log from which the learner goes on.
 
 use crate::member::Cut;
-use consensus::{Index, Term};
+use consensus::{Index, SnapshotPoint};
 use keyspace::{Keyspace, Transfer};
 
 /// Bytes of one cut: what a learner is sent at once.
@@ -25,7 +25,7 @@ pub(crate) struct Departure {
     sent: u64,
     taken: u64,
     /// Set with the last cut.
-    point: Option<(Index, Term)>,
+    point: Option<SnapshotPoint>,
 }
 
 impl Departure {
@@ -45,30 +45,35 @@ impl Departure {
     }
 
     /// The next cut, if the learner keeps up. `now` is what the state reflects.
-    pub(crate) fn next(&mut self, keyspace: &mut Keyspace, now: (Index, Term)) -> Option<Cut> {
+    pub(crate) fn next(&mut self, keyspace: &mut Keyspace, now: impl FnOnce() -> SnapshotPoint) -> Option<Cut> {
         if self.point.is_some() || self.sent - self.taken >= CUTS_MAX {
             return None;
         }
         let cut = self.transfer.next_cut(keyspace, CUT_BYTES);
         if cut.is_last {
-            self.point = Some(now);
+            self.point = Some(now());
         }
         let number = self.sent;
         self.sent += 1;
         Some(Cut {
             transfer: self.number,
             number,
-            point: self.point,
+            point: self.point.as_ref().map(|point| (point.index, point.term)),
             bytes: cut.bytes,
         })
     }
 
     /// The learner has taken a cut. With the last one: what its state reflects.
-    pub(crate) fn on_taken(&mut self, number: u64) -> Option<(Index, Term)> {
+    pub(crate) fn on_taken(&mut self, number: u64) -> Option<SnapshotPoint> {
         if number != self.taken {
             return None;
         }
         self.taken += 1;
-        self.point.filter(|_| self.taken == self.sent)
+        self.point.clone().filter(|_| self.taken == self.sent)
+    }
+
+    /// The place behind which the log is still needed for the learner.
+    pub(crate) fn held(&self) -> Option<Index> {
+        self.point.as_ref().map(|point| point.index)
     }
 }

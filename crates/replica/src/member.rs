@@ -24,7 +24,7 @@ use crate::replica::Replica;
 use crate::turn::Turn;
 use bytes::Bytes;
 use consensus::{
-    Body, Committed, Effect, Group, Index, Members, Message, ReadId, ReadPermit, Ready, Role, SnapshotPoint,
+    Committed, Effect, Group, Index, Members, Message, ReadId, ReadPermit, Ready, Role, SnapshotPoint,
     Status, Term,
 };
 use ids::{GatewayId, GroupId, Incarnation, Monotonic, NodeId, Prng};
@@ -331,21 +331,13 @@ impl Member {
 
     /// Takes a message of another replica.
     pub fn on_message(&mut self, message: Message, now: Monotonic) {
-        if let Body::Snapshot(point) = &message.body {
-            let here = (point.index, point.term);
-            let arrived = self.arrival.as_ref().and_then(|incoming| incoming.point);
-            let knows = point.index <= self.applied;
-            if !knows && arrived != Some(here) {
-                // The state it stands for has not come, or not whole: the leader begins again.
-                return;
-            }
-        }
         self.raft.step(message, now);
     }
 
     /// Takes a piece of state; what is to be told the sender, if the piece was the next one.
     pub fn on_cut(&mut self, from: Incarnation, cut: &Cut) -> Result<bool, String> {
         if cut.number == 0 {
+            self.raft.hold_transfer(None);
             self.arrival = Some(Incoming {
                 from,
                 transfer: cut.transfer,
@@ -365,6 +357,10 @@ impl Member {
         match incoming.arrival.take(&cut.bytes) {
             Ok(_) => {
                 incoming.point = cut.point;
+                if cut.point.is_some() {
+                    // Only now may the leader's snapshot message pass: what it stands for is here, and whole.
+                    self.raft.hold_transfer(cut.point);
+                }
                 Ok(true)
             }
             Err(error) => {
@@ -375,7 +371,14 @@ impl Member {
     }
 
     /// A learner has taken a piece, or has not: `is_taken` is `false` if the transfer is to begin again.
-    pub fn on_cut_answer(&mut self, from: Incarnation, transfer: u64, number: u64, is_taken: bool) {
+    pub fn on_cut_answer(
+        &mut self,
+        from: Incarnation,
+        transfer: u64,
+        number: u64,
+        is_taken: bool,
+        now: Monotonic,
+    ) {
         let Some(departure) = self.departures.get_mut(&from) else {
             return;
         };
@@ -387,16 +390,10 @@ impl Member {
             return self.raft.transfer_failed(from);
         }
         if let Some(point) = departure.on_taken(number) {
-            let (index, term) = point;
             self.departures.remove(&from);
-            self.raft.offer_snapshot(
-                from,
-                SnapshotPoint {
-                    index,
-                    term,
-                    members: self.members.clone(),
-                },
-            );
+            if !self.raft.offer_transfer(from, point, now) {
+                self.raft.transfer_failed(from);
+            }
         }
     }
 
@@ -691,13 +688,14 @@ impl Member {
 
     /// Sends learners the next piece of the state.
     fn depart(&mut self, replica: &mut Replica, effects: &mut Effects) {
-        let point = (self.applied, self.raft.term_at(self.applied));
         for (&to, departure) in &mut self.departures {
-            if let (applied, Some(term)) = point
-                && let Some(cut) = departure.next(replica.keyspace_mut(), (applied, term))
-            {
+            if let Some(cut) = departure.next(replica.keyspace_mut(), || self.raft.point()) {
                 effects.cuts.push((to, cut));
             }
+        }
+        let held = self.departures.values().filter_map(Departure::held);
+        if let Some(to) = self.raft.compactable(held) {
+            self.raft.compact(to);
         }
     }
 }
