@@ -21,7 +21,20 @@ const PURE: &[&str] = &[
 ];
 
 /// Foreign crates that compute and do nothing else.
-const PURE_FOREIGN: &[&str] = &["siphasher", "memchr", "itoa", "ryu", "toml", "libm", "raft", "slog", "bytes"];
+const PURE_FOREIGN: &[&str] = &[
+    "siphasher",
+    "memchr",
+    "itoa",
+    "ryu",
+    "toml",
+    "libm",
+    "raft",
+    "slog",
+    "bytes",
+    "crc32c",
+    "hmac",
+    "sha2",
+];
 
 const SEND: &str = "return a message; `node` does the I/O";
 const CLOCK: &str = "take the time as an argument, as `ids::UnixMillis`";
