@@ -289,6 +289,15 @@ impl Operations {
         self.bytes
     }
 
+    /// Operations that came from elsewhere.
+    ///
+    /// # Errors
+    /// The bytes are none.
+    pub fn of_bytes(bytes: Vec<u8>) -> Result<Operations, EntryError> {
+        let count = Operations::check(&bytes)?;
+        Ok(Operations { bytes, count })
+    }
+
     /// How many operations `bytes` are, from end to end.
     pub fn check(bytes: &[u8]) -> Result<usize, EntryError> {
         let mut cursor = Cursor(bytes);

@@ -514,6 +514,12 @@ impl Keyspace {
         std::mem::take(&mut self.garbage)
     }
 
+    /// All of it, to be dropped by another keyspace.
+    pub fn into_garbage(mut self) -> Garbage {
+        self.flush(None);
+        self.garbage
+    }
+
     /// Drops what another keyspace was to drop.
     pub fn adopt_garbage(&mut self, garbage: Garbage) {
         self.garbage.append(garbage);
@@ -570,7 +576,8 @@ impl Keyspace {
         digest.finish()
     }
 
-    pub(crate) fn seed(&self) -> HashSeed {
+    /// What the hash order follows from.
+    pub fn seed(&self) -> HashSeed {
         self.seed
     }
 

@@ -34,6 +34,8 @@ mod sort;
 mod sorted_set;
 mod string;
 mod value;
+mod transfer;
+pub use transfer::{Transfer, Arrival};
 mod walks;
 
 mod events;

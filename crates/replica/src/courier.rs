@@ -40,7 +40,8 @@ const WINDOW: usize = 32;
 /// Bytes after which a batch is closed and the next begun: what is sent as one frame must not hold others up.
 const BATCH_BYTES_MAX: usize = 1024 * 1024;
 
-const UNREACHABLE: &str = "CLUSTERDOWN no leader of this key's group could be reached in time; nothing was done";
+/// What clients are told of a command that nobody was there to carry out.
+pub const UNREACHABLE: &str = "CLUSTERDOWN no leader of this key's group could be reached in time; nothing was done";
 const UNKNOWN: &str = "UNKNOWN the leader of this key's group was lost before it answered: \
                        whether the command was carried out is not known";
 const OVERTAKEN: &str = "TRYAGAIN the leader of this key's group changed, and what was sent behind this read may have \
@@ -108,6 +109,20 @@ pub struct Asked<'a> {
     pub touches: bool,
     /// Its words.
     pub args: Args<'a>,
+}
+
+impl<'a> Asked<'a> {
+    /// A command that waited.
+    pub fn of(operation: &'a Operation) -> Asked<'a> {
+        let (spec, args) = operation.words();
+        Asked {
+            spec,
+            db: operation.db,
+            protocol: operation.protocol,
+            touches: true,
+            args,
+        }
+    }
 }
 
 /// What the leader says of a batch.

@@ -18,7 +18,7 @@ mod steps;
 mod turn;
 
 pub use batch::Batch;
-pub use courier::{Asked, Courier, Verdict as BatchVerdict};
+pub use courier::{Asked, Courier, UNREACHABLE, Verdict as BatchVerdict};
 pub use member::{Cut, Effects, FLIGHTS_MAX, Member, Said, Sender};
 pub use operation::{Condition, Operation, Outcome, Replies, locks_of, with_conditions};
 pub use replica::{Counters, LocalCounts, Replica};

@@ -443,7 +443,7 @@ impl Member {
             });
             if !self.own.is_empty() {
                 entry.begin_own_batch();
-                entry.append(&std::mem::take(&mut self.own));
+                entry.append(std::mem::take(&mut self.own).bytes());
             }
             let mut bytes = 0;
             let mut count = 0;
@@ -454,7 +454,7 @@ impl Member {
                 bytes += batch.byte_len();
                 count += 1;
                 entry.begin_batch(sender.gateway, batch.number, batch.acknowledged);
-                entry.append(&batch.writes);
+                entry.append(batch.writes.bytes());
             }
             let Ok((index, term)) = self.raft.propose(Bytes::from(entry.finish())) else {
                 // Leadership is gone or being handed over; what it says next says so.

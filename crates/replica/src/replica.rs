@@ -200,7 +200,7 @@ impl Replica {
 
     /// The group is going to have other replicas. Only while no transaction is under way here.
     pub fn set_replicated(&mut self) {
-        assert!(self.is_idle(), "locks are not replicated");
+        assert!(self.is_quiet(), "locks are not replicated");
         self.is_replicated = true;
     }
 

@@ -23,10 +23,9 @@ impl Replica {
         leads: bool,
     ) -> Result<Vec<Said>, UnknownSemantics> {
         self.begin(turn);
-        let (notify, is_awaited) = (self.local.notify, self.local.is_awaited);
+        let notify = self.local.notify;
         if !leads {
             self.local.notify = EventClasses::default();
-            self.local.is_awaited = false;
         }
         // They were looked at when they came.
         let questions: Vec<Vec<Read<'_>>> = batches
@@ -68,10 +67,8 @@ impl Replica {
                 }
                 Answered::Read(index, reply) => answers[places[index]].reply(reply),
             })?;
-        (self.local.notify, self.local.is_awaited) = (notify, is_awaited);
+        self.local.notify = notify;
         if !leads {
-            self.local.filled.clear();
-            self.local.events.clear();
             self.local.met_expired.clear();
         }
         let said = verdicts.into_iter().skip(own).zip(answers).zip(entry.batches().iter().skip(own));
@@ -136,8 +133,19 @@ impl Replica {
         self.keyspace.read(db, command, &mut self.local, out);
     }
 
+    /// Whether nothing is locked, lent or waited for, so that the group can become a replicated one.
+    pub fn is_quiet(&self) -> bool {
+        self.locks.is_idle() && self.waiting.is_empty() && self.lent.is_empty()
+    }
+
+    /// Forgets all data: the replica here is a member no more, or another one.
+    pub fn forget(&mut self) {
+        let seed = self.keyspace.seed();
+        self.replace_keyspace(Keyspace::new(seed));
+    }
+
     /// Expired keys that reads have met: to be deleted by an entry.
-    pub(crate) fn take_met_expired(&mut self) -> Vec<(Db, Box<[u8]>)> {
+    pub fn take_met_expired(&mut self) -> Vec<(Db, Box<[u8]>)> {
         if self.keeps_expired {
             self.local.met_expired.clear();
         }
@@ -153,9 +161,8 @@ impl Replica {
 
     /// Becomes what a leader has sent. What was here is dropped piece by piece.
     pub(crate) fn replace_keyspace(&mut self, keyspace: Keyspace) {
-        let mut before = std::mem::replace(&mut self.keyspace, keyspace);
-        before.flush_all();
-        self.keyspace.adopt_garbage(before.take_garbage());
+        let before = std::mem::replace(&mut self.keyspace, keyspace);
+        self.keyspace.adopt_garbage(before.into_garbage());
     }
 
     pub(crate) fn keyspace_mut(&mut self) -> &mut Keyspace {

@@ -1,0 +1,728 @@
+//! This worker's part in the cluster: its groups, of which some have replicas on other nodes, and the peers there.
+//!
+//! ```text
+//!   a command on a replicated group --> courier --turn's end--> member here, if it leads --> verdict --> courier
+//!                                          |                                                                ^
+//!                                          +------ Batch ------> leader elsewhere ------ Answers -----------+
+//!
+//!   peers:  Raft, heartbeats, batches, cuts  -->  member, or courier
+//! ```
+//!
+//! Every worker has the same groups on every node, so that what a peer says comes to the right one without a hop. A group
+//! with one replica, which is here, is carried out as ever, and nothing of this is looked at.
+//!
+//! What leaves is gathered over a turn, and handed to the driver when it ends ([`Gateway::finish_cluster`]).
+//!
+//! Invariants:
+//! 1. `seats` has one place for each of the worker's replicas, in their order.
+//! 2. A replica is replicated exactly if its seat has a member, or its group has no replica here.
+//! 3. A layout is never replaced by an older one.
+
+mod layout;
+mod seat;
+
+pub use layout::{GroupLayout, Layout};
+
+use crate::gateway::Gateway;
+use crate::pipeline::Pipeline;
+use crate::session::Session;
+use bytes::Bytes;
+use command::{Command, ReplyError, Spec};
+use consensus::{Beat, BeatAnswer, Beats, Claim, Listener, Message, Times};
+use ids::{GroupId, Incarnation, Monotonic, NodeId};
+use keyspace::Operations;
+use peer_wire::{Answers, Outcome, PeerMessage, Raft, TransferAnswer, TransferCut, TransferOutcome};
+use planted::Bug;
+use replica::{Asked, Batch, Cut, Effects, Output, Request, Said, Sender, Ticket};
+use resp::Args;
+use seat::Seat;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use txn::{Refusal, Vote};
+
+/// Between two looks at the clock on behalf of groups that nothing happened to.
+const TICK: std::time::Duration = Times::DEFAULT.tick;
+
+/// See the file's header.
+#[derive(Default)]
+pub(crate) struct Cluster {
+    layout: Option<Arc<Layout>>,
+    now: Monotonic,
+    ticked: Monotonic,
+    seats: Vec<Seat>,
+    /// Indices of seats that something happened to since the last turn's end.
+    touched: Vec<usize>,
+    peers: BTreeMap<NodeId, Peer>,
+    /// Whether heartbeats are to gather their claims again.
+    claims_changed: bool,
+    outbox: Vec<(NodeId, PeerMessage)>,
+    /// The groups of which something was read under the lease by the commands being carried out.
+    leased: Vec<usize>,
+    /// What an operator is to be told.
+    notices: Vec<String>,
+    /// Whether leaders or members have changed since the driver last asked.
+    is_news: bool,
+}
+
+/// Another node.
+struct Peer {
+    is_up: bool,
+    beats: Beats,
+    listener: Listener,
+}
+
+impl Cluster {
+    /// Marks a seat as one to be looked at when the turn ends.
+    fn touch(&mut self, index: usize) {
+        if !std::mem::replace(&mut self.seats[index].is_touched, true) {
+            self.touched.push(index);
+        }
+    }
+
+    fn me(&self) -> NodeId {
+        self.layout.as_ref().expect("a node knows itself before it has peers").me
+    }
+
+    fn sender(&self, index: usize) -> Sender {
+        Sender {
+            node: self.me(),
+            gateway: self.seats[index].courier.gateway(),
+        }
+    }
+}
+
+impl Gateway {
+    /// Learns the raw monotonic time, once a turn, before anything else.
+    pub fn begin_cluster(&mut self, now: Monotonic) {
+        self.cluster.now = now;
+        if self.cluster.layout.is_none() || now < self.cluster.ticked.after(TICK) {
+            return;
+        }
+        self.cluster.ticked = now;
+        for index in 0..self.cluster.seats.len() {
+            self.tick_seat(index);
+        }
+    }
+
+    /// When this worker is to be called again, at the latest, if nothing happens.
+    pub fn next_cluster_timer(&self) -> Option<Monotonic> {
+        self.is_spread.then(|| self.cluster.ticked.after(TICK))
+    }
+
+    /// Takes over a version of the cluster. An older one than it has is let go.
+    pub fn set_layout(&mut self, layout: Arc<Layout>) {
+        let known = self.cluster.layout.as_ref().map(|layout| layout.epoch);
+        if known.is_some_and(|known| layout.epoch <= known) && !planted::is(Bug::StaleMapAccepted) {
+            return;
+        }
+        self.is_spread = !layout.peers.is_empty();
+        self.turn.semantics = layout.semantics;
+        // Groups are told of the world once a turn, and it is another one from here on.
+        self.turn.number += 1;
+        let times = Times::DEFAULT;
+        for &node in &layout.peers {
+            self.cluster.peers.entry(node).or_insert_with(|| Peer {
+                is_up: false,
+                beats: Beats::new(layout.boot, times.heartbeat),
+                listener: Listener::new(),
+            });
+        }
+        self.cluster.peers.retain(|node, _| layout.peers.contains(node));
+        self.cluster.layout = Some(layout);
+        self.cluster.claims_changed = true;
+        for index in 0..self.replicas.len() {
+            self.seat(index);
+        }
+    }
+
+    /// The link to a node came up, or broke.
+    pub fn on_link(&mut self, node: NodeId, is_up: bool) {
+        let now = self.cluster.now;
+        if let Some(peer) = self.cluster.peers.get_mut(&node) {
+            peer.is_up = is_up;
+            if is_up {
+                peer.beats.reconnected(now);
+            }
+        }
+        for index in 0..self.cluster.seats.len() {
+            self.on_seat_link(index, node, is_up);
+        }
+    }
+
+    /// A message of another node.
+    pub fn on_peer(&mut self, from: NodeId, message: PeerMessage) {
+        match message {
+            PeerMessage::Raft(Raft { group, message }) => self.on_raft(group, message),
+            PeerMessage::Heartbeat(beat) => self.on_beat(from, beat),
+            PeerMessage::HeartbeatAnswer(answer) => self.on_beat_answer(from, &answer),
+            PeerMessage::Batch(batch) => self.on_peer_batch(from, batch),
+            PeerMessage::Answers(answers) => self.on_answers(from, answers),
+            PeerMessage::TransferCut(cut) => self.on_peer_cut(from, cut),
+            PeerMessage::TransferAnswer(answer) => self.on_cut_answer(&answer),
+            // What concerns the node as a whole is not a worker's.
+            _ => {}
+        }
+    }
+
+    fn on_raft(&mut self, group: GroupId, message: Message) {
+        let Some(index) = self.seated(group) else {
+            return;
+        };
+        let now = self.cluster.now;
+        let seat = &mut self.cluster.seats[index];
+        let is_ours = seat.incarnation == Some(message.to) || planted::is(Bug::IncarnationNotChecked);
+        if let Some(member) = seat.member.as_mut().filter(|_| is_ours) {
+            member.on_message(message, now);
+            self.cluster.touch(index);
+        }
+    }
+
+    fn on_beat(&mut self, from: NodeId, beat: Beat) {
+        let now = self.cluster.now;
+        let first = self.first_group;
+        let Cluster {
+            peers,
+            seats,
+            outbox,
+            ..
+        } = &mut self.cluster;
+        let Some(peer) = peers.get_mut(&from) else {
+            return;
+        };
+        let answer = peer.listener.on_beat(beat, |claim| {
+            let index = claim.group.index().wrapping_sub(first);
+            let member = seats.get_mut(index).and_then(|seat| seat.member.as_mut());
+            member.is_some_and(|member| member.raft_mut().confirm(claim, now))
+        });
+        outbox.push((from, PeerMessage::HeartbeatAnswer(answer)));
+    }
+
+    fn on_beat_answer(&mut self, from: NodeId, answer: &BeatAnswer) {
+        let now = self.cluster.now;
+        let first = self.first_group;
+        let Cluster { peers, seats, touched, .. } = &mut self.cluster;
+        let Some(peer) = peers.get_mut(&from) else {
+            return;
+        };
+        peer.beats.on_answer(answer, now, |claim, sent| {
+            let index = claim.group.index().wrapping_sub(first);
+            let Some(seat) = seats.get_mut(index) else {
+                return;
+            };
+            let Some(member) = seat.member.as_mut() else {
+                return;
+            };
+            match sent {
+                Some(sent) => member.raft_mut().acknowledged(claim, sent, now),
+                None => member.raft_mut().refused(claim, now),
+            }
+            if member.raft().has_ready() && !std::mem::replace(&mut seat.is_touched, true) {
+                touched.push(index);
+            }
+        });
+    }
+
+    /// A gateway of another node has something for a group that it thinks is led here.
+    fn on_peer_batch(&mut self, from: NodeId, batch: peer_wire::Batch) {
+        let peer_wire::Batch {
+            group,
+            gateway,
+            sequence,
+            number,
+            acknowledged,
+            reads,
+            writes,
+            ..
+        } = batch;
+        let Some(index) = self.seated(group) else {
+            return;
+        };
+        let sender = Sender { node: from, gateway };
+        let Ok(writes) = Operations::of_bytes(writes.into()) else {
+            // No gateway of an agreed version sends this: it would be refused for ever.
+            return self.say(index, sender, sequence, Said::Forgotten);
+        };
+        let batch = Batch {
+            sequence,
+            number,
+            acknowledged,
+            writes,
+            reads: reads.into(),
+        };
+        self.hand_over(index, sender, batch);
+    }
+
+    /// Hands a batch to the member here.
+    fn hand_over(&mut self, index: usize, sender: Sender, batch: Batch) {
+        let now = self.cluster.now;
+        let Some(member) = &mut self.cluster.seats[index].member else {
+            return self.say(index, sender, batch.sequence, Said::Elsewhere);
+        };
+        let mut effects = Effects::default();
+        member.on_batch(&mut self.replicas[index], &self.turn, now, sender, batch, &mut effects);
+        self.cluster.touch(index);
+        self.carry_out(index, effects);
+    }
+
+    /// Tells a gateway what became of its batch.
+    fn say(&mut self, index: usize, sender: Sender, sequence: u64, said: Said) {
+        if sender.node == self.cluster.me() {
+            return self.on_said(index, sequence, &said, None);
+        }
+        let leader = match &said {
+            Said::Elsewhere => self.cluster.seats[index].known_leader(self.layout_of(index)),
+            Said::Answered(_) | Said::Gap(_) | Said::Forgotten => None,
+        };
+        let outcome = match said {
+            Said::Answered(bytes) => Outcome::Answered(Bytes::from(bytes)),
+            Said::Elsewhere => Outcome::NotLeader { leader },
+            Said::Gap(applied) => Outcome::Gap { applied },
+            Said::Forgotten => Outcome::Forgotten,
+        };
+        let answers = Answers {
+            group: self.replicas[index].group(),
+            gateway: sender.gateway,
+            sequence,
+            outcome,
+        };
+        self.cluster.outbox.push((sender.node, PeerMessage::Answers(answers)));
+    }
+
+    /// A group elsewhere says what became of a batch of this worker.
+    fn on_answers(&mut self, from: NodeId, answers: Answers) {
+        let Some(index) = self.seated(answers.group) else {
+            return;
+        };
+        let seat = &self.cluster.seats[index];
+        if answers.gateway != seat.courier.gateway() {
+            // It was for the boot before this one.
+            return;
+        }
+        let mut hint = None;
+        let said = match answers.outcome {
+            Outcome::Answered(bytes) => Said::Answered(bytes.into()),
+            Outcome::NotLeader { leader } => {
+                if seat.target != Some(from) {
+                    // Somebody else was asked meanwhile.
+                    return;
+                }
+                hint = leader;
+                Said::Elsewhere
+            }
+            Outcome::Gap { applied } => Said::Gap(applied),
+            Outcome::Forgotten => Said::Forgotten,
+        };
+        self.on_said(index, answers.sequence, &said, hint);
+    }
+
+    fn on_said(&mut self, index: usize, sequence: u64, said: &Said, hint: Option<NodeId>) {
+        let mut outputs = Vec::new();
+        let seat = &mut self.cluster.seats[index];
+        if *said == Said::Elsewhere {
+            seat.lose_target(hint, &mut outputs);
+        }
+        // What no leader writes counts as no answer: the batch is sent again.
+        seat.courier.on_verdict(sequence, &said.as_verdict(), &mut outputs);
+        self.cluster.touch(index);
+        self.transactions.outputs.extend(outputs);
+    }
+
+    /// A piece of state for the replica here.
+    fn on_peer_cut(&mut self, from: NodeId, wire: TransferCut) {
+        let Some(index) = self.seated(wire.group) else {
+            return;
+        };
+        let seat = &mut self.cluster.seats[index];
+        let Some(member) = seat.member.as_mut().filter(|_| seat.incarnation == Some(wire.to)) else {
+            return;
+        };
+        let cut = Cut {
+            transfer: wire.transfer,
+            number: wire.number,
+            point: wire.point,
+            bytes: wire.bytes.into(),
+        };
+        let outcome = match member.on_cut(wire.from, &cut) {
+            Ok(true) => TransferOutcome::Held { number: cut.number },
+            Ok(false) | Err(_) => TransferOutcome::Broken,
+        };
+        self.cluster.touch(index);
+        let answer = TransferAnswer {
+            group: wire.group,
+            from: wire.to,
+            to: wire.from,
+            transfer: cut.transfer,
+            outcome,
+        };
+        self.cluster.outbox.push((from, PeerMessage::TransferAnswer(answer)));
+    }
+
+    fn on_cut_answer(&mut self, answer: &TransferAnswer) {
+        let Some(index) = self.seated(answer.group) else {
+            return;
+        };
+        let now = self.cluster.now;
+        let seat = &mut self.cluster.seats[index];
+        let Some(member) = seat.member.as_mut().filter(|_| seat.incarnation == Some(answer.to)) else {
+            return;
+        };
+        let (number, is_taken) = match answer.outcome {
+            TransferOutcome::Held { number } => (number, true),
+            TransferOutcome::Broken => (0, false),
+        };
+        member.on_cut_answer(answer.from, answer.transfer, number, is_taken, now);
+        self.cluster.touch(index);
+    }
+
+    /// The index of a group's seat, if it is one of this worker's.
+    fn seated(&self, group: GroupId) -> Option<usize> {
+        let index = self.local(group)?;
+        (index < self.cluster.seats.len()).then_some(index)
+    }
+
+    fn layout_of(&self, index: usize) -> &GroupLayout {
+        let layout = self.cluster.layout.as_ref().expect("seats are made from a layout");
+        layout.group(self.replicas[index].group())
+    }
+
+    /// Makes a seat what the layout says of it.
+    fn seat(&mut self, index: usize) {
+        let layout = self.cluster.layout.clone().expect("the caller has set it");
+        let group = self.replicas[index].group();
+        if index == self.cluster.seats.len() {
+            self.cluster.seats.push(Seat::new(group, layout.boot, self.worker));
+        }
+        let now = self.cluster.now;
+        let seed = self.prng.next_u64();
+        let seat = &mut self.cluster.seats[index];
+        seat.settle(&layout, &mut self.replicas[index], seed, now);
+        self.cluster.touch(index);
+    }
+
+    fn on_seat_link(&mut self, index: usize, node: NodeId, is_up: bool) {
+        let now = self.cluster.now;
+        let Cluster { layout, seats, .. } = &mut self.cluster;
+        let layout = layout.as_ref().expect("peers are known from a layout");
+        let group = layout.group(self.replicas[index].group());
+        seats[index].on_link(group, node, is_up, now);
+        self.cluster.touch(index);
+    }
+
+    /// Time passes for a group.
+    fn tick_seat(&mut self, index: usize) {
+        let Cluster {
+            layout,
+            seats,
+            peers,
+            now,
+            ..
+        } = &mut self.cluster;
+        let layout = layout.clone().expect("the caller looked");
+        if seats[index].is_unsettled(&layout, &self.replicas[index]) {
+            let seed = self.prng.next_u64();
+            seats[index].settle(&layout, &mut self.replicas[index], seed, *now);
+        }
+        let is_up = |node: NodeId| node == layout.me || peers.get(&node).is_some_and(|peer| peer.is_up);
+        let mut outputs = Vec::new();
+        let group = layout.group(self.replicas[index].group());
+        let seat = &mut seats[index];
+        let changed = seat.tick(layout.me, group, *now, is_up, &mut outputs);
+        if let Some(member) = seat.member.as_mut().filter(|member| member.leads()) {
+            if seat.fenced < Some(layout.epoch) {
+                seat.fenced = Some(layout.epoch);
+                let (newest, alive) = &layout.boots;
+                let fence = keyspace::Fence::new(*newest, alive.iter().copied());
+                member.ask(&keyspace::Operation::Fence { fence });
+            }
+            let limits = self.compactness;
+            if self.replicas[index].keyspace().limits() != limits && !member.has_own() {
+                member.ask(&keyspace::Operation::Limits { limits });
+            }
+        } else {
+            seat.fenced = None;
+        }
+        if changed || seat.member.as_ref().is_some_and(|member| member.has_own() || member.raft().has_ready()) {
+            self.cluster.touch(index);
+        }
+        self.transactions.outputs.extend(outputs);
+    }
+
+    /// At the turn's end: what was gathered goes on its way. `now` is read after everything that was answered. Returns
+    /// whether anything was answered by it, so that connections may go on.
+    pub fn finish_cluster(&mut self, now: Monotonic) {
+        if self.cluster.layout.is_none() {
+            return;
+        }
+        self.cluster.now = now;
+        // A batch that is answered at once may let a connection go on, whose commands wait for the next turn.
+        for index in std::mem::take(&mut self.cluster.touched) {
+            self.cluster.seats[index].is_touched = false;
+            self.finish_seat(index, now);
+        }
+        if std::mem::take(&mut self.cluster.claims_changed) {
+            self.gather_claims(now);
+        }
+        let Cluster { peers, outbox, .. } = &mut self.cluster;
+        for (&node, peer) in peers.iter_mut().filter(|(_, peer)| peer.is_up) {
+            outbox.extend(peer.beats.beat(now).map(|beat| (node, PeerMessage::Heartbeat(beat))));
+        }
+        self.pump();
+    }
+
+    fn finish_seat(&mut self, index: usize, now: Monotonic) {
+        let me = self.cluster.me();
+        let group = self.replicas[index].group();
+        let sender = self.cluster.sender(index);
+        let epoch = self.cluster.layout.as_ref().expect("the caller looked").epoch;
+        let Cluster { seats, outbox, .. } = &mut self.cluster;
+        let seat = &mut seats[index];
+        let mut here = Vec::new();
+        if let Some(target) = seat.target.filter(|_| seat.courier.has_due()) {
+            seat.courier.dispatch(|batch| {
+                if target == me {
+                    here.push(batch.clone());
+                } else {
+                    let batch = peer_wire::Batch {
+                        group,
+                        epoch,
+                        gateway: sender.gateway,
+                        sequence: batch.sequence,
+                        number: batch.number,
+                        acknowledged: batch.acknowledged,
+                        reads: Bytes::copy_from_slice(&batch.reads),
+                        writes: Bytes::copy_from_slice(batch.writes.bytes()),
+                    };
+                    outbox.push((target, PeerMessage::Batch(batch)));
+                }
+            });
+        }
+        here.into_iter().for_each(|batch| self.hand_over(index, sender, batch));
+        let mut effects = Effects::default();
+        if let Some(member) = &mut self.cluster.seats[index].member {
+            member.finish(&mut self.replicas[index], &self.turn, now, &mut effects);
+        }
+        self.carry_out(index, effects);
+        self.tell(index);
+    }
+
+    /// Carries out what a member wants done.
+    fn carry_out(&mut self, index: usize, effects: Effects) {
+        let group = self.replicas[index].group();
+        let Effects {
+            messages,
+            verdicts,
+            cuts,
+            status,
+            members,
+            claims_changed,
+            was_installed,
+            stopped,
+        } = effects;
+        self.cluster.claims_changed |= claims_changed;
+        if let Some(reason) = stopped {
+            self.cluster.notices.push(format!("group {}: {reason}", group.number()));
+        }
+        if was_installed {
+            self.changed = crate::gateway::Changed::Any;
+        }
+        self.cluster.is_news |= status.is_some() || members.is_some();
+        let layout = self.cluster.layout.as_ref().expect("members have one").clone();
+        let seats = &layout.group(group).seats;
+        let Cluster { outbox, .. } = &mut self.cluster;
+        for message in messages {
+            if let Some(&node) = seats.get(&message.to) {
+                outbox.push((node, PeerMessage::Raft(Raft { group, message })));
+            }
+        }
+        let from = self.cluster.seats[index].incarnation;
+        for (to, cut) in cuts {
+            if let (Some(&node), Some(from)) = (seats.get(&to), from) {
+                let cut = TransferCut {
+                    group,
+                    from,
+                    to,
+                    transfer: cut.transfer,
+                    number: cut.number,
+                    point: cut.point,
+                    bytes: Bytes::from(cut.bytes),
+                };
+                self.cluster.outbox.push((node, PeerMessage::TransferCut(cut)));
+            }
+        }
+        for (sender, sequence, said) in verdicts {
+            self.say(index, sender, sequence, said);
+        }
+        if status.is_some() {
+            let mut outputs = Vec::new();
+            self.cluster.seats[index].follow(layout.group(group), &mut outputs);
+            self.transactions.outputs.extend(outputs);
+            self.cluster.touch(index);
+        }
+    }
+
+    /// What this node leads, to each node that has a part in it.
+    fn gather_claims(&mut self, now: Monotonic) {
+        let layout = self.cluster.layout.clone().expect("the caller looked");
+        let mut claims: BTreeMap<NodeId, Vec<Claim>> = BTreeMap::new();
+        for (seat, replica) in self.cluster.seats.iter().zip(&self.replicas) {
+            let seats = &layout.group(replica.group()).seats;
+            for claim in seat.member.iter().flat_map(|member| member.raft().claims()) {
+                if let Some(&node) = seats.get(&claim.to) {
+                    claims.entry(node).or_default().push(claim);
+                }
+            }
+        }
+        for (node, peer) in &mut self.cluster.peers {
+            peer.beats.claim(claims.remove(node).unwrap_or_default(), now);
+        }
+    }
+
+    /// What is to be sent to other nodes, in order.
+    pub fn take_peer_messages(&mut self) -> Vec<(NodeId, PeerMessage)> {
+        std::mem::take(&mut self.cluster.outbox)
+    }
+
+    /// Whether the turn has anything for [`Gateway::finish_cluster`] to do.
+    pub fn has_cluster_work(&self) -> bool {
+        !self.cluster.touched.is_empty() || !self.cluster.outbox.is_empty()
+    }
+
+    /// A command on keys of a replicated group.
+    pub(crate) fn on_replicated(
+        &mut self,
+        session: &mut Session,
+        pipeline: &mut Pipeline,
+        spec: &'static Spec,
+        args: Args<'_>,
+        index: usize,
+    ) {
+        let parse = spec.parse.expect("a command on keys has a parser");
+        let command = match parse(args) {
+            Ok(command) => command,
+            Err(error) => return error.write(&mut pipeline.writer(session.protocol)),
+        };
+        if self.may_read_here(session, pipeline, spec, args, index) {
+            return self.read_leased(session, pipeline, &command, index);
+        }
+        if self.cluster.seats[index].courier.is_cut_off() {
+            return pipeline.writer(session.protocol).error(replica::UNREACHABLE);
+        }
+        crate::gateway::note_sent(session, pipeline, spec, args);
+        let ticket = self.reserve(session, pipeline);
+        // It is measured where it is carried out.
+        self.timing.is_ours = false;
+        let asked = Asked {
+            spec,
+            db: session.db,
+            protocol: session.protocol,
+            touches: crate::gateway::touches(session, spec),
+            args,
+        };
+        self.cluster.seats[index].courier.command(ticket, asked);
+        self.cluster.touch(index);
+    }
+
+    /// Whether a command can be answered from the state here: this node leads under a lease, and the connection has nothing
+    /// under way on the same keys.
+    fn may_read_here(
+        &self,
+        session: &Session,
+        pipeline: &Pipeline,
+        spec: &'static Spec,
+        args: Args<'_>,
+        index: usize,
+    ) -> bool {
+        let now = self.cluster.now;
+        let is_led = || {
+            let member = self.cluster.seats[index].member.as_ref();
+            member.is_some_and(|member| member.may_read(now))
+        };
+        let mut is_settled = pipeline.is_settled();
+        if !is_settled {
+            is_settled = true;
+            command::keys(spec, args, &mut |position, _| {
+                is_settled = is_settled && !session.sent.may_hold(ids::Slot::of_key(args.arg(position)));
+            });
+        }
+        is_settled && !spec.flags.contains(command::Flags::WRITE) && is_led()
+    }
+
+    fn read_leased(&mut self, session: &Session, pipeline: &mut Pipeline, command: &Command<'_>, index: usize) {
+        let mut out = pipeline.writer(session.protocol);
+        self.replicas[index].read_leased(&self.turn, session.db, command, &mut out);
+        if !self.cluster.leased.contains(&index) {
+            self.cluster.leased.push(index);
+        }
+        if self.cluster.seats[index].expire_met(&mut self.replicas[index]) {
+            self.cluster.touch(index);
+        }
+    }
+
+    /// Whether what was just read under leases may be told: the process may have stood still since.
+    #[inline]
+    pub(crate) fn may_tell(&mut self) -> bool {
+        if self.cluster.leased.is_empty() {
+            return true;
+        }
+        let now = (self.shared.hooks.monotonic)();
+        let seats = &self.cluster.seats;
+        let mut leased = std::mem::take(&mut self.cluster.leased);
+        let may = leased
+            .drain(..)
+            .all(|index| seats[index].member.as_ref().is_some_and(|member| member.still_leads(now)));
+        self.cluster.leased = leased;
+        may
+    }
+
+    /// A command of another worker's connection, on a replicated group.
+    pub(crate) fn ask_for_other(&mut self, ticket: Ticket, asked: Asked<'_>, index: usize) {
+        let parse = asked.spec.parse.expect("only commands on keys are forwarded");
+        let mut outputs = Vec::new();
+        if let Err(error) = parse(asked.args) {
+            let mut replies = replica::Replies::default();
+            replies.push(asked.protocol, |out| error.write(out));
+            outputs.push(Output::Answered { ticket, replies: Some(replies) });
+        } else if self.cluster.seats[index].courier.is_cut_off() {
+            self.cluster.seats[index].courier.refuse(ticket, &mut outputs);
+        } else {
+            self.cluster.seats[index].courier.command(ticket, asked);
+            self.cluster.touch(index);
+        }
+        self.transactions.outputs.extend(outputs);
+    }
+
+    /// A request for a replicated group.
+    pub(crate) fn ask_leader(&mut self, index: usize, request: Request, outputs: &mut Vec<Output>) {
+        let group = self.replicas[index].group();
+        let courier = &mut self.cluster.seats[index].courier;
+        match request {
+            Request::Execute { ticket, .. } | Request::Block { ticket, .. } | Request::Watch { ticket, .. }
+                if courier.is_cut_off() =>
+            {
+                courier.refuse(ticket, outputs);
+            }
+            Request::Execute { ticket, operation } => {
+                courier.command(ticket, Asked::of(&operation));
+            }
+            Request::Part { txn, operation } => courier.part(txn, Asked::of(&operation)),
+            Request::Block {
+                ticket,
+                conditions,
+                operations,
+            } => courier.block(ticket, &conditions, &operations),
+            Request::Watch { ticket, keys } => courier.versions(ticket, &keys),
+            Request::LockRead { txn, .. } | Request::Prepare { txn, .. } => outputs.push(Output::Voted {
+                txn,
+                group,
+                vote: Vote::Refused(Refusal::Replicated),
+                replies: replica::Replies::default(),
+            }),
+            // It has voted no, and remembers nothing.
+            Request::Withdraw { .. } | Request::Resolve { .. } => {}
+            Request::Lend { .. } | Request::TakeBack { .. } => {
+                unreachable!("a group is replicated only while nothing is locked in it, and votes no from then on")
+            }
+        }
+        self.cluster.touch(index);
+    }
+}

@@ -1,0 +1,194 @@
+//! One group, as this node has it: a replica perhaps, and a way to the leader.
+
+use super::{GroupLayout, Layout};
+use consensus::{Config, Durability, Group, Members, Saved, Times};
+use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, Monotonic, NodeId};
+use replica::{Courier, Member, Output, Replica};
+
+/// See the file's header.
+pub(crate) struct Seat {
+    pub(super) courier: Courier,
+    pub(super) member: Option<Member>,
+    /// The replica here, if there is one.
+    pub(super) incarnation: Option<Incarnation>,
+    /// Where the leader is thought to be.
+    pub(super) target: Option<NodeId>,
+    /// The epoch up to which the group was told of dead boots, while this replica leads it.
+    pub(super) fenced: Option<Epoch>,
+    pub(super) is_touched: bool,
+    /// Which replica is asked next if nobody knows who leads.
+    tries: usize,
+    /// Whether a hint was followed since the last tick.
+    is_hinted: bool,
+}
+
+impl Seat {
+    pub(super) fn new(group: GroupId, boot: Boot, worker: u16) -> Seat {
+        Seat {
+            courier: Courier::new(group, GatewayId { boot, worker }),
+            member: None,
+            incarnation: None,
+            target: None,
+            fenced: None,
+            is_touched: false,
+            tries: 0,
+            is_hinted: false,
+        }
+    }
+
+    /// Becomes what the layout says, or as much of it as is possible now: the next tick tries again.
+    pub(super) fn settle(&mut self, layout: &Layout, replica: &mut Replica, seed: u64, now: Monotonic) {
+        if layout.peers.is_empty() && self.member.is_none() && !replica.is_replicated() {
+            // Nobody else holds anything: commands are carried out at once.
+            return;
+        }
+        if !replica.is_replicated() {
+            if !replica.is_quiet() {
+                return;
+            }
+            replica.set_replicated();
+        }
+        let group = layout.group(replica.group());
+        let incarnation = group.seat_on(layout.me);
+        if self.member.is_some() && incarnation == self.incarnation {
+            return;
+        }
+        let founds = incarnation.is_some() && group.founder == incarnation;
+        if self.member.take().is_some() || !founds {
+            // What was held here belongs to the group no more, or never did.
+            replica.forget();
+        }
+        self.incarnation = incarnation;
+        let Some(me) = incarnation else {
+            return;
+        };
+        let start = if founds {
+            Config::first(Members::of_voters([me]))
+        } else {
+            Config::NOWHERE
+        };
+        let applied = start.index;
+        let config = Config {
+            group: replica.group(),
+            me,
+            start,
+            saved: Saved::default(),
+            durability: Durability::Memory,
+            times: Times::DEFAULT,
+            seed,
+        };
+        let raft = Group::new(config, now).expect("its parts agree");
+        self.member = Some(Member::new(replica.group(), raft, applied));
+    }
+
+    /// Whether the layout has not been followed yet.
+    pub(super) fn is_unsettled(&self, layout: &Layout, replica: &Replica) -> bool {
+        let has_peers = !layout.peers.is_empty();
+        has_peers && (!replica.is_replicated() || layout.group(replica.group()).seat_on(layout.me) != self.incarnation)
+    }
+
+    /// Time passes. Whether there is something to send.
+    pub(super) fn tick(
+        &mut self,
+        me: NodeId,
+        group: &GroupLayout,
+        now: Monotonic,
+        is_up: impl Fn(NodeId) -> bool,
+        outputs: &mut Vec<Output>,
+    ) -> bool {
+        self.courier.begin(now);
+        self.courier.give_up(outputs);
+        self.is_hinted = false;
+        if let Some(member) = &mut self.member {
+            member.tick(now);
+            self.steer(me, group, now);
+        }
+        self.target = self.target.filter(|target| is_up(*target));
+        if self.target.is_none() {
+            let known = self.known_leader(group).filter(|node| is_up(*node));
+            let candidates: Vec<NodeId> = group.nodes().into_iter().filter(|node| is_up(*node)).collect();
+            let next = || candidates.get(self.tries % candidates.len().max(1)).copied();
+            if let Some(node) = known.or_else(next) {
+                self.tries = self.tries.wrapping_add(1);
+                self.aim(node, outputs);
+            }
+        }
+        self.target.is_some() && self.courier.has_due()
+    }
+
+    /// As the leader: brings the members, and who leads, closer to what the layout wants.
+    fn steer(&mut self, me: NodeId, group: &GroupLayout, now: Monotonic) {
+        let Some(member) = self.member.as_mut().filter(|member| member.leads()) else {
+            return;
+        };
+        let raft = member.raft_mut();
+        if let Some(wanted) = &group.wanted
+            && raft.members() != wanted
+        {
+            // If it is refused, the next tick asks again.
+            let _ = raft.change_members(wanted);
+        }
+        if let Some(leader) = group.leader
+            && group.seats.get(&leader).is_some_and(|node| *node != me)
+            && raft.matched(leader) == Some(raft.last_index())
+        {
+            let _ = raft.transfer(leader, now);
+        }
+    }
+
+    /// A node came into reach, or out of it.
+    pub(super) fn on_link(&mut self, group: &GroupLayout, node: NodeId, is_up: bool, now: Monotonic) {
+        if !is_up {
+            if self.target == Some(node) {
+                self.target = None;
+            }
+            for (&incarnation, _) in group.seats.iter().filter(|(_, seat)| **seat == node) {
+                if let Some(member) = &mut self.member {
+                    member.on_link_lost(incarnation, now);
+                }
+            }
+        }
+    }
+
+    /// Whom this node takes for the leader.
+    pub(super) fn known_leader(&self, group: &GroupLayout) -> Option<NodeId> {
+        let leader = self.member.as_ref()?.leader()?;
+        group.seats.get(&leader).copied()
+    }
+
+    /// Whoever was asked does not lead, but may know who does.
+    pub(super) fn lose_target(&mut self, hint: Option<NodeId>, outputs: &mut Vec<Output>) {
+        let before = self.target.take();
+        // One hint a tick is followed: two nodes that each take the other for the leader must not keep the link busy.
+        if let Some(node) = hint.filter(|node| Some(*node) != before)
+            && !std::mem::replace(&mut self.is_hinted, true)
+        {
+            self.aim(node, outputs);
+        }
+    }
+
+    /// Asks for what was read to be expired to be deleted. Whether anything is.
+    pub(super) fn expire_met(&mut self, replica: &mut Replica) -> bool {
+        let met = replica.take_met_expired();
+        if let Some(member) = &mut self.member {
+            for (db, key) in &met {
+                member.ask(&keyspace::Operation::Expire { db: *db, key });
+            }
+        }
+        !met.is_empty()
+    }
+
+    /// Goes after the leader that the replica here knows.
+    pub(super) fn follow(&mut self, group: &GroupLayout, outputs: &mut Vec<Output>) {
+        if let Some(node) = self.known_leader(group) {
+            self.aim(node, outputs);
+        }
+    }
+
+    fn aim(&mut self, node: NodeId, outputs: &mut Vec<Output>) {
+        if self.target != Some(node) {
+            self.target = Some(node);
+            self.courier.resend(outputs);
+        }
+    }
+}
