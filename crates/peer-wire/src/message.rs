@@ -23,6 +23,7 @@ use crate::assembler::{MESSAGE_BYTES_MAX, Packet};
 use crate::batch::Batch;
 use crate::cursor::{DecodeError, Reader, Writer};
 use crate::frame;
+use crate::heartbeat;
 use crate::join::{Join, JoinAnswer};
 use crate::leave::Leave;
 use crate::map::Map;
@@ -31,7 +32,7 @@ use crate::publish::Publish;
 use crate::question::{Answer, Question};
 use crate::raft::Raft;
 use crate::transfer::{TransferAnswer, TransferCut};
-use bytes::Bytes;
+use consensus::{Beat, BeatAnswer};
 use std::fmt;
 
 /// Most bytes of a message that goes by the small lane.
@@ -43,9 +44,9 @@ pub enum PeerMessage {
     /// From one replica of a group to another.
     Raft(Raft),
     /// From a node to one that it shares groups with.
-    Heartbeat(Bytes),
+    Heartbeat(Beat),
     /// Its answer.
-    HeartbeatAnswer(Bytes),
+    HeartbeatAnswer(BeatAnswer),
     /// From a gateway to a group's leader.
     Batch(Batch),
     /// Its answer.
@@ -192,7 +193,8 @@ impl PeerMessage {
     fn weight(&self) -> usize {
         match self {
             PeerMessage::Raft(raft) => raft.weight(),
-            PeerMessage::Heartbeat(bytes) | PeerMessage::HeartbeatAnswer(bytes) => bytes.len(),
+            PeerMessage::Heartbeat(beat) => heartbeat::weight(beat),
+            PeerMessage::HeartbeatAnswer(answer) => heartbeat::answer_weight(answer),
             PeerMessage::Batch(batch) => batch.weight(),
             PeerMessage::Answers(answers) => answers.weight(),
             PeerMessage::TransferCut(cut) => cut.weight(),
@@ -241,7 +243,8 @@ impl PeerMessage {
     fn encode_body(&self, out: &mut Writer<'_>) {
         match self {
             PeerMessage::Raft(raft) => raft.encode(out),
-            PeerMessage::Heartbeat(bytes) | PeerMessage::HeartbeatAnswer(bytes) => out.remainder(bytes),
+            PeerMessage::Heartbeat(beat) => heartbeat::encode(beat, out),
+            PeerMessage::HeartbeatAnswer(answer) => heartbeat::encode_answer(answer, out),
             PeerMessage::Batch(batch) => batch.encode(out),
             PeerMessage::Answers(answers) => answers.encode(out),
             PeerMessage::TransferCut(cut) => cut.encode(out),
@@ -274,8 +277,8 @@ impl PeerMessage {
     fn decode_body(kind: Kind, reader: &mut Reader<'_>) -> Result<PeerMessage, DecodeError> {
         Ok(match kind {
             Kind::Raft => PeerMessage::Raft(Raft::decode(reader)?),
-            Kind::Heartbeat => PeerMessage::Heartbeat(reader.remainder()),
-            Kind::HeartbeatAnswer => PeerMessage::HeartbeatAnswer(reader.remainder()),
+            Kind::Heartbeat => PeerMessage::Heartbeat(heartbeat::decode(reader)?),
+            Kind::HeartbeatAnswer => PeerMessage::HeartbeatAnswer(heartbeat::decode_answer(reader)?),
             Kind::Batch => PeerMessage::Batch(Batch::decode(reader)?),
             Kind::Answers => PeerMessage::Answers(Answers::decode(reader)?),
             Kind::TransferCut => PeerMessage::TransferCut(TransferCut::decode(reader)?),

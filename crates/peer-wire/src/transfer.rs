@@ -1,12 +1,14 @@
 //! A group's state on its way to a learner.
 //!
 //! ```text
-//!  cut     group u16 | from u64 | to u64 | transfer u64 | number u64 | bytes to the end of the message
+//!  cut     group u16 | from u64 | to u64 | transfer u64 | number u64 | is_last u8 | [index u64 | term u64]
+//!          | bytes to the end of the message
 //!  answer  group u16 | from u64 | to u64 | transfer u64 | tag u8: 1 held | number u64, 2 broken
 //! ```
 
 use crate::cursor::{DecodeError, Reader, Writer};
 use bytes::Bytes;
+use consensus::{Index, Term};
 use ids::{GroupId, Incarnation};
 
 /// One cut: what brings the learner's part of the state forward, and the next piece of it.
@@ -20,8 +22,10 @@ pub struct TransferCut {
     pub to: Incarnation,
     /// The leader's number for this transfer: a later one begins from nothing.
     pub transfer: u64,
-    /// Counted from 1 on within the transfer.
+    /// Counted from 0 on within the transfer.
     pub number: u64,
+    /// With the last one: the place in the log that the state reflects, and its term.
+    pub point: Option<(Index, Term)>,
     /// In the replica's format.
     pub bytes: Bytes,
 }
@@ -62,6 +66,10 @@ impl TransferCut {
     pub(crate) fn encode(&self, out: &mut Writer<'_>) {
         out.u16(self.group.number());
         out.u64s(&[self.from.0, self.to.0, self.transfer, self.number]);
+        out.bool(self.point.is_some());
+        if let Some((index, term)) = self.point {
+            out.u64s(&[index.0, term.0]);
+        }
         out.remainder(&self.bytes);
     }
 
@@ -72,6 +80,10 @@ impl TransferCut {
             to: Incarnation(reader.u64()?),
             transfer: reader.u64()?,
             number: reader.u64()?,
+            point: match reader.bool()? {
+                true => Some((Index(reader.u64()?), Term(reader.u64()?))),
+                false => None,
+            },
             bytes: reader.remainder(),
         })
     }

@@ -27,9 +27,9 @@ use crate::gateway::Gateway;
 use crate::pipeline::Pipeline;
 use crate::session::Session;
 use bytes::Bytes;
-use command::{Command, ReplyError, Spec};
+use command::{Command, Spec};
 use consensus::{Beat, BeatAnswer, Beats, Claim, Listener, Message, Times};
-use ids::{GroupId, Incarnation, Monotonic, NodeId};
+use ids::{GroupId, Monotonic, NodeId};
 use keyspace::Operations;
 use peer_wire::{Answers, Outcome, PeerMessage, Raft, TransferAnswer, TransferCut, TransferOutcome};
 use planted::Bug;
@@ -261,7 +261,7 @@ impl Gateway {
         let mut effects = Effects::default();
         member.on_batch(&mut self.replicas[index], &self.turn, now, sender, batch, &mut effects);
         self.cluster.touch(index);
-        self.carry_out(index, effects);
+        self.carry_out_effects(index, effects);
     }
 
     /// Tells a gateway what became of its batch.
@@ -501,12 +501,12 @@ impl Gateway {
         if let Some(member) = &mut self.cluster.seats[index].member {
             member.finish(&mut self.replicas[index], &self.turn, now, &mut effects);
         }
-        self.carry_out(index, effects);
+        self.carry_out_effects(index, effects);
         self.tell(index);
     }
 
     /// Carries out what a member wants done.
-    fn carry_out(&mut self, index: usize, effects: Effects) {
+    fn carry_out_effects(&mut self, index: usize, effects: Effects) {
         let group = self.replicas[index].group();
         let Effects {
             messages,

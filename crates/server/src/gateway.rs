@@ -262,7 +262,7 @@ impl Gateway {
             is_cut_short,
             ..
         } = connection;
-        let mut at = 0;
+        let (mut at, mut is_incomplete) = (0, false);
         *is_cut_short = false;
         let output_max = session.output_limit(&self.settings);
         self.open_span();
@@ -305,8 +305,8 @@ impl Gateway {
                     at += consumed;
                 }
                 Ok(Decoded::Incomplete) => {
-                    self.close_span();
-                    return at;
+                    is_incomplete = true;
+                    break;
                 }
                 Err(error) => {
                     let text = [b"ERR ", error.message().as_slice()].concat();
@@ -317,8 +317,15 @@ impl Gateway {
                 }
             }
         }
-        *is_cut_short = at < bytes.len() && !session.is_closing;
-        decoder.relax();
+        if !self.may_tell() {
+            // Somebody else may lead by now, and have written what was just read. Nothing of it is told.
+            pipeline.discard();
+            session.is_overrun = true;
+        }
+        if !is_incomplete {
+            *is_cut_short = at < bytes.len() && !session.is_closing;
+            decoder.relax();
+        }
         self.close_span();
         at
     }
@@ -662,7 +669,7 @@ fn may_pass(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
 
 /// Notes that a command whose keys are all in one group is about to be sent there, or to wait there.
 #[inline]
-fn note_sent(session: &mut Session, pipeline: &Pipeline, spec: &Spec, args: Args<'_>) {
+pub(crate) fn note_sent(session: &mut Session, pipeline: &Pipeline, spec: &Spec, args: Args<'_>) {
     let is_settled = pipeline.is_settled();
     if let Some(position) = command::only_key(spec) {
         let slot = ids::Slot::of_key(args.arg(position));

@@ -15,6 +15,7 @@ mod asked;
 mod block;
 mod blocking;
 mod client;
+mod cluster;
 mod commands;
 mod connection;
 mod delivery;

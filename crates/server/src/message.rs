@@ -155,6 +155,7 @@ impl Message {
                     ..
                 } => false,
                 Request::Execute { .. }
+                | Request::Part { .. }
                 | Request::Block { .. }
                 | Request::Watch { .. }
                 | Request::LockRead { .. }

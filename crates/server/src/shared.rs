@@ -62,6 +62,8 @@ pub struct Shared {
 pub struct Hooks {
     /// Nanoseconds since any fixed moment, never going back.
     pub clock: fn() -> u64,
+    /// The raw monotonic clock, by which leases are counted.
+    pub monotonic: fn() -> ids::Monotonic,
     /// Lets the allocator return the memory that it keeps unused.
     pub purge: fn(),
     /// The allocator's figures, for people.
@@ -72,6 +74,7 @@ impl Default for Hooks {
     fn default() -> Hooks {
         Hooks {
             clock: || 0,
+            monotonic: || ids::Monotonic(0),
             purge: || {},
             allocator: String::new,
         }

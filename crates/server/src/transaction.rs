@@ -299,6 +299,7 @@ impl Gateway {
             let is_ours = |key: &[u8]| group_of_key(groups, key) == group;
             let all = || locks_of(program.operations().map(Operation::words), is_ours);
             let (locks, task) = match transaction.kind {
+                Kind::Each => unreachable!("it asks for no locks"),
                 Kind::Evaluate => {
                     let parts = partition.remove(&group).unwrap_or_default();
                     let locks = locks_of(parts.iter().map(|(_, part)| part.words()), |_| true);
