@@ -91,6 +91,8 @@ struct Waiter {
     is_served: bool,
     /// Whether its worker was told to try.
     is_woken: bool,
+    /// Whether its keys were filled while it tried, in a group whose leader may be elsewhere: what it found may be older.
+    is_missed: bool,
 }
 
 /// Whether a reply says that there was nothing to pop. No other answer of these commands looks like it.
@@ -388,8 +390,11 @@ impl Gateway {
         if let Some(arrival) = again {
             let waiter = self.blocking.waiters.get_mut(&arrival).expect("just found");
             waiter.is_woken = false;
+            let is_missed = std::mem::take(&mut waiter.is_missed);
             let keys = waiter.keys.clone();
-            self.blocking.filled.extend(keys);
+            let is_replicated = |(_, key): &(Db, Box<[u8]>)| self.is_replicated(key);
+            let again: Vec<_> = keys.into_iter().filter(|key| is_missed || !is_replicated(key)).collect();
+            self.blocking.filled.extend(again);
             return self.serve();
         }
         let pop = blocking_command(&operation).pop;
@@ -417,6 +422,7 @@ impl Gateway {
             keys,
             is_served,
             is_woken: false,
+            is_missed: false,
         };
         self.blocking.waiters.insert(arrival, waiter);
         let client = (ticket.worker, ticket.connection);
@@ -526,6 +532,30 @@ impl Gateway {
         }
     }
 
+    /// Tells the first who waits for a key to try: whether there is anything, its group's leader knows.
+    fn wake_line(&mut self, entry: &(Db, Box<[u8]>)) {
+        let first = self.blocking.lines.get(entry).and_then(|line| line.first().copied());
+        let Some(arrival) = first else {
+            return;
+        };
+        let waiter = self.blocking.waiters.get_mut(&arrival).expect("it stands in the line");
+        if std::mem::replace(&mut waiter.is_woken, true) {
+            waiter.is_missed = true;
+            return;
+        }
+        let ticket = waiter.ticket;
+        if ticket.worker == self.worker {
+            self.on_woken(ticket);
+        } else {
+            self.send(ticket.worker, Message::Woken { ticket });
+        }
+    }
+
+    fn is_replicated(&self, key: &[u8]) -> bool {
+        let index = self.local(group_of_key(self.groups, key));
+        index.is_some_and(|index| self.replicas[index].is_replicated())
+    }
+
     /// Pops for those who wait for a key, in their order, as long as it holds something.
     fn serve_line(&mut self, db: Db, key: &[u8]) {
         let entry = (db, Box::from(key));
@@ -533,6 +563,9 @@ impl Gateway {
         let index = self
             .local(group_of_key(self.groups, key))
             .expect("waiters have keys of this worker only");
+        if self.replicas[index].is_replicated() {
+            return self.wake_line(&entry);
+        }
         loop {
             let Some(line) = self.blocking.lines.get(&entry) else {
                 return;

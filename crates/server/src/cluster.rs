@@ -725,4 +725,36 @@ impl Gateway {
         }
         self.cluster.touch(index);
     }
+
+    /// Asks for expired keys of a replicated group to be deleted, if it is led here. Whether there are more.
+    pub(crate) fn expire_replicated(&mut self, index: usize, objects_max: usize) -> bool {
+        let member = self.cluster.seats[index].member.as_ref();
+        if !member.is_some_and(|member| member.leads() && !member.has_own()) {
+            return false;
+        }
+        let mut found = Vec::new();
+        let is_complete = self.replicas[index].find_expired(&self.turn, objects_max, &mut found);
+        for (db, key) in &found {
+            self.ask_own(index, &keyspace::Operation::Expire { db: *db, key });
+        }
+        !is_complete
+    }
+
+    /// The replicated groups that are led here and have nothing of the leader's own under way.
+    pub(crate) fn led_and_free(&self) -> Vec<usize> {
+        let is_free = |seat: &Seat| {
+            let member = seat.member.as_ref();
+            member.is_some_and(|member| member.leads() && !member.has_own())
+        };
+        let seats = self.cluster.seats.iter().enumerate();
+        seats.filter(|(_, seat)| is_free(seat)).map(|(index, _)| index).collect()
+    }
+
+    /// Asks for an operation of the leader's own.
+    pub(crate) fn ask_own(&mut self, index: usize, operation: &keyspace::Operation<'_>) {
+        if let Some(member) = &mut self.cluster.seats[index].member {
+            member.ask(operation);
+            self.cluster.touch(index);
+        }
+    }
 }

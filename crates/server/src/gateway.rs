@@ -223,7 +223,8 @@ impl Gateway {
             .set_slow_log(self.settings.slowlog_log_slower_than_micros);
         self.timing.tracks = self.settings.latency_tracking;
         self.compactness = compactness(&self.settings);
-        for replica in &mut self.replicas {
+        // Those of a replicated group are the leader's to set: see `cluster.rs`.
+        for replica in self.replicas.iter_mut().filter(|replica| !replica.is_replicated()) {
             replica.set_limits(&self.turn, self.compactness);
         }
     }
@@ -319,8 +320,11 @@ impl Gateway {
         }
         if !self.may_tell() {
             // Somebody else may lead by now, and have written what was just read. Nothing of it is told.
-            pipeline.discard();
-            session.is_overrun = true;
+            session
+                .card
+                .is_killed
+                .store(true, std::sync::atomic::Ordering::Relaxed);
+            self.reap_soon();
         }
         if !is_incomplete {
             *is_cut_short = at < bytes.len() && !session.is_closing;

@@ -178,14 +178,6 @@ impl Pipeline {
         &first[self.sent..]
     }
 
-    /// Forgets what is ready to be sent: the connection is about to be closed.
-    pub fn discard(&mut self) {
-        self.large.clear();
-        self.out.clear();
-        self.held.clear();
-        (self.large_bytes, self.sent) = (0, 0);
-    }
-
     /// How many bytes are ready to be sent.
     #[inline]
     pub fn ready_bytes(&self) -> usize {

@@ -60,6 +60,29 @@ impl Gateway {
         true
     }
 
+    /// Asks for keys to be given up in the groups that this worker leads, by entries, if there is too much.
+    pub(crate) fn evict_replicated(&mut self) {
+        /// Keys that are on their way out at a time.
+        const VICTIMS_MAX: usize = 256;
+        self.changed = Changed::Any;
+        self.refresh_memory();
+        let led = self.led_and_free();
+        if led.is_empty() || self.shared.counted_memory() <= self.maxmemory {
+            return;
+        }
+        let samples = self.settings.maxmemory_samples.clamp(1, 64);
+        for _ in 0..VICTIMS_MAX {
+            let mut victims = Victims::default();
+            for _ in 0..samples {
+                let index = led[self.prng.below(led.len() as u64) as usize];
+                self.replicas[index].sample_victims(&self.turn, index, self.policy, 1, &mut victims);
+            }
+            if let Some((index, db, key)) = victims.take() {
+                self.ask_own(index, &keyspace::Operation::Evict { db, key: &key });
+            }
+        }
+    }
+
     /// Whether this worker holds its share of the keys that the policy may give up. Who holds less leaves a surplus
     /// to the others: a worker that happens to run more often must not give up all it has.
     pub(crate) fn has_share_of_victims(&self) -> bool {

@@ -16,8 +16,12 @@ impl Gateway {
             let share = EXPIRY_OBJECTS / self.replicas.len().max(1);
             let turn = self.turn;
             let began = self.timing.now();
-            for replica in &mut self.replicas {
-                more |= !replica.expire_due(&turn, share.max(64));
+            for index in 0..self.replicas.len() {
+                more |= if self.replicas[index].is_replicated() {
+                    self.expire_replicated(index, share.max(64))
+                } else {
+                    !self.replicas[index].expire_due(&turn, share.max(64))
+                };
             }
             self.note_event("expire-cycle", self.timing.now().saturating_sub(began));
         }
@@ -27,6 +31,10 @@ impl Gateway {
         }
         self.tell_all();
         if self.maxmemory > 0 && self.policy != EvictionPolicy::NoEviction && self.pause.is_none() {
+            if self.is_spread {
+                self.evict_replicated();
+                return more;
+            }
             // A limit that was lowered, or that other workers' writes passed: every worker gives its share.
             if self.has_share_of_victims() {
                 self.make_room();

@@ -1,0 +1,4 @@
+//! Gateways of several nodes in one thread: commands go in, replies come out.
+
+mod cluster;
+mod world;

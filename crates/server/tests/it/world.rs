@@ -1,0 +1,160 @@
+//! Several nodes of one worker each, and a network that loses nothing.
+
+use bytes::Bytes;
+use ids::{Boot, Epoch, GroupCount, HashSeed, Incarnation, Monotonic, NodeId, SemanticsVersion, UnixMillis};
+use options::Settings;
+use peer_wire::PeerMessage;
+use server::{ClientCard, Connection, Delivery, Gateway, GroupLayout, Layout, Session, Shared};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// One turn, in nanoseconds.
+const TURN: u64 = 1_000_000;
+
+pub struct World {
+    pub nodes: Vec<Node>,
+    wire: VecDeque<(usize, usize, PeerMessage)>,
+    pub now: u64,
+    pub layout: Layout,
+    /// Nodes that neither run nor hear.
+    pub dead: Vec<bool>,
+}
+
+pub struct Node {
+    pub gateway: Gateway,
+    clients: BTreeMap<u64, Connection>,
+    shared: Arc<Shared>,
+}
+
+impl World {
+    /// Nodes that are all alone: the first has all groups.
+    pub fn new(nodes: u64, groups: u16) -> World {
+        let make = |number: u64| {
+            let count = GroupCount::new(groups).expect("a valid count");
+            let shared = Shared::new(Boot(number + 1), "run".into(), 0, 6379, count, 1, Settings::default());
+            let shared = Arc::new(shared);
+            let gateway = Gateway::new(0, shared.clone(), HashSeed([number, 7]), number);
+            Node {
+                gateway,
+                clients: BTreeMap::new(),
+                shared,
+            }
+        };
+        World {
+            nodes: (0..nodes).map(make).collect(),
+            wire: VecDeque::new(),
+            now: TURN,
+            layout: Layout::alone(NodeId(0), Boot(1), groups),
+            dead: vec![false; nodes as usize],
+        }
+    }
+
+    /// Tells every node of the layout's next version.
+    pub fn lay_out(&mut self, change: impl FnOnce(&mut Layout)) {
+        change(&mut self.layout);
+        self.layout.epoch = Epoch(self.layout.epoch.0 + 1);
+        let count = self.nodes.len() as u64;
+        for (number, node) in (0..).zip(&mut self.nodes) {
+            let layout = Layout {
+                me: NodeId(number),
+                boot: Boot(number + 1),
+                peers: (0..count).filter(|peer| *peer != number).map(NodeId).collect(),
+                ..self.layout.clone()
+            };
+            node.gateway.set_layout(Arc::new(layout));
+            for peer in (0..count).filter(|peer| *peer != number) {
+                node.gateway.on_link(NodeId(peer), true);
+            }
+        }
+    }
+
+    /// One turn of every node that lives.
+    pub fn turn(&mut self) {
+        self.now += TURN;
+        for _ in 0..self.wire.len() {
+            let Some((from, to, message)) = self.wire.pop_front() else { break };
+            if !self.dead[from] && !self.dead[to] {
+                self.nodes[to].gateway.on_peer(NodeId(from as u64), message);
+            }
+        }
+        for number in 0..self.nodes.len() {
+            if self.dead[number] {
+                continue;
+            }
+            let node = &mut self.nodes[number];
+            node.gateway.begin_turn(UnixMillis((self.now / 1_000_000) as i64));
+            node.gateway.begin_cluster(Monotonic(self.now));
+            node.gateway.pump();
+            node.deliver();
+            node.gateway.finish_cluster(Monotonic(self.now));
+            node.deliver();
+            for (to, message) in node.gateway.take_peer_messages() {
+                self.wire.push_back((number, to.0 as usize, message));
+            }
+        }
+    }
+
+    /// Sends words to a node as a client of it, and what it answers in up to so many turns.
+    pub fn run(&mut self, node: usize, client: u64, words: &str) -> String {
+        self.send(node, client, words);
+        for _ in 0..8_000 {
+            let reply = self.nodes[node].take_reply(client);
+            if !reply.is_empty() {
+                return reply;
+            }
+            self.turn();
+        }
+        panic!("no reply to {words}");
+    }
+
+    pub fn send(&mut self, node: usize, client: u64, words: &str) {
+        self.nodes[node].send(client, words);
+    }
+}
+
+impl Node {
+    fn send(&mut self, client: u64, words: &str) {
+        let words: Vec<&str> = words.split(' ').collect();
+        let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            bytes.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
+        }
+        let address = "127.0.0.1:1".parse().expect("an address");
+        let shared = &self.shared;
+        let connection = self.clients.entry(client).or_insert_with(|| {
+            let card = ClientCard::new(shared.clients.next_id(), address, address, 0, 0, 0);
+            Connection::new(Session::new(Arc::new(card), client, true))
+        });
+        self.gateway.feed(connection, &bytes);
+        self.deliver();
+    }
+
+    fn deliver(&mut self) {
+        while let Some(delivery) = self.gateway.next_delivery() {
+            if matches!(delivery, Delivery::Message { .. } | Delivery::Reap) {
+                continue;
+            }
+            let Some(token) = delivery.connection() else { continue };
+            if let Some(connection) = self.clients.get_mut(&token) {
+                self.gateway.deliver(connection, delivery);
+                self.gateway.resume(connection);
+            }
+        }
+    }
+
+    fn take_reply(&mut self, client: u64) -> String {
+        let Some(connection) = self.clients.get_mut(&client) else {
+            return String::new();
+        };
+        if !connection.pipeline.is_settled() {
+            return String::new();
+        }
+        let mut reply = Vec::new();
+        while connection.pipeline.ready_bytes() > 0 {
+            let ready = connection.pipeline.ready().to_vec();
+            connection.pipeline.sent(ready.len());
+            reply.extend(ready);
+        }
+        String::from_utf8_lossy(&reply).replace("\r\n", " ").trim().to_owned()
+    }
+}
