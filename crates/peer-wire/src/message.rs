@@ -209,8 +209,13 @@ impl PeerMessage {
     }
 
     /// Whether it is long, or part of a state transfer: it belongs into the bulk lane, where small messages overtake it.
+    /// Heartbeats never do: leases would end while they wait.
     pub fn is_bulk(&self) -> bool {
-        matches!(self, PeerMessage::TransferCut(_)) || self.weight() > SMALL_BYTES_MAX
+        match self {
+            PeerMessage::Heartbeat(_) | PeerMessage::HeartbeatAnswer(_) => false,
+            PeerMessage::TransferCut(_) => true,
+            _ => self.weight() > SMALL_BYTES_MAX,
+        }
     }
 
     /// Whether it must not overtake messages of its kind: behind one that waits in the bulk lane it goes there too.
