@@ -29,6 +29,7 @@ const PURE_FOREIGN: &[&str] = &[
     "toml",
     "libm",
     "raft",
+    "slog",
     "bytes",
     "crc32c",
     "hmac",
