@@ -21,6 +21,7 @@ mod assembler;
 mod batch;
 mod cursor;
 pub mod frame;
+mod heartbeat;
 pub mod hello;
 mod join;
 mod leave;

@@ -8,8 +8,7 @@
 //!  20 answers         25 meta answer       30 join
 //! ```
 //!
-//! The number is the frame's kind; the body stands in the file of the message. A heartbeat's body, and its answer's, is
-//! consensus's.
+//! The number is the frame's kind; the body stands in the file of the message.
 //!
 //! # Order
 //!
@@ -23,6 +22,7 @@ use crate::assembler::{MESSAGE_BYTES_MAX, Packet};
 use crate::batch::Batch;
 use crate::cursor::{DecodeError, Reader, Writer};
 use crate::frame;
+use crate::heartbeat;
 use crate::join::{Join, JoinAnswer};
 use crate::leave::Leave;
 use crate::map::Map;
@@ -31,7 +31,7 @@ use crate::publish::Publish;
 use crate::question::{Answer, Question};
 use crate::raft::Raft;
 use crate::transfer::{TransferAnswer, TransferCut};
-use bytes::Bytes;
+use consensus::{Beat, BeatAnswer};
 use std::fmt;
 
 /// Most bytes of a message that goes by the small lane.
@@ -43,9 +43,9 @@ pub enum PeerMessage {
     /// From one replica of a group to another.
     Raft(Raft),
     /// From a node to one that it shares groups with.
-    Heartbeat(Bytes),
+    Heartbeat(Beat),
     /// Its answer.
-    HeartbeatAnswer(Bytes),
+    HeartbeatAnswer(BeatAnswer),
     /// From a gateway to a group's leader.
     Batch(Batch),
     /// Its answer.
@@ -192,7 +192,8 @@ impl PeerMessage {
     fn weight(&self) -> usize {
         match self {
             PeerMessage::Raft(raft) => raft.weight(),
-            PeerMessage::Heartbeat(bytes) | PeerMessage::HeartbeatAnswer(bytes) => bytes.len(),
+            PeerMessage::Heartbeat(beat) => heartbeat::beat_weight(beat),
+            PeerMessage::HeartbeatAnswer(answer) => heartbeat::answer_weight(answer),
             PeerMessage::Batch(batch) => batch.weight(),
             PeerMessage::Answers(answers) => answers.weight(),
             PeerMessage::TransferCut(cut) => cut.weight(),
@@ -246,7 +247,8 @@ impl PeerMessage {
     fn encode_body(&self, out: &mut Writer<'_>) {
         match self {
             PeerMessage::Raft(raft) => raft.encode(out),
-            PeerMessage::Heartbeat(bytes) | PeerMessage::HeartbeatAnswer(bytes) => out.remainder(bytes),
+            PeerMessage::Heartbeat(beat) => heartbeat::encode_beat(beat, out),
+            PeerMessage::HeartbeatAnswer(answer) => heartbeat::encode_answer(answer, out),
             PeerMessage::Batch(batch) => batch.encode(out),
             PeerMessage::Answers(answers) => answers.encode(out),
             PeerMessage::TransferCut(cut) => cut.encode(out),
@@ -279,8 +281,8 @@ impl PeerMessage {
     fn decode_body(kind: Kind, reader: &mut Reader<'_>) -> Result<PeerMessage, DecodeError> {
         Ok(match kind {
             Kind::Raft => PeerMessage::Raft(Raft::decode(reader)?),
-            Kind::Heartbeat => PeerMessage::Heartbeat(reader.remainder()),
-            Kind::HeartbeatAnswer => PeerMessage::HeartbeatAnswer(reader.remainder()),
+            Kind::Heartbeat => PeerMessage::Heartbeat(heartbeat::decode_beat(reader)?),
+            Kind::HeartbeatAnswer => PeerMessage::HeartbeatAnswer(heartbeat::decode_answer(reader)?),
             Kind::Batch => PeerMessage::Batch(Batch::decode(reader)?),
             Kind::Answers => PeerMessage::Answers(Answers::decode(reader)?),
             Kind::TransferCut => PeerMessage::TransferCut(TransferCut::decode(reader)?),
