@@ -2,7 +2,7 @@
 
 use crate::source::Source;
 use bytes::Bytes;
-use consensus::{Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
+use consensus::{Beat, BeatAnswer, Claim, Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
 use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, NodeId, Prng};
 use peer_wire::frame::{self, BODY_BYTES_MAX, Decoder, Frame, FrameError, HEAD_BYTES};
 use peer_wire::{
@@ -218,6 +218,23 @@ fn messages() -> Vec<PeerMessage> {
         answers(Outcome::NotLeader {
             leader: Some((NodeId(2), Incarnation(2))),
             term: Term(3),
+        }),
+        PeerMessage::Heartbeat(Beat {
+            boot: Boot(4),
+            number: 6,
+            digest: 7,
+            claims: Some(vec![Claim {
+                group,
+                term: Term(3),
+                leader: Incarnation(1),
+                to: Incarnation(2),
+            }]),
+        }),
+        PeerMessage::HeartbeatAnswer(BeatAnswer {
+            boot: Boot(4),
+            number: 6,
+            digest: 7,
+            refused: Some(vec![1, 3]),
         }),
         PeerMessage::MetaRequest(Question {
             id: 1,

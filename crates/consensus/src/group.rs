@@ -1310,7 +1310,7 @@ fn validate(config: &Config) -> Result<Valid, ConfigInvalid> {
     }
     let saved = &config.saved.hard_state;
     let is_new = *saved == HardState::default();
-    if !is_new && (saved.term < term || saved.commit.0 > index || saved.commit < start.index) {
+    if !is_new && (saved.term < term || saved.commit.0 > index) {
         return Err(ConfigInvalid::HardState);
     }
     let hard_state = eraftpb::HardState {

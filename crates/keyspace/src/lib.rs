@@ -34,8 +34,6 @@ mod sort;
 mod sorted_set;
 mod string;
 mod value;
-mod transfer;
-pub use transfer::{Transfer, Arrival};
 mod walks;
 
 mod events;

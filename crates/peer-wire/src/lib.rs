@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A link begins with an introduction (`hello.rs`), in which both nodes prove that they know the cluster's secret. Until
-//! then frames are small ([`hello::FRAME_BODY_BYTES_MAX`]). After it every frame carries a message, or a part of one
+//! then frames are small ([`hello::BODY_BYTES_MAX`]). After it every frame carries a message, or a part of one
 //! (`frame.rs`). All numbers are little-endian. Decoding is total: any bytes are a value or an error, and no length is
 //! believed before as many bytes are there.
 //!

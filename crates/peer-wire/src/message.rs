@@ -8,8 +8,7 @@
 //!  20 answers         25 meta answer       30 join
 //! ```
 //!
-//! The number is the frame's kind; the body stands in the file of the message. A heartbeat's body, and its answer's, is
-//! consensus's.
+//! The number is the frame's kind; the body stands in the file of the message.
 //!
 //! # Order
 //!
@@ -193,7 +192,7 @@ impl PeerMessage {
     fn weight(&self) -> usize {
         match self {
             PeerMessage::Raft(raft) => raft.weight(),
-            PeerMessage::Heartbeat(beat) => heartbeat::weight(beat),
+            PeerMessage::Heartbeat(beat) => heartbeat::beat_weight(beat),
             PeerMessage::HeartbeatAnswer(answer) => heartbeat::answer_weight(answer),
             PeerMessage::Batch(batch) => batch.weight(),
             PeerMessage::Answers(answers) => answers.weight(),
@@ -211,8 +210,13 @@ impl PeerMessage {
     }
 
     /// Whether it is long, or part of a state transfer: it belongs into the bulk lane, where small messages overtake it.
+    /// Heartbeats never do: leases would end while they wait.
     pub fn is_bulk(&self) -> bool {
-        matches!(self, PeerMessage::TransferCut(_)) || self.weight() > SMALL_BYTES_MAX
+        match self {
+            PeerMessage::Heartbeat(_) | PeerMessage::HeartbeatAnswer(_) => false,
+            PeerMessage::TransferCut(_) => true,
+            _ => self.weight() > SMALL_BYTES_MAX,
+        }
     }
 
     /// Whether it must not overtake messages of its kind: behind one that waits in the bulk lane it goes there too.
@@ -243,7 +247,7 @@ impl PeerMessage {
     fn encode_body(&self, out: &mut Writer<'_>) {
         match self {
             PeerMessage::Raft(raft) => raft.encode(out),
-            PeerMessage::Heartbeat(beat) => heartbeat::encode(beat, out),
+            PeerMessage::Heartbeat(beat) => heartbeat::encode_beat(beat, out),
             PeerMessage::HeartbeatAnswer(answer) => heartbeat::encode_answer(answer, out),
             PeerMessage::Batch(batch) => batch.encode(out),
             PeerMessage::Answers(answers) => answers.encode(out),
@@ -277,7 +281,7 @@ impl PeerMessage {
     fn decode_body(kind: Kind, reader: &mut Reader<'_>) -> Result<PeerMessage, DecodeError> {
         Ok(match kind {
             Kind::Raft => PeerMessage::Raft(Raft::decode(reader)?),
-            Kind::Heartbeat => PeerMessage::Heartbeat(heartbeat::decode(reader)?),
+            Kind::Heartbeat => PeerMessage::Heartbeat(heartbeat::decode_beat(reader)?),
             Kind::HeartbeatAnswer => PeerMessage::HeartbeatAnswer(heartbeat::decode_answer(reader)?),
             Kind::Batch => PeerMessage::Batch(Batch::decode(reader)?),
             Kind::Answers => PeerMessage::Answers(Answers::decode(reader)?),

@@ -84,6 +84,23 @@ mod tests {
     }
 
     #[test]
+    fn each_side_has_a_proof_of_its_own() {
+        let proof = |side| Mac::of(&Secret(Some([7; 32])), side, b"hello", b"challenge", b"").into_bytes();
+        assert_ne!(proof(Side::Caller), proof(Side::Answerer));
+        assert!(
+            Mac::of(&Secret(Some([7; 32])), Side::Caller, b"hello", b"challenge", b"")
+                .is(&proof(Side::Caller))
+        );
+    }
+
+    #[test]
+    fn no_byte_passes_from_one_body_to_the_other() {
+        let proof =
+            |hello, challenge| Mac::of(&Secret(None), Side::Caller, hello, challenge, b"").into_bytes();
+        assert_ne!(proof(b"hello!", b"challenge"), proof(b"hello", b"!challenge"));
+    }
+
+    #[test]
     fn what_is_secret_is_not_shown() {
         let shown = format!("{:?} {:?}", Secret(Some([7; 32])), Nonce([8; 32]));
         assert_eq!(shown, "Secret(..) Nonce(..)");

@@ -1,13 +1,15 @@
 //! Values of every kind, generated.
 
 use bytes::Bytes;
-use consensus::{Body, Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
+use consensus::{
+    Beat, BeatAnswer, Body, Claim, Entry, Index, Members, Message, Payload, SnapshotPoint, Term,
+};
 use ids::{Boot, ClusterId, Db, Epoch, GatewayId, GroupId, Incarnation, NodeId};
 use peer_wire::{
     Answer, Answers, Batch, ChannelKind, Join, JoinAnswer, Leave, Map, Notify, Outcome, PeerMessage, Publish,
     Question, Raft, Read, Refused, TransferAnswer, TransferCut, TransferOutcome,
 };
-use proptest::collection::vec;
+use proptest::collection::{btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 
@@ -18,8 +20,8 @@ pub(crate) fn bytes(most: usize) -> impl Strategy<Value = Bytes> {
 pub(crate) fn message() -> impl Strategy<Value = PeerMessage> {
     prop_oneof![
         6 => (group(), raft()).prop_map(|(group, message)| PeerMessage::Raft(Raft { group, message })),
-        1 => bytes(100).prop_map(PeerMessage::Heartbeat),
-        1 => bytes(100).prop_map(PeerMessage::HeartbeatAnswer),
+        1 => beat().prop_map(PeerMessage::Heartbeat),
+        1 => beat_answer().prop_map(PeerMessage::HeartbeatAnswer),
         2 => batch().prop_map(PeerMessage::Batch),
         2 => answers().prop_map(PeerMessage::Answers),
         1 => cut().prop_map(PeerMessage::TransferCut),
@@ -254,4 +256,32 @@ fn join_answer() -> impl Strategy<Value = JoinAnswer> {
         }),
         any::<String>().prop_map(|reason| JoinAnswer::Refused { reason }),
     ]
+}
+
+fn beat() -> impl Strategy<Value = Beat> {
+    let claim = (group(), term(), incarnation(), incarnation()).prop_map(|(group, term, leader, to)| Claim {
+        group,
+        term,
+        leader,
+        to,
+    });
+    let claims = option::of(vec(claim, 0..6));
+    (any::<u64>(), any::<u64>(), any::<u128>(), claims).prop_map(|(boot, number, digest, claims)| Beat {
+        boot: Boot(boot),
+        number,
+        digest,
+        claims,
+    })
+}
+
+fn beat_answer() -> impl Strategy<Value = BeatAnswer> {
+    let refused = option::of(btree_set(any::<u16>(), 0..6));
+    (any::<u64>(), any::<u64>(), any::<u128>(), refused).prop_map(|(boot, number, digest, refused)| {
+        BeatAnswer {
+            boot: Boot(boot),
+            number,
+            digest,
+            refused: refused.map(|places| places.into_iter().collect()),
+        }
+    })
 }

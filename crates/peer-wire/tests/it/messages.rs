@@ -3,10 +3,10 @@
 use crate::any;
 use crate::frames::receive;
 use bytes::Bytes;
-use consensus::{Body as Said, Entry, Index, Message, Payload, Term};
+use consensus::{Beat, BeatAnswer, Body as Said, CLAIMS_MAX, Claim, Entry, Index, Message, Payload, Term};
 use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation};
 use peer_wire::frame::{self, BODY_BYTES_MAX, FRAME_BYTES_MAX, HEAD_BYTES};
-use peer_wire::{Batch, Body, Kind, Packet, PeerMessage, Raft, Read, SMALL_BYTES_MAX};
+use peer_wire::{Batch, Body, Kind, Leave, Packet, PeerMessage, Raft, Read, SMALL_BYTES_MAX};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index as Place;
@@ -109,7 +109,7 @@ fn a_long_batch_is_bulk_and_a_short_one_is_not() {
 #[test]
 fn small_messages_pass_between_the_frames_of_a_long_one() {
     let long = batch(Bytes::from(vec![1; 3 * BODY_BYTES_MAX]));
-    let small = PeerMessage::Heartbeat(Bytes::from_static(b"alive"));
+    let small = PeerMessage::Leave(Leave::Stopping);
     let (bulk, beat) = (encoded(&long), encoded(&small));
     let (mut at, mut link) = (0, Vec::new());
     while let Some(length) = frame::first_length(&bulk[at..]) {
@@ -161,6 +161,48 @@ fn a_large_payload_of_an_owned_body_is_not_copied_and_a_small_one_is() {
         Payload::Members(_) => false,
     };
     assert_eq!(entries.iter().map(is_shared).collect::<Vec<_>>(), [true, false]);
+}
+
+#[test]
+fn the_longest_heartbeat_is_one_small_frame() {
+    let claim = Claim {
+        group: GroupId::new(7),
+        term: Term(1),
+        leader: Incarnation(2),
+        to: Incarnation(3),
+    };
+    let beat = |claims| {
+        encoded(&PeerMessage::Heartbeat(Beat {
+            boot: Boot(1),
+            number: 2,
+            digest: 3,
+            claims: Some(vec![claim; claims]),
+        }))
+    };
+    let longest = beat(CLAIMS_MAX);
+    assert_eq!(frame::first_length(&longest), Some(longest.len()));
+    assert_eq!(longest[5], 0, "no flags");
+    // One more: the count and another claim.
+    let mut body = longest[HEAD_BYTES..].to_vec();
+    let count_at = 8 + 8 + 16 + 1;
+    body[count_at..count_at + 4].copy_from_slice(&(CLAIMS_MAX as u32 + 1).to_le_bytes());
+    body.extend([0; 26]);
+    let [error, _] = both_ways(Kind::Heartbeat as u8, &body);
+    assert_eq!(error.unwrap_err().what, "more claims than there can be groups");
+}
+
+#[test]
+fn refused_claims_stand_in_order() {
+    let mut answer = encoded(&PeerMessage::HeartbeatAnswer(BeatAnswer {
+        boot: Boot(1),
+        number: 2,
+        digest: 3,
+        refused: Some(vec![4, 5]),
+    }));
+    let last = answer.len() - 2;
+    answer[last] = 4;
+    let [error, _] = both_ways(Kind::HeartbeatAnswer as u8, &answer[HEAD_BYTES..]);
+    assert_eq!(error.unwrap_err().what, "refused places that are not in order");
 }
 
 #[test]
