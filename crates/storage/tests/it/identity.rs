@@ -8,7 +8,7 @@ fn identity(node: u64, secret: Option<u8>) -> Identity {
     Identity {
         cluster: ClusterId(0x7d0c_2f6b_8e9a_41d3_b5f0_0c6a_9e1d_2c3b),
         node: NodeId(node),
-        groups: GroupCount::new(64).unwrap(),
+        groups: GroupCount::new(64).expect("a valid count"),
         secret: secret.map(|byte| ClusterSecret([byte; 32])),
     }
 }
