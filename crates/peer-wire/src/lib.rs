@@ -1,1 +1,32 @@
 //! What nodes say to each other, as bytes.
+//!
+//! Pure: bytes in, values out. Sockets, time-outs and the choice of what to send first are the transport's.
+//!
+//! ```text
+//!  bytes of a link  --frame::Decoder-->  Frame  --Assembler-->  Packet  --PeerMessage::decode-->  PeerMessage
+//!                                          |
+//!                                          +-- the first ones --> hello::Caller, hello::Answerer
+//! ```
+//!
+//! A link begins with an introduction (`hello.rs`), in which both nodes prove that they know the cluster's secret. Until
+//! then frames are small ([`hello::FRAME_BODY_BYTES_MAX`]). After it every frame carries a message, or a part of one
+//! (`frame.rs`). All numbers are little-endian. Decoding is total: any bytes are a value or an error, and no length is
+//! believed before as many bytes are there.
+//!
+//! **What there is not:** compression; secrecy; protection against somebody who can change bytes on the way after the
+//! introduction. Links belong into a network that the operator trusts, or into a tunnel.
+
+mod answers;
+mod assembler;
+mod batch;
+mod cursor;
+pub mod frame;
+mod message;
+mod raft;
+
+pub use answers::{Answers, Outcome, Refused};
+pub use assembler::{Assembler, AssemblyError, Body, MESSAGE_BYTES_MAX, Packet};
+pub use batch::{Batch, Read};
+pub use cursor::DecodeError;
+pub use message::{Kind, PeerMessage, SMALL_BYTES_MAX, TooLong};
+pub use raft::Raft;

@@ -30,6 +30,9 @@ const PURE_FOREIGN: &[&str] = &[
     "libm",
     "raft",
     "bytes",
+    "crc32c",
+    "hmac",
+    "sha2",
 ];
 
 const SEND: &str = "return a message; `node` does the I/O";

@@ -1,0 +1,171 @@
+//! Values of every kind, generated.
+
+use bytes::Bytes;
+use consensus::{Body, Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
+use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, NodeId};
+use peer_wire::{Answers, Batch, Outcome, PeerMessage, Raft, Read, Refused};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+pub(crate) fn bytes(most: usize) -> impl Strategy<Value = Bytes> {
+    vec(any::<u8>(), 0..=most).prop_map(Bytes::from)
+}
+
+pub(crate) fn message() -> impl Strategy<Value = PeerMessage> {
+    prop_oneof![
+        6 => (group(), raft()).prop_map(|(group, message)| PeerMessage::Raft(Raft { group, message })),
+        1 => bytes(100).prop_map(PeerMessage::Heartbeat),
+        1 => bytes(100).prop_map(PeerMessage::HeartbeatAnswer),
+        2 => batch().prop_map(PeerMessage::Batch),
+        2 => answers().prop_map(PeerMessage::Answers),
+    ]
+}
+
+fn group() -> impl Strategy<Value = GroupId> {
+    any::<u16>().prop_map(GroupId::new)
+}
+
+fn index() -> impl Strategy<Value = Index> {
+    // Logs are not as long as numbers: room is left for the entries behind.
+    (0..=u64::MAX - 100).prop_map(Index)
+}
+
+fn term() -> impl Strategy<Value = Term> {
+    any::<u64>().prop_map(Term)
+}
+
+fn incarnation() -> impl Strategy<Value = Incarnation> {
+    any::<u64>().prop_map(Incarnation)
+}
+
+fn gateway() -> impl Strategy<Value = GatewayId> {
+    (any::<u64>(), any::<u16>()).prop_map(|(boot, worker)| GatewayId {
+        boot: Boot(boot),
+        worker,
+    })
+}
+
+fn raft() -> impl Strategy<Value = Message> {
+    (incarnation(), incarnation(), term(), body()).prop_map(|(from, to, term, body)| Message {
+        from,
+        to,
+        term,
+        body,
+    })
+}
+
+fn append() -> impl Strategy<Value = Body> {
+    let payload = prop_oneof![
+        3 => bytes(60).prop_map(Payload::Data),
+        1 => vec(any::<u8>(), 0..20).prop_map(Payload::Members),
+    ];
+    (term(), index(), index(), vec((term(), payload), 0..6)).prop_map(|(log_term, index, commit, entries)| {
+        let entries = (index.0 + 1..).zip(entries);
+        Body::Append {
+            log_term,
+            index,
+            commit,
+            entries: entries
+                .map(|(place, (term, payload))| Entry {
+                    term,
+                    index: Index(place),
+                    payload,
+                })
+                .collect(),
+        }
+    })
+}
+
+fn body() -> impl Strategy<Value = Body> {
+    let list = || vec(incarnation(), 0..5);
+    let members = (list(), list(), list(), list(), any::<bool>()).prop_map(
+        |(voters, learners, outgoing, learners_next, ends_itself)| Members {
+            voters,
+            learners,
+            outgoing,
+            learners_next,
+            ends_itself,
+        },
+    );
+    prop_oneof![
+        3 => append(),
+        1 => (index(), index(), option::of((index(), term()))).prop_map(|(index, commit, reject)| {
+            Body::AppendAnswer { index, commit, reject }
+        }),
+        1 => (index(), any::<u64>()).prop_map(|(commit, read)| Body::Heartbeat { commit, read }),
+        1 => (index(), any::<u64>()).prop_map(|(commit, read)| Body::HeartbeatAnswer { commit, read }),
+        1 => (any::<bool>(), index(), term(), (index(), term()), any::<i64>(), any::<bool>()).prop_map(
+            |(is_pre, index, log_term, commit, priority, is_transfer)| Body::Vote {
+                is_pre,
+                index,
+                log_term,
+                commit,
+                priority,
+                is_transfer,
+            }
+        ),
+        1 => (any::<bool>(), any::<bool>(), (index(), term())).prop_map(|(is_pre, reject, commit)| {
+            Body::VoteAnswer { is_pre, reject, commit }
+        }),
+        1 => (index(), term(), members).prop_map(|(index, term, members)| {
+            Body::Snapshot(SnapshotPoint { index, term, members })
+        }),
+        1 => Just(Body::TimeoutNow),
+    ]
+}
+
+fn batch() -> impl Strategy<Value = Batch> {
+    let reads = vec((0..9u32, any::<u8>()), 0..9).prop_map(|steps| {
+        let mut next = 0;
+        let read = |(step, flags)| {
+            let position = next + step;
+            next = position + 1;
+            Read { position, flags }
+        };
+        steps.into_iter().map(read).collect::<Vec<_>>()
+    });
+    let numbers = (any::<u64>(), any::<u64>(), any::<u64>());
+    (group(), gateway(), numbers, reads, bytes(200)).prop_map(
+        |(group, gateway, (epoch, number, acknowledged), reads, operations)| Batch {
+            group,
+            epoch: Epoch(epoch),
+            gateway,
+            number,
+            acknowledged,
+            reads,
+            operations,
+        },
+    )
+}
+
+fn answers() -> impl Strategy<Value = Answers> {
+    let replies = vec(bytes(30), 0..6).prop_map(|replies| {
+        let end = |end: &mut u32, reply: &Bytes| {
+            *end += reply.len() as u32;
+            Some(*end)
+        };
+        Outcome::Replies {
+            ends: replies.iter().scan(0, end).collect(),
+            bytes: replies.concat().into(),
+        }
+    });
+    let leader = (any::<u64>(), incarnation()).prop_map(|(node, incarnation)| (NodeId(node), incarnation));
+    let refused = prop_oneof![
+        any::<u64>().prop_map(|next| Refused::Gap { next }),
+        Just(Refused::Forgotten),
+        Just(Refused::Full),
+    ];
+    let outcome = prop_oneof![
+        3 => replies,
+        1 => (option::of(leader), term()).prop_map(|(leader, term)| Outcome::NotLeader { leader, term }),
+        1 => any::<u64>().prop_map(|epoch| Outcome::Stale { epoch: Epoch(epoch) }),
+        1 => refused.prop_map(Outcome::Refused),
+    ];
+    (group(), gateway(), any::<u64>(), outcome).prop_map(|(group, gateway, number, outcome)| Answers {
+        group,
+        gateway,
+        number,
+        outcome,
+    })
+}

@@ -1,0 +1,180 @@
+//! What is said is what is heard.
+
+use crate::any;
+use crate::frames::receive;
+use bytes::Bytes;
+use consensus::{Body as Said, Entry, Index, Message, Payload, Term};
+use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation};
+use peer_wire::frame::{self, BODY_BYTES_MAX, FRAME_BYTES_MAX, HEAD_BYTES};
+use peer_wire::{Batch, Body, Kind, Packet, PeerMessage, Raft, Read, SMALL_BYTES_MAX};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index as Place;
+
+fn encoded(message: &PeerMessage) -> Vec<u8> {
+    let mut out = Vec::new();
+    message.encode(&mut out).unwrap();
+    out
+}
+
+fn both_ways(kind: u8, body: &[u8]) -> [Result<PeerMessage, peer_wire::DecodeError>; 2] {
+    [Body::Borrowed(body), Body::Owned(Bytes::copy_from_slice(body))]
+        .map(|body| PeerMessage::decode(&Packet { kind, body }))
+}
+
+proptest! {
+    #[test]
+    fn what_is_encoded_is_decoded(message in any::message()) {
+        let bytes = encoded(&message);
+        let kind = message.kind() as u8;
+        prop_assert_eq!(bytes[4], kind);
+        for decoded in both_ways(kind, &bytes[HEAD_BYTES..]) {
+            prop_assert_eq!(decoded.as_ref(), Ok(&message));
+        }
+    }
+
+    #[test]
+    fn any_body_is_a_message_that_encodes_to_it_or_an_error(
+        kind in prop_oneof![any::<u8>(), 16..48u8],
+        body in vec(any::<u8>(), 0..120),
+    ) {
+        let [borrowed, owned] = both_ways(kind, &body);
+        prop_assert_eq!(&borrowed, &owned);
+        if let Ok(message) = borrowed {
+            prop_assert_eq!(&encoded(&message)[HEAD_BYTES..], &body[..]);
+        }
+    }
+
+    #[test]
+    fn a_changed_body_is_a_message_that_encodes_to_it_or_an_error(
+        message in any::message(),
+        changes in vec((any::<Place>(), any::<u8>()), 0..4),
+        length in any::<Place>(),
+    ) {
+        let bytes = encoded(&message);
+        let mut body = bytes[HEAD_BYTES..].to_vec();
+        for (place, byte) in changes {
+            if !body.is_empty() {
+                let at = place.index(body.len());
+                body[at] = byte;
+            }
+        }
+        body.truncate(length.index(body.len() + 1));
+        let [borrowed, owned] = both_ways(bytes[4], &body);
+        prop_assert_eq!(&borrowed, &owned);
+        match borrowed {
+            Ok(message) => prop_assert_eq!(&encoded(&message)[HEAD_BYTES..], &body[..]),
+            Err(error) => prop_assert!(error.offset <= body.len()),
+        }
+    }
+}
+
+fn batch(operations: Bytes) -> PeerMessage {
+    PeerMessage::Batch(Batch {
+        group: GroupId::new(7),
+        epoch: Epoch(3),
+        gateway: GatewayId {
+            boot: Boot(1),
+            worker: 2,
+        },
+        number: 9,
+        acknowledged: 8,
+        reads: vec![Read {
+            position: 4,
+            flags: 1,
+        }],
+        operations,
+    })
+}
+
+#[test]
+fn every_kind_has_its_number() {
+    for number in 0..=u8::MAX {
+        let kind = Kind::of_number(number);
+        assert!(kind.is_none_or(|kind| kind as u8 == number));
+    }
+    assert!(
+        Kind::ALL
+            .iter()
+            .all(|&kind| Kind::of_number(kind as u8) == Some(kind))
+    );
+}
+
+#[test]
+fn a_long_batch_is_bulk_and_a_short_one_is_not() {
+    assert!(!batch(Bytes::from(vec![1; SMALL_BYTES_MAX / 2])).is_bulk());
+    assert!(batch(Bytes::from(vec![1; SMALL_BYTES_MAX])).is_bulk());
+}
+
+#[test]
+fn small_messages_pass_between_the_frames_of_a_long_one() {
+    let long = batch(Bytes::from(vec![1; 3 * BODY_BYTES_MAX]));
+    let small = PeerMessage::Heartbeat(Bytes::from_static(b"alive"));
+    let (bulk, beat) = (encoded(&long), encoded(&small));
+    let (mut at, mut link) = (0, Vec::new());
+    while let Some(length) = frame::first_length(&bulk[at..]) {
+        assert!(length <= FRAME_BYTES_MAX);
+        link.extend_from_slice(&bulk[at..at + length]);
+        link.extend_from_slice(&beat);
+        at += length;
+    }
+    let received = receive(&link, &[]).unwrap();
+    assert_eq!(received[3], long);
+    assert_eq!(received.iter().filter(|&message| *message == small).count(), 4);
+}
+
+#[test]
+fn a_large_payload_of_an_owned_body_is_not_copied_and_a_small_one_is() {
+    let entry = |index, length| Entry {
+        term: Term(1),
+        index: Index(index),
+        payload: Payload::Data(Bytes::from(vec![7; length])),
+    };
+    let message = PeerMessage::Raft(Raft {
+        group: GroupId::new(1),
+        message: Message {
+            from: Incarnation(1),
+            to: Incarnation(2),
+            term: Term(3),
+            body: Said::Append {
+                log_term: Term(1),
+                index: Index(4),
+                commit: Index(4),
+                entries: vec![entry(5, 100_000), entry(6, 10)],
+            },
+        },
+    });
+    let body = Bytes::copy_from_slice(&encoded(&message)[HEAD_BYTES..]);
+    let place = body.as_ptr_range();
+    let packet = Packet {
+        kind: Kind::Raft as u8,
+        body: Body::Owned(body),
+    };
+    let Ok(PeerMessage::Raft(raft)) = PeerMessage::decode(&packet) else {
+        panic!("it is what was encoded");
+    };
+    let Said::Append { entries, .. } = raft.message.body else {
+        panic!("it is what was encoded");
+    };
+    let is_shared = |entry: &Entry| match &entry.payload {
+        Payload::Data(bytes) => place.contains(&bytes.as_ptr()),
+        Payload::Members(_) => false,
+    };
+    assert_eq!(entries.iter().map(is_shared).collect::<Vec<_>>(), [true, false]);
+}
+
+#[test]
+fn a_list_that_claims_to_be_huge_is_refused_before_room_is_made() {
+    let mut body = encoded(&batch(Bytes::new()))[HEAD_BYTES..].to_vec();
+    let count_at = 2 + 8 + 10 + 8 + 8;
+    body[count_at..count_at + 4].fill(0xff);
+    let packet = Packet {
+        kind: Kind::Batch as u8,
+        body: Body::Borrowed(&body),
+    };
+    let error = PeerMessage::decode(&packet).unwrap_err();
+    assert_eq!(
+        (error.offset, error.what),
+        (count_at, "a list that is longer than the message")
+    );
+}
