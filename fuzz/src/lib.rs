@@ -8,6 +8,8 @@ mod entries;
 mod glob;
 mod node;
 mod parse_and_keys;
+mod peer_frames;
+mod peer_hello;
 mod program;
 mod source;
 
@@ -15,6 +17,8 @@ pub use decode::decode;
 pub use entries::entries;
 pub use glob::glob;
 pub use parse_and_keys::parse_and_keys;
+pub use peer_frames::peer_frames;
+pub use peer_hello::peer_hello;
 pub use program::program;
 
 /// One thing to fuzz.
@@ -54,5 +58,15 @@ pub const TARGETS: &[Target] = &[
         name: "glob",
         run: glob,
         seeds: glob::seeds,
+    },
+    Target {
+        name: "peer_frames",
+        run: peer_frames,
+        seeds: peer_frames::seeds,
+    },
+    Target {
+        name: "peer_hello",
+        run: peer_hello,
+        seeds: peer_hello::seeds,
     },
 ];

@@ -14,7 +14,7 @@ mod version;
 
 pub use group::{GroupCount, GroupId};
 pub use key_hash::{HashSeed, KeyHash};
-pub use node::{Boot, GatewayId, Incarnation, NodeId};
+pub use node::{Boot, ClusterId, GatewayId, Incarnation, NodeId};
 pub use prng::Prng;
 pub use slot::{SLOT_COUNT, Slot};
 pub use time::{Monotonic, UnixMillis};

@@ -1,4 +1,9 @@
-//! Nodes and their starts.
+//! Clusters, nodes and their starts.
+
+/// The name of a cluster: drawn at random when it is made, so that nodes of two clusters never take each other for
+/// their own.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ClusterId(pub u128);
 
 /// One member of the cluster.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A link begins with an introduction (`hello.rs`), in which both nodes prove that they know the cluster's secret. Until
-//! then frames are small ([`hello::FRAME_BODY_BYTES_MAX`]). After it every frame carries a message, or a part of one
+//! then frames are small ([`hello::BODY_BYTES_MAX`]). After it every frame carries a message, or a part of one
 //! (`frame.rs`). All numbers are little-endian. Decoding is total: any bytes are a value or an error, and no length is
 //! believed before as many bytes are there.
 //!
@@ -21,12 +21,27 @@ mod assembler;
 mod batch;
 mod cursor;
 pub mod frame;
+pub mod hello;
+mod join;
+mod leave;
+mod map;
 mod message;
+mod notify;
+mod publish;
+mod question;
 mod raft;
+mod transfer;
 
 pub use answers::{Answers, Outcome, Refused};
 pub use assembler::{Assembler, AssemblyError, Body, MESSAGE_BYTES_MAX, Packet};
 pub use batch::{Batch, Read};
 pub use cursor::DecodeError;
+pub use join::{Join, JoinAnswer};
+pub use leave::Leave;
+pub use map::Map;
 pub use message::{Kind, PeerMessage, SMALL_BYTES_MAX, TooLong};
+pub use notify::Notify;
+pub use publish::{ChannelKind, Publish};
+pub use question::{Answer, Question};
 pub use raft::Raft;
+pub use transfer::{TransferAnswer, TransferCut, TransferOutcome};

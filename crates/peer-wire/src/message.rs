@@ -1,7 +1,11 @@
 //! Messages: everything that nodes say to each other once they are introduced.
 //!
 //! ```text
-//!  16 Raft    17 heartbeat    18 heartbeat answer    19 batch    20 answers
+//!  16 Raft            21 transfer cut      26 publish         31 join answer
+//!  17 heartbeat       22 transfer answer   27 notify          32 leave
+//!  18 its answer      23 map               28 fanout
+//!  19 batch           24 meta request      29 fanout answer
+//!  20 answers         25 meta answer       30 join
 //! ```
 //!
 //! The number is the frame's kind; the body stands in the file of the message. A heartbeat's body, and its answer's, is
@@ -19,7 +23,14 @@ use crate::assembler::{MESSAGE_BYTES_MAX, Packet};
 use crate::batch::Batch;
 use crate::cursor::{DecodeError, Reader, Writer};
 use crate::frame;
+use crate::join::{Join, JoinAnswer};
+use crate::leave::Leave;
+use crate::map::Map;
+use crate::notify::Notify;
+use crate::publish::Publish;
+use crate::question::{Answer, Question};
 use crate::raft::Raft;
+use crate::transfer::{TransferAnswer, TransferCut};
 use bytes::Bytes;
 use std::fmt;
 
@@ -39,6 +50,30 @@ pub enum PeerMessage {
     Batch(Batch),
     /// Its answer.
     Answers(Answers),
+    /// The state of a group, piece by piece, from its leader to a learner.
+    TransferCut(TransferCut),
+    /// Its answer.
+    TransferAnswer(TransferAnswer),
+    /// The cluster's map, from a node that has a newer one.
+    Map(Map),
+    /// To the meta group's leader, in the format of `control`.
+    MetaRequest(Question),
+    /// Its answer.
+    MetaAnswer(Answer),
+    /// A message to a channel.
+    Publish(Publish),
+    /// What happened to a key.
+    Notify(Notify),
+    /// What every node is asked for one command (`CLIENT LIST`, `CONFIG SET`, `KEYS`).
+    Fanout(Question),
+    /// Its answer.
+    FanoutAnswer(Answer),
+    /// From a node that is no member yet.
+    Join(Join),
+    /// Its answer.
+    JoinAnswer(JoinAnswer),
+    /// The end of a link.
+    Leave(Leave),
 }
 
 /// What a frame's body is.
@@ -55,6 +90,30 @@ pub enum Kind {
     Batch = 19,
     /// [`PeerMessage::Answers`]
     Answers = 20,
+    /// [`PeerMessage::TransferCut`]
+    TransferCut = 21,
+    /// [`PeerMessage::TransferAnswer`]
+    TransferAnswer = 22,
+    /// [`PeerMessage::Map`]
+    Map = 23,
+    /// [`PeerMessage::MetaRequest`]
+    MetaRequest = 24,
+    /// [`PeerMessage::MetaAnswer`]
+    MetaAnswer = 25,
+    /// [`PeerMessage::Publish`]
+    Publish = 26,
+    /// [`PeerMessage::Notify`]
+    Notify = 27,
+    /// [`PeerMessage::Fanout`]
+    Fanout = 28,
+    /// [`PeerMessage::FanoutAnswer`]
+    FanoutAnswer = 29,
+    /// [`PeerMessage::Join`]
+    Join = 30,
+    /// [`PeerMessage::JoinAnswer`]
+    JoinAnswer = 31,
+    /// [`PeerMessage::Leave`]
+    Leave = 32,
 }
 
 impl Kind {
@@ -65,6 +124,18 @@ impl Kind {
         Kind::HeartbeatAnswer,
         Kind::Batch,
         Kind::Answers,
+        Kind::TransferCut,
+        Kind::TransferAnswer,
+        Kind::Map,
+        Kind::MetaRequest,
+        Kind::MetaAnswer,
+        Kind::Publish,
+        Kind::Notify,
+        Kind::Fanout,
+        Kind::FanoutAnswer,
+        Kind::Join,
+        Kind::JoinAnswer,
+        Kind::Leave,
     ];
 
     /// The kind with this number.
@@ -102,6 +173,18 @@ impl PeerMessage {
             PeerMessage::HeartbeatAnswer(_) => Kind::HeartbeatAnswer,
             PeerMessage::Batch(_) => Kind::Batch,
             PeerMessage::Answers(_) => Kind::Answers,
+            PeerMessage::TransferCut(_) => Kind::TransferCut,
+            PeerMessage::TransferAnswer(_) => Kind::TransferAnswer,
+            PeerMessage::Map(_) => Kind::Map,
+            PeerMessage::MetaRequest(_) => Kind::MetaRequest,
+            PeerMessage::MetaAnswer(_) => Kind::MetaAnswer,
+            PeerMessage::Publish(_) => Kind::Publish,
+            PeerMessage::Notify(_) => Kind::Notify,
+            PeerMessage::Fanout(_) => Kind::Fanout,
+            PeerMessage::FanoutAnswer(_) => Kind::FanoutAnswer,
+            PeerMessage::Join(_) => Kind::Join,
+            PeerMessage::JoinAnswer(_) => Kind::JoinAnswer,
+            PeerMessage::Leave(_) => Kind::Leave,
         }
     }
 
@@ -112,12 +195,27 @@ impl PeerMessage {
             PeerMessage::Heartbeat(bytes) | PeerMessage::HeartbeatAnswer(bytes) => bytes.len(),
             PeerMessage::Batch(batch) => batch.weight(),
             PeerMessage::Answers(answers) => answers.weight(),
+            PeerMessage::TransferCut(cut) => cut.weight(),
+            PeerMessage::TransferAnswer(_) => 64,
+            PeerMessage::Map(map) => map.weight(),
+            PeerMessage::MetaRequest(question) | PeerMessage::Fanout(question) => question.weight(),
+            PeerMessage::MetaAnswer(answer) | PeerMessage::FanoutAnswer(answer) => answer.weight(),
+            PeerMessage::Publish(publish) => publish.weight(),
+            PeerMessage::Notify(notify) => notify.weight(),
+            PeerMessage::Join(join) => join.bytes.len(),
+            PeerMessage::JoinAnswer(answer) => answer.weight(),
+            PeerMessage::Leave(_) => 1,
         }
     }
 
-    /// Whether it is long: it belongs into the bulk lane, where small messages overtake it.
+    /// Whether it is long, or part of a state transfer: it belongs into the bulk lane, where small messages overtake it.
+    /// Heartbeats never do: leases would end while they wait.
     pub fn is_bulk(&self) -> bool {
-        self.weight() > SMALL_BYTES_MAX
+        match self {
+            PeerMessage::Heartbeat(_) | PeerMessage::HeartbeatAnswer(_) => false,
+            PeerMessage::TransferCut(_) => true,
+            _ => self.weight() > SMALL_BYTES_MAX,
+        }
     }
 
     /// Whether it must not overtake messages of its kind: behind one that waits in the bulk lane it goes there too.
@@ -151,6 +249,16 @@ impl PeerMessage {
             PeerMessage::Heartbeat(bytes) | PeerMessage::HeartbeatAnswer(bytes) => out.remainder(bytes),
             PeerMessage::Batch(batch) => batch.encode(out),
             PeerMessage::Answers(answers) => answers.encode(out),
+            PeerMessage::TransferCut(cut) => cut.encode(out),
+            PeerMessage::TransferAnswer(answer) => answer.encode(out),
+            PeerMessage::Map(map) => map.encode(out),
+            PeerMessage::MetaRequest(question) | PeerMessage::Fanout(question) => question.encode(out),
+            PeerMessage::MetaAnswer(answer) | PeerMessage::FanoutAnswer(answer) => answer.encode(out),
+            PeerMessage::Publish(publish) => publish.encode(out),
+            PeerMessage::Notify(notify) => notify.encode(out),
+            PeerMessage::Join(join) => join.encode(out),
+            PeerMessage::JoinAnswer(answer) => answer.encode(out),
+            PeerMessage::Leave(leave) => leave.encode(out),
         }
     }
 
@@ -175,6 +283,18 @@ impl PeerMessage {
             Kind::HeartbeatAnswer => PeerMessage::HeartbeatAnswer(reader.remainder()),
             Kind::Batch => PeerMessage::Batch(Batch::decode(reader)?),
             Kind::Answers => PeerMessage::Answers(Answers::decode(reader)?),
+            Kind::TransferCut => PeerMessage::TransferCut(TransferCut::decode(reader)?),
+            Kind::TransferAnswer => PeerMessage::TransferAnswer(TransferAnswer::decode(reader)?),
+            Kind::Map => PeerMessage::Map(Map::decode(reader)?),
+            Kind::MetaRequest => PeerMessage::MetaRequest(Question::decode(reader)?),
+            Kind::MetaAnswer => PeerMessage::MetaAnswer(Answer::decode(reader)?),
+            Kind::Publish => PeerMessage::Publish(Publish::decode(reader)?),
+            Kind::Notify => PeerMessage::Notify(Notify::decode(reader)?),
+            Kind::Fanout => PeerMessage::Fanout(Question::decode(reader)?),
+            Kind::FanoutAnswer => PeerMessage::FanoutAnswer(Answer::decode(reader)?),
+            Kind::Join => PeerMessage::Join(Join::decode(reader)),
+            Kind::JoinAnswer => PeerMessage::JoinAnswer(JoinAnswer::decode(reader)?),
+            Kind::Leave => PeerMessage::Leave(Leave::decode(reader)?),
         })
     }
 }

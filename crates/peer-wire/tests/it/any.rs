@@ -2,8 +2,11 @@
 
 use bytes::Bytes;
 use consensus::{Body, Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
-use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, NodeId};
-use peer_wire::{Answers, Batch, Outcome, PeerMessage, Raft, Read, Refused};
+use ids::{Boot, ClusterId, Db, Epoch, GatewayId, GroupId, Incarnation, NodeId};
+use peer_wire::{
+    Answer, Answers, Batch, ChannelKind, Join, JoinAnswer, Leave, Map, Notify, Outcome, PeerMessage, Publish,
+    Question, Raft, Read, Refused, TransferAnswer, TransferCut, TransferOutcome,
+};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -19,6 +22,14 @@ pub(crate) fn message() -> impl Strategy<Value = PeerMessage> {
         1 => bytes(100).prop_map(PeerMessage::HeartbeatAnswer),
         2 => batch().prop_map(PeerMessage::Batch),
         2 => answers().prop_map(PeerMessage::Answers),
+        1 => cut().prop_map(PeerMessage::TransferCut),
+        1 => cut_answer().prop_map(PeerMessage::TransferAnswer),
+        5 => question(),
+        1 => publish().prop_map(PeerMessage::Publish),
+        1 => notify().prop_map(PeerMessage::Notify),
+        1 => bytes(100).prop_map(|bytes| PeerMessage::Join(Join { bytes })),
+        1 => join_answer().prop_map(PeerMessage::JoinAnswer),
+        1 => prop_oneof![Just(Leave::Stopping), Just(Leave::Removed)].prop_map(PeerMessage::Leave),
     ]
 }
 
@@ -168,4 +179,79 @@ fn answers() -> impl Strategy<Value = Answers> {
         number,
         outcome,
     })
+}
+
+fn cut() -> impl Strategy<Value = TransferCut> {
+    let numbers = (any::<u64>(), any::<u64>());
+    (group(), incarnation(), incarnation(), numbers, bytes(200)).prop_map(
+        |(group, from, to, (transfer, number), bytes)| TransferCut {
+            group,
+            from,
+            to,
+            transfer,
+            number,
+            bytes,
+        },
+    )
+}
+
+fn cut_answer() -> impl Strategy<Value = TransferAnswer> {
+    let outcome = prop_oneof![
+        any::<u64>().prop_map(|number| TransferOutcome::Held { number }),
+        Just(TransferOutcome::Broken),
+    ];
+    (group(), incarnation(), incarnation(), any::<u64>(), outcome).prop_map(
+        |(group, from, to, transfer, outcome)| TransferAnswer {
+            group,
+            from,
+            to,
+            transfer,
+            outcome,
+        },
+    )
+}
+
+fn question() -> impl Strategy<Value = PeerMessage> {
+    (0..5, any::<u64>(), bytes(100)).prop_map(|(which, id, bytes)| match which {
+        0 => PeerMessage::MetaRequest(Question { id, bytes }),
+        1 => PeerMessage::MetaAnswer(Answer { id, bytes }),
+        2 => PeerMessage::Fanout(Question { id, bytes }),
+        3 => PeerMessage::FanoutAnswer(Answer { id, bytes }),
+        _ => PeerMessage::Map(Map {
+            epoch: Epoch(id),
+            bytes,
+        }),
+    })
+}
+
+fn publish() -> impl Strategy<Value = Publish> {
+    let kind = prop_oneof![Just(ChannelKind::Channel), Just(ChannelKind::ShardChannel)];
+    (kind, bytes(20), bytes(50)).prop_map(|(kind, channel, payload)| Publish {
+        kind,
+        channel,
+        payload,
+    })
+}
+
+fn notify() -> impl Strategy<Value = Notify> {
+    let db = (0..Db::COUNT).prop_map(|number| Db::new(number).expect("below the count"));
+    (db, any::<u32>(), bytes(20), bytes(50)).prop_map(|(db, class, event, key)| Notify {
+        db,
+        class,
+        event,
+        key,
+    })
+}
+
+fn join_answer() -> impl Strategy<Value = JoinAnswer> {
+    prop_oneof![
+        (any::<u128>(), any::<u64>(), bytes(100)).prop_map(|(cluster, node, bytes)| {
+            JoinAnswer::Admitted {
+                cluster: ClusterId(cluster),
+                node: NodeId(node),
+                bytes,
+            }
+        }),
+        any::<String>().prop_map(|reason| JoinAnswer::Refused { reason }),
+    ]
 }

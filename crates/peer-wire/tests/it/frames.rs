@@ -19,8 +19,8 @@ pub(crate) fn receive(bytes: &[u8], cuts: &[usize]) -> Result<Vec<PeerMessage>, 
         start = cut;
         let mut input = &held[..];
         while let Some(frame) = decoder.next(&mut input)? {
-            if let Some(packet) = assembler.push(frame).unwrap() {
-                messages.push(PeerMessage::decode(&packet).unwrap());
+            if let Some(packet) = assembler.push(frame).expect("as it was sent") {
+                messages.push(PeerMessage::decode(&packet).expect("as it was sent"));
             }
         }
         held.drain(..held.len() - input.len());
@@ -32,7 +32,7 @@ fn sent(messages: &[PeerMessage]) -> Vec<u8> {
     let mut bytes = Vec::new();
     messages
         .iter()
-        .for_each(|message| message.encode(&mut bytes).unwrap());
+        .for_each(|message| message.encode(&mut bytes).expect("as it was sent"));
     bytes
 }
 
@@ -58,7 +58,7 @@ proptest! {
         bytes[at] ^= 1u8 << bit;
         let error = receive(&bytes, &[]).unwrap_err();
         prop_assert!(error.offset <= at as u64);
-        let before = receive(&bytes[..error.offset as usize], &[]).unwrap();
+        let before = receive(&bytes[..error.offset as usize], &[]).expect("as it was sent");
         prop_assert_eq!(&messages[..before.len()], &before[..]);
     }
 
@@ -68,7 +68,7 @@ proptest! {
         place in any::<Index>(),
     ) {
         let bytes = sent(&messages);
-        let received = receive(&bytes[..place.index(bytes.len())], &[]).unwrap();
+        let received = receive(&bytes[..place.index(bytes.len())], &[]).expect("as it was sent");
         prop_assert!(received.len() < messages.len());
         prop_assert_eq!(&messages[..received.len()], &received[..]);
     }

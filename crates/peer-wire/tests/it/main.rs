@@ -1,5 +1,6 @@
-//! What nodes say to each other, through frames that come in pieces, damaged or not.
+//! What nodes say to each other, through frames that come in pieces, damaged or not; and how they begin.
 
 mod any;
 mod frames;
+mod hello;
 mod messages;

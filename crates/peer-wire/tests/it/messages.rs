@@ -13,7 +13,7 @@ use proptest::sample::Index as Place;
 
 fn encoded(message: &PeerMessage) -> Vec<u8> {
     let mut out = Vec::new();
-    message.encode(&mut out).unwrap();
+    message.encode(&mut out).expect("generated messages are short");
     out
 }
 

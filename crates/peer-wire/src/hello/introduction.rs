@@ -1,0 +1,207 @@
+//! What a node says of itself.
+//!
+//! ```text
+//!  introduction  magic: 63 68 6f 72 61 6c 65 0a, "chorale" and a line's end
+//!                | oldest u16 | newest u16 | nonce 32 bytes | semantics u16 | worker u16 | workers u16 | who
+//!  who   1 joining   |
+//!        2 starting  | cluster u128 | node u64
+//!        3 member    | cluster u128 | node u64 | boot u64
+//! ```
+
+use super::secret::{NONCE_BYTES, Nonce};
+use crate::cursor::{DecodeError, Reader, Writer};
+use crate::message::Kind;
+use ids::{Boot, ClusterId, NodeId, SemanticsVersion};
+use std::fmt;
+
+const MAGIC: [u8; 8] = *b"chorale\n";
+
+/// Versions of the protocol, from the oldest that a node still speaks to the newest that it knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Versions {
+    /// The oldest.
+    pub oldest: u16,
+    /// The newest.
+    pub newest: u16,
+}
+
+impl Versions {
+    /// What this build speaks.
+    pub const OURS: Versions = Versions { oldest: 1, newest: 1 };
+
+    /// The newest that is in both.
+    pub(super) fn newest_common(self, other: Versions) -> Option<u16> {
+        let newest = self.newest.min(other.newest);
+        (newest >= self.oldest.max(other.oldest)).then_some(newest)
+    }
+}
+
+impl fmt::Display for Versions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..{}", self.oldest, self.newest)
+    }
+}
+
+/// Who a node is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Who {
+    /// Nobody yet: it wants to become a member.
+    Joining,
+    /// A member whose present start the meta group has not counted yet.
+    Starting {
+        /// Its cluster.
+        cluster: ClusterId,
+        /// Itself.
+        node: NodeId,
+    },
+    /// A member.
+    Member {
+        /// Its cluster.
+        cluster: ClusterId,
+        /// Itself.
+        node: NodeId,
+        /// Its present start.
+        boot: Boot,
+    },
+}
+
+impl Who {
+    /// The cluster, unless it has none yet.
+    pub fn cluster(self) -> Option<ClusterId> {
+        match self {
+            Who::Joining => None,
+            Who::Starting { cluster, .. } | Who::Member { cluster, .. } => Some(cluster),
+        }
+    }
+
+    /// The node, unless it is none yet.
+    pub fn node(self) -> Option<NodeId> {
+        match self {
+            Who::Joining => None,
+            Who::Starting { node, .. } | Who::Member { node, .. } => Some(node),
+        }
+    }
+
+    /// Whether somebody who introduced itself so may send messages of this kind. A link on which it sends others is to be
+    /// dropped.
+    pub fn may_say(self, kind: Kind) -> bool {
+        match self {
+            Who::Joining => kind == Kind::Join,
+            // The meta group may need its vote before anybody can count its start.
+            Who::Starting { .. } => matches!(
+                kind,
+                Kind::Raft
+                    | Kind::Heartbeat
+                    | Kind::HeartbeatAnswer
+                    | Kind::Map
+                    | Kind::MetaRequest
+                    | Kind::MetaAnswer
+                    | Kind::Leave
+            ),
+            Who::Member { .. } => true,
+        }
+    }
+}
+
+/// What a node says of itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Introduction {
+    /// What it speaks.
+    pub versions: Versions,
+    /// Who it is.
+    pub who: Who,
+    /// The newest semantics that it knows.
+    pub semantics: SemanticsVersion,
+    /// Its worker at this end of the link. A caller is answered by the worker of the same number, modulo the answerer's
+    /// count.
+    pub worker: u16,
+    /// How many workers it has.
+    pub workers: u16,
+    /// New for each link.
+    pub nonce: Nonce,
+}
+
+impl Introduction {
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut out = Writer(&mut bytes);
+        out.remainder(&MAGIC);
+        out.u16(self.versions.oldest);
+        out.u16(self.versions.newest);
+        out.remainder(&self.nonce.0);
+        out.u16(self.semantics.0);
+        out.u16(self.worker);
+        out.u16(self.workers);
+        match self.who {
+            Who::Joining => out.u8(1),
+            Who::Starting { cluster, node } => {
+                out.u8(2);
+                out.remainder(&cluster.0.to_le_bytes());
+                out.u64(node.0);
+            }
+            Who::Member { cluster, node, boot } => {
+                out.u8(3);
+                out.remainder(&cluster.0.to_le_bytes());
+                out.u64(node.0);
+                out.u64(boot.0);
+            }
+        }
+        bytes
+    }
+
+    /// The part that is the same in all versions to come.
+    pub(super) fn decode_versions(reader: &mut Reader<'_>) -> Result<Versions, DecodeError> {
+        let stranger = reader.error("this is no Chorale node");
+        if reader.array()? != MAGIC {
+            return Err(stranger);
+        }
+        let reversed = reader.error("the oldest version is newer than the newest");
+        let oldest = reader.u16()?;
+        let newest = reader.u16()?;
+        if oldest > newest {
+            return Err(reversed);
+        }
+        Ok(Versions { oldest, newest })
+    }
+
+    /// What follows. More may stand behind it.
+    pub(super) fn decode_rest(
+        versions: Versions,
+        reader: &mut Reader<'_>,
+    ) -> Result<Introduction, DecodeError> {
+        let nonce = Nonce(reader.array::<NONCE_BYTES>()?);
+        let semantics = SemanticsVersion(reader.u16()?);
+        let worker = reader.u16()?;
+        let error = reader.error("a worker that there is not");
+        let workers = reader.u16()?;
+        if worker >= workers {
+            return Err(error);
+        }
+        let error = reader.error("it is nobody that this node knows of");
+        let who = match reader.u8()? {
+            1 => Who::Joining,
+            2 => Who::Starting {
+                cluster: cluster(reader)?,
+                node: NodeId(reader.u64()?),
+            },
+            3 => Who::Member {
+                cluster: cluster(reader)?,
+                node: NodeId(reader.u64()?),
+                boot: Boot(reader.u64()?),
+            },
+            _ => return Err(error),
+        };
+        Ok(Introduction {
+            versions,
+            who,
+            semantics,
+            worker,
+            workers,
+            nonce,
+        })
+    }
+}
+
+fn cluster(reader: &mut Reader<'_>) -> Result<ClusterId, DecodeError> {
+    reader.array().map(u128::from_le_bytes).map(ClusterId)
+}

@@ -1,0 +1,34 @@
+//! Notice that a link, or a membership, ends.
+//!
+//! ```text
+//!  leave  reason u8: 1 stopping, 2 removed
+//! ```
+
+use crate::cursor::{DecodeError, Reader, Writer};
+
+/// The last message of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Leave {
+    /// The sender's process ends: nobody need wait for silence to notice.
+    Stopping,
+    /// The receiver is no member any more.
+    Removed,
+}
+
+impl Leave {
+    pub(crate) fn encode(self, out: &mut Writer<'_>) {
+        out.u8(match self {
+            Leave::Stopping => 1,
+            Leave::Removed => 2,
+        });
+    }
+
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Leave, DecodeError> {
+        let unknown = reader.error("an unknown reason to leave");
+        match reader.u8()? {
+            1 => Ok(Leave::Stopping),
+            2 => Ok(Leave::Removed),
+            _ => Err(unknown),
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Questions to a node, and their answers, that only the two ends understand.
+//!
+//! ```text
+//!  question, answer  id u64 | bytes to the end of the message
+//! ```
+
+use crate::cursor::{DecodeError, Reader, Writer};
+use bytes::Bytes;
+
+/// Something asked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Question {
+    /// The asker's number for it.
+    pub id: u64,
+    /// What is asked.
+    pub bytes: Bytes,
+}
+
+/// What is answered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Answer {
+    /// The question's number.
+    pub id: u64,
+    /// What is answered.
+    pub bytes: Bytes,
+}
+
+impl Question {
+    /// At least as many bytes as the body has.
+    pub(crate) fn weight(&self) -> usize {
+        8 + self.bytes.len()
+    }
+
+    pub(crate) fn encode(&self, out: &mut Writer<'_>) {
+        out.u64(self.id);
+        out.remainder(&self.bytes);
+    }
+
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Question, DecodeError> {
+        Ok(Question {
+            id: reader.u64()?,
+            bytes: reader.remainder(),
+        })
+    }
+}
+
+impl Answer {
+    /// At least as many bytes as the body has.
+    pub(crate) fn weight(&self) -> usize {
+        8 + self.bytes.len()
+    }
+
+    pub(crate) fn encode(&self, out: &mut Writer<'_>) {
+        out.u64(self.id);
+        out.remainder(&self.bytes);
+    }
+
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Answer, DecodeError> {
+        Ok(Answer {
+            id: reader.u64()?,
+            bytes: reader.remainder(),
+        })
+    }
+}

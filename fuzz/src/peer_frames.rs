@@ -1,0 +1,231 @@
+//! What a peer sends.
+
+use crate::source::Source;
+use bytes::Bytes;
+use consensus::{Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
+use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, NodeId, Prng};
+use peer_wire::frame::{self, BODY_BYTES_MAX, Decoder, Frame, FrameError, HEAD_BYTES};
+use peer_wire::{
+    Answers, Assembler, Batch, Body, Join, Kind, Leave, Outcome, Packet, PeerMessage, Question, Raft, Read,
+};
+
+/// Frames do not depend on how the network cuts them; any bodies are put together or an error; a body is a message that
+/// encodes to it, or an error.
+pub fn peer_frames(data: &[u8]) {
+    let mut source = Source(data);
+    match source.below(3) {
+        0 => link(source),
+        1 => bodies(source),
+        _ => {
+            let kind = source.byte();
+            message(kind, source.0);
+        }
+    }
+}
+
+/// Bytes of a link, at once and in pieces.
+fn link(mut source: Source<'_>) {
+    let mut prng = Prng::new(u64::from(source.byte()));
+    let stream = source.0;
+    let at_once = frames(std::iter::once(stream));
+    let mut rest = stream;
+    let pieces = std::iter::from_fn(|| {
+        let (piece, left) = rest.split_at(rest.len().min(1 + prng.below(30) as usize));
+        rest = left;
+        (!piece.is_empty()).then_some(piece)
+    });
+    assert_eq!(at_once, frames(pieces));
+    for (kind, _, _, body) in &at_once.0 {
+        message(*kind, body);
+    }
+}
+
+type Found = (u8, bool, bool, Vec<u8>);
+
+fn frames<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Found>, Option<FrameError>) {
+    let mut decoder = Decoder::new(BODY_BYTES_MAX);
+    let (mut held, mut found) = (Vec::new(), Vec::new());
+    for piece in pieces {
+        held.extend_from_slice(piece);
+        let mut input = &held[..];
+        loop {
+            match decoder.next(&mut input) {
+                Ok(None) => break,
+                Ok(Some(frame)) => {
+                    let Frame {
+                        kind,
+                        is_bulk,
+                        has_more,
+                        body,
+                    } = frame;
+                    assert!(is_bulk || !has_more, "only bulk messages are cut");
+                    found.push((kind, is_bulk, has_more, body.to_vec()));
+                }
+                Err(error) => {
+                    assert_eq!(decoder.next(&mut input), Err(error), "the same when asked again");
+                    return (found, Some(error));
+                }
+            }
+        }
+        let left = input.len();
+        held.drain(..held.len() - left);
+    }
+    (found, None)
+}
+
+/// Frames with any flags, in any order.
+fn bodies(mut source: Source<'_>) {
+    let mut assembler = Assembler::new();
+    let mut held = 0;
+    while !source.is_empty() {
+        let flags = source.byte();
+        let (is_bulk, has_more) = (flags & 1 != 0, flags & 3 == 3);
+        let kind = source.byte();
+        let length = usize::from(source.byte());
+        let body = source.bytes(length);
+        let frame = Frame {
+            kind,
+            is_bulk,
+            has_more,
+            body,
+        };
+        let Ok(packet) = assembler.push(frame) else { return };
+        if is_bulk {
+            held += body.len();
+        }
+        if let Some(packet) = packet {
+            assert!(!has_more);
+            let length = if is_bulk { held } else { body.len() };
+            assert_eq!(packet.body.bytes().len(), length);
+            held = if is_bulk { 0 } else { held };
+            message(packet.kind, packet.body.bytes());
+        }
+        assert_eq!(assembler.held_bytes(), held);
+    }
+}
+
+fn message(kind: u8, body: &[u8]) {
+    let [borrowed, owned] = [Body::Borrowed(body), Body::Owned(Bytes::copy_from_slice(body))]
+        .map(|body| PeerMessage::decode(&Packet { kind, body }));
+    assert_eq!(borrowed, owned, "a body is the same wherever it lies");
+    if let Ok(message) = borrowed {
+        assert_eq!(message.kind() as u8, kind);
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes).expect("it came in one frame");
+        assert_eq!(&bytes[HEAD_BYTES..], body, "a message has one form");
+    }
+}
+
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    let mut seeds = Vec::new();
+    let mut link = vec![0, 7];
+    for message in messages() {
+        let start = link.len();
+        message.encode(&mut link).expect("a short message");
+        let (kind, body) = (link[start + 4], &link[start + HEAD_BYTES..]);
+        seeds.push([&[2, kind][..], body].concat());
+        let (half, rest) = body.split_at(body.len() / 2);
+        seeds.push(
+            [
+                &[1, 3, kind, half.len() as u8],
+                half,
+                &[1, kind, rest.len() as u8],
+                rest,
+            ]
+            .concat(),
+        );
+        frame::append(&mut link, kind, true, |out| out.extend_from_slice(b"not one"));
+    }
+    seeds.extend(
+        Kind::ALL
+            .iter()
+            .map(|&kind| [[2, kind as u8].to_vec(), vec![1; 60]].concat()),
+    );
+    seeds.push(link);
+    seeds
+}
+
+fn messages() -> Vec<PeerMessage> {
+    let group = GroupId::new(3);
+    let gateway = GatewayId {
+        boot: Boot(4),
+        worker: 1,
+    };
+    let raft = |body| {
+        PeerMessage::Raft(Raft {
+            group,
+            message: Message {
+                from: Incarnation(1),
+                to: Incarnation(2),
+                term: Term(3),
+                body,
+            },
+        })
+    };
+    let entry = |index, payload| Entry {
+        term: Term(3),
+        index: Index(index),
+        payload,
+    };
+    let answers = |outcome| {
+        PeerMessage::Answers(Answers {
+            group,
+            gateway,
+            number: 9,
+            outcome,
+        })
+    };
+    vec![
+        raft(consensus::Body::Append {
+            log_term: Term(2),
+            index: Index(7),
+            commit: Index(6),
+            entries: vec![
+                entry(8, Payload::Data(Bytes::from_static(b"commands of clients"))),
+                entry(9, Payload::Members(b"members".to_vec())),
+            ],
+        }),
+        raft(consensus::Body::AppendAnswer {
+            index: Index(8),
+            commit: Index(6),
+            reject: Some((Index(5), Term(1))),
+        }),
+        raft(consensus::Body::Snapshot(SnapshotPoint {
+            index: Index(8),
+            term: Term(2),
+            members: Members {
+                voters: vec![Incarnation(1), Incarnation(2)],
+                learners: vec![Incarnation(3)],
+                ..Members::default()
+            },
+        })),
+        PeerMessage::Batch(Batch {
+            group,
+            epoch: Epoch(5),
+            gateway,
+            number: 9,
+            acknowledged: 8,
+            reads: vec![Read {
+                position: 1,
+                flags: 2,
+            }],
+            operations: Bytes::from_static(b"operations"),
+        }),
+        answers(Outcome::Replies {
+            bytes: Bytes::from_static(b"+OK\r\n:1\r\n"),
+            ends: vec![5, 9],
+        }),
+        answers(Outcome::NotLeader {
+            leader: Some((NodeId(2), Incarnation(2))),
+            term: Term(3),
+        }),
+        PeerMessage::MetaRequest(Question {
+            id: 1,
+            bytes: Bytes::from_static(b"who leads?"),
+        }),
+        PeerMessage::Join(Join {
+            bytes: Bytes::from_static(b"me"),
+        }),
+        PeerMessage::Leave(Leave::Stopping),
+    ]
+}
