@@ -1,1 +1,30 @@
 //! What a node keeps on disk.
+//!
+//! A data directory belongs to one process at a time ([`DataDirectory`]) and holds at most three things: who the node is
+//! ([`Identity`]), its part of the meta group's log ([`MetaLog`]), and between a graceful stop and the next start the
+//! state of its replicas ([`Handover`]). Everything is synchronous: a call that returns `Ok` has reached the disk.
+//!
+//! All of it goes through the small trait [`Disk`], so that [`SimDisk`] can stand in for files: it loses and tears what
+//! was not synced, fails a sync, runs full. What must hold under it is tested at every single operation.
+//!
+//! Absent: the log of data groups (in memory mode they have none), retries after an error (what a failed sync has left
+//! on disk nobody can know), and any reading of clocks.
+
+mod directory;
+mod disk;
+mod error;
+mod fields;
+mod frame;
+mod handover;
+mod identity;
+mod meta_log;
+mod replace;
+mod sim_disk;
+
+pub use directory::{DataDirectory, DirectoryDisk};
+pub use disk::{Disk, DiskFile};
+pub use error::{Damage, StorageError};
+pub use handover::{Handover, HandoverWriter, Item, Position, Taken};
+pub use identity::{ClusterId, ClusterSecret, Identity};
+pub use meta_log::{HardState, MetaLog, MetaState, Snapshot};
+pub use sim_disk::{Fault, SimDisk};

@@ -1,1 +1,29 @@
 //! Links between nodes.
+//!
+//! Each worker has a [`Transport`] of its own inside its event loop: the sockets to the workers of other nodes that it
+//! talks to. It dials and accepts, lets an [`Introduction`] find out who is there, moves messages both ways within
+//! bounds, and says at once when a link breaks. It blocks nowhere, has no thread and reads no clock.
+//!
+//! ```text
+//!  dial --> Dialling --connected--> Introducing --introduced--> Up --> Down, and dialled again
+//!  accept ------------------------> Introducing --introduced--> Up --> Down
+//!                                               \--of another worker--> Arrival --adopt--> Up, there
+//! ```
+//!
+//! A link carries two lanes. Small messages go first; bulk messages go in frames of a few hundred KiB, and small ones pass
+//! between them. So a heartbeat never waits for more than one frame and what the kernel holds, which is kept small too.
+//!
+//! Absent: what messages mean, which of them may be lost (all that were given to a link that breaks), secrecy, and
+//! routes: a message for a node without a link is not sent.
+
+mod backoff;
+mod introduction;
+mod link;
+mod notices;
+mod outgoing;
+mod socket;
+mod transport;
+
+pub use introduction::{Introduced, Introducer, Introduction, LinkId, Refused};
+pub use outgoing::Lane;
+pub use transport::{Arrival, Event, Sent, Settings, Transport};

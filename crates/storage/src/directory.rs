@@ -1,0 +1,159 @@
+//! The data directory, and who may use it.
+
+use crate::disk::{Disk, DiskFile};
+use crate::error::StorageError;
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Locked as long as a process uses the directory. It is never removed: whoever opened it just before would hold a
+/// lock that nobody else sees.
+const LOCK: &str = "lock";
+/// Bytes of the lock file that an error shows.
+const HOLDER_BYTES_MAX: u64 = 64;
+
+/// A directory that this process alone uses, until it is dropped or the process ends in whatever way.
+#[derive(Debug)]
+pub struct DataDirectory {
+    path: PathBuf,
+    /// The system lets go of the lock when this is closed.
+    _lock: File,
+}
+
+/// The files of a directory.
+#[derive(Clone, Debug)]
+pub struct DirectoryDisk {
+    path: PathBuf,
+}
+
+/// A file of a directory.
+#[derive(Debug)]
+pub struct DirectoryFile(File);
+
+impl DataDirectory {
+    /// Makes the directory if it is not there, and locks it.
+    ///
+    /// # Errors
+    /// [`StorageError::Locked`] if another process has.
+    pub fn open(path: &Path) -> Result<DataDirectory, StorageError> {
+        let shown = path.display().to_string();
+        let is_new = !path.exists();
+        // The identity holds the cluster's secret: it is for the owner alone.
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(StorageError::io("make the directory", &shown))?;
+        if is_new {
+            let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+            sync_directory(parent.unwrap_or(Path::new(".")))
+                .map_err(StorageError::io("sync the parent of", &shown))?;
+        }
+        let lock_path = path.join(LOCK);
+        let shown = lock_path.display().to_string();
+        let mut lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&lock_path)
+            .map_err(StorageError::io("open", &shown))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                // Only for the message; without it the message is shorter.
+                drop((&mut lock).take(HOLDER_BYTES_MAX).read_to_string(&mut holder));
+                return Err(StorageError::Locked {
+                    directory: path.to_owned(),
+                    holder: holder.trim().to_owned(),
+                });
+            }
+            Err(TryLockError::Error(error)) => return Err(StorageError::io("lock", &shown)(error)),
+        }
+        let sign = |lock: &mut File| {
+            lock.set_len(0)?;
+            lock.seek(SeekFrom::Start(0))?;
+            writeln!(lock, "process {}", std::process::id())
+        };
+        sign(&mut lock).map_err(StorageError::io("write", &shown))?;
+        Ok(DataDirectory {
+            path: path.to_owned(),
+            _lock: lock,
+        })
+    }
+
+    /// The files in it. Only to be used while the directory is locked.
+    pub fn disk(&self) -> DirectoryDisk {
+        DirectoryDisk {
+            path: self.path.clone(),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+impl Disk for DirectoryDisk {
+    type File = DirectoryFile;
+
+    fn create(&self, name: &str) -> io::Result<DirectoryFile> {
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(self.path.join(name))
+            .map(DirectoryFile)
+    }
+
+    fn open(&self, name: &str) -> io::Result<Option<DirectoryFile>> {
+        match File::open(self.path.join(name)) {
+            Ok(file) => Ok(Some(DirectoryFile(file))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        std::fs::rename(self.path.join(from), self.path.join(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        match std::fs::remove_file(self.path.join(name)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            result => result,
+        }
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        sync_directory(&self.path)
+    }
+}
+
+impl DiskFile for DirectoryFile {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.0.read_exact_at(buffer, offset)
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}

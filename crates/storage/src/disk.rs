@@ -1,0 +1,43 @@
+//! What is asked of a disk.
+
+use std::io;
+
+/// The files of one directory.
+///
+/// Nothing is durable because a call returned, but for two: [`DiskFile::sync`] keeps what was appended to a file, and
+/// [`Disk::sync_names`] keeps which names there are.
+pub trait Disk {
+    /// An open file.
+    type File: DiskFile;
+
+    /// Makes an empty file, in place of one that has this name.
+    fn create(&self, name: &str) -> io::Result<Self::File>;
+
+    /// Opens a file to read; `None` if there is none.
+    fn open(&self, name: &str) -> io::Result<Option<Self::File>>;
+
+    /// Renames a file, in place of one that has the new name, in one step.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Takes a name away, if it is there. The file can be read on by those who have it open.
+    fn remove(&self, name: &str) -> io::Result<()>;
+
+    /// Makes creations, renamings and removals durable.
+    fn sync_names(&self) -> io::Result<()>;
+}
+
+/// One open file.
+pub trait DiskFile {
+    /// Bytes in the file.
+    fn size(&self) -> io::Result<u64>;
+
+    /// Fills `buffer` from `offset` on.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+
+    /// Writes behind what was appended so far. After an error any part of it may be there.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Makes what was appended durable. After an error nobody can know what is: a second call may succeed and mean
+    /// nothing, so there must not be one.
+    fn sync(&mut self) -> io::Result<()>;
+}

@@ -1,0 +1,155 @@
+//! Frames: the pieces that files are written in.
+//!
+//! ```text
+//!   0  mark      4 bytes, the same in every frame
+//!   4  length    u32, of the payload
+//!   8  number    u64, counted in the file from 0
+//!  16  checksum  u32, CRC32C of the payload
+//!  20  checksum  u32, CRC32C of the above, of where in the file it stands and of the file's seal
+//!  24  payload
+//! ```
+//!
+//! The second checksum ties a frame to its place and file: one that slipped, or that an older file left there, does not
+//! pass for another.
+
+use crate::disk::DiskFile;
+use crate::error::{Damage, StorageError};
+
+/// Bytes before the payload.
+pub(crate) const HEAD_BYTES: usize = 24;
+const MARK: [u8; 4] = [0xc4, b'F', b'r', 0x9e];
+/// Bytes that are looked through at once for a later frame.
+const WINDOW_BYTES: usize = 256 * 1024;
+
+/// A file that is read frame by frame.
+pub(crate) struct Frames<'a, F> {
+    pub(crate) file: &'a F,
+    /// As errors call it.
+    pub(crate) name: &'a str,
+    pub(crate) size: u64,
+    /// Of this file alone: another file's frames do not pass.
+    pub(crate) seal: u64,
+    /// Bytes of the longest payload.
+    pub(crate) limit: u32,
+}
+
+/// The head of a frame around `payload`.
+pub(crate) fn head(payload: &[u8], number: u64, offset: u64, seal: u64) -> [u8; HEAD_BYTES] {
+    let mut head = [0; HEAD_BYTES];
+    let length = u32::try_from(payload.len()).expect("its writer keeps to the limit of its file");
+    head[..4].copy_from_slice(&MARK);
+    head[4..8].copy_from_slice(&length.to_le_bytes());
+    head[8..16].copy_from_slice(&number.to_le_bytes());
+    head[16..20].copy_from_slice(&crc32c::crc32c(payload).to_le_bytes());
+    let check = head_checksum(&head, offset, seal);
+    head[20..].copy_from_slice(&check.to_le_bytes());
+    head
+}
+
+fn head_checksum(head: &[u8; HEAD_BYTES], offset: u64, seal: u64) -> u32 {
+    let check = crc32c::crc32c(&head[..20]);
+    let check = crc32c::crc32c_append(check, &offset.to_le_bytes());
+    crc32c::crc32c_append(check, &seal.to_le_bytes())
+}
+
+fn u32_at(head: &[u8; HEAD_BYTES], at: usize) -> u32 {
+    let mut bytes = [0; 4];
+    bytes.copy_from_slice(&head[at..at + 4]);
+    u32::from_le_bytes(bytes)
+}
+
+fn number_of(head: &[u8; HEAD_BYTES]) -> u64 {
+    u64::from(u32_at(head, 8)) | u64::from(u32_at(head, 12)) << 32
+}
+
+impl<F: DiskFile> Frames<'_, F> {
+    fn damage(
+        &self,
+        offset: u64,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> Result<u64, StorageError> {
+        Err(Damage::new(self.name, offset, expected, found).into())
+    }
+
+    fn fill(&self, offset: u64, buffer: &mut [u8]) -> Result<(), StorageError> {
+        self.file
+            .read_at(offset, buffer)
+            .map_err(StorageError::io("read", self.name))
+    }
+
+    /// Reads the payload of frame `number` at `offset` into `payload`, and says where the next frame begins.
+    pub(crate) fn read(&self, offset: u64, number: u64, payload: &mut Vec<u8>) -> Result<u64, StorageError> {
+        let left = self.size.saturating_sub(offset);
+        if left < HEAD_BYTES as u64 {
+            let expected = format!("the {HEAD_BYTES} bytes of the head of frame {number}");
+            return self.damage(offset, expected, format!("the end of the file after {left}"));
+        }
+        let mut head = [0; HEAD_BYTES];
+        self.fill(offset, &mut head)?;
+        if head[..4] != MARK {
+            return self.damage(offset, format!("{MARK:02x?}"), format!("{:02x?}", &head[..4]));
+        }
+        let (found, expected) = (u32_at(&head, 20), head_checksum(&head, offset, self.seal));
+        if found != expected {
+            return self.damage(
+                offset + 20,
+                format!("a head with checksum {expected:08x}"),
+                format!("{found:08x}"),
+            );
+        }
+        if number_of(&head) != number {
+            let found = number_of(&head).to_string();
+            return self.damage(offset + 8, format!("frame {number}"), format!("frame {found}"));
+        }
+        let length = u32_at(&head, 4);
+        if length > self.limit {
+            let expected = format!("a length of at most {}", self.limit);
+            return self.damage(offset + 4, expected, length.to_string());
+        }
+        let left = left - HEAD_BYTES as u64;
+        if left < u64::from(length) {
+            return self.damage(
+                offset,
+                format!("a frame with {length} bytes of payload"),
+                format!("the end of the file after {left} of them"),
+            );
+        }
+        payload.clear();
+        payload.resize(length as usize, 0);
+        self.fill(offset + HEAD_BYTES as u64, payload)?;
+        let (expected, found) = (u32_at(&head, 16), crc32c::crc32c(payload));
+        if found != expected {
+            return self.damage(
+                offset + HEAD_BYTES as u64,
+                format!("{length} bytes with checksum {expected:08x}"),
+                format!("checksum {found:08x}"),
+            );
+        }
+        Ok(offset + HEAD_BYTES as u64 + u64::from(length))
+    }
+
+    /// Where behind `offset` a frame with a higher number than `number` begins, if anywhere.
+    pub(crate) fn find_later(&self, offset: u64, number: u64) -> Result<Option<u64>, StorageError> {
+        let mut window = vec![0; WINDOW_BYTES];
+        let mut at = offset;
+        // Windows overlap, so that none hides a head.
+        while at + HEAD_BYTES as u64 <= self.size {
+            let count = usize::try_from(self.size - at).map_or(WINDOW_BYTES, |left| left.min(WINDOW_BYTES));
+            let window = &mut window[..count];
+            self.fill(at, window)?;
+            for (place, head) in (at..).zip(window.windows(HEAD_BYTES)) {
+                if head[..4] != MARK {
+                    continue;
+                }
+                let head: &[u8; HEAD_BYTES] = head.try_into().expect("windows of that length");
+                let is_intact = u32_at(head, 20) == head_checksum(head, place, self.seal);
+                if is_intact && number_of(head) > number {
+                    return Ok(Some(place));
+                }
+            }
+            at += (count - (HEAD_BYTES - 1)) as u64;
+        }
+        Ok(None)
+    }
+}

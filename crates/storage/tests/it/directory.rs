@@ -1,0 +1,67 @@
+//! Real files.
+
+use consensus::Term;
+use ids::{GroupCount, NodeId};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use storage::{ClusterId, DataDirectory, HardState, Identity, MetaLog, StorageError};
+
+/// A directory that goes with the test.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Scratch {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("chorale-storage-{}-{number}", std::process::id());
+        Scratch(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+#[test]
+fn a_directory_is_for_one_process_at_a_time() {
+    let scratch = Scratch::new();
+    let path = scratch.0.join("deep/data");
+    let first = DataDirectory::open(&path).unwrap();
+    let error = DataDirectory::open(&path).unwrap_err();
+    assert!(matches!(error, StorageError::Locked { .. }), "{error}");
+    let holder = format!("in use by process {}", std::process::id());
+    assert!(error.to_string().ends_with(&holder), "{error}");
+    drop(first);
+    DataDirectory::open(&path).unwrap();
+}
+
+#[test]
+fn identity_and_log_are_there_after_a_restart() {
+    let scratch = Scratch::new();
+    let identity = Identity {
+        cluster: ClusterId(5),
+        node: NodeId(1),
+        groups: GroupCount::new(8).unwrap(),
+        secret: None,
+    };
+    let hard = HardState {
+        term: Term(4),
+        ..HardState::default()
+    };
+    {
+        let directory = DataDirectory::open(&scratch.0).unwrap();
+        let disk = directory.disk();
+        assert!(MetaLog::open(disk.clone()).unwrap().is_none());
+        let mut log = MetaLog::create(disk.clone()).unwrap();
+        log.write(&[], Some(hard)).unwrap();
+        identity.write(&disk).unwrap();
+    }
+    for _ in 0..3 {
+        let directory = DataDirectory::open(&scratch.0).unwrap();
+        assert_eq!(Identity::read(&directory.disk()).unwrap(), Some(identity.clone()));
+        let (_, state) = MetaLog::open(directory.disk()).unwrap().unwrap();
+        assert_eq!(state.hard, hard);
+    }
+}

@@ -1,0 +1,6 @@
+//! What is promised of the disk, under a disk that fails and with real files.
+
+mod directory;
+mod handover;
+mod identity;
+mod meta_log;

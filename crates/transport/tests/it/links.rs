@@ -1,0 +1,217 @@
+//! What links do among nodes that mean well.
+
+use crate::world::{Node, Seen, link, pair, until};
+use std::time::Duration;
+use transport::{Lane, Sent};
+
+#[test]
+fn messages_arrive_in_the_order_of_their_lane() {
+    let (mut one, mut two) = pair();
+    for number in 0..2_000u32 {
+        let body = number.to_le_bytes();
+        assert_eq!(one.send(link(2, 0), Lane::Small, 20, &body), Sent::Queued);
+        assert_eq!(two.send(link(1, 0), Lane::Small, 20, &body), Sent::Queued);
+        if number % 500 == 0 {
+            let body = vec![number as u8; 700_000];
+            assert_eq!(one.send(link(2, 0), Lane::Bulk, 21, &body), Sent::Queued);
+        }
+    }
+    until(&mut [&mut one, &mut two], "all messages", |nodes| {
+        nodes[0].messages.len() == 2_000 && nodes[1].messages.len() == 2_004
+    });
+    for node in [&one, &two] {
+        let small = node.messages.iter().filter(|(_, kind, _)| *kind == 20);
+        let numbers: Vec<u8> = small.flat_map(|(_, _, body)| body.clone()).collect();
+        assert_eq!(
+            numbers,
+            (0..2_000u32).flat_map(u32::to_le_bytes).collect::<Vec<u8>>()
+        );
+    }
+    let bulk = two.messages.iter().filter(|(_, kind, _)| *kind == 21);
+    let expected = [0, 500u32, 1_000, 1_500].map(|number| vec![number as u8; 700_000]);
+    assert_eq!(
+        bulk.map(|(_, _, body)| body.clone()).collect::<Vec<_>>(),
+        expected
+    );
+}
+
+#[test]
+fn a_small_message_passes_bulk_ones() {
+    let (mut one, mut two) = pair();
+    let chunk = vec![7; 128 * 1024];
+    while one.send(link(2, 0), Lane::Bulk, 21, &chunk) == Sent::Queued {}
+    let count = one.transport.waiting(link(2, 0), Lane::Bulk) / chunk.len();
+    // The first ones are on their way, as many as the kernel takes while nobody reads.
+    for _ in 0..5 {
+        one.turn();
+    }
+    assert_eq!(one.send(link(2, 0), Lane::Small, 20, b"beat"), Sent::Queued);
+    until(&mut [&mut one, &mut two], "all messages", |nodes| {
+        nodes[1].messages.len() == count + 1
+    });
+    let place = two.messages.iter().position(|(_, kind, _)| *kind == 20).unwrap();
+    assert!(
+        place < count / 2,
+        "it came behind {place} of {count} bulk messages"
+    );
+}
+
+#[test]
+fn a_full_bulk_lane_says_so_and_says_when_there_is_room() {
+    let (mut one, mut two) = pair();
+    let mut sent = 0;
+    while one.send(link(2, 0), Lane::Bulk, 21, &[7; 300_000]) == Sent::Queued {
+        sent += 1;
+    }
+    assert!(sent < 20, "the lane is bounded");
+    assert!(!one.seen.contains(&Seen::Room(link(2, 0))));
+    until(&mut [&mut one, &mut two], "room", |nodes| {
+        nodes[0].seen.contains(&Seen::Room(link(2, 0)))
+    });
+    assert_eq!(one.send(link(2, 0), Lane::Bulk, 21, b"more"), Sent::Queued);
+    until(&mut [&mut one, &mut two], "all of it", |nodes| {
+        nodes[1].messages.len() == sent + 1
+    });
+}
+
+#[test]
+fn a_peer_that_comes_back_is_linked_again() {
+    let (mut one, two) = pair();
+    let address = two.address;
+    drop(two);
+    until(&mut [&mut one], "the end of the link", |nodes| {
+        !nodes[0].is_up(link(2, 0))
+    });
+    assert_eq!(one.send(link(2, 0), Lane::Small, 20, b"lost"), Sent::NotUp);
+    let mut two = Node::at(2, 0, 1, address);
+    until(&mut [&mut one, &mut two], "the link", |nodes| {
+        nodes[0].is_up(link(2, 0))
+    });
+    let id = link(2, 0);
+    assert_eq!(one.seen, [Seen::Up(id), Seen::Down(id), Seen::Up(id)]);
+    assert_eq!(one.send(id, Lane::Small, 20, b"here"), Sent::Queued);
+    until(&mut [&mut one, &mut two], "the message", |nodes| {
+        !nodes[1].messages.is_empty()
+    });
+    assert_eq!(two.messages, [(link(1, 0), 20, b"here".to_vec())]);
+}
+
+#[test]
+fn nobody_is_dialled_more_often_than_every_second_in_the_long_run() {
+    let mut one = Node::new(1);
+    // A port where nobody listens: it was free just now.
+    let address = Node::new(2).address;
+    one.dial(link(2, 0), address);
+    let mut dialled_at = Vec::new();
+    for _ in 0..1_200 {
+        one.skipped += Duration::from_millis(50);
+        let due = one.transport.next_due();
+        if due <= one.now() && dialled_at.last() != Some(&due) {
+            dialled_at.push(due);
+        }
+        one.turn();
+    }
+    assert!(
+        (30..80).contains(&dialled_at.len()),
+        "{} times in a minute",
+        dialled_at.len()
+    );
+}
+
+#[test]
+fn when_both_dial_one_link_stays() {
+    for _ in 0..10 {
+        let (mut one, mut two) = (Node::new(1), Node::new(2));
+        two.dial(link(1, 0), one.address);
+        one.dial(link(2, 0), two.address);
+        until(&mut [&mut one, &mut two], "the link", |nodes| {
+            nodes[0].is_up(link(2, 0)) && nodes[1].is_up(link(1, 0))
+        });
+        let (ones, twos) = (one.seen.len(), two.seen.len());
+        for _ in 0..200 {
+            one.skipped += Duration::from_millis(50);
+            two.skipped += Duration::from_millis(50);
+            one.turn();
+            two.turn();
+        }
+        assert_eq!((one.seen.len(), two.seen.len()), (ones, twos), "it stays");
+        assert_eq!(one.send(link(2, 0), Lane::Small, 20, b"a"), Sent::Queued);
+        assert_eq!(two.send(link(1, 0), Lane::Small, 20, b"b"), Sent::Queued);
+        until(&mut [&mut one, &mut two], "messages", |nodes| {
+            nodes.iter().all(|node| node.messages.len() == 1)
+        });
+    }
+}
+
+#[test]
+fn a_link_is_handed_to_the_worker_that_it_is_for() {
+    let any = "127.0.0.1:0".parse().unwrap();
+    let mut one = Node::new(1);
+    let (mut first, mut second) = (Node::at(2, 0, 2, any), Node::at(2, 1, 2, any));
+    one.dial(link(2, 3), first.address);
+    // Worker 0 alone takes part, so the peer's first message may come before its worker has the link.
+    until(&mut [&mut one, &mut first], "an arrival", |nodes| {
+        !nodes[1].arrivals.is_empty()
+    });
+    let (worker, arrival) = first.arrivals.pop().unwrap();
+    assert_eq!((worker, first.transport.links().count()), (1, 0));
+    second.with(|transport, now, mut sink| transport.adopt(*arrival, now, &mut sink));
+    until(&mut [&mut one, &mut second], "the link", |nodes| {
+        nodes[0].is_up(link(2, 3)) && nodes[1].is_up(link(1, 3))
+    });
+    assert_eq!(one.send(link(2, 3), Lane::Small, 20, b"there"), Sent::Queued);
+    assert_eq!(
+        second.send(link(1, 3), Lane::Bulk, 21, &[5; 600_000]),
+        Sent::Queued
+    );
+    until(&mut [&mut one, &mut second], "messages", |nodes| {
+        nodes.iter().all(|node| node.messages.len() == 1)
+    });
+    assert_eq!(one.messages[0].2, [5; 600_000]);
+    assert_eq!(second.messages, [(link(1, 3), 20, b"there".to_vec())]);
+}
+
+#[test]
+fn a_forgotten_peer_is_dialled_no_more() {
+    let (mut one, mut two) = pair();
+    one.with(|transport, now, mut sink| transport.forget(link(2, 0), now, &mut sink));
+    assert_eq!(one.seen.last(), Some(&Seen::Down(link(2, 0))));
+    until(&mut [&mut two], "its end there", |nodes| {
+        !nodes[0].is_up(link(1, 0))
+    });
+    for _ in 0..100 {
+        one.skipped += Duration::from_millis(100);
+        one.turn();
+        two.turn();
+    }
+    assert_eq!(one.transport.links().count() + two.transport.links().count(), 0);
+}
+
+#[test]
+fn a_refused_node_is_linked_once_it_is_welcome() {
+    let (mut one, mut two) = (Node::new(1), Node::new(2));
+    two.refuses.set(true);
+    one.dial(link(2, 0), two.address);
+    for _ in 0..200 {
+        one.skipped += Duration::from_millis(10);
+        one.turn();
+        two.turn();
+    }
+    assert!(one.seen.is_empty() && two.seen.is_empty());
+    two.refuses.set(false);
+    until(&mut [&mut one, &mut two], "the link", |nodes| {
+        nodes[0].is_up(link(2, 0))
+    });
+}
+
+#[test]
+fn another_node_at_the_address_is_not_taken_for_the_one_that_was_dialled() {
+    let (mut one, mut two) = (Node::new(1), Node::new(2));
+    one.dial(link(3, 0), two.address);
+    for _ in 0..100 {
+        one.skipped += Duration::from_millis(10);
+        one.turn();
+        two.turn();
+    }
+    assert!(one.seen.is_empty());
+}
