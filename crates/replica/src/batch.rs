@@ -41,13 +41,7 @@ impl Batch {
     }
 
     /// Adds a read, behind the writes that the batch holds so far.
-    pub(crate) fn push_read(
-        &mut self,
-        db: Db,
-        protocol: Protocol,
-        touches: bool,
-        args: Args<'_>,
-    ) {
+    pub(crate) fn push_read(&mut self, db: Db, protocol: Protocol, touches: bool, args: Args<'_>) {
         let protocol = match protocol {
             Protocol::Resp2 => 2,
             Protocol::Resp3 => 3,
@@ -65,10 +59,7 @@ impl Batch {
     }
 
     /// Adds a question for the versions of keys, behind the writes that the batch holds so far.
-    pub(crate) fn push_versions<'a>(
-        &mut self,
-        keys: impl ExactSizeIterator<Item = (Db, &'a [u8])>,
-    ) {
+    pub(crate) fn push_versions<'a>(&mut self, keys: impl ExactSizeIterator<Item = (Db, &'a [u8])>) {
         self.push_position();
         self.reads.push(VERSIONS);
         put_length(&mut self.reads, keys.len());

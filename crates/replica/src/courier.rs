@@ -23,8 +23,8 @@ use crate::batch::{Answer, Answers, Batch};
 use crate::operation::{Condition, Operation, Replies};
 use crate::request::{IndexedKey, Output, Ticket};
 use command::{Flags, Spec};
-use keyspace::{BlockCommand, Operations};
 use ids::{Db, GatewayId, GroupId, Monotonic, Slot};
+use keyspace::{BlockCommand, Operations};
 use resp::{Args, Protocol};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -41,7 +41,8 @@ const WINDOW: usize = 32;
 const BATCH_BYTES_MAX: usize = 1024 * 1024;
 
 /// What clients are told of a command that nobody was there to carry out.
-pub const UNREACHABLE: &str = "CLUSTERDOWN no leader of this key's group could be reached in time; nothing was done";
+pub const UNREACHABLE: &str =
+    "CLUSTERDOWN no leader of this key's group could be reached in time; nothing was done";
 const UNKNOWN: &str = "UNKNOWN the leader of this key's group was lost before it answered: \
                        whether the command was carried out is not known";
 const OVERTAKEN: &str = "TRYAGAIN the leader of this key's group changed, and what was sent behind this read may have \
@@ -197,7 +198,9 @@ impl Courier {
         self.make_room();
         let batch = &mut self.open.batch;
         if writes {
-            batch.writes.push(&keyspace::Operation::Command { db, protocol, args });
+            batch
+                .writes
+                .push(&keyspace::Operation::Command { db, protocol, args });
         } else {
             batch.push_read(db, protocol, touches, args);
         }
@@ -287,7 +290,8 @@ impl Courier {
     /// Whether [`Courier::dispatch`] has anything to hand over.
     pub fn has_due(&self) -> bool {
         let has_window = self.unanswered.len() < WINDOW;
-        has_window && !self.open.items.is_empty() || self.unanswered.iter().take(WINDOW).any(|sent| sent.is_due)
+        has_window && !self.open.items.is_empty()
+            || self.unanswered.iter().take(WINDOW).any(|sent| sent.is_due)
     }
 
     /// The leader is another one, or was lost and found again: everything unanswered goes to it, once more.
@@ -446,7 +450,9 @@ impl Sent {
         let mut all = Vec::with_capacity(self.items.len());
         for item in &self.items {
             match answers.next() {
-                Ok(answer) if item.origin.as_ref().is_none_or(|origin| origin.expects(&answer)) => all.push(answer),
+                Ok(answer) if item.origin.as_ref().is_none_or(|origin| origin.expects(&answer)) => {
+                    all.push(answer)
+                }
                 Ok(_) | Err(_) => return false,
             }
         }
@@ -495,7 +501,10 @@ impl Origin {
                 ticket,
                 replies: Some(Replies::of(replies)),
             },
-            (Origin::Block(ticket), Answer::Refused) => Output::Answered { ticket, replies: None },
+            (Origin::Block(ticket), Answer::Refused) => Output::Answered {
+                ticket,
+                replies: None,
+            },
             (Origin::Versions(ticket, indices), Answer::Versions(versions)) => Output::Versions {
                 ticket,
                 versions: indices.into_iter().zip(versions).collect(),

@@ -18,6 +18,9 @@ const CUT_BYTES: usize = 256 * 1024;
 /// Cuts that were sent and not yet taken. At the limit the transfer waits.
 const CUTS_MAX: u64 = 4;
 
+/// A transfer that is to begin again.
+pub(crate) struct Lost;
+
 /// One transfer. See the file's header.
 pub(crate) struct Departure {
     number: u64,
@@ -29,14 +32,20 @@ pub(crate) struct Departure {
 }
 
 impl Departure {
-    pub(crate) fn begin(number: u64, keyspace: &mut Keyspace) -> Departure {
-        Departure {
+    /// `None` if there are as many as may be.
+    pub(crate) fn begin(number: u64, keyspace: &mut Keyspace) -> Option<Departure> {
+        Some(Departure {
             number,
-            transfer: Transfer::begin(keyspace),
+            transfer: Transfer::begin(keyspace)?,
             sent: 0,
             taken: 0,
             point: None,
-        }
+        })
+    }
+
+    /// It is over, whatever became of it.
+    pub(crate) fn end(self, keyspace: &mut Keyspace) {
+        self.transfer.end(keyspace);
     }
 
     /// Which transfer this is.
@@ -44,23 +53,32 @@ impl Departure {
         self.number
     }
 
-    /// The next cut, if the learner keeps up. `now` is what the state reflects.
-    pub(crate) fn next(&mut self, keyspace: &mut Keyspace, now: impl FnOnce() -> SnapshotPoint) -> Option<Cut> {
+    /// The next cut, if the learner keeps up. `now` is what the state reflects. An error if the transfer is to begin again:
+    /// more has changed than could be remembered.
+    pub(crate) fn next(
+        &mut self,
+        keyspace: &mut Keyspace,
+        now: impl FnOnce() -> SnapshotPoint,
+    ) -> Result<Option<Cut>, Lost> {
         if self.point.is_some() || self.sent - self.taken >= CUTS_MAX {
-            return None;
+            return Ok(None);
         }
-        let cut = self.transfer.next_cut(keyspace, CUT_BYTES);
-        if cut.is_last {
-            self.point = Some(now());
-        }
+        let bytes = match self.transfer.next_cut(keyspace, CUT_BYTES) {
+            keyspace::Cut::More(bytes) => bytes,
+            keyspace::Cut::Last(bytes) => {
+                self.point = Some(now());
+                bytes
+            }
+            keyspace::Cut::Lost => return Err(Lost),
+        };
         let number = self.sent;
         self.sent += 1;
-        Some(Cut {
+        Ok(Some(Cut {
             transfer: self.number,
             number,
             point: self.point.as_ref().map(|point| (point.index, point.term)),
-            bytes: cut.bytes,
-        })
+            bytes,
+        }))
     }
 
     /// The learner has taken a cut. With the last one: what its state reflects.

@@ -19,7 +19,7 @@
 
 use crate::batch::{AnswersBuf, Batch, reads};
 use crate::courier::Verdict;
-use crate::departure::Departure;
+use crate::departure::{Departure, Lost};
 use crate::replica::Replica;
 use crate::turn::Turn;
 use bytes::Bytes;
@@ -153,6 +153,8 @@ pub struct Member {
     confirmed: Vec<(Index, Gathered)>,
     evaluated: Vec<Evaluated>,
     departures: BTreeMap<Incarnation, Departure>,
+    /// Departures that are over, and that the keyspace has not been told of.
+    ended: Vec<Departure>,
     transfers: u64,
     arrival: Option<Incoming>,
     is_stopped: bool,
@@ -188,6 +190,7 @@ impl Member {
             confirmed: Vec::new(),
             evaluated: Vec::new(),
             departures: BTreeMap::new(),
+            ended: Vec::new(),
             transfers: 0,
             arrival: None,
             is_stopped: false,
@@ -257,7 +260,8 @@ impl Member {
         batch: Batch,
         effects: &mut Effects,
     ) {
-        let waiting = self.gathered.len() + self.attached.len() + self.unconfirmed.len() + self.confirmed.len();
+        let waiting =
+            self.gathered.len() + self.attached.len() + self.unconfirmed.len() + self.confirmed.len();
         if self.role != Role::Leader || self.is_stopped || waiting >= GATHERED_MAX {
             return effects.verdicts.push((sender, batch.sequence, Said::Elsewhere));
         }
@@ -349,7 +353,8 @@ impl Member {
         let Some(incoming) = &mut self.arrival else {
             return Ok(false);
         };
-        let is_next = incoming.from == from && incoming.transfer == cut.transfer && incoming.next == cut.number;
+        let is_next =
+            incoming.from == from && incoming.transfer == cut.transfer && incoming.next == cut.number;
         if !is_next || incoming.point.is_some() {
             return Ok(false);
         }
@@ -386,11 +391,11 @@ impl Member {
             return;
         }
         if !is_taken {
-            self.departures.remove(&from);
+            self.ended.extend(self.departures.remove(&from));
             return self.raft.transfer_failed(from);
         }
         if let Some(point) = departure.on_taken(number) {
-            self.departures.remove(&from);
+            self.ended.extend(self.departures.remove(&from));
             if !self.raft.offer_transfer(from, point, now) {
                 self.raft.transfer_failed(from);
             }
@@ -399,7 +404,8 @@ impl Member {
 
     /// Begins again whatever was being sent there: the link is another one.
     pub fn on_link_lost(&mut self, to: Incarnation, now: Monotonic) {
-        if self.departures.remove(&to).is_some() {
+        if let Some(departure) = self.departures.remove(&to) {
+            self.ended.push(departure);
             self.raft.transfer_failed(to);
         }
         if self.leader == Some(to) {
@@ -435,7 +441,8 @@ impl Member {
             return;
         }
         while self.flights.len() < FLIGHTS_MAX && (!self.gathered.is_empty() || !self.own.is_empty()) {
-            let seed = Prng::new(turn.seed ^ u64::from(self.group.number()) ^ self.applied.0 << 16).next_u64();
+            let seed =
+                Prng::new(turn.seed ^ u64::from(self.group.number()) ^ self.applied.0 << 16).next_u64();
             let mut entry = EntryBuf::new(&Header {
                 semantics: turn.semantics,
                 now: turn.now,
@@ -488,13 +495,7 @@ impl Member {
         }
     }
 
-    fn carry_out(
-        &mut self,
-        replica: &mut Replica,
-        turn: &Turn,
-        ready: Ready,
-        effects: &mut Effects,
-    ) {
+    fn carry_out(&mut self, replica: &mut Replica, turn: &Turn, ready: Ready, effects: &mut Effects) {
         if let Some(status) = ready.status {
             (self.role, self.term, self.leader) = (status.role, status.term, status.leader);
             if self.role != Role::Leader {
@@ -523,7 +524,8 @@ impl Member {
             if !self.departures.contains_key(&incarnation) && !self.is_stopped {
                 self.transfers += 1;
                 let departure = Departure::begin(self.transfers, replica.keyspace_mut());
-                self.departures.insert(incarnation, departure);
+                self.departures
+                    .extend(departure.map(|departure| (incarnation, departure)));
             }
         }
     }
@@ -543,15 +545,23 @@ impl Member {
         }
         self.gathered_bytes = 0;
         self.own = Operations::new();
-        self.departures.clear();
+        self.ended
+            .extend(std::mem::take(&mut self.departures).into_values());
     }
 
     /// The state that came in pieces becomes this replica's.
     fn install(&mut self, replica: &mut Replica, point: &SnapshotPoint, effects: &mut Effects) {
-        let incoming = self.arrival.take().expect("consensus was told of it only when it was whole");
+        let incoming = self
+            .arrival
+            .take()
+            .expect("consensus was told of it only when it was whole");
         let here = Some((point.index, point.term));
-        assert_eq!(incoming.point, here, "consensus was told of this state and no other");
-        replica.replace_keyspace(incoming.arrival.finish());
+        assert_eq!(
+            incoming.point, here,
+            "consensus was told of this state and no other"
+        );
+        let keyspace = incoming.arrival.finish();
+        replica.replace_keyspace(keyspace.expect("the last cut completes the state"));
         self.applied = point.index;
         self.members = point.members.clone();
         effects.members = Some(point.members.clone());
@@ -606,7 +616,8 @@ impl Member {
             return true;
         };
         let leads = self.role == Role::Leader;
-        let (gathered, attached) = flight.map_or_else(Default::default, |flight| (flight.gathered, flight.attached));
+        let (gathered, attached) =
+            flight.map_or_else(Default::default, |flight| (flight.gathered, flight.attached));
         // The leader's own batch, if there is one, comes first, and nobody waits for it.
         let own = entry.batches().len() - gathered.len().min(entry.batches().len());
         let batches: Vec<&Batch> = gathered.iter().map(|gathered| &gathered.batch).collect();
@@ -635,7 +646,8 @@ impl Member {
     fn on_confirmed(&mut self, round: ReadId, index: Index) {
         let is_its = |(awaited, _): &mut (Option<ReadId>, Gathered)| *awaited == Some(round);
         let reads = self.unconfirmed.extract_if(.., is_its);
-        self.confirmed.extend(reads.map(|(_, gathered)| (index, gathered)));
+        self.confirmed
+            .extend(reads.map(|(_, gathered)| (index, gathered)));
     }
 
     /// A round will never be confirmed: this replica does not lead any more.
@@ -688,10 +700,19 @@ impl Member {
 
     /// Sends learners the next piece of the state.
     fn depart(&mut self, replica: &mut Replica, effects: &mut Effects) {
+        let mut lost = Vec::new();
         for (&to, departure) in &mut self.departures {
-            if let Some(cut) = departure.next(replica.keyspace_mut(), || self.raft.point()) {
-                effects.cuts.push((to, cut));
+            match departure.next(replica.keyspace_mut(), || self.raft.point()) {
+                Ok(cut) => effects.cuts.extend(cut.map(|cut| (to, cut))),
+                Err(Lost) => lost.push(to),
             }
+        }
+        for to in lost {
+            self.ended.extend(self.departures.remove(&to));
+            self.raft.transfer_failed(to);
+        }
+        for departure in self.ended.drain(..) {
+            departure.end(replica.keyspace_mut());
         }
         let held = self.departures.values().filter_map(Departure::held);
         if let Some(to) = self.raft.compactable(held) {

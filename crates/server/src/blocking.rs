@@ -393,7 +393,10 @@ impl Gateway {
             let is_missed = std::mem::take(&mut waiter.is_missed);
             let keys = waiter.keys.clone();
             let is_replicated = |(_, key): &(Db, Box<[u8]>)| self.is_replicated(key);
-            let again: Vec<_> = keys.into_iter().filter(|key| is_missed || !is_replicated(key)).collect();
+            let again: Vec<_> = keys
+                .into_iter()
+                .filter(|key| is_missed || !is_replicated(key))
+                .collect();
             self.blocking.filled.extend(again);
             return self.serve();
         }
@@ -534,11 +537,19 @@ impl Gateway {
 
     /// Tells the first who waits for a key to try: whether there is anything, its group's leader knows.
     fn wake_line(&mut self, entry: &(Db, Box<[u8]>)) {
-        let first = self.blocking.lines.get(entry).and_then(|line| line.first().copied());
+        let first = self
+            .blocking
+            .lines
+            .get(entry)
+            .and_then(|line| line.first().copied());
         let Some(arrival) = first else {
             return;
         };
-        let waiter = self.blocking.waiters.get_mut(&arrival).expect("it stands in the line");
+        let waiter = self
+            .blocking
+            .waiters
+            .get_mut(&arrival)
+            .expect("it stands in the line");
         if std::mem::replace(&mut waiter.is_woken, true) {
             waiter.is_missed = true;
             return;

@@ -80,7 +80,10 @@ impl Cluster {
     }
 
     fn me(&self) -> NodeId {
-        self.layout.as_ref().expect("a node knows itself before it has peers").me
+        self.layout
+            .as_ref()
+            .expect("a node knows itself before it has peers")
+            .me
     }
 
     fn sender(&self, index: usize) -> Sender {
@@ -181,10 +184,7 @@ impl Gateway {
         let now = self.cluster.now;
         let first = self.first_group;
         let Cluster {
-            peers,
-            seats,
-            outbox,
-            ..
+            peers, seats, outbox, ..
         } = &mut self.cluster;
         let Some(peer) = peers.get_mut(&from) else {
             return;
@@ -200,7 +200,12 @@ impl Gateway {
     fn on_beat_answer(&mut self, from: NodeId, answer: &BeatAnswer) {
         let now = self.cluster.now;
         let first = self.first_group;
-        let Cluster { peers, seats, touched, .. } = &mut self.cluster;
+        let Cluster {
+            peers,
+            seats,
+            touched,
+            ..
+        } = &mut self.cluster;
         let Some(peer) = peers.get_mut(&from) else {
             return;
         };
@@ -259,7 +264,14 @@ impl Gateway {
             return self.say(index, sender, batch.sequence, Said::Elsewhere);
         };
         let mut effects = Effects::default();
-        member.on_batch(&mut self.replicas[index], &self.turn, now, sender, batch, &mut effects);
+        member.on_batch(
+            &mut self.replicas[index],
+            &self.turn,
+            now,
+            sender,
+            batch,
+            &mut effects,
+        );
         self.cluster.touch(index);
         self.carry_out_effects(index, effects);
     }
@@ -285,7 +297,9 @@ impl Gateway {
             sequence,
             outcome,
         };
-        self.cluster.outbox.push((sender.node, PeerMessage::Answers(answers)));
+        self.cluster
+            .outbox
+            .push((sender.node, PeerMessage::Answers(answers)));
     }
 
     /// A group elsewhere says what became of a batch of this worker.
@@ -322,7 +336,8 @@ impl Gateway {
             seat.lose_target(hint, &mut outputs);
         }
         // What no leader writes counts as no answer: the batch is sent again.
-        seat.courier.on_verdict(sequence, &said.as_verdict(), &mut outputs);
+        seat.courier
+            .on_verdict(sequence, &said.as_verdict(), &mut outputs);
         self.cluster.touch(index);
         self.transactions.outputs.extend(outputs);
     }
@@ -354,7 +369,9 @@ impl Gateway {
             transfer: cut.transfer,
             outcome,
         };
-        self.cluster.outbox.push((from, PeerMessage::TransferAnswer(answer)));
+        self.cluster
+            .outbox
+            .push((from, PeerMessage::TransferAnswer(answer)));
     }
 
     fn on_cut_answer(&mut self, answer: &TransferAnswer) {
@@ -363,7 +380,11 @@ impl Gateway {
         };
         let now = self.cluster.now;
         let seat = &mut self.cluster.seats[index];
-        let Some(member) = seat.member.as_mut().filter(|_| seat.incarnation == Some(answer.to)) else {
+        let Some(member) = seat
+            .member
+            .as_mut()
+            .filter(|_| seat.incarnation == Some(answer.to))
+        else {
             return;
         };
         let (number, is_taken) = match answer.outcome {
@@ -381,7 +402,11 @@ impl Gateway {
     }
 
     fn layout_of(&self, index: usize) -> &GroupLayout {
-        let layout = self.cluster.layout.as_ref().expect("seats are made from a layout");
+        let layout = self
+            .cluster
+            .layout
+            .as_ref()
+            .expect("seats are made from a layout");
         layout.group(self.replicas[index].group())
     }
 
@@ -390,7 +415,9 @@ impl Gateway {
         let layout = self.cluster.layout.clone().expect("the caller has set it");
         let group = self.replicas[index].group();
         if index == self.cluster.seats.len() {
-            self.cluster.seats.push(Seat::new(group, layout.boot, self.worker));
+            self.cluster
+                .seats
+                .push(Seat::new(group, layout.boot, self.worker));
         }
         let now = self.cluster.now;
         let seed = self.prng.next_u64();
@@ -441,7 +468,12 @@ impl Gateway {
         } else {
             seat.fenced = None;
         }
-        if changed || seat.member.as_ref().is_some_and(|member| member.has_own() || member.raft().has_ready()) {
+        if changed
+            || seat
+                .member
+                .as_ref()
+                .is_some_and(|member| member.has_own() || member.raft().has_ready())
+        {
             self.cluster.touch(index);
         }
         self.transactions.outputs.extend(outputs);
@@ -464,8 +496,13 @@ impl Gateway {
         }
         let Cluster { peers, outbox, .. } = &mut self.cluster;
         for (&node, peer) in peers.iter_mut().filter(|(_, peer)| peer.is_up) {
-            outbox.extend(peer.beats.beat(now).map(|beat| (node, PeerMessage::Heartbeat(beat))));
+            outbox.extend(
+                peer.beats
+                    .beat(now)
+                    .map(|beat| (node, PeerMessage::Heartbeat(beat))),
+            );
         }
+        self.serve_waiters();
         self.pump();
     }
 
@@ -496,7 +533,8 @@ impl Gateway {
                 }
             });
         }
-        here.into_iter().for_each(|batch| self.hand_over(index, sender, batch));
+        here.into_iter()
+            .for_each(|batch| self.hand_over(index, sender, batch));
         let mut effects = Effects::default();
         if let Some(member) = &mut self.cluster.seats[index].member {
             member.finish(&mut self.replicas[index], &self.turn, now, &mut effects);
@@ -520,7 +558,9 @@ impl Gateway {
         } = effects;
         self.cluster.claims_changed |= claims_changed;
         if let Some(reason) = stopped {
-            self.cluster.notices.push(format!("group {}: {reason}", group.number()));
+            self.cluster
+                .notices
+                .push(format!("group {}: {reason}", group.number()));
         }
         if was_installed {
             self.changed = crate::gateway::Changed::Any;
@@ -647,7 +687,13 @@ impl Gateway {
         is_settled && !spec.flags.contains(command::Flags::WRITE) && is_led()
     }
 
-    fn read_leased(&mut self, session: &Session, pipeline: &mut Pipeline, command: &Command<'_>, index: usize) {
+    fn read_leased(
+        &mut self,
+        session: &Session,
+        pipeline: &mut Pipeline,
+        command: &Command<'_>,
+        index: usize,
+    ) {
         let mut out = pipeline.writer(session.protocol);
         self.replicas[index].read_leased(&self.turn, session.db, command, &mut out);
         if !self.cluster.leased.contains(&index) {
@@ -667,9 +713,12 @@ impl Gateway {
         let now = (self.shared.hooks.monotonic)();
         let seats = &self.cluster.seats;
         let mut leased = std::mem::take(&mut self.cluster.leased);
-        let may = leased
-            .drain(..)
-            .all(|index| seats[index].member.as_ref().is_some_and(|member| member.still_leads(now)));
+        let may = leased.drain(..).all(|index| {
+            seats[index]
+                .member
+                .as_ref()
+                .is_some_and(|member| member.still_leads(now))
+        });
         self.cluster.leased = leased;
         may
     }
@@ -681,7 +730,10 @@ impl Gateway {
         if let Err(error) = parse(asked.args) {
             let mut replies = replica::Replies::default();
             replies.push(asked.protocol, |out| error.write(out));
-            outputs.push(Output::Answered { ticket, replies: Some(replies) });
+            outputs.push(Output::Answered {
+                ticket,
+                replies: Some(replies),
+            });
         } else if self.cluster.seats[index].courier.is_cut_off() {
             self.cluster.seats[index].courier.refuse(ticket, &mut outputs);
         } else {
@@ -696,7 +748,9 @@ impl Gateway {
         let group = self.replicas[index].group();
         let courier = &mut self.cluster.seats[index].courier;
         match request {
-            Request::Execute { ticket, .. } | Request::Block { ticket, .. } | Request::Watch { ticket, .. }
+            Request::Execute { ticket, .. }
+            | Request::Block { ticket, .. }
+            | Request::Watch { ticket, .. }
                 if courier.is_cut_off() =>
             {
                 courier.refuse(ticket, outputs);
@@ -720,7 +774,9 @@ impl Gateway {
             // It has voted no, and remembers nothing.
             Request::Withdraw { .. } | Request::Resolve { .. } => {}
             Request::Lend { .. } | Request::TakeBack { .. } => {
-                unreachable!("a group is replicated only while nothing is locked in it, and votes no from then on")
+                unreachable!(
+                    "a group is replicated only while nothing is locked in it, and votes no from then on"
+                )
             }
         }
         self.cluster.touch(index);
@@ -747,7 +803,10 @@ impl Gateway {
             member.is_some_and(|member| member.leads() && !member.has_own())
         };
         let seats = self.cluster.seats.iter().enumerate();
-        seats.filter(|(_, seat)| is_free(seat)).map(|(index, _)| index).collect()
+        seats
+            .filter(|(_, seat)| is_free(seat))
+            .map(|(index, _)| index)
+            .collect()
     }
 
     /// Asks for an operation of the leader's own.

@@ -175,7 +175,10 @@ impl Gateway {
                 }
                 ticket
             }
-            Delivery::Failed { ticket, bytes: mut error } => {
+            Delivery::Failed {
+                ticket,
+                bytes: mut error,
+            } => {
                 self.look_at_reply(None, &error);
                 bytes.append(&mut error);
                 ticket

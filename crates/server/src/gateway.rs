@@ -224,7 +224,11 @@ impl Gateway {
         self.timing.tracks = self.settings.latency_tracking;
         self.compactness = compactness(&self.settings);
         // Those of a replicated group are the leader's to set: see `cluster.rs`.
-        for replica in self.replicas.iter_mut().filter(|replica| !replica.is_replicated()) {
+        for replica in self
+            .replicas
+            .iter_mut()
+            .filter(|replica| !replica.is_replicated())
+        {
             replica.set_limits(&self.turn, self.compactness);
         }
     }

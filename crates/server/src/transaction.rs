@@ -35,8 +35,8 @@ use replica::{
     FullKey, Operation, Outcome, Output, Replies, Request, Scratch, Task, Ticket, Verdict, locks_of,
     with_conditions,
 };
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use resp::{Protocol, Writer};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use txn::{Coordinator, Decision, Priority, Refusal, TxnId, Vote};
 
 /// What a worker's gateway coordinates at the moment. Bounded by its connections: each has at most one of these
@@ -360,7 +360,10 @@ impl Gateway {
         for (group, parts) in transaction.program.partition(groups) {
             let (items, operations): (Vec<usize>, Vec<Operation>) = parts.into_iter().unzip();
             transaction.parts.insert(group, (items, Replies::default()));
-            let operation = operations.into_iter().next().expect("one command has one part in a group");
+            let operation = operations
+                .into_iter()
+                .next()
+                .expect("one command has one part in a group");
             requests.push((group, Request::Part { txn, operation }));
         }
         transaction.outstanding = requests.len();

@@ -71,7 +71,11 @@ impl Replica {
         if !leads {
             self.local.met_expired.clear();
         }
-        let said = verdicts.into_iter().skip(own).zip(answers).zip(entry.batches().iter().skip(own));
+        let said = verdicts
+            .into_iter()
+            .skip(own)
+            .zip(answers)
+            .zip(entry.batches().iter().skip(own));
         Ok(said
             .map(|((batched, answers), batch)| match batched {
                 Batched::Applied | Batched::Repeated => Said::Answered(answers.finish()),
@@ -154,7 +158,12 @@ impl Replica {
 
     /// Keys that have expired, found by looking at no more than about `objects_max` objects: to be deleted by an entry.
     /// `true` if the whole group was searched.
-    pub fn find_expired(&mut self, turn: &Turn, objects_max: usize, found: &mut Vec<(Db, Box<[u8]>)>) -> bool {
+    pub fn find_expired(
+        &mut self,
+        turn: &Turn,
+        objects_max: usize,
+        found: &mut Vec<(Db, Box<[u8]>)>,
+    ) -> bool {
         self.begin(turn);
         self.keeps_expired || self.keyspace.due(turn.now, objects_max, found)
     }

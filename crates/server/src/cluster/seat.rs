@@ -84,7 +84,9 @@ impl Seat {
     /// Whether the layout has not been followed yet.
     pub(super) fn is_unsettled(&self, layout: &Layout, replica: &Replica) -> bool {
         let has_peers = !layout.peers.is_empty();
-        has_peers && (!replica.is_replicated() || layout.group(replica.group()).seat_on(layout.me) != self.incarnation)
+        has_peers
+            && (!replica.is_replicated()
+                || layout.group(replica.group()).seat_on(layout.me) != self.incarnation)
     }
 
     /// Time passes. Whether there is something to send.

@@ -3,31 +3,184 @@
 use crate::world::World;
 use consensus::Members;
 use ids::{Incarnation, NodeId};
-use server::GroupLayout;
 
 /// Every group has its one replica on the first node.
 fn spread(nodes: u64, groups: u16) -> World {
     let mut world = World::new(nodes, groups);
     world.lay_out(|_| {});
-    for _ in 0..100 {
-        world.turn();
-    }
+    world.turns(100);
     world
+}
+
+/// Every group has a replica on each of three nodes.
+fn replicated(groups: u16) -> World {
+    let mut world = spread(3, groups);
+    grow(&mut world);
+    world
+}
+
+/// Adds a learner on each node that has none, and makes voters of them.
+fn grow(world: &mut World) {
+    world.lay_out(|layout| {
+        for (number, group) in (0..).zip(&mut layout.groups) {
+            let founder = Incarnation(number + 1);
+            let others = [Incarnation(1_000 + 2 * number), Incarnation(1_001 + 2 * number)];
+            group
+                .seats
+                .extend([(others[0], NodeId(1)), (others[1], NodeId(2))]);
+            group.wanted = Some(Members {
+                voters: vec![founder],
+                learners: others.to_vec(),
+                ..Members::default()
+            });
+        }
+    });
+    world.turns(1_000);
+    world.lay_out(|layout| {
+        for group in &mut layout.groups {
+            group.wanted = Some(Members::of_voters(group.seats.keys().copied()));
+        }
+    });
+    world.turns(1_000);
 }
 
 #[test]
 fn any_node_serves_any_key() {
+    for mut world in [spread(3, 4), replicated(4)] {
+        for node in 0..3 {
+            let client = node as u64 + 1;
+            for key in 0..20 {
+                assert_eq!(
+                    world.run(node, client, &format!("SET k{node}:{key} v{key}")),
+                    "+OK"
+                );
+                let value = format!("v{key}");
+                let reply = format!("${} {value}", value.len());
+                assert_eq!(world.run(node, client, &format!("GET k{node}:{key}")), reply);
+            }
+        }
+        assert_eq!(world.run(2, 9, "DBSIZE"), ":60");
+        assert_eq!(world.run(1, 8, "EXISTS k0:1"), ":1");
+        let wrong = "-WRONGTYPE Operation against a key holding the wrong kind of value";
+        assert_eq!(world.run(1, 8, "LPUSH k0:1 x"), wrong);
+        assert_eq!(world.run(1, 8, "FLUSHALL"), "+OK");
+        assert_eq!(world.run(2, 9, "DBSIZE"), ":0");
+    }
+}
+
+#[test]
+fn data_written_before_there_were_others_is_on_all_of_them() {
     let mut world = spread(3, 4);
+    for key in 0..200 {
+        assert_eq!(world.run(1, 1, &format!("SET k{key} {key}")), "+OK");
+    }
+    grow(&mut world);
+    world.dead[0] = true;
+    for key in 0..200 {
+        let reply = world.run(2, 2, &format!("GET k{key}"));
+        assert!(reply.ends_with(&format!(" {key}")), "{reply}");
+    }
+}
+
+#[test]
+fn nothing_that_was_acknowledged_is_lost_with_a_leader_and_nothing_is_done_twice() {
+    let mut world = replicated(4);
+    for key in 0..20 {
+        assert_eq!(world.run(1, 1, &format!("INCR n{key}")), ":1");
+    }
+    for key in 0..20 {
+        world.send(1, 100 + key, &format!("INCR n{key}"));
+    }
+    // Some of it is on its way when the node that leads everything is gone.
+    world.turns(2);
+    world.dead[0] = true;
+    for key in 0..20 {
+        let mut reply = String::new();
+        for _ in 0..4_000 {
+            reply = world.nodes[1].take_reply(100 + key);
+            if !reply.is_empty() {
+                break;
+            }
+            world.turn();
+        }
+        assert_eq!(reply, ":2", "n{key}");
+        assert!(world.run(2, 2, &format!("GET n{key}")).ends_with(" 2"));
+    }
+}
+
+#[test]
+fn a_transaction_within_one_group_is_one_on_all_replicas() {
+    let mut world = replicated(4);
+    assert_eq!(world.run(1, 1, "SET {a}1 x"), "+OK");
+    assert_eq!(world.run(1, 1, "WATCH {a}1"), "+OK");
+    assert_eq!(world.run(1, 1, "MULTI"), "+OK");
+    assert_eq!(world.run(1, 1, "INCR {a}2"), "+QUEUED");
+    assert_eq!(world.run(1, 1, "GET {a}1"), "+QUEUED");
+    assert_eq!(world.run(1, 1, "EXEC"), "*2 :1 $1 x");
+    assert_eq!(world.run(2, 2, "WATCH {a}1"), "+OK");
+    assert_eq!(world.run(2, 2, "MULTI"), "+OK");
+    assert_eq!(world.run(2, 2, "INCR {a}2"), "+QUEUED");
+    assert_eq!(world.run(1, 1, "SET {a}1 y"), "+OK");
+    assert_eq!(world.run(2, 2, "EXEC"), "*-1");
+    assert_eq!(world.run(0, 3, "GET {a}2"), "$1 1");
+}
+
+#[test]
+fn what_would_need_several_groups_is_refused_as_a_whole() {
+    let mut world = replicated(4);
+    let reply = world.run(1, 1, "MSET a 1 b 2 c 3 d 4 e 5");
+    assert!(
+        reply.starts_with("-ERR the keys of this command are in several groups"),
+        "{reply}"
+    );
+    assert_eq!(world.run(1, 1, "DBSIZE"), ":0");
+    assert_eq!(world.run(1, 1, "MSET {a}1 1 {a}2 2"), "+OK");
+}
+
+#[test]
+fn who_waits_for_a_key_is_served_wherever_the_element_comes_from() {
+    let mut world = replicated(4);
     for node in 0..3 {
-        let client = node as u64 + 1;
-        for key in 0..20 {
-            assert_eq!(world.run(node, client, &format!("SET k{node}:{key} v{key}")), "+OK");
-            assert_eq!(world.run(node, client, &format!("GET k{node}:{key}")), format!("$2 v{key}").replace("$2", &format!("${}", format!("v{key}").len())));
+        world.send(node, 10, &format!("BLPOP queue{node} 0"));
+        world.turns(200);
+        assert_eq!(world.nodes[node].take_reply(10), "");
+        let from = (node + 1) % 3;
+        assert_eq!(world.run(from, 11, &format!("RPUSH queue{node} a b")), ":2");
+        world.turns(200);
+        let reply = world.nodes[node].take_reply(10);
+        assert_eq!(reply, format!("*2 $6 queue{node} $1 a"));
+        assert_eq!(world.run(from, 11, &format!("LPOP queue{node}")), "$1 b");
+    }
+}
+
+#[test]
+fn expired_keys_go_on_all_replicas() {
+    let mut world = replicated(2);
+    assert_eq!(world.run(1, 1, "SET a 1 PX 50"), "+OK");
+    assert_eq!(world.run(2, 1, "SET b 1 PX 50"), "+OK");
+    world.turns(60);
+    assert_eq!(world.run(1, 1, "GET a"), "$-1");
+    world.tend();
+    world.turns(20);
+    assert_eq!(world.run(2, 1, "DBSIZE"), ":0");
+}
+
+#[test]
+fn a_scan_goes_through_all_groups_wherever_they_are_led() {
+    let mut world = replicated(4);
+    for key in 0..100 {
+        world.run(1, 1, &format!("SET k{key} 1"));
+    }
+    let mut cursor = "0".to_owned();
+    let mut found = 0;
+    loop {
+        let reply = world.run(2, 2, &format!("SCAN {cursor} COUNT 7"));
+        let words: Vec<&str> = reply.split(' ').collect();
+        cursor = words[2].to_owned();
+        found += words.iter().filter(|word| word.starts_with('k')).count();
+        if cursor == "0" {
+            break;
         }
     }
-    assert_eq!(world.run(2, 9, "DBSIZE"), ":60");
-    assert_eq!(world.run(1, 8, "EXISTS k0:1"), ":1");
-    assert_eq!(world.run(1, 8, "LPUSH k0:1 x"), "-WRONGTYPE Operation against a key holding the wrong kind of value");
-    assert_eq!(world.run(1, 8, "FLUSHALL"), "+OK");
-    assert_eq!(world.run(2, 9, "DBSIZE"), ":0");
+    assert_eq!(found, 100);
 }

@@ -1,37 +1,44 @@
 //! Several nodes of one worker each, and a network that loses nothing.
 
-use bytes::Bytes;
-use ids::{Boot, Epoch, GroupCount, HashSeed, Incarnation, Monotonic, NodeId, SemanticsVersion, UnixMillis};
+use ids::{Boot, Epoch, GroupCount, HashSeed, Monotonic, NodeId, UnixMillis};
 use options::Settings;
 use peer_wire::PeerMessage;
-use server::{ClientCard, Connection, Delivery, Gateway, GroupLayout, Layout, Session, Shared};
+use server::{ClientCard, Connection, Delivery, Gateway, Layout, Session, Shared};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// One turn, in nanoseconds.
 const TURN: u64 = 1_000_000;
 
-pub struct World {
-    pub nodes: Vec<Node>,
+pub(crate) struct World {
+    pub(crate) nodes: Vec<Node>,
     wire: VecDeque<(usize, usize, PeerMessage)>,
-    pub now: u64,
-    pub layout: Layout,
+    pub(crate) now: u64,
+    pub(crate) layout: Layout,
     /// Nodes that neither run nor hear.
-    pub dead: Vec<bool>,
+    pub(crate) dead: Vec<bool>,
 }
 
-pub struct Node {
-    pub gateway: Gateway,
+pub(crate) struct Node {
+    pub(crate) gateway: Gateway,
     clients: BTreeMap<u64, Connection>,
     shared: Arc<Shared>,
 }
 
 impl World {
     /// Nodes that are all alone: the first has all groups.
-    pub fn new(nodes: u64, groups: u16) -> World {
+    pub(crate) fn new(nodes: u64, groups: u16) -> World {
         let make = |number: u64| {
             let count = GroupCount::new(groups).expect("a valid count");
-            let shared = Shared::new(Boot(number + 1), "run".into(), 0, 6379, count, 1, Settings::default());
+            let shared = Shared::new(
+                Boot(number + 1),
+                "run".into(),
+                0,
+                6379,
+                count,
+                1,
+                Settings::default(),
+            );
             let shared = Arc::new(shared);
             let gateway = Gateway::new(0, shared.clone(), HashSeed([number, 7]), number);
             Node {
@@ -50,7 +57,7 @@ impl World {
     }
 
     /// Tells every node of the layout's next version.
-    pub fn lay_out(&mut self, change: impl FnOnce(&mut Layout)) {
+    pub(crate) fn lay_out(&mut self, change: impl FnOnce(&mut Layout)) {
         change(&mut self.layout);
         self.layout.epoch = Epoch(self.layout.epoch.0 + 1);
         let count = self.nodes.len() as u64;
@@ -69,10 +76,12 @@ impl World {
     }
 
     /// One turn of every node that lives.
-    pub fn turn(&mut self) {
+    pub(crate) fn turn(&mut self) {
         self.now += TURN;
         for _ in 0..self.wire.len() {
-            let Some((from, to, message)) = self.wire.pop_front() else { break };
+            let Some((from, to, message)) = self.wire.pop_front() else {
+                break;
+            };
             if !self.dead[from] && !self.dead[to] {
                 self.nodes[to].gateway.on_peer(NodeId(from as u64), message);
             }
@@ -94,8 +103,19 @@ impl World {
         }
     }
 
+    pub(crate) fn turns(&mut self, count: usize) {
+        (0..count).for_each(|_| self.turn());
+    }
+
+    /// Background work.
+    pub(crate) fn tend(&mut self) {
+        for (node, _) in self.nodes.iter_mut().zip(&self.dead).filter(|(_, dead)| !**dead) {
+            node.gateway.tend();
+        }
+    }
+
     /// Sends words to a node as a client of it, and what it answers in up to so many turns.
-    pub fn run(&mut self, node: usize, client: u64, words: &str) -> String {
+    pub(crate) fn run(&mut self, node: usize, client: u64, words: &str) -> String {
         self.send(node, client, words);
         for _ in 0..8_000 {
             let reply = self.nodes[node].take_reply(client);
@@ -107,7 +127,7 @@ impl World {
         panic!("no reply to {words}");
     }
 
-    pub fn send(&mut self, node: usize, client: u64, words: &str) {
+    pub(crate) fn send(&mut self, node: usize, client: u64, words: &str) {
         self.nodes[node].send(client, words);
     }
 }
@@ -134,7 +154,9 @@ impl Node {
             if matches!(delivery, Delivery::Message { .. } | Delivery::Reap) {
                 continue;
             }
-            let Some(token) = delivery.connection() else { continue };
+            let Some(token) = delivery.connection() else {
+                continue;
+            };
             if let Some(connection) = self.clients.get_mut(&token) {
                 self.gateway.deliver(connection, delivery);
                 self.gateway.resume(connection);
@@ -142,7 +164,7 @@ impl Node {
         }
     }
 
-    fn take_reply(&mut self, client: u64) -> String {
+    pub(crate) fn take_reply(&mut self, client: u64) -> String {
         let Some(connection) = self.clients.get_mut(&client) else {
             return String::new();
         };
@@ -155,6 +177,9 @@ impl Node {
             connection.pipeline.sent(ready.len());
             reply.extend(ready);
         }
-        String::from_utf8_lossy(&reply).replace("\r\n", " ").trim().to_owned()
+        String::from_utf8_lossy(&reply)
+            .replace("\r\n", " ")
+            .trim()
+            .to_owned()
     }
 }
