@@ -186,7 +186,7 @@ const RIGHT: f64 = 20.0;
 const TOP: f64 = 48.0;
 const BOTTOM: f64 = 56.0;
 /// The vertical axis ends here, in averages.
-const RATIO_MAX: f64 = 3.0;
+const RATIO_MAX: f64 = 4.0;
 
 fn x(nodes: f64) -> f64 {
     let (first, last) = ((NODES_MIN as f64).ln(), (NODES_MAX as f64).ln());
@@ -226,7 +226,7 @@ fn svg(rows: &[Row]) -> String {
     let line = |x1: f64, y1: f64, x2: f64, y2: f64| {
         format!("<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"#dddddd\"/>\n")
     };
-    for tick in 0..=6 {
+    for tick in 0..=8 {
         let ratio = f64::from(tick) / 2.0;
         text += &line(LEFT, y(ratio), WIDTH - RIGHT, y(ratio));
         let label = format!(
