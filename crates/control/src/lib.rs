@@ -1,1 +1,41 @@
 //! The meta group's state machine, and the reconciler.
+//!
+//! ```text
+//!  Command --> meta group's log --> State::apply --> Outcome
+//!     ^                               |     |
+//!     |                               |     `--> RoutingMap, to every node
+//!     |                               v
+//!     `--- Step::Propose ------- steps(state, sight, pace) ---- ------- Step::Order ---> a group's leader
+//!                                     ^                                                          |
+//!                                     `-------------------- Sight: what was seen <---------------'
+//! ```
+//!
+//! The state says what ought to be, and what was last reported to be. The reconciler compares both and says the next step;
+//! it remembers nothing, so that it can go on anywhere, at any time, after any failure.
+//!
+//! Absent: the consensus of the meta group (crate `consensus`), who runs the reconciler (the meta group's leader), messages,
+//! clocks. Which options can be set, and users.
+
+mod apply;
+mod command;
+mod group;
+mod map;
+mod node;
+mod placing;
+mod reconciler;
+mod settings;
+mod sight;
+mod state;
+mod step;
+mod wire;
+
+pub use command::{Beginning, ClusterId, Command, Factor, Outcome, Refusal, Replica, Report, Target};
+pub use group::{Expected, Group, GroupRef, MEMBERS_MAX, Member, Role, majority};
+pub use map::{Route, RoutingMap, Site, Standing, Stop};
+pub use node::{ADDRESS_BYTES_MAX, Announcement, NODES_MAX, Node, Token};
+pub use reconciler::{Pace, steps};
+pub use settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
+pub use sight::{GroupSight, Sight};
+pub use state::{FOUNDER, State, TARGETS_MAX};
+pub use step::{Order, Step};
+pub use wire::DecodeError;

@@ -1,0 +1,549 @@
+//! What commands do to the state: a function, and total. A command that is refused changes nothing.
+
+use crate::command::{Beginning, Command, Outcome, Refusal, Replica, Report, Target};
+use crate::command::{ClusterId, Factor};
+use crate::group::{Expected, Group, GroupRef, MEMBERS_MAX, Member, Role};
+use crate::node::{Announcement, NODES_MAX, Node, Token};
+use crate::settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
+use crate::state::{State, TARGETS_MAX};
+use ids::{Boot, GroupCount, Incarnation, NodeId, SemanticsVersion};
+use std::collections::BTreeSet;
+
+impl State {
+    /// Carries a committed command out.
+    ///
+    /// # Errors
+    /// Why nothing was changed.
+    pub fn apply(&mut self, command: &Command) -> Result<Outcome, Refusal> {
+        if let Command::Create {
+            cluster,
+            token,
+            groups,
+            factor,
+            semantics,
+            announcement,
+        } = command
+        {
+            return self.on_create(*cluster, *token, *groups, *factor, *semantics, announcement);
+        }
+        if self.cluster.is_none() {
+            return Err(Refusal::NoCluster);
+        }
+        match command {
+            Command::Create { .. } => Err(Refusal::Exists),
+            Command::Join { token, announcement } => self.on_join(*token, announcement),
+            Command::Boot {
+                node,
+                token,
+                announcement,
+                kept,
+            } => self.on_boot(*node, *token, announcement, kept),
+            Command::Fence { boot } => self.on_fence(*boot),
+            Command::Report { reports } => self.on_report(reports),
+            Command::Place {
+                members,
+                factor,
+                targets,
+            } => self.on_place(members, *factor, targets),
+            Command::AddReplica { group, node } => self.on_add_replica(*group, *node),
+            Command::Set { name, value } => self.on_set(name, value),
+            Command::SetFactor { factor } => {
+                self.factor = *factor;
+                Ok(Outcome::Done)
+            }
+            Command::RaiseSemantics { to } => self.on_raise_semantics(*to),
+            Command::SetLeaving { node, is_leaving } => self.on_set_leaving(*node, *is_leaving),
+            Command::Remove { node } => self.on_remove(*node),
+            Command::Recover {
+                group,
+                node,
+                survivor,
+            } => self.on_recover(*group, *node, *survivor),
+        }
+    }
+
+    /// The map has changed.
+    fn touch(&mut self) {
+        self.epoch.0 += 1;
+    }
+
+    fn new_boot(&mut self) -> Boot {
+        let boot = Boot(self.next_boot);
+        self.next_boot += 1;
+        boot
+    }
+
+    fn on_create(
+        &mut self,
+        cluster: ClusterId,
+        token: Token,
+        groups: GroupCount,
+        factor: Factor,
+        semantics: SemanticsVersion,
+        announcement: &Announcement,
+    ) -> Result<Outcome, Refusal> {
+        if self.cluster == Some(cluster) {
+            // Asked again.
+            let first = self.nodes.iter().find(|(_, node)| node.start == token);
+            let first = first.map(|(&id, node)| (id, node.boot));
+            return first.map_or(Err(Refusal::Exists), |(id, boot)| {
+                Ok(self.started(id, boot, &BTreeSet::new()))
+            });
+        }
+        if self.cluster.is_some() {
+            return Err(Refusal::Exists);
+        }
+        self.check_announcement(announcement, semantics)?;
+        self.cluster = Some(cluster);
+        self.group_count = groups.get();
+        self.factor = factor;
+        self.semantics = semantics;
+        let (node, boot) = self.add_node(token, announcement);
+        for group in std::iter::once(GroupRef::Meta).chain(groups.iter().map(GroupRef::Data)) {
+            let group_state = Group {
+                members: vec![Member {
+                    incarnation: new_incarnation(&mut self.next_incarnation),
+                    node,
+                    role: Role::Voter,
+                }],
+                leader: Some(node),
+                targets: vec![node],
+                leader_target: Some(node),
+                ..Group::default()
+            };
+            self.groups.insert(group, group_state);
+        }
+        self.touch();
+        Ok(self.started(node, boot, &BTreeSet::new()))
+    }
+
+    fn check_announcement(
+        &self,
+        announcement: &Announcement,
+        semantics: SemanticsVersion,
+    ) -> Result<(), Refusal> {
+        if !announcement.is_valid() {
+            return Err(Refusal::Malformed);
+        }
+        if !announcement.supports(semantics) {
+            return Err(Refusal::Semantics);
+        }
+        Ok(())
+    }
+
+    fn add_node(&mut self, token: Token, announcement: &Announcement) -> (NodeId, Boot) {
+        let id = NodeId(self.next_node);
+        self.next_node += 1;
+        let boot = self.new_boot();
+        let node = Node {
+            announcement: announcement.clone(),
+            boot,
+            is_fenced: false,
+            is_leaving: false,
+            join: token,
+            start: token,
+        };
+        self.nodes.insert(id, node);
+        self.has_grown |= self.nodes.len() >= 3;
+        (id, boot)
+    }
+
+    fn on_join(&mut self, token: Token, announcement: &Announcement) -> Result<Outcome, Refusal> {
+        if let Some((&id, node)) = self.nodes.iter().find(|(_, node)| node.join == token) {
+            // Asked again. But if the node has started anew since, then whoever asks is not that node any more.
+            let is_same = node.start == token && !node.is_fenced;
+            let boot = node.boot;
+            return if is_same {
+                Ok(self.started(id, boot, &BTreeSet::new()))
+            } else {
+                Err(Refusal::Exists)
+            };
+        }
+        self.check_announcement(announcement, self.semantics)?;
+        if self.nodes.len() >= NODES_MAX {
+            return Err(Refusal::Full);
+        }
+        let (node, boot) = self.add_node(token, announcement);
+        self.touch();
+        Ok(self.started(node, boot, &BTreeSet::new()))
+    }
+
+    fn on_boot(
+        &mut self,
+        id: NodeId,
+        token: Token,
+        announcement: &Announcement,
+        kept: &[(GroupRef, Incarnation)],
+    ) -> Result<Outcome, Refusal> {
+        let kept: BTreeSet<(GroupRef, Incarnation)> = kept.iter().copied().collect();
+        let node = self.nodes.get(&id).ok_or(Refusal::Unknown)?;
+        if node.start == token && !node.is_fenced {
+            let boot = node.boot;
+            return Ok(self.started(id, boot, &kept));
+        }
+        self.check_announcement(announcement, self.semantics)?;
+        // The meta group itself is never without memory: who applies this has some.
+        let meta = &self.groups[&GroupRef::Meta];
+        let voters: Vec<&Member> = meta.voters().collect();
+        if let [only] = voters.as_slice()
+            && only.node == id
+            && !kept.contains(&(GroupRef::Meta, only.incarnation))
+        {
+            return Err(Refusal::Malformed);
+        }
+        let boot = self.new_boot();
+        let node = self.nodes.get_mut(&id).expect("it was found above");
+        if node.announcement.zone != announcement.zone {
+            self.placed_factor = 0;
+        }
+        node.announcement = announcement.clone();
+        node.boot = boot;
+        node.start = token;
+        node.is_fenced = false;
+        for (&name, group) in &mut self.groups {
+            lose_memory(group, id, &mut self.next_incarnation, |incarnation| {
+                kept.contains(&(name, incarnation))
+            });
+        }
+        self.touch();
+        Ok(self.started(id, boot, &kept))
+    }
+
+    fn started(&self, node: NodeId, boot: Boot, kept: &BTreeSet<(GroupRef, Incarnation)>) -> Outcome {
+        let mut replicas = Vec::new();
+        for (&name, group) in &self.groups {
+            let mut begin = |incarnation, beginning| {
+                replicas.push(Replica {
+                    group: name,
+                    generation: group.generation,
+                    incarnation,
+                    beginning,
+                });
+            };
+            if let Some(member) = group.member_on(node) {
+                let heir = group.heir_of.filter(|&of| kept.contains(&(name, of)));
+                let beginning = match (member.role, heir) {
+                    _ if kept.contains(&(name, member.incarnation)) => Beginning::Kept,
+                    (Role::Voter, Some(of)) => Beginning::Heir { of },
+                    (Role::Voter, None) => Beginning::Founder,
+                    (Role::Learner, _) => Beginning::Learner,
+                };
+                begin(member.incarnation, beginning);
+            }
+            if let Some(expected) = group.expected_on(node) {
+                let is_kept = kept.contains(&(name, expected.incarnation));
+                let beginning = if is_kept {
+                    Beginning::Kept
+                } else {
+                    Beginning::Learner
+                };
+                begin(expected.incarnation, beginning);
+            }
+        }
+        Outcome::Started { node, boot, replicas }
+    }
+
+    fn on_fence(&mut self, boot: Boot) -> Result<Outcome, Refusal> {
+        if boot.0 >= self.next_boot {
+            return Err(Refusal::Unknown);
+        }
+        let node = self.nodes.values_mut().find(|node| node.boot == boot);
+        // That of a node which has gone, or has another one, is dead as it is.
+        if let Some(node) = node.filter(|node| !node.is_fenced) {
+            node.is_fenced = true;
+            self.touch();
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn on_report(&mut self, reports: &[Report]) -> Result<Outcome, Refusal> {
+        let mut named = BTreeSet::new();
+        let mut new_here = BTreeSet::new();
+        for report in reports {
+            let group = self.groups.get(&report.group).ok_or(Refusal::Unknown)?;
+            if !named.insert(report.group) {
+                return Err(Refusal::Malformed);
+            }
+            if !is_news(group, report) {
+                continue;
+            }
+            let incarnations: BTreeSet<Incarnation> =
+                report.members.iter().map(|member| member.incarnation).collect();
+            let is_whole = incarnations.len() == report.members.len()
+                && report.members.len() <= MEMBERS_MAX
+                && report.members.iter().any(|member| member.role == Role::Voter);
+            let were_given_out = incarnations
+                .iter()
+                .all(|incarnation| incarnation.0 < self.next_incarnation);
+            if !is_whole || !were_given_out {
+                return Err(Refusal::Malformed);
+            }
+            let new = incarnations.into_iter().filter(|&incarnation| {
+                let is_member = group
+                    .members
+                    .iter()
+                    .any(|member| member.incarnation == incarnation);
+                let is_expected = group
+                    .expected
+                    .iter()
+                    .any(|expected| expected.incarnation == incarnation);
+                !is_member && !is_expected
+            });
+            for incarnation in new {
+                if !new_here.insert(incarnation) {
+                    return Err(Refusal::Malformed);
+                }
+            }
+        }
+        // Rare: only here is it worth looking through all groups.
+        if !new_here.is_empty() && self.groups.values().any(|group| names_any(group, &new_here)) {
+            return Err(Refusal::Malformed);
+        }
+        let mut is_changed = false;
+        for report in reports {
+            let group = self.groups.get_mut(&report.group).expect("it was found above");
+            is_changed |= take_report(group, report);
+        }
+        if is_changed {
+            self.touch();
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn on_place(&mut self, members: &[NodeId], factor: u16, targets: &[Target]) -> Result<Outcome, Refusal> {
+        let is_node = |node: &NodeId| self.nodes.contains_key(node);
+        let mut named = BTreeSet::new();
+        for target in targets {
+            let nodes: BTreeSet<NodeId> = target.nodes.iter().copied().collect();
+            let is_right = named.insert(target.group)
+                && nodes.len() == target.nodes.len()
+                && (1..=TARGETS_MAX).contains(&nodes.len())
+                && target.leader.is_none_or(|leader| nodes.contains(&leader));
+            if !is_right {
+                return Err(Refusal::Malformed);
+            }
+            if !self.groups.contains_key(&target.group) || !target.nodes.iter().all(is_node) {
+                return Err(Refusal::Unknown);
+            }
+        }
+        if !members.iter().all(is_node) {
+            return Err(Refusal::Unknown);
+        }
+        self.placed_for = members.iter().copied().collect();
+        self.placed_factor = factor;
+        for target in targets {
+            let group = self.groups.get_mut(&target.group).expect("it was found above");
+            group.targets.clone_from(&target.nodes);
+            group.leader_target = target.leader;
+            // If the group has taken one in meanwhile, it will be reported, and is nobody's then.
+            group
+                .expected
+                .retain(|expected| target.nodes.contains(&expected.node));
+        }
+        self.touch();
+        Ok(Outcome::Done)
+    }
+
+    fn on_add_replica(&mut self, name: GroupRef, node: NodeId) -> Result<Outcome, Refusal> {
+        let group = self.groups.get_mut(&name).ok_or(Refusal::Unknown)?;
+        if !group.targets.contains(&node) || group.member_on(node).is_some() {
+            return Err(Refusal::NotNeeded);
+        }
+        let incarnation = match group.expected_on(node) {
+            Some(expected) => expected.incarnation,
+            None => {
+                let incarnation = new_incarnation(&mut self.next_incarnation);
+                group.expected.push(Expected { incarnation, node });
+                incarnation
+            }
+        };
+        let replica = Replica {
+            group: name,
+            generation: group.generation,
+            incarnation,
+            beginning: Beginning::Learner,
+        };
+        self.touch();
+        Ok(Outcome::Replica(replica))
+    }
+
+    fn on_set(&mut self, name: &str, value: &str) -> Result<Outcome, Refusal> {
+        if name.len() > NAME_BYTES_MAX || value.len() > VALUE_BYTES_MAX {
+            return Err(Refusal::Malformed);
+        }
+        if self.settings.len() >= SETTINGS_MAX && !self.settings.contains_key(name) {
+            return Err(Refusal::Full);
+        }
+        self.settings_version += 1;
+        let setting = Setting {
+            value: value.to_owned(),
+            version: self.settings_version,
+        };
+        self.settings.insert(name.to_owned(), setting);
+        Ok(Outcome::Done)
+    }
+
+    fn on_raise_semantics(&mut self, to: SemanticsVersion) -> Result<Outcome, Refusal> {
+        let is_supported = self.nodes.values().all(|node| node.announcement.supports(to));
+        if to < self.semantics || !is_supported {
+            return Err(Refusal::Semantics);
+        }
+        if to > self.semantics {
+            self.semantics = to;
+            self.touch();
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn on_set_leaving(&mut self, id: NodeId, is_leaving: bool) -> Result<Outcome, Refusal> {
+        let is_other_left = self
+            .nodes
+            .iter()
+            .any(|(&other, node)| other != id && !node.is_leaving);
+        let node = self.nodes.get_mut(&id).ok_or(Refusal::Unknown)?;
+        if is_leaving && !is_other_left {
+            return Err(Refusal::Last);
+        }
+        node.is_leaving = is_leaving;
+        Ok(Outcome::Done)
+    }
+
+    fn on_remove(&mut self, id: NodeId) -> Result<Outcome, Refusal> {
+        if !self.nodes.contains_key(&id) {
+            return Err(Refusal::Unknown);
+        }
+        if self.nodes.len() == 1 {
+            return Err(Refusal::Last);
+        }
+        if self.groups.values().any(|group| group.involves(id)) {
+            return Err(Refusal::InUse);
+        }
+        self.nodes.remove(&id);
+        self.touch();
+        Ok(Outcome::Done)
+    }
+
+    fn on_recover(
+        &mut self,
+        name: GroupRef,
+        node: NodeId,
+        survivor: Option<Incarnation>,
+    ) -> Result<Outcome, Refusal> {
+        let group = self.groups.get_mut(&name).ok_or(Refusal::Unknown)?;
+        if name == GroupRef::Meta || !self.nodes.contains_key(&node) {
+            return Err(Refusal::Unknown);
+        }
+        if let Some(survivor) = survivor
+            && group.member_on(node).map(|member| member.incarnation) != Some(survivor)
+        {
+            return Err(Refusal::Unknown);
+        }
+        begin_anew(group, node, survivor, &mut self.next_incarnation);
+        let replica = Replica {
+            group: name,
+            generation: group.generation,
+            incarnation: group.members[0].incarnation,
+            beginning: survivor.map_or(Beginning::Founder, |of| Beginning::Heir { of }),
+        };
+        self.touch();
+        Ok(Outcome::Replica(replica))
+    }
+}
+
+fn new_incarnation(next: &mut u64) -> Incarnation {
+    let incarnation = Incarnation(*next);
+    *next += 1;
+    incarnation
+}
+
+/// A node has started without what it had of this group, but for what it kept.
+fn lose_memory(group: &mut Group, node: NodeId, next: &mut u64, is_kept: impl Fn(Incarnation) -> bool) {
+    if let Some(expected) = group.expected.iter_mut().find(|expected| expected.node == node)
+        && !is_kept(expected.incarnation)
+    {
+        expected.incarnation = new_incarnation(next);
+    }
+    let Some(&member) = group.member_on(node) else {
+        return;
+    };
+    if is_kept(member.incarnation) || group.heir_of.is_some_and(&is_kept) {
+        return;
+    }
+    if member.role == Role::Voter && group.voters().count() == 1 {
+        // Nobody else has what it had, so there is nothing to wait for.
+        begin_anew(group, node, None, next);
+        return;
+    }
+    group.lost.push(member.incarnation);
+    group.lost.sort_unstable();
+    if group.targets.contains(&node) && group.expected_on(node).is_none() {
+        let incarnation = new_incarnation(next);
+        group.expected.push(Expected { incarnation, node });
+    }
+}
+
+/// One voter, another generation. A survivor goes on under a new identity, so that nothing from before reaches it.
+fn begin_anew(group: &mut Group, node: NodeId, survivor: Option<Incarnation>, next: &mut u64) {
+    group.generation += 1;
+    (group.term, group.index) = (0, 0);
+    group.members = vec![Member {
+        incarnation: new_incarnation(next),
+        node,
+        role: Role::Voter,
+    }];
+    group.lost.clear();
+    group.expected.clear();
+    group.heir_of = survivor;
+    group.leader = Some(node);
+}
+
+fn is_news(group: &Group, report: &Report) -> bool {
+    report.generation == group.generation && report.index > group.index
+}
+
+fn names_any(group: &Group, incarnations: &BTreeSet<Incarnation>) -> bool {
+    let members = group.members.iter().map(|member| member.incarnation);
+    let expected = group.expected.iter().map(|expected| expected.incarnation);
+    members.chain(expected).any(|named| incarnations.contains(&named))
+}
+
+/// Whether anything changed.
+fn take_report(group: &mut Group, report: &Report) -> bool {
+    let mut is_changed = false;
+    if is_news(group, report) {
+        // Whatever is not known here is nobody's: it was expected once, and its node has started without it, or it is not a
+        // target any more.
+        let lost = report.members.iter().map(|member| member.incarnation);
+        let mut lost: Vec<Incarnation> = lost
+            .filter(|&incarnation| {
+                let is_member = group
+                    .members
+                    .iter()
+                    .any(|member| member.incarnation == incarnation);
+                let is_expected = group
+                    .expected
+                    .iter()
+                    .any(|expected| expected.incarnation == incarnation);
+                group.is_lost(incarnation) || (!is_member && !is_expected)
+            })
+            .collect();
+        lost.sort_unstable();
+        group.lost = lost;
+        group.members.clone_from(&report.members);
+        group.members.sort_unstable();
+        let members = &group.members;
+        group.expected.retain(|expected| {
+            let mut members = members.iter();
+            !members.any(|member| member.incarnation == expected.incarnation)
+        });
+        group.index = report.index;
+        group.heir_of = None;
+        is_changed = true;
+    }
+    if report.generation == group.generation && report.term >= group.term {
+        is_changed |= group.leader != Some(report.leader);
+        group.term = report.term;
+        group.leader = Some(report.leader);
+    }
+    is_changed
+}

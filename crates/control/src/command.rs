@@ -1,0 +1,279 @@
+//! What can be proposed to the meta group, and what comes of it.
+
+use crate::group::{GroupRef, Member};
+use crate::node::{Announcement, Token};
+use crate::wire::{self, DecodeError, wire_enum, wire_newtype, wire_struct};
+use crate::wire::{Input, Wire};
+use ids::{Boot, GroupCount, Incarnation, NodeId, SemanticsVersion};
+
+/// The format in which commands are written. It stands in front of each, so that a build can tell those that it does not
+/// know from damage.
+const FORMAT: u8 = 1;
+
+/// A cluster's own name, drawn at random when it is created.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ClusterId(pub u128);
+
+wire_newtype!(ClusterId);
+
+/// How many replicas a group is to have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Factor {
+    /// One until there are three nodes, and three from then on.
+    Auto,
+    /// One.
+    One,
+    /// Three.
+    Three,
+    /// Four.
+    Four,
+    /// Five.
+    Five,
+    /// Six.
+    Six,
+}
+
+wire_enum!(Factor { 0 Auto {}, 1 One {}, 3 Three {}, 4 Four {}, 5 Five {}, 6 Six {} });
+
+/// What a group's leader knows of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Report {
+    /// Which group.
+    pub group: GroupRef,
+    /// The generation that the reporter belongs to.
+    pub generation: u64,
+    /// The term in which it leads.
+    pub term: u64,
+    /// The place in the log of the configuration; 1 for the one that the group began with. Of two reports the one with the
+    /// larger place is the newer.
+    pub index: u64,
+    /// The configuration: each incarnation once, in any order.
+    pub members: Vec<Member>,
+    /// The reporter's node.
+    pub leader: NodeId,
+}
+
+wire_struct!(Report {
+    group,
+    generation,
+    term,
+    index,
+    members,
+    leader
+});
+
+/// Where a group ought to be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Target {
+    /// Which group.
+    pub group: GroupRef,
+    /// Its nodes, each once, at least one.
+    pub nodes: Vec<NodeId>,
+    /// The one of them that ought to lead.
+    pub leader: Option<NodeId>,
+}
+
+wire_struct!(Target { group, nodes, leader });
+
+/// One change of the cluster's own state.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// The first command of a cluster: its first node, and all groups on it. Answers `Started`.
+    Create {
+        /// Its name.
+        cluster: ClusterId,
+        /// The request's name.
+        token: Token,
+        /// How many groups, for ever.
+        groups: GroupCount,
+        /// How many replicas.
+        factor: Factor,
+        /// The rules that entries follow from the beginning.
+        semantics: SemanticsVersion,
+        /// The first node.
+        announcement: Announcement,
+    },
+    /// A node that has no id yet wants one. With the token of one that has joined it is that one. Answers `Started`.
+    Join {
+        /// The request's name.
+        token: Token,
+        /// What it says of itself.
+        announcement: Announcement,
+    },
+    /// A node's process starts again. With the token of its last start it is that one. Answers `Started`.
+    Boot {
+        /// Which node.
+        node: NodeId,
+        /// The request's name.
+        token: Token,
+        /// What it says of itself now.
+        announcement: Announcement,
+        /// The replicas whose memory it still has; all others are lost.
+        kept: Vec<(GroupRef, Incarnation)>,
+    },
+    /// A boot is dead: nothing that it sent may take effect any more. Answers `Done`.
+    Fence {
+        /// Which boot.
+        boot: Boot,
+    },
+    /// What leaders know of their groups. Old news changes nothing. Answers `Done`.
+    Report {
+        /// Any number of groups, each at most once.
+        reports: Vec<Report>,
+    },
+    /// A placement. Answers `Done`.
+    Place {
+        /// The nodes for which it was computed.
+        members: Vec<NodeId>,
+        /// The number of replicas for which it was computed.
+        factor: u16,
+        /// The groups that ought to be elsewhere than now.
+        targets: Vec<Target>,
+    },
+    /// A node is to get a replica. Answers `Replica`, the same one until the group has taken it in.
+    AddReplica {
+        /// Of which group.
+        group: GroupRef,
+        /// Which node.
+        node: NodeId,
+    },
+    /// `CONFIG SET` of an option that the whole cluster shares. Answers `Done`.
+    Set {
+        /// The option.
+        name: String,
+        /// Its value, as it is written in the file.
+        value: String,
+    },
+    /// Another number of replicas. Answers `Done`.
+    SetFactor {
+        /// How many.
+        factor: Factor,
+    },
+    /// Entries follow newer rules from now on. Answers `Done`.
+    RaiseSemantics {
+        /// Which.
+        to: SemanticsVersion,
+    },
+    /// A node is to give up its replicas, or may keep them after all. Answers `Done`.
+    SetLeaving {
+        /// Which node.
+        node: NodeId,
+        /// Whether it is to.
+        is_leaving: bool,
+    },
+    /// A node that has no replicas is a member no longer. Answers `Done`.
+    Remove {
+        /// Which node.
+        node: NodeId,
+    },
+    /// A group whose majority is gone begins anew with one replica, under a new generation. Answers `Replica`.
+    Recover {
+        /// Which group.
+        group: GroupRef,
+        /// On which node.
+        node: NodeId,
+        /// With the memory of this replica there; without, with nothing.
+        survivor: Option<Incarnation>,
+    },
+}
+
+wire_enum!(Command {
+    1 Create { cluster, token, groups, factor, semantics, announcement },
+    2 Join { token, announcement },
+    3 Boot { node, token, announcement, kept },
+    4 Fence { boot },
+    5 Report { reports },
+    6 Place { members, factor, targets },
+    7 AddReplica { group, node },
+    8 Set { name, value },
+    9 SetFactor { factor },
+    10 RaiseSemantics { to },
+    11 SetLeaving { node, is_leaving },
+    12 Remove { node },
+    13 Recover { group, node, survivor },
+});
+
+impl Command {
+    /// As bytes for the log.
+    pub fn encode(&self) -> Vec<u8> {
+        wire::encode(FORMAT, self)
+    }
+
+    /// From bytes of the log, or of a peer. Total.
+    ///
+    /// # Errors
+    /// If they are not what `encode` writes.
+    pub fn decode(bytes: &[u8]) -> Result<Command, DecodeError> {
+        wire::decode(FORMAT, bytes)
+    }
+}
+
+/// How a replica begins on its node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Beginning {
+    /// With the memory that the node kept.
+    Kept,
+    /// With nothing, as a learner: the group will take it in and fill it.
+    Learner,
+    /// With nothing, as its group's only voter. Whatever the group held is gone.
+    Founder,
+    /// As its group's only voter, with the memory of this replica.
+    Heir {
+        /// Whose.
+        of: Incarnation,
+    },
+}
+
+/// A replica that a node has, or is to have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Replica {
+    /// Of which group.
+    pub group: GroupRef,
+    /// The group's generation.
+    pub generation: u64,
+    /// Its identity.
+    pub incarnation: Incarnation,
+    /// What it begins with.
+    pub beginning: Beginning,
+}
+
+/// What became of a command.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It holds from now on.
+    Done,
+    /// A node may start.
+    Started {
+        /// Its id.
+        node: NodeId,
+        /// The number of this start.
+        boot: Boot,
+        /// Its replicas, all of them.
+        replicas: Vec<Replica>,
+    },
+    /// A replica is to be.
+    Replica(Replica),
+}
+
+/// Why nothing became of a command. Nothing was changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// There is no cluster yet.
+    NoCluster,
+    /// There is one already.
+    Exists,
+    /// It names what is not there.
+    Unknown,
+    /// It contradicts itself, or a bound.
+    Malformed,
+    /// There can be no more of it: nodes, settings.
+    Full,
+    /// Some node could not follow the rules.
+    Semantics,
+    /// The node still has replicas, or is to have some.
+    InUse,
+    /// No node would be left.
+    Last,
+    /// The group can go on without it.
+    NotNeeded,
+}

@@ -1,0 +1,168 @@
+//! Groups, as the meta group knows them.
+//!
+//! ```text
+//!             AddReplica              AddLearner, reported        Change, reported
+//!  (nothing) ------------> expected -----------------> learner ------------------> voter
+//!                             |                           |                          |
+//!                             | Place: not a target       | memory lost at a boot, or nobody knows it
+//!                             v                           v                          v
+//!                          (nothing)                    lost ----------------------- lost ---> removed, reported
+//! ```
+//!
+//! What a group's members are is the group's own decision, in its log. Here stands what its leaders last reported of it, what
+//! it ought to be, and the one thing that groups cannot know: whose memory is gone.
+
+use crate::wire::{DecodeError, Input, Wire};
+use crate::wire::{wire_enum, wire_struct};
+use ids::{GroupId, Incarnation, NodeId};
+
+/// Most members a group may report: more than two placements of six replicas. A longer report is refused.
+pub const MEMBERS_MAX: usize = 16;
+
+/// A Raft group: one of the data, or the meta group itself.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum GroupRef {
+    /// The group that holds the cluster's own state.
+    Meta,
+    /// A group of keys.
+    Data(GroupId),
+}
+
+impl Wire for GroupRef {
+    fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            GroupRef::Meta => 0u64.put(out),
+            GroupRef::Data(group) => (u64::from(group.number()) + 1).put(out),
+        }
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<GroupRef, DecodeError> {
+        let number = u64::take(input)?;
+        match number.checked_sub(1) {
+            None => Ok(GroupRef::Meta),
+            Some(number) => match u16::try_from(number) {
+                Ok(number) => Ok(GroupRef::Data(GroupId::new(number))),
+                Err(_) => Err(input.error("a group")),
+            },
+        }
+    }
+}
+
+/// What a member is in its group.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Role {
+    /// It votes.
+    Voter,
+    /// It is given everything and asked nothing.
+    Learner,
+}
+
+wire_enum!(Role { 1 Voter {}, 2 Learner {} });
+
+/// One replica that a group has in its configuration.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Member {
+    /// Whose memory, and its name in Raft.
+    pub incarnation: Incarnation,
+    /// Where it is.
+    pub node: NodeId,
+    /// What it is.
+    pub role: Role,
+}
+
+wire_struct!(Member {
+    incarnation,
+    node,
+    role
+});
+
+/// A replica that a node is to have, and that its group has not taken in yet.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Expected {
+    /// Given out for it.
+    pub incarnation: Incarnation,
+    /// Where it is to be.
+    pub node: NodeId,
+}
+
+wire_struct!(Expected { incarnation, node });
+
+/// One group.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Group {
+    /// How many times it began anew because its majority was gone. Reports of an earlier one are passed over.
+    pub generation: u64,
+    /// The term of the report that named the leader.
+    pub term: u64,
+    /// The place in the group's log of the report's configuration.
+    pub index: u64,
+    /// In ascending order.
+    pub members: Vec<Member>,
+    /// Of the members those that have no memory any more. In ascending order.
+    pub lost: Vec<Incarnation>,
+    /// At most one for each target.
+    pub expected: Vec<Expected>,
+    /// Whose memory the only voter begins with, until the group reports that it goes on.
+    pub heir_of: Option<Incarnation>,
+    /// Who led it when it last reported.
+    pub leader: Option<NodeId>,
+    /// Where it ought to be, the next node clockwise first.
+    pub targets: Vec<NodeId>,
+    /// Who ought to lead it.
+    pub leader_target: Option<NodeId>,
+}
+
+wire_struct!(Group {
+    generation,
+    term,
+    index,
+    members,
+    lost,
+    expected,
+    heir_of,
+    leader,
+    targets,
+    leader_target,
+});
+
+impl Group {
+    /// The replica with memory that the node has, as far as the group has reported.
+    pub fn member_on(&self, node: NodeId) -> Option<&Member> {
+        let mut members = self.members.iter();
+        members.find(|member| member.node == node && !self.is_lost(member.incarnation))
+    }
+
+    /// The replica that the node is to have.
+    pub fn expected_on(&self, node: NodeId) -> Option<&Expected> {
+        self.expected.iter().find(|expected| expected.node == node)
+    }
+
+    /// The members that vote, with memory or without.
+    pub fn voters(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|member| member.role == Role::Voter)
+    }
+
+    /// Whether the member has no memory any more.
+    pub fn is_lost(&self, incarnation: Incarnation) -> bool {
+        self.lost.contains(&incarnation)
+    }
+
+    /// Whether more voters have their memory than have not. Without it the group stands still until `Recover`.
+    pub fn has_majority(&self) -> bool {
+        let lost = self.voters().filter(|member| self.is_lost(member.incarnation));
+        let count = self.voters().count();
+        count - lost.count() >= majority(count)
+    }
+
+    /// Whether the node has, or is to have, a replica of it.
+    pub fn involves(&self, node: NodeId) -> bool {
+        self.targets.contains(&node)
+            || self.members.iter().any(|member| member.node == node)
+            || self.expected.iter().any(|expected| expected.node == node)
+    }
+}
+
+/// How many of so many voters are a majority.
+pub fn majority(voters: usize) -> usize {
+    voters / 2 + 1
+}

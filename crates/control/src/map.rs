@@ -1,0 +1,210 @@
+//! The routing table that every node holds: who has what, and where to reach them.
+//!
+//! A node knows from it, too, which replicas it is to have. One that the map does not name any more, at an epoch above the
+//! one at which it began, is to be dropped: its group has removed it, or has begun anew without it. One that it names and
+//! that is not there is to begin: as a learner with nothing; or, if it is the only voter, with the memory of `heir_of`, or
+//! with nothing where that is not set.
+//!
+//! The leader is a guess that was true once. Whoever is wrong is told so by the group itself.
+
+use crate::command::ClusterId;
+use crate::group::{Group, GroupRef, Role};
+use crate::state::State;
+use crate::wire::{self, DecodeError, wire_enum, wire_struct};
+use ids::{Boot, Epoch, Incarnation, NodeId, SemanticsVersion};
+use std::collections::BTreeMap;
+
+/// The format in which maps are written.
+const FORMAT: u8 = 1;
+
+/// The table.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RoutingMap {
+    /// Of two maps the one with the larger epoch is the newer.
+    pub epoch: Epoch,
+    /// Which cluster. None before there is one.
+    pub cluster: Option<ClusterId>,
+    /// The rules that entries follow.
+    pub semantics: SemanticsVersion,
+    /// All nodes.
+    pub nodes: BTreeMap<NodeId, Site>,
+    /// The meta group.
+    pub meta: Route,
+    /// The groups of keys, in order.
+    pub groups: Vec<Route>,
+}
+
+/// Where a node is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Site {
+    /// Its last start.
+    pub boot: Boot,
+    /// Whether that start is dead.
+    pub is_fenced: bool,
+    /// Where clients reach the any-node endpoint.
+    pub client: String,
+    /// Where clients reach the cluster endpoint.
+    pub cluster: String,
+    /// Where other nodes reach it.
+    pub peer: String,
+}
+
+/// Where a group is. At most 64 bytes, as long as it is not being moved.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Route {
+    /// How many times it began anew.
+    pub generation: u64,
+    /// Who led it when it was last heard of.
+    pub leader: Option<NodeId>,
+    /// Whose memory the only voter begins with, if it has not begun yet.
+    pub heir_of: Option<Incarnation>,
+    /// Its replicas, without those that have no memory any more.
+    pub replicas: Vec<Stop>,
+}
+
+/// One replica of a route.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stop {
+    /// Where.
+    pub node: NodeId,
+    /// Whose memory.
+    pub incarnation: Incarnation,
+    /// What it is in its group.
+    pub standing: Standing,
+}
+
+/// What a replica is in its group, as far as the map knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// It votes.
+    Voter,
+    /// It is being filled, or follows.
+    Learner,
+    /// Its group has not taken it in yet.
+    Expected,
+}
+
+wire_enum!(Standing { 1 Voter {}, 2 Learner {}, 3 Expected {} });
+wire_struct!(Stop {
+    node,
+    incarnation,
+    standing
+});
+wire_struct!(Route {
+    generation,
+    leader,
+    heir_of,
+    replicas
+});
+wire_struct!(Site {
+    boot,
+    is_fenced,
+    client,
+    cluster,
+    peer
+});
+wire_struct!(RoutingMap {
+    epoch,
+    cluster,
+    semantics,
+    nodes,
+    meta,
+    groups
+});
+
+impl RoutingMap {
+    /// The map of this state.
+    pub fn of(state: &State) -> RoutingMap {
+        let nodes = state.nodes().iter().map(|(&id, node)| {
+            let site = Site {
+                boot: node.boot,
+                is_fenced: node.is_fenced,
+                client: node.announcement.client.clone(),
+                cluster: node.announcement.cluster.clone(),
+                peer: node.announcement.peer.clone(),
+            };
+            (id, site)
+        });
+        let groups = state.groups();
+        let data = groups.iter().filter(|(name, _)| **name != GroupRef::Meta);
+        RoutingMap {
+            epoch: state.epoch(),
+            cluster: state.cluster(),
+            semantics: state.semantics(),
+            nodes: nodes.collect(),
+            meta: groups.get(&GroupRef::Meta).map(Route::of).unwrap_or_default(),
+            groups: data.map(|(_, group)| Route::of(group)).collect(),
+        }
+    }
+
+    /// Where a group is. None before there is a cluster.
+    pub fn route(&self, group: GroupRef) -> Option<&Route> {
+        match group {
+            GroupRef::Meta => Some(&self.meta),
+            GroupRef::Data(group) => self.groups.get(group.index()),
+        }
+    }
+
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        wire::encode(FORMAT, self)
+    }
+
+    /// From bytes. Total.
+    ///
+    /// # Errors
+    /// If they are not what `encode` writes.
+    pub fn decode(bytes: &[u8]) -> Result<RoutingMap, DecodeError> {
+        wire::decode(FORMAT, bytes)
+    }
+}
+
+impl Route {
+    fn of(group: &Group) -> Route {
+        let members = group
+            .members
+            .iter()
+            .filter(|member| !group.is_lost(member.incarnation))
+            .map(|member| Stop {
+                node: member.node,
+                incarnation: member.incarnation,
+                standing: match member.role {
+                    Role::Voter => Standing::Voter,
+                    Role::Learner => Standing::Learner,
+                },
+            });
+        let expected = group.expected.iter().map(|expected| Stop {
+            node: expected.node,
+            incarnation: expected.incarnation,
+            standing: Standing::Expected,
+        });
+        Route {
+            generation: group.generation,
+            leader: group.leader,
+            heir_of: group.heir_of,
+            replicas: members.chain(expected).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_takes_64_bytes_at_most() {
+        let stop = |number: u64| Stop {
+            node: NodeId(16_000 + number),
+            incarnation: Incarnation((1 << 34) + number),
+            standing: Standing::Voter,
+        };
+        let route = Route {
+            generation: 100,
+            leader: Some(NodeId(16_000)),
+            heir_of: None,
+            replicas: (0..6u64).map(stop).collect(),
+        };
+        let bytes = wire::encode(FORMAT, &route).len() - 1;
+        assert!(bytes <= 64, "{bytes}");
+    }
+}

@@ -1,0 +1,99 @@
+//! From nodes to targets: when, and for whom, the ring is asked.
+
+use crate::command::{Command, Target};
+use crate::group::GroupRef;
+use crate::reconciler::Pace;
+use crate::sight::Sight;
+use crate::state::State;
+use ids::{GroupCount, NodeId};
+use ring::{Member, Placement};
+use std::collections::BTreeSet;
+
+/// From so many nodes on the meta group has three voters.
+const META_THREE: usize = 3;
+
+/// And five.
+const META_FIVE: usize = 5;
+
+/// The command that places the groups anew, if the nodes are others than those for which they were placed.
+pub(crate) fn placing(state: &State, sight: &Sight, pace: &Pace) -> Option<Command> {
+    let count = state.group_count()?;
+    let wanted = state.replicas_wanted();
+    let nodes = fit(state, sight, pace, usize::from(wanted).max(META_THREE));
+    if nodes == state.placed_for && wanted == state.placed_factor {
+        return None;
+    }
+    let members: Vec<Member<'_>> = nodes
+        .iter()
+        .map(|&node| Member {
+            node,
+            zone: &state.nodes[&node].announcement.zone,
+        })
+        .collect();
+    let mut targets = targets_of_data(state, &members, count, usize::from(wanted));
+    targets.push(target_of_meta(state, &members));
+    targets.retain(|target| {
+        let group = &state.groups[&target.group];
+        group.targets != target.nodes || group.leader_target != target.leader
+    });
+    Some(Command::Place {
+        members: nodes.into_iter().collect(),
+        factor: wanted,
+        targets,
+    })
+}
+
+/// The nodes that may have replicas: not those that are leaving, and not those that have been silent for long. But if too
+/// few would be left, the latter stay: a group, the meta group too, is not made smaller because a node is away, since it
+/// may come back.
+fn fit(state: &State, sight: &Sight, pace: &Pace, wanted: usize) -> BTreeSet<NodeId> {
+    let staying = state.nodes.iter().filter(|(_, node)| !node.is_leaving);
+    let (gone, mut fit): (BTreeSet<NodeId>, BTreeSet<NodeId>) = staying.map(|(&id, _)| id).partition(|id| {
+        sight
+            .silence
+            .get(id)
+            .is_some_and(|&silent| silent >= pace.replace_after)
+    });
+    // First those that have replicas already.
+    let (had, new): (Vec<NodeId>, Vec<NodeId>) =
+        gone.into_iter().partition(|id| state.placed_for.contains(id));
+    for id in had.into_iter().chain(new) {
+        if fit.len() >= wanted {
+            break;
+        }
+        fit.insert(id);
+    }
+    fit
+}
+
+fn targets_of_data(state: &State, members: &[Member<'_>], count: GroupCount, rf: usize) -> Vec<Target> {
+    let data = || count.iter().map(|group| &state.groups[&GroupRef::Data(group)]);
+    let previous = Placement(data().map(|group| group.targets.clone()).collect());
+    let leading: Vec<Option<NodeId>> = data().map(|group| group.leader_target).collect();
+    let placement = ring::place(members, count, rf, &previous);
+    let leaders = ring::leaders(&placement, &leading);
+    let placed = placement.0.into_iter().zip(leaders);
+    let targets = count.iter().zip(placed).map(|(group, (nodes, leader))| Target {
+        group: GroupRef::Data(group),
+        nodes,
+        leader,
+    });
+    targets.collect()
+}
+
+fn target_of_meta(state: &State, members: &[Member<'_>]) -> Target {
+    let voters = match members.len() {
+        0..META_THREE => 1,
+        META_THREE..META_FIVE => 3,
+        META_FIVE.. => 5,
+    };
+    let one = GroupCount::new(1).expect("one group is allowed");
+    let previous = Placement(vec![state.groups[&GroupRef::Meta].targets.clone()]);
+    let nodes = ring::place(members, one, voters, &previous).0.remove(0);
+    Target {
+        group: GroupRef::Meta,
+        // It leads wherever it does: nothing is to be evened out.
+        leader: None,
+        nodes,
+    }
+}

@@ -1,0 +1,315 @@
+//! From what is to what ought to be, one step at a time.
+//!
+//! ```text
+//!  for each group, the first of these that applies:
+//!
+//!   nobody leads it, or a change is under way ........ nothing
+//!   the state does not know its members .............. report
+//!   a member has no memory any more .................. remove it
+//!   a learner is not where a target is ............... remove it
+//!   a target has nothing ............................. AddReplica, then add it as a learner, as far as the pace allows
+//!   a learner on a target is caught up ............... promote it; where a voter is superfluous, in its place
+//!   a voter is not where a target is ................. remove it; if it leads, hand over first
+//!   all is well, but another ought to lead ........... hand over, as far as the pace allows
+//! ```
+//!
+//! Rules, which tests hold it to whatever fails meanwhile:
+//! 1. No change is asked for unless a majority of the voters before it, and of those behind it, are there and have their
+//!    memory.
+//! 2. A voter that has its memory leaves only for one that took its place, or when all targets vote.
+//! 3. At most one voter leaves at a time.
+//! 4. A group grows by two voters at once where it can, so that it seldom has an even number: three voters bear a loss, two and four
+//!    bear none, or no more.
+//!
+//! Draining is this with a node that is leaving; replacing is this with one that was silent for long. It is the pace alone
+//! that keeps all this from the way of clients.
+
+use crate::command::{Command, Report};
+use crate::group::{Group, GroupRef, Member, Role, majority};
+use crate::placing::placing;
+use crate::sight::{GroupSight, Sight};
+use crate::state::State;
+use crate::step::{Order, Step};
+use ids::{Incarnation, NodeId};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How much may be under way at a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Pace {
+    /// Learners of all groups together that are being filled. The next waits.
+    pub learners_max: usize,
+    /// Learners on one node that are being filled. The next waits.
+    pub learners_of_node_max: usize,
+    /// Leaderships that are handed over for evenness in one look. The next waits.
+    pub transfers_max: usize,
+    /// A node that is silent for so long is waited for.
+    pub away_after: Duration,
+    /// A node that is silent for so long is replaced.
+    pub replace_after: Duration,
+}
+
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace {
+            learners_max: 16,
+            learners_of_node_max: 2,
+            transfers_max: 8,
+            away_after: Duration::from_secs(2),
+            replace_after: Duration::from_secs(600),
+        }
+    }
+}
+
+/// The next steps. They may all be taken at once, in any order, or not at all.
+pub fn steps(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
+    let mut steps = Vec::new();
+    // Targets that are about to change are not worth a move.
+    let placing = placing(state, sight, pace);
+    let is_settled = placing.is_none();
+    steps.extend(placing.map(Step::Propose));
+    let mut look = Look {
+        state,
+        sight,
+        pace,
+        learners: BTreeMap::new(),
+        learner_count: 0,
+        transfers_left: pace.transfers_max,
+    };
+    look.count_learners();
+    let mut reports = Vec::new();
+    let mut order: Vec<(&GroupRef, &Group)> = state.groups.iter().collect();
+    // Those that can bear least come first.
+    order.sort_by_key(|(name, group)| (look.spare(group), **name));
+    for (&name, group) in order {
+        let Some(seen) = sight.groups.get(&name) else {
+            continue;
+        };
+        let report = &seen.report;
+        let is_old = report.term < group.term || report.index < group.index;
+        if report.generation != group.generation || is_old {
+            continue;
+        }
+        if !is_known(group, report) {
+            reports.push(report.clone());
+        } else if !seen.is_changing {
+            steps.extend(look.step(name, group, seen, is_settled));
+        }
+    }
+    if !reports.is_empty() {
+        steps.push(Step::Propose(Command::Report { reports }));
+    }
+    steps
+}
+
+/// Whether the state has it as the leader says. What a group began with is to be reported once, too.
+fn is_known(group: &Group, report: &Report) -> bool {
+    let mut members = report.members.clone();
+    members.sort_unstable();
+    group.members == members && group.leader == Some(report.leader) && group.index > 0
+}
+
+struct Look<'a> {
+    state: &'a State,
+    sight: &'a Sight,
+    pace: &'a Pace,
+    learners: BTreeMap<NodeId, usize>,
+    learner_count: usize,
+    transfers_left: usize,
+}
+
+impl Look<'_> {
+    /// One that is waited for holds nobody up, and neither does one that is filled and waits for another one: two groups
+    /// could wait for each other's.
+    fn count_learners(&mut self) {
+        for (name, group) in &self.state.groups {
+            let caught_up = self.sight.groups.get(name).map(|seen| &seen.caught_up);
+            let learners = group.members.iter().filter(|member| {
+                member.role == Role::Learner
+                    && !caught_up.is_some_and(|caught_up| caught_up.contains(&member.incarnation))
+            });
+            let expected = group.expected.iter().map(|expected| expected.node);
+            for node in learners.map(|member| member.node).chain(expected) {
+                if self.is_there(node) {
+                    self.add_learner(node);
+                }
+            }
+        }
+    }
+
+    fn add_learner(&mut self, node: NodeId) {
+        *self.learners.entry(node).or_default() += 1;
+        self.learner_count += 1;
+    }
+
+    fn is_there(&self, node: NodeId) -> bool {
+        let silence = self.sight.silence.get(&node);
+        silence.is_some_and(|&silence| silence < self.pace.away_after)
+    }
+
+    fn is_live(&self, group: &Group, member: &Member) -> bool {
+        self.is_there(member.node) && !group.is_lost(member.incarnation)
+    }
+
+    /// How many more voters the group can lose.
+    fn spare(&self, group: &Group) -> usize {
+        let live = group.voters().filter(|voter| self.is_live(group, voter)).count();
+        live.saturating_sub(majority(group.voters().count()))
+    }
+
+    fn step(&mut self, name: GroupRef, group: &Group, seen: &GroupSight, is_settled: bool) -> Option<Step> {
+        let step = |order| {
+            Some(Step::Order {
+                group: name,
+                generation: group.generation,
+                index: group.index,
+                order,
+            })
+        };
+        if self.is_stuck(group, &[], &[]) {
+            return None;
+        }
+        let is_target = |node: NodeId| group.targets.contains(&node);
+        let remove = |member: &Member| Order::Change {
+            promote: Vec::new(),
+            remove: vec![member.incarnation],
+        };
+        let lost = group
+            .members
+            .iter()
+            .find(|member| group.is_lost(member.incarnation));
+        if let Some(lost) = lost {
+            return step(remove(lost));
+        }
+        if !is_settled {
+            return None;
+        }
+        let mut learners = group.members.iter().filter(|member| member.role == Role::Learner);
+        if let Some(stray) = learners.find(|member| !is_target(member.node)) {
+            return step(remove(stray));
+        }
+        if let Some(step) = self.fill(name, group) {
+            return Some(step);
+        }
+        if let Some(change) = self.promotion(group, seen) {
+            return step(change);
+        }
+        let votes = |node: NodeId| group.voters().any(|voter| voter.node == node);
+        if !group.targets.iter().all(|&node| votes(node)) {
+            return None;
+        }
+        let superfluous: Vec<&Member> = group.voters().filter(|voter| !is_target(voter.node)).collect();
+        let leads = |voter: &&&Member| voter.node == seen.report.leader;
+        if let Some(voter) = superfluous.iter().find(|voter| !leads(voter)) {
+            let is_safe = !self.is_stuck(group, &[], &[voter.incarnation]);
+            return is_safe.then(|| step(remove(voter))).flatten();
+        }
+        if let Some(leader) = superfluous.first() {
+            let heir = group.leader_target.filter(|&node| node != leader.node);
+            let heir = heir.and_then(|node| self.successor(group, seen, &[node]));
+            let to = heir.or_else(|| self.successor(group, seen, &group.targets));
+            return step(Order::Transfer { to: to? });
+        }
+        let wanted = group.leader_target.filter(|&node| node != seen.report.leader)?;
+        let is_healthy = group
+            .voters()
+            .all(|voter| self.is_live(group, voter) && seen.caught_up.contains(&voter.incarnation));
+        if !is_healthy || self.transfers_left == 0 {
+            return None;
+        }
+        let to = self.successor(group, seen, &[wanted])?;
+        self.transfers_left -= 1;
+        step(Order::Transfer { to })
+    }
+
+    /// Whether there is no majority that could make this change, or none behind it.
+    fn is_stuck(&self, group: &Group, promote: &[Incarnation], remove: &[Incarnation]) -> bool {
+        let before: Vec<&Member> = group.voters().collect();
+        let promoted = group
+            .members
+            .iter()
+            .filter(|member| promote.contains(&member.incarnation));
+        let stay = group
+            .voters()
+            .filter(|member| !remove.contains(&member.incarnation));
+        let behind: Vec<&Member> = stay.chain(promoted).collect();
+        [before, behind].iter().any(|voters| {
+            let live = voters.iter().filter(|voter| self.is_live(group, voter)).count();
+            live < majority(voters.len())
+        })
+    }
+
+    /// A learner for a target that has nothing.
+    fn fill(&mut self, name: GroupRef, group: &Group) -> Option<Step> {
+        for &node in &group.targets {
+            if group.member_on(node).is_some() || !self.is_there(node) {
+                continue;
+            }
+            if let Some(expected) = group.expected_on(node) {
+                let order = Order::AddLearner {
+                    node,
+                    incarnation: expected.incarnation,
+                };
+                return Some(Step::Order {
+                    group: name,
+                    generation: group.generation,
+                    index: group.index,
+                    order,
+                });
+            }
+            let on_node = self.learners.get(&node).copied().unwrap_or(0);
+            if self.learner_count < self.pace.learners_max && on_node < self.pace.learners_of_node_max {
+                self.add_learner(node);
+                return Some(Step::Propose(Command::AddReplica { group: name, node }));
+            }
+        }
+        None
+    }
+
+    /// Learners that become voters, each in the place of a superfluous one as long as there are such.
+    fn promotion(&self, group: &Group, seen: &GroupSight) -> Option<Order> {
+        let ready: Vec<&Member> = group
+            .members
+            .iter()
+            .filter(|member| {
+                member.role == Role::Learner
+                    && self.is_live(group, member)
+                    && seen.caught_up.contains(&member.incarnation)
+            })
+            .collect();
+        let first = ready.first()?.incarnation;
+        let voters: Vec<&Member> = group.voters().collect();
+        // The one that is away goes first: it may be why there is somebody new.
+        let superfluous = voters
+            .iter()
+            .filter(|voter| !group.targets.contains(&voter.node) && voter.node != seen.report.leader)
+            .min_by_key(|voter| self.is_live(group, voter));
+        let missing = group
+            .targets
+            .iter()
+            .filter(|&&node| !voters.iter().any(|voter| voter.node == node) && self.is_there(node))
+            .count();
+        let (promote, remove) = match superfluous {
+            // While targets are fewer than voters somebody is to go anyway.
+            Some(voter) => (vec![first], vec![voter.incarnation]),
+            None if voters.len() % 2 == 1 && missing >= 2 => match ready.as_slice() {
+                [one, two, ..] => (vec![one.incarnation, two.incarnation], Vec::new()),
+                _ => return None,
+            },
+            None => (vec![first], Vec::new()),
+        };
+        let is_safe = !self.is_stuck(group, &promote, &remove);
+        is_safe.then_some(Order::Change { promote, remove })
+    }
+
+    /// A voter on one of these nodes that could lead at once.
+    fn successor(&self, group: &Group, seen: &GroupSight, nodes: &[NodeId]) -> Option<Incarnation> {
+        let mut fit = group.voters().filter(|voter| {
+            nodes.contains(&voter.node)
+                && voter.node != seen.report.leader
+                && self.is_live(group, voter)
+                && seen.caught_up.contains(&voter.incarnation)
+        });
+        fit.next().map(|voter| voter.incarnation)
+    }
+}

@@ -1,0 +1,28 @@
+//! What whoever reconciles has seen of the cluster. Nothing of it is replicated, and any part of it may be missing.
+
+use crate::command::Report;
+use crate::group::GroupRef;
+use ids::{Incarnation, NodeId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// What was seen.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Sight {
+    /// For how long nothing was heard of a node; of the observer's own, no time. One that is missing here was not heard of
+    /// since the observer began: it is neither there nor gone.
+    pub silence: BTreeMap<NodeId, Duration>,
+    /// What groups' leaders say.
+    pub groups: BTreeMap<GroupRef, GroupSight>,
+}
+
+/// What one group's leader says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GroupSight {
+    /// Members and leader.
+    pub report: Report,
+    /// The members that have all, or nearly all, of the log. The leader is one of them.
+    pub caught_up: BTreeSet<Incarnation>,
+    /// Whether a change of members, or of the leader, is under way. Nothing more is asked of the group then.
+    pub is_changing: bool,
+}

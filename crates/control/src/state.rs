@@ -1,0 +1,300 @@
+//! The cluster's own state.
+//!
+//! It is what the meta group replicates. It changes by [`State::apply`] alone (`apply.rs`), and is written whole as a snapshot.
+//!
+//! Invariants, looked for in [`State::check`]:
+//! 1. Every node, boot and incarnation is below the counter that gives them out; so none is given out twice.
+//! 2. An incarnation stands in one place.
+//! 3. What is lost is a member. What is expected is not, and is where a target is, once.
+//! 4. Targets are nodes of the cluster; the leader that ought to be is one of them.
+//! 5. There are all groups, and no other. Before there is a cluster there is nothing.
+//! 6. Every node supports the rules that entries follow.
+//! 7. Every bound is kept.
+
+use crate::command::{ClusterId, Factor};
+use crate::group::{Group, GroupRef, MEMBERS_MAX};
+use crate::node::{NODES_MAX, Node};
+use crate::settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
+use crate::wire::{self, DecodeError, wire_struct};
+use ids::{Boot, Epoch, GroupCount, Incarnation, NodeId, SemanticsVersion};
+use siphasher::sip::SipHasher13;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::Hasher;
+
+/// The format of snapshots.
+const FORMAT: u8 = 1;
+
+/// Most replicas that a group is placed on.
+pub const TARGETS_MAX: usize = 6;
+
+/// Under which the meta group's first replica begins, before there is anybody to give out another.
+pub const FOUNDER: Incarnation = Incarnation(1);
+
+/// Counters end here. Nobody counts that far; a snapshot that says so is refused, so that counting never overflows.
+const COUNT_MAX: u64 = 1 << 62;
+
+/// The state.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct State {
+    /// None before `Create`.
+    pub(crate) cluster: Option<ClusterId>,
+    pub(crate) group_count: u16,
+    pub(crate) factor: Factor,
+    /// Whether there ever were three nodes.
+    pub(crate) has_grown: bool,
+    pub(crate) semantics: SemanticsVersion,
+    pub(crate) epoch: Epoch,
+    pub(crate) nodes: BTreeMap<NodeId, Node>,
+    pub(crate) groups: BTreeMap<GroupRef, Group>,
+    /// The nodes for which targets were computed.
+    pub(crate) placed_for: BTreeSet<NodeId>,
+    /// The number of replicas for which targets were computed; 0 asks for it to be done again.
+    pub(crate) placed_factor: u16,
+    pub(crate) settings: BTreeMap<String, Setting>,
+    pub(crate) settings_version: u64,
+    pub(crate) next_node: u64,
+    pub(crate) next_boot: u64,
+    pub(crate) next_incarnation: u64,
+}
+
+wire_struct!(State {
+    cluster,
+    group_count,
+    factor,
+    has_grown,
+    semantics,
+    epoch,
+    nodes,
+    groups,
+    placed_for,
+    placed_factor,
+    settings,
+    settings_version,
+    next_node,
+    next_boot,
+    next_incarnation,
+});
+
+impl Default for State {
+    fn default() -> State {
+        State {
+            cluster: None,
+            group_count: 0,
+            factor: Factor::Auto,
+            has_grown: false,
+            semantics: SemanticsVersion(0),
+            epoch: Epoch(0),
+            nodes: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            placed_for: BTreeSet::new(),
+            placed_factor: 0,
+            settings: BTreeMap::new(),
+            settings_version: 0,
+            next_node: 1,
+            next_boot: 1,
+            next_incarnation: FOUNDER.0,
+        }
+    }
+}
+
+impl State {
+    /// The cluster's name, if there is a cluster.
+    pub fn cluster(&self) -> Option<ClusterId> {
+        self.cluster
+    }
+
+    /// How many groups of keys there are. None before there is a cluster.
+    pub fn group_count(&self) -> Option<GroupCount> {
+        GroupCount::new(self.group_count)
+    }
+
+    /// The version of the map.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// The rules that entries follow.
+    pub fn semantics(&self) -> SemanticsVersion {
+        self.semantics
+    }
+
+    /// The newest rules that every node can follow.
+    pub fn semantics_possible(&self) -> SemanticsVersion {
+        let newest = self.nodes.values().map(|node| node.announcement.semantics_max);
+        newest.min().unwrap_or(self.semantics)
+    }
+
+    /// All nodes.
+    pub fn nodes(&self) -> &BTreeMap<NodeId, Node> {
+        &self.nodes
+    }
+
+    /// All groups, the meta group first.
+    pub fn groups(&self) -> &BTreeMap<GroupRef, Group> {
+        &self.groups
+    }
+
+    /// What is set for the whole cluster.
+    pub fn settings(&self) -> &BTreeMap<String, Setting> {
+        &self.settings
+    }
+
+    /// How often anything was set.
+    pub fn settings_version(&self) -> u64 {
+        self.settings_version
+    }
+
+    /// How many replicas a group of keys is to have; fewer where there are fewer nodes.
+    pub fn replicas_wanted(&self) -> u16 {
+        match self.factor {
+            // Who once had three replicas does not fall back to one because a node was removed.
+            Factor::Auto if self.has_grown => 3,
+            Factor::Auto | Factor::One => 1,
+            Factor::Three => 3,
+            Factor::Four => 4,
+            Factor::Five => 5,
+            Factor::Six => 6,
+        }
+    }
+
+    /// Whether the boot may still have effects: it is its node's last one, and was not fenced.
+    pub fn is_alive(&self, boot: Boot) -> bool {
+        self.nodes
+            .values()
+            .any(|node| node.boot == boot && !node.is_fenced)
+    }
+
+    /// Whether the boot was given out and is dead, for ever.
+    pub fn is_dead(&self, boot: Boot) -> bool {
+        boot.0 < self.next_boot && !self.is_alive(boot)
+    }
+
+    /// As bytes.
+    pub fn snapshot(&self) -> Vec<u8> {
+        wire::encode(FORMAT, self)
+    }
+
+    /// From bytes. Total.
+    ///
+    /// # Errors
+    /// If they are no snapshot, or one of a state that cannot be.
+    pub fn restore(bytes: &[u8]) -> Result<State, DecodeError> {
+        let state: State = wire::decode(FORMAT, bytes)?;
+        state
+            .check()
+            .map_err(|expected| DecodeError { left: 0, expected })?;
+        Ok(state)
+    }
+
+    /// Equal for equal states, on every machine and in every build that writes this format.
+    pub fn state_hash(&self) -> u64 {
+        let mut hasher = SipHasher13::new_with_keys(0, 0);
+        hasher.write(&self.snapshot());
+        hasher.finish()
+    }
+
+    /// Looks for each invariant, and answers the first that does not hold.
+    ///
+    /// # Errors
+    /// What should be.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let hold = |holds: bool, expected: &'static str| if holds { Ok(()) } else { Err(expected) };
+        let counters = [
+            self.next_node,
+            self.next_boot,
+            self.next_incarnation,
+            self.epoch.0,
+            self.settings_version,
+        ];
+        hold(
+            counters.iter().all(|&count| count < COUNT_MAX),
+            "counters that can count on",
+        )?;
+        hold(self.nodes.len() <= NODES_MAX, "no more nodes than can be")?;
+        for (id, node) in &self.nodes {
+            hold(id.0 < self.next_node, "nodes that were given out")?;
+            hold(node.boot.0 < self.next_boot, "boots that were given out")?;
+            hold(node.announcement.is_valid(), "announcements within bounds")?;
+            hold(
+                node.announcement.supports(self.semantics),
+                "nodes that can follow the rules",
+            )?;
+        }
+        let boots: BTreeSet<Boot> = self.nodes.values().map(|node| node.boot).collect();
+        hold(boots.len() == self.nodes.len(), "one node for each boot")?;
+        hold(
+            self.settings.len() <= SETTINGS_MAX,
+            "no more settings than can be",
+        )?;
+        for (name, setting) in &self.settings {
+            hold(
+                name.len() <= NAME_BYTES_MAX && setting.value.len() <= VALUE_BYTES_MAX,
+                "settings within bounds",
+            )?;
+            hold(
+                setting.version <= self.settings_version,
+                "settings that were counted",
+            )?;
+        }
+        hold(self.placed_for.len() <= NODES_MAX, "no more nodes than can be")?;
+        match self.cluster {
+            None => hold(*self == State::default(), "nothing before there is a cluster")?,
+            Some(_) => {
+                let count = GroupCount::new(self.group_count).ok_or("1 to 1,024 groups")?;
+                let all = std::iter::once(GroupRef::Meta).chain(count.iter().map(GroupRef::Data));
+                hold(all.eq(self.groups.keys().copied()), "all groups and no other")?;
+                hold(!self.nodes.is_empty(), "a node")?;
+            }
+        }
+        let mut incarnations: BTreeSet<Incarnation> = BTreeSet::new();
+        for group in self.groups.values() {
+            let members = group.members.iter().map(|member| member.incarnation);
+            let expected = group.expected.iter().map(|expected| expected.incarnation);
+            for incarnation in members.chain(expected) {
+                hold(
+                    incarnation.0 < self.next_incarnation,
+                    "incarnations that were given out",
+                )?;
+                hold(incarnations.insert(incarnation), "each incarnation once")?;
+            }
+            self.check_group(group)?;
+        }
+        Ok(())
+    }
+
+    fn check_group(&self, group: &Group) -> Result<(), &'static str> {
+        let hold = |holds: bool, expected: &'static str| if holds { Ok(()) } else { Err(expected) };
+        hold(
+            group.members.len() <= MEMBERS_MAX && group.targets.len() <= TARGETS_MAX,
+            "groups within bounds",
+        )?;
+        hold(group.generation < COUNT_MAX, "generations that can count on")?;
+        hold(
+            group.members.is_sorted_by(|one, next| one < next),
+            "members in order",
+        )?;
+        hold(group.voters().next().is_some(), "a voter")?;
+        hold(
+            group.lost.is_sorted_by(|one, next| one < next)
+                && group.lost.iter().all(|&lost| {
+                    let mut members = group.members.iter();
+                    members.any(|member| member.incarnation == lost)
+                }),
+            "lost ones among the members",
+        )?;
+        let targets: BTreeSet<NodeId> = group.targets.iter().copied().collect();
+        hold(
+            targets.len() == group.targets.len() && targets.iter().all(|node| self.nodes.contains_key(node)),
+            "each target once, and a node",
+        )?;
+        let expected: BTreeSet<NodeId> = group.expected.iter().map(|expected| expected.node).collect();
+        hold(
+            expected.len() == group.expected.len() && expected.is_subset(&targets),
+            "one expected for a target",
+        )?;
+        hold(
+            group.leader_target.is_none_or(|node| targets.contains(&node)),
+            "a leader among the targets",
+        )
+    }
+}

@@ -1,0 +1,651 @@
+//! The reconciler against a model of groups that carries out its steps, while nodes join, leave, crash and return.
+
+use control::{
+    Announcement, Beginning, ClusterId, Command, Factor, GroupRef, GroupSight, Member, Order, Outcome, Pace,
+    Refusal, Replica, Report, Role, RoutingMap, Sight, State, Step, Token, majority, steps,
+};
+use ids::{Epoch, GroupCount, Incarnation, NodeId, Prng, SemanticsVersion};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+const PACE: Pace = Pace {
+    learners_max: 6,
+    learners_of_node_max: 2,
+    transfers_max: 4,
+    away_after: Duration::from_secs(1),
+    replace_after: Duration::from_secs(20),
+};
+
+struct ModelNode {
+    /// Turns since it went down.
+    down: Option<u64>,
+    /// What it has in memory, and of the meta group on its disk.
+    memory: BTreeSet<(GroupRef, Incarnation)>,
+    /// Whether it hands its memory over to its next start.
+    is_graceful: bool,
+}
+
+struct ModelGroup {
+    generation: u64,
+    term: u64,
+    index: u64,
+    members: Vec<Member>,
+    leader: Option<NodeId>,
+    caught_up: BTreeSet<Incarnation>,
+}
+
+struct World {
+    state: State,
+    nodes: BTreeMap<NodeId, ModelNode>,
+    groups: BTreeMap<GroupRef, ModelGroup>,
+    prng: Prng,
+    given_out: BTreeSet<Incarnation>,
+    tokens: u128,
+    /// Whether orders get lost, and groups are busy.
+    is_troubled: bool,
+}
+
+fn announcement(zone: &str) -> Announcement {
+    Announcement {
+        client: "10.0.0.1:6379".into(),
+        cluster: "10.0.0.1:7379".into(),
+        peer: "10.0.0.1:8379".into(),
+        zone: zone.into(),
+        semantics_min: SemanticsVersion(1),
+        semantics_max: SemanticsVersion(2),
+    }
+}
+
+impl World {
+    fn new(seed: u64, groups: u16, factor: Factor) -> World {
+        let mut world = World {
+            state: State::default(),
+            nodes: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            prng: Prng::new(seed),
+            given_out: BTreeSet::new(),
+            tokens: 0,
+            is_troubled: true,
+        };
+        let command = Command::Create {
+            cluster: ClusterId(7),
+            token: world.token(),
+            groups: GroupCount::new(groups).expect("few groups"),
+            factor,
+            semantics: SemanticsVersion(1),
+            announcement: announcement(""),
+        };
+        world.start(&command, false);
+        world
+    }
+
+    fn token(&mut self) -> Token {
+        self.tokens += 1;
+        Token(self.tokens)
+    }
+
+    fn chance(&mut self, percent: u64) -> bool {
+        self.prng.below(100) < percent
+    }
+
+    fn pick(&mut self, nodes: &[NodeId]) -> Option<NodeId> {
+        match nodes.len() as u64 {
+            0 => None,
+            count => Some(nodes[self.prng.below(count) as usize]),
+        }
+    }
+
+    /// What holds for every command.
+    fn apply(&mut self, command: &Command) -> Result<Outcome, Refusal> {
+        assert_eq!(Command::decode(&command.encode()).as_ref(), Ok(command));
+        let map = |state: &State| {
+            let mut map = RoutingMap::of(state);
+            map.epoch = Epoch(0);
+            map
+        };
+        let before = (map(&self.state), self.state.epoch(), self.state.state_hash());
+        let result = self.state.apply(command);
+        self.state.check().unwrap();
+        let epoch = self.state.epoch();
+        assert!(epoch >= before.1, "epochs grow");
+        assert!(
+            epoch > before.1 || map(&self.state) == before.0,
+            "another map has another epoch"
+        );
+        if result.is_err() {
+            assert_eq!(
+                self.state.state_hash(),
+                before.2,
+                "what is refused changes nothing"
+            );
+        }
+        if let Ok(Outcome::Replica(replica)) = &result {
+            let new = self.given_out.insert(replica.incarnation);
+            let is_again = matches!(command, Command::AddReplica { .. }) && !new;
+            assert!(new || is_again);
+        }
+        result
+    }
+
+    fn start(&mut self, command: &Command, is_boot: bool) -> NodeId {
+        let Ok(Outcome::Started { node, boot, replicas }) = self.apply(command) else {
+            panic!("{command:?} starts a node")
+        };
+        assert!(self.state.is_alive(boot));
+        let again = self.apply(command);
+        assert_eq!(
+            again,
+            Ok(Outcome::Started {
+                node,
+                boot,
+                replicas: replicas.clone()
+            }),
+            "asked again"
+        );
+        let had = self.nodes.remove(&node).map(|node| node.memory);
+        let had = had.unwrap_or_default();
+        let mut memory = BTreeSet::new();
+        for replica in replicas {
+            memory.insert((replica.group, replica.incarnation));
+            match replica.beginning {
+                Beginning::Kept => assert!(had.contains(&(replica.group, replica.incarnation))),
+                Beginning::Learner => self.is_new(replica),
+                Beginning::Founder => {
+                    self.is_new(replica);
+                    assert!(!is_boot, "no majority was lost");
+                    self.found(node, replica);
+                }
+                Beginning::Heir { .. } => panic!("nobody recovered anything"),
+            }
+        }
+        let model = ModelNode {
+            down: None,
+            memory,
+            is_graceful: false,
+        };
+        self.nodes.insert(node, model);
+        node
+    }
+
+    fn is_new(&mut self, replica: Replica) {
+        assert!(
+            self.given_out.insert(replica.incarnation),
+            "{replica:?} is given out twice"
+        );
+    }
+
+    fn found(&mut self, node: NodeId, replica: Replica) {
+        let group = ModelGroup {
+            generation: replica.generation,
+            term: 1,
+            index: 1,
+            members: vec![Member {
+                incarnation: replica.incarnation,
+                node,
+                role: Role::Voter,
+            }],
+            leader: Some(node),
+            caught_up: [replica.incarnation].into(),
+        };
+        self.groups.insert(replica.group, group);
+    }
+
+    fn join(&mut self) {
+        let zone = ["", "a", "b", "c"][self.prng.below(4) as usize];
+        let command = Command::Join {
+            token: self.token(),
+            announcement: announcement(zone),
+        };
+        self.start(&command, false);
+    }
+
+    fn boot(&mut self, node: NodeId) {
+        let model = self.nodes.get_mut(&node).expect("it was down");
+        let is_graceful = model.is_graceful;
+        model
+            .memory
+            .retain(|(group, _)| is_graceful || *group == GroupRef::Meta);
+        let kept = model.memory.iter().copied().collect();
+        let zone = self.state.nodes()[&node].announcement.zone.clone();
+        let command = Command::Boot {
+            node,
+            token: self.token(),
+            announcement: announcement(&zone),
+            kept,
+        };
+        self.start(&command, true);
+    }
+
+    fn is_live(&self, group: GroupRef, member: &Member) -> bool {
+        let node = self.nodes.get(&member.node);
+        node.is_some_and(|node| node.down.is_none() && node.memory.contains(&(group, member.incarnation)))
+    }
+
+    fn has_majority(&self, name: GroupRef, members: &[Member], without: Option<NodeId>) -> bool {
+        let voters = || members.iter().filter(|member| member.role == Role::Voter);
+        let live = voters().filter(|voter| Some(voter.node) != without && self.is_live(name, voter));
+        live.count() >= majority(voters().count())
+    }
+
+    /// A node goes down, unless some group would lose its majority.
+    fn crash(&mut self, node: NodeId) {
+        let is_borne = self
+            .groups
+            .iter()
+            .all(|(&name, group)| self.has_majority(name, &group.members, Some(node)));
+        let is_graceful = self.chance(30);
+        let model = self.nodes.get_mut(&node).expect("it is one of them");
+        if is_borne && model.down.is_none() {
+            model.down = Some(0);
+            model.is_graceful = is_graceful;
+            if !is_graceful {
+                model.memory.retain(|(group, _)| *group == GroupRef::Meta);
+            }
+        }
+    }
+
+    fn trouble(&mut self) {
+        let all: Vec<NodeId> = self.nodes.keys().copied().collect();
+        let is_down = |world: &World, id: &NodeId| world.nodes[id].down.is_some();
+        let (down, up): (Vec<NodeId>, Vec<NodeId>) = all.iter().partition(|id| is_down(self, id));
+        match self.prng.below(40) {
+            0 | 1 if all.len() < 9 => self.join(),
+            2..6 => {
+                if let Some(node) = self.pick(&up) {
+                    self.crash(node);
+                }
+            }
+            6..9 => {
+                if let Some(node) = self.pick(&down) {
+                    self.boot(node);
+                }
+            }
+            9 => {
+                if let Some(node) = self.pick(&all) {
+                    let is_leaving = self.chance(50);
+                    let _ = self.apply(&Command::SetLeaving { node, is_leaving });
+                }
+            }
+            10 if self.chance(20) => {
+                let factors = [
+                    Factor::Auto,
+                    Factor::One,
+                    Factor::Three,
+                    Factor::Four,
+                    Factor::Five,
+                    Factor::Six,
+                ];
+                let factor = factors[self.prng.below(6) as usize];
+                self.apply(&Command::SetFactor { factor }).unwrap();
+            }
+            11 | 12 => {
+                if let Some(node) = self.pick(&all)
+                    && self.state.nodes()[&node].is_leaving
+                    && self.apply(&Command::Remove { node }).is_ok()
+                {
+                    self.nodes.remove(&node);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What groups do by themselves.
+    fn live_on(&mut self) {
+        for node in self.nodes.values_mut() {
+            node.down = node.down.map(|turns| turns + 1);
+        }
+        let names: Vec<GroupRef> = self.groups.keys().copied().collect();
+        for name in names {
+            let group = &self.groups[&name];
+            assert!(
+                self.has_majority(name, &group.members, None),
+                "{name:?} is without a majority: {:?}",
+                group.members
+            );
+            let members = group.members.clone();
+            let live: Vec<Member> = members
+                .iter()
+                .copied()
+                .filter(|member| self.is_live(name, member))
+                .collect();
+            let voters: Vec<NodeId> = live
+                .iter()
+                .filter(|member| member.role == Role::Voter)
+                .map(|member| member.node)
+                .collect();
+            let leads = group.leader.is_some_and(|leader| voters.contains(&leader));
+            let next = if leads { None } else { self.pick(&voters) };
+            let filled: Vec<Incarnation> = live
+                .iter()
+                .filter(|member| member.role == Role::Voter || self.prng.below(2) == 0)
+                .map(|member| member.incarnation)
+                .collect();
+            let group = self.groups.get_mut(&name).expect("it is one of them");
+            if let Some(next) = next {
+                group.term += 1;
+                group.leader = Some(next);
+            }
+            group
+                .caught_up
+                .retain(|incarnation| live.iter().any(|member| member.incarnation == *incarnation));
+            group.caught_up.extend(filled);
+        }
+    }
+
+    fn sight(&mut self) -> Sight {
+        let silence = self
+            .nodes
+            .iter()
+            .map(|(&id, node)| (id, Duration::from_secs(node.down.unwrap_or(0))));
+        let mut sight = Sight {
+            silence: silence.collect(),
+            groups: BTreeMap::new(),
+        };
+        let names: Vec<GroupRef> = self.groups.keys().copied().collect();
+        for name in names {
+            let (is_changing, is_unheard) = (self.chance(10), self.chance(10));
+            let group = &self.groups[&name];
+            let report = Report {
+                group: name,
+                generation: group.generation,
+                term: group.term,
+                index: group.index,
+                members: group.members.clone(),
+                leader: group.leader.expect("there is a majority"),
+            };
+            let seen = GroupSight {
+                report,
+                caught_up: group.caught_up.clone(),
+                is_changing: is_changing && self.is_troubled,
+            };
+            if !(is_unheard && self.is_troubled) {
+                sight.groups.insert(name, seen);
+            }
+        }
+        sight
+    }
+
+    /// One look, and what comes of it. Answers how many steps there were.
+    fn reconcile(&mut self) -> usize {
+        let sight = self.sight();
+        let steps = steps(&self.state, &sight, &PACE);
+        let mut groups_with_orders = BTreeSet::new();
+        for step in &steps {
+            if self.is_troubled && self.chance(20) {
+                continue;
+            }
+            match step {
+                Step::Propose(command) => match self.apply(command) {
+                    Ok(Outcome::Replica(replica)) => {
+                        let Command::AddReplica { node, .. } = command else {
+                            panic!("{command:?}")
+                        };
+                        let node = self.nodes.get_mut(node).expect("only nodes get replicas");
+                        if node.down.is_none() {
+                            node.memory.insert((replica.group, replica.incarnation));
+                        }
+                    }
+                    result => assert_eq!(result, Ok(Outcome::Done), "{command:?}"),
+                },
+                Step::Order {
+                    group,
+                    generation,
+                    index,
+                    order,
+                } => {
+                    assert!(groups_with_orders.insert(*group), "one step for each group");
+                    let model = &self.groups[group];
+                    assert_eq!((*generation, *index), (model.generation, model.index));
+                    self.obey(*group, order);
+                }
+            }
+        }
+        steps.len()
+    }
+
+    fn obey(&mut self, name: GroupRef, order: &Order) {
+        let group = &self.groups[&name];
+        let mut members = group.members.clone();
+        let leader = group.leader.expect("there is a majority");
+        match order {
+            Order::AddLearner { node, incarnation } => {
+                let is_new = members.iter().all(|member| member.incarnation != *incarnation);
+                assert!(is_new, "taken in twice");
+                members.push(Member {
+                    incarnation: *incarnation,
+                    node: *node,
+                    role: Role::Learner,
+                });
+            }
+            Order::Change { promote, remove } => {
+                let targets = &self.state.groups()[&name].targets;
+                let removed: Vec<Member> = members
+                    .iter()
+                    .copied()
+                    .filter(|member| remove.contains(&member.incarnation))
+                    .collect();
+                let voters: Vec<&Member> = removed
+                    .iter()
+                    .filter(|member| member.role == Role::Voter)
+                    .collect();
+                assert!(voters.len() <= 1, "one voter leaves at a time");
+                for voter in voters {
+                    assert_ne!(voter.node, leader, "a leader does not remove itself");
+                    let votes = |node: &NodeId| {
+                        group
+                            .members
+                            .iter()
+                            .any(|member| member.node == *node && member.role == Role::Voter)
+                    };
+                    let has_memory = self
+                        .nodes
+                        .get(&voter.node)
+                        .is_some_and(|node| node.memory.contains(&(name, voter.incarnation)));
+                    assert!(
+                        !has_memory || !promote.is_empty() || targets.iter().all(votes),
+                        "nobody took its place"
+                    );
+                }
+                for member in &mut members {
+                    if promote.contains(&member.incarnation) {
+                        assert!(group.caught_up.contains(&member.incarnation), "it is not filled");
+                        member.role = Role::Voter;
+                    }
+                }
+                members.retain(|member| !remove.contains(&member.incarnation));
+                assert!(self.has_majority(name, &members, None), "it would stand still");
+            }
+            Order::Transfer { to } => {
+                let member = members.iter().find(|member| member.incarnation == *to);
+                let member = *member.expect("it is a member");
+                assert!(member.role == Role::Voter && self.is_live(name, &member));
+                let group = self.groups.get_mut(&name).expect("it is one of them");
+                group.leader = Some(member.node);
+                group.term += 1;
+                return;
+            }
+        }
+        let group = self.groups.get_mut(&name).expect("it is one of them");
+        group.members = members;
+        group.index += 1;
+    }
+
+    /// Everything is mended, and then everything is as it ought to be.
+    fn converge(&mut self) {
+        self.is_troubled = false;
+        let down: Vec<NodeId> = self
+            .nodes
+            .iter()
+            .filter(|(_, node)| node.down.is_some())
+            .map(|(&id, _)| id)
+            .collect();
+        for node in down {
+            self.boot(node);
+        }
+        let mut quiet = 0;
+        for _ in 0..2_000 {
+            self.live_on();
+            quiet = if self.reconcile() == 0 { quiet + 1 } else { 0 };
+            // A learner may take some turns to be filled.
+            if quiet > 30 {
+                break;
+            }
+        }
+        assert!(quiet > 30, "it never ends");
+        let staying = self
+            .state
+            .nodes()
+            .values()
+            .filter(|node| !node.is_leaving)
+            .count();
+        for (name, group) in self.state.groups() {
+            let mut voters: Vec<NodeId> = group.voters().map(|voter| voter.node).collect();
+            let mut targets = group.targets.clone();
+            voters.sort_unstable();
+            targets.sort_unstable();
+            assert_eq!(voters, targets, "{name:?}");
+            assert_eq!(group.members.len(), voters.len());
+            assert!(group.lost.is_empty() && group.expected.is_empty());
+            let wanted = match name {
+                GroupRef::Meta => [0, 1, 1, 3, 3, 5][staying.min(5)],
+                GroupRef::Data(_) => usize::from(self.state.replicas_wanted()).min(staying),
+            };
+            assert_eq!(voters.len(), wanted, "{name:?}");
+            if *name != GroupRef::Meta {
+                assert_eq!(group.leader, group.leader_target, "{name:?}");
+            }
+            assert!(targets.iter().all(|node| !self.state.nodes()[node].is_leaving));
+        }
+        assert_eq!(State::restore(&self.state.snapshot()), Ok(self.state.clone()));
+    }
+}
+
+#[test]
+fn a_growing_cluster_replicates_itself_and_spreads() {
+    let mut world = World::new(1, 16, Factor::Auto);
+    world.converge();
+    for _ in 0..6 {
+        world.join();
+        world.converge();
+    }
+    assert_eq!(world.state.replicas_wanted(), 3);
+    for group in world.state.groups().values() {
+        assert!(group.voters().count() >= 3);
+    }
+    let leads = |node: NodeId| {
+        world
+            .state
+            .groups()
+            .values()
+            .filter(|group| group.leader == Some(node))
+            .count()
+    };
+    assert!(world.nodes.keys().all(|&node| leads(node) >= 2));
+}
+
+#[test]
+fn whatever_joins_leaves_crashes_and_returns_the_end_is_the_target_and_no_group_ever_stands_still() {
+    for seed in 0..60 {
+        println!("seed {seed}");
+        let mut world = World::new(seed, 1 + (seed % 9) as u16, Factor::Auto);
+        for _ in 0..2 + seed % 5 {
+            world.join();
+        }
+        if seed % 3 == 0 {
+            world.converge();
+            world.is_troubled = true;
+        }
+        for _ in 0..300 {
+            world.trouble();
+            world.live_on();
+            world.reconcile();
+        }
+        world.converge();
+    }
+}
+
+#[test]
+fn a_node_that_is_away_for_long_is_replaced_and_one_that_is_away_shortly_is_not() {
+    let mut world = World::new(5, 8, Factor::Three);
+    for _ in 0..4 {
+        world.join();
+    }
+    world.converge();
+    let node = NodeId(2);
+    assert!(world.state.groups().values().any(|group| group.involves(node)));
+    let targets = |world: &World| -> Vec<Vec<NodeId>> {
+        world
+            .state
+            .groups()
+            .values()
+            .map(|group| group.targets.clone())
+            .collect()
+    };
+    let before = targets(&world);
+    world.crash(node);
+    assert!(world.nodes[&node].down.is_some());
+    for _ in 0..15 {
+        world.live_on();
+        world.reconcile();
+    }
+    assert_eq!(targets(&world), before);
+    for _ in 0..300 {
+        world.live_on();
+        world.reconcile();
+    }
+    assert!(!world.state.groups().values().any(|group| group.involves(node)));
+    world.converge();
+    assert!(
+        world.state.groups().values().any(|group| group.involves(node)),
+        "it is one of them again"
+    );
+}
+
+#[test]
+fn a_node_that_leaves_is_emptied_and_can_be_removed() {
+    let mut world = World::new(6, 8, Factor::Three);
+    for _ in 0..3 {
+        world.join();
+    }
+    world.converge();
+    let node = NodeId(1);
+    assert_eq!(world.apply(&Command::Remove { node }), Err(Refusal::InUse));
+    world
+        .apply(&Command::SetLeaving {
+            node,
+            is_leaving: true,
+        })
+        .unwrap();
+    world.converge();
+    world.apply(&Command::Remove { node }).unwrap();
+    world.nodes.remove(&node);
+    world.converge();
+}
+
+#[test]
+fn what_is_under_way_keeps_the_pace() {
+    let mut world = World::new(7, 64, Factor::Three);
+    for _ in 0..5 {
+        world.join();
+    }
+    world.is_troubled = false;
+    for _ in 0..500 {
+        world.live_on();
+        let (state, groups) = (&world.state, &world.groups);
+        let mut filling: Vec<NodeId> = Vec::new();
+        for (name, group) in state.groups() {
+            filling.extend(group.expected.iter().map(|expected| expected.node));
+            let learners = group.members.iter().filter(|member| member.role == Role::Learner);
+            let learners = learners.filter(|member| !groups[name].caught_up.contains(&member.incarnation));
+            filling.extend(learners.map(|member| member.node));
+        }
+        assert!(filling.len() <= PACE.learners_max);
+        for node in world.nodes.keys() {
+            let on_node = filling.iter().filter(|other| *other == node).count();
+            assert!(on_node <= PACE.learners_of_node_max);
+        }
+        world.reconcile();
+    }
+    world.converge();
+}

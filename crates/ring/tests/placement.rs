@@ -1,0 +1,307 @@
+//! What placements promise, for many members, groups and replication factors.
+
+use ids::{GroupCount, NodeId};
+use proptest::prelude::*;
+use ring::{Member, Placement, leaders, load_max, place};
+use std::collections::BTreeMap;
+
+const FACTORS: [usize; 4] = [1, 3, 5, 6];
+
+fn groups(count: u16) -> GroupCount {
+    GroupCount::new(count).expect("between 1 and 1,024")
+}
+
+fn nodes(ids: impl IntoIterator<Item = u64>) -> Vec<Member<'static>> {
+    let member = |id| Member {
+        node: NodeId(id),
+        zone: "",
+    };
+    ids.into_iter().map(member).collect()
+}
+
+/// Fewest and most of `what` that one of the members has.
+fn extremes(members: &[Member<'_>], what: impl Iterator<Item = NodeId>) -> (usize, usize) {
+    let mut loads: BTreeMap<NodeId, usize> = members.iter().map(|member| (member.node, 0)).collect();
+    for node in what {
+        *loads.get_mut(&node).expect("only members hold anything") += 1;
+    }
+    let least = loads.values().min().expect("there are members");
+    let most = loads.values().max().expect("there are members");
+    (*least, *most)
+}
+
+/// The invariants of every placement. Answers how many replicas are not alone in their zone, above the first there.
+fn check(members: &[Member<'_>], groups: GroupCount, rf: usize, placement: &Placement) -> usize {
+    let (group_count, rf) = (usize::from(groups.get()), rf.min(members.len()));
+    assert_eq!(placement.0.len(), group_count);
+    let replicas = group_count * rf;
+    let (_, most) = extremes(members, placement.0.iter().flatten().copied());
+    assert!(
+        most <= load_max(replicas, members.len()),
+        "{most} replicas on a node of {}, {replicas} in all",
+        members.len()
+    );
+    let zone = |node: NodeId| {
+        let member = members.iter().find(|member| member.node == node);
+        match member.expect("only members hold anything").zone {
+            "" => format!("node {}", node.0),
+            name => name.to_owned(),
+        }
+    };
+    let mut doubled = 0;
+    for nodes in &placement.0 {
+        let mut distinct = nodes.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!((distinct.len(), nodes.len()), (rf, rf));
+        if members.iter().any(|member| !member.zone.is_empty()) {
+            let mut zones: Vec<String> = nodes.iter().map(|&node| zone(node)).collect();
+            zones.sort_unstable();
+            zones.dedup();
+            doubled += rf - zones.len();
+        }
+    }
+    doubled
+}
+
+/// The same, and that everything is as even as numbers can be: so it is where there are no zones.
+fn check_even(members: &[Member<'_>], groups: GroupCount, rf: usize, placement: &Placement) {
+    check(members, groups, rf, placement);
+    let even = |what: Vec<NodeId>| {
+        let (least, most) = extremes(members, what.iter().copied());
+        let average = (what.len() / members.len(), what.len().div_ceil(members.len()));
+        assert_eq!((least, most), average, "{} nodes, rf {rf}", members.len());
+    };
+    even(placement.0.iter().flatten().copied().collect());
+    even(leaders(placement, &[]).into_iter().flatten().collect());
+}
+
+/// How many replicas cannot be alone in their zone whatever one does. A zone gives a group one place, and all of
+/// them together as many as its nodes may hold; where that is enough, it can be done (Gale and Ryser).
+fn doubled_min(members: &[Member<'_>], groups: GroupCount, rf: usize) -> usize {
+    let group_count = usize::from(groups.get());
+    let replicas = group_count * rf.min(members.len());
+    let cap = load_max(replicas, members.len());
+    let mut zones: BTreeMap<&str, usize> = BTreeMap::new();
+    for member in members.iter().filter(|member| !member.zone.is_empty()) {
+        *zones.entry(member.zone).or_default() += 1;
+    }
+    let alone = members.iter().filter(|member| member.zone.is_empty()).map(|_| &1);
+    let places: usize = zones
+        .values()
+        .chain(alone)
+        .map(|count| group_count.min(count * cap))
+        .sum();
+    replicas.saturating_sub(places)
+}
+
+#[test]
+fn replicas_and_leaders_are_spread_evenly_over_three_to_a_thousand_nodes() {
+    for count in [3, 4, 5, 7, 10, 31, 100, 317, 1_000] {
+        let members = nodes(1..=count);
+        for group_count in [1, 5, 64, 1_024] {
+            for rf in FACTORS {
+                let placement = place(&members, groups(group_count), rf, &Placement::default());
+                check_even(&members, groups(group_count), rf, &placement);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_node_that_joins_gets_its_share_and_nothing_else_moves() {
+    for (range, group_count) in [
+        (1..=40, 64),
+        (1..=12, 1_024),
+        (98..=101, 1_024),
+        (999..=1_000, 1_024),
+        (1..=9, 3),
+    ] {
+        for rf in FACTORS {
+            let first = *range.start();
+            let mut placement = place(&nodes(1..=first), groups(group_count), rf, &Placement::default());
+            for k in first + 1..=*range.end() {
+                let before = placement;
+                placement = place(&nodes(1..=k), groups(group_count), rf, &before);
+                check_even(&nodes(1..=k), groups(group_count), rf, &placement);
+                if (k as usize) <= rf {
+                    continue;
+                }
+                let replicas = usize::from(group_count) * rf;
+                let moves = placement.moves_from(&before);
+                assert_eq!(moves, placement.load(NodeId(k)), "node {k}, rf {rf}");
+                assert!(moves <= replicas / k as usize, "{moves} moves, node {k}, rf {rf}");
+            }
+        }
+    }
+}
+
+#[test]
+fn when_a_node_leaves_little_moves_but_what_it_held() {
+    for (count, group_count) in [(9, 64), (40, 64), (13, 1_024), (100, 1_024), (1_000, 1_024)] {
+        for rf in FACTORS {
+            let mut members = nodes(1..=count);
+            let mut placement = place(&members, groups(group_count), rf, &Placement::default());
+            for leaving in [3, 1, count, count / 2] {
+                members.retain(|member| member.node != NodeId(leaving));
+                let before = placement;
+                placement = place(&members, groups(group_count), rf, &before);
+                check_even(&members, groups(group_count), rf, &placement);
+                if members.len() < rf {
+                    continue;
+                }
+                let replicas = usize::from(group_count) * rf;
+                let (held, moves) = (before.load(NodeId(leaving)), placement.moves_from(&before));
+                assert!(moves >= held);
+                assert!(
+                    moves <= held + replicas / 20,
+                    "{moves} moves for {held} replicas of {replicas}, {count} nodes, rf {rf}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn another_replication_factor_moves_nothing_that_can_stay() {
+    let members = nodes(1..=20);
+    let one = place(&members, groups(64), 1, &Placement::default());
+    let three = place(&members, groups(64), 3, &one);
+    check_even(&members, groups(64), 3, &three);
+    assert!(three.moves_from(&one) <= 128 + 64 / 20);
+    let five = place(&members, groups(64), 5, &three);
+    assert!(five.moves_from(&three) <= 128 + 3 * 64 / 20);
+    let again = place(&members, groups(64), 3, &five);
+    check_even(&members, groups(64), 3, &again);
+    assert!(again.moves_from(&five) <= 64 * 3 / 20);
+}
+
+#[test]
+fn three_zones_of_many_nodes_each_hold_every_group() {
+    for (count, group_count) in [(3, 64), (12, 64), (30, 1_024), (300, 1_024)] {
+        let members: Vec<Member<'_>> = (0..count)
+            .map(|id| Member {
+                node: NodeId(id + 1),
+                zone: ["a", "b", "c"][id as usize % 3],
+            })
+            .collect();
+        let placement = place(&members, groups(group_count), 3, &Placement::default());
+        assert_eq!(check(&members, groups(group_count), 3, &placement), 0);
+        // Two zones at a time cannot be enough, so most groups have two replicas in one.
+        let two: Vec<Member<'_>> = members
+            .iter()
+            .copied()
+            .filter(|member| member.zone != "c")
+            .collect();
+        let placement = place(&two, groups(group_count), 3, &placement);
+        assert_eq!(
+            check(&two, groups(group_count), 3, &placement),
+            if count == 3 { 0 } else { usize::from(group_count) }
+        );
+    }
+}
+
+#[test]
+fn a_placement_of_no_members_and_one_of_nonsense_are_placements() {
+    let nothing = place(&[], groups(5), 3, &Placement::default());
+    assert_eq!(nothing, Placement(vec![Vec::new(); 5]));
+    assert_eq!(leaders(&nothing, &[]), vec![None; 5]);
+    let nonsense = Placement(vec![vec![NodeId(7), NodeId(1), NodeId(1), NodeId(9)]; 2_000]);
+    let members = nodes(1..=4);
+    let placement = place(&members, groups(64), 3, &nonsense);
+    check_even(&members, groups(64), 3, &placement);
+}
+
+/// The slow and plain way: whether a chain of leaders, each handing a group to the next, makes anything more even.
+fn is_improvable(may_lead: &Placement, leaders: &[Option<NodeId>]) -> bool {
+    let count = |node: NodeId| leaders.iter().filter(|leader| **leader == Some(node)).count();
+    let mut nodes: Vec<NodeId> = may_lead.0.iter().flatten().copied().collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes.iter().any(|&start| {
+        let mut reached = vec![start];
+        let mut at = 0;
+        while at < reached.len() {
+            for (group, nodes) in may_lead.0.iter().enumerate() {
+                if leaders[group] == Some(reached[at]) {
+                    for &node in nodes {
+                        if !reached.contains(&node) {
+                            reached.push(node);
+                        }
+                    }
+                }
+            }
+            at += 1;
+        }
+        reached.iter().any(|&node| count(node) + 2 <= count(start))
+    })
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    Join { zone: usize },
+    Leave { which: usize },
+    Factor { rf: usize },
+}
+
+fn change(zones: usize) -> impl Strategy<Value = Change> {
+    prop_oneof![
+        5 => (0..zones).prop_map(|zone| Change::Join { zone }),
+        3 => any::<usize>().prop_map(|which| Change::Leave { which }),
+        1 => prop::sample::select(FACTORS.to_vec()).prop_map(|rf| Change::Factor { rf }),
+    ]
+}
+
+fn history() -> impl Strategy<Value = (u16, Vec<usize>, Vec<Change>)> {
+    (1usize..6).prop_flat_map(|zones| {
+        (
+            prop::sample::select(vec![1u16, 2, 5, 16, 64, 200]),
+            prop::collection::vec(0..zones, 1..20),
+            prop::collection::vec(change(zones), 1..20),
+        )
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn through_any_history_caps_and_zones_hold_and_joins_move_little((group_count, first, changes) in history()) {
+        const ZONES: [&str; 6] = ["a", "b", "c", "d", "", ""];
+        let groups = groups(group_count);
+        let member = |id: u64, zone: usize| Member { node: NodeId(id), zone: ZONES[zone] };
+        let mut members: Vec<Member<'_>> = (1..).zip(first).map(|(id, zone)| member(id, zone)).collect();
+        let (mut next, mut rf) = (members.len() as u64 + 1, 3);
+        let mut placement = place(&members, groups, rf, &Placement::default());
+        let mut leading = leaders(&placement, &[]);
+        for change in changes {
+            let before = placement.clone();
+            let replicas = usize::from(group_count) * rf;
+            match change {
+                Change::Join { zone } => {
+                    members.push(member(next, zone));
+                    next += 1;
+                }
+                Change::Leave { which } if members.len() > 1 => drop(members.remove(which % members.len())),
+                Change::Leave { .. } => {}
+                Change::Factor { rf: new } => rf = new,
+            }
+            placement = place(&members, groups, rf, &before);
+            let doubled = check(&members, groups, rf, &placement);
+            prop_assert_eq!(doubled, doubled_min(&members, groups, rf));
+            prop_assert_eq!(&place(&members, groups, rf, &placement), &placement, "the same members move nothing");
+            let k = members.len();
+            if matches!(change, Change::Join { .. }) && k > rf {
+                let moves = placement.moves_from(&before);
+                // What zones ask for comes on top: a replica that gets apart may push another one on.
+                let apart = doubled + doubled_min(&members[..k - 1], groups, rf);
+                let moves_max = replicas as f64 * (1.0 / k as f64 + 0.05) + apart as f64 + 1.0;
+                prop_assert!(moves as f64 <= moves_max, "{moves} of {replicas} moved for node {k}, {apart} to get apart");
+            }
+            let new = leaders(&placement, &leading);
+            prop_assert!(!is_improvable(&placement, &new));
+            prop_assert_eq!(&leaders(&placement, &new), &new, "what is even stays");
+            leading = new;
+        }
+    }
+}
