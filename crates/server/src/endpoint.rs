@@ -258,6 +258,16 @@ mod tests {
     const MOVED_D: &str = "-MOVED 11298 10.0.0.1:7379";
 
     #[test]
+    fn commands_of_clusters_stand_in_a_row_in_the_table() {
+        for id in CommandId::ALL {
+            let spec = id.spec();
+            let name = spec.name.split('|').next().unwrap();
+            let is_one = ["cluster", "readonly", "readwrite", "asking"].contains(&name);
+            assert_eq!(is_of_clusters(spec), is_one, "{}", spec.name);
+        }
+    }
+
+    #[test]
     fn the_any_node_endpoint_serves_everything_and_knows_no_cluster() {
         let mut fixture = Fixture::with_keys();
         let mut client = client(Endpoint::AnyNode);
