@@ -108,6 +108,7 @@ impl ServerBuilder {
         let directory = fresh_directory();
         let log = File::create(directory.join("log")).expect("the directory was just made");
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+        let cluster = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         let admin = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         let mut command = match &self.implementation {
             Implementation::Chorale(binary) => {
@@ -119,6 +120,7 @@ impl ServerBuilder {
                     }
                 }
                 command.arg("server");
+                command.args(["--cluster-port", &cluster.port().to_string()]);
                 command.args(["--admin-port", &admin.port().to_string()]);
                 command.args(["--workers", &self.workers.to_string()]);
                 command.args(["--groups", &self.groups.to_string()]);
@@ -157,6 +159,7 @@ impl ServerBuilder {
             child,
             directory,
             address,
+            cluster,
             admin,
             password: self.password.clone(),
             implementation: self.implementation.clone(),
@@ -173,6 +176,7 @@ pub struct Server {
     child: Child,
     directory: PathBuf,
     address: SocketAddr,
+    cluster: SocketAddr,
     admin: SocketAddr,
     password: Option<String>,
     implementation: Implementation,
@@ -211,6 +215,12 @@ impl Server {
     #[must_use]
     pub fn is_redis(&self) -> bool {
         matches!(self.implementation, Implementation::Redis(_))
+    }
+
+    /// Where clients of Redis Cluster connect, or `None` if this is a Redis, which is started without.
+    #[must_use]
+    pub fn cluster_address(&self) -> Option<SocketAddr> {
+        (!self.is_redis()).then_some(self.cluster)
     }
 
     /// The admin port, or `None` if this is a Redis, which has none.

@@ -16,7 +16,7 @@ use crate::set::SetCommand;
 use crate::sort::SortCommand;
 use crate::sorted_set::SortedSetCommand;
 use crate::spec::Access;
-use ids::{Db, UnixMillis};
+use ids::{Db, Slot, UnixMillis};
 use resp::Args;
 
 /// One command on the keys of a group.
@@ -170,6 +170,10 @@ pub enum Command<'a> {
     RandomKey,
     /// `DBSIZE`.
     DbSize,
+    /// `CLUSTER COUNTKEYSINSLOT slot`.
+    CountKeysInSlot { slot: Slot },
+    /// `CLUSTER GETKEYSINSLOT slot count`.
+    KeysInSlot { slot: Slot, count: u64 },
     /// `FLUSHDB` (`all` false), `FLUSHALL` (`all` true).
     Flush { all: bool },
     /// `SWAPDB a b`.
@@ -337,7 +341,9 @@ impl Command<'_> {
             | Command::Keys { .. }
             | Command::Scan { .. }
             | Command::RandomKey
-            | Command::DbSize => false,
+            | Command::DbSize
+            | Command::CountKeysInSlot { .. }
+            | Command::KeysInSlot { .. } => false,
             Command::Set { .. }
             | Command::GetEx { .. }
             | Command::GetDel { .. }
@@ -423,9 +429,12 @@ impl Command<'_> {
             | Command::DebugObject { .. }
             | Command::DebugSdsLen { .. } => Access::Metadata,
 
-            Command::Keys { .. } | Command::Scan { .. } | Command::RandomKey | Command::DbSize => {
-                Access::None
-            }
+            Command::Keys { .. }
+            | Command::Scan { .. }
+            | Command::RandomKey
+            | Command::DbSize
+            | Command::CountKeysInSlot { .. }
+            | Command::KeysInSlot { .. } => Access::None,
         }
     }
 }

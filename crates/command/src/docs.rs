@@ -35,6 +35,8 @@ pub struct Deprecated {
 pub enum Group {
     /// Bitmaps.
     Bitmap,
+    /// The cluster.
+    Cluster,
     /// The connection.
     Connection,
     /// Keys of any type.
@@ -68,6 +70,7 @@ impl Group {
     pub fn name(self) -> &'static str {
         match self {
             Group::Bitmap => "bitmap",
+            Group::Cluster => "cluster",
             Group::Connection => "connection",
             Group::Generic => "generic",
             Group::Geo => "geo",

@@ -15,6 +15,7 @@
 mod bitfield;
 mod bitmap;
 mod blocking;
+mod cluster;
 mod command;
 mod connection;
 mod deadline;
@@ -46,6 +47,7 @@ mod word;
 
 pub use bitfield::{BitFieldAction, BitFieldOperation, BitFieldOverflow, bitfield_operations};
 pub use blocking::{BlockingCommand, BlockingPop};
+pub use cluster::slot_asked_for;
 pub use command::{
     BitOperation, BitRange, BitUnit, Command, Deadline, ExpireCondition, LcsOutput, ObjectAspect,
     SetCondition, SetExpiry, SetReply, TtlForm,

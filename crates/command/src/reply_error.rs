@@ -1,5 +1,6 @@
 //! Every error that a client can see.
 
+use ids::Slot;
 use resp::{Args, Writer};
 use std::borrow::Cow;
 use std::fmt;
@@ -155,6 +156,15 @@ fixed! {
     MonitorOnKeys = "ERR Replica can't interact with the keyspace";
     ShardSubscribeDenied = "ERR SSUBSCRIBE isn't allowed for a DENY BLOCKING client";
     TooManySubscriptions = "ERR too many subscriptions";
+    // The cluster.
+    ClusterDisabled = "ERR This instance has cluster support disabled";
+    InvalidSlot = "ERR Invalid slot";
+    InvalidSlotOrCount = "ERR Invalid slot or number of keys";
+    SelectInCluster = "ERR SELECT is not allowed in cluster mode";
+    SwapDbInCluster = "ERR SWAPDB is not allowed in cluster mode";
+    MoveInCluster = "ERR MOVE is not allowed in cluster mode";
+    CopyInCluster = "ERR Copying to another database is not allowed in cluster mode";
+
     // The server.
     NoConfigFile = "ERR The server is running without a config file";
     SlowLogCount = "ERR count should be greater than or equal to -1";
@@ -222,6 +232,16 @@ impl ReplyError {
     /// `EXPIRE` and its kin do not know this option.
     pub fn unsupported_option(word: &[u8]) -> ReplyError {
         ReplyError::quoting("ERR Unsupported option ", quotable(word, usize::MAX), "")
+    }
+
+    /// The node of this address leads `slot`.
+    pub fn moved(slot: Slot, address: &str) -> ReplyError {
+        ReplyError::Quoting(format!("MOVED {} {address}", slot.number()).into_bytes().into())
+    }
+
+    /// No node is called this.
+    pub fn unknown_node(name: &[u8]) -> ReplyError {
+        ReplyError::quoting("ERR Unknown node ", quotable(name, QUOTED_MAX), "")
     }
 
     /// No place on the map has this longitude and latitude.

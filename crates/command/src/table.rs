@@ -2,8 +2,8 @@
 
 use crate::word::Word;
 use crate::{
-    ReplyError, Spec, bitmap, blocking, connection, generic, geo, hash, hyperloglog, latency, list, pubsub,
-    scan, server, set, slowlog, sort, sorted_set, string, transaction,
+    ReplyError, Spec, bitmap, blocking, cluster, connection, generic, geo, hash, hyperloglog, latency, list,
+    pubsub, scan, server, set, slowlog, sort, sorted_set, string, transaction,
 };
 use resp::Args;
 
@@ -297,6 +297,39 @@ command_table! {
     FunctionFlush = server::FUNCTION_FLUSH,
     Save = server::SAVE,
     Shutdown = server::SHUTDOWN,
+    // The cluster.
+    Cluster = cluster::CLUSTER,
+    ClusterInfo = cluster::CLUSTER_INFO,
+    ClusterMyId = cluster::CLUSTER_MYID,
+    ClusterMyShardId = cluster::CLUSTER_MYSHARDID,
+    ClusterNodes = cluster::CLUSTER_NODES,
+    ClusterSlots = cluster::CLUSTER_SLOTS,
+    ClusterShards = cluster::CLUSTER_SHARDS,
+    ClusterKeySlot = cluster::CLUSTER_KEYSLOT,
+    ClusterCountKeysInSlot = cluster::CLUSTER_COUNTKEYSINSLOT,
+    ClusterGetKeysInSlot = cluster::CLUSTER_GETKEYSINSLOT,
+    ClusterLinks = cluster::CLUSTER_LINKS,
+    ClusterReplicas = cluster::CLUSTER_REPLICAS,
+    ClusterSlaves = cluster::CLUSTER_SLAVES,
+    ClusterCountFailureReports = cluster::CLUSTER_COUNT_FAILURE_REPORTS,
+    ClusterHelp = cluster::CLUSTER_HELP,
+    ClusterAddSlots = cluster::CLUSTER_ADDSLOTS,
+    ClusterAddSlotsRange = cluster::CLUSTER_ADDSLOTSRANGE,
+    ClusterBumpEpoch = cluster::CLUSTER_BUMPEPOCH,
+    ClusterDelSlots = cluster::CLUSTER_DELSLOTS,
+    ClusterDelSlotsRange = cluster::CLUSTER_DELSLOTSRANGE,
+    ClusterFailover = cluster::CLUSTER_FAILOVER,
+    ClusterFlushSlots = cluster::CLUSTER_FLUSHSLOTS,
+    ClusterForget = cluster::CLUSTER_FORGET,
+    ClusterMeet = cluster::CLUSTER_MEET,
+    ClusterReplicate = cluster::CLUSTER_REPLICATE,
+    ClusterReset = cluster::CLUSTER_RESET,
+    ClusterSaveConfig = cluster::CLUSTER_SAVECONFIG,
+    ClusterSetConfigEpoch = cluster::CLUSTER_SET_CONFIG_EPOCH,
+    ClusterSetSlot = cluster::CLUSTER_SETSLOT,
+    ReadOnly = cluster::READONLY,
+    ReadWrite = cluster::READWRITE,
+    Asking = cluster::ASKING,
     // Transactions.
     Multi = transaction::MULTI,
     Exec = transaction::EXEC,

@@ -54,6 +54,19 @@ impl GroupCount {
         GroupId(((u32::from(slot.number()) * u32::from(self.0)) / u32::from(SLOT_COUNT)) as u16)
     }
 
+    /// The first and the last slot that `group` owns.
+    pub fn slots_of(self, group: GroupId) -> (Slot, Slot) {
+        let slots = u32::from(SLOT_COUNT);
+        // The least slot whose product reaches that of the group.
+        let start = |group: u32| (group * slots).div_ceil(u32::from(self.0)).min(slots);
+        let slot = |number: u32| {
+            let slot = u16::try_from(number).ok().and_then(Slot::new);
+            slot.expect("a group owns at least one slot, and none beyond the last")
+        };
+        let group = u32::from(group.number());
+        (slot(start(group)), slot(start(group + 1) - 1))
+    }
+
     /// All groups in order.
     pub fn iter(self) -> impl Iterator<Item = GroupId> {
         (0..self.0).map(GroupId)
@@ -82,6 +95,11 @@ mod tests {
                 sizes.iter().max().expect("some"),
             );
             assert!(max - min <= 1, "{count} groups: {min}..{max}");
+            for (group, size) in groups.iter().zip(sizes) {
+                let (first, last) = groups.slots_of(group);
+                assert_eq!(u32::from(last.number() - first.number()) + 1, size);
+                assert_eq!((groups.group_of(first), groups.group_of(last)), (group, group));
+            }
         }
     }
 }

@@ -113,7 +113,9 @@ impl Apply<'_, '_> {
             | Command::Keys { .. }
             | Command::Scan { .. }
             | Command::RandomKey
-            | Command::DbSize => self.read(command),
+            | Command::DbSize
+            | Command::CountKeysInSlot { .. }
+            | Command::KeysInSlot { .. } => self.read(command),
         }
     }
 

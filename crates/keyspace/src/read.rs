@@ -14,7 +14,7 @@ use crate::local::LeaderLocal;
 use crate::object::{Kind, Object};
 use crate::slot_word::ObjectRef;
 use command::{Command, ObjectAspect, ReplyError, ScanOptions, glob};
-use ids::{Db, UnixMillis};
+use ids::{Db, Slot, UnixMillis};
 use resp::Writer;
 
 /// What became of a read.
@@ -119,6 +119,8 @@ impl<'k> Reader<'k, '_> {
             Command::Scan { cursor, options } => self.scan(cursor, options),
             Command::RandomKey => self.random_key(),
             Command::DbSize => self.out.integer(self.keyspace.counts(self.db).0 as i64),
+            Command::CountKeysInSlot { slot } => self.count_keys_in_slot(slot),
+            Command::KeysInSlot { slot, count } => self.keys_in_slot(slot, count),
             Command::List(ref list) => self.list(list),
             Command::Members(ref set) => self.members(set),
             Command::Hash(ref hash) => self.fields(hash),
@@ -291,6 +293,34 @@ impl<'k> Reader<'k, '_> {
             }
         });
         self.out.array(count);
+        self.out.raw(&found);
+    }
+
+    /// `CLUSTER COUNTKEYSINSLOT`. Keys are in hash order, not in that of slots: all are looked at.
+    fn count_keys_in_slot(&mut self, slot: Slot) {
+        let now = self.now;
+        let mut count = 0;
+        self.keyspace.database(self.db).for_each(|object| {
+            count += i64::from(!object.is_expired(now) && Slot::of_key(object.key()) == slot);
+        });
+        self.out.integer(count);
+    }
+
+    /// `CLUSTER GETKEYSINSLOT`.
+    fn keys_in_slot(&mut self, slot: Slot, count_max: u64) {
+        let now = self.now;
+        let mut count = 0;
+        let mut found = Vec::new();
+        let mut writer = Writer::new(&mut found, self.out.protocol());
+        self.keyspace.database(self.db).for_each(|object| {
+            let is_wanted = count < count_max && Slot::of_key(object.key()) == slot;
+            if is_wanted && !object.is_expired(now) {
+                writer.bulk(object.key());
+                count += 1;
+            }
+        });
+        self.out
+            .array(usize::try_from(count).expect("not more than there are keys"));
         self.out.raw(&found);
     }
 

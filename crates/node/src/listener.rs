@@ -2,21 +2,27 @@
 
 use mio::net::TcpListener;
 use options::{BindAddress, Settings};
+use server::Endpoint;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 
+/// A listening socket, and which way clients come in by it.
+pub(crate) struct Listener {
+    pub(crate) socket: TcpListener,
+    pub(crate) endpoint: Endpoint,
+}
+
 /// Opens a listening socket for each address of `bind`. With port 0 the system chooses, and all addresses
 /// share its choice.
-pub(crate) fn open(settings: &Settings) -> io::Result<Vec<TcpListener>> {
-    let mut listeners: Vec<TcpListener> = Vec::new();
-    let mut port = settings.port;
+pub(crate) fn open(settings: &Settings, endpoint: Endpoint, mut port: u16) -> io::Result<Vec<Listener>> {
+    let mut listeners: Vec<Listener> = Vec::new();
     for address in &settings.bind {
         let target = SocketAddr::new(address.ip, port);
         match listen(target, settings.tcp_backlog) {
-            Ok(listener) => {
-                port = listener.local_addr()?.port();
-                listeners.push(listener);
+            Ok(socket) => {
+                port = socket.local_addr()?.port();
+                listeners.push(Listener { socket, endpoint });
             }
             // "-::1": an address that may be missing on this machine.
             Err(_) if address.optional => {}

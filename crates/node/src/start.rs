@@ -2,7 +2,7 @@
 
 use crate::clock;
 use crate::errands::Errands;
-use crate::listener;
+use crate::listener::{self, Listener};
 use crate::memory;
 use crate::mesh::Mesh;
 use crate::metrics::metrics;
@@ -12,7 +12,7 @@ use admin::{AdminSource, Health};
 use ids::{Boot, GroupCount, HashSeed, Prng};
 use mio::{Poll, Waker};
 use options::{LogLevel, Settings};
-use server::{Gateway, Hooks, Shared};
+use server::{Endpoint, Gateway, Hooks, NodeName, Shared, Topology};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::fmt;
@@ -26,15 +26,19 @@ use std::sync::atomic::Ordering;
 pub struct StartError {
     what: String,
     source: io::Error,
+    /// The option that names another port, where a port was to be opened.
+    port_option: Option<&'static str>,
 }
 
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.what, self.source)?;
-        if self.source.kind() == io::ErrorKind::AddrInUse {
+        if self.source.kind() == io::ErrorKind::AddrInUse
+            && let Some(option) = self.port_option
+        {
             write!(
                 f,
-                " (is another server running there? choose another port with --port)"
+                " (is another server running there? choose another port with --{option})"
             )?;
         }
         Ok(())
@@ -52,7 +56,30 @@ fn trying<T>(what: impl Into<String>, result: io::Result<T>) -> Result<T, StartE
     result.map_err(|source| StartError {
         what: what.into(),
         source,
+        port_option: None,
     })
+}
+
+/// [`trying`] to open a port that an option names.
+fn opening<T>(
+    what: impl Into<String>,
+    port_option: &'static str,
+    result: io::Result<T>,
+) -> Result<T, StartError> {
+    trying(what, result).map_err(|error| StartError {
+        port_option: Some(port_option),
+        ..error
+    })
+}
+
+/// The port that the sockets of one endpoint listen on.
+fn port_of(listeners: &[Listener]) -> Result<Option<u16>, StartError> {
+    let address = listeners.first().map(|listener| listener.socket.local_addr());
+    let address = trying(
+        "cannot read the address of a listening socket",
+        address.transpose(),
+    )?;
+    Ok(address.map(|address| address.port()))
 }
 
 /// Ends the node with whichever worker ends first, by a panic too: one without the groups of a worker is no node, and
@@ -88,6 +115,15 @@ impl AdminSource for Source {
     }
 }
 
+/// What clients of the cluster endpoint know the node by: another one at each start, as its data are.
+fn node_name(prng: &mut Prng) -> NodeName {
+    let mut name = NodeName::default();
+    for bytes in name.0.chunks_mut(8) {
+        bytes.copy_from_slice(&prng.next_u64().to_le_bytes()[..bytes.len()]);
+    }
+    name
+}
+
 /// Runs a node until SIGTERM, SIGINT or `SHUTDOWN`. `set_log_level` makes the log follow the settings.
 pub fn run(
     settings: Settings,
@@ -111,14 +147,22 @@ pub fn run(
         );
     }
     let addresses = listener::describe(&settings.bind);
-    let listeners = trying("cannot listen for clients", listener::open(&settings))?;
-    let port = trying("cannot listen for clients", listeners[0].local_addr())?.port();
+    let opened = listener::open(&settings, Endpoint::AnyNode, settings.port);
+    let mut listeners = opening("cannot listen for clients", "port", opened)?;
+    let port = port_of(&listeners)?.expect("it was opened on one address at least");
+    let opened = match settings.cluster_port {
+        None => Ok(Vec::new()),
+        Some(port) => listener::open(&settings, Endpoint::Cluster, port),
+    };
+    let opened = opening("cannot open the cluster endpoint", "cluster-port", opened)?;
+    let cluster_port = port_of(&opened)?;
+    listeners.extend(opened);
     let admin_listener = match settings.admin_port {
         None => None,
         Some(admin_port) => {
             let address = SocketAddr::new(settings.bind[0].ip, admin_port);
             let what = format!("cannot listen on the admin port {address}");
-            Some(trying(what, TcpListener::bind(address))?)
+            Some(opening(what, "admin-port", TcpListener::bind(address))?)
         }
     };
 
@@ -127,15 +171,26 @@ pub fn run(
     let secret = HashSeed(trying("cannot read the system's randomness", random::secret())?);
     let [seed, id @ ..]: [u64; 4] = trying("cannot read the system's randomness", random::secret())?;
     let mut prng = Prng::new(seed);
+    let advertised = settings.advertise.clone();
+    let advertised_port = advertised.as_ref().and_then(|advertised| advertised.port);
+    let topology = Topology::alone(
+        node_name(&mut prng),
+        advertised.map_or_else(String::new, |advertised| advertised.host),
+        advertised_port.or(cluster_port).unwrap_or(port),
+        groups,
+    );
     let run_id: String = id.iter().map(|word| format!("{word:016x}")).collect::<String>()[..40].to_owned();
     let boot = Boot(clock::now().0 as u64);
     let has_admin = settings.admin_port.is_some();
     let mut shared = Shared::new(boot, run_id, clock::now().0, port, groups, workers, settings);
     shared.hooks = Hooks {
         clock: clock::nanos,
+        monotonic: clock::raw,
         purge: memory::purge,
         allocator: memory::describe,
     };
+    shared.cluster_port = cluster_port;
+    shared.set_topology(topology);
     let shared = Arc::new(shared);
     let admin = match admin_listener {
         None => None,
@@ -193,6 +248,7 @@ pub fn run(
     let admin_port = admin.as_ref().map(|(_, port)| *port).filter(|_| has_admin);
     tracing::info!(
         port,
+        cluster_port,
         bind = addresses,
         workers,
         groups = groups.get(),
@@ -225,6 +281,7 @@ pub fn run(
         return Err(StartError {
             what: "a worker failed".to_owned(),
             source: io::Error::other("see the log"),
+            port_option: None,
         });
     }
     tracing::info!("stopped");

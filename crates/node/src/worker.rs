@@ -12,12 +12,12 @@
 use crate::clock;
 use crate::errands::Errands;
 use crate::link::{Io, Link};
-use crate::listener;
+use crate::listener::{self, Listener};
 use crate::memory;
 use crate::mesh::Mesh;
-use mio::net::{TcpListener, TcpStream};
+use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
-use server::{ClientCard, Connection, Delivery, Gateway, Incoming, Message, Session, Shared};
+use server::{ClientCard, Connection, Delivery, Endpoint, Gateway, Incoming, Message, Session, Shared};
 use slab::Slab;
 use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
@@ -58,7 +58,7 @@ pub(crate) struct Worker {
     shared: Arc<Shared>,
     gateway: Gateway,
     /// On the worker that accepts.
-    listeners: Vec<TcpListener>,
+    listeners: Vec<Listener>,
     accept_again: bool,
     next_worker: u16,
     links: Slab<Link>,
@@ -87,7 +87,7 @@ impl Worker {
     pub(crate) fn new(
         number: u16,
         poll: Poll,
-        mut listeners: Vec<TcpListener>,
+        mut listeners: Vec<Listener>,
         mesh: Arc<Mesh>,
         shared: Arc<Shared>,
         errands: Errands,
@@ -95,7 +95,7 @@ impl Worker {
     ) -> std::io::Result<Worker> {
         for (index, listener) in listeners.iter_mut().enumerate() {
             poll.registry()
-                .register(listener, Token(LISTENERS + index), Interest::READABLE)?;
+                .register(&mut listener.socket, Token(LISTENERS + index), Interest::READABLE)?;
         }
         let now = Instant::now();
         Ok(Worker {
@@ -248,7 +248,8 @@ impl Worker {
 
     fn accept(&mut self, index: usize) {
         loop {
-            let accepted = self.listeners[index].accept();
+            let Listener { socket, endpoint } = &self.listeners[index];
+            let (accepted, endpoint) = (socket.accept(), *endpoint);
             let (stream, address) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
@@ -273,23 +274,23 @@ impl Worker {
             let worker = self.next_worker;
             self.next_worker = (worker + 1) % self.mesh.workers();
             if worker == self.number {
-                self.adopt(stream);
+                self.adopt(stream, endpoint);
             } else {
-                self.gateway.send(worker, Message::Adopt(stream));
+                self.gateway.send(worker, Message::Adopt(stream, endpoint));
             }
         }
     }
 
     /// Takes a connection in.
-    fn adopt(&mut self, stream: std::net::TcpStream) {
-        if let Err(error) = self.try_adopt(stream) {
+    fn adopt(&mut self, stream: std::net::TcpStream, endpoint: Endpoint) {
+        if let Err(error) = self.try_adopt(stream, endpoint) {
             // The client was gone before it was looked at.
             tracing::debug!(%error, "a connection ended at once");
             self.shared.clients.leave();
         }
     }
 
-    fn try_adopt(&mut self, stream: std::net::TcpStream) -> std::io::Result<()> {
+    fn try_adopt(&mut self, stream: std::net::TcpStream, endpoint: Endpoint) -> std::io::Result<()> {
         stream.set_nodelay(true)?;
         if let Some(seconds) = self.gateway.settings().tcp_keepalive_secs {
             let keepalive = socket2::TcpKeepalive::new().with_time(Duration::from_secs(seconds.into()));
@@ -315,7 +316,7 @@ impl Worker {
         self.generation = self.generation.wrapping_add(1);
         let token = u64::from(self.generation) << 32 | key as u64;
         let is_authenticated = self.gateway.settings().requirepass.is_none();
-        let session = Session::new(card, token, is_authenticated);
+        let session = Session::new(card, token, endpoint, is_authenticated);
         entry.insert(Link::new(socket, Connection::new(session)));
         self.read(key);
         Ok(())
@@ -444,12 +445,14 @@ impl Worker {
                                 }
                             }
                         }
-                        Incoming::Adopt(stream) => streams.push(stream),
+                        Incoming::Adopt(stream, endpoint) => streams.push((stream, endpoint)),
                         Incoming::Reap => reaps = true,
                     });
                 self.gateway.recycle(parcel);
                 self.deliver();
-                streams.into_iter().for_each(|stream| self.adopt(stream));
+                for (stream, endpoint) in streams {
+                    self.adopt(stream, endpoint);
+                }
                 if reaps {
                     self.reap();
                 }

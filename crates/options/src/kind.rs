@@ -1,5 +1,6 @@
 //! What the value of an option may look like.
 
+use crate::advertise::Advertised;
 use crate::bind::BindAddress;
 use crate::memory::{human_bytes, parse_memory};
 use crate::output_limit::OutputLimits;
@@ -38,6 +39,8 @@ pub enum Kind {
     },
     /// Addresses to listen on, separated by spaces: `127.0.0.1 -::1`, `* -::*`.
     Addresses,
+    /// `HOST[:PORT]`, or nothing.
+    Advertised,
     /// `CLASS HARD SOFT SECONDS` for one or more of `normal`, `replica`, `pubsub`.
     OutputLimits,
     /// `SECONDS CHANGES`, any number of times, or nothing.
@@ -113,6 +116,10 @@ impl Kind {
                 Some(_) => Ok(Value::Text(text.split_whitespace().collect::<Vec<_>>().join(" "))),
                 None => Err("argument must be a list of IP addresses".into()),
             },
+            Kind::Advertised => match text.is_empty() || Advertised::parse(text).is_some() {
+                true => Ok(Value::Text(text.into())),
+                false => Err("argument must be HOST or HOST:PORT".into()),
+            },
             Kind::OutputLimits => {
                 let current = match current {
                     Some(Value::OutputLimits(limits)) => *limits,
@@ -147,6 +154,11 @@ impl Kind {
             Kind::Addresses => {
                 "IP addresses separated by spaces; * and ::* for all, - before an optional one".into()
             }
+            Kind::Advertised => {
+                "HOST or HOST:PORT, where HOST is a name or an IP address, an IPv6 address in brackets if a port \
+                 follows; or nothing"
+                    .into()
+            }
             Kind::OutputLimits => {
                 "CLASS HARD SOFT SECONDS, once or more; CLASS is normal, replica or pubsub".into()
             }
@@ -166,6 +178,7 @@ impl Kind {
             Kind::Choice { .. } => "word",
             Kind::Text { .. } => "text",
             Kind::Addresses => "addresses",
+            Kind::Advertised => "address",
             Kind::OutputLimits => "limits",
             Kind::SavePoints => "pairs",
             Kind::KeyspaceEvents => "letters",

@@ -13,6 +13,7 @@
 //!
 //! Nothing here does I/O: whoever calls [`load()`] has read the file and the environment.
 
+mod advertise;
 mod bind;
 mod choices;
 mod kind;
@@ -27,6 +28,7 @@ mod suggest;
 mod table;
 mod value;
 
+pub use advertise::Advertised;
 pub use bind::BindAddress;
 pub use choices::{DebugCommand, LogFormat, LogLevel, MaxmemoryPolicy};
 pub use kind::Kind;

@@ -233,15 +233,29 @@ impl Loading {
         }
     }
 
-    /// Two listeners on one port cannot both start; said here, it is said together with everything else.
+    /// Of two listeners on one port only one can start; said here, it is said together with everything else.
     fn check_ports_differ(&mut self) {
-        if self.settings.port != 0 && self.settings.admin_port == Some(self.settings.port) {
-            self.problems.push(Problem {
-                source: Source::Together,
-                name: "admin-port".into(),
-                found: Some(self.settings.port.to_string()),
-                remedy: "must differ from port; 0 turns the admin port off".into(),
-            });
+        let port = Some(self.settings.port).filter(|port| *port != 0);
+        let (cluster_port, admin_port) = (self.settings.cluster_port, self.settings.admin_port);
+        for (name, ours, other, theirs, what) in [
+            ("cluster-port", cluster_port, "port", port, "cluster endpoint"),
+            ("admin-port", admin_port, "port", port, "admin port"),
+            (
+                "admin-port",
+                admin_port,
+                "cluster-port",
+                cluster_port,
+                "admin port",
+            ),
+        ] {
+            if let Some(number) = ours.filter(|_| ours == theirs) {
+                self.problems.push(Problem {
+                    source: Source::Together,
+                    name: name.into(),
+                    found: Some(number.to_string()),
+                    remedy: format!("must differ from {other}; 0 turns the {what} off"),
+                });
+            }
         }
     }
 }

@@ -235,6 +235,7 @@ impl Parameter {
             (Kind::Text { .. }, Some(unit)) => unit.to_ascii_uppercase(),
             (Kind::Text { .. }, None) => "TEXT".into(),
             (Kind::Addresses, _) => "ADDRESSES".into(),
+            (Kind::Advertised, _) => "HOST[:PORT]".into(),
             (Kind::OutputLimits, _) => "LIMITS".into(),
             (Kind::SavePoints, _) => "PAIRS".into(),
             (Kind::KeyspaceEvents, _) => "LETTERS".into(),

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
+use crate::advertise::Advertised;
 use crate::bind::BindAddress;
 use crate::choices::{DebugCommand, LogFormat, LogLevel, MaxmemoryPolicy};
 use crate::output_limit::OutputLimits;
@@ -30,6 +31,10 @@ pub struct Fields {
     pub bind: Vec<BindAddress>,
     /// `port`; 0: the system chooses.
     pub port: u16,
+    /// `cluster-port`; `None`: no cluster endpoint.
+    pub cluster_port: Option<u16>,
+    /// `advertise`; `None`: clients are told the address that they reached.
+    pub advertise: Option<Advertised>,
     /// `admin-port`; `None`: no admin port.
     pub admin_port: Option<u16>,
     /// `tcp-backlog`, connections.
@@ -113,6 +118,11 @@ impl Fields {
         Fields {
             bind: Vec::new(),
             port: u16::MAX,
+            cluster_port: Some(u16::MAX),
+            advertise: Some(Advertised {
+                host: String::new(),
+                port: None,
+            }),
             admin_port: Some(u16::MAX),
             tcp_backlog: u32::MAX,
             tcp_keepalive_secs: Some(u32::MAX),
@@ -329,6 +339,8 @@ mod tests {
         differ!(
             bind,
             port,
+            cluster_port,
+            advertise,
             admin_port,
             tcp_backlog,
             tcp_keepalive_secs,

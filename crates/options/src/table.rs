@@ -67,6 +67,30 @@ pub static PARAMETERS: &[Parameter] = &[
     .fills(|f, v| f.bind = v.typed()),
     Parameter::new(
         Section::Network,
+        "cluster-port",
+        integer(0, 65535),
+        "7379",
+        "TCP port of the cluster endpoint, on the addresses of `bind`: clients that know Redis Cluster are told there \
+         which node leads which slots, and send commands straight to it. It is not Redis's parameter of this name. 0: no \
+         cluster endpoint.",
+    )
+    .flag()
+    .restart()
+    .fills(|f, v| f.cluster_port = v.typed()),
+    Parameter::new(
+        Section::Network,
+        "advertise",
+        Kind::Advertised,
+        "",
+        "Where clients of the cluster endpoint are told to reach this node, if that is not where it listens: behind \
+         address translation, in containers. Without a port, that is `cluster-port`. Empty: each client is told the \
+         address at which it reached the node itself.",
+    )
+    .flag()
+    .restart()
+    .fills(|f, v| f.advertise = v.typed()),
+    Parameter::new(
+        Section::Network,
         "admin-port",
         integer(0, 65535),
         "9121",

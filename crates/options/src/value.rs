@@ -1,5 +1,6 @@
 //! The value of one option.
 
+use crate::advertise::Advertised;
 use crate::bind::BindAddress;
 use crate::choices::{DebugCommand, LogFormat, LogLevel, MaxmemoryPolicy};
 use crate::memory::human_bytes;
@@ -124,6 +125,15 @@ impl FromValue for Vec<BindAddress> {
     fn from_value(value: &Value) -> Option<Self> {
         match value {
             Value::Text(text) => BindAddress::parse_list(text),
+            _ => None,
+        }
+    }
+}
+
+impl FromValue for Advertised {
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Text(text) => Advertised::parse(text),
             _ => None,
         }
     }

@@ -144,11 +144,21 @@ fn a_service_link_of_kubernetes_is_recognised() {
 }
 
 #[test]
-fn the_two_ports_must_differ_unless_the_system_chooses() {
+fn the_ports_must_differ_unless_the_system_chooses() {
     assert_eq!(
         problems(&sources(&[("port", "9121")], &[], "")),
         [r#"admin-port: found "9121": must differ from port; 0 turns the admin port off"#]
     );
+    assert_eq!(
+        problems(&sources(&[("port", "7379"), ("admin-port", "7379")], &[], "")),
+        [
+            r#"cluster-port: found "7379": must differ from port; 0 turns the cluster endpoint off"#,
+            r#"admin-port: found "7379": must differ from port; 0 turns the admin port off"#,
+            r#"admin-port: found "7379": must differ from cluster-port; 0 turns the admin port off"#,
+        ]
+    );
+    let off = sources(&[("port", "7379"), ("cluster-port", "0")], &[], "");
+    assert_eq!(load(&off).unwrap().cluster_port, None);
     assert_eq!(
         load(&sources(&[("port", "0"), ("admin-port", "0")], &[], ""))
             .unwrap()

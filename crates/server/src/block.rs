@@ -50,6 +50,7 @@ impl Gateway {
             session.block = None;
             return true;
         }
+        block.has_place |= spec.route == Route::Keys;
         block.commands.push(Queued {
             spec,
             args: args.to_buf(),
@@ -88,14 +89,18 @@ impl Gateway {
         let conditions = watched
             .into_iter()
             .map(|Watched { db, key, version }| Condition::Unchanged { db, key, version });
+        let scope = self.scope(session);
         let mut program = Program {
             items: Vec::new(),
             conditions: conditions.collect(),
             is_exec: true,
+            scope,
         };
         let (mut db, mut protocol) = (session.db, session.protocol);
         for Queued { spec, args } in block.commands {
             if spec.route != Route::Connection {
+                let scan = (spec.route == Route::Scan).then(|| self.scan_on(session, args.as_args()));
+                let args = scan.flatten().unwrap_or(args);
                 program.items.push(Item::Operation(Operation {
                     spec,
                     db,

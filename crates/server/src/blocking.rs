@@ -24,6 +24,7 @@
 //! From then on it does not try, even if it is told to: the two messages may have crossed.
 
 use crate::delivery::Delivery;
+use crate::endpoint::Scope;
 use crate::gateway::Gateway;
 use crate::message::Message;
 use crate::pipeline::Pipeline;
@@ -135,7 +136,7 @@ impl Gateway {
         let Some(command) = self.accept(session, pipeline, spec, args) else {
             return;
         };
-        let is_tried = self.is_one_step(spec, args);
+        let is_tried = self.is_one_step(spec, args, &Scope::Cluster);
         if is_tried && self.is_heavy(session.db, spec, args, &command) && self.has_alone(spec, args) {
             // There is something to pop, and much of it: it will not wait.
             let operation = session.operation(spec, args);
@@ -149,6 +150,7 @@ impl Gateway {
                 spec,
                 args,
                 &command,
+                &Scope::Cluster,
                 &mut Writer::new(target, session.protocol),
             );
             if !is_nil(&target[start..]) {
@@ -597,7 +599,7 @@ impl Gateway {
             }
             let (ticket, operation) = (waiter.ticket, waiter.operation.clone());
             let (spec, args) = operation.words();
-            if !waiter.is_served || !self.is_one_step(spec, args) {
+            if !waiter.is_served || !self.is_one_step(spec, args, &Scope::Cluster) {
                 let waiter = self
                     .blocking
                     .waiters
@@ -615,7 +617,7 @@ impl Gateway {
             let mut reply = Vec::new();
             let mut out = Writer::new(&mut reply, operation.protocol);
             match operation.parse() {
-                Ok(command) => self.run_here(operation.db, spec, args, &command, &mut out),
+                Ok(command) => self.run_here(operation.db, spec, args, &command, &Scope::Cluster, &mut out),
                 Err(error) => error.write(&mut out),
             }
             let nanos = self.timing.now().saturating_sub(began);

@@ -47,6 +47,8 @@ pub struct ClientCard {
     pub no_evict: AtomicBool,
     /// `CLIENT NO-TOUCH ON`.
     pub no_touch: AtomicBool,
+    /// `READONLY`.
+    pub reads_at_replicas: AtomicBool,
     /// `CLIENT KILL` chose it: its worker is to close it.
     pub is_killed: AtomicBool,
     /// It waits for a key to be filled.
@@ -95,6 +97,7 @@ impl ClientCard {
             output_bytes: AtomicU64::new(0),
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
+            reads_at_replicas: AtomicBool::new(false),
             is_killed: AtomicBool::new(false),
             is_blocked: AtomicBool::new(false),
         }

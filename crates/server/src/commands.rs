@@ -4,6 +4,7 @@
 //! error before they have written anything, so that a reply is one whole value whatever happens.
 
 mod client;
+mod cluster;
 mod config;
 mod connection;
 mod debug;
@@ -125,7 +126,7 @@ impl Gateway {
             CommandId::PubSubHelp => command::introspect::help("PUBSUB", help::PUBSUB, w),
 
             // The server.
-            CommandId::Info => self.info(args, w),
+            CommandId::Info => self.info(session.endpoint, args, w),
             CommandId::ConfigGet => self.config_get(args, w),
             CommandId::ConfigSet => self.config_set(args, w)?,
             CommandId::ConfigResetStat => self.config_reset_stat(w),
@@ -165,6 +166,38 @@ impl Gateway {
             CommandId::Shutdown => self.shutdown(session, args)?,
             CommandId::Debug => self.debug(session, args, w)?,
 
+            // The cluster.
+            CommandId::ClusterInfo
+            | CommandId::ClusterMyId
+            | CommandId::ClusterMyShardId
+            | CommandId::ClusterNodes
+            | CommandId::ClusterSlots
+            | CommandId::ClusterShards
+            | CommandId::ClusterKeySlot
+            | CommandId::ClusterLinks
+            | CommandId::ClusterReplicas
+            | CommandId::ClusterSlaves
+            | CommandId::ClusterCountFailureReports
+            | CommandId::ClusterHelp
+            | CommandId::ClusterAddSlots
+            | CommandId::ClusterAddSlotsRange
+            | CommandId::ClusterBumpEpoch
+            | CommandId::ClusterDelSlots
+            | CommandId::ClusterDelSlotsRange
+            | CommandId::ClusterFailover
+            | CommandId::ClusterFlushSlots
+            | CommandId::ClusterForget
+            | CommandId::ClusterMeet
+            | CommandId::ClusterReplicate
+            | CommandId::ClusterReset
+            | CommandId::ClusterSaveConfig
+            | CommandId::ClusterSetConfigEpoch
+            | CommandId::ClusterSetSlot => self.cluster(session, spec, args, w)?,
+            CommandId::ReadOnly => cluster::read_at_replicas(session, true, w),
+            CommandId::ReadWrite => cluster::read_at_replicas(session, false, w),
+            // Nobody is sent elsewhere for one command only, so there is nothing to remember.
+            CommandId::Asking => w.ok(),
+
             // Transactions.
             CommandId::Multi => transaction::multi(session, w)?,
             CommandId::Discard => transaction::discard(session, w)?,
@@ -175,6 +208,7 @@ impl Gateway {
 
             // Containers: resolving the words asks for one of their subcommands.
             CommandId::Client
+            | CommandId::Cluster
             | CommandId::PubSub
             | CommandId::Config
             | CommandId::Memory

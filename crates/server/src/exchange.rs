@@ -120,7 +120,7 @@ impl Gateway {
                     self.stats.clear();
                 }
                 Message::Wake => {}
-                Message::Adopt(stream) => driver(Incoming::Adopt(stream)),
+                Message::Adopt(stream, endpoint) => driver(Incoming::Adopt(stream, endpoint)),
                 Message::Reap => driver(Incoming::Reap),
             }
             self.serve_waiters();

@@ -16,6 +16,7 @@ use crate::blocking::Blocking;
 use crate::cluster::Cluster;
 use crate::connection::Connection;
 use crate::delivery::Delivery;
+use crate::endpoint::Endpoint;
 use crate::message::Parcel;
 use crate::notify::Notify;
 use crate::pause::Pause;
@@ -26,6 +27,7 @@ use crate::session::{Session, Watched};
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
 use crate::timing::{Caller, Timing};
+use crate::topology::Topology;
 use crate::transaction::Transactions;
 use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec, Spread, Walks};
 use ids::{Db, GroupCount, GroupId, HashSeed, Prng};
@@ -43,6 +45,8 @@ pub struct Gateway {
     pub(crate) stats: Arc<WorkerStats>,
     pub(crate) settings: Arc<Settings>,
     pub(crate) settings_version: u64,
+    pub(crate) topology: Arc<Topology>,
+    topology_version: u64,
     pub(crate) groups: GroupCount,
     /// The worker of each group.
     pub(crate) owners: Vec<u16>,
@@ -129,6 +133,8 @@ impl Gateway {
             stats: shared.workers[usize::from(worker)].clone(),
             settings,
             settings_version: 0,
+            topology: shared.topology(),
+            topology_version: 0,
             groups,
             owners,
             first_group,
@@ -187,6 +193,11 @@ impl Gateway {
         self.turn.steps_max = self.shared.steps_max.load(std::sync::atomic::Ordering::Relaxed);
         if self.settings_version != self.shared.settings_version() {
             self.load_settings();
+        }
+        let topology_version = self.shared.topology_version();
+        if self.topology_version != topology_version {
+            self.topology_version = topology_version;
+            self.topology = self.shared.topology();
         }
         self.look_at_pause();
     }
@@ -423,6 +434,10 @@ impl Gateway {
             self.stats.by_command[spec.id].rejected.add(1);
             return self.refuse(session, pipeline, &error);
         }
+        if let Some(error) = self.endpoint_refuses(session, spec, args) {
+            self.stats.by_command[spec.id].rejected.add(1);
+            return self.refuse(session, pipeline, &error);
+        }
         if session.block.is_some() && self.queue(session, pipeline, spec, args) {
             return;
         }
@@ -618,9 +633,10 @@ impl Gateway {
         let Some(command) = self.accept(session, pipeline, spec, args) else {
             return;
         };
-        if self.is_one_step(spec, args) && !self.is_heavy(session.db, spec, args, &command) {
+        let scope = self.scope(session);
+        if self.is_one_step(spec, args, &scope) && !self.is_heavy(session.db, spec, args, &command) {
             let mut out = pipeline.writer(session.protocol);
-            return self.run_here(session.db, spec, args, &command, &mut out);
+            return self.run_here(session.db, spec, args, &command, &scope, &mut out);
         }
         let operation = session.operation(spec, args);
         let conditions = match command {
@@ -635,6 +651,7 @@ impl Gateway {
                 items,
                 conditions,
                 is_exec: false,
+                scope,
             },
         );
     }
@@ -656,8 +673,8 @@ pub enum Incoming<'a> {
         /// The reply.
         reply: &'a [u8],
     },
-    /// A new connection.
-    Adopt(std::net::TcpStream),
+    /// A new connection, and which way it came in.
+    Adopt(std::net::TcpStream, Endpoint),
     /// Look for killed connections.
     Reap,
 }

@@ -7,7 +7,7 @@
 //! Reading order: `gateway.rs` (from bytes to a group), `pipeline.rs` (replies in order), `program.rs`, `one_step.rs` and
 //! `transaction.rs` (several groups), `delivery.rs` (answers that come later), `block.rs` (`MULTI`), `blocking.rs` (clients that wait for keys), `aside.rs`
 //! (commands that another thread carries out), `exchange.rs` (other workers), `commands.rs` (what the gateway answers
-//! itself), `pubsub.rs` (messages), `notify.rs` and `monitor.rs` (what is told without being asked), `timing.rs` (how
+//! itself), `endpoint.rs` and `topology.rs` (the two endpoints, and the cluster as clients are told of it), `pubsub.rs` (messages), `notify.rs` and `monitor.rs` (what is told without being asked), `timing.rs` (how
 //! long commands take).
 
 mod aside;
@@ -19,6 +19,7 @@ mod cluster;
 mod commands;
 mod connection;
 mod delivery;
+mod endpoint;
 mod error_counts;
 mod exchange;
 mod gateway;
@@ -39,6 +40,7 @@ mod slow_log;
 mod stats;
 mod tend;
 mod timing;
+mod topology;
 mod transaction;
 
 pub use aside::Errand;
@@ -46,6 +48,7 @@ pub use client::{ClientCard, Clients, Labels};
 pub use cluster::{GroupLayout, Layout};
 pub use connection::Connection;
 pub use delivery::{Answered, Delivery};
+pub use endpoint::Endpoint;
 pub use error_counts::ErrorCounts;
 pub use gateway::{Gateway, Incoming};
 pub use latency::{LatencyMonitor, Sample, Series};
@@ -58,3 +61,4 @@ pub use shared::{Baseline, Hooks, MemoryFigures, Rates, Shared};
 pub use slow_log::{SlowEntry, SlowLog};
 pub use stats::{CommandCounter, CommandCounters, Counter, WorkerStats};
 pub use timing::{Counts, Distribution};
+pub use topology::{Health, Node, NodeIndex, NodeName, PeerLink, Placement, Topology, View};

@@ -1,5 +1,6 @@
 //! What workers say to each other.
 
+use crate::endpoint::Endpoint;
 use crate::pubsub::Kind;
 use command::Spec;
 use ids::{Db, GroupId};
@@ -129,8 +130,8 @@ pub enum Message {
     ResetCounters,
     /// Nothing, but the receiver is awake: `CLIENT PAUSE` ended.
     Wake,
-    /// A connection for this worker.
-    Adopt(TcpStream),
+    /// A connection for this worker, and which way it came in.
+    Adopt(TcpStream, Endpoint),
     /// Look for connections that `CLIENT KILL` marked.
     Reap,
 }

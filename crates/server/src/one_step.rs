@@ -2,6 +2,7 @@
 //! its parts.
 
 use crate::delivery::refused;
+use crate::endpoint::Scope;
 use crate::gateway::Gateway;
 use crate::program::{Extent, Item, Program, group_of_key, key_step, names_more};
 use crate::session::Session;
@@ -16,13 +17,13 @@ use txn::{Locks, Mode};
 impl Gateway {
     /// Whether all groups of a command live here and are free: then it is one step, and nothing can come
     /// between its parts.
-    pub(crate) fn is_one_step(&self, spec: &'static Spec, args: Args<'_>) -> bool {
+    pub(crate) fn is_one_step(&self, spec: &'static Spec, args: Args<'_>, scope: &Scope) -> bool {
         if spec.route == Route::Everywhere {
-            return self.replicas.len() == usize::from(self.groups.get())
-                && self
-                    .groups
-                    .iter()
-                    .all(|group| self.is_free_here(group, spec, args));
+            let mut concerned = self
+                .groups
+                .iter()
+                .filter(|group| scope.holds(self.groups, spec, args, *group));
+            return concerned.all(|group| self.is_free_here(group, spec, args));
         }
         if names_more(spec, args) && !self.is_idle_and_whole() {
             return false;
@@ -105,7 +106,9 @@ impl Gateway {
                     let (spec, args) = operation.words();
                     match operation.parse() {
                         Ok(Command::Scan { .. }) => self.scan_here(session.db, spec, args, &mut writer),
-                        Ok(command) => self.run_here(session.db, spec, args, &command, &mut writer),
+                        Ok(command) => {
+                            self.run_here(session.db, spec, args, &command, &program.scope, &mut writer)
+                        }
                         Err(error) => error.write(&mut writer),
                     }
                     if program.is_exec {
@@ -133,10 +136,15 @@ impl Gateway {
         spec: &'static Spec,
         args: Args<'_>,
         command: &Command<'_>,
+        scope: &Scope,
         out: &mut Writer<'_>,
     ) {
         match (spec.route, spec.spread) {
-            (Route::Everywhere, Spread::Split(merge)) => self.run_everywhere(db, merge, command, out),
+            (Route::Everywhere, Spread::Split(merge)) => {
+                let groups = self.groups;
+                let is_concerned = |group| scope.holds(groups, spec, args, group);
+                self.run_everywhere(db, merge, command, is_concerned, out);
+            }
             (_, Spread::Split(merge)) => self.run_split(db, spec, args, merge, command, out),
             (_, Spread::IfAllAbsent) => self.run_if_all_absent(db, command, out),
             (_, Spread::ValueFlow) => self.run_flow(db, spec, args, out),
@@ -197,6 +205,7 @@ impl Gateway {
         db: Db,
         merge: Merge,
         command: &Command<'_>,
+        is_concerned: impl Fn(GroupId) -> bool,
         out: &mut Writer<'_>,
     ) {
         let protocol = out.protocol();
@@ -204,13 +213,15 @@ impl Gateway {
         bytes.clear();
         let mut ends = Vec::with_capacity(self.replicas.len());
         for replica in &mut self.replicas {
-            replica.execute(&self.turn, db, command, &mut Writer::new(&mut bytes, protocol));
-            ends.push(bytes.len());
+            if is_concerned(replica.group()) {
+                replica.execute(&self.turn, db, command, &mut Writer::new(&mut bytes, protocol));
+                ends.push((replica.group(), bytes.len()));
+            }
         }
         let mut start = 0;
         let mut parts = Vec::with_capacity(ends.len());
-        for (end, replica) in ends.into_iter().zip(&self.replicas) {
-            parts.push((replica.group(), &bytes[start..end]));
+        for (group, end) in ends {
+            parts.push((group, &bytes[start..end]));
             start = end;
         }
         crate::program::merge_parts(merge, &parts, &mut self.prng, out);

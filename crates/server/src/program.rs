@@ -1,5 +1,6 @@
 //! What one request asks of groups: a command over several groups, or an `EXEC`.
 
+use crate::endpoint::Scope;
 use crate::session::Queued;
 use command::{CommandId, Merge, Route, Spec, Spread};
 use ids::{GroupCount, GroupId, Prng, Slot};
@@ -14,6 +15,8 @@ pub(crate) struct Program {
     pub(crate) conditions: Vec<Condition>,
     /// Whether the replies stand in the array of an `EXEC`.
     pub(crate) is_exec: bool,
+    /// What its commands on the whole keyspace concern.
+    pub(crate) scope: Scope,
 }
 
 /// One command of a program.
@@ -39,12 +42,13 @@ pub(crate) struct Extent {
 }
 
 impl Program {
-    /// One command.
+    /// One command on keys.
     pub(crate) fn single(operation: Operation) -> Program {
         Program {
             items: vec![Item::Operation(operation)],
             conditions: Vec::new(),
             is_exec: false,
+            scope: Scope::Cluster,
         }
     }
 
@@ -75,7 +79,10 @@ impl Program {
             let spec = operation.spec;
             extent.writes |= spec.flags.contains(command::Flags::WRITE);
             match spec.route {
-                Route::Everywhere => extent.is_whole = true,
+                Route::Everywhere => {
+                    extent.is_whole = true;
+                    extent.groups.extend(self.scope.groups_of(groups, operation));
+                }
                 Route::Scan => {
                     extent
                         .groups
@@ -94,9 +101,6 @@ impl Program {
         }
         for condition in &self.conditions {
             extent.groups.push(group_of_key(groups, condition.key()));
-        }
-        if extent.is_whole {
-            extent.groups = groups.iter().collect();
         }
         extent.groups.sort_unstable();
         extent.groups.dedup();
@@ -117,7 +121,7 @@ impl Program {
             if let Item::Operation(operation) = item
                 && operation.parse().is_ok()
             {
-                for (group, part) in parts_of(operation, groups) {
+                for (group, part) in parts_of(operation, groups, &self.scope) {
                     parts.entry(group).or_default().push((index, part));
                 }
             }
@@ -168,10 +172,13 @@ pub(crate) fn groups_of(spec: &Spec, args: Args<'_>, groups: GroupCount) -> Vec<
 }
 
 /// What each group has to do for a command: all of it, or the part with its keys.
-fn parts_of(operation: &Operation, groups: GroupCount) -> Vec<(GroupId, Operation)> {
+fn parts_of(operation: &Operation, groups: GroupCount, scope: &Scope) -> Vec<(GroupId, Operation)> {
     let args = operation.args.as_args();
     match operation.spec.route {
-        Route::Everywhere => return groups.iter().map(|group| (group, operation.clone())).collect(),
+        Route::Everywhere => {
+            let concerned = scope.groups_of(groups, operation);
+            return concerned.map(|group| (group, operation.clone())).collect();
+        }
         Route::Scan => {
             let Some((group, position)) = scan_start(groups, args) else {
                 return Vec::new();

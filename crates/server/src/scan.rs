@@ -21,6 +21,8 @@ impl Gateway {
         spec: &'static Spec,
         args: Args<'_>,
     ) {
+        let moved_on = self.scan_on(session, args);
+        let args = moved_on.as_ref().map_or(args, |words| words.as_args());
         let start = scan_start(self.groups, args);
         match start {
             Some(_) if self.is_spread => {

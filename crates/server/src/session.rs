@@ -1,6 +1,7 @@
 //! One client's state: what the protocol makes a connection remember.
 
 use crate::client::ClientCard;
+use crate::endpoint::Endpoint;
 use crate::pubsub::Listening;
 use command::Spec;
 use ids::{Db, SLOT_COUNT, Slot};
@@ -15,6 +16,10 @@ pub struct Session {
     pub card: Arc<ClientCard>,
     /// The place of the connection in its worker's table; never reused for another connection.
     pub token: u64,
+    /// Which way it came in.
+    pub endpoint: Endpoint,
+    /// `READONLY`.
+    pub reads_at_replicas: bool,
     /// The selected database.
     pub db: Db,
     /// RESP2 or RESP3.
@@ -50,6 +55,8 @@ pub struct Session {
 pub struct Block {
     /// In the order they came.
     pub commands: Vec<Queued>,
+    /// It names keys already, and was accepted here: it stays, wherever its later keys belong.
+    pub has_place: bool,
     /// A command was refused: `EXEC` must fail.
     pub is_broken: bool,
     /// Memory of the queued commands, bounded by the query buffer limit.
@@ -128,11 +135,13 @@ impl Session {
     pub const WATCHED_MAX: usize = 1 << 20;
 
     /// A new connection.
-    pub fn new(card: Arc<ClientCard>, token: u64, is_authenticated: bool) -> Session {
+    pub fn new(card: Arc<ClientCard>, token: u64, endpoint: Endpoint, is_authenticated: bool) -> Session {
         card.token.store(token, std::sync::atomic::Ordering::Relaxed);
         Session {
             card,
             token,
+            endpoint,
+            reads_at_replicas: false,
             db: Db::default(),
             protocol: Protocol::Resp2,
             is_authenticated,

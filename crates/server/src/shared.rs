@@ -5,6 +5,7 @@ use crate::latency::LatencyMonitor;
 use crate::pause::SharedPause;
 use crate::pubsub::Subscriptions;
 use crate::stats::WorkerStats;
+use crate::topology::{NodeName, Topology};
 use ids::{Boot, GroupCount};
 use options::{SetError, Settings};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -20,8 +21,10 @@ pub struct Shared {
     pub started_at: i64,
     /// How many groups there are.
     pub groups: GroupCount,
-    /// The port that clients use.
+    /// The port of the any-node endpoint.
     pub port: u16,
+    /// The port of the cluster endpoint, if there is one: told by the node before its workers start.
+    pub cluster_port: Option<u16>,
     /// Connections.
     pub clients: Clients,
     /// How many listen to each channel.
@@ -46,6 +49,8 @@ pub struct Shared {
     pub rates: Rates,
     settings: Mutex<Arc<Settings>>,
     settings_version: AtomicU64,
+    topology: Mutex<Arc<Topology>>,
+    topology_version: AtomicU64,
     /// `CONFIG RESETSTAT`: what the counters were then.
     pub baseline: Mutex<Baseline>,
     /// `CLIENT PAUSE`.
@@ -125,12 +130,14 @@ impl Shared {
         workers: usize,
         settings: Settings,
     ) -> Shared {
+        let topology = Topology::alone(NodeName::default(), String::new(), port, groups);
         Shared {
             boot,
             run_id,
             started_at,
             groups,
             port,
+            cluster_port: None,
             clients: Clients::default(),
             subscriptions: Subscriptions::default(),
             monitors: AtomicUsize::new(0),
@@ -144,6 +151,8 @@ impl Shared {
             rates: Rates::default(),
             settings: Mutex::new(Arc::new(settings)),
             settings_version: AtomicU64::new(1),
+            topology: Mutex::new(Arc::new(topology)),
+            topology_version: AtomicU64::new(1),
             baseline: Mutex::default(),
             pause: SharedPause::default(),
             slow_entries: AtomicU64::new(0),
@@ -177,6 +186,27 @@ impl Shared {
         *held = Arc::new(changed);
         self.settings_version.fetch_add(1, Ordering::Release);
         Ok(())
+    }
+
+    /// Changes with every [`Shared::set_topology`]: workers compare it once a turn.
+    #[inline]
+    pub fn topology_version(&self) -> u64 {
+        self.topology_version.load(Ordering::Acquire)
+    }
+
+    /// The cluster as this node knows it.
+    pub fn topology(&self) -> Arc<Topology> {
+        self.topology
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// Tells the workers of another one.
+    pub fn set_topology(&self, topology: Topology) {
+        let mut held = self.topology.lock().unwrap_or_else(PoisonError::into_inner);
+        *held = Arc::new(topology);
+        self.topology_version.fetch_add(1, Ordering::Release);
     }
 
     /// The latency monitor, whoever panicked while holding it.

@@ -1,6 +1,7 @@
 // What a program does with go-redis, checked: against the server at HOST:PORT, over RESP2 and over RESP3.
 //
-// Prints a line for each section and exits with 1 if one of them failed.
+// With CLUSTER_PORT, the client also believes that it talks to a Redis Cluster there. Prints
+// a line for each section and exits with 1 if one of them failed.
 package main
 
 import (
@@ -325,10 +326,90 @@ func sorted(items []string) []string {
 	return slices.Sorted(slices.Values(items))
 }
 
-var sections = []struct {
+// The names of keys, and their values in the same order.
+func spread(p place) (names, values []string) {
+	for number := range 300 {
+		names = append(names, p.key("spread:%d", number))
+		values = append(values, fmt.Sprint(number))
+	}
+	return names, values
+}
+
+func cluster(p place) {
+	address := net.JoinHostPort(variable("HOST", "127.0.0.1"), os.Getenv("CLUSTER_PORT"))
+	all := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, Protocol: p.version})
+	defer all.Close()
+	names, values := spread(p)
+	for at, name := range names {
+		expect(must(all.Set(p.ctx, name, values[at], 0).Result()), "OK")
+		expect(must(all.Get(p.ctx, name).Result()), values[at])
+	}
+	var masters []string
+	if err := all.ForEachMaster(p.ctx, func(_ context.Context, master *redis.Client) error {
+		masters = append(masters, master.Options().Addr)
+		return nil
+	}); err != nil {
+		fail("%v", err)
+	}
+	expect(masters, []string{address})
+	var wanted []any
+	var pairs []string
+	for at, value := range values {
+		wanted = append(wanted, value)
+		pairs = append(pairs, names[at], value)
+	}
+	// What was written there is read at the front door.
+	expect(must(p.MGet(p.ctx, names...).Result()), wanted)
+	// go-redis sends these whole, to the node of the first key.
+	expect(must(all.MGet(p.ctx, names...).Result()), wanted)
+	expect(must(all.MSet(p.ctx, pairs).Result()), "OK")
+	expect(must(all.Exists(p.ctx, names...).Result()), 300)
+
+	replies := must(all.Pipelined(p.ctx, func(batch redis.Pipeliner) error {
+		for _, name := range names {
+			batch.Incr(p.ctx, name)
+		}
+		return nil
+	}))
+	for number, reply := range replies {
+		expect(reply.(*redis.IntCmd).Val(), int64(number+1))
+	}
+
+	tagged := []string{p.key("{tagged}:1"), p.key("{tagged}:2")}
+	var both *redis.SliceCmd
+	must(all.TxPipelined(p.ctx, func(block redis.Pipeliner) error {
+		block.Set(p.ctx, tagged[0], "one", 0)
+		block.Set(p.ctx, tagged[1], "two", 0)
+		both = block.MGet(p.ctx, tagged...)
+		return nil
+	}))
+	expect(both.Val(), []any{"one", "two"})
+	expect(must(all.Del(p.ctx, append(names, tagged...)...).Result()), 302)
+
+	channel := p.key("shard")
+	subscriber := all.SSubscribe(p.ctx, channel)
+	defer subscriber.Close()
+	_, isSubscribed := must(subscriber.ReceiveTimeout(p.ctx, limit)).(*redis.Subscription)
+	expect(isSubscribed, true)
+	expect(must(all.SPublish(p.ctx, channel, "hello").Result()), 1)
+	message, isMessage := must(subscriber.ReceiveTimeout(p.ctx, limit)).(*redis.Message)
+	expect(isMessage && message.Channel == channel && message.Payload == "hello", true)
+
+	// Each connection says READONLY.
+	readers := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: []string{address}, Protocol: p.version, ReadOnly: true,
+	})
+	defer readers.Close()
+	expect(must(readers.Set(p.ctx, p.key("read"), "at a replica", 0).Result()), "OK")
+	expect(must(readers.Get(p.ctx, p.key("read")).Result()), "at a replica")
+}
+
+type section struct {
 	name string
 	run  func(place)
-}{
+}
+
+var sections = []section{
 	{"protocol", protocol},
 	{"strings", texts},
 	{"hashes", hashes},
@@ -361,6 +442,9 @@ func attempt(section func(place), version int) (trouble string) {
 }
 
 func main() {
+	if _, ok := os.LookupEnv("CLUSTER_PORT"); ok {
+		sections = append(sections, section{"cluster", cluster})
+	}
 	failed := 0
 	for _, version := range []int{2, 3} {
 		for _, section := range sections {

@@ -1,14 +1,15 @@
 // What a program does with ioredis, checked: against the server at HOST:PORT, over RESP2 and over RESP3.
 //
-// Prints a line for each section and exits with 1 if one of them failed.
+// With CLUSTER_PORT, the client also believes that it talks to a Redis Cluster there. Prints a line for each section and exits with 1 if one of them failed.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Redis, ReplyError } from "ioredis";
+import { Cluster, Redis, ReplyError } from "ioredis";
 
 const host = process.env.HOST ?? "127.0.0.1";
 const port = Number(process.env.PORT ?? 6379);
+const clusterPort = Number(process.env.CLUSTER_PORT ?? 0);
 const LIMIT_MS = 5000; // for whatever another connection has to do first
 
 function connect(protocol) {
@@ -225,6 +226,49 @@ async function errors(redis, version, key) {
   assert.deepEqual(answered, [null, "not a number"]);
 }
 
+async function cluster(redis, version, key) {
+  const all = new Cluster([{ host, port: clusterPort }], {
+    redisOptions: { protocol: version, commandTimeout: 2 * LIMIT_MS },
+    clusterRetryStrategy: null,
+    shardedSubscribers: true,
+  });
+  const troubles = [];
+  all.on("error", (error) => troubles.push(error));
+  try {
+    const wanted = Array.from({ length: 300 }, (_, number) => [key(`spread:${number}`), String(number)]);
+    const [names, values] = [wanted.map(([name]) => name), wanted.map(([, value]) => value)];
+    for (const [name, value] of wanted) assert.equal(await all.set(name, value), "OK");
+    assert.deepEqual(await Promise.all(names.map((name) => all.get(name))), values);
+    const nodes = all.nodes("master").map((node) => `${node.options.host}:${node.options.port}`);
+    assert.deepEqual(nodes, [`${host}:${clusterPort}`]);
+    // What was written there is read at the front door.
+    assert.deepEqual(await redis.mget(names), values);
+    // ioredis sends these whole, to the node of the first key.
+    assert.deepEqual(await all.mget(names), values);
+    assert.equal(await all.mset(wanted.flat()), "OK");
+    assert.equal(await all.exists(names), 300);
+
+    const replies = await names.reduce((batch, name) => batch.incr(name), all.pipeline()).exec();
+    assert.deepEqual(replies, values.map((value) => [null, Number(value) + 1]));
+
+    const tagged = [key("{tagged}:1"), key("{tagged}:2")];
+    const block = await all.multi().set(tagged[0], "one").set(tagged[1], "two").mget(tagged).exec();
+    assert.deepEqual(block, [[null, "OK"], [null, "OK"], [null, ["one", "two"]]]);
+    assert.equal(await all.del([...tagged, ...names]), 302);
+    assert.equal((await all.nodes("master")[0].cluster("MYID")).length, 40);
+
+    const channel = key("shard");
+    const received = once(all, "smessage", { signal: AbortSignal.timeout(LIMIT_MS) });
+    assert.equal(await all.ssubscribe(channel), 1);
+    assert.equal(await all.spublish(channel, "hello"), 1);
+    // A third value, which no message has, comes as undefined.
+    assert.deepEqual((await received).slice(0, 2), [channel, "hello"]);
+    assert.deepEqual(troubles, []);
+  } finally {
+    all.disconnect();
+  }
+}
+
 const SECTIONS = [
   ["protocol", protocol],
   ["strings", strings],
@@ -239,6 +283,7 @@ const SECTIONS = [
   ["scan", scan],
   ["errors", errors],
 ];
+if (clusterPort) SECTIONS.push(["cluster", cluster]);
 
 let failed = 0;
 for (const version of [2, 3]) {

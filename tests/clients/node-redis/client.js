@@ -1,13 +1,14 @@
 // What a program does with node-redis, checked: against the server at HOST:PORT, over RESP2 and over RESP3.
 //
-// Prints a line for each section and exits with 1 if one of them failed.
+// With CLUSTER_PORT, the client also believes that it talks to a Redis Cluster there. Prints a line for each section and exits with 1 if one of them failed.
 
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
-import { ErrorReply, RESP_TYPES, WatchError, createClient } from "redis";
+import { ErrorReply, RESP_TYPES, WatchError, createClient, createCluster } from "redis";
 
 const host = process.env.HOST ?? "127.0.0.1";
 const port = Number(process.env.PORT ?? 6379);
+const clusterPort = Number(process.env.CLUSTER_PORT ?? 0);
 const LIMIT_MS = 5000; // for whatever another connection has to do first
 
 async function connect(version) {
@@ -230,6 +231,41 @@ async function errors(redis, version, key) {
   assert.equal(answered.value, "not a number");
 }
 
+async function cluster(redis, version, key) {
+  const all = createCluster({
+    rootNodes: [{ socket: { host, port: clusterPort } }],
+    defaults: { socket: { reconnectStrategy: false } },
+    RESP: version,
+  });
+  all.on("error", () => {}); // the commands that wait are told, too
+  await all.connect();
+  try {
+    const wanted = Array.from({ length: 300 }, (_, number) => [key(`spread:${number}`), String(number)]);
+    const [names, values] = [wanted.map(([name]) => name), wanted.map(([, value]) => value)];
+    for (const [name, value] of wanted) assert.equal(await all.set(name, value), "OK");
+    assert.deepEqual(await Promise.all(names.map((name) => all.get(name))), values);
+    assert.deepEqual(all.masters.map((master) => master.address), [`${host}:${clusterPort}`]);
+    // What was written there is read at the front door.
+    assert.deepEqual(await redis.mGet(names), values);
+    assert.deepEqual(await all.mGet(names), values);
+    assert.equal(await all.mSet(wanted.flat()), "OK");
+
+    // node-redis sends a block whole, to the node of its first key, wherever the others belong.
+    const block = names.slice(0, 10).reduce((block, name) => block.incr(name), all.multi());
+    assert.deepEqual(await block.exec(), values.slice(0, 10).map((value) => Number(value) + 1));
+    assert.equal(await all.del(names), 300);
+
+    const channel = key("shard");
+    const received = [];
+    await all.sSubscribe(channel, (message, from) => received.push([from, message]));
+    await all.sPublish(channel, "hello");
+    await waitUntil("a message comes", () => received.length > 0);
+    assert.deepEqual(received, [[channel, "hello"]]);
+  } finally {
+    all.destroy();
+  }
+}
+
 const SECTIONS = [
   ["protocol", protocol],
   ["strings", strings],
@@ -244,6 +280,7 @@ const SECTIONS = [
   ["scan", scan],
   ["errors", errors],
 ];
+if (clusterPort) SECTIONS.push(["cluster", cluster]);
 
 let failed = 0;
 for (const version of [2, 3]) {

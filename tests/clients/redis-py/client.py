@@ -1,6 +1,6 @@
 """What a program does with redis-py, checked: against the server at HOST:PORT, over RESP2 and over RESP3.
 
-Prints a line for each section and exits with 1 if one of them failed.
+With CLUSTER_PORT, the client also believes that it talks to a Redis Cluster there. Prints a line for each section and exits with 1 if one of them failed.
 """
 
 import os
@@ -12,6 +12,7 @@ import redis
 
 HOST = os.environ.get("HOST", "127.0.0.1")
 PORT = int(os.environ.get("PORT", "6379"))
+CLUSTER_PORT = int(os.environ.get("CLUSTER_PORT", "0"))
 LIMIT_SECS = 5  # for whatever another connection has to do first
 
 
@@ -232,6 +233,53 @@ def errors(r, key):
     expect(replies[1], "not a number")
 
 
+def cluster(r, key):
+    version = r.get_connection_kwargs()["protocol"]
+    options = {"host": HOST, "port": CLUSTER_PORT, "protocol": version, "decode_responses": True}
+    with redis.RedisCluster(**options) as c:
+        expect([(node.host, node.port) for node in c.get_primaries()], [(HOST, CLUSTER_PORT)])
+        expect(c.cluster_info(target_nodes=c.get_random_node())["cluster_state"], "ok")
+        wanted = {key(f"spread:{number}"): str(number) for number in range(300)}
+        for name, value in wanted.items():
+            expect(c.set(name, value), True)
+        expect([c.get(name) for name in wanted], list(wanted.values()))
+        expect(len({c.keyslot(name) for name in wanted}) > 250, True)
+        # What was written there is read at the front door.
+        expect(r.mget(wanted), list(wanted.values()))
+        # redis-py splits what lies in several slots.
+        expect(c.mget_nonatomic(wanted), list(wanted.values()))
+        expect(c.exists(*wanted), 300)
+        expect(set(c.scan_iter(match=key("spread:*"), count=50)), set(wanted))
+        slot = c.keyslot(key("spread:0"))
+        expect(c.cluster_countkeysinslot(slot) >= 1, True)
+        expect(key("spread:0") in c.cluster_get_keys_in_slot(slot, 100), True)
+
+        batch = c.pipeline()
+        for name in wanted:
+            batch.incr(name)
+        expect(batch.execute(), [number + 1 for number in range(300)])
+
+        tagged = [key("{tagged}:1"), key("{tagged}:2")]
+        with c.pipeline(transaction=True) as block:
+            block.set(tagged[0], "one").set(tagged[1], "two").get(tagged[0]).get(tagged[1])
+            expect(block.execute(), ["OK", "OK", "one", "two"])  # as the server said it
+        expect(c.mset(dict(zip(tagged, "ab"))), True)
+        expect(c.delete(*tagged, *wanted), 302)
+
+        channel = key("shard")
+        with c.pubsub() as subscriber:
+            subscriber.ssubscribe(channel)
+            received = [subscriber.get_sharded_message(timeout=LIMIT_SECS, target_node=c.get_node_from_key(channel))]
+            expect(c.spublish(channel, "hello"), 1)
+            received.append(subscriber.get_sharded_message(timeout=LIMIT_SECS, target_node=c.get_node_from_key(channel)))
+            said = [message and (message["type"], message["channel"], message["data"]) for message in received]
+            expect(said, [("ssubscribe", channel, 1), ("smessage", channel, "hello")])
+    # Each connection says READONLY.
+    with redis.RedisCluster(**options, read_from_replicas=True) as c:
+        expect(c.set(key("read"), "at a replica"), True)
+        expect(c.get(key("read")), "at a replica")
+
+
 SECTIONS = [
     ("protocol", protocol),
     ("strings", strings),
@@ -246,6 +294,8 @@ SECTIONS = [
     ("scan", scan),
     ("errors", errors),
 ]
+if CLUSTER_PORT:
+    SECTIONS.append(("cluster", cluster))
 
 
 def main():

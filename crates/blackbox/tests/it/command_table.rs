@@ -20,6 +20,7 @@ const DIFFERENCES: &[(&str, &str, &str)] = &[
 const NEWER: &[(&str, &str)] = &[
     ("client|no-touch", "came with Redis 7.2"),
     ("client|setinfo", "came with Redis 7.2"),
+    ("cluster|myshardid", "came with Redis 7.2"),
 ];
 
 /// Commands that the reference has without documenting them or naming them as commands.

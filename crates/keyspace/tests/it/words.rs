@@ -286,6 +286,8 @@ const TEMPLATES: &[&str] = &[
     "SCAN N MATCH P COUNT S TYPE string",
     "RANDOMKEY",
     "DBSIZE",
+    "CLUSTER COUNTKEYSINSLOT N",
+    "CLUSTER GETKEYSINSLOT N N",
     "FLUSHDB",
     "FLUSHALL",
     "SWAPDB D D",

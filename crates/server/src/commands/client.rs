@@ -154,6 +154,7 @@ fn line(card: &ClientCard, now: UnixMillis, current: Option<&Current>) -> Vec<u8
         (card.is_monitor.load(Ordering::Relaxed), 'O'),
         (channels + patterns + shard_channels > 0, 'P'),
         (queued >= 0, 'x'),
+        (card.reads_at_replicas.load(Ordering::Relaxed), 'r'),
         (card.no_evict.load(Ordering::Relaxed), 'e'),
         (card.no_touch.load(Ordering::Relaxed), 'T'),
     ] {

@@ -87,7 +87,7 @@ impl Gateway {
         w.bulk(b"id");
         w.integer(session.card.id as i64);
         w.bulk(b"mode");
-        w.bulk(b"standalone");
+        w.bulk(session.endpoint.mode().as_bytes());
         w.bulk(b"role");
         w.bulk(b"master");
         w.bulk(b"modules");
@@ -146,6 +146,8 @@ impl Gateway {
         session.card.no_evict.store(false, Ordering::Relaxed);
         session.card.no_touch.store(false, Ordering::Relaxed);
         session.no_touch = false;
+        session.reads_at_replicas = false;
+        session.card.reads_at_replicas.store(false, Ordering::Relaxed);
         set_db(session, Db::default());
         set_protocol(session, Protocol::Resp2);
         Writer::new(out, session.protocol).simple("RESET");

@@ -42,6 +42,34 @@ pub(super) const CLIENT: &[&str] = &[
     "    End the pause of CLIENT PAUSE.",
 ];
 
+pub(super) const CLUSTER: &[&str] = &[
+    "COUNT-FAILURE-REPORTS <node-id>",
+    "    Return how many nodes report this one as failed: always 0.",
+    "COUNTKEYSINSLOT <slot>",
+    "    Count the keys in a slot that this node leads.",
+    "GETKEYSINSLOT <slot> <count>",
+    "    Return up to so many keys in a slot that this node leads.",
+    "INFO",
+    "    Tell whether the cluster is well.",
+    "KEYSLOT <key>",
+    "    Return the slot of a key.",
+    "LINKS",
+    "    Describe the connections to other nodes.",
+    "MYID",
+    "    Return the id of this node.",
+    "MYSHARDID",
+    "    Return the id of the shard that this node belongs to.",
+    "NODES",
+    "    Describe all nodes, a line for each:",
+    "    <id> <host:port@peer-port> <flags> <master> <ping> <pong> <epoch> <link> <slot> ...",
+    "REPLICAS <node-id>",
+    "    Describe the replicas of a node.",
+    "SHARDS",
+    "    Return the shards: their slots and their nodes.",
+    "SLOTS",
+    "    Return which nodes serve which slots.",
+];
+
 pub(super) const CONFIG: &[&str] = &[
     "GET <pattern> [<pattern> ...]",
     "    Return the parameters that fit the patterns, with their values.",

@@ -6,6 +6,7 @@
 mod process;
 
 use crate::delivery::Delivery;
+use crate::endpoint::Endpoint;
 use crate::error_counts::ErrorCounts;
 use crate::gateway::Gateway;
 use crate::message::Message;
@@ -44,11 +45,11 @@ impl Gateway {
             .extend(args.map(|args| Delivery::Info { ticket, args }));
     }
 
-    pub(super) fn info(&mut self, args: Args<'_>, w: &mut Writer<'_>) {
+    pub(super) fn info(&mut self, endpoint: Endpoint, args: Args<'_>, w: &mut Writer<'_>) {
         // Other workers were asked by the caller, except inside EXEC: there their figures are a little old.
         self.refresh_figures();
         let sections = wanted(args.from(1));
-        let text = Report::new(&self.shared, &self.settings, self.turn.now).text(&sections);
+        let text = Report::new(&self.shared, &self.settings, endpoint, self.turn.now).text(&sections);
         w.verbatim("txt", text.as_bytes());
     }
 }
@@ -218,19 +219,21 @@ impl Totals {
 struct Report<'a> {
     shared: &'a Shared,
     settings: &'a Settings,
+    endpoint: Endpoint,
     now: UnixMillis,
     totals: Totals,
     text: String,
 }
 
 impl<'a> Report<'a> {
-    fn new(shared: &'a Shared, settings: &'a Settings, now: UnixMillis) -> Report<'a> {
+    fn new(shared: &'a Shared, settings: &'a Settings, endpoint: Endpoint, now: UnixMillis) -> Report<'a> {
         let baseline = shared.baseline.lock().unwrap_or_else(PoisonError::into_inner);
         let totals = Totals::of(shared).since(&baseline.totals);
         drop(baseline);
         Report {
             shared,
             settings,
+            endpoint,
             now,
             totals,
             text: String::new(),
@@ -252,7 +255,9 @@ impl<'a> Report<'a> {
                 Section::Replication => self.replication(),
                 Section::Cpu => self.cpu(),
                 Section::CommandStats => self.command_stats(),
-                Section::Cluster => self.field("cluster_enabled", 0),
+                Section::Cluster => {
+                    self.field("cluster_enabled", u8::from(self.endpoint == Endpoint::Cluster));
+                }
                 Section::Chorale => self.chorale(),
                 Section::Keyspace => self.keyspace(),
                 Section::ErrorStats => self.error_stats(),
@@ -285,13 +290,17 @@ impl<'a> Report<'a> {
         let executable = std::env::current_exe().unwrap_or_default();
         self.field("redis_version", Gateway::REDIS_VERSION);
         self.field("chorale_version", env!("CARGO_PKG_VERSION"));
-        self.field("redis_mode", "standalone");
+        self.field("redis_mode", self.endpoint.mode());
         self.field("os", process::system());
         self.field("arch_bits", usize::BITS);
         self.field("process_id", std::process::id());
         self.field("process_supervised", "no");
         self.field("run_id", &self.shared.run_id);
-        self.field("tcp_port", self.shared.port);
+        let port = match self.endpoint {
+            Endpoint::AnyNode => self.shared.port,
+            Endpoint::Cluster => self.shared.cluster_port.unwrap_or(self.shared.port),
+        };
+        self.field("tcp_port", port);
         self.field("server_time_usec", self.now.0 * 1_000);
         self.field("uptime_in_seconds", uptime);
         self.field("uptime_in_days", uptime / 86_400);
@@ -572,7 +581,7 @@ mod tests {
     fn report(shared: &Shared, names: &str) -> String {
         let names = ArgsBuf::from_slices(names.split_whitespace());
         let settings = shared.settings();
-        Report::new(shared, &settings, UnixMillis(91_000)).text(&wanted(names.as_args()))
+        Report::new(shared, &settings, Endpoint::AnyNode, UnixMillis(91_000)).text(&wanted(names.as_args()))
     }
 
     fn titles(text: &str) -> Vec<&str> {

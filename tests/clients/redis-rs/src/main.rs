@@ -1,5 +1,7 @@
 //! What a program does with redis-rs, checked: against the server at `HOST:PORT`, over RESP2 and over RESP3.
 //!
+//! With `CLUSTER_PORT`, the client also believes that it talks to a Redis Cluster there.
+//!
 //! Prints a line for each section and exits with 1 if one of them failed.
 
 use std::collections::{HashMap, HashSet};
@@ -9,6 +11,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use redis::cluster::{ClusterClient, ClusterConnection};
 use redis::{
     Client, Connection, Direction, ErrorKind, ExistenceCheck, InfoDict, IntegerReplyOrNoOp, RedisError,
     RedisResult, ScanOptions, ServerErrorKind, SetOptions, TypedCommands,
@@ -345,6 +348,48 @@ fn errors(place: &Place) -> Outcome {
     expect(r.get(&text)?, Some("not a number".into()))
 }
 
+fn cluster(place: &Place) -> Outcome {
+    let mut r = place.connect()?;
+    let variable = |name, default: &str| std::env::var(name).unwrap_or_else(|_| default.to_owned());
+    let (host, port) = (variable("HOST", "127.0.0.1"), variable("CLUSTER_PORT", "7379"));
+    let seed = format!("redis://{host}:{port}/?protocol=resp{}", place.version);
+    let mut all = ClusterClient::new([seed])?.get_connection()?;
+    let wanted: Vec<(String, String)> = (0..300)
+        .map(|number| (place.key(&format!("spread:{number}")), number.to_string()))
+        .collect();
+    for (name, value) in &wanted {
+        all.set(name, value)?;
+        expect(all.get(name)?.as_ref(), Some(value))?;
+    }
+    let names: Vec<&String> = wanted.iter().map(|(name, _)| name).collect();
+    let values: Vec<Option<String>> = wanted.iter().map(|(_, value)| Some(value.clone())).collect();
+    // What was written there is read at the front door.
+    expect(r.mget(&names)?, values.clone())?;
+    // redis-rs splits what lies in several slots.
+    expect(all.mget(&names)?, values)?;
+    let mut batch = redis::cluster::cluster_pipe();
+    for name in &names {
+        batch.incr(*name, 1);
+    }
+    let replies: Vec<i64> = batch.query(&mut all)?;
+    expect(replies, (1..=300).collect())?;
+    expect(all.del(&names)?, 300)?;
+
+    let readers = |connection: &mut ClusterConnection| -> RedisResult<Option<String>> {
+        connection.set(place.key("read"), "at a replica")?;
+        connection.get(place.key("read"))
+    };
+    // Each connection says READONLY.
+    let seed = format!("redis://{host}:{port}/?protocol=resp{}", place.version);
+    let client = redis::cluster::ClusterClientBuilder::new([seed])
+        .read_from_replicas()
+        .build()?;
+    expect(
+        readers(&mut client.get_connection()?)?,
+        Some("at a replica".into()),
+    )
+}
+
 const SECTIONS: [(&str, fn(&Place) -> Outcome); 12] = [
     ("protocol", protocol),
     ("strings", strings),
@@ -362,8 +407,12 @@ const SECTIONS: [(&str, fn(&Place) -> Outcome); 12] = [
 
 fn main() -> ExitCode {
     let mut failed = 0;
+    let mut sections = SECTIONS.to_vec();
+    if std::env::var_os("CLUSTER_PORT").is_some() {
+        sections.push(("cluster", cluster));
+    }
     for version in [2, 3] {
-        for (name, section) in SECTIONS {
+        for &(name, section) in &sections {
             let outcome = Place::of_environment(version)
                 .map_err(Into::into)
                 .and_then(|place| section(&place));
@@ -377,7 +426,7 @@ fn main() -> ExitCode {
         }
     }
     if failed > 0 {
-        eprintln!("redis-rs: {failed} of {} sections failed", 2 * SECTIONS.len());
+        eprintln!("redis-rs: {failed} of {} sections failed", 2 * sections.len());
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS

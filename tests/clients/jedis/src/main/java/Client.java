@@ -18,9 +18,12 @@ import java.util.stream.IntStream;
 import redis.clients.jedis.AbstractPipeline;
 import redis.clients.jedis.AbstractTransaction;
 import redis.clients.jedis.DefaultJedisClientConfig;
+import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.JedisPubSub;
+import redis.clients.jedis.JedisShardedPubSub;
 import redis.clients.jedis.Protocol;
 import redis.clients.jedis.RedisClient;
+import redis.clients.jedis.RedisClusterClient;
 import redis.clients.jedis.RedisProtocol;
 import redis.clients.jedis.Response;
 import redis.clients.jedis.args.ListDirection;
@@ -37,11 +40,14 @@ import redis.clients.jedis.util.SafeEncoder;
 /**
  * What a program does with Jedis, checked: against the server at HOST:PORT, over RESP2 and over RESP3.
  *
+ * <p>With CLUSTER_PORT, the client also believes that it talks to a Redis Cluster there.
+ *
  * <p>Prints a line for each section and exits with 1 if one of them failed.
  */
 public final class Client {
     private static final String HOST = variable("HOST", "127.0.0.1");
     private static final int PORT = Integer.parseInt(variable("PORT", "6379"));
+    private static final int CLUSTER_PORT = Integer.parseInt(variable("CLUSTER_PORT", "0"));
 
     /** For whatever another connection has to do first. */
     private static final int LIMIT_SECS = 5;
@@ -356,6 +362,63 @@ public final class Client {
         }
     }
 
+    private void cluster() throws Exception {
+        RedisProtocol protocol = version == 3 ? RedisProtocol.RESP3 : RedisProtocol.RESP2;
+        try (RedisClusterClient all = RedisClusterClient.builder()
+                .nodes(Set.of(new HostAndPort(HOST, CLUSTER_PORT)))
+                .clientConfig(DefaultJedisClientConfig.builder().protocol(protocol).build())
+                .build()) {
+            expect(all.getClusterNodes().keySet(), Set.of(HOST + ":" + CLUSTER_PORT));
+            List<String> names = IntStream.range(0, 300).mapToObj(number -> key("spread:" + number)).toList();
+            List<String> values = IntStream.range(0, 300).mapToObj(String::valueOf).toList();
+            for (int at = 0; at < names.size(); at++) {
+                expect(all.set(names.get(at), values.get(at)), "OK");
+                expect(all.get(names.get(at)), values.get(at));
+            }
+            // What was written there is read at the front door.
+            expect(r.mget(names.toArray(String[]::new)), values);
+
+            List<Response<Long>> replies = new ArrayList<>();
+            try (AbstractPipeline batch = all.pipelined()) {
+                names.forEach(name -> replies.add(batch.incr(name)));
+                batch.sync();
+            }
+            for (int number = 0; number < 300; number++) {
+                expect(replies.get(number).get(), number + 1L);
+            }
+
+            // Jedis has no transactions with a cluster.
+            String[] tagged = {key("{tagged}:1"), key("{tagged}:2")};
+            expect(all.mset(tagged[0], "one", tagged[1], "two"), "OK");
+            expect(all.mget(tagged), List.of("one", "two"));
+            expect(all.del(tagged), 2L);
+
+            String channel = key("shard");
+            BlockingQueue<List<Object>> received = new LinkedBlockingQueue<>();
+            JedisShardedPubSub subscriber = new JedisShardedPubSub() {
+                @Override
+                public void onSSubscribe(String channel, int count) {
+                    received.add(List.of("ssubscribe", channel, count));
+                }
+
+                @Override
+                public void onSMessage(String channel, String message) {
+                    received.add(List.of("smessage", channel, message));
+                    sunsubscribe();
+                }
+            };
+            // The call returns when the last subscription is gone.
+            Thread thread = new Thread(() -> all.ssubscribe(subscriber, channel));
+            thread.setDaemon(true);
+            thread.start();
+            expect(received.poll(LIMIT_SECS, TimeUnit.SECONDS), List.of("ssubscribe", channel, 1));
+            expect(all.spublish(channel, "hello"), 1L);
+            expect(received.poll(LIMIT_SECS, TimeUnit.SECONDS), List.of("smessage", channel, "hello"));
+            thread.join(TimeUnit.SECONDS.toMillis(LIMIT_SECS));
+            expect(thread.isAlive(), false);
+        }
+    }
+
     // --- running them ---------------------------------------------------------------------------------
 
     private interface Section {
@@ -379,10 +442,14 @@ public final class Client {
             new Named("errors", Client::errors));
 
     public static void main(String[] arguments) {
+        List<Named> sections = new ArrayList<>(SECTIONS);
+        if (CLUSTER_PORT != 0) {
+            sections.add(new Named("cluster", Client::cluster));
+        }
         int failed = 0;
         for (int version : new int[] {2, 3}) {
             Client client = new Client(version);
-            for (Named named : SECTIONS) {
+            for (Named named : sections) {
                 String trouble = "ok";
                 try {
                     named.section.run(client);
@@ -395,7 +462,7 @@ public final class Client {
             client.r.close();
         }
         if (failed > 0) {
-            System.err.printf("jedis: %d of %d sections failed%n", failed, 2 * SECTIONS.size());
+            System.err.printf("jedis: %d of %d sections failed%n", failed, 2 * sections.size());
             System.exit(1);
         }
     }

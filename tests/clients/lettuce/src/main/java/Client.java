@@ -2,6 +2,7 @@ import io.lettuce.core.ClientOptions;
 import io.lettuce.core.KeyValue;
 import io.lettuce.core.LMoveArgs;
 import io.lettuce.core.Range;
+import io.lettuce.core.ReadFrom;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisFuture;
@@ -14,6 +15,13 @@ import io.lettuce.core.TransactionResult;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.api.async.RedisAsyncCommands;
 import io.lettuce.core.api.sync.RedisCommands;
+import io.lettuce.core.cluster.ClusterClientOptions;
+import io.lettuce.core.cluster.RedisClusterClient;
+import io.lettuce.core.cluster.api.StatefulRedisClusterConnection;
+import io.lettuce.core.cluster.api.sync.RedisAdvancedClusterCommands;
+import io.lettuce.core.cluster.models.partitions.RedisClusterNode;
+import io.lettuce.core.cluster.pubsub.RedisClusterPubSubAdapter;
+import io.lettuce.core.cluster.pubsub.StatefulRedisClusterPubSubConnection;
 import io.lettuce.core.codec.ByteArrayCodec;
 import io.lettuce.core.codec.StringCodec;
 import io.lettuce.core.output.StatusOutput;
@@ -45,11 +53,14 @@ import java.util.stream.IntStream;
 /**
  * What a program does with Lettuce, checked: against the server at HOST:PORT, over RESP2 and over RESP3.
  *
+ * <p>With CLUSTER_PORT, the client also believes that it talks to a Redis Cluster there.
+ *
  * <p>Prints a line for each section and exits with 1 if one of them failed.
  */
 public final class Client {
     private static final String HOST = variable("HOST", "127.0.0.1");
     private static final int PORT = Integer.parseInt(variable("PORT", "6379"));
+    private static final int CLUSTER_PORT = Integer.parseInt(variable("CLUSTER_PORT", "0"));
 
     /** For whatever another connection has to do first. */
     private static final int LIMIT_SECS = 5;
@@ -358,6 +369,56 @@ public final class Client {
         }
     }
 
+    private void cluster() throws Exception {
+        ProtocolVersion protocol = version == 3 ? ProtocolVersion.RESP3 : ProtocolVersion.RESP2;
+        RedisClusterClient cluster = RedisClusterClient.create(
+                RedisURI.builder().withHost(HOST).withPort(CLUSTER_PORT).withTimeout(Duration.ofSeconds(2 * LIMIT_SECS)).build());
+        cluster.setOptions(ClusterClientOptions.builder().protocolVersion(protocol).build());
+        try (StatefulRedisClusterConnection<String, String> connection = cluster.connect()) {
+            // Each connection says READONLY.
+            connection.setReadFrom(ReadFrom.REPLICA_PREFERRED);
+            RedisAdvancedClusterCommands<String, String> all = connection.sync();
+            List<Integer> ports = new ArrayList<>();
+            for (RedisClusterNode node : connection.getPartitions()) {
+                ports.add(node.getUri().getPort());
+                expect(node.getSlots().size(), 16384);
+            }
+            expect(ports, List.of(CLUSTER_PORT));
+            Map<String, String> wanted = new HashMap<>();
+            IntStream.range(0, 300).forEach(number -> wanted.put(key("spread:" + number), String.valueOf(number)));
+            for (Map.Entry<String, String> one : wanted.entrySet()) {
+                expect(all.set(one.getKey(), one.getValue()), "OK");
+                expect(all.get(one.getKey()), one.getValue());
+            }
+            String[] names = wanted.keySet().toArray(String[]::new);
+            List<String> values = Arrays.stream(names).map(wanted::get).toList();
+            // What was written there is read at the front door.
+            expect(r.mget(names).stream().map(KeyValue::getValue).toList(), values);
+            // Lettuce splits what lies in several slots.
+            expect(all.mget(names).stream().map(KeyValue::getValue).toList(), values);
+            expect(all.mset(wanted), "OK");
+            expect(all.dbsize() >= 300, true);
+            expect(all.del(names), 300L);
+        }
+        BlockingQueue<List<Object>> received = new LinkedBlockingQueue<>();
+        String channel = key("shard");
+        try (StatefulRedisClusterPubSubConnection<String, String> subscriber = cluster.connectPubSub()) {
+            subscriber.addListener(new RedisClusterPubSubAdapter<>() {
+                @Override
+                public void smessage(RedisClusterNode node, String channel, String message) {
+                    received.add(List.of("smessage", channel, message));
+                }
+            });
+            subscriber.sync().ssubscribe(channel);
+            try (StatefulRedisClusterConnection<String, String> publisher = cluster.connect()) {
+                expect(publisher.sync().spublish(channel, "hello"), 1L);
+            }
+            expect(received.poll(LIMIT_SECS, TimeUnit.SECONDS), List.of("smessage", channel, "hello"));
+        } finally {
+            cluster.shutdown(Duration.ZERO, Duration.ofSeconds(1));
+        }
+    }
+
     // --- running them ---------------------------------------------------------------------------------
 
     private interface Section {
@@ -381,10 +442,14 @@ public final class Client {
             new Named("errors", Client::errors));
 
     public static void main(String[] arguments) {
+        List<Named> sections = new ArrayList<>(SECTIONS);
+        if (CLUSTER_PORT != 0) {
+            sections.add(new Named("cluster", Client::cluster));
+        }
         int failed = 0;
         for (int version : new int[] {2, 3}) {
             Client client = new Client(version);
-            for (Named named : SECTIONS) {
+            for (Named named : sections) {
                 String trouble = "ok";
                 try {
                     named.section.run(client);
@@ -397,7 +462,7 @@ public final class Client {
             client.client.shutdown(Duration.ZERO, Duration.ofSeconds(1));
         }
         if (failed > 0) {
-            System.err.printf("lettuce: %d of %d sections failed%n", failed, 2 * SECTIONS.size());
+            System.err.printf("lettuce: %d of %d sections failed%n", failed, 2 * sections.size());
             System.exit(1);
         }
     }

@@ -1,0 +1,492 @@
+//! The two endpoints, and what each refuses before it is looked at.
+//!
+//! Both reach the same data. The *any-node endpoint* says that it is a Redis by itself, and carries out everything. The
+//! *cluster endpoint* says that it is a node of a Redis Cluster: it sends clients to the leader of what they ask for, and
+//! has one database. It never answers `CROSSSLOT`: what names keys of several slots is carried out.
+
+use crate::gateway::Gateway;
+use crate::program::scan_start;
+use crate::session::Session;
+use crate::topology::Topology;
+use command::{Command, CommandId, Flags, ReplyError, Route, Spec};
+use ids::{GroupCount, GroupId, Slot};
+use keyspace::Position;
+use replica::Operation;
+use resp::{Args, ArgsBuf};
+use std::sync::Arc;
+
+/// Which way a client came in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Endpoint {
+    /// The front door: every command on every key, as one Redis.
+    #[default]
+    AnyNode,
+    /// As a node of a Redis Cluster.
+    Cluster,
+}
+
+impl Endpoint {
+    /// As `HELLO` and `INFO` call it.
+    pub(crate) fn mode(self) -> &'static str {
+        match self {
+            Endpoint::AnyNode => "standalone",
+            Endpoint::Cluster => "cluster",
+        }
+    }
+}
+
+/// The groups that commands on the whole keyspace concern.
+#[derive(Clone)]
+pub(crate) enum Scope {
+    /// All.
+    Cluster,
+    /// Those that this node leads: who asks each node gets each key once.
+    Node(Arc<Topology>),
+}
+
+impl Scope {
+    /// Whether a command on the whole keyspace concerns this group. Those on the keys of a slot concern only its own.
+    pub(crate) fn holds(&self, groups: GroupCount, spec: &Spec, args: Args<'_>, group: GroupId) -> bool {
+        let is_ours = match self {
+            Scope::Cluster => true,
+            Scope::Node(topology) => topology.leads(group),
+        };
+        let is_asked = |slot| groups.group_of(slot) == group;
+        is_ours && command::slot_asked_for(spec, args).is_none_or(is_asked)
+    }
+
+    /// The groups that a command on the whole keyspace concerns.
+    pub(crate) fn groups_of(
+        &self,
+        groups: GroupCount,
+        operation: &Operation,
+    ) -> impl Iterator<Item = GroupId> {
+        let (spec, args) = operation.words();
+        groups
+            .iter()
+            .filter(move |group| self.holds(groups, spec, args, *group))
+    }
+}
+
+impl Gateway {
+    /// What commands on the whole keyspace concern that come from this client.
+    pub(crate) fn scope(&self, session: &Session) -> Scope {
+        match session.endpoint {
+            Endpoint::Cluster if !self.topology.leads_all() => Scope::Node(self.topology.clone()),
+            Endpoint::Cluster | Endpoint::AnyNode => Scope::Cluster,
+        }
+    }
+
+    /// Why the endpoint that a command came through refuses it, if it does.
+    #[inline]
+    pub(crate) fn endpoint_refuses(
+        &self,
+        session: &Session,
+        spec: &Spec,
+        args: Args<'_>,
+    ) -> Option<ReplyError> {
+        match session.endpoint {
+            Endpoint::AnyNode => is_of_clusters(spec).then_some(ReplyError::ClusterDisabled),
+            Endpoint::Cluster => self.cluster_refuses(session, spec, args),
+        }
+    }
+
+    fn cluster_refuses(&self, session: &Session, spec: &Spec, args: Args<'_>) -> Option<ReplyError> {
+        match spec.id {
+            CommandId::Select if is_another_db(args) => return Some(ReplyError::SelectInCluster),
+            CommandId::SwapDb => return Some(ReplyError::SwapDbInCluster),
+            CommandId::Move => return Some(ReplyError::MoveInCluster),
+            CommandId::Copy if copies_to_another_db(spec, args) => return Some(ReplyError::CopyInCluster),
+            _ => {}
+        }
+        if self.topology.leads_all() {
+            return None;
+        }
+        let slot = only_slot(spec, args)?;
+        let leader = self.topology.led_elsewhere(slot)?;
+        let reads_here = session.reads_at_replicas
+            && session.block.is_none()
+            && spec.flags.contains(Flags::READONLY)
+            && self.topology.follows(self.groups.group_of(slot));
+        // The first keys of a block decide where it belongs: what follows may be anywhere.
+        let has_place = session.block.as_ref().is_some_and(|block| block.has_place);
+        if reads_here || has_place {
+            return None;
+        }
+        let here = session.card.local_address.ip().to_canonical().to_string();
+        Some(self.topology.seen_at(&here).moved(slot, leader))
+    }
+
+    /// The words of a `SCAN` through the cluster endpoint that has come to a group which another node leads: it goes on
+    /// with the next one that this node leads. `None`: as they are.
+    pub(crate) fn scan_on(&self, session: &Session, args: Args<'_>) -> Option<ArgsBuf> {
+        let Scope::Node(topology) = self.scope(session) else {
+            return None;
+        };
+        let (group, _) = scan_start(self.groups, args)?;
+        if topology.leads(group) {
+            return None;
+        }
+        let later = self.groups.iter().skip(group.index() + 1);
+        let next = later.into_iter().find(|group| topology.leads(*group));
+        // A cursor behind the last group ends the scan.
+        let next = next.map_or(self.groups.get(), GroupId::number);
+        let cursor = (u64::from(next) << Position::BITS).to_string();
+        let words = args.iter().enumerate();
+        Some(ArgsBuf::from_slices(
+            words.map(|(at, word)| if at == 1 { cursor.as_bytes() } else { word }),
+        ))
+    }
+}
+
+/// Whether only a node of a Redis Cluster knows the command.
+#[inline]
+fn is_of_clusters(spec: &Spec) -> bool {
+    (CommandId::Cluster..=CommandId::Asking).contains(&spec.id)
+}
+
+fn is_another_db(args: Args<'_>) -> bool {
+    args.get(1)
+        .and_then(command::number::parse_i64)
+        .is_some_and(|db| db != 0)
+}
+
+fn copies_to_another_db(spec: &Spec, args: Args<'_>) -> bool {
+    let command = spec.parse.map(|parse| parse(args));
+    matches!(command, Some(Ok(Command::Copy { db: Some(db), .. })) if db.number() != 0)
+}
+
+/// The slot of a command's keys, if it has any and they are all in one.
+fn only_slot(spec: &Spec, args: Args<'_>) -> Option<Slot> {
+    let mut slots: Option<(Slot, bool)> = None;
+    if spec.route == Route::Keys || spec.id == CommandId::Watch {
+        command::keys(spec, args, &mut |position, _| {
+            let slot = Slot::of_key(args.arg(position));
+            let (first, is_one) = *slots.get_or_insert((slot, true));
+            slots = Some((first, is_one && first == slot));
+        });
+    }
+    slots.and_then(|(slot, is_one)| is_one.then_some(slot))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::ClientCard;
+    use crate::connection::Connection;
+    use crate::shared::Shared;
+    use crate::topology::{Health, Node, NodeIndex, NodeName, Placement};
+    use ids::{Boot, Epoch, HashSeed, UnixMillis};
+    use options::Settings;
+
+    /// Keys of the four groups in their order; their slots are 3300, 7365, 11298 and 15495.
+    const KEYS: [&str; 4] = ["b", "c", "d", "a"];
+
+    /// Of the four groups, this node leads the first two, and follows the third, which another leads as it does the fourth.
+    fn topology(groups: GroupCount) -> Topology {
+        let node = |number: u8| Node {
+            name: NodeName([number; 20]),
+            host: format!("10.0.0.{number}"),
+            port: 7379,
+            peer_port: 0,
+            health: Health::Online,
+            heard_at: UnixMillis(0),
+            link: None,
+            epoch: Epoch(1),
+        };
+        let placement = |leader: u16, followers: &[u16]| Placement {
+            leader: Some(NodeIndex(leader)),
+            followers: followers.iter().copied().map(NodeIndex).collect(),
+        };
+        let placements = vec![
+            placement(0, &[]),
+            placement(0, &[]),
+            placement(1, &[0]),
+            placement(1, &[]),
+        ];
+        Topology::new(NodeIndex(0), vec![node(0), node(1)], groups, placements, Epoch(1))
+    }
+
+    /// A gateway with all four groups: what it is told of the cluster decides what it refuses, not where data are.
+    struct Fixture {
+        gateway: Gateway,
+        now: i64,
+    }
+
+    impl Fixture {
+        fn new() -> Fixture {
+            let groups = GroupCount::new(4).unwrap();
+            let shared = Shared::new(Boot(1), "a".repeat(40), 0, 6379, groups, 1, Settings::default());
+            shared.set_topology(topology(groups));
+            let gateway = Gateway::new(0, Arc::new(shared), HashSeed([1, 2]), 3);
+            Fixture { gateway, now: 0 }
+        }
+
+        /// With a key of each group.
+        fn with_keys() -> Fixture {
+            let mut fixture = Fixture::new();
+            let mut client = client(Endpoint::AnyNode);
+            assert_eq!(fixture.ask(&mut client, "MSET a 1 b 2 c 3 d 4"), "+OK");
+            fixture
+        }
+
+        /// The reply to a command, line ends as spaces.
+        fn ask(&mut self, client: &mut Connection, command: &str) -> String {
+            self.now += 1;
+            self.gateway.begin_turn(UnixMillis(self.now));
+            self.gateway.feed(client, format!("{command}\r\n").as_bytes());
+            let text = String::from_utf8(std::mem::take(client.pipeline.target())).unwrap();
+            text.trim_end().replace("\r\n", " ")
+        }
+
+        #[track_caller]
+        fn expect(&mut self, client: &mut Connection, exchanges: &[(&str, &str)]) {
+            for (command, reply) in exchanges {
+                assert_eq!(self.ask(client, command), *reply, "{command}");
+            }
+        }
+    }
+
+    fn client(endpoint: Endpoint) -> Connection {
+        let address = "127.0.0.1:1".parse().unwrap();
+        let card = Arc::new(ClientCard::new(1, address, address, 0, 0, 0));
+        Connection::new(Session::new(card, 1, endpoint, true))
+    }
+
+    const DISABLED: &str = "-ERR This instance has cluster support disabled";
+    const MOVED_A: &str = "-MOVED 15495 10.0.0.1:7379";
+    const MOVED_D: &str = "-MOVED 11298 10.0.0.1:7379";
+
+    #[test]
+    fn commands_of_clusters_stand_in_a_row_in_the_table() {
+        for id in CommandId::ALL {
+            let spec = id.spec();
+            let name = spec.name.split('|').next().unwrap();
+            let is_one = ["cluster", "readonly", "readwrite", "asking"].contains(&name);
+            assert_eq!(is_of_clusters(spec), is_one, "{}", spec.name);
+        }
+    }
+
+    #[test]
+    fn the_any_node_endpoint_serves_everything_and_knows_no_cluster() {
+        let mut fixture = Fixture::with_keys();
+        let mut client = client(Endpoint::AnyNode);
+        fixture.expect(
+            &mut client,
+            &[
+                ("GET a", "$1 1"),
+                ("DBSIZE", ":4"),
+                ("SELECT 1", "+OK"),
+                ("CLUSTER INFO", DISABLED),
+                ("CLUSTER COUNTKEYSINSLOT 1", DISABLED),
+                ("CLUSTER HELP", DISABLED),
+                ("READONLY", DISABLED),
+                ("READWRITE", DISABLED),
+                ("ASKING", DISABLED),
+                (
+                    "CLUSTER NOPE",
+                    "-ERR unknown subcommand 'NOPE'. Try CLUSTER HELP.",
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn what_another_node_leads_has_moved_unless_keys_are_in_several_slots() {
+        let mut fixture = Fixture::with_keys();
+        let mut client = client(Endpoint::Cluster);
+        fixture.expect(
+            &mut client,
+            &[
+                ("GET b", "$1 2"),
+                ("GET a", MOVED_A),
+                ("MGET a a", MOVED_A),
+                ("MGET a d", "*2 $1 1 $1 4"),
+                ("MSET a 5 b 6", "+OK"),
+                ("WATCH a", MOVED_A),
+                ("WATCH a b", "+OK"),
+                ("BLPOP a 1", MOVED_A),
+                ("SORT a BY w_*", MOVED_A),
+                (
+                    "OBJECT FREQ a x",
+                    "-ERR wrong number of arguments for 'object|freq' command",
+                ),
+                ("PUBLISH a x", ":0"),
+                ("SPUBLISH a x", ":0"),
+                ("PING", "+PONG"),
+            ],
+        );
+    }
+
+    #[test]
+    fn a_block_stays_where_its_first_keys_were_accepted() {
+        let mut fixture = Fixture::with_keys();
+        let mut client = client(Endpoint::Cluster);
+        fixture.expect(
+            &mut client,
+            &[
+                ("MULTI", "+OK"),
+                ("PING", "+QUEUED"),
+                ("SET b 7", "+QUEUED"),
+                ("GET a", "+QUEUED"),
+                ("EXEC", "*3 +PONG +OK $1 1"),
+                ("MULTI", "+OK"),
+                ("PING", "+QUEUED"),
+                ("SET a 7", MOVED_A),
+                ("GET a", MOVED_A),
+                (
+                    "EXEC",
+                    "-EXECABORT Transaction discarded because of previous errors.",
+                ),
+                ("MULTI", "+OK"),
+                ("MGET a b", "+QUEUED"),
+                ("GET a", "+QUEUED"),
+                ("EXEC", "*2 *2 $1 1 $1 7 $1 1"),
+            ],
+        );
+    }
+
+    #[test]
+    fn readonly_clients_read_what_this_node_follows() {
+        let mut fixture = Fixture::with_keys();
+        let mut client = client(Endpoint::Cluster);
+        fixture.expect(
+            &mut client,
+            &[
+                ("GET d", MOVED_D),
+                ("READONLY", "+OK"),
+                ("GET d", "$1 4"),
+                ("SET d 5", MOVED_D),
+                ("GET a", MOVED_A),
+                ("READWRITE", "+OK"),
+                ("GET d", MOVED_D),
+                ("READONLY", "+OK"),
+                ("RESET", "+RESET"),
+                ("GET d", MOVED_D),
+                ("ASKING", "+OK"),
+                ("GET d", MOVED_D),
+            ],
+        );
+    }
+
+    #[test]
+    fn the_cluster_endpoint_has_one_database() {
+        let mut fixture = Fixture::with_keys();
+        let mut client = client(Endpoint::Cluster);
+        fixture.expect(
+            &mut client,
+            &[
+                ("SELECT 0", "+OK"),
+                ("SELECT 1", "-ERR SELECT is not allowed in cluster mode"),
+                ("SELECT x", "-ERR value is not an integer or out of range"),
+                ("SWAPDB 0 1", "-ERR SWAPDB is not allowed in cluster mode"),
+                ("MOVE b 1", "-ERR MOVE is not allowed in cluster mode"),
+                (
+                    "COPY b c DB 1 REPLACE",
+                    "-ERR Copying to another database is not allowed in cluster mode",
+                ),
+                ("COPY b c DB 0 REPLACE", ":1"),
+                ("MULTI", "+OK"),
+                ("SELECT 1", "-ERR SELECT is not allowed in cluster mode"),
+                (
+                    "EXEC",
+                    "-EXECABORT Transaction discarded because of previous errors.",
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn the_whole_keyspace_is_what_this_node_leads() {
+        let mut fixture = Fixture::with_keys();
+        let mut cluster = client(Endpoint::Cluster);
+        let mut any_node = client(Endpoint::AnyNode);
+        fixture.expect(
+            &mut cluster,
+            &[
+                ("DBSIZE", ":2"),
+                ("MULTI", "+OK"),
+                ("DBSIZE", "+QUEUED"),
+                ("EXEC", "*1 :2"),
+            ],
+        );
+        let keys = fixture.ask(&mut cluster, "KEYS *");
+        assert!(
+            ["*2 $1 b $1 c", "*2 $1 c $1 b"].contains(&keys.as_str()),
+            "{keys}"
+        );
+        for _ in 0..20 {
+            let key = fixture.ask(&mut cluster, "RANDOMKEY");
+            assert!(["$1 b", "$1 c"].contains(&key.as_str()), "{key}");
+        }
+        fixture.expect(
+            &mut cluster,
+            &[
+                ("CLUSTER COUNTKEYSINSLOT 3300", ":1"),
+                ("CLUSTER GETKEYSINSLOT 3300 10", "*1 $1 b"),
+                ("CLUSTER GETKEYSINSLOT 3300 0", "*0"),
+                ("CLUSTER COUNTKEYSINSLOT 3301", ":0"),
+                ("CLUSTER COUNTKEYSINSLOT 15495", ":0"),
+                ("CLUSTER GETKEYSINSLOT 15495 10", "*0"),
+                ("CLUSTER COUNTKEYSINSLOT 16384", "-ERR Invalid slot"),
+                (
+                    "CLUSTER COUNTKEYSINSLOT x",
+                    "-ERR value is not an integer or out of range",
+                ),
+                (
+                    "CLUSTER GETKEYSINSLOT 1 -1",
+                    "-ERR Invalid slot or number of keys",
+                ),
+                ("MULTI", "+OK"),
+                ("CLUSTER COUNTKEYSINSLOT 3300", "+QUEUED"),
+                ("CLUSTER GETKEYSINSLOT 15495 10", "+QUEUED"),
+                ("CLUSTER COUNTKEYSINSLOT -1", "+QUEUED"),
+                ("EXEC", "*3 :1 *0 -ERR Invalid slot"),
+                ("FLUSHALL", "+OK"),
+                ("DBSIZE", ":0"),
+                ("RANDOMKEY", "$-1"),
+            ],
+        );
+        assert_eq!(fixture.ask(&mut any_node, "DBSIZE"), ":2");
+        assert_eq!(fixture.ask(&mut any_node, "MGET a b c d"), "*4 $1 1 $-1 $-1 $1 4");
+    }
+
+    #[test]
+    fn a_scan_passes_over_groups_that_other_nodes_lead() {
+        let mut fixture = Fixture::with_keys();
+        let mut client = client(Endpoint::Cluster);
+        let third = 2_u64 << Position::BITS;
+        assert_eq!(fixture.ask(&mut client, &format!("SCAN {third}")), "*2 $1 0 *0");
+        fixture.expect(&mut client, &[("MULTI", "+OK")]);
+        assert_eq!(fixture.ask(&mut client, &format!("SCAN {third}")), "+QUEUED");
+        assert_eq!(fixture.ask(&mut client, "EXEC"), "*1 *2 $1 0 *0");
+        assert_eq!(fixture.ask(&mut client, "SCAN x"), "-ERR invalid cursor");
+        let slots = KEYS.map(|key| {
+            fixture
+                .gateway
+                .groups
+                .group_of(Slot::of_key(key.as_bytes()))
+                .number()
+        });
+        assert_eq!(slots, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn each_endpoint_says_what_it_is() {
+        let mut fixture = Fixture::new();
+        for (endpoint, mode, enabled) in [
+            (Endpoint::AnyNode, "standalone", 0),
+            (Endpoint::Cluster, "cluster", 1),
+        ] {
+            let mut client = client(endpoint);
+            let hello = fixture.ask(&mut client, "HELLO");
+            assert!(
+                hello.contains(&format!("$4 mode ${} {mode} ", mode.len())),
+                "{hello}"
+            );
+            let info = fixture.ask(&mut client, "INFO server cluster");
+            assert!(info.contains(&format!(" redis_mode:{mode} ")), "{info}");
+            assert!(info.ends_with(&format!(" cluster_enabled:{enabled}")), "{info}");
+        }
+    }
+}

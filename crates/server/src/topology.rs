@@ -1,0 +1,770 @@
+//! Who leads which slots, and how clients of Redis Cluster are told.
+//!
+//! Groups are ranges of slots; several in a row may be led by one node, and are shown as one range. Redis Cluster knows
+//! masters, which have slots, and replicas, which have one master each. Here a node leads some groups and follows others:
+//!
+//! - A node that leads any group is shown as a master, and never as a replica of another. Clients remember one role for
+//!   each node, some of them the first they meet, and would leave it out when they ask all masters.
+//! - A node that leads none is shown as a replica: with the slots of each group that it follows, and, where one master
+//!   must be named, of the leader of the first such group.
+//! - A node that does neither is a master without slots, as a new one is in Redis Cluster.
+//!
+//! Everything here is a value: what it is made of changes with the map, and another one is made.
+
+use command::ReplyError;
+use ids::{Epoch, GroupCount, GroupId, Slot, UnixMillis};
+use resp::Writer;
+use std::fmt::{self, Write as _};
+
+/// What nodes are called in front of clients: forty hexadecimal digits, the same for as long as the node is a member.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct NodeName(pub [u8; 20]);
+
+impl fmt::Display for NodeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// A node's place in [`Topology::nodes`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct NodeIndex(pub u16);
+
+/// One node as clients are told of it.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Its name.
+    pub name: NodeName,
+    /// The name or address where clients reach it. Empty for a node that was not told: then clients are told the address
+    /// at which they reached it.
+    pub host: String,
+    /// The port of its cluster endpoint.
+    pub port: u16,
+    /// The port where other nodes reach it; 0 if it has none.
+    pub peer_port: u16,
+    /// Whether it is well, as far as this node knows.
+    pub health: Health,
+    /// When this node last heard of it; 0 of itself.
+    pub heard_at: UnixMillis,
+    /// The connection from this node to it, while there is one.
+    pub link: Option<PeerLink>,
+    /// The epoch in which its part of the map last changed.
+    pub epoch: Epoch,
+}
+
+/// Whether a node is well.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Health {
+    /// It is.
+    Online,
+    /// It has been silent for some time.
+    Suspected,
+    /// It is taken for lost.
+    Failed,
+}
+
+/// A connection between nodes, as `CLUSTER LINKS` shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerLink {
+    /// When it was made.
+    pub connected_at: UnixMillis,
+    /// Bytes that its buffer has room for.
+    pub buffer_bytes: u64,
+    /// Bytes that wait to be sent.
+    pub waiting_bytes: u64,
+}
+
+/// Who has a group.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    /// Who leads it, as last heard; nobody if that was never heard.
+    pub leader: Option<NodeIndex>,
+    /// Who has a copy beside the leader.
+    pub followers: Vec<NodeIndex>,
+}
+
+/// The cluster as this node knows it.
+#[derive(Clone, Debug)]
+pub struct Topology {
+    own: NodeIndex,
+    nodes: Vec<Node>,
+    groups: GroupCount,
+    /// One for each group.
+    placements: Vec<Placement>,
+    epoch: Epoch,
+    /// Whether this node leads every group.
+    leads_all: bool,
+    roles: Vec<Role>,
+    /// All slots that are led, in order; neighbours that the same nodes have are one range.
+    ranges: Vec<Range>,
+}
+
+/// What a node is in the words of Redis Cluster.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Role {
+    Master,
+    ReplicaOf(NodeIndex),
+}
+
+/// Slots in a row that the same nodes have: the first, the last, who leads them and who else is shown with them.
+#[derive(Clone, Debug)]
+struct Range {
+    first: Slot,
+    last: Slot,
+    leader: NodeIndex,
+    replicas: Vec<NodeIndex>,
+}
+
+impl Topology {
+    /// The cluster of these nodes. `placements` has one entry for each group.
+    ///
+    /// # Panics
+    /// If it has not, or names a node that is not there.
+    pub fn new(
+        own: NodeIndex,
+        nodes: Vec<Node>,
+        groups: GroupCount,
+        placements: Vec<Placement>,
+        epoch: Epoch,
+    ) -> Topology {
+        assert_eq!(
+            placements.len(),
+            usize::from(groups.get()),
+            "one entry for each group"
+        );
+        let named = placements
+            .iter()
+            .flat_map(|placement| placement.leader.iter().chain(&placement.followers))
+            .chain([&own]);
+        for node in named {
+            assert!(usize::from(node.0) < nodes.len(), "{node:?} of {}", nodes.len());
+        }
+        let roles: Vec<Role> = (0..nodes.len())
+            .map(|node| role_of(NodeIndex(node as u16), &placements))
+            .collect();
+        let ranges = ranges_of(groups, &placements, &roles);
+        Topology {
+            leads_all: placements.iter().all(|placement| placement.leader == Some(own)),
+            own,
+            nodes,
+            groups,
+            placements,
+            epoch,
+            roles,
+            ranges,
+        }
+    }
+
+    /// A node by itself, which leads every group.
+    pub fn alone(name: NodeName, host: String, port: u16, groups: GroupCount) -> Topology {
+        let own = NodeIndex(0);
+        let node = Node {
+            name,
+            host,
+            port,
+            peer_port: 0,
+            health: Health::Online,
+            heard_at: UnixMillis(0),
+            link: None,
+            epoch: Epoch(0),
+        };
+        let placement = Placement {
+            leader: Some(own),
+            followers: Vec::new(),
+        };
+        let placements = vec![placement; usize::from(groups.get())];
+        Topology::new(own, vec![node], groups, placements, Epoch(0))
+    }
+
+    /// Whether this node leads every group: then nothing is ever to be found elsewhere.
+    #[inline]
+    pub fn leads_all(&self) -> bool {
+        self.leads_all
+    }
+
+    /// Whether this node leads `group`.
+    #[inline]
+    pub fn leads(&self, group: GroupId) -> bool {
+        self.placements[group.index()].leader == Some(self.own)
+    }
+
+    /// Whether this node has a copy of `group` without leading it.
+    pub fn follows(&self, group: GroupId) -> bool {
+        self.placements[group.index()].followers.contains(&self.own)
+    }
+
+    /// The other node that leads the group of `slot`, if one does.
+    pub fn led_elsewhere(&self, slot: Slot) -> Option<NodeIndex> {
+        let group = self.groups.group_of(slot);
+        self.placements[group.index()]
+            .leader
+            .filter(|leader| *leader != self.own)
+    }
+
+    /// As a client is told that reached this node at the address `here`.
+    pub fn seen_at<'a>(&'a self, here: &'a str) -> View<'a> {
+        View { topology: self, here }
+    }
+
+    fn node(&self, index: NodeIndex) -> &Node {
+        &self.nodes[usize::from(index.0)]
+    }
+
+    fn role(&self, index: NodeIndex) -> Role {
+        self.roles[usize::from(index.0)]
+    }
+
+    fn indices(&self) -> impl Iterator<Item = NodeIndex> + '_ {
+        (0..self.nodes.len()).map(|node| NodeIndex(node as u16))
+    }
+
+    fn find(&self, name: &[u8]) -> Option<NodeIndex> {
+        self.indices()
+            .find(|index| self.node(*index).name.to_string().as_bytes() == name)
+    }
+
+    /// The shard that a node belongs to is called as its master.
+    fn shard_of(&self, index: NodeIndex) -> NodeIndex {
+        match self.role(index) {
+            Role::Master => index,
+            Role::ReplicaOf(master) => master,
+        }
+    }
+
+    /// The slots that a node leads, as first and last of each range.
+    fn slots_of(&self, index: NodeIndex) -> Vec<(u16, u16)> {
+        let mut found: Vec<(u16, u16)> = Vec::new();
+        for range in self.ranges.iter().filter(|range| range.leader == index) {
+            let (first, last) = (range.first.number(), range.last.number());
+            match found.last_mut() {
+                // Others follow here, but that is not shown.
+                Some((_, before)) if *before + 1 == first => *before = last,
+                _ => found.push((first, last)),
+            }
+        }
+        found
+    }
+
+    /// How many slots have a leader that `wanted` holds for.
+    fn count_slots(&self, wanted: impl Fn(&Node) -> bool) -> u32 {
+        let led = self.ranges.iter().filter(|range| wanted(self.node(range.leader)));
+        led.map(|range| u32::from(range.last.number() - range.first.number()) + 1)
+            .sum()
+    }
+}
+
+fn ranges_of(groups: GroupCount, placements: &[Placement], roles: &[Role]) -> Vec<Range> {
+    let mut ranges: Vec<Range> = Vec::new();
+    for (group, placement) in groups.iter().zip(placements) {
+        let Some(leader) = placement.leader else { continue };
+        let (first, last) = groups.slots_of(group);
+        let shown = |follower: &&NodeIndex| roles[usize::from(follower.0)] != Role::Master;
+        let mut replicas: Vec<NodeIndex> = placement.followers.iter().filter(shown).copied().collect();
+        replicas.sort_unstable();
+        match ranges.last_mut() {
+            Some(before)
+                if before.last.number() + 1 == first.number()
+                    && before.leader == leader
+                    && before.replicas == replicas =>
+            {
+                before.last = last;
+            }
+            _ => ranges.push(Range {
+                first,
+                last,
+                leader,
+                replicas,
+            }),
+        }
+    }
+    ranges
+}
+
+fn role_of(index: NodeIndex, placements: &[Placement]) -> Role {
+    let leads = placements.iter().any(|placement| placement.leader == Some(index));
+    let mut followed = placements
+        .iter()
+        .filter(|placement| placement.followers.contains(&index))
+        .filter_map(|placement| placement.leader);
+    match followed.next() {
+        Some(master) if !leads => Role::ReplicaOf(master),
+        Some(_) | None => Role::Master,
+    }
+}
+
+/// The answers of `CLUSTER`, for one client.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    topology: &'a Topology,
+    here: &'a str,
+}
+
+impl View<'_> {
+    fn host(&self, index: NodeIndex) -> &str {
+        let host = &self.topology.node(index).host;
+        if host.is_empty() && index == self.topology.own {
+            self.here
+        } else {
+            host
+        }
+    }
+
+    /// Where a client is sent that asked here for a slot which `leader` leads.
+    pub fn moved(&self, slot: Slot, leader: NodeIndex) -> ReplyError {
+        let port = self.topology.node(leader).port;
+        ReplyError::moved(slot, &format!("{}:{port}", self.host(leader)))
+    }
+
+    /// `CLUSTER MYID`.
+    pub fn my_id(&self, w: &mut Writer<'_>) {
+        self.name(self.topology.own, w);
+    }
+
+    /// `CLUSTER MYSHARDID`.
+    pub fn my_shard_id(&self, w: &mut Writer<'_>) {
+        self.name(self.topology.shard_of(self.topology.own), w);
+    }
+
+    fn name(&self, index: NodeIndex, w: &mut Writer<'_>) {
+        w.bulk(self.topology.node(index).name.to_string().as_bytes());
+    }
+
+    /// `CLUSTER INFO`; the numbers are messages between nodes.
+    pub fn info(&self, sent: u64, received: u64, w: &mut Writer<'_>) {
+        let topology = self.topology;
+        let assigned = topology.count_slots(|_| true);
+        let with = |health: Health| topology.count_slots(move |node| node.health == health);
+        let failed = with(Health::Failed);
+        let is_ok = assigned == u32::from(ids::SLOT_COUNT) && failed == 0;
+        let is_leader = |index: &NodeIndex| !topology.slots_of(*index).is_empty();
+        let leaders = topology.indices().filter(is_leader).count();
+        let own_epoch = topology.node(topology.own).epoch;
+        let mut text = String::new();
+        let mut field = |name: &str, value: &dyn fmt::Display| {
+            let _ = write!(text, "{name}:{value}\r\n");
+        };
+        field("cluster_state", if is_ok { &"ok" } else { &"fail" });
+        field("cluster_slots_assigned", &assigned);
+        field("cluster_slots_ok", &with(Health::Online));
+        field("cluster_slots_pfail", &with(Health::Suspected));
+        field("cluster_slots_fail", &failed);
+        field("cluster_known_nodes", &topology.nodes.len());
+        field("cluster_size", &leaders);
+        field("cluster_current_epoch", &topology.epoch.0);
+        field("cluster_my_epoch", &own_epoch.0);
+        field("cluster_stats_messages_sent", &sent);
+        field("cluster_stats_messages_received", &received);
+        field("total_cluster_links_buffer_limit_exceeded", &0);
+        w.verbatim("txt", text.as_bytes());
+    }
+
+    /// `CLUSTER NODES`.
+    pub fn nodes(&self, w: &mut Writer<'_>) {
+        let mut text = String::new();
+        for index in self.topology.indices() {
+            self.line(index, &mut text);
+            text.push('\n');
+        }
+        w.verbatim("txt", text.as_bytes());
+    }
+
+    /// `CLUSTER REPLICAS`, `CLUSTER SLAVES`.
+    pub fn replicas(&self, name: &[u8], w: &mut Writer<'_>) -> Result<(), ReplyError> {
+        let topology = self.topology;
+        let master = topology
+            .find(name)
+            .ok_or_else(|| ReplyError::unknown_node(name))?;
+        if topology.role(master) != Role::Master {
+            return Err(ReplyError::Fixed("ERR The specified node is not a master"));
+        }
+        let is_its = |index: &NodeIndex| topology.role(*index) == Role::ReplicaOf(master);
+        let replicas: Vec<NodeIndex> = topology.indices().filter(is_its).collect();
+        w.array(replicas.len());
+        for replica in replicas {
+            let mut text = String::new();
+            self.line(replica, &mut text);
+            w.bulk(text.as_bytes());
+        }
+        Ok(())
+    }
+
+    /// A node's line: `id host:port@peer-port flags master ping pong epoch link slot ...`. No host has a name beside its
+    /// address, so none follows the peer port.
+    fn line(&self, index: NodeIndex, text: &mut String) {
+        let topology = self.topology;
+        let node = topology.node(index);
+        let is_own = index == topology.own;
+        let (role, master) = match topology.role(index) {
+            Role::Master => ("master", "-".to_owned()),
+            Role::ReplicaOf(master) => ("slave", topology.node(master).name.to_string()),
+        };
+        let myself = if is_own { "myself," } else { "" };
+        let health = match node.health {
+            Health::Online => "",
+            Health::Suspected => ",fail?",
+            Health::Failed => ",fail",
+        };
+        let heard_at = if is_own { 0 } else { node.heard_at.0 };
+        let is_linked = is_own || node.link.is_some();
+        let link = if is_linked { "connected" } else { "disconnected" };
+        let _ = write!(
+            text,
+            "{} {}:{}@{} {myself}{role}{health} {master} 0 {heard_at} {} {link}",
+            node.name,
+            self.host(index),
+            node.port,
+            node.peer_port,
+            node.epoch.0,
+        );
+        for (first, last) in topology.slots_of(index) {
+            let _ = match first == last {
+                true => write!(text, " {first}"),
+                false => write!(text, " {first}-{last}"),
+            };
+        }
+    }
+
+    /// `CLUSTER SLOTS`.
+    pub fn slots(&self, w: &mut Writer<'_>) {
+        let ranges = &self.topology.ranges;
+        w.array(ranges.len());
+        for range in ranges {
+            w.array(3 + range.replicas.len());
+            w.integer(range.first.number().into());
+            w.integer(range.last.number().into());
+            for index in [range.leader].iter().chain(&range.replicas).copied() {
+                w.array(4);
+                w.bulk(self.host(index).as_bytes());
+                w.integer(self.topology.node(index).port.into());
+                self.name(index, w);
+                // More about the node: nothing.
+                w.map(0);
+            }
+        }
+    }
+
+    /// `CLUSTER SHARDS`.
+    pub fn shards(&self, w: &mut Writer<'_>) {
+        let topology = self.topology;
+        let is_master = |index: &NodeIndex| topology.role(*index) == Role::Master;
+        let masters: Vec<NodeIndex> = topology.indices().filter(is_master).collect();
+        w.array(masters.len());
+        for master in masters {
+            w.map(2);
+            w.bulk(b"slots");
+            let slots = topology.slots_of(master);
+            w.array(slots.len() * 2);
+            for (first, last) in slots {
+                w.integer(first.into());
+                w.integer(last.into());
+            }
+            w.bulk(b"nodes");
+            let is_its = |index: &NodeIndex| topology.shard_of(*index) == master;
+            let replicas = topology.indices().filter(|index| *index != master);
+            let replicas: Vec<NodeIndex> = replicas.filter(is_its).collect();
+            w.array(1 + replicas.len());
+            self.shard_node(master, "master", w);
+            for replica in replicas {
+                self.shard_node(replica, "replica", w);
+            }
+        }
+    }
+
+    fn shard_node(&self, index: NodeIndex, role: &str, w: &mut Writer<'_>) {
+        let node = self.topology.node(index);
+        w.map(7);
+        w.bulk(b"id");
+        self.name(index, w);
+        w.bulk(b"port");
+        w.integer(node.port.into());
+        w.bulk(b"ip");
+        w.bulk(self.host(index).as_bytes());
+        w.bulk(b"endpoint");
+        w.bulk(self.host(index).as_bytes());
+        w.bulk(b"role");
+        w.bulk(role.as_bytes());
+        // Groups count each for itself what they replicate.
+        w.bulk(b"replication-offset");
+        w.integer(0);
+        w.bulk(b"health");
+        w.bulk(match node.health {
+            Health::Online | Health::Suspected => b"online",
+            Health::Failed => b"fail",
+        });
+    }
+
+    /// `CLUSTER LINKS`. Both directions are one connection here.
+    pub fn links(&self, w: &mut Writer<'_>) {
+        let nodes = self.topology.nodes.iter();
+        let links: Vec<_> = nodes
+            .filter_map(|node| node.link.map(|link| (node.name, link)))
+            .collect();
+        w.array(links.len());
+        for (name, link) in links {
+            w.map(6);
+            w.bulk(b"direction");
+            w.bulk(b"to");
+            w.bulk(b"node");
+            w.bulk(name.to_string().as_bytes());
+            w.bulk(b"create-time");
+            w.integer(link.connected_at.0);
+            w.bulk(b"events");
+            w.bulk(if link.waiting_bytes > 0 { b"rw" } else { b"r" });
+            w.bulk(b"send-buffer-allocated");
+            w.integer(i64::try_from(link.buffer_bytes).unwrap_or(i64::MAX));
+            w.bulk(b"send-buffer-used");
+            w.integer(i64::try_from(link.waiting_bytes).unwrap_or(i64::MAX));
+        }
+    }
+
+    /// `CLUSTER COUNT-FAILURE-REPORTS`: nodes do not vote on each other's failure.
+    pub fn failure_reports(&self, name: &[u8], w: &mut Writer<'_>) -> Result<(), ReplyError> {
+        let node = self.topology.find(name);
+        node.ok_or_else(|| ReplyError::unknown_node(name))?;
+        w.integer(0);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use resp::Protocol;
+
+    fn node(number: u8) -> Node {
+        Node {
+            name: NodeName([number; 20]),
+            host: format!("10.0.0.{number}"),
+            port: 7379,
+            peer_port: 7380,
+            health: Health::Online,
+            heard_at: UnixMillis(1_700_000_000_000),
+            link: Some(PeerLink {
+                connected_at: UnixMillis(1_600_000_000_000),
+                buffer_bytes: 4_096,
+                waiting_bytes: 0,
+            }),
+            epoch: Epoch(u64::from(number)),
+        }
+    }
+
+    /// Four groups, whose leaders and followers are given by the numbers of nodes; `-` is nobody.
+    fn topology(nodes: u8, groups: [(&str, &str); 4]) -> Topology {
+        let index = |digit: char| digit.to_digit(10).map(|digit| NodeIndex(digit as u16));
+        let placements = groups.map(|(leader, followers)| Placement {
+            leader: leader.chars().next().and_then(index),
+            followers: followers.chars().filter_map(index).collect(),
+        });
+        let mut nodes: Vec<Node> = (0..nodes).map(node).collect();
+        nodes[0].link = None;
+        nodes[0].host.clear();
+        let count = GroupCount::new(4).unwrap();
+        Topology::new(NodeIndex(0), nodes, count, placements.to_vec(), Epoch(9))
+    }
+
+    fn said(protocol: Protocol, say: impl FnOnce(&mut Writer<'_>)) -> String {
+        let mut out = Vec::new();
+        say(&mut Writer::new(&mut out, protocol));
+        String::from_utf8(out).unwrap().replace("\r\n", "|")
+    }
+
+    fn id(number: u8) -> String {
+        format!("{number:02x}").repeat(20)
+    }
+
+    #[test]
+    fn a_node_by_itself_has_all_slots() {
+        let groups = GroupCount::new(64).unwrap();
+        let topology = Topology::alone(NodeName([7; 20]), String::new(), 7379, groups);
+        let view = topology.seen_at("127.0.0.1");
+        assert!(topology.leads_all());
+        let id = id(7);
+        assert_eq!(
+            said(Protocol::Resp2, |w| view.slots(w)),
+            format!("*1|*3|:0|:16383|*4|$9|127.0.0.1|:7379|$40|{id}|*0|")
+        );
+        assert_eq!(
+            said(Protocol::Resp3, |w| view.slots(w)),
+            format!("*1|*3|:0|:16383|*4|$9|127.0.0.1|:7379|$40|{id}|%0|")
+        );
+        let line = format!("{id} 127.0.0.1:7379@0 myself,master - 0 0 0 connected 0-16383\n");
+        assert_eq!(
+            said(Protocol::Resp2, |w| view.nodes(w)),
+            format!("${}|{line}|", line.len())
+        );
+        assert_eq!(
+            said(Protocol::Resp3, |w| view.nodes(w)),
+            format!("={}|txt:{line}|", line.len() + 4)
+        );
+        assert_eq!(
+            said(Protocol::Resp3, |w| view.shards(w)),
+            format!(
+                "*1|%2|$5|slots|*2|:0|:16383|$5|nodes|*1|%7|$2|id|$40|{id}|$4|port|:7379|$2|ip|$9|127.0.0.1|\
+                 $8|endpoint|$9|127.0.0.1|$4|role|$6|master|$18|replication-offset|:0|$6|health|$6|online|"
+            )
+        );
+        assert!(
+            said(Protocol::Resp2, |w| view.shards(w))
+                .starts_with("*1|*4|$5|slots|*2|:0|:16383|$5|nodes|*1|*14|")
+        );
+        assert_eq!(
+            said(Protocol::Resp2, |w| view.info(0, 0, w)),
+            "$312|cluster_state:ok|cluster_slots_assigned:16384|cluster_slots_ok:16384|cluster_slots_pfail:0|\
+             cluster_slots_fail:0|cluster_known_nodes:1|cluster_size:1|cluster_current_epoch:0|cluster_my_epoch:0|\
+             cluster_stats_messages_sent:0|cluster_stats_messages_received:0|\
+             total_cluster_links_buffer_limit_exceeded:0||"
+        );
+        assert_eq!(said(Protocol::Resp2, |w| view.links(w)), "*0|");
+    }
+
+    #[test]
+    fn neighbouring_groups_of_one_leader_are_one_range() {
+        let topology = topology(2, [("0", "1"), ("0", "1"), ("1", "0"), ("0", "1")]);
+        let view = topology.seen_at("here");
+        let (zero, one) = (id(0), id(1));
+        assert_eq!(
+            said(Protocol::Resp2, |w| view.slots(w)),
+            format!(
+                "*3|*3|:0|:8191|*4|$4|here|:7379|$40|{zero}|*0|\
+                 *3|:8192|:12287|*4|$8|10.0.0.1|:7379|$40|{one}|*0|\
+                 *3|:12288|:16383|*4|$4|here|:7379|$40|{zero}|*0|"
+            )
+        );
+        let text = said(Protocol::Resp2, |w| view.nodes(w));
+        let (_, text) = text.split_once('|').unwrap();
+        assert_eq!(
+            text,
+            format!(
+                "{zero} here:7379@7380 myself,master - 0 0 0 connected 0-8191 12288-16383\n\
+                 {one} 10.0.0.1:7379@7380 master - 0 1700000000000 1 connected 8192-12287\n|"
+            )
+        );
+        assert!(
+            said(Protocol::Resp3, |w| view.shards(w))
+                .starts_with("*2|%2|$5|slots|*4|:0|:8191|:12288|:16383|")
+        );
+    }
+
+    #[test]
+    fn who_leads_nothing_is_a_replica_of_one_master_and_of_each_range_it_follows() {
+        let topology = topology(4, [("0", "12"), ("0", "1"), ("1", "2"), ("1", "02")]);
+        let view = topology.seen_at("here");
+        let ids = [0, 1, 2, 3].map(id);
+        let slots = said(Protocol::Resp2, |w| view.slots(w));
+        assert_eq!(
+            slots,
+            format!(
+                "*3|*4|:0|:4095|*4|$4|here|:7379|$40|{0}|*0|*4|$8|10.0.0.2|:7379|$40|{2}|*0|\
+                 *3|:4096|:8191|*4|$4|here|:7379|$40|{0}|*0|\
+                 *4|:8192|:16383|*4|$8|10.0.0.1|:7379|$40|{1}|*0|*4|$8|10.0.0.2|:7379|$40|{2}|*0|",
+                ids[0], ids[1], ids[2]
+            )
+        );
+        let text = said(Protocol::Resp2, |w| view.nodes(w));
+        let line = |number: usize| {
+            let mut lines = text.split_once('|').unwrap().1.lines();
+            lines.find(|line| line.starts_with(&ids[number])).unwrap()
+        };
+        assert!(line(0).ends_with(" connected 0-8191"));
+        assert!(line(1).ends_with(" connected 8192-16383"));
+        assert_eq!(
+            line(2),
+            format!(
+                "{} 10.0.0.2:7379@7380 slave {} 0 1700000000000 2 connected",
+                ids[2], ids[0]
+            )
+        );
+        assert!(line(3).ends_with("master - 0 1700000000000 3 connected"));
+        assert_eq!(
+            said(Protocol::Resp2, |w| view.replicas(ids[0].as_bytes(), w).unwrap()),
+            format!("*1|${}|{}|", line(2).len(), line(2))
+        );
+        assert_eq!(
+            said(Protocol::Resp2, |w| view.replicas(ids[1].as_bytes(), w).unwrap()),
+            "*0|"
+        );
+        let error = |name: &str| {
+            let mut out = Vec::new();
+            let result = view.replicas(name.as_bytes(), &mut Writer::new(&mut out, Protocol::Resp2));
+            assert!(out.is_empty());
+            result.unwrap_err().to_string()
+        };
+        assert_eq!(error(&ids[2]), "ERR The specified node is not a master");
+        assert_eq!(error("foo"), "ERR Unknown node foo");
+        let shards = said(Protocol::Resp2, |w| view.shards(w));
+        assert!(
+            shards.starts_with("*3|*4|$5|slots|*2|:0|:8191|$5|nodes|*2|"),
+            "{shards}"
+        );
+        assert!(shards.contains("$4|role|$7|replica|"));
+        assert!(shards.contains("|*4|$5|slots|*0|$5|nodes|*1|"));
+        assert_eq!(
+            said(Protocol::Resp2, |w| view.links(w)),
+            [1, 2, 3]
+                .map(|number| format!(
+                    "*12|$9|direction|$2|to|$4|node|$40|{}|$11|create-time|:1600000000000|$6|events|$1|r|\
+                     $21|send-buffer-allocated|:4096|$16|send-buffer-used|:0|",
+                    ids[number]
+                ))
+                .iter()
+                .fold("*3|".to_owned(), |text, link| text + link)
+        );
+    }
+
+    #[test]
+    fn slots_without_a_leader_are_not_assigned_and_those_of_a_lost_one_are_down() {
+        let mut nodes: Vec<Node> = (0..3).map(node).collect();
+        nodes[1].health = Health::Suspected;
+        nodes[2].health = Health::Failed;
+        nodes[2].link = None;
+        let placement = |leader: Option<u16>| Placement {
+            leader: leader.map(NodeIndex),
+            followers: Vec::new(),
+        };
+        let placements = [Some(0), Some(1), Some(2), None].map(placement).to_vec();
+        let groups = GroupCount::new(4).unwrap();
+        let topology = Topology::new(NodeIndex(0), nodes, groups, placements, Epoch(9));
+        let view = topology.seen_at("here");
+        let info = said(Protocol::Resp2, |w| view.info(5, 6, w));
+        for field in [
+            "cluster_state:fail",
+            "cluster_slots_assigned:12288",
+            "cluster_slots_ok:4096",
+            "cluster_slots_pfail:4096",
+            "cluster_slots_fail:4096",
+            "cluster_known_nodes:3",
+            "cluster_size:3",
+            "cluster_current_epoch:9",
+            "cluster_stats_messages_sent:5",
+            "cluster_stats_messages_received:6",
+        ] {
+            assert!(info.split('|').any(|line| line == field), "{field} in {info}");
+        }
+        let nodes = said(Protocol::Resp2, |w| view.nodes(w));
+        assert!(
+            nodes.contains(" master,fail? - ")
+                && nodes.contains(" master,fail - 0 1700000000000 2 disconnected 8192-12287")
+        );
+        assert!(said(Protocol::Resp2, |w| view.shards(w)).contains("$6|health|$4|fail|"));
+        assert!(said(Protocol::Resp2, |w| view.slots(w)).starts_with("*3|"));
+    }
+
+    #[test]
+    fn a_slot_that_another_node_leads_has_moved_there() {
+        let topology = topology(2, [("0", "1"), ("0", ""), ("1", "0"), ("-", "")]);
+        let slot = |number: u16| Slot::new(number).unwrap();
+        assert!(!topology.leads_all());
+        assert_eq!(topology.led_elsewhere(slot(0)), None);
+        assert_eq!(
+            topology.led_elsewhere(slot(16_383)),
+            None,
+            "nobody is known to lead it"
+        );
+        let leader = topology.led_elsewhere(slot(8_192)).unwrap();
+        let error = topology.seen_at("here").moved(slot(8_192), leader);
+        assert_eq!(error.to_string(), "MOVED 8192 10.0.0.1:7379");
+        let group = |number: u16| GroupId::new(number);
+        assert!(topology.leads(group(0)) && !topology.leads(group(2)));
+        assert!(topology.follows(group(2)) && !topology.follows(group(0)));
+    }
+}
