@@ -17,29 +17,14 @@
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Damage, StorageError};
 use crate::replace::Replacement;
-use ids::{GroupCount, NodeId};
-use std::fmt::{self, Write as _};
+use ids::{ClusterId, GroupCount, NodeId};
+use peer_wire::hello::Secret;
+use std::fmt::Write as _;
 
 const NAME: &str = "identity";
 const TITLE: &str = "chorale identity 1";
 /// Bytes of the longest identity. A longer file is none.
 const BYTES_MAX: u64 = 1_024;
-
-/// The name of a cluster: drawn at random when it is made, so that nodes of two clusters never take each other for
-/// their own.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ClusterId(pub u128);
-
-/// What nodes of a cluster prove to each other that they know.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ClusterSecret(pub [u8; 32]);
-
-impl fmt::Debug for ClusterSecret {
-    /// Never the secret itself: it would end up in a log.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ClusterSecret(..)")
-    }
-}
 
 /// Who a node is, for as long as its data directory is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -50,8 +35,8 @@ pub struct Identity {
     pub node: NodeId,
     /// How many groups the cluster has.
     pub groups: GroupCount,
-    /// The cluster's secret, if it has one.
-    pub secret: Option<ClusterSecret>,
+    /// The cluster's secret.
+    pub secret: Secret,
 }
 
 impl Identity {
@@ -92,10 +77,9 @@ impl Identity {
             self.node.0,
             self.groups.get(),
         );
-        match &self.secret {
+        match &self.secret.0 {
             None => text.push('-'),
             Some(secret) => secret
-                .0
                 .iter()
                 .for_each(|byte| write!(text, "{byte:02x}").expect("a string takes everything")),
         }
@@ -153,8 +137,8 @@ fn decode(bytes: &[u8]) -> Result<Identity, Damage> {
     let node = lines.value("node", "NUMBER", |node| node.parse().ok())?;
     let groups = lines.value("groups", "COUNT", |count| GroupCount::new(count.parse().ok()?))?;
     let secret = lines.value("secret", "SECRET", |secret| match secret {
-        "-" => Some(None),
-        secret => hex(secret).map(|bytes| Some(ClusterSecret(bytes))),
+        "-" => Some(Secret(None)),
+        secret => hex(secret).map(|bytes| Secret(Some(bytes))),
     })?;
     let expected = format!("{:08x}", crc32c::crc32c(&bytes[..lines.at]));
     let check = |found: &str| (found == expected).then_some(());

@@ -25,6 +25,6 @@ pub use directory::{DataDirectory, DirectoryDisk};
 pub use disk::{Disk, DiskFile};
 pub use error::{Damage, StorageError};
 pub use handover::{Handover, HandoverWriter, Item, Position, Taken};
-pub use identity::{ClusterId, ClusterSecret, Identity};
+pub use identity::Identity;
 pub use meta_log::{HardState, MetaLog, MetaState, Snapshot};
 pub use sim_disk::{Fault, SimDisk};

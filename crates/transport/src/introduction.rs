@@ -2,20 +2,48 @@
 
 use ids::NodeId;
 use peer_wire::frame::Frame;
+use std::fmt;
 
-/// One link between two nodes. Two nodes have as many as the one with more workers has workers; both count them alike.
+/// Who is at the other end of a link.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Remote {
+    /// A node of the cluster.
+    Node(NodeId),
+    /// Somebody who is no node yet and came to this one: counted, and never the same again.
+    Joiner(u64),
+    /// Whoever is at an address: a node that wants to join knows no more. The number is the owner's.
+    Contact(u16),
+}
+
+/// One link between two workers of two nodes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LinkId {
-    /// The node at the other end.
-    pub node: NodeId,
-    /// Which of the links with it: it ends at worker `number` modulo the number of workers, at both ends.
+    /// Who is at the other end.
+    pub remote: Remote,
+    /// The worker of the node that dialled. At the other end it is for the worker of this number, modulo how many there
+    /// are. So the node with more workers may have some without a link of their own; they go by that of another worker.
     pub number: u16,
 }
 
 impl LinkId {
-    /// Whether `own` is the end that dials: the smaller of two nodes. If both dial all the same, its link stays.
+    /// Whether this node, `own`, is the end that dials: the smaller of two nodes. If both dial all the same, its link stays.
     pub fn is_dialled_by(self, own: NodeId) -> bool {
-        own < self.node
+        match self.remote {
+            Remote::Node(node) => own < node,
+            Remote::Joiner(_) => false,
+            Remote::Contact(_) => true,
+        }
+    }
+}
+
+impl fmt::Display for LinkId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.remote {
+            Remote::Node(node) => write!(f, "node {}", node.0)?,
+            Remote::Joiner(number) => write!(f, "joining node {number}")?,
+            Remote::Contact(number) => write!(f, "contact {number}")?,
+        }
+        write!(f, ", link {}", self.number)
     }
 }
 
@@ -39,14 +67,11 @@ pub trait Introducer {
     /// What is known of a peer in the end.
     type Peer;
 
-    /// The longest body of a frame during an introduction. A longer one breaks the link.
-    fn body_bytes_max(&self) -> usize;
-
     /// This node has dialled: appends the first frames to `out`.
-    fn call(&mut self, link: LinkId, out: &mut Vec<u8>) -> Box<dyn Introduction<Self::Peer>>;
+    fn call(&mut self, link: LinkId, out: &mut Vec<u8>) -> Box<dyn Introduction<Self::Peer> + Send>;
 
     /// Somebody has dialled this node.
-    fn answer(&mut self) -> Box<dyn Introduction<Self::Peer>>;
+    fn answer(&mut self) -> Box<dyn Introduction<Self::Peer> + Send>;
 }
 
 /// One end of one introduction.

@@ -17,6 +17,7 @@
 //! routes: a message for a node without a link is not sent.
 
 mod backoff;
+mod greeter;
 mod introduction;
 mod link;
 mod notices;
@@ -24,6 +25,7 @@ mod outgoing;
 mod socket;
 mod transport;
 
-pub use introduction::{Introduced, Introducer, Introduction, LinkId, Refused};
+pub use greeter::{Greeter, Judge, Nonces};
+pub use introduction::{Introduced, Introducer, Introduction, LinkId, Refused, Remote};
 pub use outgoing::Lane;
 pub use transport::{Arrival, Event, Sent, Settings, Transport};

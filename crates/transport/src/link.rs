@@ -4,8 +4,8 @@ use crate::introduction::{Introduction, LinkId};
 use crate::outgoing::Outgoing;
 use ids::Monotonic;
 use mio::net::TcpStream;
-use peer_wire::Assembler;
 use peer_wire::frame::Decoder;
+use peer_wire::{Assembler, hello};
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -43,7 +43,7 @@ pub(crate) enum Phase<P> {
     /// Not connected yet.
     Dialling(LinkId),
     /// Finding out who is there. With the link that was dialled, if this end did.
-    Introducing(Option<LinkId>, Box<dyn Introduction<P>>),
+    Introducing(Option<LinkId>, Box<dyn Introduction<P> + Send>),
     /// Messages go both ways.
     Up(LinkId),
 }
@@ -96,18 +96,12 @@ pub(crate) enum Io {
 }
 
 impl<P> Link<P> {
-    pub(crate) fn new(
-        socket: TcpStream,
-        address: SocketAddr,
-        phase: Phase<P>,
-        body_bytes_max: usize,
-        now: Monotonic,
-    ) -> Link<P> {
+    pub(crate) fn new(socket: TcpStream, address: SocketAddr, phase: Phase<P>, now: Monotonic) -> Link<P> {
         Link {
             socket,
             address,
             phase,
-            decoder: Decoder::new(body_bytes_max),
+            decoder: Decoder::new(hello::BODY_BYTES_MAX),
             assembler: Assembler::new(),
             input: Vec::new(),
             output: Outgoing::default(),

@@ -52,8 +52,8 @@ const STEADY: Duration = backoff::DELAY_MAX;
 /// What a transport must know.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// This node.
-    pub own: NodeId,
+    /// This node, once it is one.
+    pub own: Option<NodeId>,
     /// This worker.
     pub worker: u16,
     /// The first of [`Transport::TOKENS`] tokens that are the transport's alone.
@@ -167,6 +167,12 @@ impl<I: Introducer> Transport<I> {
         }
     }
 
+    /// This node is a member now, or was counted: from here on it introduces itself in another way.
+    pub fn rename(&mut self, own: NodeId, introducer: I) {
+        self.settings.own = Some(own);
+        self.introducer = introducer;
+    }
+
     /// Accepts peers at `address` from now on, and says where that is: with port 0 the system chooses.
     ///
     /// # Errors
@@ -229,7 +235,7 @@ impl<I: Introducer> Transport<I> {
             return self.notice(address, &refused, now);
         }
         let phase = Phase::Up(link);
-        let mut adopted = Link::new(socket, address, phase, 0, now);
+        let mut adopted = Link::new(socket, address, phase, now);
         adopted.decoder = decoder;
         adopted.output = Outgoing::of_small(output);
         let key = match self.insert(adopted) {
@@ -471,7 +477,7 @@ impl<I: Introducer> Transport<I> {
                 }
             }
             let phase = Phase::Introducing(None, self.introducer.answer());
-            let link = Link::new(stream, address, phase, self.introducer.body_bytes_max(), now);
+            let link = Link::new(stream, address, phase, now);
             let taken = socket::configure(&link.socket).and_then(|()| self.insert(link));
             match taken {
                 Ok(_) => self.strangers += 1,
@@ -482,7 +488,6 @@ impl<I: Introducer> Transport<I> {
 
     /// Dials a peer.
     fn attempt(&mut self, id: LinkId, now: Monotonic) {
-        let body_bytes_max = self.introducer.body_bytes_max();
         let peer = self.peers.get_mut(&id).expect("only peers of the table are due");
         peer.retry_at = None;
         let Some(address) = peer.address else {
@@ -490,7 +495,7 @@ impl<I: Introducer> Transport<I> {
         };
         let dialled = TcpStream::connect(address).and_then(|stream| {
             let phase = Phase::Dialling(id);
-            self.insert(Link::new(stream, address, phase, body_bytes_max, now))
+            self.insert(Link::new(stream, address, phase, now))
         });
         match dialled {
             Ok(key) => self.peer(id).attempt = Some(key),
@@ -520,8 +525,7 @@ impl<I: Introducer> Transport<I> {
         // A peer that is away for days is not told of at each attempt.
         if peer.failures.is_power_of_two() {
             tracing::info!(
-                node = id.node.0,
-                link = id.number,
+                link = %id,
                 %address,
                 failures = peer.failures,
                 reason = %broken,
@@ -648,12 +652,9 @@ impl<I: Introducer> Transport<I> {
         };
         self.links[key].decoder.widen();
         match called {
-            Some(called) if called != introduced.link || introduced.worker != self.settings.worker => {
-                Err(Broken::Refused(format!(
-                    "node {} answers where node {} was dialled",
-                    introduced.link.node.0, called.node.0
-                )))
-            }
+            Some(called) if called != introduced.link || introduced.worker != self.settings.worker => Err(
+                Broken::Refused(format!("{} answers where {called} was dialled", introduced.link)),
+            ),
             _ => Ok(Some(introduced)),
         }
     }
@@ -693,8 +694,8 @@ impl<I: Introducer> Transport<I> {
     /// cannot take turns at closing each other's.
     fn refusal(&self, link: LinkId) -> Option<Broken> {
         let is_dialled = self.peers.get(&link).is_some_and(|peer| peer.address.is_some());
-        let is_refused = is_dialled && link.is_dialled_by(self.settings.own);
-        is_refused.then(|| Broken::Refused(format!("node {} is dialled by this node", link.node.0)))
+        let is_refused = is_dialled && self.settings.own.is_some_and(|own| link.is_dialled_by(own));
+        is_refused.then(|| Broken::Refused(format!("{link} is dialled by this node")))
     }
 
     /// Logs what a stranger caused.
@@ -730,7 +731,7 @@ impl<I: Introducer> Transport<I> {
         for key in attempt.into_iter().chain(older.filter(|older| *older != key)) {
             self.close(key, &Broken::Replaced, now, sink);
         }
-        tracing::info!(node = id.node.0, link = id.number, address = %self.links[key].address, "a link is up");
+        tracing::info!(link = %id, address = %self.links[key].address, "a link is up");
         sink(Event::Up(id, introduced.peer));
         Ok(())
     }
@@ -755,7 +756,7 @@ impl<I: Introducer> Transport<I> {
         let address = link.address;
         match link.phase {
             Phase::Up(id) => {
-                tracing::warn!(node = id.node.0, link = id.number, %address, reason = %broken, "a link is down");
+                tracing::warn!(link = %id, %address, reason = %broken, "a link is down");
                 sink(Event::Down(id));
                 let Some(peer) = self.peers.get_mut(&id).filter(|peer| peer.up == Some(key)) else {
                     return;

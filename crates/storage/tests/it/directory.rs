@@ -1,10 +1,11 @@
 //! Real files.
 
 use consensus::Term;
-use ids::{GroupCount, NodeId};
+use ids::{ClusterId, GroupCount, NodeId};
+use peer_wire::hello::Secret;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use storage::{ClusterId, DataDirectory, HardState, Identity, MetaLog, StorageError};
+use storage::{DataDirectory, HardState, Identity, MetaLog, StorageError};
 
 /// A directory that goes with the test.
 struct Scratch(PathBuf);
@@ -44,7 +45,7 @@ fn identity_and_log_are_there_after_a_restart() {
         cluster: ClusterId(5),
         node: NodeId(1),
         groups: GroupCount::new(8).unwrap(),
-        secret: None,
+        secret: Secret(None),
     };
     let hard = HardState {
         term: Term(4),

@@ -1,15 +1,16 @@
 //! The identity: whole or not there, and never another one than was written.
 
-use ids::{GroupCount, NodeId};
+use ids::{ClusterId, GroupCount, NodeId};
+use peer_wire::hello::Secret;
 use proptest::prelude::*;
-use storage::{ClusterId, ClusterSecret, Fault, Identity, SimDisk, StorageError};
+use storage::{Fault, Identity, SimDisk, StorageError};
 
 fn identity(node: u64, secret: Option<u8>) -> Identity {
     Identity {
         cluster: ClusterId(0x7d0c_2f6b_8e9a_41d3_b5f0_0c6a_9e1d_2c3b),
         node: NodeId(node),
         groups: GroupCount::new(64).expect("a valid count"),
-        secret: secret.map(|byte| ClusterSecret([byte; 32])),
+        secret: Secret(secret.map(|byte| [byte; 32])),
     }
 }
 

@@ -1,8 +1,9 @@
 //! What links do among others.
 
-use crate::world::{BODY_BYTES_MAX, HELLO, Node, Seen, hello, link, pair, stranger, until};
+use crate::world::{HELLO, Node, Seen, hello, link, pair, stranger, until};
 use ids::Prng;
 use peer_wire::frame;
+use peer_wire::hello::BODY_BYTES_MAX;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;

@@ -9,7 +9,8 @@ use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use transport::{
-    Arrival, Event, Introduced, Introducer, Introduction, Lane, LinkId, Refused, Sent, Settings, Transport,
+    Arrival, Event, Introduced, Introducer, Introduction, Lane, LinkId, Refused, Remote, Sent, Settings,
+    Transport,
 };
 
 /// How long anything may take.
@@ -18,11 +19,10 @@ const FIRST_TOKEN: usize = 7;
 
 pub(crate) const HELLO: u8 = 1;
 pub(crate) const WELCOME: u8 = 2;
-pub(crate) const BODY_BYTES_MAX: usize = 512;
 
 pub(crate) fn link(node: u64, number: u16) -> LinkId {
     LinkId {
-        node: NodeId(node),
+        remote: Remote::Node(NodeId(node)),
         number,
     }
 }
@@ -80,16 +80,12 @@ pub(crate) fn hello(node: u64, number: u16) -> Vec<u8> {
 impl Introducer for Greeter {
     type Peer = ();
 
-    fn body_bytes_max(&self) -> usize {
-        BODY_BYTES_MAX
-    }
-
-    fn call(&mut self, link: LinkId, out: &mut Vec<u8>) -> Box<dyn Introduction<()>> {
+    fn call(&mut self, link: LinkId, out: &mut Vec<u8>) -> Box<dyn Introduction<()> + Send> {
         out.extend(hello(self.own.0, link.number));
         Box::new(Greeting::Called(link, self.worker))
     }
 
-    fn answer(&mut self) -> Box<dyn Introduction<()>> {
+    fn answer(&mut self) -> Box<dyn Introduction<()> + Send> {
         Box::new(Greeting::Answers {
             own: self.own,
             workers: self.workers,
@@ -106,14 +102,26 @@ impl Introduction<()> for Greeting {
             .map(|bytes| NodeId(u64::from_le_bytes(*bytes)));
         let node = node.ok_or(Refused("no name".to_owned()))?;
         let (link, worker) = match *self {
-            Greeting::Called(link, worker) if frame.kind == WELCOME => (LinkId { node, ..link }, worker),
+            Greeting::Called(link, worker) if frame.kind == WELCOME => (
+                LinkId {
+                    remote: Remote::Node(node),
+                    ..link
+                },
+                worker,
+            ),
             Greeting::Answers { refuses: true, .. } => return Err(Refused("not now".to_owned())),
             Greeting::Answers { own, workers, .. } if frame.kind == HELLO && frame.body.len() == 10 => {
                 let number = u16::from_le_bytes([frame.body[8], frame.body[9]]);
                 frame::append(out, WELCOME, false, |out| {
                     out.extend_from_slice(&own.0.to_le_bytes())
                 });
-                (LinkId { node, number }, number % workers)
+                (
+                    LinkId {
+                        remote: Remote::Node(node),
+                        number,
+                    },
+                    number % workers,
+                )
             }
             Greeting::Called(..) | Greeting::Answers { .. } => return Err(Refused("out of step".to_owned())),
         };
@@ -139,7 +147,7 @@ impl Node {
             refuses: refuses.clone(),
         };
         let settings = Settings {
-            own,
+            own: Some(own),
             worker,
             first_token: FIRST_TOKEN,
             seed: number,
