@@ -12,6 +12,7 @@ mod peer_frames;
 mod peer_hello;
 mod program;
 mod source;
+mod transfer;
 
 pub use decode::decode;
 pub use entries::entries;
@@ -20,6 +21,7 @@ pub use parse_and_keys::parse_and_keys;
 pub use peer_frames::peer_frames;
 pub use peer_hello::peer_hello;
 pub use program::program;
+pub use transfer::transfer;
 
 /// One thing to fuzz.
 #[derive(Clone, Copy)]
@@ -53,6 +55,11 @@ pub const TARGETS: &[Target] = &[
         name: "program",
         run: program,
         seeds: program::seeds,
+    },
+    Target {
+        name: "transfer",
+        run: transfer,
+        seeds: transfer::seeds,
     },
     Target {
         name: "glob",

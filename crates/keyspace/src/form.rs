@@ -142,7 +142,8 @@ pub(crate) fn read_object(rest: &mut Rest<'_>) -> Option<Object> {
     }
     if head.form > LAST_FLAT {
         // Decoding checks it.
-        return decode(head.form, head.key, value, head.deadline);
+        let object = decode(head.form, head.key, value, head.deadline);
+        return object.filter(|object| object.value().len() > 0);
     }
     Some(head.object(value))
 }
@@ -157,15 +158,16 @@ pub(crate) fn seed(to: &mut Vec<u8>, seed: HashSeed) {
     to.extend_from_slice(&seed.0[1].to_le_bytes());
 }
 
-/// Whether `bytes` are a value in this form: decoding it cannot fail then.
+/// Whether `bytes` are a value in this form: decoding it cannot fail then. There are no empty collections.
 pub(crate) fn check(form: u8, bytes: &[u8]) -> bool {
+    let is_packed = || Packed::check(bytes) && !Packed::new(bytes).is_empty();
     match form {
         0 => true,
-        1 | 2 => Packed::check(bytes),
-        3 => Packed::check(bytes) && Packed::new(bytes).len().is_multiple_of(2),
-        4 => crate::sorted_set::check_packed(bytes),
-        5 => integers::check(bytes),
-        6..=9 => decode(form, b"", bytes, None).is_some(),
+        1 | 2 => is_packed(),
+        3 => is_packed() && Packed::new(bytes).len().is_multiple_of(2),
+        4 => is_packed() && crate::sorted_set::check_packed(bytes),
+        5 => integers::check(bytes) && integers::len(bytes) > 0,
+        6..=9 => decode(form, b"", bytes, None).is_some_and(|object| object.value().len() > 0),
         _ => false,
     }
 }

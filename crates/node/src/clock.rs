@@ -19,7 +19,10 @@ pub(crate) fn nanos() -> u64 {
 
 /// The raw monotonic clock, which nobody sets or slews.
 pub(crate) fn raw() -> Monotonic {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: the pointer is to a local of the type that the call writes.
     let result = unsafe { libc::clock_gettime(RAW, &raw mut time) };
     assert_eq!(result, 0, "every supported system has this clock");

@@ -139,6 +139,8 @@ pub struct Member {
     term: Term,
     leader: Option<Incarnation>,
     members: Members,
+    /// The place of the entry that made them members, or a later one at which they were.
+    members_at: Index,
     applied: Index,
     gathered: Vec<Gathered>,
     gathered_bytes: usize,
@@ -179,6 +181,7 @@ impl Member {
             term: Term(0),
             leader: None,
             members,
+            members_at: applied,
             applied,
             raft,
             gathered: Vec::new(),
@@ -230,6 +233,11 @@ impl Member {
     /// The members as of the last entry that changed them.
     pub fn members(&self) -> &Members {
         &self.members
+    }
+
+    /// The place in the log of the entry that made them so, or a later one at which they were.
+    pub fn members_at(&self) -> Index {
+        self.members_at
     }
 
     /// The last entry that the state reflects.
@@ -564,6 +572,7 @@ impl Member {
         replica.replace_keyspace(keyspace.expect("the last cut completes the state"));
         self.applied = point.index;
         self.members = point.members.clone();
+        self.members_at = point.index;
         effects.members = Some(point.members.clone());
         effects.was_installed = true;
     }
@@ -591,6 +600,7 @@ impl Member {
             Effect::Nothing => {}
             Effect::Members(members) => {
                 self.members = members.clone();
+                self.members_at = committed.index;
                 effects.members = Some(members);
             }
             Effect::Apply(bytes) => {

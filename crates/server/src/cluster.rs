@@ -138,6 +138,39 @@ impl Gateway {
         }
     }
 
+    /// The meta group wants something of the leader of a group of this worker.
+    pub fn on_order(&mut self, group: GroupId, order: &control::Order) {
+        if let Some(index) = self.seated(group) {
+            let now = self.cluster.now;
+            self.cluster.seats[index].on_order(order, now);
+            self.cluster.touch(index);
+        }
+    }
+
+    /// What the meta group is to be told of the groups that this worker leads.
+    pub fn sights(&self) -> Vec<control::GroupSight> {
+        let Some(layout) = &self.cluster.layout else {
+            return Vec::new();
+        };
+        let seats = self.cluster.seats.iter().zip(&self.replicas);
+        seats
+            .filter_map(|(seat, replica)| {
+                let group = replica.group();
+                seat.sight(layout.me, group, layout.group(group))
+            })
+            .collect()
+    }
+
+    /// Whether leaders or members have changed since this was last asked.
+    pub fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.cluster.is_news)
+    }
+
+    /// What an operator is to be told.
+    pub fn take_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.cluster.notices)
+    }
+
     /// The link to a node came up, or broke.
     pub fn on_link(&mut self, node: NodeId, is_up: bool) {
         let now = self.cluster.now;
@@ -453,7 +486,7 @@ impl Gateway {
         let mut outputs = Vec::new();
         let group = layout.group(self.replicas[index].group());
         let seat = &mut seats[index];
-        let changed = seat.tick(layout.me, group, *now, is_up, &mut outputs);
+        let changed = seat.tick(group, *now, is_up, &mut outputs);
         if let Some(member) = seat.member.as_mut().filter(|member| member.leads()) {
             if seat.fenced < Some(layout.epoch) {
                 seat.fenced = Some(layout.epoch);

@@ -10,7 +10,7 @@
 use super::Keyspace;
 use crate::form::Rest;
 use crate::limits::Limits;
-use crate::object::Object;
+use crate::object::{Object, VERSION_MAX};
 use crate::sessions::Sessions;
 use crate::transfer::TRANSFERS_MAX;
 use crate::transfer::changes::Changes;
@@ -36,7 +36,7 @@ impl Keyspace {
     pub(crate) fn read_remainder(&mut self, rest: &mut Rest<'_>) -> Option<SemanticsVersion> {
         self.semantics = SemanticsVersion(u16::from_le_bytes(rest.array()?));
         self.time = UnixMillis(i64::from_le_bytes(rest.array()?));
-        self.applied = Version(rest.long()?);
+        self.applied = Version(rest.long().filter(|&applied| applied <= VERSION_MAX)?);
         let mut numbers = [0; 8];
         for number in &mut numbers {
             *number = rest.number()?;

@@ -185,6 +185,8 @@ impl Partial {
                 let head = Head::read(&mut Rest(&head))?;
                 form::check(head.form, &value).then(|| head.object(&value))?
             }
+            // There are no empty collections.
+            Content::Large(large) if large.len() == 0 => return None,
             Content::Large(large) => Object::large(&self.key, large, self.deadline, Version(0)),
         };
         object.set_version(self.version);

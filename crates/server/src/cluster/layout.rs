@@ -1,10 +1,10 @@
-//! The cluster as the groups of a node need it: who holds what, and what is to become of it.
+//! The cluster as the groups of a node need it: who holds what.
 
-use consensus::Members;
+use control::{RoutingMap, Standing};
 use ids::{Boot, Epoch, GroupId, Incarnation, NodeId, SemanticsVersion};
 use std::collections::BTreeMap;
 
-/// One version of it, made from what the meta group has committed. Nobody changes it: a later one replaces it.
+/// One version of it, made from the map that the meta group has committed. Nobody changes it: a later one replaces it.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// The version.
@@ -13,27 +13,29 @@ pub struct Layout {
     pub me: NodeId,
     /// Its present boot.
     pub boot: Boot,
-    /// For each group, in order: its replicas, by what the meta group has been told or wants to come.
+    /// The groups, in order.
     pub groups: Vec<GroupLayout>,
     /// The other nodes that are members.
     pub peers: Vec<NodeId>,
     /// The rules that entries may follow.
     pub semantics: SemanticsVersion,
-    /// The boots that live, and the newest there has been.
+    /// The newest boot there has been, and those that live.
     pub boots: (Boot, Vec<Boot>),
 }
 
 /// One group in it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct GroupLayout {
-    /// Where each replica is, those that are to be added too.
+    /// How many times it began anew.
+    pub generation: u64,
+    /// Where each replica is, those that are to come too.
     pub seats: BTreeMap<Incarnation, NodeId>,
-    /// What the members are to be, if that is other than they were last known to be.
-    pub wanted: Option<Members>,
-    /// Who is to lead, if somebody else does.
-    pub leader: Option<Incarnation>,
-    /// The replica with which the group began, or began again: its state needs nobody's word.
+    /// The only voter, if there is one: it needs nobody's word to lead.
     pub founder: Option<Incarnation>,
+    /// Whose memory the founder begins with, if it has not begun.
+    pub heir_of: Option<Incarnation>,
+    /// Who led it when it was last heard of.
+    pub leader: Option<NodeId>,
 }
 
 impl GroupLayout {
@@ -54,13 +56,53 @@ impl GroupLayout {
 }
 
 impl Layout {
+    /// What a map says, as node `me` sees it in its boot.
+    pub fn of(map: &RoutingMap, me: NodeId, boot: Boot) -> Layout {
+        let groups = map.groups.iter().map(|route| {
+            let voters = || {
+                route
+                    .replicas
+                    .iter()
+                    .filter(|stop| stop.standing == Standing::Voter)
+            };
+            GroupLayout {
+                generation: route.generation,
+                seats: route
+                    .replicas
+                    .iter()
+                    .map(|stop| (stop.incarnation, stop.node))
+                    .collect(),
+                founder: voters()
+                    .next()
+                    .filter(|_| voters().count() == 1)
+                    .map(|stop| stop.incarnation),
+                heir_of: route.heir_of,
+                leader: route.leader,
+            }
+        });
+        let boots: Vec<Boot> = map.nodes.values().map(|site| site.boot).collect();
+        let alive = map
+            .nodes
+            .values()
+            .filter(|site| !site.is_fenced)
+            .map(|site| site.boot);
+        Layout {
+            epoch: map.epoch,
+            me,
+            boot,
+            groups: groups.collect(),
+            peers: map.nodes.keys().copied().filter(|node| *node != me).collect(),
+            semantics: map.semantics,
+            boots: (boots.into_iter().max().unwrap_or(boot), alive.collect()),
+        }
+    }
+
     /// A node that is alone with all groups.
     pub fn alone(me: NodeId, boot: Boot, groups: u16) -> Layout {
         let group = |number: u16| GroupLayout {
             seats: [(Incarnation(u64::from(number) + 1), me)].into(),
-            wanted: None,
-            leader: None,
             founder: Some(Incarnation(u64::from(number) + 1)),
+            ..GroupLayout::default()
         };
         Layout {
             epoch: Epoch(0),

@@ -2,6 +2,7 @@
 
 use super::{GroupLayout, Layout};
 use consensus::{Config, Durability, Group, Members, Saved, Times};
+use control::{GroupRef, GroupSight, Order, Report, Role};
 use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, Monotonic, NodeId};
 use replica::{Courier, Member, Output, Replica};
 
@@ -92,7 +93,6 @@ impl Seat {
     /// Time passes. Whether there is something to send.
     pub(super) fn tick(
         &mut self,
-        me: NodeId,
         group: &GroupLayout,
         now: Monotonic,
         is_up: impl Fn(NodeId) -> bool,
@@ -103,11 +103,11 @@ impl Seat {
         self.is_hinted = false;
         if let Some(member) = &mut self.member {
             member.tick(now);
-            self.steer(me, group, now);
         }
         self.target = self.target.filter(|target| is_up(*target));
         if self.target.is_none() {
-            let known = self.known_leader(group).filter(|node| is_up(*node));
+            let last = group.leader.filter(|_| self.tries == 0);
+            let known = self.known_leader(group).or(last).filter(|node| is_up(*node));
             let candidates: Vec<NodeId> = group.nodes().into_iter().filter(|node| is_up(*node)).collect();
             let next = || candidates.get(self.tries % candidates.len().max(1)).copied();
             if let Some(node) = known.or_else(next) {
@@ -118,24 +118,76 @@ impl Seat {
         self.target.is_some() && self.courier.has_due()
     }
 
-    /// As the leader: brings the members, and who leads, closer to what the layout wants.
-    fn steer(&mut self, me: NodeId, group: &GroupLayout, now: Monotonic) {
+    /// Carries out what the meta group wants of the leader. What is refused now is asked for again.
+    pub(super) fn on_order(&mut self, order: &Order, now: Monotonic) {
         let Some(member) = self.member.as_mut().filter(|member| member.leads()) else {
             return;
         };
+        let mut target = member.members().clone();
         let raft = member.raft_mut();
-        if let Some(wanted) = &group.wanted
-            && raft.members() != wanted
-        {
-            // If it is refused, the next tick asks again.
-            let _ = raft.change_members(wanted);
+        match order {
+            Order::AddLearner { incarnation, .. } => {
+                if target.is_voter(*incarnation) || target.learners.contains(incarnation) {
+                    return;
+                }
+                target.learners.push(*incarnation);
+            }
+            Order::Change { promote, remove } => {
+                target.voters.extend(promote);
+                target
+                    .learners
+                    .retain(|learner| !promote.contains(learner) && !remove.contains(learner));
+                target.voters.retain(|voter| !remove.contains(voter));
+                target.voters.sort_unstable();
+                target.voters.dedup();
+            }
+            Order::Transfer { to } => {
+                drop(raft.transfer(*to, now));
+                return;
+            }
         }
-        if let Some(leader) = group.leader
-            && group.seats.get(&leader).is_some_and(|node| *node != me)
-            && raft.matched(leader) == Some(raft.last_index())
-        {
-            let _ = raft.transfer(leader, now);
-        }
+        drop(raft.change_members(&target));
+    }
+
+    /// What the meta group is told of the group, if it is led here.
+    pub(super) fn sight(&self, me: NodeId, group: GroupId, layout: &GroupLayout) -> Option<GroupSight> {
+        /// Entries by which a learner may lag and still count as caught up.
+        const LAG_MAX: u64 = 64;
+        let member = self.member.as_ref().filter(|member| member.leads())?;
+        let members = member.members();
+        let known = |incarnation: &Incarnation, role| {
+            layout.seats.get(incarnation).map(|&node| control::Member {
+                incarnation: *incarnation,
+                node,
+                role,
+            })
+        };
+        let voters = members.voters.iter().map(|voter| known(voter, Role::Voter));
+        let learners = members
+            .learners
+            .iter()
+            .map(|learner| known(learner, Role::Learner));
+        let raft = member.raft();
+        let last = raft.last_index().0;
+        let is_caught_up = |incarnation: &Incarnation| {
+            Some(*incarnation) == self.incarnation
+                || raft
+                    .matched(*incarnation)
+                    .is_some_and(|index| index.0 + LAG_MAX >= last)
+        };
+        Some(GroupSight {
+            report: Report {
+                group: GroupRef::Data(group),
+                generation: layout.generation,
+                term: member.term().0,
+                index: member.members_at().0,
+                // One that the map does not know is told of when it does.
+                members: voters.chain(learners).collect::<Option<Vec<_>>>()?,
+                leader: me,
+            },
+            caught_up: members.all().into_iter().filter(is_caught_up).collect(),
+            is_changing: members.is_joint(),
+        })
     }
 
     /// A node came into reach, or out of it.

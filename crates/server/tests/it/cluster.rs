@@ -1,8 +1,8 @@
 //! Groups with replicas on several nodes.
 
 use crate::world::World;
-use consensus::Members;
-use ids::{Incarnation, NodeId};
+use control::Order;
+use ids::{GroupId, Incarnation, NodeId};
 
 /// Every group has its one replica on the first node.
 fn spread(nodes: u64, groups: u16) -> World {
@@ -21,27 +21,31 @@ fn replicated(groups: u16) -> World {
 
 /// Adds a learner on each node that has none, and makes voters of them.
 fn grow(world: &mut World) {
+    let others = |group: u16| [1_000, 1_001].map(|first| Incarnation(first + 2 * u64::from(group)));
     world.lay_out(|layout| {
         for (number, group) in (0..).zip(&mut layout.groups) {
-            let founder = Incarnation(number + 1);
-            let others = [Incarnation(1_000 + 2 * number), Incarnation(1_001 + 2 * number)];
-            group
-                .seats
-                .extend([(others[0], NodeId(1)), (others[1], NodeId(2))]);
-            group.wanted = Some(Members {
-                voters: vec![founder],
-                learners: others.to_vec(),
-                ..Members::default()
-            });
+            let [second, third] = others(number);
+            group.seats.extend([(second, NodeId(1)), (third, NodeId(2))]);
         }
     });
-    world.turns(1_000);
-    world.lay_out(|layout| {
-        for group in &mut layout.groups {
-            group.wanted = Some(Members::of_voters(group.seats.keys().copied()));
+    let groups = world.layout.groups.len() as u16;
+    let mut order = |number: u16, order: Order| {
+        world.nodes[0].gateway.on_order(GroupId::new(number), &order);
+        world.turns(200);
+    };
+    for number in 0..groups {
+        for (incarnation, node) in others(number).into_iter().zip([NodeId(1), NodeId(2)]) {
+            order(number, Order::AddLearner { node, incarnation });
         }
-    });
-    world.turns(1_000);
+    }
+    for number in 0..groups {
+        let change = Order::Change {
+            promote: others(number).to_vec(),
+            remove: Vec::new(),
+        };
+        order(number, change);
+    }
+    world.turns(500);
 }
 
 #[test]
