@@ -13,6 +13,7 @@ use crate::clock;
 use crate::errands::Errands;
 use crate::link::{Io, Link};
 use crate::listener::{self, Listener};
+use crate::peers::Peers;
 use crate::memory;
 use crate::mesh::Mesh;
 use mio::net::TcpStream;
@@ -73,6 +74,8 @@ pub(crate) struct Worker {
     rates: RateSample,
     memory: memory::Sampler,
     errands: Errands,
+    /// Links to other nodes; none if this node is never to have any.
+    peers: Option<Peers>,
 }
 
 /// Totals when the rates were last computed.
@@ -92,6 +95,7 @@ impl Worker {
         shared: Arc<Shared>,
         errands: Errands,
         gateway: Gateway,
+        peers: Option<Peers>,
     ) -> std::io::Result<Worker> {
         for (index, listener) in listeners.iter_mut().enumerate() {
             poll.registry()
@@ -116,6 +120,7 @@ impl Worker {
             tend_at: now,
             memory: memory::Sampler::new(),
             errands,
+            peers,
             rates: RateSample {
                 at: now,
                 commands: 0,
@@ -156,6 +161,12 @@ impl Worker {
             .gateway
             .next_wait_ends()
             .map_or(due, |nanos| due.min(Duration::from_nanos(nanos)));
+        if let Some(peers) = &self.peers {
+            due = due.min(peers.timeout());
+        }
+        if let Some(timer) = self.gateway.next_cluster_timer() {
+            due = due.min(timer.since(clock::raw()));
+        }
         if let Some(until) = self.gateway.paused_until() {
             let left = until.0.saturating_sub(clock::now().0);
             due = due.min(Duration::from_millis(u64::try_from(left).unwrap_or(0)));
@@ -170,6 +181,14 @@ impl Worker {
 
     fn turn(&mut self, events: &Events) {
         self.gateway.begin_turn(clock::now());
+        self.gateway.begin_cluster(clock::raw());
+        if let Some(peers) = &mut self.peers {
+            let (workers, number) = (self.mesh.workers(), self.number);
+            let groups = self.shared.groups;
+            peers.begin(&mut self.gateway, |group| {
+                group.index() * usize::from(workers) / usize::from(groups.get()) == usize::from(number)
+            });
+        }
         self.let_go();
         // Decisions first: a client that was answered by another worker finds here what it was told.
         self.receive();
@@ -179,6 +198,11 @@ impl Worker {
         for event in events {
             match event.token() {
                 WAKER => {}
+                token if self.peers.as_ref().is_some_and(|peers| peers.owns(token)) => {
+                    if let Some(peers) = &mut self.peers {
+                        peers.on_ready(event, &mut self.gateway);
+                    }
+                }
                 Token(token) if token < CONNECTIONS => self.accept(token - LISTENERS),
                 Token(token) => {
                     let key = token - CONNECTIONS;
@@ -205,8 +229,11 @@ impl Worker {
         }
         self.deliver();
         // And before answers: a decision is on its way before its client hears of it.
+        self.finish_cluster();
         self.post();
         self.finish_links();
+        // Connections that went on may have asked for more.
+        self.finish_cluster();
         self.post();
         self.leave_errands();
         let now = Instant::now();
@@ -224,6 +251,16 @@ impl Worker {
             self.cron_at = now + CRON;
             self.cron(now);
         }
+    }
+
+    /// Sends what this turn has for replicated groups and other nodes on its way.
+    fn finish_cluster(&mut self) {
+        let Some(peers) = &mut self.peers else { return };
+        if self.gateway.has_cluster_work() {
+            self.gateway.finish_cluster(clock::raw());
+        }
+        peers.finish(&mut self.gateway);
+        self.deliver();
     }
 
     /// Hands commands over that run on another thread.

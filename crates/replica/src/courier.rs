@@ -33,6 +33,9 @@ use txn::TxnId;
 /// How long a client waits for a leader of its keys to be found.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long an answer is waited for before the batch is sent again.
+const RETRY: Duration = Duration::from_secs(1);
+
 /// Batches that are on their way to the leader. At the limit what comes gathers in the open one: the group remembers the
 /// answers of so many and no more ([`keyspace::UNACKNOWLEDGED_MAX`]).
 const WINDOW: usize = 32;
@@ -74,8 +77,9 @@ struct Sent {
     items: Vec<Item>,
     /// Since when its oldest item waits.
     since: Monotonic,
-    /// Whether it was ever handed to anybody.
+    /// Whether it was ever handed to anybody, and when last.
     was_sent: bool,
+    sent_at: Monotonic,
     /// Whether it is to be handed to the present leader.
     is_due: bool,
     /// It waited too long, and its clients were told so.
@@ -276,11 +280,12 @@ impl Courier {
             self.close();
         }
         // Answered ones leave from the front, so that what is due is at the back, or all of them are.
-        let acknowledged = self.acknowledged;
+        let (acknowledged, now) = (self.acknowledged, self.now);
         for sent in self.unanswered.iter_mut().take(WINDOW) {
             if sent.is_due {
                 sent.is_due = false;
                 sent.was_sent = true;
+                sent.sent_at = now;
                 sent.batch.acknowledged = acknowledged;
                 send(&sent.batch);
             }
@@ -389,9 +394,14 @@ impl Courier {
         }
     }
 
-    /// Tells clients that waited too long. Called once a tick.
+    /// Tells clients that waited too long, and sends again what nobody has answered for a while: it may be lost on a link
+    /// that had no room. Called once a tick.
     pub fn give_up(&mut self, out: &mut Vec<Output>) {
         let (now, group) = (self.now, self.group);
+        let is_late = |sent: &Sent| sent.was_sent && now.since(sent.sent_at) >= RETRY;
+        if self.unanswered.front().is_some_and(is_late) {
+            self.resend(out);
+        }
         for sent in &mut self.unanswered {
             if sent.is_given_up || sent.is_answered || now.since(sent.since) < PATIENCE {
                 continue;
@@ -428,6 +438,7 @@ impl Sent {
             items: Vec::new(),
             since: now,
             was_sent: false,
+            sent_at: now,
             is_due: false,
             is_given_up: false,
             is_answered: false,

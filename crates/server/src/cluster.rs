@@ -109,7 +109,9 @@ impl Gateway {
 
     /// When this worker is to be called again, at the latest, if nothing happens.
     pub fn next_cluster_timer(&self) -> Option<Monotonic> {
-        self.is_spread.then(|| self.cluster.ticked.after(TICK))
+        let has_work = !self.cluster.touched.is_empty();
+        let next = if has_work { self.cluster.now } else { self.cluster.ticked.after(TICK) };
+        (self.is_spread || has_work).then_some(next)
     }
 
     /// Takes over a version of the cluster. An older one than it has is let go.
@@ -657,7 +659,8 @@ impl Gateway {
 
     /// Whether the turn has anything for [`Gateway::finish_cluster`] to do.
     pub fn has_cluster_work(&self) -> bool {
-        !self.cluster.touched.is_empty() || !self.cluster.outbox.is_empty()
+        let is_due = |peer: &Peer| peer.is_up && peer.beats.due().is_some_and(|due| due <= self.cluster.now);
+        !self.cluster.touched.is_empty() || !self.cluster.outbox.is_empty() || self.cluster.peers.values().any(is_due)
     }
 
     /// A command on keys of a replicated group.

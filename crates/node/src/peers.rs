@@ -1,0 +1,365 @@
+//! One worker's links to the workers of the same number on other nodes: between the gateway's messages and sockets.
+
+use crate::clock;
+use crate::meta::{self, Input};
+use crate::view::View;
+use ids::{Boot, ClusterId, Monotonic, NodeId};
+use mio::Registry;
+use mio::event::Event as Readiness;
+use peer_wire::hello::{Nonce, Peer, Refusal, Secret, Who};
+use peer_wire::{Join, PeerMessage, Question};
+use server::Gateway;
+use std::collections::BTreeSet;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use transport::{Arrival, Event, Greeter, Lane, LinkId, Remote, Sent, Settings, Transport};
+
+/// Tokens from here on are the links' to other nodes.
+pub(crate) const PEERS: usize = 1 << 40;
+
+/// Bulk messages that wait for a link to take more. A transfer waits for its pieces to be taken before it sends more, and
+/// consensus sends again: at the limit the oldest is dropped.
+const HELD_MAX: usize = 1_024;
+
+/// Links that one worker accepted for another.
+pub(crate) type Handed = Arc<Vec<Mutex<Vec<Arrival<Peer>>>>>;
+
+/// What happened to a link.
+pub(crate) enum Happening {
+    Up(LinkId, Peer),
+    Down(LinkId),
+    Message(LinkId, PeerMessage),
+    /// What came over it is nothing that a node says.
+    Nonsense(LinkId, String),
+    Arrival(u16, Box<Arrival<Peer>>),
+    Room,
+}
+
+/// See the file's header.
+pub(crate) struct Peers {
+    transport: Transport<Greeter>,
+    worker: u16,
+    me: NodeId,
+    view: Arc<View>,
+    view_version: u64,
+    orders_version: u64,
+    handed: Handed,
+    meta: Sender<Input>,
+    outbox: Arc<meta::Outbox>,
+    dialled: BTreeSet<NodeId>,
+    /// Bulk messages that a link did not take.
+    held: Vec<(LinkId, PeerMessage)>,
+    sights_at: Monotonic,
+}
+
+/// Who this node is to others.
+#[derive(Clone)]
+pub(crate) struct Own {
+    pub(crate) cluster: ClusterId,
+    pub(crate) node: NodeId,
+    pub(crate) boot: Boot,
+    pub(crate) secret: Secret,
+    pub(crate) workers: u16,
+}
+
+/// Introduces a worker of this node.
+pub(crate) fn greeter(who: Who, secret: Secret, worker: u16, workers: u16, view: Option<Arc<View>>) -> Greeter {
+    Greeter {
+        who,
+        secret,
+        worker,
+        workers,
+        judge: Arc::new(move |peer: &Peer| judge(peer, view.as_deref())),
+        nonces: Box::new(|| {
+            let secret = crate::random::secret::<4>().expect("it was read at the start");
+            let mut nonce = [0; 32];
+            for (bytes, word) in nonce.chunks_mut(8).zip(secret) {
+                bytes.copy_from_slice(&word.to_le_bytes());
+            }
+            Nonce(nonce)
+        }),
+        answered: 0,
+    }
+}
+
+/// Who may come in. Whoever is not known yet may have joined a moment ago: the map comes with it.
+fn judge(peer: &Peer, view: Option<&View>) -> Option<Refusal> {
+    let seen = view?.seen()?;
+    let node = peer.who.node()?;
+    let site = seen.map.nodes.get(&node)?;
+    let boot = match peer.who {
+        Who::Member { boot, .. } => boot,
+        Who::Starting { .. } | Who::Joining => return None,
+    };
+    (boot < site.boot).then_some(Refusal::OldBoot)
+}
+
+impl Peers {
+    #[expect(clippy::too_many_arguments, reason = "they are what a worker has")]
+    pub(crate) fn new(
+        own: &Own,
+        worker: u16,
+        registry: Registry,
+        view: Arc<View>,
+        handed: Handed,
+        meta: Sender<Input>,
+        outbox: Arc<meta::Outbox>,
+        seed: u64,
+    ) -> Peers {
+        let settings = Settings {
+            own: Some(own.node),
+            worker,
+            first_token: PEERS,
+            seed,
+        };
+        let who = Who::Member {
+            cluster: own.cluster,
+            node: own.node,
+            boot: own.boot,
+        };
+        let greeter = greeter(who, own.secret.clone(), worker, own.workers, Some(view.clone()));
+        Peers {
+            transport: Transport::new(settings, greeter, registry),
+            worker,
+            me: own.node,
+            view,
+            view_version: 0,
+            orders_version: 0,
+            handed,
+            meta,
+            outbox,
+            dialled: BTreeSet::new(),
+            held: Vec::new(),
+            sights_at: Monotonic(0),
+        }
+    }
+
+    pub(crate) fn listen(&mut self, address: SocketAddr) -> io::Result<SocketAddr> {
+        self.transport.listen(address)
+    }
+
+    pub(crate) fn owns(&self, token: mio::Token) -> bool {
+        self.transport.owns(token)
+    }
+
+    /// What the system reports for a link.
+    pub(crate) fn on_ready(&mut self, readiness: &Readiness, gateway: &mut Gateway) {
+        let mut happened = Vec::new();
+        self.transport
+            .on_ready(readiness, clock::raw(), &mut |event| happened.extend(note(event)));
+        self.handle(happened, gateway);
+    }
+
+    /// At a turn's beginning: what was handed over by others, and what is due.
+    pub(crate) fn begin(&mut self, gateway: &mut Gateway, is_ours: impl Fn(ids::GroupId) -> bool) {
+        let now = clock::raw();
+        let mut happened = Vec::new();
+        let arrivals = {
+            let mut handed = self.handed[usize::from(self.worker)]
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *handed)
+        };
+        for arrival in arrivals {
+            self.transport
+                .adopt(arrival, now, &mut |event| happened.extend(note(event)));
+        }
+        self.transport.tick(now, &mut |event| happened.extend(note(event)));
+        if self.view_version != self.view.version() {
+            self.view_version = self.view.version();
+            if let Some(seen) = self.view.seen() {
+                self.dial(&seen.addresses, now, &mut happened);
+                gateway.set_layout(seen.layout.clone());
+            }
+        }
+        self.handle(happened, gateway);
+        if self.orders_version != self.view.orders_version() {
+            self.orders_version = self.view.orders_version();
+            for (group, order) in self.view.take_orders(is_ours) {
+                gateway.on_order(group, &order);
+            }
+        }
+    }
+
+    /// Dials the nodes that are this one's to dial, and lets go of those that are members no longer.
+    fn dial(
+        &mut self,
+        addresses: &std::collections::BTreeMap<NodeId, SocketAddr>,
+        now: Monotonic,
+        happened: &mut Vec<Happening>,
+    ) {
+        for (&node, &address) in addresses {
+            let link = self.link(node);
+            if link.is_dialled_by(self.me) {
+                self.transport.dial(link, address, now);
+                self.dialled.insert(node);
+            }
+        }
+        let gone: Vec<NodeId> = self
+            .dialled
+            .iter()
+            .copied()
+            .filter(|node| !addresses.contains_key(node))
+            .collect();
+        for node in gone {
+            self.dialled.remove(&node);
+            self.transport
+                .forget(self.link(node), now, &mut |event| happened.extend(note(event)));
+        }
+    }
+
+    fn link(&self, node: NodeId) -> LinkId {
+        LinkId {
+            remote: Remote::Node(node),
+            number: self.worker,
+        }
+    }
+
+    fn handle(&mut self, happened: Vec<Happening>, gateway: &mut Gateway) {
+        for one in happened {
+            match one {
+                Happening::Up(link, peer) => {
+                    tracing::info!(worker = self.worker, peer = %link, "a peer is there");
+                    if let (Remote::Node(node), true) = (link.remote, link.number == self.worker) {
+                        if peer.workers != 0 {
+                            gateway.on_link(node, true);
+                        }
+                    }
+                    self.tell_meta(Input::Link(link.remote, true));
+                }
+                Happening::Down(link) => {
+                    tracing::info!(worker = self.worker, peer = %link, "a peer is out of reach");
+                    self.held.retain(|(held, _)| *held != link);
+                    if let (Remote::Node(node), true) = (link.remote, link.number == self.worker) {
+                        gateway.on_link(node, false);
+                    }
+                    self.tell_meta(Input::Link(link.remote, false));
+                }
+                Happening::Message(link, message) => self.on_message(link, message, gateway),
+                Happening::Nonsense(link, error) => {
+                    tracing::warn!(peer = %link, error, "closing a link: its peer says what no node says");
+                    let mut ignored = |_: Event<'_, Peer>| {};
+                    self.transport.forget(link, clock::raw(), &mut ignored);
+                    if let Remote::Node(node) = link.remote {
+                        gateway.on_link(node, false);
+                        self.view_version = 0;
+                    }
+                }
+                Happening::Arrival(worker, arrival) => {
+                    self.handed[usize::from(worker)]
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push(*arrival);
+                    gateway.send(worker, server::Message::Wake);
+                }
+                Happening::Room => {
+                    for (link, message) in std::mem::take(&mut self.held) {
+                        self.send_by(link, message);
+                    }
+                }
+            }
+        }
+    }
+
+    fn on_message(&mut self, link: LinkId, message: PeerMessage, gateway: &mut Gateway) {
+        match message {
+            PeerMessage::MetaRequest(Question { bytes, .. }) | PeerMessage::Join(Join { bytes }) => {
+                self.tell_meta(Input::Message(link.remote, bytes));
+            }
+            message => {
+                if let Remote::Node(node) = link.remote {
+                    gateway.on_peer(node, message);
+                }
+            }
+        }
+    }
+
+    /// The meta group's thread hears of links and messages from one worker alone.
+    fn tell_meta(&self, input: Input) {
+        if self.worker == 0 {
+            // It ends only with the node.
+            drop(self.meta.send(input));
+        }
+    }
+
+    /// At the turn's end: hands over what the gateway, and on the first worker the meta group, have for others.
+    pub(crate) fn finish(&mut self, gateway: &mut Gateway) {
+        /// Between two reports of the groups that are led here.
+        const SIGHTS: std::time::Duration = std::time::Duration::from_millis(500);
+        let now = clock::raw();
+        for (node, message) in gateway.take_peer_messages() {
+            self.send_by(self.link(node), message);
+        }
+        if self.worker == 0 {
+            for (remote, bytes) in self.outbox.take() {
+                let link = LinkId { remote, number: 0 };
+                let message = PeerMessage::MetaRequest(Question { id: 0, bytes });
+                self.send_by(self.link_of(link), message);
+            }
+        }
+        let news = gateway.take_news();
+        if news || now >= self.sights_at {
+            self.sights_at = now.after(SIGHTS);
+            let sights = gateway.sights();
+            if !sights.is_empty() {
+                drop(self.meta.send(Input::Sights(sights)));
+            }
+        }
+        for notice in gateway.take_notices() {
+            tracing::error!(notice, "a replica has stopped");
+        }
+        let mut happened = Vec::new();
+        self.transport.flush(now, &mut |event| happened.extend(note(event)));
+        self.handle(happened, gateway);
+    }
+
+    /// The link by which somebody is reached: one who joins has a number of its own.
+    fn link_of(&self, wanted: LinkId) -> LinkId {
+        let found = self.transport.links().find(|link| link.remote == wanted.remote);
+        found.unwrap_or(wanted)
+    }
+
+    fn send_by(&mut self, link: LinkId, message: PeerMessage) {
+        let waits_behind = message.keeps_order() && self.transport.waiting(link, Lane::Bulk) > 0;
+        let lane = if message.is_bulk() || waits_behind {
+            Lane::Bulk
+        } else {
+            Lane::Small
+        };
+        let sent = self.transport.send(link, lane, |out| {
+            if let Err(error) = message.encode(out) {
+                tracing::error!(%error, "a message was not sent");
+            }
+        });
+        match sent {
+            Sent::Queued | Sent::NotUp => {}
+            Sent::Full => {
+                if self.held.len() >= HELD_MAX {
+                    self.held.remove(0);
+                }
+                self.held.push((link, message));
+            }
+        }
+    }
+
+    /// How long the worker may sleep on account of links.
+    pub(crate) fn timeout(&self) -> std::time::Duration {
+        self.transport.next_due().since(clock::raw())
+    }
+}
+
+/// What an event says, owned.
+fn note(event: Event<'_, Peer>) -> Option<Happening> {
+    Some(match event {
+        Event::Up(link, peer) => Happening::Up(link, peer),
+        Event::Down(link) => Happening::Down(link),
+        Event::Room(_) => Happening::Room,
+        Event::Arrival(worker, arrival) => Happening::Arrival(worker, arrival),
+        Event::Message(link, packet) => match PeerMessage::decode(&packet) {
+            Ok(message) => Happening::Message(link, message),
+            Err(error) => Happening::Nonsense(link, error.to_string()),
+        },
+    })
+}

@@ -1,0 +1,130 @@
+//! The cluster as the workers of this node are to see it: written by the thread of the meta group, read by each worker when
+//! its number has changed.
+
+use control::{Order, RoutingMap};
+use ids::{GroupCount, GroupId, NodeId, UnixMillis};
+use server::{Health, Layout, Node, NodeIndex, NodeName, Placement, Topology};
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// One version of it.
+pub(crate) struct Seen {
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) map: Arc<RoutingMap>,
+    /// Where the other nodes' peer ports are.
+    pub(crate) addresses: BTreeMap<NodeId, SocketAddr>,
+}
+
+/// See the file's header.
+#[derive(Default)]
+pub(crate) struct View {
+    version: AtomicU64,
+    seen: Mutex<Option<Arc<Seen>>>,
+    /// For each worker, what leaders of its groups are asked for. Bounded by the steps of one look of the reconciler, and
+    /// emptied by the worker's next turn.
+    orders: Mutex<Vec<(GroupId, Order)>>,
+    orders_version: AtomicU64,
+}
+
+impl View {
+    /// Changes with each version.
+    #[inline]
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// The newest version.
+    pub(crate) fn seen(&self) -> Option<Arc<Seen>> {
+        lock(&self.seen).clone()
+    }
+
+    pub(crate) fn set(&self, seen: Seen) {
+        *lock(&self.seen) = Some(Arc::new(seen));
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Changes with new orders.
+    #[inline]
+    pub(crate) fn orders_version(&self) -> u64 {
+        self.orders_version.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn order(&self, group: GroupId, order: Order) {
+        lock(&self.orders).push((group, order));
+        self.orders_version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Takes the orders for groups that `is_ours` names.
+    pub(crate) fn take_orders(&self, is_ours: impl Fn(GroupId) -> bool) -> Vec<(GroupId, Order)> {
+        lock(&self.orders).extract_if(.., |(group, _)| is_ours(*group)).collect()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where the peer ports of the nodes of a map are. Those whose names cannot be resolved now are left out, and said.
+pub(crate) fn addresses(map: &RoutingMap, me: NodeId) -> BTreeMap<NodeId, SocketAddr> {
+    let mut found = BTreeMap::new();
+    for (&node, site) in map.nodes.iter().filter(|(node, _)| **node != me) {
+        match site.peer.to_socket_addrs().map(|mut all| all.next()) {
+            Ok(Some(address)) => {
+                found.insert(node, address);
+            }
+            Ok(None) => tracing::warn!(node = node.0, peer = site.peer, "the peer's name has no address"),
+            Err(error) => tracing::warn!(node = node.0, peer = site.peer, %error, "cannot resolve the peer's name"),
+        }
+    }
+    found
+}
+
+/// The cluster as clients of the cluster endpoint are told of it.
+pub(crate) fn topology(map: &RoutingMap, me: NodeId, groups: GroupCount) -> Option<Topology> {
+    let numbers: Vec<NodeId> = map.nodes.keys().copied().collect();
+    let index = |node: NodeId| numbers.binary_search(&node).ok().map(|at| NodeIndex(at as u16));
+    let nodes = map.nodes.iter().map(|(&node, site)| {
+        let (host, port) = split(&site.cluster);
+        Node {
+            name: name(map, node),
+            host,
+            port,
+            peer_port: split(&site.peer).1,
+            health: if site.is_fenced { Health::Failed } else { Health::Online },
+            heard_at: UnixMillis(0),
+            link: None,
+            epoch: map.epoch,
+        }
+    });
+    let placements = map.groups.iter().map(|route| {
+        let leader = route.leader.and_then(index);
+        let others = route.replicas.iter().filter_map(|stop| index(stop.node));
+        let mut followers: Vec<NodeIndex> = others.filter(|node| Some(*node) != leader).collect();
+        followers.sort_unstable();
+        followers.dedup();
+        Placement { leader, followers }
+    });
+    let placements: Vec<Placement> = placements.collect();
+    if placements.len() != usize::from(groups.get()) {
+        return None;
+    }
+    Some(Topology::new(index(me)?, nodes.collect(), groups, placements, map.epoch))
+}
+
+/// What clients call a node: it stays as long as the node is a member.
+fn name(map: &RoutingMap, node: NodeId) -> NodeName {
+    let cluster = map.cluster.map_or(0, |cluster| cluster.0).to_be_bytes();
+    let mut name = NodeName::default();
+    name.0[..12].copy_from_slice(&cluster[..12]);
+    name.0[12..].copy_from_slice(&node.0.to_be_bytes());
+    name
+}
+
+/// Host and port of an address; the host without the brackets of IPv6.
+fn split(address: &str) -> (String, u16) {
+    let (host, port) = address.rsplit_once(':').unwrap_or((address, "0"));
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    (host.to_owned(), port.parse().unwrap_or(0))
+}
