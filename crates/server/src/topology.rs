@@ -26,7 +26,7 @@ impl fmt::Display for NodeName {
     }
 }
 
-/// A node's place in [`Topology::nodes`].
+/// A node's place in the list of nodes that a [`Topology`] was made of.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct NodeIndex(pub u16);
 
