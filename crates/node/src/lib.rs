@@ -9,9 +9,12 @@ mod link;
 mod listener;
 mod memory;
 mod mesh;
+mod meta;
 mod metrics;
+mod peers;
 mod random;
 mod start;
+mod view;
 mod worker;
 
 pub use start::{StartError, run};

@@ -229,6 +229,7 @@ pub fn run(
             shared.clone(),
             errands.clone(),
             Gateway::new(number, shared.clone(), secret, prng.next_u64()),
+            None,
         );
         let worker = trying("cannot watch sockets", worker)?;
         let end = EndOfWorker {
