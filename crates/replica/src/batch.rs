@@ -80,7 +80,7 @@ const ANSWERED_VERSIONS: u8 = 4;
 
 /// Bytes from a peer do not say what they should.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Malformed;
+pub(crate) struct Malformed;
 
 /// One read of a batch.
 pub(crate) struct Read<'a> {

@@ -142,11 +142,11 @@ impl Seat {
                 target.voters.dedup();
             }
             Order::Transfer { to } => {
-                drop(raft.transfer(*to, now));
+                let _ = raft.transfer(*to, now);
                 return;
             }
         }
-        drop(raft.change_members(&target));
+        let _ = raft.change_members(&target);
     }
 
     /// What the meta group is told of the group, if it is led here.
