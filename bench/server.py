@@ -16,7 +16,7 @@ from pathlib import Path
 from wire import Connection, WireError
 
 ROOT = Path(__file__).resolve().parent.parent
-OURS = "target/release/chorale server --port {port} --cluster-port 0 --admin-port {admin_port} --bind 127.0.0.1 --workers {workers}"
+OURS = "target/release/chorale server --port {port} --cluster-port 0 --peer-port 0 --admin-port {admin_port} --bind 127.0.0.1 --workers {workers}"
 REDIS = "redis-server --port {port} --bind 127.0.0.1 --save '' --appendonly no"
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 START_SECONDS = 15.0

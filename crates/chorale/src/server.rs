@@ -60,13 +60,30 @@ fn read_settings(flags: Vec<(String, String)>) -> Result<Settings, Vec<String>> 
         }
     }
     match load(&sources) {
-        Ok(settings) if problems.is_empty() => Ok(settings),
-        Ok(_) => Err(problems),
+        Ok(mut settings) => {
+            problems.extend(read_cluster_secret(&mut settings).err());
+            if problems.is_empty() {
+                Ok(settings)
+            } else {
+                Err(problems)
+            }
+        }
         Err(found) => {
             problems.extend(found.iter().map(ToString::to_string));
             Err(problems)
         }
     }
+}
+
+/// Puts what stands in `cluster-secret-file` into the settings.
+fn read_cluster_secret(settings: &mut Settings) -> Result<(), String> {
+    let Some(path) = settings.cluster_secret_file.clone() else {
+        return Ok(());
+    };
+    let text = fs::read_to_string(&path);
+    let text = text.map_err(|error| format!("cluster-secret-file: {path}: cannot be read: {error}"))?;
+    let taken = settings.take_cluster_secret(&text);
+    taken.map_err(|problem| format!("cluster-secret-file: {path}: {problem}"))
 }
 
 /// Runs the node, which calls `set_log_level` when `CONFIG SET` changes that option.

@@ -83,3 +83,21 @@ choices! {
         Local = "local",
     }
 }
+
+choices! {
+    /// How many replicas each group has.
+    ReplicationFactor {
+        /// One until there are three nodes, and three from then on.
+        Auto = "auto",
+        /// One.
+        One = "1",
+        /// Three.
+        Three = "3",
+        /// Four.
+        Four = "4",
+        /// Five.
+        Five = "5",
+        /// Six.
+        Six = "6",
+    }
+}

@@ -4,6 +4,7 @@ use crate::advertise::Advertised;
 use crate::bind::BindAddress;
 use crate::memory::{human_bytes, parse_memory};
 use crate::output_limit::OutputLimits;
+use crate::peer::PeerAddress;
 use crate::value::Value;
 
 /// The type of an option with its bounds, inclusive on both sides.
@@ -41,6 +42,8 @@ pub enum Kind {
     Addresses,
     /// `HOST[:PORT]`, or nothing.
     Advertised,
+    /// `HOST:PORT`, any number of times, separated by spaces, or nothing.
+    Peers,
     /// `CLASS HARD SOFT SECONDS` for one or more of `normal`, `replica`, `pubsub`.
     OutputLimits,
     /// `SECONDS CHANGES`, any number of times, or nothing.
@@ -120,6 +123,13 @@ impl Kind {
                 true => Ok(Value::Text(text.into())),
                 false => Err("argument must be HOST or HOST:PORT".into()),
             },
+            Kind::Peers => match PeerAddress::parse_list(text) {
+                Some(list) => {
+                    let words: Vec<String> = list.iter().map(ToString::to_string).collect();
+                    Ok(Value::Text(words.join(" ")))
+                }
+                None => Err("argument must be a list of HOST:PORT".into()),
+            },
             Kind::OutputLimits => {
                 let current = match current {
                     Some(Value::OutputLimits(limits)) => *limits,
@@ -159,6 +169,9 @@ impl Kind {
                  follows; or nothing"
                     .into()
             }
+            Kind::Peers => {
+                "HOST:PORT, at most 64 of them separated by spaces, an IPv6 address in brackets; or nothing".into()
+            }
             Kind::OutputLimits => {
                 "CLASS HARD SOFT SECONDS, once or more; CLASS is normal, replica or pubsub".into()
             }
@@ -179,6 +192,7 @@ impl Kind {
             Kind::Text { .. } => "text",
             Kind::Addresses => "addresses",
             Kind::Advertised => "address",
+            Kind::Peers => "addresses",
             Kind::OutputLimits => "limits",
             Kind::SavePoints => "pairs",
             Kind::KeyspaceEvents => "letters",
@@ -255,6 +269,12 @@ mod tests {
             (Kind::Bool, "YES", "yes"),
             (Kind::Choice { words }, "AllKeys-LRU", "allkeys-lru"),
             (Kind::Addresses, " 127.0.0.1   -::1 ", "127.0.0.1 -::1"),
+            (
+                Kind::Peers,
+                " a:7389  [::1]:7389 10.0.0.1:1 ",
+                "a:7389 [::1]:7389 10.0.0.1:1",
+            ),
+            (Kind::Peers, "", ""),
             (Kind::SavePoints, "3600 1  300 100", "3600 1 300 100"),
             (Kind::SavePoints, "", ""),
             (Kind::KeyspaceEvents, "KEg", "gKE"),

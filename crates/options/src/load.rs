@@ -113,6 +113,7 @@ pub fn load(sources: &Sources) -> Result<Settings, Vec<Problem>> {
         }
     }
     loading.check_ports_differ();
+    loading.check_cluster();
     if loading.problems.is_empty() {
         Ok(loading.settings)
     } else {
@@ -134,7 +135,10 @@ impl Loading {
                 source,
                 name: name.into(),
                 found: (!row.secret).then(|| text.into()),
-                remedy: format!("allowed: {}", row.kind.allowed()),
+                remedy: match row.remark {
+                    None => format!("allowed: {}", row.kind.allowed()),
+                    Some(remark) => format!("allowed: {}; {remark}", row.kind.allowed()),
+                },
             }),
         }
     }
@@ -235,28 +239,45 @@ impl Loading {
 
     /// Of two listeners on one port only one can start; said here, it is said together with everything else.
     fn check_ports_differ(&mut self) {
-        let port = Some(self.settings.port).filter(|port| *port != 0);
-        let (cluster_port, admin_port) = (self.settings.cluster_port, self.settings.admin_port);
-        for (name, ours, other, theirs, what) in [
-            ("cluster-port", cluster_port, "port", port, "cluster endpoint"),
-            ("admin-port", admin_port, "port", port, "admin port"),
+        let ports = [
             (
-                "admin-port",
-                admin_port,
-                "cluster-port",
-                cluster_port,
-                "admin port",
+                "port",
+                "any-node endpoint",
+                Some(self.settings.port).filter(|port| *port != 0),
             ),
-        ] {
-            if let Some(number) = ours.filter(|_| ours == theirs) {
-                self.problems.push(Problem {
-                    source: Source::Together,
-                    name: name.into(),
-                    found: Some(number.to_string()),
-                    remedy: format!("must differ from {other}; 0 turns the {what} off"),
-                });
+            ("cluster-port", "cluster endpoint", self.settings.cluster_port),
+            ("peer-port", "peer port", self.settings.peer_port),
+            ("admin-port", "admin port", self.settings.admin_port),
+        ];
+        for (index, &(name, what, port)) in ports.iter().enumerate() {
+            for &(other, _, theirs) in &ports[..index] {
+                if let Some(number) = port.filter(|_| port == theirs) {
+                    let remedy = format!("must differ from {other}; 0 turns the {what} off");
+                    self.together(name, Some(number.to_string()), remedy);
+                }
             }
         }
+    }
+
+    /// What only some options together cannot mean.
+    fn check_cluster(&mut self) {
+        if self.settings.peer_port.is_none() && !self.settings.join.is_empty() {
+            let remedy = "must not be 0 with join: the other nodes have to reach this one";
+            self.together("peer-port", Some("0".to_owned()), remedy.to_owned());
+        }
+        if self.settings.cluster_secret.is_some() && self.settings.cluster_secret_file.is_some() {
+            let remedy = "cannot be given together with cluster-secret-file: leave one of them out";
+            self.together("cluster-secret", None, remedy.to_owned());
+        }
+    }
+
+    fn together(&mut self, name: &str, found: Option<String>, remedy: String) {
+        self.problems.push(Problem {
+            source: Source::Together,
+            name: name.into(),
+            found,
+            remedy,
+        });
     }
 }
 

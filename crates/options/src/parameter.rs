@@ -27,10 +27,14 @@ pub struct Parameter {
     pub effect: Effect,
     /// Whether its value must not be shown in messages.
     pub secret: bool,
+    /// Whether nothing ever shows it: to `CONFIG` it does not exist. For what even a client with the password must not learn.
+    pub sealed: bool,
     /// Whether patterns of `CONFIG GET` pass it over: only its exact name finds it, as in Redis.
     pub hidden: bool,
     /// What it does, for an operator: whole sentences.
     pub doc: &'static str,
+    /// What whoever asked for a value that is not allowed is told besides: the rest of a sentence.
+    pub remark: Option<&'static str>,
     /// Copies the value to the field that code reads, where there is one.
     pub(crate) fill: Option<fn(&mut Fields, &Value)>,
 }
@@ -44,6 +48,8 @@ pub enum Section {
     Security,
     /// Directories, workers, groups.
     Node,
+    /// Other nodes.
+    Cluster,
     /// How much memory, and what happens at the limit.
     Memory,
     /// What one client may take.
@@ -58,10 +64,11 @@ pub enum Section {
 
 impl Section {
     /// All sections, in the order of the page.
-    pub const ALL: [Section; 8] = [
+    pub const ALL: [Section; 9] = [
         Section::Network,
         Section::Security,
         Section::Node,
+        Section::Cluster,
         Section::Memory,
         Section::Limits,
         Section::Observability,
@@ -75,6 +82,7 @@ impl Section {
             Section::Network => "Network",
             Section::Security => "Security",
             Section::Node => "Node",
+            Section::Cluster => "Cluster",
             Section::Memory => "Memory",
             Section::Limits => "Client limits",
             Section::Observability => "Logs and latency",
@@ -132,8 +140,10 @@ impl Parameter {
             change: Change::Live,
             effect: Effect::Works,
             secret: false,
+            sealed: false,
             hidden: false,
             doc,
+            remark: None,
             fill: None,
         }
     }
@@ -166,6 +176,16 @@ impl Parameter {
 
     pub(crate) const fn secret(mut self) -> Parameter {
         self.secret = true;
+        self
+    }
+
+    pub(crate) const fn sealed(mut self) -> Parameter {
+        self.sealed = true;
+        self.secret()
+    }
+
+    pub(crate) const fn remark(mut self, remark: &'static str) -> Parameter {
+        self.remark = Some(remark);
         self
     }
 
@@ -203,6 +223,11 @@ impl Parameter {
         std::iter::once(self.name).chain(self.alias)
     }
 
+    /// Whether `CONFIG` knows it.
+    pub fn is_in_config(&self) -> bool {
+        self.place != Place::CommandLine && !self.sealed
+    }
+
     /// Whether the command line has a flag for it.
     pub fn has_flag(&self) -> bool {
         match self.place {
@@ -230,12 +255,13 @@ impl Parameter {
             (Kind::Integer { .. }, None) => "N".into(),
             (Kind::Memory { .. } | Kind::MemoryOrPercent, _) => "SIZE".into(),
             (Kind::Bool, _) => "yes|no".into(),
-            (Kind::Choice { words }, _) if words.len() <= 5 => words.join("|"),
+            (Kind::Choice { words }, _) if words.len() <= 6 => words.join("|"),
             (Kind::Choice { .. }, _) => "WORD".into(),
             (Kind::Text { .. }, Some(unit)) => unit.to_ascii_uppercase(),
             (Kind::Text { .. }, None) => "TEXT".into(),
             (Kind::Addresses, _) => "ADDRESSES".into(),
             (Kind::Advertised, _) => "HOST[:PORT]".into(),
+            (Kind::Peers, _) => "HOST:PORT".into(),
             (Kind::OutputLimits, _) => "LIMITS".into(),
             (Kind::SavePoints, _) => "PAIRS".into(),
             (Kind::KeyspaceEvents, _) => "LETTERS".into(),

@@ -16,7 +16,8 @@ pub fn reference() -> String {
          ```toml\n# chorale.toml\nport = 6379\nmaxmemory = \"2gb\"\nmaxmemory-policy = \"allkeys-lru\"\n\
          protected-mode = true\nbind = [\"127.0.0.1\", \"-::1\"]\n```\n\n\
          Sizes are bytes, or numbers with a unit: `kb`, `mb`, `gb` are powers of 1024; `k`, `m`, `g` of 1000. \
-         `CONFIG GET` shows every option but `config`, and `CONFIG SET` changes those that say so; one `CONFIG SET` \
+         `CONFIG GET` shows every option but `config` and \
+         `cluster-secret`, and `CONFIG SET` changes those that say so; one `CONFIG SET` \
          with several options changes all of them or none.\n",
     );
     for section in Section::ALL {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
 use crate::load::scalar_text;
-use crate::parameter::{Parameter, Place};
+use crate::parameter::Parameter;
 use crate::settings::Settings;
 use crate::table::PARAMETERS;
 use crate::value::Value;
@@ -47,8 +47,9 @@ pub fn rewrite(text: &str, settings: &Settings) -> Option<String> {
     Some(changed)
 }
 
+/// A secret that `CONFIG` does not know stays where the operator has put it.
 fn is_for_files(row: &Parameter) -> bool {
-    row.place != Place::CommandLine
+    row.is_in_config()
 }
 
 /// Whether what stands in the file means `value` already.

@@ -5,9 +5,10 @@ use std::ops::Deref;
 
 use crate::advertise::Advertised;
 use crate::bind::BindAddress;
-use crate::choices::{DebugCommand, LogFormat, LogLevel, MaxmemoryPolicy};
+use crate::choices::{DebugCommand, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor};
 use crate::output_limit::OutputLimits;
-use crate::parameter::{Change, Parameter, Place};
+use crate::parameter::{Change, Parameter};
+use crate::peer::PeerAddress;
 use crate::table::PARAMETERS;
 use crate::value::Value;
 
@@ -61,6 +62,20 @@ pub struct Fields {
     pub groups: u16,
     /// `databases`.
     pub databases: u16,
+    /// `peer-port`; `None`: the node stays alone.
+    pub peer_port: Option<u16>,
+    /// `join`: nodes of the cluster to become a member of, none of which may be there now. Empty: the node's own.
+    pub join: Vec<PeerAddress>,
+    /// `cluster-secret`, or what stood in `cluster-secret-file`; `None`: nodes prove nothing to each other.
+    pub cluster_secret: Option<String>,
+    /// `cluster-secret-file`. Read it and call [`Settings::take_cluster_secret`].
+    pub cluster_secret_file: Option<String>,
+    /// `zone`; may be empty.
+    pub zone: String,
+    /// `rf`.
+    pub replication_factor: ReplicationFactor,
+    /// `replace-after`; `None`: a node that is away is waited for.
+    pub replace_after_secs: Option<u32>,
     /// `maxmemory`; 0: no limit.
     pub maxmemory: u64,
     /// `maxmemory-policy`.
@@ -136,6 +151,16 @@ impl Fields {
             workers: Some(u16::MAX),
             groups: u16::MAX,
             databases: u16::MAX,
+            peer_port: Some(u16::MAX),
+            join: vec![PeerAddress {
+                host: String::new(),
+                port: 0,
+            }],
+            cluster_secret: Some(String::new()),
+            cluster_secret_file: Some(String::new()),
+            zone: "?".to_owned(),
+            replication_factor: ReplicationFactor::Six,
+            replace_after_secs: Some(u32::MAX),
             maxmemory: u64::MAX,
             maxmemory_policy: MaxmemoryPolicy::VolatileTtl,
             maxmemory_samples: u32::MAX,
@@ -252,14 +277,16 @@ impl Settings {
     /// Every name that a pattern of `CONFIG GET` is compared with, aliases included, in the order of the table.
     /// A word without wildcards goes to [`Settings::get`], which knows hidden options too.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        let shown = |row: &&Parameter| row.place != Place::CommandLine && !row.hidden;
+        let shown = |row: &&Parameter| row.is_in_config() && !row.hidden;
         PARAMETERS.iter().filter(shown).flat_map(Parameter::names)
     }
 
     /// The value of an option as `CONFIG GET` shows it, by name or alias in any letter case.
     pub fn get(&self, name: &str) -> Option<String> {
         let index = Parameter::position(name)?;
-        (PARAMETERS[index].place != Place::CommandLine).then(|| self.values[index].render())
+        PARAMETERS[index]
+            .is_in_config()
+            .then(|| self.values[index].render())
     }
 
     /// Every option with its value, in the order of the table.
@@ -278,7 +305,7 @@ impl Settings {
             let index = std::str::from_utf8(name)
                 .ok()
                 .and_then(Parameter::position)
-                .filter(|&index| PARAMETERS[index].place != Place::CommandLine)
+                .filter(|&index| PARAMETERS[index].is_in_config())
                 .ok_or_else(|| SetError::Unknown { name: shown(name) })?;
             if rows.contains(&index) {
                 return Err(SetError::Failed {
@@ -305,6 +332,24 @@ impl Settings {
             }
         }
         *self = next;
+        Ok(())
+    }
+
+    /// Makes what stands in `cluster-secret-file` the `cluster-secret`. White space around it, such as the last line's end,
+    /// is not part of it.
+    ///
+    /// # Errors
+    /// If it cannot be a secret: what is wrong with the file, as the end of a sentence.
+    pub fn take_cluster_secret(&mut self, text: &str) -> Result<(), String> {
+        let secret = text.trim();
+        if secret.is_empty() {
+            return Err("is empty; it must hold the secret".to_owned());
+        }
+        let index = Parameter::position("cluster-secret").expect("the row stands in the table");
+        let kind = PARAMETERS[index].kind;
+        let value = kind.parse(secret, None);
+        let value = value.map_err(|_| format!("must hold one line; allowed: {}", kind.allowed()))?;
+        self.put(index, value);
         Ok(())
     }
 
@@ -354,6 +399,13 @@ mod tests {
             workers,
             groups,
             databases,
+            peer_port,
+            join,
+            cluster_secret,
+            cluster_secret_file,
+            zone,
+            replication_factor,
+            replace_after_secs,
             maxmemory,
             maxmemory_policy,
             maxmemory_samples,

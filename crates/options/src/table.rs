@@ -1,6 +1,6 @@
 //! The table of options. Each row is the only place that knows its option.
 
-use crate::choices::{DebugCommand, LogFormat, LogLevel, MaxmemoryPolicy};
+use crate::choices::{DebugCommand, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor};
 use crate::kind::Kind;
 use crate::parameter::{Parameter, Section};
 
@@ -83,8 +83,8 @@ pub static PARAMETERS: &[Parameter] = &[
         Kind::Advertised,
         "",
         "Where clients of the cluster endpoint are told to reach this node, if that is not where it listens: behind \
-         address translation, in containers. Without a port, that is `cluster-port`. Empty: each client is told the \
-         address at which it reached the node itself.",
+         address translation, in containers. Without a port, that is `cluster-port`. Other nodes are told the same host, \
+         with `peer-port`. Empty: each client is told the address at which it reached the node itself.",
     )
     .flag()
     .restart()
@@ -209,12 +209,12 @@ pub static PARAMETERS: &[Parameter] = &[
         "dir",
         PATH,
         "./chorale-data",
-        "Directory for what the node keeps on disk. Two nodes must not share one.",
+        "Directory for what the node keeps on disk: which node of which cluster it is, and what the cluster has agreed \
+         about nodes and groups. Two nodes must not share one.",
     )
     .flag()
     .unit("directory")
     .restart()
-    .inert("In memory mode the node keeps nothing on disk yet.")
     .fills(|f, v| f.dir = v.typed()),
     Parameter::new(
         Section::Node,
@@ -243,6 +243,101 @@ pub static PARAMETERS: &[Parameter] = &[
         .unit("databases")
         .restart()
         .fills(|f, v| f.databases = v.typed()),
+    Parameter::new(
+        Section::Node,
+        "durability",
+        choice(&["memory"]),
+        "memory",
+        "What an acknowledged write survives. `memory`: the loss of any minority of its group's replicas, and nothing of \
+         the data is on disk.",
+    )
+    .flag()
+    .restart()
+    .remark("`relaxed` and `strict`, which would write the data to disk, are not there yet"),
+    // Cluster.
+    Parameter::new(
+        Section::Cluster,
+        "peer-port",
+        integer(0, 65535),
+        "7389",
+        "TCP port for the other nodes of the cluster, on the addresses of `bind`. Clients have no business there. 0: no \
+         peer port; no node can join this one.",
+    )
+    .flag()
+    .restart()
+    .fills(|f, v| f.peer_port = v.typed()),
+    Parameter::new(
+        Section::Cluster,
+        "join",
+        Kind::Peers,
+        "",
+        "Peer addresses of nodes of a cluster to become a member of, separated by spaces; one that answers is enough. A \
+         node that is a member already finds its cluster with what stands in `dir`. Empty: the first start makes a \
+         cluster of this one node, which others can join.",
+    )
+    .flag()
+    .restart()
+    .fills(|f, v| f.join = v.typed()),
+    Parameter::new(
+        Section::Cluster,
+        "cluster-secret",
+        WORD,
+        "",
+        "What all nodes of a cluster know and nobody else does: without it nobody becomes a node. `openssl rand -hex 32` \
+         makes a good one. Nothing shows it, `CONFIG GET` neither. Prefer the environment or `cluster-secret-file` to the \
+         flag: other users of the machine can read a process's flags. Empty: whoever reaches the peer port can read and \
+         write everything, so that only a network of its own may reach it.",
+    )
+    .flag()
+    .unit("secret")
+    .restart()
+    .sealed()
+    .fills(|f, v| f.cluster_secret = v.typed()),
+    Parameter::new(
+        Section::Cluster,
+        "cluster-secret-file",
+        PATH,
+        "",
+        "A file that holds the `cluster-secret` and nothing else.",
+    )
+    .flag()
+    .unit("file")
+    .restart()
+    .fills(|f, v| f.cluster_secret_file = v.typed()),
+    Parameter::new(
+        Section::Cluster,
+        "zone",
+        Kind::Text { max_len: 255 },
+        "",
+        "What the node shares its fate with, by any name: a rack, a room, a data centre. The replicas of a group are put \
+         into different zones as long as there are enough. Empty: the node is by itself.",
+    )
+    .flag()
+    .restart()
+    .fills(|f, v| f.zone = v.typed()),
+    Parameter::new(
+        Section::Cluster,
+        "rf",
+        choice(ReplicationFactor::WORDS),
+        "auto",
+        "Replicas of each group. A group outlives the loss of fewer than half of them. `auto`: one until there are three \
+         nodes, and three from then on. What the first node of a cluster says holds for all.",
+    )
+    .flag()
+    .unit("replicas")
+    .restart()
+    .fills(|f, v| f.replication_factor = v.typed()),
+    Parameter::new(
+        Section::Cluster,
+        "replace-after",
+        integer(0, INT),
+        "600",
+        "Seconds after which a node that is away is given up: its replicas are rebuilt on other nodes. 0: never.",
+    )
+    .flag()
+    .unit("seconds")
+    .restart()
+    .fills(|f, v| f.replace_after_secs = v.typed()),
     // Memory.
     Parameter::new(
         Section::Memory,

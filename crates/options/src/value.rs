@@ -2,9 +2,10 @@
 
 use crate::advertise::Advertised;
 use crate::bind::BindAddress;
-use crate::choices::{DebugCommand, LogFormat, LogLevel, MaxmemoryPolicy};
+use crate::choices::{DebugCommand, LogFormat, LogLevel, MaxmemoryPolicy, ReplicationFactor};
 use crate::memory::human_bytes;
 use crate::output_limit::OutputLimits;
+use crate::peer::PeerAddress;
 
 /// A value that has passed its option's bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +93,13 @@ macro_rules! from_word {
         }
     )+};
 }
-from_word!(MaxmemoryPolicy, LogFormat, LogLevel, DebugCommand);
+from_word!(
+    MaxmemoryPolicy,
+    LogFormat,
+    LogLevel,
+    DebugCommand,
+    ReplicationFactor
+);
 
 impl FromValue for bool {
     fn from_value(value: &Value) -> Option<Self> {
@@ -125,6 +132,15 @@ impl FromValue for Vec<BindAddress> {
     fn from_value(value: &Value) -> Option<Self> {
         match value {
             Value::Text(text) => BindAddress::parse_list(text),
+            _ => None,
+        }
+    }
+}
+
+impl FromValue for Vec<PeerAddress> {
+    fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::Text(text) => PeerAddress::parse_list(text),
             _ => None,
         }
     }

@@ -168,6 +168,50 @@ fn the_ports_must_differ_unless_the_system_chooses() {
 }
 
 #[test]
+fn a_node_that_joins_can_be_reached_by_the_others() {
+    let file = "join = [\"a:7389\", \"[::1]:7389\"]\nrf = 3\nreplace-after = 0\n";
+    let settings = load(&sources(&[], &[], file)).unwrap();
+    let peers: Vec<String> = settings.join.iter().map(ToString::to_string).collect();
+    assert_eq!(peers, ["a:7389", "[::1]:7389"]);
+    assert_eq!(settings.replication_factor, options::ReplicationFactor::Three);
+    assert_eq!(settings.replace_after_secs, None);
+    assert_eq!(
+        problems(&sources(&[("peer-port", "0")], &[], file)),
+        [r#"peer-port: found "0": must not be 0 with join: the other nodes have to reach this one"#]
+    );
+    assert_eq!(
+        problems(&sources(&[("join", "a")], &[], "")),
+        [
+            r#"--join: found "a": allowed: HOST:PORT, at most 64 of them separated by spaces, an IPv6 address in brackets; or nothing"#
+        ]
+    );
+}
+
+#[test]
+fn a_durability_that_does_not_exist_yet_is_refused_in_words() {
+    assert_eq!(
+        problems(&sources(&[("durability", "strict")], &[], "")),
+        [
+            r#"--durability: found "strict": allowed: only memory; `relaxed` and `strict`, which would write the data to disk, are not there yet"#
+        ]
+    );
+}
+
+#[test]
+fn the_secret_of_the_cluster_comes_from_one_place() {
+    let both = [("cluster-secret", "a"), ("cluster-secret-file", "b")];
+    assert_eq!(
+        problems(&sources(&both, &[], "")),
+        ["cluster-secret: cannot be given together with cluster-secret-file: leave one of them out"]
+    );
+    let mut settings = load(&sources(&[("cluster-secret-file", "b")], &[], "")).unwrap();
+    settings.take_cluster_secret("hunter2\n").unwrap();
+    assert_eq!(settings.cluster_secret.as_deref(), Some("hunter2"));
+    assert!(settings.take_cluster_secret(" \n").is_err());
+    assert!(settings.take_cluster_secret("two\nlines").is_err());
+}
+
+#[test]
 fn the_file_is_named_by_the_flag_or_else_the_environment() {
     let both = sources(&[("config", "a.toml")], &[("CHORALE_CONFIG", "b.toml")], "");
     assert_eq!(config_path(&both), Some("a.toml"));

@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
-use options::{Effect, Kind, PARAMETERS, Parameter, Place, Settings, reference};
+use options::{
+    Effect, Kind, PARAMETERS, Parameter, Place, SetError, Settings, Sources, load, reference, rewrite,
+};
 
 #[test]
 fn names_are_unique_and_kebab_case() {
@@ -77,7 +79,7 @@ fn the_reference_page_names_every_option_and_says_which_have_no_effect() {
 }
 
 #[test]
-fn everything_but_the_file_itself_answers_to_config_get() {
+fn everything_but_the_file_itself_and_what_is_sealed_answers_to_config_get() {
     let settings = Settings::default();
     for name in Settings::names() {
         assert!(settings.get(name).is_some(), "{name}");
@@ -111,4 +113,22 @@ fn a_secret_is_not_printed_with_the_settings() {
         "{printed}"
     );
     assert!(printed.contains(r#""maxmemory": "1024""#), "{printed}");
+}
+
+#[test]
+fn the_secret_of_the_cluster_is_shown_by_nothing() {
+    let sources = Sources {
+        flags: vec![("cluster-secret".into(), "hunter2".into())],
+        ..Sources::default()
+    };
+    let mut settings = load(&sources).unwrap();
+    assert_eq!(settings.cluster_secret.as_deref(), Some("hunter2"));
+    assert_eq!(settings.get("cluster-secret"), None);
+    assert!(!Settings::names().any(|name| name == "cluster-secret"));
+    assert!(!format!("{settings:?}").contains("hunter2"));
+    let file = "port = 1\ncluster-secret = \"older\"\n";
+    assert!(!rewrite("", &settings).unwrap().contains("hunter2"));
+    assert!(!rewrite(file, &settings).unwrap().contains("hunter2"));
+    let error = settings.set_all(&[(b"cluster-secret", b"hunter2")]).unwrap_err();
+    assert!(matches!(error, SetError::Unknown { .. }), "{error}");
 }
