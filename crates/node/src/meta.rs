@@ -1,9 +1,24 @@
 //! This node's part in the meta group, on a thread of its own: what it writes is synced before it goes on, and nobody else
 //! waits for that.
+//!
+//! ```text
+//!   first worker's links --Input--> this thread --Outbox--> first worker's links
+//!                                      |
+//!                                      +--> meta log on disk
+//!                                      +--> View: layout, orders --> all workers
+//! ```
 
+use crate::clock;
+use crate::mesh::Mesh;
+use crate::view::{self, Seen, View};
 use bytes::Bytes;
-use control::GroupSight;
-use std::sync::{Mutex, PoisonError};
+use control::{Contact, GroupRef, GroupSight, Meta, MetaMessage, Notice, Record, Restored, RoutingMap, Started};
+use ids::Monotonic;
+use server::{Layout, Shared};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use storage::{DirectoryDisk, HardState, MetaLog, MetaState, Snapshot, StorageError};
 use transport::Remote;
 
 /// What the thread is told.
@@ -28,7 +43,7 @@ impl Outbox {
     /// Messages that wait for the first worker's next turn. At the limit the newest are dropped: all of them may be lost.
     const MESSAGES_MAX: usize = 4_096;
 
-    pub(crate) fn put(&self, messages: impl IntoIterator<Item = (Remote, Bytes)>) {
+    fn put(&self, messages: impl IntoIterator<Item = (Remote, Bytes)>) {
         let mut held = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
         let room = Outbox::MESSAGES_MAX.saturating_sub(held.len());
         held.extend(messages.into_iter().take(room));
@@ -36,5 +51,250 @@ impl Outbox {
 
     pub(crate) fn take(&self) -> Vec<(Remote, Bytes)> {
         std::mem::take(&mut *self.messages.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The meta group's part with its log.
+pub(crate) struct Driver {
+    meta: Meta,
+    disk: DirectoryDisk,
+    log: Option<MetaLog<DirectoryDisk>>,
+}
+
+/// What came of a step.
+#[derive(Default)]
+pub(crate) struct Happened {
+    pub(crate) messages: Vec<(Remote, Bytes)>,
+    pub(crate) map: Option<Arc<RoutingMap>>,
+    pub(crate) started: Option<Started>,
+    pub(crate) orders: Vec<control::Instruction>,
+    /// Why the node cannot be a member.
+    pub(crate) refused: Option<String>,
+}
+
+/// What the meta log on this disk holds.
+pub(crate) fn restored(
+    disk: &DirectoryDisk,
+) -> Result<(Option<MetaLog<DirectoryDisk>>, Option<Restored>), StorageError> {
+    let Some((log, state)) = MetaLog::open(disk.clone())? else {
+        return Ok((None, None));
+    };
+    let MetaState {
+        hard,
+        snapshot,
+        entries,
+    } = state;
+    let restored = Restored {
+        hard_state: consensus::HardState {
+            term: hard.term,
+            vote: hard.vote,
+            commit: hard.commit,
+        },
+        snapshot: snapshot.map(|snapshot| (snapshot.point, snapshot.state)),
+        entries,
+    };
+    Ok((Some(log), Some(restored)))
+}
+
+impl Driver {
+    pub(crate) fn new(meta: Meta, disk: DirectoryDisk, log: Option<MetaLog<DirectoryDisk>>) -> Driver {
+        Driver { meta, disk, log }
+    }
+
+    pub(crate) fn tick(&mut self, now: Monotonic) {
+        self.meta.tick(now);
+    }
+
+    pub(crate) fn timer(&self) -> Option<Monotonic> {
+        self.meta.next_timer()
+    }
+
+    pub(crate) fn on_message(&mut self, from: Remote, bytes: &[u8], now: Monotonic) {
+        match MetaMessage::decode(bytes) {
+            Ok(message) => self.meta.on_message(contact(from), message, now),
+            Err(error) => tracing::warn!(%error, "a message about the cluster that is none"),
+        }
+    }
+
+    pub(crate) fn on_link(&mut self, remote: Remote, is_up: bool, now: Monotonic) {
+        self.meta.on_link(contact(remote), is_up, now);
+    }
+
+    pub(crate) fn on_sights(&mut self, sights: Vec<GroupSight>, now: Monotonic) {
+        self.meta.on_sight(sights, now);
+    }
+
+    /// Carries out what is to be done now, writes included.
+    pub(crate) fn carry_out(&mut self, now: Monotonic) -> Result<Happened, StorageError> {
+        let mut happened = Happened::default();
+        loop {
+            let effects = self.meta.take_effects(now);
+            let is_over = effects == control::MetaEffects::default();
+            let mut written = None;
+            for persist in effects.persist {
+                self.write(persist.record)?;
+                written = Some(persist.number);
+            }
+            if let Some(number) = written {
+                self.meta.on_persisted(number, now);
+            }
+            let messages = effects.messages.into_iter();
+            happened
+                .messages
+                .extend(messages.map(|(to, message)| (remote(to), Bytes::from(message.encode()))));
+            happened.map = effects.map.or(happened.map);
+            happened.started = effects.started.or(happened.started);
+            happened.orders.extend(effects.orders);
+            for notice in effects.notices {
+                tell(notice, &mut happened);
+            }
+            if is_over {
+                return Ok(happened);
+            }
+        }
+    }
+
+    fn write(&mut self, record: Record) -> Result<(), StorageError> {
+        match record {
+            Record::Begin { point, state } => {
+                self.log = None;
+                MetaLog::remove(&self.disk)?;
+                let mut log = MetaLog::create(self.disk.clone())?;
+                log.write_snapshot(Snapshot { point, state })?;
+                self.log = Some(log);
+            }
+            Record::Append { entries, hard_state } => {
+                let hard = HardState {
+                    term: hard_state.term,
+                    vote: hard_state.vote,
+                    commit: hard_state.commit,
+                };
+                self.open_log().write(&entries, Some(hard))?;
+            }
+            Record::Snapshot { point, state } => self.open_log().write_snapshot(Snapshot { point, state })?,
+            Record::End => {
+                self.log = None;
+                MetaLog::remove(&self.disk)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn open_log(&mut self) -> &mut MetaLog<DirectoryDisk> {
+        self.log.as_mut().expect("a log begins before it goes on")
+    }
+}
+
+/// Tells the operator.
+fn tell(notice: Notice, happened: &mut Happened) {
+    match notice {
+        Notice::Leads { term } => tracing::info!(term, "this node leads the meta group"),
+        Notice::Follows { leader } => tracing::info!(leader = leader.0, "following the meta group's leader"),
+        Notice::Leaderless => tracing::warn!(
+            "nobody leads the meta group: members and placement stay as they are until a majority of it is back; clients are served"
+        ),
+        Notice::Fenced => tracing::error!("the cluster has declared this start of the node dead; restart it"),
+        Notice::Superseded { by } => {
+            tracing::error!(by = by.0, "another start of this node is known: is its data directory used twice?");
+        }
+        Notice::Removed => tracing::error!("the node is a member of the cluster no longer"),
+        Notice::StartRefused { refusal } => happened.refused = Some(format!("{refusal:?}")),
+    }
+}
+
+fn contact(remote: Remote) -> Contact {
+    match remote {
+        Remote::Node(node) => Contact::Node(node),
+        Remote::Joiner(number) => Contact::Newcomer(number),
+        Remote::Contact(_) => Contact::Introducer,
+    }
+}
+
+fn remote(contact: Contact) -> Remote {
+    match contact {
+        Contact::Node(node) => Remote::Node(node),
+        Contact::Newcomer(number) => Remote::Joiner(number),
+        Contact::Introducer => Remote::Contact(0),
+    }
+}
+
+/// What the thread hands its results to.
+pub(crate) struct Desk {
+    pub(crate) view: Arc<View>,
+    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) mesh: Arc<Mesh>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) started: Started,
+}
+
+impl Desk {
+    /// Shows a map to everybody.
+    pub(crate) fn show(&self, map: Arc<RoutingMap>) {
+        let me = self.started.node;
+        if let Some(topology) = view::topology(&map, me, self.shared.groups) {
+            self.shared.set_topology(topology);
+        }
+        self.view.set(Seen {
+            layout: Arc::new(Layout::of(&map, me, self.started.boot)),
+            addresses: view::addresses(&map, me),
+            map,
+        });
+        (0..self.mesh.workers()).for_each(|worker| self.mesh.wake(worker));
+    }
+
+    fn hand_over(&self, happened: Happened) {
+        if let Some(map) = happened.map {
+            self.show(map);
+        }
+        let mut has_orders = false;
+        for instruction in happened.orders {
+            if let GroupRef::Data(group) = instruction.group {
+                self.view.order(group, instruction.order);
+                has_orders = true;
+            }
+        }
+        if has_orders {
+            (0..self.mesh.workers()).for_each(|worker| self.mesh.wake(worker));
+        }
+        if !happened.messages.is_empty() {
+            self.outbox.put(happened.messages);
+            self.mesh.wake(0);
+        }
+    }
+}
+
+/// The thread.
+pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
+    loop {
+        let now = clock::raw();
+        let wait = driver
+            .timer()
+            .map_or(std::time::Duration::from_millis(100), |timer| timer.since(now));
+        let mut input = match inputs.recv_timeout(wait) {
+            Ok(input) => Some(input),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        let now = clock::raw();
+        while let Some(one) = input {
+            match one {
+                Input::Message(from, bytes) => driver.on_message(from, &bytes, now),
+                Input::Link(remote, is_up) => driver.on_link(remote, is_up, now),
+                Input::Sights(sights) => driver.on_sights(sights, now),
+                Input::Stop => return,
+            }
+            input = inputs.try_recv().ok();
+        }
+        driver.tick(now);
+        match driver.carry_out(now) {
+            Ok(happened) => desk.hand_over(happened),
+            Err(error) => {
+                // What is on disk is not known any more: a node that went on could forget its votes.
+                tracing::error!(%error, "cannot write the meta group's log; the node stops");
+                desk.shared.is_stopping.store(true, Ordering::Relaxed);
+                (0..desk.mesh.workers()).for_each(|worker| desk.mesh.wake(worker));
+                return;
+            }
+        }
     }
 }

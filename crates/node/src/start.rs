@@ -1,6 +1,10 @@
 //! Birth and death of a node, each as a list of steps.
 
+use crate::birth::{self, Born, Said};
 use crate::clock;
+use crate::meta::{self, Desk, Input, Outbox};
+use crate::peers::{Handed, Peers};
+use crate::view::View;
 use crate::errands::Errands;
 use crate::listener::{self, Listener};
 use crate::memory;
@@ -9,7 +13,8 @@ use crate::metrics::metrics;
 use crate::random;
 use crate::worker::{WAKER, Worker};
 use admin::{AdminSource, Health};
-use ids::{Boot, GroupCount, HashSeed, Prng};
+use control::Announcement;
+use ids::{SemanticsVersion, Boot, GroupCount, HashSeed, Prng};
 use mio::{Poll, Waker};
 use options::{LogLevel, Settings};
 use server::{Endpoint, Gateway, Hooks, NodeName, Shared, Topology};
@@ -18,7 +23,11 @@ use signal_hook::iterator::Signals;
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
+use storage::DataDirectory;
 use std::sync::atomic::Ordering;
 
 /// Why a node did not start, in words for an operator.
@@ -124,6 +133,129 @@ fn node_name(prng: &mut Prng) -> NodeName {
     name
 }
 
+/// What this node says of itself to others.
+fn said(settings: &Settings, port: u16, cluster_port: Option<u16>) -> Said {
+    let bind = settings.bind[0].ip;
+    let advertised = settings.advertise.as_ref().map(|advertised| advertised.host.clone());
+    let host = advertised.unwrap_or_else(|| {
+        let here = if bind.is_unspecified() {
+            IpAddr::V4(Ipv4Addr::LOCALHOST)
+        } else {
+            bind
+        };
+        here.to_string()
+    });
+    let at = |port: u16| match host.contains(':') {
+        true => format!("[{host}]:{port}"),
+        false => format!("{host}:{port}"),
+    };
+    // Whoever reaches a peer port without a secret can write everything.
+    let is_protected = settings.cluster_secret.is_none() && !bind.is_loopback();
+    let peer_ip = if is_protected {
+        IpAddr::V4(Ipv4Addr::LOCALHOST)
+    } else {
+        bind
+    };
+    if is_protected && settings.peer_port.is_some() {
+        tracing::warn!(
+            "the peer port is open on this machine alone, because there is no cluster secret: nodes of other machines can join with --cluster-secret-file"
+        );
+    }
+    Said {
+        announcement: Announcement {
+            client: at(port),
+            cluster: at(cluster_port.unwrap_or(0)),
+            peer: at(settings.peer_port.unwrap_or(0)),
+            zone: settings.zone.clone(),
+            semantics_min: SemanticsVersion::OLDEST,
+            semantics_max: SemanticsVersion::CURRENT,
+        },
+        peer_address: settings.peer_port.map(|port| SocketAddr::new(peer_ip, port)),
+    }
+}
+
+/// The parts of a node that know of other nodes.
+struct ClusterParts {
+    /// One for each worker.
+    peers: VecDeque<Peers>,
+    inputs: mpsc::Sender<Input>,
+    thread: JoinHandle<()>,
+    /// Locked as long as the node runs.
+    _directory: DataDirectory,
+}
+
+impl ClusterParts {
+    fn begin(
+        born: Born,
+        said: &Said,
+        mesh: &Arc<Mesh>,
+        shared: &Arc<Shared>,
+        polls: &[Poll],
+    ) -> io::Result<ClusterParts> {
+        let Born {
+            directory,
+            own,
+            started,
+            driver,
+            map,
+            ..
+        } = born;
+        let view = Arc::new(View::default());
+        let outbox = Arc::new(Outbox::default());
+        let handed: Handed = Arc::new(polls.iter().map(|_| Mutex::default()).collect());
+        let (inputs, received) = mpsc::channel();
+        let mut peers = VecDeque::new();
+        for (worker, poll) in (0..).zip(polls) {
+            let registry = poll.registry().try_clone()?;
+            let seed = random::secret::<1>()?[0];
+            let mut links = Peers::new(
+                &own,
+                worker,
+                registry,
+                view.clone(),
+                handed.clone(),
+                inputs.clone(),
+                outbox.clone(),
+                seed,
+            );
+            if let (0, Some(address)) = (worker, said.peer_address) {
+                links.listen(address)?;
+            }
+            peers.push_back(links);
+        }
+        let desk = Desk {
+            view,
+            outbox,
+            mesh: mesh.clone(),
+            shared: shared.clone(),
+            started,
+        };
+        tracing::info!(
+            cluster = format!("{:032x}", own.cluster.0),
+            node = own.node.0,
+            boot = own.boot.0,
+            peer = said.announcement.peer,
+            "this node is a member"
+        );
+        desk.show(map);
+        let thread = std::thread::Builder::new()
+            .name("meta".to_owned())
+            .spawn(move || meta::run(driver, &received, &desk))?;
+        Ok(ClusterParts {
+            peers,
+            inputs,
+            thread,
+            _directory: directory,
+        })
+    }
+
+    fn end(self) {
+        // It may have ended by itself, because its log could not be written.
+        drop(self.inputs.send(Input::Stop));
+        drop(self.thread.join());
+    }
+}
+
 /// Runs a node until SIGTERM, SIGINT or `SHUTDOWN`. `set_log_level` makes the log follow the settings.
 pub fn run(
     settings: Settings,
@@ -135,7 +267,6 @@ pub fn run(
     };
     // More workers than groups would own nothing.
     let workers = workers.clamp(1, usize::from(settings.groups));
-    let groups = GroupCount::new(settings.groups).expect("the option's bounds are those of a group count");
     set_log_level(settings.log_level);
 
     let room = memory::make_room_for_clients(settings.maxclients.into());
@@ -166,6 +297,20 @@ pub fn run(
         }
     };
 
+    let said = said(&settings, port, cluster_port);
+    let born = match said.peer_address {
+        None => None,
+        Some(_) => {
+            let born = birth::begin(&settings, &said, workers as u16);
+            Some(born.map_err(|what| StartError {
+                what,
+                source: io::Error::other("the node does not start"),
+                port_option: None,
+            })?)
+        }
+    };
+    let alone = || GroupCount::new(settings.groups).expect("the option's bounds are those of a group count");
+    let groups = born.as_ref().map_or_else(alone, |born| born.groups);
     // The name that clients see and the secret that orders keys share no randomness: whoever could foresee the
     // order could choose keys that collide.
     let secret = HashSeed(trying("cannot read the system's randomness", random::secret())?);
@@ -216,6 +361,13 @@ pub fn run(
         "cannot start the thread for errands",
         Errands::start(mesh.clone()),
     )?;
+    let mut cluster = match born {
+        None => None,
+        Some(born) => {
+            let opened = ClusterParts::begin(born, &said, &mesh, &shared, &polls);
+            Some(opening("cannot open the peer port", "peer-port", opened)?)
+        }
+    };
     let mut listeners = Some(listeners);
     let mut threads = Vec::new();
     for (number, poll) in (0..).zip(polls) {
@@ -229,7 +381,7 @@ pub fn run(
             shared.clone(),
             errands.clone(),
             Gateway::new(number, shared.clone(), secret, prng.next_u64()),
-            None,
+            cluster.as_mut().and_then(|cluster| cluster.peers.pop_front()),
         );
         let worker = trying("cannot watch sockets", worker)?;
         let end = EndOfWorker {
@@ -272,6 +424,9 @@ pub fn run(
     let mut panicked = false;
     for thread in threads {
         panicked |= thread.join().is_err();
+    }
+    if let Some(cluster) = cluster {
+        cluster.end();
     }
     handle.close();
     drop(watcher.join());

@@ -253,6 +253,19 @@ impl<D: Disk> MetaLog<D> {
         MetaLog::begin(disk, 0, MetaState::default())
     }
 
+    /// Removes the log, if there is one: its member is none any more. When it returns it is gone for good.
+    ///
+    /// # Errors
+    /// What the disk answers.
+    pub fn remove(disk: &D) -> Result<(), StorageError> {
+        let found = disk.open(NAME).map_err(StorageError::io("open", NAME))?;
+        if found.is_some() {
+            disk.remove(NAME).map_err(StorageError::io("remove", NAME))?;
+            disk.sync_names().map_err(StorageError::io("sync the names beside", NAME))?;
+        }
+        Ok(())
+    }
+
     /// Opens the log and says what it holds; `None` if there is none. Whether there must be one, the caller knows.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! The cluster's secret, and proofs that a node knows it.
 
 use hmac::{Hmac, KeyInit, Mac as _};
-use sha2::Sha256;
+use sha2::{Digest, Sha256};
 use std::fmt;
 
 /// Bytes of a proof.
@@ -23,6 +23,14 @@ impl fmt::Debug for Nonce {
 /// What nodes of a cluster prove to each other that they know; none if the cluster was made without.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub Option<[u8; 32]>);
+
+impl Secret {
+    /// The secret of what an operator wrote: of one length, however long that is.
+    pub fn of_words(words: &[u8]) -> Secret {
+        let digest = Sha256::new().chain_update(b"chorale cluster secret").chain_update(words);
+        Secret(Some(digest.finalize().into()))
+    }
+}
 
 impl fmt::Debug for Secret {
     /// Never the secret itself: it would end up in a log.

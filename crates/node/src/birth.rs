@@ -1,0 +1,316 @@
+//! How a node comes to know who it is, before it serves anybody: it makes a cluster, joins one, or comes back.
+//!
+//! ```text
+//!   data directory --- empty, no --join ----> Create: this node is a cluster of one
+//!                  \-- empty, --join -------> Join, by whichever address answers
+//!                   \- has an identity -----> Boot: the cluster counts this start
+//! ```
+//!
+//! Links are needed for the last two, and there are no workers yet: this has a loop of its own, with one transport.
+
+use crate::clock;
+use crate::meta::{self, Driver};
+use crate::peers::{Own, PEERS, greeter};
+use crate::random;
+use crate::view;
+use control::{Announcement, Factor, Meta, MetaConfig, RoutingMap, Started, Token};
+use ids::{ClusterId, GroupCount, NodeId, SemanticsVersion};
+use mio::{Events, Poll};
+use options::{PeerAddress, Settings};
+use peer_wire::hello::{Peer, Secret, Who};
+use peer_wire::{Join, PeerMessage, Question};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use storage::{DataDirectory, Identity};
+use transport::{Event, Greeter, Lane, LinkId, Remote, Transport};
+
+/// A node that knows who it is.
+pub(crate) struct Born {
+    pub(crate) directory: DataDirectory,
+    pub(crate) own: Own,
+    pub(crate) groups: GroupCount,
+    pub(crate) started: Started,
+    pub(crate) driver: Driver,
+    pub(crate) map: Arc<RoutingMap>,
+}
+
+/// What a node says of itself.
+pub(crate) struct Said {
+    pub(crate) announcement: Announcement,
+    /// Where it listens for peers; none if nobody is ever to come.
+    pub(crate) peer_address: Option<SocketAddr>,
+}
+
+/// Between two looks at a cluster that does not answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+type Failure = String;
+
+/// See the file's header. It comes back when the cluster has counted this start, however long that takes.
+pub(crate) fn begin(
+    settings: &Settings,
+    said: &Said,
+    workers: u16,
+) -> Result<Born, Failure> {
+    let path = Path::new(&settings.dir);
+    let directory = DataDirectory::open(path).map_err(|error| error.to_string())?;
+    let disk = directory.disk();
+    let identity = Identity::read(&disk).map_err(|error| error.to_string())?;
+    let random = |what: &str| {
+        let [a, b] = random::secret::<2>().map_err(|error| format!("cannot read the system's randomness for {what}: {error}"))?;
+        Ok::<u128, Failure>(u128::from(a) << 64 | u128::from(b))
+    };
+    let words = settings.cluster_secret.as_deref();
+    let secret = words.map_or(Secret(None), |words| Secret::of_words(words.as_bytes()));
+    let now = clock::raw();
+    let config = MetaConfig {
+        node: identity.as_ref().map(|identity| identity.node),
+        announcement: said.announcement.clone(),
+        token: Token(random("a token")?),
+        times: meta::TIMES,
+        seed: random("a seed")? as u64,
+    };
+    let groups = GroupCount::new(settings.groups).expect("the option's bounds are those of a group count");
+    let (meta, log, who) = match &identity {
+        Some(identity) => {
+            let (log, restored) = meta::restored(&disk).map_err(|error| error.to_string())?;
+            let who = Who::Starting {
+                cluster: identity.cluster,
+                node: identity.node,
+            };
+            (Meta::restore(config, restored, Vec::new(), now), log, who)
+        }
+        None if settings.join.is_empty() => {
+            let cluster = control::ClusterId(random("the cluster's name")?);
+            let factor = factor(settings);
+            let meta = Meta::create(config, cluster, groups, factor, SemanticsVersion::CURRENT, now);
+            (meta, None, Who::Joining)
+        }
+        None => (Meta::join(config, now), None, Who::Joining),
+    };
+    let driver = Driver::new(meta, disk.clone(), log);
+    let mut overture = Overture {
+        driver,
+        map: None,
+        started: None,
+    };
+    overture.play(settings, said, who, &secret, workers)?;
+    let (Some(started), Some(map)) = (overture.started, overture.map) else {
+        unreachable!("it plays until both are there");
+    };
+    let cluster = map.cluster.ok_or("the cluster's map has no name")?;
+    let groups = GroupCount::new(map.groups.len() as u16).ok_or("the cluster's map has no groups")?;
+    let own = Own {
+        cluster: ClusterId(cluster.0),
+        node: started.node,
+        boot: started.boot,
+        secret: secret.clone(),
+        workers,
+    };
+    if identity.is_none() {
+        let identity = Identity {
+            cluster: own.cluster,
+            node: own.node,
+            groups,
+            secret,
+        };
+        identity.write(&disk).map_err(|error| error.to_string())?;
+    }
+    Ok(Born {
+        directory,
+        own,
+        groups,
+        started,
+        driver: overture.driver,
+        map,
+    })
+}
+
+fn factor(settings: &Settings) -> Factor {
+    match settings.replication_factor {
+        options::ReplicationFactor::Auto => Factor::Auto,
+        options::ReplicationFactor::One => Factor::One,
+        options::ReplicationFactor::Three => Factor::Three,
+        options::ReplicationFactor::Four => Factor::Four,
+        options::ReplicationFactor::Five => Factor::Five,
+        options::ReplicationFactor::Six => Factor::Six,
+    }
+}
+
+struct Overture {
+    driver: Driver,
+    map: Option<Arc<RoutingMap>>,
+    started: Option<Started>,
+}
+
+impl Overture {
+    /// Runs until the start is counted.
+    fn play(
+        &mut self,
+        settings: &Settings,
+        said: &Said,
+        who: Who,
+        secret: &Secret,
+        workers: u16,
+    ) -> Result<(), Failure> {
+        // Alone, everything is known at once.
+        self.step(None)?;
+        if self.is_over() {
+            return Ok(());
+        }
+        let io = |error: std::io::Error| format!("cannot reach other nodes: {error}");
+        let mut poll = Poll::new().map_err(io)?;
+        let mut events = Events::with_capacity(64);
+        let transport_settings = transport::Settings {
+            own: who.node(),
+            worker: 0,
+            first_token: PEERS,
+            seed: clock::raw().0,
+        };
+        let registry = poll.registry().try_clone().map_err(io)?;
+        let greeter = greeter(who, secret.clone(), 0, workers, None);
+        let mut transport = Transport::new(transport_settings, greeter, registry);
+        if let (Some(address), Some(_)) = (said.peer_address, who.node()) {
+            transport.listen(address).map_err(|error| {
+                format!("cannot listen on the peer port {address}: {error}; choose another with --peer-port")
+            })?;
+        }
+        let mut told_at = clock::raw();
+        let mut dialled = false;
+        loop {
+            let now = clock::raw();
+            if !dialled {
+                dialled = true;
+                self.dial(settings, who, &mut transport);
+            }
+            let wait = self.driver.timer().map_or(Duration::from_millis(50), |timer| timer.since(now));
+            let wait = wait.min(transport.next_due().since(now)).min(Duration::from_millis(50));
+            if let Err(error) = poll.poll(&mut events, Some(wait))
+                && error.kind() != std::io::ErrorKind::Interrupted
+            {
+                return Err(io(error));
+            }
+            let now = clock::raw();
+            let mut happened = Vec::new();
+            for event in &events {
+                transport.on_ready(event, now, &mut |event| happened.extend(note(event)));
+            }
+            transport.tick(now, &mut |event| happened.extend(note(event)));
+            for one in happened {
+                match one {
+                    Heard::Link(remote, is_up) => self.driver.on_link(remote, is_up, now),
+                    Heard::Message(remote, bytes) => self.driver.on_message(remote, &bytes, now),
+                }
+            }
+            self.step(Some((&mut transport, who)))?;
+            let mut ignored = |_: Event<'_, Peer>| {};
+            transport.flush(now, &mut ignored);
+            if self.is_over() {
+                return Ok(());
+            }
+            if now.since(told_at) >= PATIENCE {
+                told_at = now;
+                dialled = false;
+                match who {
+                    Who::Joining => tracing::warn!(
+                        join = %list(&settings.join),
+                        "still trying to join: is one of these the peer address of a running node, and is the secret the same?"
+                    ),
+                    _ => tracing::warn!(
+                        "waiting for the other nodes of the cluster: this start counts when a majority of the meta group is there"
+                    ),
+                }
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.started.is_some() && self.map.is_some()
+    }
+
+    /// Dials whoever may know the cluster.
+    fn dial(&self, settings: &Settings, who: Who, transport: &mut Transport<Greeter>) {
+        let now = clock::raw();
+        if let Some(me) = who.node() {
+            let Some(map) = self.driver.known_map() else { return };
+            for (node, address) in view::addresses(&map, me) {
+                let link = LinkId {
+                    remote: Remote::Node(node),
+                    number: 0,
+                };
+                if link.is_dialled_by(me) {
+                    transport.dial(link, address, now);
+                }
+            }
+        }
+        for (number, peer) in (0..).zip(&settings.join) {
+            let resolved = (peer.host.as_str(), peer.port).to_socket_addrs();
+            match resolved.map(|mut all| all.next()) {
+                Ok(Some(address)) => {
+                    let remote = Remote::Contact(number);
+                    transport.dial(LinkId { remote, number: 0 }, address, now);
+                }
+                Ok(None) => tracing::warn!(%peer, "the name has no address"),
+                Err(error) => tracing::warn!(%peer, %error, "cannot resolve the name"),
+            }
+        }
+    }
+
+    /// Carries out what is to be done, and sends what there is to send.
+    fn step(&mut self, links: Option<(&mut Transport<Greeter>, Who)>) -> Result<(), Failure> {
+        let now = clock::raw();
+        self.driver.tick(now);
+        let happened = self.driver.carry_out(now).map_err(|error| error.to_string())?;
+        if let Some(refused) = happened.refused {
+            return Err(format!("the cluster does not let this node start: {refused}"));
+        }
+        self.map = happened.map.or(self.map.take());
+        self.started = happened.started.or(self.started.take());
+        let Some((transport, who)) = links else {
+            return Ok(());
+        };
+        for (remote, bytes) in happened.messages {
+            let message = match who {
+                Who::Joining => PeerMessage::Join(Join { bytes }),
+                Who::Starting { .. } | Who::Member { .. } => PeerMessage::MetaRequest(Question { id: 0, bytes }),
+            };
+            let found = transport.links().find(|link| link.remote == remote);
+            // Whoever joins speaks with any one that answers.
+            let any = || transport.links().find(|link| matches!(link.remote, Remote::Contact(_)));
+            let link = match remote {
+                Remote::Contact(_) => any(),
+                Remote::Node(_) | Remote::Joiner(_) => found,
+            };
+            if let Some(link) = link {
+                let _ = transport.send(link, Lane::Small, |out| {
+                    message.encode(out).expect("what is said before a start is short");
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn list(peers: &[PeerAddress]) -> String {
+    peers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}
+
+/// What a link brought.
+enum Heard {
+    Link(Remote, bool),
+    Message(Remote, bytes::Bytes),
+}
+
+fn note(event: Event<'_, Peer>) -> Option<Heard> {
+    match event {
+        Event::Up(link, _) => Some(Heard::Link(link.remote, true)),
+        Event::Down(link) => Some(Heard::Link(link.remote, false)),
+        Event::Message(link, packet) => match PeerMessage::decode(&packet) {
+            Ok(PeerMessage::MetaRequest(Question { bytes, .. })) => Some(Heard::Message(link.remote, bytes)),
+            Ok(_) | Err(_) => None,
+        },
+        Event::Room(_) | Event::Arrival(..) => None,
+    }
+}
