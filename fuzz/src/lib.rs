@@ -6,6 +6,7 @@
 mod decode;
 mod entries;
 mod glob;
+mod meta_commands;
 mod node;
 mod parse_and_keys;
 mod program;
@@ -14,6 +15,7 @@ mod source;
 pub use decode::decode;
 pub use entries::entries;
 pub use glob::glob;
+pub use meta_commands::meta_commands;
 pub use parse_and_keys::parse_and_keys;
 pub use program::program;
 
@@ -54,5 +56,10 @@ pub const TARGETS: &[Target] = &[
         name: "glob",
         run: glob,
         seeds: glob::seeds,
+    },
+    Target {
+        name: "meta_commands",
+        run: meta_commands,
+        seeds: meta_commands::seeds,
     },
 ];
