@@ -6,6 +6,7 @@
 mod decode;
 mod entries;
 mod glob;
+mod meta_commands;
 mod node;
 mod parse_and_keys;
 mod peer_frames;
@@ -17,6 +18,7 @@ mod transfer;
 pub use decode::decode;
 pub use entries::entries;
 pub use glob::glob;
+pub use meta_commands::meta_commands;
 pub use parse_and_keys::parse_and_keys;
 pub use peer_frames::peer_frames;
 pub use peer_hello::peer_hello;
@@ -75,5 +77,10 @@ pub const TARGETS: &[Target] = &[
         name: "peer_hello",
         run: peer_hello,
         seeds: peer_hello::seeds,
+    },
+    Target {
+        name: "meta_commands",
+        run: meta_commands,
+        seeds: meta_commands::seeds,
     },
 ];

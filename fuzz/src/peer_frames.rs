@@ -6,7 +6,7 @@ use consensus::{Beat, BeatAnswer, Claim, Entry, Index, Members, Message, Payload
 use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, NodeId, Prng};
 use peer_wire::frame::{self, BODY_BYTES_MAX, Decoder, Frame, FrameError, HEAD_BYTES};
 use peer_wire::{
-    Answers, Assembler, Batch, Body, Join, Kind, Leave, Outcome, Packet, PeerMessage, Question, Raft, Read,
+    Answers, Assembler, Batch, Body, Join, Kind, Leave, Outcome, Packet, PeerMessage, Question, Raft,
 };
 
 /// Frames do not depend on how the network cuts them; any bodies are put together or an error; a body is a message that
@@ -171,7 +171,7 @@ fn messages() -> Vec<PeerMessage> {
         PeerMessage::Answers(Answers {
             group,
             gateway,
-            number: 9,
+            sequence: 9,
             outcome,
         })
     };
@@ -203,22 +203,17 @@ fn messages() -> Vec<PeerMessage> {
             group,
             epoch: Epoch(5),
             gateway,
+            sequence: 12,
             number: 9,
             acknowledged: 8,
-            reads: vec![Read {
-                position: 1,
-                flags: 2,
-            }],
-            operations: Bytes::from_static(b"operations"),
+            reads: Bytes::from_static(b"reads"),
+            writes: Bytes::from_static(b"writes"),
         }),
-        answers(Outcome::Replies {
-            bytes: Bytes::from_static(b"+OK\r\n:1\r\n"),
-            ends: vec![5, 9],
-        }),
+        answers(Outcome::Answered(Bytes::from_static(b"answers"))),
         answers(Outcome::NotLeader {
-            leader: Some((NodeId(2), Incarnation(2))),
-            term: Term(3),
+            leader: Some(NodeId(2)),
         }),
+        answers(Outcome::Gap { applied: 3 }),
         PeerMessage::Heartbeat(Beat {
             boot: Boot(4),
             number: 6,

@@ -540,7 +540,7 @@ fn take_report(group: &mut Group, report: &Report) -> bool {
         group.heir_of = None;
         is_changed = true;
     }
-    if report.generation == group.generation && report.term >= group.term {
+    if report.generation == group.generation && (report.term, report.index) >= (group.term, group.index) {
         is_changed |= group.leader != Some(report.leader);
         group.term = report.term;
         group.leader = Some(report.leader);

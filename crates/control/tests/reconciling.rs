@@ -105,7 +105,9 @@ impl World {
         };
         let before = (map(&self.state), self.state.epoch(), self.state.state_hash());
         let result = self.state.apply(command);
-        self.state.check().unwrap();
+        self.state
+            .check()
+            .expect("every command leaves a state that can be");
         let epoch = self.state.epoch();
         assert!(epoch >= before.1, "epochs grow");
         assert!(
@@ -276,7 +278,8 @@ impl World {
                     Factor::Six,
                 ];
                 let factor = factors[self.prng.below(6) as usize];
-                self.apply(&Command::SetFactor { factor }).unwrap();
+                self.apply(&Command::SetFactor { factor })
+                    .expect("any factor can be set");
             }
             11 | 12 => {
                 if let Some(node) = self.pick(&all)

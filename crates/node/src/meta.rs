@@ -249,7 +249,7 @@ impl Desk {
         let mut has_orders = false;
         for instruction in happened.orders {
             if let GroupRef::Data(group) = instruction.group {
-                self.view.order(group, instruction.order);
+                self.view.order(group, instruction.index, instruction.order);
                 has_orders = true;
             }
         }

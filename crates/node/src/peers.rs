@@ -177,8 +177,8 @@ impl Peers {
         self.handle(happened, gateway);
         if self.orders_version != self.view.orders_version() {
             self.orders_version = self.view.orders_version();
-            for (group, order) in self.view.take_orders(is_ours) {
-                gateway.on_order(group, &order);
+            for (group, index, order) in self.view.take_orders(is_ours) {
+                gateway.on_order(group, index, &order);
             }
         }
     }

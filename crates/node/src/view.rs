@@ -24,7 +24,7 @@ pub(crate) struct View {
     seen: Mutex<Option<Arc<Seen>>>,
     /// For each worker, what leaders of its groups are asked for. Bounded by the steps of one look of the reconciler, and
     /// emptied by the worker's next turn.
-    orders: Mutex<Vec<(GroupId, Order)>>,
+    orders: Mutex<Vec<(GroupId, u64, Order)>>,
     orders_version: AtomicU64,
 }
 
@@ -51,14 +51,14 @@ impl View {
         self.orders_version.load(Ordering::Acquire)
     }
 
-    pub(crate) fn order(&self, group: GroupId, order: Order) {
-        lock(&self.orders).push((group, order));
+    pub(crate) fn order(&self, group: GroupId, index: u64, order: Order) {
+        lock(&self.orders).push((group, index, order));
         self.orders_version.fetch_add(1, Ordering::Release);
     }
 
     /// Takes the orders for groups that `is_ours` names.
-    pub(crate) fn take_orders(&self, is_ours: impl Fn(GroupId) -> bool) -> Vec<(GroupId, Order)> {
-        lock(&self.orders).extract_if(.., |(group, _)| is_ours(*group)).collect()
+    pub(crate) fn take_orders(&self, is_ours: impl Fn(GroupId) -> bool) -> Vec<(GroupId, u64, Order)> {
+        lock(&self.orders).extract_if(.., |(group, ..)| is_ours(*group)).collect()
     }
 }
 

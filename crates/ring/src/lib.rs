@@ -15,7 +15,6 @@
 //! Absent: who decides that a node is a member, how replicas get to where they are placed, weights of nodes.
 
 mod circle;
-mod evening;
 mod leaders;
 mod place;
 mod placement;

@@ -11,8 +11,8 @@
 //! - *Fill*: a missing replica goes to the next node clockwise from its group's position, skipping nodes that have it,
 //!   zones that have it, and nodes that have enough. Enough is first the average rounded down, then rounded up, then the cap: so the
 //!   ring chooses among nodes that are in need. If there is none, room is made by the shortest chain of moves.
-//! - *Even out*: as `evening.rs` says. A node that joined has nothing; it takes, from whoever has most, the groups that
-//!   meet it soonest on the circle. A group never loses a zone by this.
+//! - *Even out*: a node that joined has nothing; it takes, from whoever has most, the groups that meet it soonest on the
+//!   circle. A group never loses a zone by this.
 //!
 //! Invariants, asserted at the end:
 //! 1. Each group has min(`rf`, number of members) different members.
@@ -23,11 +23,11 @@
 //! joining node moves no replicas but those that it gets; with zones some more move if they get apart by it.
 
 use crate::circle::{Circle, Member};
-use crate::evening::{Loads, even_out};
 use crate::placement::Placement;
 use crate::table::Table;
 use ids::GroupCount;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, VecDeque};
 
 /// The most replicas that one of `nodes` nodes may hold, of `replicas` altogether: the average rounded up, or 1.1 times
 /// the average if that is more.
@@ -94,10 +94,10 @@ impl Placing<'_> {
     fn settle(&mut self) -> usize {
         self.part();
         self.fill();
-        even_out(&mut self.table);
+        self.even_out();
         if self.cap() {
             self.fill();
-            even_out(&mut self.table);
+            self.even_out();
         }
         (0..self.table.group_count())
             .map(|group| self.rf - self.table.zones_of(group))
@@ -234,6 +234,48 @@ impl Placing<'_> {
         false
     }
 
+    /// Lets whoever has least take from whoever has most, until nobody has two more than one that could take of it.
+    ///
+    /// Without zones a node always has something that one with less does not, so that this is as even as can be. With zones
+    /// it may not. A chain of moves would help there, but it would buy evenness that is not owed.
+    fn even_out(&mut self) {
+        let nodes = 0..self.table.circle.len();
+        let mut is_any = true;
+        while is_any {
+            is_any = false;
+            let mut takers: BTreeSet<usize> = nodes.clone().collect();
+            while let Some(taker) = takers.iter().copied().min_by_key(|&node| self.table.load(node)) {
+                if self.take(taker) {
+                    is_any = true;
+                } else {
+                    takers.remove(&taker);
+                }
+            }
+        }
+    }
+
+    /// Moves one replica from the fullest node that has two more, and one that may move, to this one: the one that meets it
+    /// soonest on the circle. True if there is such a node.
+    fn take(&mut self, to: usize) -> bool {
+        let table = &self.table;
+        let enough = table.load(to) + 2;
+        let mut givers: Vec<usize> = (0..table.circle.len())
+            .filter(|&node| table.load(node) >= enough)
+            .collect();
+        givers.sort_by_key(|&node| Reverse(table.load(node)));
+        let found = givers.iter().find_map(|&from| {
+            let groups = table.groups_on(from).iter().copied();
+            groups
+                .filter(|&group| table.keeps_zones(group, from, to))
+                .min_by_key(|&group| table.circle.distance(group, to))
+                .map(|group| (group, from))
+        });
+        if let Some((group, from)) = found {
+            self.table.shift(group, from, to);
+        }
+        found.is_some()
+    }
+
     /// Takes away what is above the cap. True if anything was.
     fn cap(&mut self) -> bool {
         let nodes = self.table.circle.len();
@@ -265,37 +307,5 @@ impl Placing<'_> {
             nodes.iter().map(|&node| table.circle.node(node)).collect()
         });
         Placement(groups.collect())
-    }
-}
-
-impl Loads for Table<'_> {
-    /// Without zones a node always has something that one with less does not. With zones it may not, but then a second
-    /// move would buy evenness that is not owed.
-    const STEPS_MAX: usize = 1;
-
-    fn len(&self) -> usize {
-        self.circle.len()
-    }
-
-    fn load(&self, node: usize) -> usize {
-        Table::load(self, node)
-    }
-
-    fn each_into(&self, to: usize, f: &mut dyn FnMut(usize, usize)) {
-        for group in 0..self.group_count() {
-            for &from in self.nodes_of(group) {
-                if self.keeps_zones(group, from, to) {
-                    f(from, group);
-                }
-            }
-        }
-    }
-
-    fn reluctance(&self, group: usize, to: usize) -> u64 {
-        self.circle.distance(group, to)
-    }
-
-    fn shift(&mut self, group: usize, from: usize, to: usize) {
-        Table::shift(self, group, from, to);
     }
 }

@@ -214,26 +214,27 @@ fn a_placement_of_no_members_and_one_of_nonsense_are_placements() {
 
 /// The slow and plain way: whether a chain of leaders, each handing a group to the next, makes anything more even.
 fn is_improvable(may_lead: &Placement, leaders: &[Option<NodeId>]) -> bool {
-    let count = |node: NodeId| leaders.iter().filter(|leader| **leader == Some(node)).count();
-    let mut nodes: Vec<NodeId> = may_lead.0.iter().flatten().copied().collect();
-    nodes.sort_unstable();
-    nodes.dedup();
-    nodes.iter().any(|&start| {
-        let mut reached = vec![start];
+    let mut led: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();
+    for (group, leader) in leaders.iter().enumerate() {
+        led.entry(leader.expect("every group has a leader"))
+            .or_default()
+            .push(group);
+    }
+    let count = |node: &NodeId| led.get(node).map_or(0, Vec::len);
+    led.keys().any(|start| {
+        let mut reached = vec![*start];
         let mut at = 0;
         while at < reached.len() {
-            for (group, nodes) in may_lead.0.iter().enumerate() {
-                if leaders[group] == Some(reached[at]) {
-                    for &node in nodes {
-                        if !reached.contains(&node) {
-                            reached.push(node);
-                        }
+            for &group in led.get(&reached[at]).map_or(&[][..], Vec::as_slice) {
+                for node in &may_lead.0[group] {
+                    if !reached.contains(node) {
+                        reached.push(*node);
                     }
                 }
             }
             at += 1;
         }
-        reached.iter().any(|&node| count(node) + 2 <= count(start))
+        reached.iter().any(|node| count(node) + 2 <= count(start))
     })
 }
 

@@ -31,7 +31,7 @@ use command::{Command, Spec};
 use consensus::{Beat, BeatAnswer, Beats, Claim, Listener, Message, Times};
 use ids::{GroupId, Monotonic, NodeId};
 use keyspace::Operations;
-use peer_wire::{Answers, Outcome, PeerMessage, Raft, TransferAnswer, TransferCut, TransferOutcome};
+use peer_wire::{Answers, ChannelKind, Outcome, PeerMessage, Publish, Raft, TransferAnswer, TransferCut, TransferOutcome};
 use planted::Bug;
 use replica::{Asked, Batch, Cut, Effects, Output, Request, Said, Sender, Ticket};
 use resp::Args;
@@ -77,6 +77,10 @@ impl Cluster {
         if !std::mem::replace(&mut self.seats[index].is_touched, true) {
             self.touched.push(index);
         }
+    }
+
+    fn nodes_up(&self) -> impl Iterator<Item = NodeId> {
+        self.peers.iter().filter(|(_, peer)| peer.is_up).map(|(node, _)| *node)
     }
 
     fn me(&self) -> NodeId {
@@ -141,9 +145,14 @@ impl Gateway {
     }
 
     /// The meta group wants something of the leader of a group of this worker.
-    pub fn on_order(&mut self, group: GroupId, order: &control::Order) {
+    pub fn on_order(&mut self, group: GroupId, index_then: u64, order: &control::Order) {
         if let Some(index) = self.seated(group) {
             let now = self.cluster.now;
+            // It was made for other members than those that there are now: the next look says what is still to be done.
+            let member = self.cluster.seats[index].member.as_ref();
+            if member.is_none_or(|member| member.members_at().0 != index_then) {
+                return;
+            }
             self.cluster.seats[index].on_order(order, now);
             self.cluster.touch(index);
         }
@@ -197,8 +206,34 @@ impl Gateway {
             PeerMessage::Answers(answers) => self.on_answers(from, answers),
             PeerMessage::TransferCut(cut) => self.on_peer_cut(from, cut),
             PeerMessage::TransferAnswer(answer) => self.on_cut_answer(&answer),
+            PeerMessage::Publish(publish) => {
+                let kind = match publish.kind {
+                    ChannelKind::Channel => crate::pubsub::Kind::Channel,
+                    ChannelKind::ShardChannel => crate::pubsub::Kind::ShardChannel,
+                };
+                self.on_node_message(kind, &publish.channel, &publish.payload);
+            }
             // What concerns the node as a whole is not a worker's.
             _ => {}
+        }
+    }
+
+    /// Sends a message to a channel to all other nodes: who listens there is their business.
+    pub(crate) fn broadcast_to_nodes(&mut self, kind: crate::pubsub::Kind, channel: &[u8], message: &[u8]) {
+        let up: Vec<NodeId> = self.cluster.nodes_up().collect();
+        if up.is_empty() {
+            return;
+        }
+        let publish = Publish {
+            kind: match kind {
+                crate::pubsub::Kind::ShardChannel => ChannelKind::ShardChannel,
+                crate::pubsub::Kind::Channel | crate::pubsub::Kind::Pattern => ChannelKind::Channel,
+            },
+            channel: Bytes::copy_from_slice(channel),
+            payload: Bytes::copy_from_slice(message),
+        };
+        for node in up {
+            self.cluster.outbox.push((node, PeerMessage::Publish(publish.clone())));
         }
     }
 

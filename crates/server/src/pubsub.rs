@@ -409,6 +409,7 @@ impl Gateway {
     ) {
         let (channel, message) = (args.arg(1), args.arg(2));
         let here = self.broadcast_here(kind, channel, message);
+        self.broadcast_to_nodes(kind, channel, message);
         let asked = self.listening_workers().count();
         if asked == 0 {
             return pipeline.writer(session.protocol).integer(here as i64);
@@ -427,6 +428,13 @@ impl Gateway {
 
     /// Sends a message to whoever listens, anywhere.
     pub(crate) fn broadcast(&mut self, kind: Kind, channel: &[u8], message: &[u8]) {
+        self.broadcast_here(kind, channel, message);
+        self.broadcast_elsewhere(None, kind, channel, message);
+        self.broadcast_to_nodes(kind, channel, message);
+    }
+
+    /// Hands a message of another node to whoever listens on this one.
+    pub(crate) fn on_node_message(&mut self, kind: Kind, channel: &[u8], message: &[u8]) {
         self.broadcast_here(kind, channel, message);
         self.broadcast_elsewhere(None, kind, channel, message);
     }

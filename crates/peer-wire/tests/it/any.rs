@@ -7,7 +7,7 @@ use consensus::{
 use ids::{Boot, ClusterId, Db, Epoch, GatewayId, GroupId, Incarnation, NodeId};
 use peer_wire::{
     Answer, Answers, Batch, ChannelKind, Join, JoinAnswer, Leave, Map, Notify, Outcome, PeerMessage, Publish,
-    Question, Raft, Read, Refused, TransferAnswer, TransferCut, TransferOutcome,
+    Question, Raft, TransferAnswer, TransferCut, TransferOutcome,
 };
 use proptest::collection::{btree_set, vec};
 use proptest::option;
@@ -129,69 +129,47 @@ fn body() -> impl Strategy<Value = Body> {
 }
 
 fn batch() -> impl Strategy<Value = Batch> {
-    let reads = vec((0..9u32, any::<u8>()), 0..9).prop_map(|steps| {
-        let mut next = 0;
-        let read = |(step, flags)| {
-            let position = next + step;
-            next = position + 1;
-            Read { position, flags }
-        };
-        steps.into_iter().map(read).collect::<Vec<_>>()
-    });
-    let numbers = (any::<u64>(), any::<u64>(), any::<u64>());
-    (group(), gateway(), numbers, reads, bytes(200)).prop_map(
-        |(group, gateway, (epoch, number, acknowledged), reads, operations)| Batch {
+    let numbers = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
+    (group(), gateway(), numbers, bytes(50), bytes(200)).prop_map(
+        |(group, gateway, (epoch, sequence, number, acknowledged), reads, writes)| Batch {
             group,
             epoch: Epoch(epoch),
             gateway,
+            sequence,
             number,
             acknowledged,
             reads,
-            operations,
+            writes,
         },
     )
 }
 
 fn answers() -> impl Strategy<Value = Answers> {
-    let replies = vec(bytes(30), 0..6).prop_map(|replies| {
-        let end = |end: &mut u32, reply: &Bytes| {
-            *end += reply.len() as u32;
-            Some(*end)
-        };
-        Outcome::Replies {
-            ends: replies.iter().scan(0, end).collect(),
-            bytes: replies.concat().into(),
-        }
-    });
-    let leader = (any::<u64>(), incarnation()).prop_map(|(node, incarnation)| (NodeId(node), incarnation));
-    let refused = prop_oneof![
-        any::<u64>().prop_map(|next| Refused::Gap { next }),
-        Just(Refused::Forgotten),
-        Just(Refused::Full),
-    ];
     let outcome = prop_oneof![
-        3 => replies,
-        1 => (option::of(leader), term()).prop_map(|(leader, term)| Outcome::NotLeader { leader, term }),
-        1 => any::<u64>().prop_map(|epoch| Outcome::Stale { epoch: Epoch(epoch) }),
-        1 => refused.prop_map(Outcome::Refused),
+        3 => bytes(200).prop_map(Outcome::Answered),
+        1 => option::of(any::<u64>().prop_map(NodeId)).prop_map(|leader| Outcome::NotLeader { leader }),
+        1 => any::<u64>().prop_map(|applied| Outcome::Gap { applied }),
+        1 => Just(Outcome::Forgotten),
     ];
-    (group(), gateway(), any::<u64>(), outcome).prop_map(|(group, gateway, number, outcome)| Answers {
+    (group(), gateway(), any::<u64>(), outcome).prop_map(|(group, gateway, sequence, outcome)| Answers {
         group,
         gateway,
-        number,
+        sequence,
         outcome,
     })
 }
 
 fn cut() -> impl Strategy<Value = TransferCut> {
     let numbers = (any::<u64>(), any::<u64>());
-    (group(), incarnation(), incarnation(), numbers, bytes(200)).prop_map(
-        |(group, from, to, (transfer, number), bytes)| TransferCut {
+    let point = option::of((index(), term()));
+    (group(), incarnation(), incarnation(), numbers, point, bytes(200)).prop_map(
+        |(group, from, to, (transfer, number), point, bytes)| TransferCut {
             group,
             from,
             to,
             transfer,
             number,
+            point,
             bytes,
         },
     )

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use consensus::{Beat, BeatAnswer, Body as Said, CLAIMS_MAX, Claim, Entry, Index, Message, Payload, Term};
 use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation};
 use peer_wire::frame::{self, BODY_BYTES_MAX, FRAME_BYTES_MAX, HEAD_BYTES};
-use peer_wire::{Batch, Body, Kind, Leave, Packet, PeerMessage, Raft, Read, SMALL_BYTES_MAX};
+use peer_wire::{Batch, Body, Kind, Leave, Packet, PeerMessage, Raft, SMALL_BYTES_MAX};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index as Place;
@@ -69,7 +69,7 @@ proptest! {
     }
 }
 
-fn batch(operations: Bytes) -> PeerMessage {
+fn batch(writes: Bytes) -> PeerMessage {
     PeerMessage::Batch(Batch {
         group: GroupId::new(7),
         epoch: Epoch(3),
@@ -77,13 +77,11 @@ fn batch(operations: Bytes) -> PeerMessage {
             boot: Boot(1),
             worker: 2,
         },
+        sequence: 12,
         number: 9,
         acknowledged: 8,
-        reads: vec![Read {
-            position: 4,
-            flags: 1,
-        }],
-        operations,
+        reads: Bytes::from_static(b"reads"),
+        writes,
     })
 }
 

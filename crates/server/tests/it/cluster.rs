@@ -30,7 +30,13 @@ fn grow(world: &mut World) {
     });
     let groups = world.layout.groups.len() as u16;
     let mut order = |number: u16, order: Order| {
-        world.nodes[0].gateway.on_order(GroupId::new(number), &order);
+        let group = GroupId::new(number);
+        let sights = world.nodes[0].gateway.sights();
+        let sight = sights
+            .iter()
+            .find(|sight| sight.report.group == control::GroupRef::Data(group));
+        let index = sight.expect("the first node leads it").report.index;
+        world.nodes[0].gateway.on_order(group, index, &order);
         world.turns(200);
     };
     for number in 0..groups {

@@ -1,0 +1,536 @@
+//! What commands do.
+
+use control::{
+    Announcement, Beginning, ClusterId, Command, Factor, GroupRef, Member, NODES_MAX, Outcome, Refusal,
+    Replica, Report, Role, RoutingMap, SETTINGS_MAX, Standing, State, Target, Token, VALUE_BYTES_MAX,
+};
+use ids::{Boot, GroupCount, GroupId, Incarnation, NodeId, SemanticsVersion};
+use proptest::prelude::*;
+
+const META: GroupRef = GroupRef::Meta;
+
+fn data(number: u16) -> GroupRef {
+    GroupRef::Data(GroupId::new(number))
+}
+
+fn announcement() -> Announcement {
+    Announcement {
+        client: "a:6379".into(),
+        cluster: "a:7379".into(),
+        peer: "a:8379".into(),
+        zone: String::new(),
+        semantics_min: SemanticsVersion(1),
+        semantics_max: SemanticsVersion(3),
+    }
+}
+
+fn create(groups: u16) -> Command {
+    Command::Create {
+        cluster: ClusterId(9),
+        token: Token(1),
+        groups: GroupCount::new(groups).expect("few groups"),
+        factor: Factor::Auto,
+        semantics: SemanticsVersion(2),
+        announcement: announcement(),
+    }
+}
+
+fn created() -> State {
+    let mut state = State::default();
+    state.apply(&create(2)).expect("there is no cluster yet");
+    state
+}
+
+fn join(state: &mut State, token: u128) -> NodeId {
+    let command = Command::Join {
+        token: Token(token),
+        announcement: announcement(),
+    };
+    match state.apply(&command) {
+        Ok(Outcome::Started { node, .. }) => node,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn boot(
+    state: &mut State,
+    node: u64,
+    token: u128,
+    kept: Vec<(GroupRef, Incarnation)>,
+) -> (Boot, Vec<Replica>) {
+    let command = Command::Boot {
+        node: NodeId(node),
+        token: Token(token),
+        announcement: announcement(),
+        kept,
+    };
+    match state.apply(&command) {
+        Ok(Outcome::Started { boot, replicas, .. }) => (boot, replicas),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn member(incarnation: u64, node: u64, role: Role) -> Member {
+    Member {
+        incarnation: Incarnation(incarnation),
+        node: NodeId(node),
+        role,
+    }
+}
+
+fn report(group: GroupRef, index: u64, members: Vec<Member>) -> Command {
+    let leader = members[0].node;
+    let report = Report {
+        group,
+        generation: 0,
+        term: 1,
+        index,
+        members,
+        leader,
+    };
+    Command::Report {
+        reports: vec![report],
+    }
+}
+
+fn place(group: GroupRef, nodes: &[u64]) -> Command {
+    let nodes: Vec<NodeId> = nodes.iter().copied().map(NodeId).collect();
+    let target = Target {
+        group,
+        leader: Some(nodes[0]),
+        nodes,
+    };
+    Command::Place {
+        members: Vec::new(),
+        factor: 3,
+        targets: vec![target],
+    }
+}
+
+#[test]
+fn before_there_is_a_cluster_everything_else_is_refused() {
+    let mut state = State::default();
+    let join = Command::Join {
+        token: Token(1),
+        announcement: announcement(),
+    };
+    assert_eq!(state.apply(&join), Err(Refusal::NoCluster));
+    assert_eq!(state, State::default());
+    assert_eq!(State::restore(&state.snapshot()), Ok(state));
+}
+
+#[test]
+fn the_first_node_founds_all_groups_and_a_cluster_is_created_once() {
+    let mut state = State::default();
+    let Ok(Outcome::Started { node, boot, replicas }) = state.apply(&create(2)) else {
+        panic!()
+    };
+    assert_eq!((node, boot), (NodeId(1), Boot(1)));
+    let found = |group, incarnation| Replica {
+        group,
+        generation: 0,
+        incarnation: Incarnation(incarnation),
+        beginning: Beginning::Founder,
+    };
+    assert_eq!(replicas, [found(META, 1), found(data(0), 2), found(data(1), 3)]);
+    assert_eq!(
+        state.apply(&create(2)),
+        Ok(Outcome::Started { node, boot, replicas }),
+        "asked again"
+    );
+    let Command::Create {
+        groups,
+        factor,
+        semantics,
+        announcement,
+        ..
+    } = create(2)
+    else {
+        panic!()
+    };
+    let other = Command::Create {
+        cluster: ClusterId(8),
+        token: Token(2),
+        groups,
+        factor,
+        semantics,
+        announcement,
+    };
+    assert_eq!(state.apply(&other), Err(Refusal::Exists));
+}
+
+#[test]
+fn a_join_that_is_asked_again_adds_no_second_node() {
+    let mut state = created();
+    assert_eq!(join(&mut state, 5), NodeId(2));
+    assert_eq!(join(&mut state, 5), NodeId(2));
+    assert_eq!(join(&mut state, 6), NodeId(3));
+    boot(&mut state, 2, 7, Vec::new());
+    let late = Command::Join {
+        token: Token(5),
+        announcement: announcement(),
+    };
+    assert_eq!(
+        state.apply(&late),
+        Err(Refusal::Exists),
+        "the node has started anew since"
+    );
+}
+
+#[test]
+fn the_factor_grows_with_the_third_node_and_stays() {
+    let mut state = created();
+    join(&mut state, 2);
+    assert_eq!(state.replicas_wanted(), 1);
+    join(&mut state, 3);
+    assert_eq!(state.replicas_wanted(), 3);
+    state.apply(&Command::Remove { node: NodeId(3) }).unwrap();
+    assert_eq!(state.replicas_wanted(), 3);
+    state.apply(&Command::SetFactor { factor: Factor::Six }).unwrap();
+    assert_eq!(state.replicas_wanted(), 6);
+}
+
+#[test]
+fn memory_that_is_handed_over_keeps_its_identity_and_lost_memory_gets_another() {
+    let mut state = created();
+    let kept = vec![(META, Incarnation(1)), (data(0), Incarnation(2))];
+    let (number, replicas) = boot(&mut state, 1, 2, kept.clone());
+    assert_eq!(number, Boot(2));
+    let begun: Vec<_> = replicas
+        .iter()
+        .map(|replica| (replica.incarnation.0, replica.generation, replica.beginning))
+        .collect();
+    assert_eq!(
+        begun,
+        [
+            (1, 0, Beginning::Kept),
+            (2, 0, Beginning::Kept),
+            (4, 1, Beginning::Founder)
+        ],
+        "a group of one begins anew"
+    );
+    assert_eq!(
+        boot(&mut state, 1, 2, kept.clone()),
+        (number, replicas),
+        "asked again"
+    );
+    let (number, replicas) = boot(&mut state, 1, 3, kept);
+    assert_eq!(
+        (number, replicas[2].incarnation, replicas[2].generation),
+        (Boot(3), Incarnation(5), 2)
+    );
+    assert!(state.is_dead(Boot(2)) && state.is_alive(Boot(3)) && !state.is_dead(Boot(4)));
+}
+
+#[test]
+fn a_voter_among_others_that_lost_its_memory_is_lost_and_another_replica_is_expected() {
+    let mut state = created();
+    join(&mut state, 2);
+    join(&mut state, 3);
+    state.apply(&place(data(0), &[1, 2, 3])).unwrap();
+    let add = |state: &mut State, node| match state.apply(&Command::AddReplica {
+        group: data(0),
+        node: NodeId(node),
+    }) {
+        Ok(Outcome::Replica(replica)) => replica.incarnation.0,
+        other => panic!("{other:?}"),
+    };
+    let (two, three) = (add(&mut state, 2), add(&mut state, 3));
+    assert_eq!(add(&mut state, 2), two, "asked again");
+    let members = vec![
+        member(2, 1, Role::Voter),
+        member(two, 2, Role::Voter),
+        member(three, 3, Role::Voter),
+    ];
+    state.apply(&report(data(0), 5, members.clone())).unwrap();
+    let (_, replicas) = boot(&mut state, 2, 20, Vec::new());
+    let [replica] = replicas.as_slice() else {
+        panic!("{replicas:?}")
+    };
+    assert_eq!(replica.beginning, Beginning::Learner);
+    let group = &state.groups()[&data(0)];
+    assert!(group.is_lost(Incarnation(two)) && group.has_majority());
+    assert_eq!(
+        group.expected_on(NodeId(2)).map(|expected| expected.incarnation),
+        Some(replica.incarnation)
+    );
+    let map = RoutingMap::of(&state);
+    let route = map.route(data(0)).unwrap();
+    let stops: Vec<_> = route
+        .replicas
+        .iter()
+        .map(|stop| (stop.node.0, stop.standing))
+        .collect();
+    assert_eq!(
+        stops,
+        [
+            (1, Standing::Voter),
+            (3, Standing::Voter),
+            (2, Standing::Expected)
+        ]
+    );
+    assert_eq!(RoutingMap::decode(&map.encode()), Ok(map));
+
+    // Again, before the group has taken it in; and the group takes in the one that is gone.
+    let gone = replica.incarnation;
+    let (_, replicas) = boot(&mut state, 2, 21, Vec::new());
+    assert_ne!(replicas[0].incarnation, gone);
+    let mut members = members;
+    members.push(Member {
+        incarnation: gone,
+        node: NodeId(2),
+        role: Role::Learner,
+    });
+    state.apply(&report(data(0), 6, members)).unwrap();
+    assert!(state.groups()[&data(0)].is_lost(gone), "nobody has what it had");
+    state.check().unwrap();
+}
+
+#[test]
+fn old_news_changes_nothing() {
+    let mut state = created();
+    let now = report(data(0), 4, vec![member(2, 1, Role::Voter)]);
+    state.apply(&now).unwrap();
+    let (epoch, before) = (state.epoch(), state.clone());
+    state.apply(&now).unwrap();
+    state
+        .apply(&report(data(0), 3, vec![member(9, 8, Role::Voter)]))
+        .unwrap();
+    let Command::Report { mut reports } = report(data(0), 9, vec![member(2, 1, Role::Voter)]) else {
+        panic!()
+    };
+    reports[0].generation = 7;
+    state.apply(&Command::Report { reports }).unwrap();
+    assert_eq!((state.epoch(), &state), (epoch, &before));
+}
+
+#[test]
+fn a_report_of_what_was_never_given_out_or_belongs_elsewhere_is_refused() {
+    let mut state = created();
+    let before = state.clone();
+    for members in [
+        vec![member(4, 1, Role::Voter)],
+        vec![member(3, 1, Role::Voter)],
+        vec![member(2, 1, Role::Voter), member(2, 1, Role::Learner)],
+        vec![member(2, 1, Role::Learner)],
+    ] {
+        assert_eq!(state.apply(&report(data(0), 5, members)), Err(Refusal::Malformed));
+    }
+    assert_eq!(
+        state.apply(&report(data(2), 5, vec![member(2, 1, Role::Voter)])),
+        Err(Refusal::Unknown)
+    );
+    assert_eq!(state, before);
+}
+
+#[test]
+fn a_group_without_a_majority_goes_on_from_a_survivor_under_a_new_identity() {
+    let mut state = created();
+    for token in [2, 3] {
+        join(&mut state, token);
+    }
+    state.apply(&place(data(0), &[1, 2, 3])).unwrap();
+    for node in [2, 3] {
+        state
+            .apply(&Command::AddReplica {
+                group: data(0),
+                node: NodeId(node),
+            })
+            .unwrap();
+    }
+    let members = vec![
+        member(2, 1, Role::Voter),
+        member(4, 2, Role::Voter),
+        member(5, 3, Role::Voter),
+    ];
+    state.apply(&report(data(0), 5, members)).unwrap();
+    boot(&mut state, 2, 20, Vec::new());
+    assert!(state.groups()[&data(0)].has_majority());
+    boot(&mut state, 3, 30, Vec::new());
+    assert!(!state.groups()[&data(0)].has_majority());
+    let recover = |node, survivor: Option<u64>| Command::Recover {
+        group: data(0),
+        node: NodeId(node),
+        survivor: survivor.map(Incarnation),
+    };
+    assert_eq!(
+        state.apply(&recover(3, Some(5))),
+        Err(Refusal::Unknown),
+        "it has no memory"
+    );
+    let Ok(Outcome::Replica(replica)) = state.apply(&recover(1, Some(2))) else {
+        panic!()
+    };
+    assert_eq!(
+        (replica.generation, replica.beginning),
+        (1, Beginning::Heir { of: Incarnation(2) })
+    );
+    assert!(replica.incarnation > Incarnation(5));
+    // The node restarts before it has begun: what it kept of the survivor is still what it begins with.
+    let (_, replicas) = boot(
+        &mut state,
+        1,
+        10,
+        vec![
+            (META, Incarnation(1)),
+            (data(0), Incarnation(2)),
+            (data(1), Incarnation(3)),
+        ],
+    );
+    assert_eq!(replicas[1].beginning, Beginning::Heir { of: Incarnation(2) });
+    let Ok(Outcome::Replica(replica)) = state.apply(&recover(2, None)) else {
+        panic!()
+    };
+    assert_eq!((replica.generation, replica.beginning), (2, Beginning::Founder));
+    let meta = Command::Recover {
+        group: META,
+        node: NodeId(1),
+        survivor: None,
+    };
+    assert_eq!(state.apply(&meta), Err(Refusal::Unknown));
+}
+
+#[test]
+fn newer_rules_come_when_every_node_can_follow_them() {
+    let mut state = created();
+    assert_eq!(state.semantics_possible(), SemanticsVersion(3));
+    let raise = |to| Command::RaiseSemantics {
+        to: SemanticsVersion(to),
+    };
+    assert_eq!(state.apply(&raise(4)), Err(Refusal::Semantics));
+    let mut old = announcement();
+    old.semantics_max = SemanticsVersion(2);
+    state
+        .apply(&Command::Join {
+            token: Token(2),
+            announcement: old.clone(),
+        })
+        .unwrap();
+    assert_eq!(state.apply(&raise(3)), Err(Refusal::Semantics));
+    state.apply(&Command::Remove { node: NodeId(2) }).unwrap();
+    state.apply(&raise(3)).unwrap();
+    assert_eq!(state.apply(&raise(2)), Err(Refusal::Semantics), "never back");
+    let late = Command::Join {
+        token: Token(3),
+        announcement: old,
+    };
+    assert_eq!(state.apply(&late), Err(Refusal::Semantics));
+}
+
+#[test]
+fn a_fenced_boot_is_dead_and_its_node_needs_another() {
+    let mut state = created();
+    let node = join(&mut state, 2);
+    let boot_number = state.nodes()[&node].boot;
+    state.apply(&Command::Fence { boot: boot_number }).unwrap();
+    assert!(state.is_dead(boot_number));
+    let again = Command::Join {
+        token: Token(2),
+        announcement: announcement(),
+    };
+    assert_eq!(state.apply(&again), Err(Refusal::Exists));
+    let (next, _) = boot(&mut state, node.0, 3, Vec::new());
+    assert!(state.is_alive(next) && state.is_dead(boot_number));
+    assert_eq!(
+        state.apply(&Command::Fence { boot: Boot(99) }),
+        Err(Refusal::Unknown)
+    );
+}
+
+#[test]
+fn settings_have_versions_and_bounds() {
+    let mut state = created();
+    let set = |name: &str, value: &str| Command::Set {
+        name: name.into(),
+        value: value.into(),
+    };
+    state.apply(&set("maxmemory", "1gb")).unwrap();
+    state.apply(&set("timeout", "5")).unwrap();
+    state.apply(&set("maxmemory", "2gb")).unwrap();
+    assert_eq!(
+        (
+            state.settings()["maxmemory"].version,
+            state.settings()["timeout"].version
+        ),
+        (3, 2)
+    );
+    let long = "x".repeat(VALUE_BYTES_MAX + 1);
+    assert_eq!(state.apply(&set("timeout", &long)), Err(Refusal::Malformed));
+    for number in 2..SETTINGS_MAX {
+        state.apply(&set(&format!("option-{number}"), "")).unwrap();
+    }
+    assert_eq!(state.apply(&set("one-more", "")), Err(Refusal::Full));
+    state.apply(&set("timeout", "6")).unwrap();
+    state.check().unwrap();
+}
+
+#[test]
+fn there_are_no_more_nodes_than_can_be() {
+    let mut state = created();
+    for token in 2..=NODES_MAX as u128 {
+        join(&mut state, token);
+    }
+    let command = Command::Join {
+        token: Token(0),
+        announcement: announcement(),
+    };
+    assert_eq!(state.apply(&command), Err(Refusal::Full));
+    assert_eq!(State::restore(&state.snapshot()), Ok(state));
+}
+
+#[test]
+fn the_last_node_neither_leaves_nor_is_removed() {
+    let mut state = created();
+    let leave = |node| Command::SetLeaving {
+        node: NodeId(node),
+        is_leaving: true,
+    };
+    assert_eq!(state.apply(&leave(1)), Err(Refusal::Last));
+    assert_eq!(
+        state.apply(&Command::Remove { node: NodeId(1) }),
+        Err(Refusal::Last)
+    );
+    join(&mut state, 2);
+    state.apply(&leave(1)).unwrap();
+    assert_eq!(state.apply(&leave(2)), Err(Refusal::Last));
+    assert_eq!(
+        state.apply(&Command::Remove { node: NodeId(1) }),
+        Err(Refusal::InUse)
+    );
+}
+
+#[test]
+fn a_snapshot_of_a_state_that_cannot_be_is_refused() {
+    let mut state = created();
+    join(&mut state, 2);
+    let bytes = state.snapshot();
+    assert_eq!(
+        State::restore(&bytes).map(|other| other.state_hash()),
+        Ok(state.state_hash())
+    );
+    let mut refused = 0;
+    for at in 0..bytes.len() {
+        for bit in 0..8 {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << bit;
+            match State::restore(&damaged) {
+                Ok(other) => assert_eq!(other.snapshot(), damaged, "a state has one encoding"),
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(State::restore(&bytes[..at]).is_err());
+    }
+    assert!(refused > bytes.len());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_bytes_are_a_command_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200), tag in 1u8..14) {
+        let bytes = [&[1, tag], bytes.as_slice()].concat();
+        if let Ok(command) = Command::decode(&bytes) {
+            prop_assert_eq!(command.encode(), bytes);
+        }
+    }
+}

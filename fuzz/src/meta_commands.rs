@@ -1,0 +1,297 @@
+//! The cluster's own state, from anywhere.
+
+use crate::source::Source;
+use control::{
+    Announcement, ClusterId, Command, Factor, GroupRef, GroupSight, Member, Outcome, Pace, Replica, Report,
+    Role, RoutingMap, Sight, State, Target, Token, steps,
+};
+use ids::{Boot, Epoch, GroupCount, GroupId, Incarnation, NodeId, SemanticsVersion};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// Any bytes are a command, a snapshot, a map, or an error, and have one encoding. Any commands leave a state whose invariants hold;
+/// epochs never go back, no incarnation is given out twice, and whatever the reconciler proposes can be applied.
+pub fn meta_commands(data: &[u8]) {
+    if let Ok(command) = Command::decode(data) {
+        assert_eq!(command.encode(), data);
+    }
+    if let Ok(map) = RoutingMap::decode(data) {
+        assert_eq!(map.encode(), data);
+    }
+    let mut source = Source(data);
+    let mut run = Run {
+        state: State::default(),
+        given_out: BTreeSet::new(),
+    };
+    if let Ok(state) = State::restore(data) {
+        assert_eq!(state.snapshot(), data);
+        run.state = state;
+    }
+    for _ in 0..COMMANDS_MAX {
+        if source.is_empty() {
+            break;
+        }
+        let command = command(&mut source);
+        run.apply(&command);
+        if source.below(4) == 0 {
+            for step in steps(&run.state, &sight(&run.state, &mut source), &Pace::default()) {
+                if let control::Step::Propose(command) = step {
+                    run.apply(&command);
+                }
+            }
+        }
+    }
+    let again = State::restore(&run.state.snapshot()).expect("what was written can be read");
+    assert_eq!(again.state_hash(), run.state.state_hash());
+}
+
+/// So that one input ends soon.
+const COMMANDS_MAX: usize = 64;
+
+struct Run {
+    state: State,
+    given_out: BTreeSet<Incarnation>,
+}
+
+impl Run {
+    fn apply(&mut self, command: &Command) {
+        let again = Command::decode(&command.encode());
+        assert_eq!(again.as_ref(), Ok(command));
+        let map = |state: &State| RoutingMap {
+            epoch: Epoch(0),
+            ..RoutingMap::of(state)
+        };
+        let (epoch, before) = (self.state.epoch(), map(&self.state));
+        let outcome = self.state.apply(command);
+        self.state
+            .check()
+            .expect("every command leaves a state that can be");
+        assert!(self.state.epoch() >= epoch);
+        assert!(self.state.epoch() > epoch || map(&self.state) == before);
+        let asks_again = matches!(command, Command::AddReplica { .. });
+        match outcome {
+            Ok(Outcome::Replica(Replica { incarnation, .. })) => {
+                assert!(self.given_out.insert(incarnation) || asks_again);
+            }
+            Ok(Outcome::Started { .. } | Outcome::Done) | Err(_) => {}
+        }
+    }
+}
+
+fn node(source: &mut Source<'_>) -> NodeId {
+    NodeId(source.below(6) as u64)
+}
+
+fn nodes(source: &mut Source<'_>) -> Vec<NodeId> {
+    (0..source.below(5)).map(|_| node(source)).collect()
+}
+
+fn group(source: &mut Source<'_>) -> GroupRef {
+    match source.below(4) {
+        0 => GroupRef::Meta,
+        number => GroupRef::Data(GroupId::new(number as u16 - 1)),
+    }
+}
+
+fn incarnation(source: &mut Source<'_>) -> Incarnation {
+    Incarnation(source.below(24) as u64)
+}
+
+fn token(source: &mut Source<'_>) -> Token {
+    Token(source.below(32) as u128)
+}
+
+fn announcement(source: &mut Source<'_>) -> Announcement {
+    Announcement {
+        client: "a:1".into(),
+        cluster: "a:2".into(),
+        peer: "a:3".into(),
+        zone: source.pick(&["", "a", "b"]).into(),
+        semantics_min: SemanticsVersion(source.below(3) as u16),
+        semantics_max: SemanticsVersion(source.below(6) as u16),
+    }
+}
+
+fn member(source: &mut Source<'_>) -> Member {
+    Member {
+        incarnation: incarnation(source),
+        node: node(source),
+        role: source.pick(&[Role::Voter, Role::Learner]),
+    }
+}
+
+fn report(source: &mut Source<'_>) -> Report {
+    Report {
+        group: group(source),
+        generation: source.below(3) as u64,
+        term: source.below(8) as u64,
+        index: source.byte().into(),
+        members: (0..source.below(5)).map(|_| member(source)).collect(),
+        leader: node(source),
+    }
+}
+
+fn command(source: &mut Source<'_>) -> Command {
+    let factors = [
+        Factor::Auto,
+        Factor::One,
+        Factor::Three,
+        Factor::Four,
+        Factor::Five,
+        Factor::Six,
+    ];
+    match source.below(14) {
+        0 => Command::Create {
+            cluster: ClusterId(source.below(2) as u128),
+            token: token(source),
+            groups: GroupCount::new(3).expect("three groups are allowed"),
+            factor: source.pick(&factors),
+            semantics: SemanticsVersion(source.below(3) as u16),
+            announcement: announcement(source),
+        },
+        1 | 2 => Command::Join {
+            token: token(source),
+            announcement: announcement(source),
+        },
+        3 => Command::Boot {
+            node: node(source),
+            token: token(source),
+            announcement: announcement(source),
+            kept: (0..source.below(6))
+                .map(|_| (group(source), incarnation(source)))
+                .collect(),
+        },
+        4 => Command::Fence {
+            boot: Boot(source.below(12) as u64),
+        },
+        5 => Command::Report {
+            reports: (0..source.below(4)).map(|_| report(source)).collect(),
+        },
+        6 => Command::Place {
+            members: nodes(source),
+            factor: source.below(7) as u16,
+            targets: (0..source.below(4))
+                .map(|_| Target {
+                    group: group(source),
+                    nodes: nodes(source),
+                    leader: (source.below(2) == 0).then(|| node(source)),
+                })
+                .collect(),
+        },
+        7 => Command::AddReplica {
+            group: group(source),
+            node: node(source),
+        },
+        8 => Command::Set {
+            name: source.pick(&["a", "b"]).into(),
+            value: "1".into(),
+        },
+        9 => Command::SetFactor {
+            factor: source.pick(&factors),
+        },
+        10 => Command::RaiseSemantics {
+            to: SemanticsVersion(source.below(6) as u16),
+        },
+        11 => Command::SetLeaving {
+            node: node(source),
+            is_leaving: source.below(2) == 0,
+        },
+        12 => Command::Remove { node: node(source) },
+        _ => Command::Recover {
+            group: group(source),
+            node: node(source),
+            survivor: (source.below(2) == 0).then(|| incarnation(source)),
+        },
+    }
+}
+
+/// What could be seen of the state, and now and then what could not.
+fn sight(state: &State, source: &mut Source<'_>) -> Sight {
+    let silence = state
+        .nodes()
+        .keys()
+        .map(|&node| (node, Duration::from_secs(source.pick(&[0, 0, 5, 900]))));
+    let silence = silence.collect();
+    let mut groups = BTreeMap::new();
+    for (&name, group) in state.groups() {
+        let mut report = Report {
+            group: name,
+            generation: group.generation,
+            term: group.term.saturating_add(source.below(2) as u64),
+            index: group.index,
+            members: group.members.clone(),
+            leader: node(source),
+        };
+        if source.below(4) == 0 {
+            report.index = report.index.saturating_add(1);
+            report.members.push(member(source));
+        }
+        let caught_up = group.members.iter().map(|member| member.incarnation).collect();
+        groups.insert(
+            name,
+            GroupSight {
+                report,
+                caught_up,
+                is_changing: source.below(4) == 0,
+            },
+        );
+    }
+    Sight { silence, groups }
+}
+
+pub(crate) fn seeds() -> Vec<Vec<u8>> {
+    let announcement = Announcement {
+        client: "a:1".into(),
+        cluster: "a:2".into(),
+        peer: "a:3".into(),
+        zone: "z".into(),
+        semantics_min: SemanticsVersion(1),
+        semantics_max: SemanticsVersion(2),
+    };
+    let mut state = State::default();
+    let mut seeds = vec![state.snapshot()];
+    let commands = [
+        Command::Create {
+            cluster: ClusterId(1),
+            token: Token(1),
+            groups: GroupCount::new(3).expect("three groups are allowed"),
+            factor: Factor::Auto,
+            semantics: SemanticsVersion(1),
+            announcement: announcement.clone(),
+        },
+        Command::Join {
+            token: Token(2),
+            announcement: announcement.clone(),
+        },
+        Command::Join {
+            token: Token(3),
+            announcement: announcement.clone(),
+        },
+        Command::Boot {
+            node: NodeId(1),
+            token: Token(4),
+            announcement,
+            kept: vec![
+                (GroupRef::Meta, Incarnation(1)),
+                (GroupRef::Data(GroupId::new(1)), Incarnation(3)),
+            ],
+        },
+        Command::Set {
+            name: "a".into(),
+            value: "1".into(),
+        },
+    ];
+    for command in commands {
+        seeds.push(command.encode());
+        state.apply(&command).expect("seeds are right");
+        seeds.push(state.snapshot());
+        seeds.push(RoutingMap::of(&state).encode());
+    }
+    // Read as decisions: a cluster, nodes, and then anything.
+    let mut decisions = vec![0, 1, 1, 0, 1, 0, 1, 4, 1];
+    for number in 0..40u8 {
+        decisions.extend([number % 14, number, 1, 2, 5, number.wrapping_mul(37), 3, 1]);
+    }
+    seeds.push(decisions);
+    seeds
+}
