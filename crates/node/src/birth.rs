@@ -13,7 +13,7 @@ use crate::meta::{self, Driver};
 use crate::peers::{Own, PEERS, greeter};
 use crate::random;
 use crate::view;
-use control::{Announcement, Factor, Meta, MetaConfig, RoutingMap, Started, Token};
+use control::{Announcement, Factor, Meta, MetaConfig, Pace, RoutingMap, Started, Token};
 use ids::{ClusterId, GroupCount, NodeId, SemanticsVersion};
 use mio::{Events, Poll};
 use options::{PeerAddress, Settings};
@@ -70,6 +70,7 @@ pub(crate) fn begin(
         announcement: said.announcement.clone(),
         token: Token(random("a token")?),
         times: meta::TIMES,
+        pace: pace(settings),
         seed: random("a seed")? as u64,
     };
     let groups = GroupCount::new(settings.groups).expect("the option's bounds are those of a group count");
@@ -80,7 +81,7 @@ pub(crate) fn begin(
                 cluster: identity.cluster,
                 node: identity.node,
             };
-            (Meta::restore(config, restored, Vec::new(), now), log, who)
+            (Meta::restore(config, restored, Vec::new(), Vec::new(), now), log, who)
         }
         None if settings.join.is_empty() => {
             let cluster = control::ClusterId(random("the cluster's name")?);
@@ -126,6 +127,14 @@ pub(crate) fn begin(
         driver: overture.driver,
         map,
     })
+}
+
+fn pace(settings: &Settings) -> Pace {
+    let replace_after = settings.replace_after_secs.map(|secs| Duration::from_secs(secs.into()));
+    Pace {
+        replace_after: replace_after.unwrap_or(Duration::MAX),
+        ..Pace::default()
+    }
 }
 
 fn factor(settings: &Settings) -> Factor {

@@ -13,13 +13,25 @@ use crate::mesh::Mesh;
 use crate::view::{self, Seen, View};
 use bytes::Bytes;
 use control::{Contact, GroupRef, GroupSight, Meta, MetaMessage, Notice, Record, Restored, RoutingMap, Started};
+use consensus::Times;
 use ids::Monotonic;
 use server::{Layout, Shared};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use storage::{DirectoryDisk, HardState, MetaLog, MetaState, Snapshot, StorageError};
 use transport::Remote;
+
+/// The times of the meta group: longer than those of keys, because its log waits for disks, and nothing that clients do
+/// waits for it.
+pub(crate) const TIMES: Times = Times {
+    tick: Duration::from_millis(20),
+    heartbeat: Duration::from_millis(200),
+    election_min: Duration::from_millis(1_000),
+    election_max: Duration::from_millis(2_000),
+    drift_margin: Duration::from_millis(100),
+};
 
 /// What the thread is told.
 pub(crate) enum Input {
@@ -27,8 +39,8 @@ pub(crate) enum Input {
     Message(Remote, Bytes),
     /// A link of the first worker came up, or broke.
     Link(Remote, bool),
-    /// What leaders here know of their groups.
-    Sights(Vec<GroupSight>),
+    /// What leaders here know of their groups, and which other groups this one's workers do not lead.
+    Sights(Vec<GroupSight>, Vec<GroupRef>),
     /// The node stops.
     Stop,
 }
@@ -120,8 +132,14 @@ impl Driver {
         self.meta.on_link(contact(remote), is_up, now);
     }
 
-    pub(crate) fn on_sights(&mut self, sights: Vec<GroupSight>, now: Monotonic) {
+    pub(crate) fn on_sights(&mut self, sights: Vec<GroupSight>, not_led: &[GroupRef], now: Monotonic) {
+        self.meta.on_lead_lost(not_led);
         self.meta.on_sight(sights, now);
+    }
+
+    /// The newest map that is known.
+    pub(crate) fn known_map(&self) -> Option<Arc<RoutingMap>> {
+        self.meta.map().cloned()
     }
 
     /// Carries out what is to be done now, writes included.
@@ -280,7 +298,7 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
             match one {
                 Input::Message(from, bytes) => driver.on_message(from, &bytes, now),
                 Input::Link(remote, is_up) => driver.on_link(remote, is_up, now),
-                Input::Sights(sights) => driver.on_sights(sights, now),
+                Input::Sights(sights, not_led) => driver.on_sights(sights, &not_led, now),
                 Input::Stop => return,
             }
             input = inputs.try_recv().ok();

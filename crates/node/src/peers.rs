@@ -302,9 +302,9 @@ impl Peers {
         let news = gateway.take_news();
         if news || now >= self.sights_at {
             self.sights_at = now.after(SIGHTS);
-            let sights = gateway.sights();
-            if !sights.is_empty() {
-                drop(self.meta.send(Input::Sights(sights)));
+            let (sights, not_led) = gateway.sights();
+            if !sights.is_empty() || news {
+                drop(self.meta.send(Input::Sights(sights, not_led)));
             }
         }
         for notice in gateway.take_notices() {

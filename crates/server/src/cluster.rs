@@ -158,18 +158,20 @@ impl Gateway {
         }
     }
 
-    /// What the meta group is to be told of the groups that this worker leads.
-    pub fn sights(&self) -> Vec<control::GroupSight> {
+    /// What the meta group is to be told of the groups that this worker leads, and which it does not lead.
+    pub fn sights(&self) -> (Vec<control::GroupSight>, Vec<control::GroupRef>) {
+        let (mut led, mut not_led) = (Vec::new(), Vec::new());
         let Some(layout) = &self.cluster.layout else {
-            return Vec::new();
+            return (led, not_led);
         };
-        let seats = self.cluster.seats.iter().zip(&self.replicas);
-        seats
-            .filter_map(|(seat, replica)| {
-                let group = replica.group();
-                seat.sight(layout.me, group, layout.group(group))
-            })
-            .collect()
+        for (seat, replica) in self.cluster.seats.iter().zip(&self.replicas) {
+            let group = replica.group();
+            match seat.sight(layout.me, group, layout.group(group)) {
+                Some(sight) => led.push(sight),
+                None => not_led.push(control::GroupRef::Data(group)),
+            }
+        }
+        (led, not_led)
     }
 
     /// Whether leaders or members have changed since this was last asked.

@@ -31,7 +31,7 @@ fn grow(world: &mut World) {
     let groups = world.layout.groups.len() as u16;
     let mut order = |number: u16, order: Order| {
         let group = GroupId::new(number);
-        let sights = world.nodes[0].gateway.sights();
+        let (sights, _) = world.nodes[0].gateway.sights();
         let sight = sights
             .iter()
             .find(|sight| sight.report.group == control::GroupRef::Data(group));
