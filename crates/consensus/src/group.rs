@@ -27,7 +27,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use planted::Bug;
 use raft::eraftpb::{self, MessageType};
-use raft::{ProgressState, RawNode, ReadOnlyOption, SnapshotStatus, StateRole};
+use raft::{ProgressState, RawNode, ReadOnlyOption, SnapshotStatus, StateRole, Storage};
 
 use crate::change::{self, ChangeRefused};
 use crate::convert;
@@ -319,9 +319,11 @@ impl Group {
     /// The point of the state that the owner has: the last applied entry, its term, and the members there.
     pub fn point(&self) -> SnapshotPoint {
         let applied = self.applied_wanted;
+        // From what was taken: the library may know of a state to install that the owner has not heard of yet.
+        let term = self.raw.store().term(applied);
         SnapshotPoint {
             index: Index(applied),
-            term: self.term_at(applied),
+            term: Term(term.expect("the log is compacted up to what is applied, and no further")),
             members: self.members_applied.clone(),
         }
     }
@@ -356,8 +358,16 @@ impl Group {
             .collect()
     }
 
-    /// What the next life of this incarnation needs besides the state as of [`point`](Group::point): for a hand-over.
+    /// What the next life of this incarnation needs besides the state as of [`point`](Group::point): for a hand-over,
+    /// when everything was taken and done and nothing comes in any more.
+    ///
+    /// # Panics
+    /// If something is left to be [taken](Group::take_ready): it would be lost, though it may be promised already.
     pub fn saved(&self) -> Saved {
+        assert!(
+            !self.raw.has_ready(),
+            "a replica is handed over when it is at rest"
+        );
         Saved {
             hard_state: self.hard_state(),
             entries: self.entries_after(Index(self.applied_wanted)),
@@ -497,7 +507,8 @@ impl Group {
     /// A message for this replica. `now` is read after the message was received: promises are counted from it.
     pub fn step(&mut self, message: Message, now: Monotonic) {
         let (from, term) = (message.from, message.term);
-        if message.to != self.me || !convert::check(&message, self.last_index().0, self.is_leader()) {
+        let reign = self.reign.as_ref().map(|reign| reign.term);
+        if message.to != self.me || !convert::check(&message, self.last_index().0, reign) {
             self.turned_away += 1;
             return;
         }
@@ -609,7 +620,7 @@ impl Group {
                 body: Body::AppendAnswer {
                     index: point.index,
                     commit: self.commit_index(),
-                    reject: Some((last, self.term_at(last.0))),
+                    reject: Some((last, self.term_of(last.0).unwrap_or_default())),
                 },
             });
         }
@@ -848,7 +859,9 @@ impl Group {
         }
         let number = self.rounds_counted;
         self.raw.read_index(convert::read_to_library(number));
-        self.rounds.push_back((number, now));
+        if self.rounds.iter().all(|(known, _)| *known != number) {
+            self.rounds.push_back((number, now));
+        }
         self.rounds_sent = now;
         Ok(self.read_id(number))
     }
@@ -1272,11 +1285,6 @@ impl Group {
             return None;
         }
         log.term(index).ok().map(Term)
-    }
-
-    fn term_at(&self, index: u64) -> Term {
-        self.term_of(index)
-            .expect("what is applied and not compacted has a term")
     }
 }
 
