@@ -1188,16 +1188,9 @@ impl Group {
     fn members_changed(&mut self, members: Members, now: Monotonic) {
         self.members = members;
         self.claims_changed = true;
-        let stays = |member: Incarnation| self.raw.raft.prs().get(member.0).is_some();
-        let gone: Vec<Incarnation> = self
-            .snapshot_sends
-            .iter()
-            .map(|(member, _)| *member)
-            .filter(|member| !stays(*member))
-            .collect();
-        for member in gone {
-            self.transfer_failed(member);
-        }
+        let all = self.members.all();
+        self.snapshot_sends.retain(|(member, _)| all.contains(member));
+        self.raw.mut_store().withdraw_others(&all);
         if self.is_leader() && !self.members.is_voter(self.me) {
             // The library would go on leading, and trip over its own absence from the progress table.
             let term = self.raw.raft.term;

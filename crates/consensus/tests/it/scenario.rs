@@ -33,7 +33,7 @@ impl Trio {
                 times: Times::DEFAULT,
                 seed: me,
             };
-            Group::new(config, now).unwrap()
+            Group::new(config, now).expect("a valid configuration")
         };
         Trio {
             groups: (1..=3).map(group).collect(),
@@ -142,7 +142,7 @@ impl Trio {
 fn late_answer_confirms() -> bool {
     let mut trio = Trio::led();
     let now = trio.now;
-    let first = trio.groups[0].read_index(now).unwrap();
+    let first = trio.groups[0].read_index(now).expect("it leads");
     let mut answers = Vec::new();
     trio.take(0);
     for message in std::mem::take(&mut trio.sent) {
@@ -154,14 +154,16 @@ fn late_answer_confirms() -> bool {
     assert_eq!(trio.confirmed.last().map(|(id, _)| *id), Some(first));
     assert!(!answers.is_empty());
     trio.usurp();
-    trio.groups[1].propose(Bytes::from_static(b"later")).unwrap();
+    trio.groups[1]
+        .propose(Bytes::from_static(b"later"))
+        .expect("it leads");
     trio.settle_where(|from, to| from != 1 && to != 1);
     assert_eq!(trio.applied[1].len(), 1);
 
     assert!(trio.groups[0].is_leader(), "it has not noticed");
     trio.confirmed.clear();
     let now = trio.now;
-    let second = trio.groups[0].read_index(now).unwrap();
+    let second = trio.groups[0].read_index(now).expect("it leads");
     trio.take(0);
     trio.sent.clear();
     for answer in answers {
@@ -188,7 +190,9 @@ fn a_read_id_used_twice_is_noticed() {
 fn appends_follow_their_place() -> bool {
     let mut trio = Trio::led();
     for data in [b"one", b"two"] {
-        trio.groups[0].propose(Bytes::from_static(data)).unwrap();
+        trio.groups[0]
+            .propose(Bytes::from_static(data))
+            .expect("it leads");
         trio.take(0);
     }
     let lost = std::mem::take(&mut trio.sent);
@@ -236,7 +240,9 @@ fn the_librarys_own_batching_is_noticed() {
 #[test]
 fn a_quiet_group_sends_nothing_and_its_followers_know_what_is_committed() {
     let mut trio = Trio::led();
-    trio.groups[0].propose(Bytes::from_static(b"last")).unwrap();
+    trio.groups[0]
+        .propose(Bytes::from_static(b"last"))
+        .expect("it leads");
     trio.settle();
     assert_eq!(trio.applied[0].len(), 1);
     trio.wait(100);
@@ -349,7 +355,7 @@ fn after_a_broken_link_only_the_promise_is_waited_for() {
 fn leadership_goes_to_whom_it_is_handed_and_the_lease_is_gone_before() {
     let mut trio = Trio::led();
     let now = trio.now;
-    trio.groups[0].transfer(Incarnation(3), now).unwrap();
+    trio.groups[0].transfer(Incarnation(3), now).expect("it leads");
     assert_eq!(trio.groups[0].read_permit(now), ReadPermit::ReadIndex);
     trio.settle();
     assert!(trio.groups[2].is_leader() && !trio.groups[0].is_leader());
