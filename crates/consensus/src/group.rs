@@ -951,9 +951,15 @@ impl Group {
     }
 
     /// This replica was given the whole state as of this place and has not installed it; `None`: it has nothing such any
-    /// more. Only what is held can be installed.
-    pub fn hold_transfer(&mut self, held: Option<(Index, Term)>) {
-        self.held = held;
+    /// more. Only what is held can be installed. Answers whether that may be so: once the leader's word was accepted,
+    /// what is held stays as it is until [`take_ready`](Group::take_ready) has said to install it.
+    #[must_use]
+    pub fn hold_transfer(&mut self, held: Option<(Index, Term)>) -> bool {
+        let may_change = self.raw.raft.raft_log.unstable_snapshot().is_none();
+        if may_change {
+            self.held = held;
+        }
+        may_change
     }
 
     /// Says the point again, because the message may be lost; not for ever.

@@ -378,8 +378,8 @@ impl World {
                 point,
                 state,
             } => {
-                if message_to == node.group.me() {
-                    node.group.hold_transfer(Some((point.index, point.term)));
+                if message_to == node.group.me() && node.group.hold_transfer(Some((point.index, point.term)))
+                {
                     node.held = Some((point.clone(), state));
                     let by = message_to;
                     self.send(to, from, Packet::BulkHeld { by, point });
