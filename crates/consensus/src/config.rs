@@ -15,7 +15,7 @@ use ids::{GroupId, Incarnation};
 pub enum Durability {
     /// They do not: an entry counts as persisted as soon as it is in the log.
     Memory,
-    /// They do: [`Ready::persist`] says what is to be written, and nothing is acknowledged before it is.
+    /// They do: [`Ready::persist`](crate::Ready::persist) says what is to be written, and nothing is acknowledged before it is.
     Durable,
 }
 
