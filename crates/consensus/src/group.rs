@@ -14,12 +14,12 @@
 //! which nothing happens does nothing, all times are measured by the monotonic clock and not by ticks that come in
 //! bursts, and nothing depends on the library's own randomness.
 //!
-//! Invariants, checked after every step of the simulation in `tests/it`:
+//! Invariants. The simulation in `tests/it` checks the first three after every step, the scenes beside it the fourth:
 //!
-//! 1. At most one leader in a term.
-//! 2. Logs agree up to the smaller of two commit indexes, and what is committed stays.
-//! 3. Two leases that hold never overlap.
-//! 4. While a promise stands, its voter does not campaign except at its leader's wish.
+//! 1. At most one leader in a term, and a leader has what was committed before.
+//! 2. What is applied at a place is the same everywhere.
+//! 3. Two leases that hold never overlap, and who holds one has applied all that was acknowledged.
+//! 4. While a promise stands, its voter does not vote or campaign except at its leader's wish.
 
 use std::collections::VecDeque;
 use std::time::Duration;
