@@ -120,7 +120,7 @@ impl ServerBuilder {
                     }
                 }
                 command.arg("server");
-                command.args(["--cluster-port", &cluster.port().to_string()]);
+                command.args(["--cluster-port", &cluster.port().to_string(), "--peer-port", "0"]);
                 command.args(["--peer-port", "0"]);
                 command.args(["--admin-port", &admin.port().to_string()]);
                 command.args(["--workers", &self.workers.to_string()]);

@@ -14,7 +14,7 @@ use crate::peers::{Own, PEERS, greeter};
 use crate::random;
 use crate::view;
 use control::{Announcement, Factor, Meta, MetaConfig, Pace, RoutingMap, Started, Token};
-use ids::{ClusterId, GroupCount, NodeId, SemanticsVersion};
+use ids::{ClusterId, GroupCount, SemanticsVersion};
 use mio::{Events, Poll};
 use options::{PeerAddress, Settings};
 use peer_wire::hello::{Peer, Secret, Who};

@@ -349,7 +349,10 @@ impl Member {
     /// Takes a piece of state; what is to be told the sender, if the piece was the next one.
     pub fn on_cut(&mut self, from: Incarnation, cut: &Cut) -> Result<bool, String> {
         if cut.number == 0 {
-            self.raft.hold_transfer(None);
+            if !self.raft.hold_transfer(None) {
+                // What is held is about to be installed.
+                return Ok(false);
+            }
             self.arrival = Some(Incoming {
                 from,
                 transfer: cut.transfer,
@@ -372,7 +375,7 @@ impl Member {
                 incoming.point = cut.point;
                 if cut.point.is_some() {
                     // Only now may the leader's snapshot message pass: what it stands for is here, and whole.
-                    self.raft.hold_transfer(cut.point);
+                    let _ = self.raft.hold_transfer(cut.point);
                 }
                 Ok(true)
             }

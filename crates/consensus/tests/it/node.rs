@@ -78,6 +78,8 @@ pub(crate) struct Node {
     pub(crate) drift: i64,
     pub(crate) offset: u64,
     pub(crate) paused_until: u64,
+    /// Whether the end of a turn is scheduled.
+    pub(crate) has_turn: bool,
     pub(crate) inbox: VecDeque<(usize, Packet)>,
 }
 
@@ -128,6 +130,7 @@ impl Node {
             drift: birth.drift,
             offset,
             paused_until: 0,
+            has_turn: false,
             inbox: VecDeque::new(),
         }
     }

@@ -14,7 +14,7 @@ fn seeds(default: std::ops::Range<u64>) -> std::ops::Range<u64> {
 #[test]
 fn whatever_happens_nothing_committed_is_lost_and_no_read_is_stale() {
     let (mut writes, mut leased, mut confirmed) = (0, 0, 0);
-    for seed in seeds(0..60) {
+    for seed in seeds(0..30) {
         match run(Plan::draw(seed)) {
             Ok(summary) => {
                 writes += summary.acknowledged;

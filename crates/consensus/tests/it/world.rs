@@ -28,6 +28,12 @@ pub(crate) struct Plan {
     pub(crate) reset: u64,
     pub(crate) moves: u64,
     pub(crate) compact: u64,
+    /// Entries that may be under way at once.
+    pub(crate) in_flight: u64,
+    /// The longest pause between two clients' requests, in milliseconds.
+    pub(crate) clients_ms: u64,
+    /// How long a turn gathers inputs at most, in microseconds.
+    pub(crate) turn_us: u64,
     /// How long there are faults, in virtual milliseconds.
     pub(crate) faults_ms: u64,
 }
@@ -46,7 +52,7 @@ impl Plan {
             },
             nodes: 3 + prng.below(3) as usize,
             weather: Weather::draw(prng),
-            partition: pick(prng, &[0, 100, 300]),
+            partition: pick(prng, &[0, 20, 80, 300]),
             pause: pick(prng, &[0, 50, 200]),
             crash: pick(prng, &[0, 30, 100]),
             handover: pick(prng, &[0, 20]),
@@ -54,6 +60,9 @@ impl Plan {
             reset: pick(prng, &[0, 50, 200]),
             moves: pick(prng, &[0, 30]),
             compact: pick(prng, &[0, 50, 300]),
+            in_flight: pick(prng, &[2, 2, 2, 32]),
+            clients_ms: pick(prng, &[4, 60, 600]),
+            turn_us: pick(prng, &[0, 1_000, 10_000]),
             faults_ms: 12_000,
         }
     }
@@ -66,6 +75,7 @@ enum Event {
         to: usize,
         packet: Packet,
     },
+    Turn(usize, Boot),
     Written(usize, Boot),
     Bulk {
         from: usize,
@@ -195,6 +205,7 @@ impl World {
 
     fn check_liveness(&mut self) -> Result<(), Broken> {
         let before = self.checks.acknowledged;
+        self.plan.clients_ms = 60;
         let end = self.real + 2_000 * MS;
         self.until(end)?;
         if self.checks.acknowledged == before {
@@ -269,6 +280,21 @@ impl World {
         match event {
             Event::Tick(number, boot) => self.on_tick(number, boot),
             Event::Deliver { from, to, packet } => self.on_packet(from, to, packet),
+            Event::Turn(number, boot) => {
+                let real = self.real;
+                match self.node(number, boot) {
+                    Some(node) if !node.is_paused(real) => {
+                        node.has_turn = false;
+                        self.drain(number)
+                    }
+                    Some(node) => {
+                        let after = node.paused_until - real;
+                        self.schedule(after, Event::Turn(number, boot));
+                        Ok(())
+                    }
+                    None => Ok(()),
+                }
+            }
             Event::Written(number, boot) => self.on_written(number, boot),
             Event::Bulk { from, boot, to } => self.on_bulk(from, boot, to),
             Event::Resume(number, boot, lease) => self.on_resume(number, boot, lease),
@@ -283,7 +309,7 @@ impl World {
                 Ok(())
             }
             Event::Client => {
-                let pause = 5 + self.prng.below(60);
+                let pause = 1 + self.prng.below(self.plan.clients_ms);
                 self.schedule(pause * MS, Event::Client);
                 self.on_client()
             }
@@ -352,8 +378,8 @@ impl World {
                 point,
                 state,
             } => {
-                if message_to == node.group.me() {
-                    node.group.hold_transfer(Some((point.index, point.term)));
+                if message_to == node.group.me() && node.group.hold_transfer(Some((point.index, point.term)))
+                {
                     node.held = Some((point.clone(), state));
                     let by = message_to;
                     self.send(to, from, Packet::BulkHeld { by, point });
@@ -363,7 +389,7 @@ impl World {
                 let _ = node.group.offer_transfer(by, point, now);
             }
         }
-        self.drain(to)
+        self.gather(to)
     }
 
     fn on_written(&mut self, number: usize, boot: Boot) -> Result<(), Broken> {
@@ -455,7 +481,7 @@ impl World {
         let (real, floor) = (self.real, self.checks.floor);
         let next = self.numbers + 1;
         let stop_rate = self.plan.pause / 4;
-        let is_calm = self.is_calm;
+        let (is_calm, in_flight) = (self.is_calm, self.plan.in_flight);
         let Some(node) = self.nodes[number].as_mut() else {
             return Ok(());
         };
@@ -465,7 +491,7 @@ impl World {
         let now = node.now(real);
         match kind {
             0..=4 => {
-                if node.group.in_flight() < 2
+                if node.group.in_flight() < in_flight
                     && let Ok((index, term)) = node.group.propose(Bytes::copy_from_slice(&next.to_le_bytes()))
                 {
                     node.clients.writes.insert(index, (term, next));
@@ -490,10 +516,25 @@ impl World {
                 }
             }
         }
-        self.drain(number)
+        self.gather(number)
     }
 
     // ---- what a replica wants done
+
+    /// Inputs of one turn are carried out together, at its end.
+    fn gather(&mut self, number: usize) -> Result<(), Broken> {
+        if self.plan.turn_us == 0 {
+            return self.drain(number);
+        }
+        let length = self.prng.below(self.plan.turn_us) * 1_000;
+        if let Some(node) = self.nodes[number].as_mut()
+            && !std::mem::replace(&mut node.has_turn, true)
+        {
+            let boot = node.boot;
+            self.schedule(length, Event::Turn(number, boot));
+        }
+        Ok(())
+    }
 
     fn drain(&mut self, number: usize) -> Result<(), Broken> {
         loop {
@@ -647,7 +688,13 @@ impl World {
 
     fn on_fault(&mut self) -> Result<(), Broken> {
         let count = self.nodes.len() as u64;
-        let (one, other) = (self.prng.below(count) as usize, self.prng.below(count) as usize);
+        let (mut one, other) = (self.prng.below(count) as usize, self.prng.below(count) as usize);
+        // The leader is where it hurts most.
+        if let Some(leader) = self.leader()
+            && chance(&mut self.prng, 500)
+        {
+            one = leader;
+        }
         if chance(&mut self.prng, self.plan.partition) {
             let until = self.real + (100 + self.prng.below(2_500)) * MS;
             match self.prng.below(4) {
@@ -688,6 +735,7 @@ impl World {
             self.move_a_voter();
         }
         if chance(&mut self.prng, self.plan.handover) {
+            self.drain(one)?;
             self.hand_over(one);
         } else if chance(&mut self.prng, self.plan.crash) {
             self.crash(one);
