@@ -20,6 +20,7 @@ mod apply;
 mod command;
 mod group;
 mod map;
+mod meta;
 mod node;
 mod placing;
 mod reconciler;
@@ -32,6 +33,10 @@ mod wire;
 pub use command::{Beginning, ClusterId, Command, Factor, Outcome, Refusal, Replica, Report, Target};
 pub use group::{Expected, Group, GroupRef, MEMBERS_MAX, Member, Role, majority};
 pub use map::{Route, RoutingMap, Site, Standing, Stop};
+pub use meta::{
+    Answer, Contact, Failure, Instruction, Meta, MetaConfig, MetaEffects, MetaMessage, Notice, Persist,
+    Pulse, Record, Restored, Started,
+};
 pub use node::{ADDRESS_BYTES_MAX, Announcement, NODES_MAX, Node, Token};
 pub use reconciler::{Pace, steps};
 pub use settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};

@@ -65,7 +65,7 @@ impl<'a> Input<'a> {
         Ok(first)
     }
 
-    fn bytes(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
+    pub(crate) fn bytes(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or(self.error("more bytes"))?;
         self.0 = rest;
         Ok(taken)

@@ -1,0 +1,200 @@
+//! What this node asks of whoever leads the meta group, until it is answered.
+//!
+//! ```text
+//!   start (Create, Join, Boot) --------.
+//!   proposals, one after the other ----+--> sent, again and again --> answered
+//!   what newcomers ask, for them ------'                         '--> given up after a while (not a start)
+//! ```
+
+use super::contact::Contact;
+use super::message::Answer;
+use super::proposal::{Author, Proposal};
+use crate::command::Command;
+use crate::node::Token;
+use ids::{Monotonic, NodeId};
+use std::time::Duration;
+
+/// What waits of this node's own proposals. One more is refused at once.
+const OWN_MAX: usize = 256;
+
+/// What waits of newcomers' requests. One more is passed over: it will be sent again.
+const NEWCOMERS_MAX: usize = 64;
+
+/// After so long without an answer a request is sent again, perhaps to somebody else.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// After being sent elsewhere: two nodes that send to each other must not keep the network busy.
+const DETOUR: Duration = Duration::from_millis(50);
+
+/// After so long nobody waits for a proposal any more.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// For whom.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Client {
+    /// The node itself, which starts.
+    Start,
+    /// Its owner.
+    Owner {
+        /// As `propose` answered.
+        id: u64,
+    },
+    /// A newcomer that does not know who leads.
+    Newcomer {
+        /// Where it is.
+        contact: Contact,
+        /// Its number for the request.
+        id: u64,
+    },
+}
+
+pub(crate) struct Errand {
+    pub(crate) id: u64,
+    pub(crate) client: Client,
+    pub(crate) command: Command,
+    /// As it is sent; none before it was.
+    pub(crate) proposal: Option<Vec<u8>>,
+    tries: u32,
+    due: Monotonic,
+    until: Option<Monotonic>,
+}
+
+/// See the file's header.
+#[derive(Default)]
+pub(crate) struct Errands {
+    list: Vec<Errand>,
+    last_id: u64,
+    last_number: u64,
+}
+
+/// One that is to be sent now.
+pub(crate) struct Due {
+    pub(crate) id: u64,
+    pub(crate) proposal: Vec<u8>,
+    /// How often it was sent before.
+    pub(crate) tries: u32,
+}
+
+impl Errands {
+    fn add(&mut self, client: Client, command: Command, proposal: Option<Vec<u8>>) {
+        self.last_id += 1;
+        self.list.push(Errand {
+            id: self.last_id,
+            client,
+            command,
+            proposal,
+            tries: 0,
+            due: Monotonic(0),
+            until: None,
+        });
+    }
+
+    /// The command by which the node begins. It goes by its own name: no author is known yet.
+    pub(crate) fn start(&mut self, command: Command) {
+        let proposal = Proposal {
+            author: None,
+            command: command.clone(),
+        };
+        self.add(Client::Start, command, Some(proposal.encode()));
+    }
+
+    /// `false` if too much is waiting.
+    pub(crate) fn own(&mut self, id: u64, command: Command) -> bool {
+        let own = self.list.iter();
+        let waiting = own.filter(|errand| matches!(errand.client, Client::Owner { .. }));
+        if waiting.count() >= OWN_MAX {
+            return false;
+        }
+        self.add(Client::Owner { id }, command, None);
+        true
+    }
+
+    pub(crate) fn newcomer(&mut self, contact: Contact, id: u64, command: Command, proposal: Vec<u8>) {
+        let newcomers = || {
+            let is_newcomers = |errand: &&Errand| matches!(errand.client, Client::Newcomer { .. });
+            self.list.iter().filter(is_newcomers)
+        };
+        let is_known = newcomers().any(|errand| errand.client == Client::Newcomer { contact, id });
+        if !is_known && newcomers().count() < NEWCOMERS_MAX {
+            self.add(Client::Newcomer { contact, id }, command, Some(proposal));
+        }
+    }
+
+    /// Those whose time has come. A node's own proposals go one at a time, and once it has started: then each has a number
+    /// under which it is carried out once.
+    pub(crate) fn take_due(&mut self, author: Option<(NodeId, Token)>, now: Monotonic) -> Vec<Due> {
+        let mut due = Vec::new();
+        let mut is_first_own = true;
+        for errand in &mut self.list {
+            if !matches!(errand.client, Client::Start) {
+                errand.until.get_or_insert(now.after(PATIENCE));
+            }
+            if matches!(errand.client, Client::Owner { .. }) && !std::mem::take(&mut is_first_own) {
+                continue;
+            }
+            if now < errand.due {
+                continue;
+            }
+            let proposal = match (&errand.proposal, author) {
+                (Some(proposal), _) => proposal.clone(),
+                (None, None) => continue,
+                (None, Some((node, start))) => {
+                    self.last_number += 1;
+                    let author = Some(Author {
+                        node,
+                        start,
+                        number: self.last_number,
+                    });
+                    let command = errand.command.clone();
+                    let proposal = Proposal { author, command }.encode();
+                    errand.proposal.insert(proposal).clone()
+                }
+            };
+            due.push(Due {
+                id: errand.id,
+                proposal,
+                tries: errand.tries,
+            });
+            errand.tries = errand.tries.saturating_add(1);
+            errand.due = now.after(RETRY);
+        }
+        due
+    }
+
+    /// Those that nobody waits for any more.
+    pub(crate) fn take_late(&mut self, now: Monotonic) -> Vec<Errand> {
+        let is_late = |errand: &mut Errand| errand.until.is_some_and(|until| now >= until);
+        self.list.extract_if(.., is_late).collect()
+    }
+
+    /// The one that was answered, if it is at an end.
+    pub(crate) fn on_answer(&mut self, id: u64, answer: &Answer, now: Monotonic) -> Option<Errand> {
+        let place = self.list.iter().position(|errand| errand.id == id)?;
+        match answer {
+            Answer::Done { .. } | Answer::Refused { .. } => Some(self.list.remove(place)),
+            Answer::Elsewhere { .. } => {
+                let errand = &mut self.list[place];
+                errand.due = errand.due.min(now.after(DETOUR));
+                None
+            }
+        }
+    }
+
+    /// Somebody new leads, or can be reached.
+    pub(crate) fn hurry(&mut self, now: Monotonic) {
+        for errand in &mut self.list {
+            errand.due = errand.due.min(now);
+        }
+    }
+
+    pub(crate) fn next_timer(&self, is_started: bool) -> Option<Monotonic> {
+        let mut is_first_own = true;
+        let dues = self.list.iter().filter_map(|errand| {
+            let is_own = matches!(errand.client, Client::Owner { .. });
+            let is_next = !is_own || (std::mem::take(&mut is_first_own) && is_started);
+            is_next.then_some(errand.due)
+        });
+        let lates = self.list.iter().filter_map(|errand| errand.until);
+        dues.chain(lates).min()
+    }
+}

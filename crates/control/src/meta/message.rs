@@ -1,0 +1,560 @@
+//! What nodes say to each other about the cluster's own state, and its bytes.
+//!
+//! ```text
+//!   any node --Request--> who leads the meta group: a proposal     --Answer--> what became of it, or who leads
+//!   any node --Pulse----> who leads: I live, I know this much, my groups look so  --Heard--> so do I, or who leads
+//!   who leads --Map, Settings--> every node          who leads --Order--> the node that leads a group
+//!   members   --Raft, Beat, BeatAnswer--> members    who leads --State--> a new member --StateHeld--> who leads
+//! ```
+//!
+//! Any of them may be lost, come twice, or late. Decoding is total.
+
+use crate::command::{Beginning, Outcome, Refusal, Replica};
+use crate::group::GroupRef;
+use crate::map::RoutingMap;
+use crate::settings::Setting;
+use crate::sight::GroupSight;
+use crate::step::Order;
+use crate::wire::{self, DecodeError, Input, Wire, wire_enum, wire_newtype, wire_struct};
+use bytes::Bytes;
+use consensus::{
+    Beat, BeatAnswer, Body, Claim, Entry, Index, Members, Message, Payload, SnapshotPoint, Term,
+};
+use ids::{Boot, Epoch, Incarnation, NodeId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The format of messages.
+const FORMAT: u8 = 1;
+
+/// Most entries of one message: more than fit in the bytes that consensus puts into one. A longer list is an error.
+const ENTRIES_MAX: usize = 1 << 14;
+
+/// One message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum MetaMessage {
+    /// Between two members of the meta group.
+    Raft(Message),
+    /// From the member that leads.
+    Beat(Beat),
+    /// Its answer.
+    BeatAnswer(BeatAnswer),
+    /// Something is to be changed.
+    Request {
+        /// The sender's number for it.
+        id: u64,
+        /// What, as bytes of the format that stands in the log.
+        proposal: Vec<u8>,
+    },
+    /// What became of a request.
+    Answer {
+        /// As it was asked.
+        id: u64,
+        /// What.
+        answer: Answer,
+    },
+    /// A node lives. Every second, and when its groups changed.
+    Pulse(Pulse),
+    /// The answer to a pulse.
+    Heard {
+        /// Who leads the meta group, as far as the sender knows; itself, if it leads.
+        leader: Option<NodeId>,
+        /// Whether the sender leads.
+        leads: bool,
+    },
+    /// The table, of whoever has a newer one.
+    Map(Arc<RoutingMap>),
+    /// What is set for the whole cluster.
+    Settings {
+        /// How often anything was set.
+        version: u64,
+        /// All of it.
+        settings: Arc<BTreeMap<String, Setting>>,
+    },
+    /// To the node that leads a group.
+    Order(Instruction),
+    /// The whole state, to a member that the log cannot help. It is small.
+    State {
+        /// Who sends it.
+        from: Incarnation,
+        /// To whom.
+        to: Incarnation,
+        /// The place in the log that it reflects.
+        point: SnapshotPoint,
+        /// The state.
+        state: Vec<u8>,
+    },
+    /// Its answer: the state is held, and is installed when the log says so.
+    StateHeld {
+        /// Who holds it.
+        from: Incarnation,
+        /// Who sent it.
+        to: Incarnation,
+        /// The place.
+        index: Index,
+        /// Its term.
+        term: Term,
+    },
+}
+
+/// What is said to a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// It was carried out.
+    Done {
+        /// With this outcome.
+        outcome: Outcome,
+    },
+    /// It was refused, and changed nothing.
+    Refused {
+        /// Why.
+        refusal: Refusal,
+    },
+    /// Another node leads the meta group, or nobody is known to.
+    Elsewhere {
+        /// Who may.
+        leader: Option<NodeId>,
+    },
+}
+
+/// What a node says of itself every second.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Pulse {
+    /// Its start; none before it has been given one.
+    pub boot: Option<Boot>,
+    /// Of the map that it has; 0 if it has none.
+    pub epoch: Epoch,
+    /// How often anything was set, as far as it knows.
+    pub settings_version: u64,
+    /// The groups that are led there.
+    pub sights: Vec<GroupSight>,
+}
+
+/// What the leader of a group is asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Instruction {
+    /// Which group.
+    pub group: GroupRef,
+    /// In which generation.
+    pub generation: u64,
+    /// With which configuration, as in [`Report`](crate::Report). A leader with another one passes it over.
+    pub index: u64,
+    /// What.
+    pub order: Order,
+}
+
+impl MetaMessage {
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        wire::encode(FORMAT, self)
+    }
+
+    /// From bytes of a peer. Total.
+    ///
+    /// # Errors
+    /// If they are not what `encode` writes.
+    pub fn decode(bytes: &[u8]) -> Result<MetaMessage, DecodeError> {
+        wire::decode(FORMAT, bytes)
+    }
+}
+
+/// Bytes that something else reads.
+pub(crate) struct Blob(pub(crate) Vec<u8>);
+
+impl Wire for Blob {
+    fn put(&self, out: &mut Vec<u8>) {
+        put_bytes(&self.0, out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Blob, DecodeError> {
+        let length = usize::try_from(u64::take(input)?).unwrap_or(usize::MAX);
+        Ok(Blob(input.bytes(length)?.to_vec()))
+    }
+}
+
+fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+    (bytes.len() as u64).put(out);
+    out.extend_from_slice(bytes);
+}
+
+impl Wire for MetaMessage {
+    fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            MetaMessage::Raft(message) => {
+                out.push(1);
+                message.put(out);
+            }
+            MetaMessage::Beat(beat) => {
+                out.push(2);
+                beat.put(out);
+            }
+            MetaMessage::BeatAnswer(answer) => {
+                out.push(3);
+                answer.put(out);
+            }
+            MetaMessage::Request { id, proposal } => {
+                out.push(4);
+                id.put(out);
+                put_bytes(proposal, out);
+            }
+            MetaMessage::Answer { id, answer } => {
+                out.push(5);
+                id.put(out);
+                answer.put(out);
+            }
+            MetaMessage::Pulse(pulse) => {
+                out.push(6);
+                pulse.put(out);
+            }
+            MetaMessage::Heard { leader, leads } => {
+                out.push(7);
+                leader.put(out);
+                leads.put(out);
+            }
+            MetaMessage::Map(map) => {
+                out.push(8);
+                map.as_ref().put(out);
+            }
+            MetaMessage::Settings { version, settings } => {
+                out.push(9);
+                version.put(out);
+                settings.as_ref().put(out);
+            }
+            MetaMessage::Order(instruction) => {
+                out.push(10);
+                instruction.put(out);
+            }
+            MetaMessage::State {
+                from,
+                to,
+                point,
+                state,
+            } => {
+                out.push(11);
+                from.put(out);
+                to.put(out);
+                point.put(out);
+                put_bytes(state, out);
+            }
+            MetaMessage::StateHeld {
+                from,
+                to,
+                index,
+                term,
+            } => {
+                out.push(12);
+                from.put(out);
+                to.put(out);
+                index.put(out);
+                term.put(out);
+            }
+        }
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<MetaMessage, DecodeError> {
+        Ok(match input.byte()? {
+            1 => MetaMessage::Raft(Wire::take(input)?),
+            2 => MetaMessage::Beat(Wire::take(input)?),
+            3 => MetaMessage::BeatAnswer(Wire::take(input)?),
+            4 => MetaMessage::Request {
+                id: Wire::take(input)?,
+                proposal: Blob::take(input)?.0,
+            },
+            5 => MetaMessage::Answer {
+                id: Wire::take(input)?,
+                answer: Wire::take(input)?,
+            },
+            6 => MetaMessage::Pulse(Wire::take(input)?),
+            7 => MetaMessage::Heard {
+                leader: Wire::take(input)?,
+                leads: Wire::take(input)?,
+            },
+            8 => MetaMessage::Map(Arc::new(Wire::take(input)?)),
+            9 => MetaMessage::Settings {
+                version: Wire::take(input)?,
+                settings: Arc::new(Wire::take(input)?),
+            },
+            10 => MetaMessage::Order(Wire::take(input)?),
+            11 => MetaMessage::State {
+                from: Wire::take(input)?,
+                to: Wire::take(input)?,
+                point: Wire::take(input)?,
+                state: Blob::take(input)?.0,
+            },
+            12 => MetaMessage::StateHeld {
+                from: Wire::take(input)?,
+                to: Wire::take(input)?,
+                index: Wire::take(input)?,
+                term: Wire::take(input)?,
+            },
+            _ => return Err(input.error("a tag of a message")),
+        })
+    }
+}
+
+wire_enum!(Answer {
+    1 Done { outcome },
+    2 Refused { refusal },
+    3 Elsewhere { leader },
+});
+wire_enum!(Refusal {
+    1 NoCluster {},
+    2 Exists {},
+    3 Unknown {},
+    4 Malformed {},
+    5 Full {},
+    6 Semantics {},
+    7 InUse {},
+    8 Last {},
+    9 NotNeeded {},
+});
+wire_enum!(Beginning {
+    1 Kept {},
+    2 Learner {},
+    3 Founder {},
+    4 Heir { of },
+});
+wire_struct!(Replica {
+    group,
+    generation,
+    incarnation,
+    beginning
+});
+
+impl Wire for Outcome {
+    fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Outcome::Done => out.push(1),
+            Outcome::Started { node, boot, replicas } => {
+                out.push(2);
+                node.put(out);
+                boot.put(out);
+                replicas.put(out);
+            }
+            Outcome::Replica(replica) => {
+                out.push(3);
+                replica.put(out);
+            }
+        }
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Outcome, DecodeError> {
+        Ok(match input.byte()? {
+            1 => Outcome::Done,
+            2 => Outcome::Started {
+                node: Wire::take(input)?,
+                boot: Wire::take(input)?,
+                replicas: Wire::take(input)?,
+            },
+            3 => Outcome::Replica(Wire::take(input)?),
+            _ => return Err(input.error("a tag of an outcome")),
+        })
+    }
+}
+
+wire_struct!(Pulse {
+    boot,
+    epoch,
+    settings_version,
+    sights
+});
+wire_struct!(GroupSight {
+    report,
+    caught_up,
+    is_changing
+});
+wire_struct!(Instruction {
+    group,
+    generation,
+    index,
+    order
+});
+wire_enum!(Order {
+    1 AddLearner { node, incarnation },
+    2 Change { promote, remove },
+    3 Transfer { to },
+});
+
+// ---- consensus
+
+wire_newtype!(Index, Term);
+wire_struct!(Members {
+    voters,
+    learners,
+    outgoing,
+    learners_next,
+    ends_itself
+});
+wire_struct!(SnapshotPoint { index, term, members });
+wire_struct!(Message { from, to, term, body });
+wire_struct!(Claim {
+    group,
+    term,
+    leader,
+    to
+});
+wire_struct!(Beat {
+    boot,
+    number,
+    digest,
+    claims
+});
+wire_struct!(BeatAnswer {
+    boot,
+    number,
+    digest,
+    refused
+});
+
+impl Wire for Entry {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.term.put(out);
+        self.index.put(out);
+        match &self.payload {
+            Payload::Data(bytes) => {
+                out.push(1);
+                put_bytes(bytes, out);
+            }
+            Payload::Members(bytes) => {
+                out.push(2);
+                put_bytes(bytes, out);
+            }
+        }
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Entry, DecodeError> {
+        Ok(Entry {
+            term: Wire::take(input)?,
+            index: Wire::take(input)?,
+            payload: match input.byte()? {
+                1 => Payload::Data(Bytes::from(Blob::take(input)?.0)),
+                2 => Payload::Members(Blob::take(input)?.0),
+                _ => return Err(input.error("a tag of a payload")),
+            },
+        })
+    }
+}
+
+impl Wire for Body {
+    fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Body::Append {
+                log_term,
+                index,
+                commit,
+                entries,
+            } => {
+                out.push(1);
+                log_term.put(out);
+                index.put(out);
+                commit.put(out);
+                (entries.len() as u64).put(out);
+                entries.iter().for_each(|entry| entry.put(out));
+            }
+            Body::AppendAnswer {
+                index,
+                commit,
+                reject,
+            } => {
+                out.push(2);
+                index.put(out);
+                commit.put(out);
+                reject.put(out);
+            }
+            Body::Heartbeat { commit, read } => {
+                out.push(3);
+                commit.put(out);
+                read.put(out);
+            }
+            Body::HeartbeatAnswer { commit, read } => {
+                out.push(4);
+                commit.put(out);
+                read.put(out);
+            }
+            Body::Vote {
+                is_pre,
+                index,
+                log_term,
+                commit,
+                priority,
+                is_transfer,
+            } => {
+                out.push(5);
+                is_pre.put(out);
+                index.put(out);
+                log_term.put(out);
+                commit.put(out);
+                priority.cast_unsigned().put(out);
+                is_transfer.put(out);
+            }
+            Body::VoteAnswer {
+                is_pre,
+                reject,
+                commit,
+            } => {
+                out.push(6);
+                is_pre.put(out);
+                reject.put(out);
+                commit.put(out);
+            }
+            Body::Snapshot(point) => {
+                out.push(7);
+                point.put(out);
+            }
+            Body::TimeoutNow => out.push(8),
+        }
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Body, DecodeError> {
+        Ok(match input.byte()? {
+            1 => Body::Append {
+                log_term: Wire::take(input)?,
+                index: Wire::take(input)?,
+                commit: Wire::take(input)?,
+                entries: take_entries(input)?,
+            },
+            2 => Body::AppendAnswer {
+                index: Wire::take(input)?,
+                commit: Wire::take(input)?,
+                reject: Wire::take(input)?,
+            },
+            3 => Body::Heartbeat {
+                commit: Wire::take(input)?,
+                read: Wire::take(input)?,
+            },
+            4 => Body::HeartbeatAnswer {
+                commit: Wire::take(input)?,
+                read: Wire::take(input)?,
+            },
+            5 => Body::Vote {
+                is_pre: Wire::take(input)?,
+                index: Wire::take(input)?,
+                log_term: Wire::take(input)?,
+                commit: Wire::take(input)?,
+                priority: u64::take(input)?.cast_signed(),
+                is_transfer: Wire::take(input)?,
+            },
+            6 => Body::VoteAnswer {
+                is_pre: Wire::take(input)?,
+                reject: Wire::take(input)?,
+                commit: Wire::take(input)?,
+            },
+            7 => Body::Snapshot(Wire::take(input)?),
+            8 => Body::TimeoutNow,
+            _ => return Err(input.error("a tag of a body")),
+        })
+    }
+}
+
+/// Nothing is reserved before the bytes are there.
+fn take_entries(input: &mut Input<'_>) -> Result<Vec<Entry>, DecodeError> {
+    let count = usize::try_from(u64::take(input)?).unwrap_or(usize::MAX);
+    if count > ENTRIES_MAX {
+        return Err(input.error("fewer entries"));
+    }
+    let mut entries = Vec::new();
+    for _ in 0..count {
+        entries.push(Entry::take(input)?);
+    }
+    Ok(entries)
+}

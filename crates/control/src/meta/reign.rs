@@ -1,0 +1,270 @@
+//! What whoever leads the meta group knows besides the state: who was heard, what leaders of groups say, who was told
+//! what, and who waits for an answer. Nothing of it outlives the leadership.
+
+use super::contact::Contact;
+use super::message::Pulse;
+use crate::group::GroupRef;
+use crate::reconciler::Pace;
+use crate::sight::{GroupSight, Sight};
+use crate::state::State;
+use consensus::{Index, SnapshotPoint, Term};
+use ids::{Epoch, Incarnation, Monotonic, NodeId};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Requests whose entries are not committed. One more is passed over: it will be sent again.
+const WAITING_MAX: usize = 256;
+
+/// What was seen of a group is not believed for longer: its leader may be gone.
+const SIGHT_LASTS: Duration = Duration::from_secs(3);
+
+/// Between two looks, if something has changed.
+const LOOK_SOON: Duration = Duration::from_millis(100);
+
+/// Between two looks, if nothing has: an order may have been lost.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// The state is not sent again to the same member any sooner.
+const FILL_AGAIN: Duration = Duration::from_secs(1);
+
+/// Who is to be answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Recipient {
+    /// This node's own errand.
+    Here,
+    /// Another node.
+    There(Contact),
+}
+
+pub(crate) struct Waiting {
+    pub(crate) term: Term,
+    pub(crate) recipient: Recipient,
+    pub(crate) id: u64,
+    proposal: Vec<u8>,
+}
+
+/// See the file's header.
+pub(crate) struct Reign {
+    since: Monotonic,
+    pub(crate) term: Term,
+    /// Whether an entry of its own term is applied: the state is not an old one.
+    pub(crate) is_established: bool,
+    heard: BTreeMap<NodeId, Monotonic>,
+    sights: BTreeMap<GroupRef, (Monotonic, GroupSight)>,
+    /// Epoch and version of the settings, as far as each node was told.
+    told: BTreeMap<NodeId, (Epoch, u64)>,
+    waiting: BTreeMap<Index, Waiting>,
+    looked: Option<Monotonic>,
+    has_news: bool,
+    /// The last entry that came of the last look.
+    awaited: Index,
+    fills: BTreeMap<Incarnation, (Monotonic, SnapshotPoint)>,
+}
+
+impl Reign {
+    pub(crate) fn new(term: Term, now: Monotonic) -> Reign {
+        Reign {
+            since: now,
+            term,
+            is_established: false,
+            heard: BTreeMap::new(),
+            sights: BTreeMap::new(),
+            told: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            looked: None,
+            has_news: true,
+            awaited: Index(0),
+            fills: BTreeMap::new(),
+        }
+    }
+
+    // ---- what is seen
+
+    /// A node lives.
+    pub(crate) fn on_pulse(&mut self, node: NodeId, pulse: &Pulse, state: &State, now: Monotonic) {
+        let Some(known) = state.nodes().get(&node) else {
+            return;
+        };
+        self.told.insert(node, (pulse.epoch, pulse.settings_version));
+        if pulse.boot != Some(known.boot) {
+            return;
+        }
+        if self.heard.insert(node, now).is_none() {
+            self.has_news = true;
+        }
+        for sight in &pulse.sights {
+            self.see(node, sight, state, now);
+        }
+    }
+
+    /// A group's leader has said this.
+    pub(crate) fn see(&mut self, node: NodeId, sight: &GroupSight, state: &State, now: Monotonic) {
+        let name = sight.report.group;
+        if sight.report.leader != node || !state.groups().contains_key(&name) {
+            return;
+        }
+        let age = |sight: &GroupSight| {
+            let report = &sight.report;
+            (report.generation, report.term, report.index)
+        };
+        if let Some((_, known)) = self.sights.get(&name) {
+            // Two may believe that they lead: the later one does.
+            if age(known) > age(sight) {
+                return;
+            }
+            self.has_news |= known != sight;
+        } else {
+            self.has_news = true;
+        }
+        self.sights.insert(name, (now, sight.clone()));
+    }
+
+    /// What the reconciler is shown.
+    pub(crate) fn sight(&mut self, me: NodeId, state: &State, pace: &Pace, now: Monotonic) -> Sight {
+        let nodes = state.nodes();
+        self.heard.retain(|node, _| nodes.contains_key(node));
+        self.sights.retain(|_, (seen, _)| now.since(*seen) < SIGHT_LASTS);
+        let silence = nodes.keys().filter_map(|&node| {
+            if node == me {
+                return Some((node, Duration::ZERO));
+            }
+            match self.heard.get(&node) {
+                Some(&heard) => Some((node, now.since(heard))),
+                // It was silent for this long at least. Whether it is there will soon be known.
+                None => Some((node, now.since(self.since))).filter(|(_, silent)| *silent >= pace.away_after),
+            }
+        });
+        let silence = silence.collect();
+        let groups = self.sights.iter();
+        Sight {
+            silence,
+            groups: groups.map(|(&name, (_, sight))| (name, sight.clone())).collect(),
+        }
+    }
+
+    // ---- when to look
+
+    /// The state has changed.
+    pub(crate) fn on_news(&mut self) {
+        self.has_news = true;
+    }
+
+    /// Whether the last look's entries are applied, and it is time for the next.
+    pub(crate) fn is_look_due(&self, applied: Index, now: Monotonic) -> bool {
+        self.is_established && applied >= self.awaited && now >= self.look_at()
+    }
+
+    fn look_at(&self) -> Monotonic {
+        let pause = if self.has_news { LOOK_SOON } else { LOOK_AGAIN };
+        self.looked.map_or(self.since, |looked| looked.after(pause))
+    }
+
+    pub(crate) fn on_look(&mut self, now: Monotonic) {
+        (self.looked, self.has_news) = (Some(now), false);
+    }
+
+    pub(crate) fn await_entry(&mut self, index: Index) {
+        self.awaited = self.awaited.max(index);
+    }
+
+    pub(crate) fn next_timer(&self, applied: Index) -> Option<Monotonic> {
+        (self.is_established && applied >= self.awaited).then(|| self.look_at())
+    }
+
+    // ---- who waits
+
+    /// Whether the same request is in the log already. Then whoever asked last is answered.
+    pub(crate) fn is_waiting(&mut self, proposal: &[u8], recipient: Recipient, id: u64) -> bool {
+        let mut waiting = self.waiting.values_mut();
+        let known = waiting.find(|waiting| waiting.proposal == proposal);
+        known
+            .map(|known| (known.recipient, known.id) = (recipient, id))
+            .is_some()
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        self.waiting.len() < WAITING_MAX
+    }
+
+    pub(crate) fn wait(
+        &mut self,
+        index: Index,
+        term: Term,
+        recipient: Recipient,
+        id: u64,
+        proposal: Vec<u8>,
+    ) {
+        let waiting = Waiting {
+            term,
+            recipient,
+            id,
+            proposal,
+        };
+        self.waiting.insert(index, waiting);
+    }
+
+    /// The entry at this place was carried out: who asked for it.
+    pub(crate) fn on_applied(&mut self, index: Index, term: Term) -> Option<Waiting> {
+        self.is_established |= term == self.term;
+        self.waiting.remove(&index).filter(|waiting| waiting.term == term)
+    }
+
+    // ---- who was told
+
+    /// The nodes that do not know this much, which are taken to be told now; and those that are gone, to be told a last
+    /// time.
+    pub(crate) fn untold(
+        &mut self,
+        me: NodeId,
+        state: &State,
+        version: (Epoch, u64),
+    ) -> Vec<(NodeId, (Epoch, u64))> {
+        let nodes = state.nodes();
+        let gone = self.told.extract_if(.., |node, _| !nodes.contains_key(node));
+        let mut untold: Vec<(NodeId, (Epoch, u64))> = gone.collect();
+        for &node in nodes.keys().filter(|&&node| node != me) {
+            let known = self.told.entry(node).or_default();
+            if known.0 < version.0 || known.1 < version.1 {
+                untold.push((node, *known));
+                *known = version;
+            }
+        }
+        untold
+    }
+
+    /// Nobody knows what the node knows.
+    pub(crate) fn forget_told(&mut self, node: NodeId) {
+        self.told.remove(&node);
+    }
+
+    // ---- members that need the state
+
+    /// Whether it is time to send the state to a member.
+    pub(crate) fn is_fill_due(&self, member: Incarnation, now: Monotonic) -> bool {
+        let sent = self.fills.get(&member);
+        sent.is_none_or(|(sent, _)| now.since(*sent) >= FILL_AGAIN)
+    }
+
+    pub(crate) fn on_fill(&mut self, member: Incarnation, point: SnapshotPoint, now: Monotonic) {
+        self.fills.insert(member, (now, point));
+    }
+
+    /// The member holds the state of this place, if it was sent that.
+    pub(crate) fn on_filled(
+        &mut self,
+        member: Incarnation,
+        index: Index,
+        term: Term,
+    ) -> Option<SnapshotPoint> {
+        let (_, point) = self.fills.get(&member)?;
+        if (point.index, point.term) != (index, term) {
+            return None;
+        }
+        self.fills.remove(&member).map(|(_, point)| point)
+    }
+
+    /// Those that are no members are not filled.
+    pub(crate) fn retain_fills(&mut self, is_member: impl Fn(Incarnation) -> bool) {
+        self.fills.retain(|&member, _| is_member(member));
+    }
+}
