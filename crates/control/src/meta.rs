@@ -581,6 +581,8 @@ impl Meta {
             } => {
                 replicas.retain(|replica| replica.group != GroupRef::Meta);
                 (self.node, self.boot) = (Some(node), Some(boot));
+                // A map that came before may have named this node, which did not know that it is meant.
+                self.leader = self.leader.filter(|&leader| leader != node);
                 self.effects.started = Some(Started { node, boot, replicas });
                 self.is_pulse_due = true;
                 self.errands.hurry(now);
