@@ -2,33 +2,33 @@
 
 use crate::birth::{self, Born, Said};
 use crate::clock;
-use crate::meta::{self, Desk, Input, Outbox};
-use crate::peers::{Handed, Peers};
-use crate::view::View;
 use crate::errands::Errands;
 use crate::listener::{self, Listener};
 use crate::memory;
 use crate::mesh::Mesh;
+use crate::meta::{self, Desk, Input, Outbox};
 use crate::metrics::metrics;
+use crate::peers::{Handed, Peers};
 use crate::random;
+use crate::view::View;
 use crate::worker::{WAKER, Worker};
 use admin::{AdminSource, Health};
 use control::Announcement;
-use ids::{SemanticsVersion, Boot, GroupCount, HashSeed, Prng};
+use ids::{Boot, GroupCount, HashSeed, Prng, SemanticsVersion};
 use mio::{Poll, Waker};
 use options::{LogLevel, Settings};
 use server::{Endpoint, Gateway, Hooks, NodeName, Shared, Topology};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use storage::DataDirectory;
-use std::sync::atomic::Ordering;
 
 /// Why a node did not start, in words for an operator.
 #[derive(Debug)]
@@ -136,7 +136,10 @@ fn node_name(prng: &mut Prng) -> NodeName {
 /// What this node says of itself to others.
 fn said(settings: &Settings, port: u16, cluster_port: Option<u16>) -> Said {
     let bind = settings.bind[0].ip;
-    let advertised = settings.advertise.as_ref().map(|advertised| advertised.host.clone());
+    let advertised = settings
+        .advertise
+        .as_ref()
+        .map(|advertised| advertised.host.clone());
     let host = advertised.unwrap_or_else(|| {
         let here = if bind.is_unspecified() {
             IpAddr::V4(Ipv4Addr::LOCALHOST)

@@ -58,7 +58,9 @@ impl View {
 
     /// Takes the orders for groups that `is_ours` names.
     pub(crate) fn take_orders(&self, is_ours: impl Fn(GroupId) -> bool) -> Vec<(GroupId, u64, Order)> {
-        lock(&self.orders).extract_if(.., |(group, ..)| is_ours(*group)).collect()
+        lock(&self.orders)
+            .extract_if(.., |(group, ..)| is_ours(*group))
+            .collect()
     }
 }
 
@@ -75,7 +77,9 @@ pub(crate) fn addresses(map: &RoutingMap, me: NodeId) -> BTreeMap<NodeId, Socket
                 found.insert(node, address);
             }
             Ok(None) => tracing::warn!(node = node.0, peer = site.peer, "the peer's name has no address"),
-            Err(error) => tracing::warn!(node = node.0, peer = site.peer, %error, "cannot resolve the peer's name"),
+            Err(error) => {
+                tracing::warn!(node = node.0, peer = site.peer, %error, "cannot resolve the peer's name")
+            }
         }
     }
     found
@@ -92,7 +96,11 @@ pub(crate) fn topology(map: &RoutingMap, me: NodeId, groups: GroupCount) -> Opti
             host,
             port,
             peer_port: split(&site.peer).1,
-            health: if site.is_fenced { Health::Failed } else { Health::Online },
+            health: if site.is_fenced {
+                Health::Failed
+            } else {
+                Health::Online
+            },
             heard_at: UnixMillis(0),
             link: None,
             epoch: map.epoch,
@@ -110,7 +118,13 @@ pub(crate) fn topology(map: &RoutingMap, me: NodeId, groups: GroupCount) -> Opti
     if placements.len() != usize::from(groups.get()) {
         return None;
     }
-    Some(Topology::new(index(me)?, nodes.collect(), groups, placements, map.epoch))
+    Some(Topology::new(
+        index(me)?,
+        nodes.collect(),
+        groups,
+        placements,
+        map.epoch,
+    ))
 }
 
 /// What clients call a node: it stays as long as the node is a member.

@@ -199,8 +199,10 @@ impl Seat {
         let Ok(book) = Book::decode(bytes) else {
             return false;
         };
+        if !self.raft.hold_transfer(Some((point.index, point.term))) {
+            return false;
+        }
         self.held = Some((point.index, point.term, book));
-        self.raft.hold_transfer(Some((point.index, point.term)));
         true
     }
 
