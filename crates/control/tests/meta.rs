@@ -138,6 +138,8 @@ struct World {
     groups: BTreeMap<GroupRef, ModelGroup>,
     /// Per cent of messages that are lost.
     loss: u64,
+    /// Disks are slow, and who dies has lost whatever was not synced.
+    is_harsh: bool,
     /// Machines that reach nobody.
     cut_off: BTreeSet<usize>,
     maps: BTreeMap<Epoch, Arc<RoutingMap>>,
@@ -168,6 +170,7 @@ impl World {
             packets: Vec::new(),
             groups: BTreeMap::new(),
             loss: 0,
+            is_harsh: false,
             cut_off: BTreeSet::new(),
             maps: BTreeMap::new(),
             leaders: BTreeMap::new(),
@@ -222,7 +225,7 @@ impl World {
 
     /// Processes die; what was synced stays, and perhaps some more.
     fn crash(&mut self, machine: usize) {
-        let written = self.prng.below(3);
+        let written = if self.is_harsh { 0 } else { self.prng.below(3) };
         let machine = &mut self.machines[machine];
         for _ in 0..written {
             if let Some((_, persist)) = machine.writing.pop_front() {
@@ -347,7 +350,7 @@ impl World {
     fn take(&mut self, place: usize, effects: MetaEffects) {
         let now = self.now;
         for persist in effects.persist {
-            let delay = Duration::from_micros(self.prng.below(8_000));
+            let delay = Duration::from_micros(self.prng.below(if self.is_harsh { 80_000 } else { 8_000 }));
             let machine = &mut self.machines[place];
             let earliest = machine.writing.back().map_or(now, |(due, _)| *due);
             machine
@@ -784,6 +787,38 @@ fn everything_is_restarted_from_disk() {
         world.machines[place].memory.insert((group, replica.incarnation));
     }
     world.settle(3, 5);
+}
+
+#[test]
+fn what_was_acknowledged_is_there_when_every_process_died_at_once() {
+    for seed in 0..4 {
+        let mut world = World::cluster(300 + seed, 3);
+        world.is_harsh = true;
+        for number in 0..15 {
+            let asked = world.prng.below(3) as usize;
+            let meta = world.machines[asked].meta.as_mut().unwrap();
+            let value = format!("{number:02}");
+            let id = meta.propose(Command::Set {
+                name: "a".into(),
+                value: value.clone(),
+            });
+            world.run_until("it is answered", Duration::from_secs(20), |world| {
+                world.machines[asked].outcomes.contains_key(&id)
+            });
+            for machine in 0..3 {
+                world.crash(machine);
+            }
+            world.packets.clear();
+            for machine in 0..3 {
+                world.boot(machine);
+            }
+            world.run_until("all have started", Duration::from_secs(20), |world| {
+                world.machines.iter().all(|machine| machine.boot.is_some())
+            });
+            let settings = world.state().unwrap().settings();
+            assert_eq!(settings["a"].value, value);
+        }
+    }
 }
 
 #[test]
