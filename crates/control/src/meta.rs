@@ -228,7 +228,10 @@ impl Meta {
             announcement: meta.config.announcement.clone(),
             kept,
         });
-        meta.read_book();
+        // Where everybody was: an older map than this start, good for finding the others.
+        if let Some(map) = meta.read_book() {
+            meta.adopt_map(map, now);
+        }
         meta.work(now);
         meta
     }
