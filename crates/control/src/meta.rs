@@ -212,12 +212,15 @@ impl Meta {
         meta.peers = peers;
         meta.peers.truncate(NODES_MAX);
         let seed = meta.prng.next_u64();
-        if let Some(restored) = restored
-            && let Some((me, seat)) = Seat::restore(restored, meta.config.times, seed, now)
-        {
-            meta.seated = seat.book().map_or(Epoch(0), |book| book.state.epoch());
-            meta.seat = Some(seat);
-            kept.push((GroupRef::Meta, me));
+        if let Some(restored) = restored {
+            match Seat::restore(restored, meta.config.times, seed, now) {
+                Some((me, seat)) => {
+                    meta.seated = seat.book().map_or(Epoch(0), |book| book.state.epoch());
+                    meta.seat = Some(seat);
+                    kept.push((GroupRef::Meta, me));
+                }
+                None => meta.effects.notices.push(Notice::LogRefused),
+            }
         }
         meta.errands.start(Command::Boot {
             node,
@@ -225,7 +228,10 @@ impl Meta {
             announcement: meta.config.announcement.clone(),
             kept,
         });
-        meta.read_book();
+        // Where everybody was: an older map than this start, good for finding the others.
+        if let Some(map) = meta.read_book() {
+            meta.adopt_map(map, now);
+        }
         meta.work(now);
         meta
     }
@@ -319,7 +325,8 @@ impl Meta {
     pub fn next_timer(&self) -> Option<Monotonic> {
         let seat = self.seat.as_ref();
         let beats = self.beats.values().filter_map(Beats::due).min();
-        let look = self.reign.as_ref().zip(seat);
+        // Before it knows who it is, it looks at nothing.
+        let look = self.reign.as_ref().zip(seat).filter(|_| self.node.is_some());
         let look = look.and_then(|(reign, seat)| reign.next_timer(seat.applied()));
         let leaderless = (!self.is_leaderless).then(|| self.heard.after(LEADERLESS_AFTER));
         let timers = [
@@ -792,11 +799,13 @@ impl Meta {
     fn leave_seat(&mut self) {
         let Some(mut seat) = self.seat.take() else { return };
         self.effects.persist.append(&mut seat.take_writes());
-        self.write += 1;
-        self.effects.persist.push(Persist {
-            number: self.write,
-            record: Record::End,
-        });
+        if seat.is_on_disk() {
+            self.write += 1;
+            self.effects.persist.push(Persist {
+                number: self.write,
+                record: Record::End,
+            });
+        }
         self.reign = None;
         self.beats.clear();
     }

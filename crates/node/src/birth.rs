@@ -244,7 +244,12 @@ impl Overture {
     }
 
     fn is_over(&self) -> bool {
-        self.started.is_some() && self.map.is_some()
+        // One from before says what this node had then, not what it has now.
+        let is_counted = |started: &Started| {
+            let site = self.map.as_ref().and_then(|map| map.nodes.get(&started.node));
+            site.is_some_and(|site| site.boot == started.boot)
+        };
+        self.started.as_ref().is_some_and(is_counted)
     }
 
     /// Dials whoever may know the cluster.

@@ -213,6 +213,9 @@ fn tell(notice: Notice, happened: &mut Happened) {
         Notice::Leaderless => tracing::warn!(
             "nobody leads the meta group: members and placement stay as they are until a majority of it is back; clients are served"
         ),
+        Notice::LogRefused => tracing::error!(
+            "the meta group's log in the data directory cannot be gone on with: the node is a new member of that group, if it is to be one"
+        ),
         Notice::Fenced => tracing::error!("the cluster has declared this start of the node dead; restart it"),
         Notice::Superseded { by } => {
             tracing::error!(

@@ -152,6 +152,11 @@ impl Seat {
         self.book.as_ref()
     }
 
+    /// Whether its log is, or is about to be.
+    pub(crate) fn is_on_disk(&self) -> bool {
+        self.is_on_disk
+    }
+
     pub(crate) fn applied(&self) -> Index {
         self.applied
     }
