@@ -1,8 +1,8 @@
 //! Entries from anywhere.
 
 use crate::node::{Node, grows_much, header};
-use ids::{Boot, Db, UnixMillis, Version};
-use keyspace::{Effect, Entry, EntryBuf, Object, Operation};
+use ids::{Boot, Db, GatewayId, UnixMillis, Version};
+use keyspace::{BlockCommand, Condition, Effect, Entry, EntryBuf, Fence, KeyVersion, Object, Operation};
 use resp::{ArgsBuf, Protocol};
 
 /// Any bytes are an entry or an error; applying one never panics; encoding it again changes nothing.
@@ -10,9 +10,14 @@ pub fn entries(data: &[u8]) {
     let Ok(entry) = Entry::decode(data) else { return };
     let mut again = EntryBuf::new(&entry.header());
     for batch in entry.batches() {
-        again.begin_batch(batch.boot, batch.number);
+        again.begin_batch(batch.gateway, batch.number, batch.acknowledged);
         for operation in batch.operations() {
-            if matches!(operation, Operation::Command { args, .. } if grows_much(args)) {
+            let is_slow = match &operation {
+                Operation::Command { args, .. } => grows_much(*args),
+                Operation::Block { commands, .. } => commands.iter().any(|command| grows_much(command.args)),
+                _ => false,
+            };
+            if is_slow {
                 return;
             }
             again.push(&operation);
@@ -21,8 +26,8 @@ pub fn entries(data: &[u8]) {
     let again = again.finish();
     let again = Entry::decode(&again).expect("what was encoded can be decoded");
     let (mut one, mut two) = (Node::new(1), Node::new(2));
-    one.apply(&entry, &mut Vec::new());
-    two.apply(&again, &mut Vec::new());
+    let (mut replies, mut others) = (Vec::new(), Vec::new());
+    assert_eq!(one.apply(&entry, &mut replies), two.apply(&again, &mut others));
     assert_eq!(one.keyspace.state_hash(), two.keyspace.state_hash());
 }
 
@@ -46,7 +51,11 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         ],
     ] {
         let mut entry = EntryBuf::new(&header(1_000, 2));
-        entry.begin_batch(Boot(1), 1);
+        let gateway = GatewayId {
+            boot: Boot(1),
+            worker: 2,
+        };
+        entry.begin_batch(gateway, 1, 0);
         for line in lines {
             let words = ArgsBuf::from_slices(line.split(' '));
             entry.push(&Operation::Command {
@@ -56,7 +65,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             });
         }
         entry.push(&Operation::Expire { db, key: b"k" });
-        entry.begin_batch(Boot(1), 2);
+        entry.begin_batch(gateway, 2, 1);
         let object = Object::string(b"put", b"12", Some(UnixMillis(9_000)), Version(0));
         let effects = vec![
             Effect::Put { db, object },
@@ -67,6 +76,37 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         ];
         entry.push(&Operation::Install { effects });
         entry.push(&Operation::Evict { db, key: b"c" });
+        let words: Vec<ArgsBuf> = lines
+            .iter()
+            .map(|line| ArgsBuf::from_slices(line.split(' ')))
+            .collect();
+        entry.push(&Operation::Block {
+            conditions: vec![
+                Condition::Absent { db, key: b"c" },
+                Condition::Unchanged {
+                    db,
+                    key: b"put",
+                    version: KeyVersion::Present(Version(7)),
+                },
+                Condition::Unchanged {
+                    db,
+                    key: b"d",
+                    version: KeyVersion::Absent(Version(0)),
+                },
+            ],
+            commands: words
+                .iter()
+                .map(|words| BlockCommand {
+                    db,
+                    protocol: Protocol::Resp2,
+                    args: words.as_args(),
+                })
+                .collect(),
+        });
+        entry.begin_own_batch();
+        let fence = Fence::new(Boot(5), [Boot(1), Boot(4)]);
+        entry.push(&Operation::Fence { fence });
+        entry.begin_batch(gateway, 1, 0);
         seeds.push(entry.finish());
     }
     seeds

@@ -2,7 +2,7 @@
 
 use command::Command;
 use ids::{Db, HashSeed, SemanticsVersion, UnixMillis};
-use keyspace::{Entry, EntryBuf, Header, Keyspace, LeaderLocal, Operation};
+use keyspace::{Answered, Entry, Header, Keyspace, LeaderLocal, Operation};
 use resp::{Args, Protocol, Writer};
 
 pub(crate) struct Node {
@@ -22,29 +22,43 @@ impl Node {
     }
 
     /// Applies an entry as a replica does; `replies` gets all answers.
-    pub(crate) fn apply(&mut self, entry: &Entry<'_>, replies: &mut Vec<u8>) {
-        self.keyspace.apply(entry, &mut self.local, |_, reply| {
-            replies.extend_from_slice(reply)
+    /// Whether its rules are known; if not, nothing was done.
+    pub(crate) fn apply(&mut self, entry: &Entry<'_>, replies: &mut Vec<u8>) -> bool {
+        let applied = self.keyspace.apply(entry, &mut self.local, |answered| {
+            if let Answered::Operation(answer) = answered {
+                let joined: Vec<u8> = answer.replies().flatten().copied().collect();
+                assert_eq!(joined, answer.bytes());
+                replies.push(u8::from(answer.is_carried_out()));
+                replies.extend_from_slice(answer.bytes());
+            }
         });
+        applied.is_ok()
     }
 
-    /// Applies the operations of batches that are in order one by one, as a group that commits at once does.
+    /// Applies the operations of the leader's own batches one by one, as a group that commits at once does.
     pub(crate) fn apply_one_by_one(&mut self, entry: &Entry<'_>, replies: &mut Vec<u8>) {
-        let mut numbers = EntryBuf::new(&entry.header());
-        for batch in entry.batches() {
-            numbers.begin_batch(batch.boot, batch.number);
-        }
-        let numbers = numbers.finish();
-        let numbers = Entry::decode(&numbers).expect("what was encoded can be decoded");
-        self.keyspace.apply(&numbers, &mut self.local, |_, _| {});
-        self.keyspace.open(&entry.header());
+        self.keyspace
+            .open(&entry.header())
+            .expect("it was made with known rules");
         for operation in entry.batches().iter().flat_map(|batch| batch.operations()) {
+            let outcome_at = replies.len();
+            replies.push(1);
             match operation {
                 Operation::Command { db, protocol, args } => self.command(db, protocol, args, replies),
                 Operation::Expire { db, key } => self.keyspace.expire(db, key, &mut self.local),
                 Operation::Evict { db, key } => self.keyspace.evict(db, key, &mut self.local),
                 Operation::Limits { limits } => self.keyspace.set_limits(limits),
                 Operation::Install { effects } => self.keyspace.install(effects, &mut self.local),
+                Operation::Fence { fence } => self.keyspace.fence(&fence),
+                Operation::Block { conditions, commands } => {
+                    if conditions.iter().all(|condition| self.keyspace.holds(condition)) {
+                        for command in commands {
+                            self.command(command.db, command.protocol, command.args, replies);
+                        }
+                    } else {
+                        replies[outcome_at] = 0;
+                    }
+                }
             }
         }
     }

@@ -3,7 +3,7 @@
 use crate::node::{Node, grows_much, header};
 use crate::parse_and_keys;
 use crate::source::Source;
-use ids::{Boot, Db, Prng, UnixMillis, Version};
+use ids::{Db, Prng, UnixMillis, Version};
 use keyspace::{Effect, Entry, EntryBuf, Limits, Object, Operation, Position};
 use resp::{ArgsBuf, Protocol};
 
@@ -142,19 +142,19 @@ pub fn program(data: &[u8]) {
     let mut source = Source(&data[..data.len().min(4_000)]);
     // The same local randomness, since replies may follow from it; the state hash may not.
     let (mut one, mut two) = (Node::new(1), Node::new(1));
-    let (mut now, mut number) = (1_000, 0);
+    let mut now = 1_000;
     while !source.is_empty() {
         now += i64::from(source.byte()) - 50;
         let mut entry = EntryBuf::new(&header(now, u64::from(source.byte())));
-        number += 1;
-        entry.begin_batch(Boot(7), number);
+        // Sessions are kept only of what comes in batches.
+        entry.begin_own_batch();
         for _ in 0..1 + source.below(6) {
             push(&mut entry, &mut source);
         }
         let bytes = entry.finish();
         let entry = Entry::decode(&bytes).expect("what was encoded can be decoded");
         let (mut replies, mut others) = (Vec::new(), Vec::new());
-        one.apply(&entry, &mut replies);
+        assert!(one.apply(&entry, &mut replies));
         two.apply_one_by_one(&entry, &mut others);
         assert_eq!(
             replies.escape_ascii().to_string(),

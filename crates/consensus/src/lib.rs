@@ -1,5 +1,34 @@
-//! One Raft group, seen from one replica.
+//! One Raft group, seen from one replica, as a pure machine.
+//!
+//! The protocol is the library `raft`'s; this crate feeds it, fences it and takes what it says apart
+//! (docs/decisions/0020). What is ours: the log it reads, every clock, the leader's lease and the voters' side of that
+//! promise, the heartbeats that nodes exchange for all their groups at once, and the checks that stand between a peer's
+//! message and the library. Time comes in as [`ids::Monotonic`]; the only randomness is a seed.
+//!
+//! What is absent: sockets, disks, clocks, and the state machine. Who owns a [`Group`] sends its messages, persists what
+//! it asks for, applies what it commits, and carries state to replicas that lag too far behind.
 
+mod change;
+mod convert;
+mod group;
+mod heartbeat;
+mod lease;
+mod log;
+mod members;
 mod message;
+mod promise;
+mod ready;
+mod times;
 
+pub use change::ChangeRefused;
+pub use group::{
+    Config, ConfigInvalid, Durability, Group, ProposeRefused, READ_ROUNDS_MAX, ReadRefused, Saved,
+    TransferRefused,
+};
+pub use heartbeat::{BEATS_MAX, Beat, BeatAnswer, Beats, CLAIMS_MAX, Claim, Listener};
+pub use lease::{Lease, ReadPermit};
+pub use log::{LOG_BYTES_KEPT, LOG_BYTES_MAX, LOG_ENTRIES_KEPT};
+pub use members::{MEMBERS_MAX, MembersInvalid};
 pub use message::{Body, Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
+pub use ready::{Committed, Effect, HardState, Persist, ReadId, Ready, Role, Status};
+pub use times::Times;

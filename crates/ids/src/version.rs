@@ -39,6 +39,8 @@ impl Db {
 pub struct SemanticsVersion(pub u16);
 
 impl SemanticsVersion {
-    /// The rules this build writes.
+    /// The oldest rules this build can follow.
+    pub const OLDEST: SemanticsVersion = SemanticsVersion(1);
+    /// The newest rules this build can follow, and writes once every node can.
     pub const CURRENT: SemanticsVersion = SemanticsVersion(1);
 }

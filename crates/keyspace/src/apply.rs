@@ -118,9 +118,11 @@ impl Apply<'_, '_> {
     }
 
     /// Evaluates a read at group time. Expired keys it meets stay until the leader makes an entry of them:
-    /// deleting them here would make the state depend on how many the leader remembers.
+    /// deleting them here would make the state depend on how many the leader remembers. Random picks follow from the
+    /// entry: its replies are recorded.
     fn read(&mut self, command: &Command<'_>) {
         let now = self.keyspace.time();
+        let local_prng = std::mem::replace(&mut self.local.prng, self.keyspace.prng().clone());
         Reader {
             keyspace: self.keyspace,
             local: self.local,
@@ -130,6 +132,7 @@ impl Apply<'_, '_> {
             waits: false,
         }
         .command(command);
+        *self.keyspace.prng() = std::mem::replace(&mut self.local.prng, local_prng);
     }
 
     pub(crate) fn hash(&self, key: &[u8]) -> KeyHash {

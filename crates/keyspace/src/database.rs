@@ -1,5 +1,6 @@
 //! One numbered database of a group.
 
+use crate::digest::Digest;
 use crate::directory::{Directory, Position};
 use crate::object::Object;
 use crate::slot_word::ObjectRef;
@@ -196,6 +197,18 @@ impl Database {
             .for_each(|&bucket| self.note_creation(bucket, version));
     }
 
+    /// Keys, and what `WATCH` needs of those that are absent: conditions are judged by it.
+    pub(crate) fn hash(&self, digest: &mut Digest) {
+        digest.number(self.len() as u64).number(self.swapped.0);
+        for (bucket, stamp) in (0..).zip(&self.created) {
+            if *stamp > Version(0) {
+                digest.number(bucket).number(stamp.0);
+            }
+        }
+        digest.number(u64::MAX);
+        self.for_each(|object| digest.object(object));
+    }
+
     pub(crate) fn walk(&self, from: Position, budget: u64, visit: impl FnMut(&Object)) -> Option<Position> {
         self.directory.walk(from, budget, visit)
     }
@@ -204,6 +217,12 @@ impl Database {
         self.directory.for_each(visit);
     }
 
+    /// See [`Directory::pick`].
+    pub(crate) fn pick(&self, prng: &mut Prng) -> Option<ObjectRef<'_>> {
+        self.directory.pick(prng)
+    }
+
+    /// See [`Directory::random`].
     pub(crate) fn random(&self, prng: &mut Prng) -> Option<ObjectRef<'_>> {
         self.directory.random(prng)
     }

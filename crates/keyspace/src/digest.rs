@@ -20,7 +20,7 @@ impl Digest {
         self
     }
 
-    fn bytes(&mut self, bytes: &[u8]) -> &mut Digest {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> &mut Digest {
         self.number(bytes.len() as u64);
         self.0.write(bytes);
         self

@@ -38,6 +38,11 @@ impl Position {
         self.0
     }
 
+    /// Where a hash is.
+    fn of(hash: KeyHash) -> Position {
+        Position(hash.0 >> (64 - Position::BITS))
+    }
+
     /// The first hash at this position.
     fn hash(self) -> KeyHash {
         KeyHash(self.0 << (64 - Position::BITS))
@@ -181,47 +186,59 @@ impl Directory {
     }
 
     /// Calls `visit` for objects in hash order, from `from` on, until it has seen at least `budget` of them
-    /// (objects at one position are never parted) or all. Returns where to go on, `None` at the end.
+    /// (objects at one position are never parted) or all. Returns where to go on, `None` at the end. All of it follows from
+    /// the objects, however the segments came to be: replicas agree.
     pub(crate) fn walk(
         &self,
         from: Position,
         budget: u64,
         mut visit: impl FnMut(&Object),
     ) -> Option<Position> {
-        let mut hash = from.hash();
-        let mut seen = 0;
-        loop {
-            let segment = &self.segments[self.segment_index(hash)?];
-            let depth = u32::from(segment.depth());
-            let mut last = None;
-            for (fingerprint, object) in segment.iter_from(segment.fingerprint(hash)) {
-                if seen >= budget && last != Some(fingerprint) {
-                    let prefix = if depth == 0 {
-                        0
-                    } else {
-                        hash.0 >> (64 - depth) << (64 - depth)
-                    };
-                    let next = prefix | u64::from(fingerprint) << (48 - depth);
-                    return Some(Position(next >> (64 - Position::BITS)));
+        let (mut seen, mut last, mut next) = (0, None, None);
+        self.visit_from(from.hash(), |object| {
+            if seen >= budget {
+                let here = Position::of(self.hash(object.key()));
+                if last != Some(here) {
+                    next = Some(here);
+                    return false;
                 }
-                visit(&object);
-                seen += 1;
-                last = Some(fingerprint);
+            }
+            visit(object);
+            seen += 1;
+            if seen == budget {
+                last = Some(Position::of(self.hash(object.key())));
+            }
+            true
+        });
+        next
+    }
+
+    /// Calls `visit` for objects in hash order, from the hash `from` on, as long as it answers `true`.
+    pub(crate) fn visit_from(&self, from: KeyHash, mut visit: impl FnMut(&Object) -> bool) {
+        let mut start = from;
+        while let Some(index) = self.segment_index(start) {
+            let segment = &self.segments[index];
+            let depth = u32::from(segment.depth());
+            let first = segment.fingerprint(start);
+            for (fingerprint, object) in segment.iter_from(first) {
+                // Fingerprints are not whole hashes. Behind a segment's first hash nothing is skipped.
+                let may_precede = fingerprint == first && start == from && from.0 > 0;
+                if may_precede && self.hash(object.key()) < from {
+                    continue;
+                }
+                if !visit(&object) {
+                    return;
+                }
             }
             // The first hash behind the segment's prefix; past the last segment there is none.
-            let next_prefix = if depth == 0 {
-                return None;
-            } else {
-                (hash.0 >> (64 - depth)) + 1
-            };
-            hash = KeyHash(
-                next_prefix
-                    .checked_shl(64 - depth)
-                    .filter(|_| next_prefix >> depth == 0)?,
-            );
-            if seen >= budget {
-                return Some(Position(hash.0 >> (64 - Position::BITS)));
+            if depth == 0 {
+                return;
             }
+            let next_prefix = (start.0 >> (64 - depth)) + 1;
+            if next_prefix >> depth != 0 {
+                return;
+            }
+            start = KeyHash(next_prefix << (64 - depth));
         }
     }
 

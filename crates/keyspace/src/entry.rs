@@ -2,13 +2,16 @@
 //!
 //! ```text
 //!  entry      semantics u16 | now i64 | seed u64 | batch*
-//!  batch      boot u64 | number u64 | length u32 | operation*
+//!  batch      boot u64 | worker u16 | number u64 | acknowledged u64 | length u32 | operation*
 //!  operation  tag u8 | fields
 //!    1 command  db u8 | protocol u8 | count u32 | (length u32 | bytes)*
 //!    2 expire   db u8 | key
 //!    3 evict    db u8 | key
 //!    4 install  count u32 | (db u8 | tag u8 | key | [flags u8 | deadline i64 | form u8 | value])*
 //!    5 limits   eight u32
+//!    6 fence    newest u64 | count u32 | boot u64 *
+//!    7 block    count u32 | condition* | count u32 | (db u8 | protocol u8 | count u32 | (length u32 | bytes)*)*
+//!  condition   db u8 | tag u8: 0 absent, 1 present at, 2 absent since | key | [version u64, unless 0]
 //!  key, value  length u32 | bytes
 //!  flags       1 the key has a deadline | 2 the string was changed in place | 4 it is kept as text
 //!  form        how the value is kept; see `form.rs`
@@ -17,11 +20,13 @@
 //! Little-endian. [`Entry::decode`] checks the whole structure once, so that reading it later cannot fail; it
 //! is total on any bytes.
 
+use crate::database::KeyVersion;
 use crate::effects::Effect;
-use crate::form;
+use crate::form::{self, Rest};
 use crate::limits::Limits;
 use crate::object::{Object, Value};
-use ids::{Boot, Db, SemanticsVersion, UnixMillis, Version};
+use crate::sessions::Fence;
+use ids::{Boot, Db, GatewayId, SemanticsVersion, UnixMillis, Version};
 use resp::{Args, Protocol, Span};
 
 /// What stands at the head of an entry, decided by the leader that made it.
@@ -34,6 +39,9 @@ pub struct Header {
     /// From which all random choices of the entry follow.
     pub seed: u64,
 }
+
+/// How long a head is.
+const HEADER_BYTES: usize = 2 + 8 + 8;
 
 /// One thing an entry asks of the keyspace.
 pub enum Operation<'a> {
@@ -70,11 +78,64 @@ pub enum Operation<'a> {
         /// What they are from now on.
         limits: Limits,
     },
+    /// Boots have died.
+    Fence {
+        /// Which of them live.
+        fence: Fence,
+    },
+    /// A client's commands as one: `EXEC`.
+    Block {
+        /// What must hold, or nothing is carried out.
+        conditions: Vec<Condition<'a>>,
+        /// The commands in order.
+        commands: Vec<BlockCommand<'a>>,
+    },
+}
+
+/// One command of a block.
+#[derive(Clone, Copy)]
+pub struct BlockCommand<'a> {
+    /// The connection's database.
+    pub db: Db,
+    /// How to write the reply.
+    pub protocol: Protocol,
+    /// Name and arguments.
+    pub args: Args<'a>,
+}
+
+/// What must hold for a block to be carried out; judged when it is applied, by the group's time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Condition<'a> {
+    /// A watched key is as it was.
+    Unchanged {
+        /// Its database.
+        db: Db,
+        /// The key.
+        key: &'a [u8],
+        /// As `WATCH` saw it.
+        version: KeyVersion,
+    },
+    /// A key of `MSETNX` is absent.
+    Absent {
+        /// Its database.
+        db: Db,
+        /// The key.
+        key: &'a [u8],
+    },
+}
+
+/// Operations in the format of entries, on their way into a batch: what a gateway gathers, keeps until it is answered, and
+/// sends again.
+#[derive(Clone, Default, Debug)]
+pub struct Operations {
+    bytes: Vec<u8>,
+    count: usize,
 }
 
 /// An entry under construction.
 pub struct EntryBuf {
-    bytes: Vec<u8>,
+    /// Head and closed batches, and of the open batch what stands before its operations.
+    operations: Operations,
     /// Where the open batch's length stands.
     batch_length_at: Option<usize>,
 }
@@ -87,24 +148,39 @@ impl EntryBuf {
         bytes.extend_from_slice(&header.now.0.to_le_bytes());
         bytes.extend_from_slice(&header.seed.to_le_bytes());
         EntryBuf {
-            bytes,
+            operations: Operations { bytes, count: 0 },
             batch_length_at: None,
         }
     }
 
-    /// Begins a batch; operations pushed from now on belong to it.
-    pub fn begin_batch(&mut self, boot: Boot, number: u64) {
+    /// Begins the batch of this number of `gateway`, which has the answers of all batches up to `acknowledged`; operations
+    /// pushed from now on belong to it.
+    pub fn begin_batch(&mut self, gateway: GatewayId, number: u64, acknowledged: u64) {
         self.close_batch();
-        self.bytes.extend_from_slice(&boot.0.to_le_bytes());
-        self.bytes.extend_from_slice(&number.to_le_bytes());
-        self.batch_length_at = Some(self.bytes.len());
-        self.length(0);
+        let bytes = &mut self.operations.bytes;
+        bytes.extend_from_slice(&gateway.boot.0.to_le_bytes());
+        bytes.extend_from_slice(&gateway.worker.to_le_bytes());
+        bytes.extend_from_slice(&number.to_le_bytes());
+        bytes.extend_from_slice(&acknowledged.to_le_bytes());
+        self.batch_length_at = Some(bytes.len());
+        self.operations.length(0);
+    }
+
+    /// Begins a batch of what the leader itself asks for: it is applied whenever the entry is, and nothing of it is
+    /// recorded.
+    pub fn begin_own_batch(&mut self) {
+        let nobody = GatewayId {
+            boot: Boot(0),
+            worker: 0,
+        };
+        self.begin_batch(nobody, 0, 0);
     }
 
     fn close_batch(&mut self) {
         if let Some(at) = self.batch_length_at.take() {
-            let length = u32::try_from(self.bytes.len() - at - 4).expect("a batch stays below 4 GiB");
-            self.bytes[at..at + 4].copy_from_slice(&length.to_le_bytes());
+            let bytes = &mut self.operations.bytes;
+            let length = u32::try_from(bytes.len() - at - 4).expect("a batch stays below 4 GiB");
+            bytes[at..at + 4].copy_from_slice(&length.to_le_bytes());
         }
     }
 
@@ -114,15 +190,49 @@ impl EntryBuf {
     /// If no batch was begun.
     pub fn push(&mut self, operation: &Operation<'_>) {
         assert!(self.batch_length_at.is_some(), "an operation belongs to a batch");
+        self.operations.push(operation);
+    }
+
+    /// Adds operations that were encoded elsewhere ([`Operations`]) to the open batch. Bytes that may come from anywhere are
+    /// looked at first, with [`Operations::check`]; else the entry may be none.
+    ///
+    /// # Panics
+    /// If no batch was begun.
+    pub fn append(&mut self, operations: &[u8]) {
+        assert!(self.batch_length_at.is_some(), "an operation belongs to a batch");
+        self.operations.bytes.extend_from_slice(operations);
+    }
+
+    /// How many bytes there are by now.
+    pub fn len(&self) -> usize {
+        self.operations.bytes.len()
+    }
+
+    /// Whether no batch was begun.
+    pub fn is_empty(&self) -> bool {
+        self.len() == HEADER_BYTES
+    }
+
+    /// The entry's bytes.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.close_batch();
+        self.operations.bytes
+    }
+}
+
+impl Operations {
+    /// None.
+    pub fn new() -> Operations {
+        Operations::default()
+    }
+
+    /// Adds one.
+    pub fn push(&mut self, operation: &Operation<'_>) {
+        self.count += 1;
         match operation {
             Operation::Command { db, protocol, args } => {
-                let protocol = match protocol {
-                    Protocol::Resp2 => 2,
-                    Protocol::Resp3 => 3,
-                };
-                self.bytes.extend_from_slice(&[1, db.number(), protocol]);
-                self.length(args.len());
-                args.iter().for_each(|arg| self.text(arg));
+                self.bytes.push(1);
+                self.command(*db, *protocol, *args);
             }
             Operation::Expire { db, key } => {
                 self.bytes.extend_from_slice(&[2, db.number()]);
@@ -143,6 +253,75 @@ impl EntryBuf {
                     self.bytes.extend_from_slice(&number.to_le_bytes());
                 }
             }
+            Operation::Fence { fence } => {
+                self.bytes.push(6);
+                fence.encode(&mut self.bytes);
+            }
+            Operation::Block { conditions, commands } => {
+                self.bytes.push(7);
+                self.length(conditions.len());
+                conditions.iter().for_each(|condition| self.condition(condition));
+                self.length(commands.len());
+                for command in commands {
+                    self.command(command.db, command.protocol, command.args);
+                }
+            }
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// In the format of entries.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// In the format of entries, owned.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// How many operations `bytes` are, from end to end.
+    pub fn check(bytes: &[u8]) -> Result<usize, EntryError> {
+        let mut cursor = Cursor(bytes);
+        let mut count = 0;
+        while !cursor.0.is_empty() {
+            cursor.operation()?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn command(&mut self, db: Db, protocol: Protocol, args: Args<'_>) {
+        let protocol = match protocol {
+            Protocol::Resp2 => 2,
+            Protocol::Resp3 => 3,
+        };
+        self.bytes.extend_from_slice(&[db.number(), protocol]);
+        self.length(args.len());
+        args.iter().for_each(|arg| self.text(arg));
+    }
+
+    fn condition(&mut self, condition: &Condition<'_>) {
+        let (db, key, tag, version) = match *condition {
+            Condition::Absent { db, key } => (db, key, 0, None),
+            Condition::Unchanged { db, key, version } => match version {
+                KeyVersion::Present(version) => (db, key, 1, Some(version)),
+                KeyVersion::Absent(version) => (db, key, 2, Some(version)),
+            },
+        };
+        self.bytes.extend_from_slice(&[db.number(), tag]);
+        self.text(key);
+        if let Some(version) = version {
+            self.bytes.extend_from_slice(&version.0.to_le_bytes());
         }
     }
 
@@ -182,12 +361,6 @@ impl EntryBuf {
         self.length(bytes.len());
         self.bytes.extend_from_slice(bytes);
     }
-
-    /// The entry's bytes.
-    pub fn finish(mut self) -> Vec<u8> {
-        self.close_batch();
-        self.bytes
-    }
 }
 
 /// A checked entry over borrowed bytes.
@@ -198,21 +371,18 @@ pub struct Entry<'a> {
 
 /// The operations that one gateway sent together.
 pub struct Batch<'a> {
-    /// The gateway's boot.
-    pub boot: Boot,
-    /// The batch's number, counted by that gateway for this group from 1 on.
+    /// The gateway.
+    pub gateway: GatewayId,
+    /// The batch's number, counted by that gateway for this group from 1 on; 0 is what the leader itself asks for.
     pub number: u64,
+    /// The gateway has the answers of all batches up to this one.
+    pub acknowledged: u64,
     operations: Vec<Part<'a>>,
 }
 
 /// An operation with its arguments' positions found.
 enum Part<'a> {
-    Command {
-        db: Db,
-        protocol: Protocol,
-        bytes: &'a [u8],
-        spans: Vec<Span>,
-    },
+    Command(CommandView<'a>),
     Expire {
         db: Db,
         key: &'a [u8],
@@ -225,6 +395,18 @@ enum Part<'a> {
         effects: Vec<EffectView<'a>>,
     },
     Limits(Limits),
+    Fence(Fence),
+    Block {
+        conditions: Vec<Condition<'a>>,
+        commands: Vec<CommandView<'a>>,
+    },
+}
+
+struct CommandView<'a> {
+    db: Db,
+    protocol: Protocol,
+    bytes: &'a [u8],
+    spans: Vec<Span>,
 }
 
 struct EffectView<'a> {
@@ -246,7 +428,7 @@ struct PutView<'a> {
 pub enum EntryError {
     /// They end too soon.
     Short,
-    /// A tag, database or protocol that does not exist.
+    /// A tag, database or protocol that does not exist, or a value that is none.
     Unknown,
 }
 
@@ -271,15 +453,18 @@ impl<'a> Entry<'a> {
         let mut batches = Vec::new();
         while !cursor.0.is_empty() {
             let boot = Boot(u64::from_le_bytes(cursor.array()?));
+            let worker = u16::from_le_bytes(cursor.array()?);
             let number = u64::from_le_bytes(cursor.array()?);
+            let acknowledged = u64::from_le_bytes(cursor.array()?);
             let mut body = Cursor(cursor.text()?);
             let mut operations = Vec::new();
             while !body.0.is_empty() {
                 operations.push(body.operation()?);
             }
             batches.push(Batch {
-                boot,
+                gateway: GatewayId { boot, worker },
                 number,
+                acknowledged,
                 operations,
             });
         }
@@ -304,23 +489,32 @@ impl Batch<'_> {
     /// The operations in order.
     pub fn operations(&self) -> impl Iterator<Item = Operation<'_>> {
         self.operations.iter().map(|part| match part {
-            Part::Command {
-                db,
-                protocol,
-                bytes,
-                spans,
-            } => Operation::Command {
-                db: *db,
-                protocol: *protocol,
-                args: Args::new(bytes, spans),
-            },
+            Part::Command(command) => {
+                let BlockCommand { db, protocol, args } = command.command();
+                Operation::Command { db, protocol, args }
+            }
             Part::Expire { db, key } => Operation::Expire { db: *db, key },
             Part::Evict { db, key } => Operation::Evict { db: *db, key },
             Part::Install { effects } => Operation::Install {
                 effects: effects.iter().map(EffectView::effect).collect(),
             },
             Part::Limits(limits) => Operation::Limits { limits: *limits },
+            Part::Fence(fence) => Operation::Fence { fence: fence.clone() },
+            Part::Block { conditions, commands } => Operation::Block {
+                conditions: conditions.clone(),
+                commands: commands.iter().map(CommandView::command).collect(),
+            },
         })
+    }
+}
+
+impl CommandView<'_> {
+    fn command(&self) -> BlockCommand<'_> {
+        BlockCommand {
+            db: self.db,
+            protocol: self.protocol,
+            args: Args::new(self.bytes, &self.spans),
+        }
     }
 }
 
@@ -383,7 +577,7 @@ impl<'a> Cursor<'a> {
 
     fn operation(&mut self) -> Result<Part<'a>, EntryError> {
         match self.byte()? {
-            1 => self.command(),
+            1 => Ok(Part::Command(self.command()?)),
             2 => Ok(Part::Expire {
                 db: self.db()?,
                 key: self.text()?,
@@ -407,11 +601,27 @@ impl<'a> Cursor<'a> {
                 }
                 Ok(Part::Limits(Limits::from_numbers(numbers)))
             }
+            6 => {
+                let mut rest = Rest(self.0);
+                let fence = Fence::decode(&mut rest).ok_or(EntryError::Unknown)?;
+                self.0 = rest.0;
+                Ok(Part::Fence(fence))
+            }
+            7 => {
+                let (mut conditions, mut commands) = (Vec::new(), Vec::new());
+                for _ in 0..self.length()? {
+                    conditions.push(self.condition()?);
+                }
+                for _ in 0..self.length()? {
+                    commands.push(self.command()?);
+                }
+                Ok(Part::Block { conditions, commands })
+            }
             _ => Err(EntryError::Unknown),
         }
     }
 
-    fn command(&mut self) -> Result<Part<'a>, EntryError> {
+    fn command(&mut self) -> Result<CommandView<'a>, EntryError> {
         let db = self.db()?;
         let protocol = match self.byte()? {
             2 => Protocol::Resp2,
@@ -429,12 +639,28 @@ impl<'a> Cursor<'a> {
                 len: text.len() as u32,
             });
         }
-        Ok(Part::Command {
+        Ok(CommandView {
             db,
             protocol,
             bytes,
             spans,
         })
+    }
+
+    fn condition(&mut self) -> Result<Condition<'a>, EntryError> {
+        let db = self.db()?;
+        let tag = self.byte()?;
+        let key = self.text()?;
+        if tag == 0 {
+            return Ok(Condition::Absent { db, key });
+        }
+        let version = Version(u64::from_le_bytes(self.array()?));
+        let version = match tag {
+            1 => KeyVersion::Present(version),
+            2 => KeyVersion::Absent(version),
+            _ => return Err(EntryError::Unknown),
+        };
+        Ok(Condition::Unchanged { db, key, version })
     }
 
     fn effect(&mut self) -> Result<EffectView<'a>, EntryError> {

@@ -130,7 +130,7 @@ pub(crate) fn decode(form: u8, key: &[u8], bytes: &[u8], deadline: Option<UnixMi
             let mut sorted_set = SortedSet::new(rest.seed()?);
             while !rest.0.is_empty() {
                 let member = rest.text()?;
-                let score = f64::from_bits(u64::from_le_bytes(rest.take(8)?.try_into().ok()?));
+                let score = f64::from_bits(rest.long()?);
                 if score.is_nan() || !sorted_set.insert(member, score) {
                     return None;
                 }
@@ -142,22 +142,37 @@ pub(crate) fn decode(form: u8, key: &[u8], bytes: &[u8], deadline: Option<UnixMi
     Some(Object::large(key, large, deadline, Version(0)))
 }
 
-struct Rest<'a>(&'a [u8]);
+/// What is left to be read of bytes that may be anything.
+pub(crate) struct Rest<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Rest<'a> {
-    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+    pub(crate) fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
         Some(taken)
     }
 
-    fn text(&mut self) -> Option<&'a [u8]> {
-        let length = u32::from_le_bytes(self.take(4)?.try_into().ok()?);
+    pub(crate) fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    /// 32 bits.
+    pub(crate) fn number(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    /// 64 bits.
+    pub(crate) fn long(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    /// Bytes behind their length.
+    pub(crate) fn text(&mut self) -> Option<&'a [u8]> {
+        let length = self.number()?;
         self.take(length as usize)
     }
 
-    fn seed(&mut self) -> Option<HashSeed> {
-        let mut half = || Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?));
-        Some(HashSeed([half()?, half()?]))
+    pub(crate) fn seed(&mut self) -> Option<HashSeed> {
+        Some(HashSeed([self.long()?, self.long()?]))
     }
 }

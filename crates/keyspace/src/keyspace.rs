@@ -1,37 +1,47 @@
 //! The data of one group: a deterministic state machine.
 //!
 //! ```text
-//!   entry { semantics version, now, seed, [(gateway boot, number, operations)] }
-//!      |
-//!      v
-//!   open(header) --> apply_command, apply_block, expire, evict, install --> replies (RESP bytes)
+//!   entry { semantics version, now, seed, [(gateway, number, acknowledged, operations)] }
+//!      |                                         |
+//!      v                                         v
+//!   open(header)                              sessions: applied before? --> the recorded replies
+//!      |                                         | no
+//!      v                                         v
+//!   apply_command, apply_block, expire, evict, install, fence ------------> replies (RESP bytes), recorded
 //!                         |
 //!                    databases[16] --> directory --> segments --> objects
 //! ```
 //!
 //! `apply` has two inputs, the state and the entry, and no others: no configuration, no memory figures, no
 //! access statistics, no clock. It is total: whatever the entry holds, it answers and never panics. Reads are a
-//! path of their own (`read.rs`) that cannot change the state.
+//! path of their own (`read.rs`) that cannot change the state. Inside an entry they draw from its seed and are judged by its
+//! time, so that what they answer is recorded alike everywhere; only what tells of this replica alone (access statistics,
+//! addresses, bytes of memory) is not (`tells_of_replica`).
+//!
+//! An entry is applied by the rules of its semantics version. A build knows a range of them, from
+//! [`SemanticsVersion::OLDEST`] on; the meta group raises what leaders write only when every member knows it, and an entry
+//! of any other version is refused as a whole: the replica must stop, because it can no longer follow.
 //!
 //! Invariants:
 //! 1. `time` never goes back.
-//! 2. `applied` grows by one with each operation; an object's version is at most `applied`.
+//! 2. `applied` grows by one with each command, and with each operation that is none; an object's version is at most `applied`.
 //! 3. Two keyspaces made with the same seed and fed the same entries have equal state hashes.
 
 use crate::apply::Apply;
 use crate::database::{Database, KeyVersion};
 use crate::digest::Digest;
 use crate::effects::Effect;
-use crate::entry::{Entry, Header, Operation};
+use crate::entry::{BlockCommand, Condition, Entry, Header, Operation};
 use crate::events::EventClasses;
 use crate::garbage::Garbage;
 use crate::limits::Limits;
 use crate::local::LeaderLocal;
 use crate::object::Object;
-use command::{Command, ReplyError};
-use ids::{Boot, Db, HashSeed, KeyHash, Prng, UnixMillis, Version};
+use crate::replies::{Answer, Replies};
+use crate::sessions::{Batched, Fence, Sessions};
+use command::{Command, ObjectAspect, ReplyError};
+use ids::{Db, GatewayId, HashSeed, KeyHash, Prng, SemanticsVersion, UnixMillis, Version};
 use resp::{Args, Protocol, Writer};
-use std::collections::BTreeMap;
 
 /// The state of one group. See the file's header.
 pub struct Keyspace {
@@ -39,8 +49,9 @@ pub struct Keyspace {
     time: UnixMillis,
     applied: Version,
     databases: Vec<Database>,
-    /// The last batch number of each gateway boot: a repeat is not applied twice, a gap not at all.
-    gateways: BTreeMap<Boot, u64>,
+    sessions: Sessions,
+    /// The newest rules that this build follows: not part of the state.
+    known: SemanticsVersion,
     /// Randomness of the open entry.
     prng: Prng,
     limits: Limits,
@@ -60,25 +71,37 @@ pub struct AttachedRead<'a> {
     pub args: Args<'a>,
 }
 
-/// What an answer of [`Keyspace::apply_with_reads`] is to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Answered {
-    /// The next operation, or a whole batch that was not applied.
-    Operation(Batched),
-    /// The attached read of this index.
-    Read(usize),
+/// What applying an entry answers, piece by piece.
+#[derive(Clone, Copy, Debug)]
+pub enum Answered<'a> {
+    /// What became of the entry's next batch. If it was applied, now or before, its operations' answers follow.
+    Batch(Batched),
+    /// The next operation of that batch.
+    Operation(Answer<'a>),
+    /// The attached read of this index, and its reply.
+    Read(usize, &'a [u8]),
 }
 
-/// What became of one batch of an entry.
+/// An entry whose rules this build does not know. Nothing of it was applied, and nothing that follows can be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Batched {
-    /// Applied; its replies were written.
-    Applied,
-    /// Its number was applied before.
-    Repeated,
-    /// Numbers before it are missing: refused.
-    Gap,
+pub struct UnknownSemantics {
+    /// What the entry needs.
+    pub needed: SemanticsVersion,
+    /// The newest that is known.
+    pub known: SemanticsVersion,
 }
+
+impl std::fmt::Display for UnknownSemantics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (oldest, known, needed) = (SemanticsVersion::OLDEST.0, self.known.0, self.needed.0);
+        write!(
+            f,
+            "the entry follows the rules of version {needed}; this build knows those from {oldest} to {known}"
+        )
+    }
+}
+
+impl std::error::Error for UnknownSemantics {}
 
 impl Keyspace {
     /// An empty keyspace whose hash order follows from `seed`.
@@ -100,72 +123,76 @@ impl Keyspace {
             databases: (0..Db::COUNT)
                 .map(|_| Database::new(seed, is_watchable))
                 .collect(),
-            gateways: BTreeMap::new(),
+            sessions: Sessions::default(),
+            known: SemanticsVersion::CURRENT,
             prng: Prng::new(0),
             limits: Limits::default(),
             garbage: Garbage::default(),
         }
     }
 
-    /// Applies a whole entry: what a replica does with a committed one. `answer` is called for each operation of
-    /// each applied batch with the operation's reply.
-    ///
-    /// An entry of a later semantics version than this build knows must not reach this point: the meta group
-    /// raises the version only when every node supports it.
+    /// This keyspace as a build would have it that knows no rules newer than `newest`: two builds that differ in it can be
+    /// tried out in one cluster.
+    pub fn knows(mut self, newest: SemanticsVersion) -> Keyspace {
+        self.known = newest;
+        self
+    }
+
+    /// Applies a whole entry: what a replica does with a committed one. `answer` is told what became of each batch, and
+    /// what each operation answered.
     pub fn apply(
         &mut self,
         entry: &Entry<'_>,
         local: &mut LeaderLocal,
-        mut answer: impl FnMut(Batched, &[u8]),
-    ) {
-        self.apply_with_reads(entry, &[], local, |answered, reply| match answered {
-            Answered::Operation(batched) => answer(batched, reply),
-            Answered::Read(_) => unreachable!("none is attached"),
-        });
+        answer: impl FnMut(Answered<'_>),
+    ) -> Result<(), UnknownSemantics> {
+        self.apply_with_reads(entry, &[], local, answer)
     }
 
     /// Applies an entry and evaluates the reads that are attached to positions in it, each when apply reaches its
     /// position: not before, when the write that its client sent first is not applied, and not later, when one
     /// that its client sent after it is. `reads` are in the order of their positions. An operation that is not
-    /// applied, being a repeat or behind a gap, still counts as a position.
+    /// applied, being a repeat or refused, still counts as a position.
     pub fn apply_with_reads(
         &mut self,
         entry: &Entry<'_>,
         reads: &[AttachedRead<'_>],
         local: &mut LeaderLocal,
-        mut answer: impl FnMut(Answered, &[u8]),
-    ) {
-        self.open(&entry.header());
+        mut answer: impl FnMut(Answered<'_>),
+    ) -> Result<(), UnknownSemantics> {
+        self.open(&entry.header())?;
         let mut out = Vec::new();
         let mut waiting = reads.iter().enumerate().peekable();
         let mut position = 0;
         for batch in entry.batches() {
-            let last = self.gateways.get(&batch.boot).copied().unwrap_or(0);
-            let outcome = match batch.number {
-                number if number <= last => Batched::Repeated,
-                number if number == last + 1 => Batched::Applied,
-                _ => Batched::Gap,
-            };
-            if outcome == Batched::Applied {
-                self.gateways.insert(batch.boot, batch.number);
-            } else {
-                answer(Answered::Operation(outcome), &[]);
+            let outcome = self
+                .sessions
+                .admit(batch.gateway, batch.number, batch.acknowledged);
+            answer(Answered::Batch(outcome));
+            if outcome == Batched::Repeated {
+                for recorded in self.sessions.answers(batch.gateway, batch.number) {
+                    answer(Answered::Operation(recorded));
+                }
             }
+            let mut replies = Replies::default();
             for operation in batch.operations() {
                 while let Some((index, read)) = waiting.next_if(|(_, read)| read.position <= position) {
                     self.answer_read(index, read, local, &mut out, &mut answer);
                 }
                 if outcome == Batched::Applied {
-                    out.clear();
-                    self.apply_operation(operation, local, &mut out);
-                    answer(Answered::Operation(outcome), &out);
+                    self.apply_operation(operation, local, &mut replies);
+                    answer(Answered::Operation(replies.newest()));
                 }
                 position += 1;
+            }
+            if outcome == Batched::Applied {
+                self.sessions.record(batch.gateway, batch.number, replies);
             }
         }
         for (index, read) in waiting {
             self.answer_read(index, read, local, &mut out, &mut answer);
         }
+        Ok(())
     }
 
     /// Evaluates an attached read at group time: the entry has moved it to the leader's clock or beyond.
@@ -175,7 +202,7 @@ impl Keyspace {
         read: &AttachedRead<'_>,
         local: &mut LeaderLocal,
         out: &mut Vec<u8>,
-        answer: &mut impl FnMut(Answered, &[u8]),
+        answer: &mut impl FnMut(Answered<'_>),
     ) {
         out.clear();
         let mut writer = Writer::new(out, read.protocol);
@@ -188,22 +215,52 @@ impl Keyspace {
             }
             Err(error) => error.write(&mut writer),
         }
-        answer(Answered::Read(index), out);
+        answer(Answered::Read(index, out));
     }
 
-    fn apply_operation(&mut self, operation: Operation<'_>, local: &mut LeaderLocal, out: &mut Vec<u8>) {
+    fn apply_operation(&mut self, operation: Operation<'_>, local: &mut LeaderLocal, replies: &mut Replies) {
+        replies.begin();
         match operation {
             Operation::Command { db, protocol, args } => {
-                let mut writer = Writer::new(out, protocol);
-                match parse(args) {
-                    Ok(command) => self.apply_command(db, &command, local, &mut writer),
-                    Err(error) => error.write(&mut writer),
-                }
+                self.apply_words(&BlockCommand { db, protocol, args }, local, replies);
             }
             Operation::Expire { db, key } => self.expire(db, key, local),
             Operation::Evict { db, key } => self.evict(db, key, local),
             Operation::Install { effects } => self.install(effects, local),
             Operation::Limits { limits } => self.set_limits(limits),
+            Operation::Fence { fence } => self.fence(&fence),
+            Operation::Block { conditions, commands } => {
+                if conditions.iter().all(|condition| self.holds(condition)) {
+                    for command in &commands {
+                        self.apply_words(command, local, replies);
+                    }
+                } else {
+                    replies.refuse();
+                }
+            }
+        }
+    }
+
+    fn apply_words(&mut self, command: &BlockCommand<'_>, local: &mut LeaderLocal, replies: &mut Replies) {
+        let mut writer = Writer::new(replies.buffer(), command.protocol);
+        let is_local = match parse(command.args) {
+            Ok(parsed) => {
+                self.apply_command(command.db, &parsed, local, &mut writer);
+                tells_of_replica(&parsed)
+            }
+            Err(error) => {
+                error.write(&mut writer);
+                false
+            }
+        };
+        replies.end_reply(is_local);
+    }
+
+    /// Whether a condition holds, by the group's time.
+    pub fn holds(&self, condition: &Condition<'_>) -> bool {
+        match *condition {
+            Condition::Unchanged { db, key, version } => self.version(db, key) == version,
+            Condition::Absent { db, key } => matches!(self.version(db, key), KeyVersion::Absent(_)),
         }
     }
 
@@ -211,9 +268,19 @@ impl Keyspace {
     ///
     /// A replica that is a group of its own commits at once; it opens one entry a turn and applies operations
     /// to it as they come, which is the same as gathering them and applying the entry at the end.
-    pub fn open(&mut self, header: &Header) {
+    ///
+    /// # Errors
+    /// If the entry's rules are none that are known. Nothing has changed then.
+    pub fn open(&mut self, header: &Header) -> Result<(), UnknownSemantics> {
+        if !(SemanticsVersion::OLDEST..=self.known).contains(&header.semantics) {
+            return Err(UnknownSemantics {
+                needed: header.semantics,
+                known: self.known,
+            });
+        }
         self.time = self.time.max(header.now);
         self.prng = Prng::new(header.seed);
+        Ok(())
     }
 
     /// Applies one client's command, writing its reply.
@@ -256,6 +323,22 @@ impl Keyspace {
     pub fn set_limits(&mut self, limits: Limits) {
         self.applied.0 += 1;
         self.limits = limits;
+    }
+
+    /// Takes over which boots are dead: their sessions go, and their batches are refused. An operation the leader makes.
+    pub fn fence(&mut self, fence: &Fence) {
+        self.applied.0 += 1;
+        self.sessions.fence(fence);
+    }
+
+    /// The number of the newest batch of `gateway` that was applied; 0 if there was none.
+    pub fn last_batch(&self, gateway: GatewayId) -> u64 {
+        self.sessions.last(gateway)
+    }
+
+    /// How many gateways have a session.
+    pub fn session_count(&self) -> usize {
+        self.sessions.len()
     }
 
     /// How large collections may be and still be kept small.
@@ -480,13 +563,9 @@ impl Keyspace {
         for limit in self.limits.numbers() {
             digest.number(limit.into());
         }
-        digest.number(self.gateways.len() as u64);
-        for (boot, number) in &self.gateways {
-            digest.number(boot.0).number(*number);
-        }
+        self.sessions.hash(&mut digest);
         for database in &self.databases {
-            digest.number(database.len() as u64);
-            database.for_each(|object| digest.object(object));
+            database.hash(&mut digest);
         }
         digest.finish()
     }
@@ -509,4 +588,13 @@ impl Keyspace {
 fn parse(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     let spec = command::resolve(args)?;
     command::parse(spec, args).unwrap_or_else(|| Err(ReplyError::unknown_command(args)))
+}
+
+/// Whether a command's reply follows from what is not state: access statistics, addresses, bytes of memory.
+fn tells_of_replica(command: &Command<'_>) -> bool {
+    match command {
+        Command::Object { aspect, .. } => matches!(aspect, ObjectAspect::IdleTime | ObjectAspect::Frequency),
+        Command::MemoryUsage { .. } | Command::DebugObject { .. } => true,
+        _ => false,
+    }
 }

@@ -318,7 +318,7 @@ impl<'k> Reader<'k, '_> {
         self.out.integer(self.keyspace.counts(self.db).0 as i64);
         // Redis gives up after a hundred expired keys too: with luck alone it could search for ever.
         for _ in 0..100 {
-            let Some(object) = self.keyspace.database(self.db).random(&mut self.local.prng) else {
+            let Some(object) = self.keyspace.database(self.db).pick(&mut self.local.prng) else {
                 break;
             };
             if !object.is_expired(self.now) {

@@ -1,7 +1,7 @@
 //! A read behind its own unapplied write is answered when apply reaches it, not before and not later.
 
-use ids::{Boot, Db, HashSeed, SemanticsVersion, UnixMillis};
-use keyspace::{Answered, AttachedRead, Entry, EntryBuf, Header, Keyspace, LeaderLocal, Operation};
+use ids::{Boot, Db, GatewayId, HashSeed, SemanticsVersion, UnixMillis};
+use keyspace::{Answered, AttachedRead, Batched, Entry, EntryBuf, Header, Keyspace, LeaderLocal, Operation};
 use resp::{ArgsBuf, Protocol};
 
 /// One pipeline's commands: `SET k 1, GET k, SET k 2, GET k, ...` over two keys.
@@ -48,7 +48,11 @@ fn run(cuts: u32) -> Vec<String> {
             seed: 7,
         };
         let mut entry = EntryBuf::new(&header);
-        entry.begin_batch(Boot(1), number);
+        let gateway = GatewayId {
+            boot: Boot(1),
+            worker: 0,
+        };
+        entry.begin_batch(gateway, number, number - 1);
         let (mut writes, mut reads, mut attached) = (Vec::new(), Vec::new(), Vec::new());
         for at in start..end {
             let (db, protocol, args) = (Db::default(), Protocol::Resp2, commands[at].as_args());
@@ -68,13 +72,17 @@ fn run(cuts: u32) -> Vec<String> {
         let bytes = entry.finish();
         let entry = Entry::decode(&bytes).expect("just encoded");
         let mut writes = writes.into_iter();
-        keyspace.apply_with_reads(&entry, &attached, &mut local, |answered, reply| {
-            let at = match answered {
-                Answered::Operation(_) => writes.next().expect("one answer for each write"),
-                Answered::Read(index) => reads[index],
+        let applied = keyspace.apply_with_reads(&entry, &attached, &mut local, |answered| {
+            let (at, reply) = match answered {
+                Answered::Batch(batched) => return assert_eq!(batched, Batched::Applied),
+                Answered::Operation(answer) => {
+                    (writes.next().expect("one answer for each write"), answer.bytes())
+                }
+                Answered::Read(index, reply) => (reads[index], reply),
             };
             replies[at] = String::from_utf8_lossy(reply).into_owned();
         });
+        applied.expect("the rules are known");
         start = end;
     }
     replies

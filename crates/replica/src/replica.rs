@@ -175,7 +175,9 @@ impl Replica {
                 now: self.turn.now,
                 seed,
             };
-            self.keyspace.open(&header);
+            self.keyspace
+                .open(&header)
+                .expect("a build knows the rules that it writes");
         }
     }
 

@@ -46,11 +46,14 @@ impl Scratch {
     pub fn reopen(&mut self, now: UnixMillis, turn: &Turn) {
         debug_assert!(self.placed.is_empty(), "`take_effects` empties it");
         let seed = turn.seed;
-        self.keyspace.open(&Header {
+        let header = Header {
             semantics: ids::SemanticsVersion::CURRENT,
             now,
             seed,
-        });
+        };
+        self.keyspace
+            .open(&header)
+            .expect("a build knows the rules that it writes");
         self.local.now = now;
         self.local.access.set(turn.now, turn.lfu);
         self.local.notify = turn.notify;

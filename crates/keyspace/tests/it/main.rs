@@ -1,12 +1,14 @@
 //! The keyspace from outside: entries in, replies and state hashes out.
 
 mod bookkeeping;
+mod entries;
 mod expiry;
 mod hashes;
 mod lists;
 mod node;
 mod replication;
 mod scan;
+mod sessions;
 mod sets;
 mod sort;
 mod strings;

@@ -1,7 +1,7 @@
 //! A keyspace with its leader's companion, driven by words.
 
-use ids::{Db, HashSeed, SemanticsVersion, UnixMillis};
-use keyspace::{Header, Keyspace, LeaderLocal, LfuParameters};
+use ids::{Boot, Db, GatewayId, HashSeed, SemanticsVersion, UnixMillis};
+use keyspace::{Answered, Batched, Entry, Header, Keyspace, LeaderLocal, LfuParameters};
 use resp::{Args, ArgsBuf, Protocol, Writer};
 
 pub(crate) const SEED: HashSeed = HashSeed([0x0123_4567_89ab_cdef, 42]);
@@ -27,8 +27,35 @@ impl Node {
     }
 
     pub(crate) fn open(&mut self, now: i64) {
-        self.keyspace.open(&header(now, 0));
+        self.open_with(now, 0);
         self.local.now = UnixMillis(now);
+    }
+
+    /// Opens an entry without telling the leader's companion.
+    pub(crate) fn open_with(&mut self, now: i64, seed: u64) {
+        self.keyspace
+            .open(&header(now, seed))
+            .expect("the rules are known");
+    }
+
+    /// Applies a whole entry: what became of its batches, and the replies of what was carried out, in order.
+    pub(crate) fn apply_entry(&mut self, bytes: &[u8]) -> (Vec<Batched>, Vec<Vec<u8>>) {
+        let entry = Entry::decode(bytes).expect("an entry that was encoded can be decoded");
+        let (mut outcomes, mut replies) = (Vec::new(), Vec::new());
+        let applied = self
+            .keyspace
+            .apply(&entry, &mut self.local, |answered| match answered {
+                Answered::Batch(batched) => outcomes.push(batched),
+                Answered::Operation(answer) if answer.is_carried_out() => {
+                    let joined: Vec<u8> = answer.replies().flatten().copied().collect();
+                    assert_eq!(joined, answer.bytes());
+                    replies.push(joined);
+                }
+                Answered::Operation(_) => replies.push(b"not carried out".to_vec()),
+                Answered::Read(..) => unreachable!("none is attached"),
+            });
+        applied.expect("the rules are known");
+        (outcomes, replies)
     }
 
     /// Applies words at once, as a replica that commits at once does.
@@ -75,6 +102,13 @@ pub(crate) fn header(now: i64, seed: u64) -> Header {
         semantics: SemanticsVersion::CURRENT,
         now: UnixMillis(now),
         seed,
+    }
+}
+
+pub(crate) fn gateway(boot: u64, worker: u16) -> GatewayId {
+    GatewayId {
+        boot: Boot(boot),
+        worker,
     }
 }
 

@@ -1,106 +1,20 @@
 //! The state is a function of the entries.
 
-use crate::node::{Node, db, header};
-use crate::words;
-use ids::{Boot, Prng, UnixMillis, Version};
-use keyspace::{Batched, Effect, Entry, EntryBuf, Limits, Object, Operation};
-use resp::{ArgsBuf, Protocol};
-use std::collections::BTreeMap;
+use crate::entries::push_random;
+use crate::node::{Node, gateway, header};
+use ids::{Boot, Prng, SemanticsVersion, UnixMillis};
+use keyspace::{Batched, Entry, EntryBuf, Fence, Operation};
+use resp::Protocol;
 
-fn random_db(prng: &mut Prng) -> ids::Db {
-    db([0, 0, 0, 1, 2, 15][prng.below(6) as usize])
-}
-
-fn push_random(entry: &mut EntryBuf, prng: &mut Prng) {
-    let db = random_db(prng);
-    let key = words::key(prng);
-    match prng.below(20) {
-        0 => entry.push(&Operation::Expire { db, key: &key }),
-        1 => entry.push(&Operation::Evict { db, key: &key }),
-        2 => {
-            let effects = (0..prng.below(4)).map(|_| random_effect(prng)).collect();
-            entry.push(&Operation::Install { effects });
-        }
-        3 => entry.push(&Operation::Limits {
-            limits: random_limits(prng),
-        }),
-        _ => {
-            let args = match prng.below(60) {
-                0 => ArgsBuf::default(),
-                _ => words::random(prng),
-            };
-            let protocol = if prng.below(2) == 0 {
-                Protocol::Resp2
-            } else {
-                Protocol::Resp3
-            };
-            entry.push(&Operation::Command {
-                db,
-                protocol,
-                args: args.as_args(),
-            });
-        }
-    }
-}
-
-/// Small ones, so that collections grow beyond them, and some that no configuration allows.
-fn random_limits(prng: &mut Prng) -> Limits {
-    let mut number = || [0, 1, 3, 10, 64, 512, u32::MAX][prng.below(7) as usize];
-    Limits {
-        hash_entries: number(),
-        hash_value_bytes: number(),
-        set_integers: number(),
-        set_entries: number(),
-        set_value_bytes: number(),
-        sorted_set_entries: number(),
-        sorted_set_value_bytes: number(),
-        list_node_size: (number() as i32).saturating_sub(6),
-    }
-}
-
-fn random_effect(prng: &mut Prng) -> Effect {
-    let (db, key) = (random_db(prng), words::key(prng));
-    if prng.below(3) == 0 {
-        return Effect::Delete { db, key: key.into() };
-    }
-    let deadline = (prng.below(3) == 0).then(|| UnixMillis([-1, 0, 5_000, i64::MAX][prng.below(4) as usize]));
-    let mut object = Object::string(&key, &words::value(prng), deadline, Version(9));
-    match prng.below(4) {
-        0 => {
-            object.bytes_mut(prng.below(30) as usize);
-        }
-        1 => object.set_text(b"12"),
-        _ => {}
-    }
-    Effect::Put { db, object }
-}
-
-/// Applies the operations one by one: the path of a group that commits at once. `replies` gets the answers.
-fn apply_one_by_one(
-    node: &mut Node,
-    entry: &Entry<'_>,
-    lasts: &BTreeMap<Boot, u64>,
-    replies: &mut Vec<Vec<u8>>,
-) {
-    let mut lasts = lasts.clone();
-    // Empty batches of the same numbers, since those are part of the state.
-    let mut numbers = EntryBuf::new(&entry.header());
-    for batch in entry.batches() {
-        numbers.begin_batch(batch.boot, batch.number);
-    }
-    let numbers = numbers.finish();
-    node.keyspace.apply(
-        &Entry::decode(&numbers).expect("just encoded"),
-        &mut node.local,
-        |_, _| {},
-    );
-    node.keyspace.open(&entry.header());
-    for batch in entry.batches() {
-        let last = lasts.entry(batch.boot).or_insert(0);
-        if batch.number != *last + 1 {
+/// Applies the operations of batches with this outcome one by one: the path of a group that commits at once.
+fn apply_one_by_one(node: &mut Node, bytes: &[u8], outcomes: &[Batched]) -> Vec<Vec<u8>> {
+    let entry = Entry::decode(bytes).expect("an entry that was encoded can be decoded");
+    node.keyspace.open(&entry.header()).expect("the rules are known");
+    let mut replies = Vec::new();
+    for (batch, outcome) in entry.batches().iter().zip(outcomes) {
+        if *outcome != Batched::Applied {
             continue;
         }
-        *last += 1;
         for operation in batch.operations() {
             let mut reply = Vec::new();
             match operation {
@@ -109,10 +23,26 @@ fn apply_one_by_one(
                 Operation::Evict { db, key } => node.keyspace.evict(db, key, &mut node.local),
                 Operation::Install { effects } => node.keyspace.install(effects, &mut node.local),
                 Operation::Limits { limits } => node.keyspace.set_limits(limits),
+                Operation::Fence { fence } => node.keyspace.fence(&fence),
+                Operation::Block { conditions, commands } => {
+                    if conditions.iter().all(|condition| node.keyspace.holds(condition)) {
+                        for command in commands {
+                            reply.extend(node.apply(command.db, command.protocol, command.args));
+                        }
+                    } else {
+                        reply = b"not carried out".to_vec();
+                    }
+                }
             }
             replies.push(reply);
         }
     }
+    replies
+}
+
+fn is_same_reply(one: &[u8], other: &[u8]) -> bool {
+    // Addresses differ, nothing else.
+    one == other || one.windows(9).any(|part| part == b"Value at:")
 }
 
 #[test]
@@ -120,60 +50,63 @@ fn replicas_of_the_same_entries_are_equal_and_so_is_one_that_commits_at_once() {
     for seed in 0..12 {
         let mut prng = Prng::new(seed);
         let (mut one, mut two, mut three) = (Node::new(1), Node::new(2), Node::new(1));
-        let mut lasts: BTreeMap<Boot, u64> = BTreeMap::new();
         let mut now = 0;
+        let mut numbers = [0u64; 3];
+        let mut generation = 0;
         for round in 0..120 {
             now += prng.below(300) as i64 - 60;
             let hostile = [i64::MIN, -1, 0][prng.below(3) as usize];
             let mut entry = EntryBuf::new(&header(if prng.below(10) == 0 { hostile } else { now }, round));
-            let before = lasts.clone();
             let mut expected = Vec::new();
             for _ in 0..prng.below(4) {
-                let boot = Boot(prng.below(3));
-                let last = lasts.get(&boot).copied().unwrap_or(0);
-                let (number, outcome) = match prng.below(8) {
-                    0 => (prng.below(last + 1), Batched::Repeated),
-                    1 => (last + 2 + prng.below(5), Batched::Gap),
-                    2 => (u64::MAX, Batched::Gap),
-                    _ => (last + 1, Batched::Applied),
-                };
-                entry.begin_batch(boot, number);
+                let worker = prng.below(4) as usize;
                 let operations = prng.below(8);
-                (0..operations).for_each(|_| push_random(&mut entry, &mut prng));
-                if outcome == Batched::Applied {
-                    lasts.insert(boot, number);
-                    expected.extend((0..operations).map(|_| Batched::Applied));
-                } else {
-                    expected.push(outcome);
+                expected.push(operations);
+                match numbers.get_mut(worker) {
+                    Some(number) => {
+                        *number += 1;
+                        // Boots begin at 1, so that each generation has its own.
+                        entry.begin_batch(gateway(generation + 1, worker as u16), *number, *number - 1);
+                    }
+                    None => entry.begin_own_batch(),
                 }
+                (0..operations).for_each(|_| push_random(&mut entry, &one.keyspace, &mut prng));
+            }
+            if round % 20 == 19 {
+                // Only what came in batches has sessions: they must go before all three can be compared.
+                generation += 1;
+                numbers = [0; 3];
+                entry.begin_own_batch();
+                let fence = Fence::new(Boot(generation), []);
+                entry.push(&Operation::Fence { fence });
+                expected.push(1);
             }
             let bytes = entry.finish();
-            let entry = Entry::decode(&bytes).expect("an entry that was encoded can be decoded");
             for node in [&mut one, &mut two, &mut three] {
                 node.local.now = UnixMillis(now);
             }
-            let (mut outcomes, mut applied) = (Vec::new(), Vec::new());
-            one.keyspace.apply(&entry, &mut one.local, |outcome, reply| {
-                outcomes.push(outcome);
-                if outcome == Batched::Applied {
-                    applied.push(reply.to_vec());
-                }
-            });
-            assert_eq!(outcomes, expected, "seed {seed} round {round}");
-            two.keyspace.apply(&entry, &mut two.local, |_, _| {});
-            let mut at_once = Vec::new();
-            apply_one_by_one(&mut three, &entry, &before, &mut at_once);
-            assert_eq!(applied.len(), at_once.len());
-            for (reply, other) in applied.iter().zip(&at_once) {
-                // Addresses differ, nothing else.
-                assert!(
-                    reply == other || reply.starts_with(b"+Value at:"),
+            let (outcomes, replies) = one.apply_entry(&bytes);
+            assert!(outcomes.iter().all(|outcome| *outcome == Batched::Applied));
+            assert_eq!(outcomes.len(), expected.len());
+            assert_eq!(replies.len() as u64, expected.iter().sum::<u64>());
+            two.apply_entry(&bytes);
+            let at_once = apply_one_by_one(&mut three, &bytes, &outcomes);
+            assert_eq!(replies.len(), at_once.len());
+            for (reply, other) in replies.iter().zip(&at_once) {
+                assert!(is_same_reply(reply, other), "seed {seed} round {round}");
+            }
+            assert_eq!(
+                one.keyspace.state_hash(),
+                two.keyspace.state_hash(),
+                "seed {seed} round {round}"
+            );
+            if round % 20 == 19 {
+                assert_eq!(
+                    one.keyspace.state_hash(),
+                    three.keyspace.state_hash(),
                     "seed {seed} round {round}"
                 );
             }
-            let hash = one.keyspace.state_hash();
-            assert_eq!(hash, two.keyspace.state_hash(), "seed {seed} round {round}");
-            assert_eq!(hash, three.keyspace.state_hash(), "seed {seed} round {round}");
         }
     }
 }
@@ -203,10 +136,11 @@ fn the_state_hash_tells_states_apart() {
 #[test]
 fn an_entry_cut_anywhere_is_refused_or_shorter_and_never_panics() {
     let mut prng = Prng::new(5);
+    let node = Node::new(0);
     let mut entry = EntryBuf::new(&header(1, 2));
     for number in 1..4 {
-        entry.begin_batch(Boot(1), number);
-        (0..30).for_each(|_| push_random(&mut entry, &mut prng));
+        entry.begin_batch(gateway(1, 2), number, number - 1);
+        (0..30).for_each(|_| push_random(&mut entry, &node.keyspace, &mut prng));
     }
     let bytes = entry.finish();
     for end in 0..bytes.len() {
@@ -222,7 +156,50 @@ fn an_entry_cut_anywhere_is_refused_or_shorter_and_never_panics() {
         }
         if let Ok(entry) = Entry::decode(&bytes) {
             let mut node = Node::new(0);
-            node.keyspace.apply(&entry, &mut node.local, |_, _| {});
+            // It may follow rules that are not known.
+            let _ = node.keyspace.apply(&entry, &mut node.local, |_| {});
         }
     }
+}
+
+#[test]
+fn an_entry_of_rules_that_a_build_does_not_know_is_refused_as_a_whole() {
+    let newer = SemanticsVersion(SemanticsVersion::CURRENT.0 + 1);
+    let mut old = Node::new(1);
+    let mut new = Node::new(1);
+    new.keyspace = keyspace::Keyspace::new(crate::node::SEED).knows(newer);
+    let entry = |semantics, number| {
+        let header = keyspace::Header {
+            semantics,
+            ..header(5_000, 7)
+        };
+        let mut entry = EntryBuf::new(&header);
+        entry.begin_batch(gateway(1, 1), number, 0);
+        let words = resp::ArgsBuf::from_slices(["INCR", "k"]);
+        entry.push(&Operation::Command {
+            db: crate::node::db(0),
+            protocol: Protocol::Resp2,
+            args: words.as_args(),
+        });
+        entry.finish()
+    };
+    let known = entry(SemanticsVersion::CURRENT, 1);
+    assert_eq!(old.apply_entry(&known), new.apply_entry(&known));
+    assert_eq!(old.keyspace.state_hash(), new.keyspace.state_hash());
+    for semantics in [newer, SemanticsVersion(0)] {
+        let bytes = entry(semantics, 2);
+        let unknown = Entry::decode(&bytes).expect("well formed");
+        let before = old.keyspace.state_hash();
+        let refused = old
+            .keyspace
+            .apply(&unknown, &mut old.local, |_| panic!("nothing is answered"))
+            .expect_err("no rules for it");
+        assert_eq!(refused.needed, semantics);
+        assert_eq!(old.keyspace.state_hash(), before);
+    }
+    let (outcomes, replies) = new.apply_entry(&entry(newer, 2));
+    assert_eq!(
+        (outcomes, replies),
+        (vec![Batched::Applied], vec![b":2\r\n".to_vec()])
+    );
 }

@@ -1,6 +1,6 @@
 //! Sets against plain ones, through all their forms.
 
-use crate::node::{Node, db, header};
+use crate::node::{Node, db};
 use ids::Prng;
 use resp::{ArgsBuf, Protocol};
 use std::collections::{BTreeMap, BTreeSet};
@@ -255,7 +255,7 @@ fn every_member_is_as_likely_to_be_popped() {
     let mut node = Node::new(1);
     let mut counts = BTreeMap::new();
     for round in 0..4_000 {
-        node.keyspace.open(&header(1, round));
+        node.open_with(1, round);
         node.run("SADD k a b c d e f g h");
         for member in texts(&node.run("SPOP k 3")) {
             *counts.entry(member).or_insert(0u32) += 1;

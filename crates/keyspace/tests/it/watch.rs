@@ -1,6 +1,6 @@
 //! What `WATCH` notices.
 
-use crate::node::{Node, db, header};
+use crate::node::{Node, db};
 use ids::{UnixMillis, Version};
 use keyspace::{Effect, KeyVersion, Object};
 
@@ -117,7 +117,7 @@ fn a_failed_move_does_not_take_back_what_an_absent_keys_watch_would_notice() {
 #[test]
 fn objects_installed_together_in_two_databases_are_told_apart_by_a_swap() {
     let mut node = Node::new(0);
-    node.keyspace.open(&header(1, 0));
+    node.open_with(1, 0);
     let put = |number, value: &[u8]| Effect::Put {
         db: db(number),
         object: Object::string(b"k", value, None, Version(0)),
@@ -133,7 +133,7 @@ fn objects_installed_together_in_two_databases_are_told_apart_by_a_swap() {
 #[test]
 fn what_is_installed_counts_as_a_change_and_as_an_access() {
     let mut node = Node::new(0);
-    node.keyspace.open(&header(1, 0));
+    node.open_with(1, 0);
     node.local.access.set(UnixMillis(5_000_000), None);
     let watched = version(&node, 0);
     let object = Object::string(b"k", b"v", None, Version(0));

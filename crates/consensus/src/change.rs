@@ -1,0 +1,155 @@
+//! Changes of a group's members: from whole targets to the library's steps, and their bytes.
+//!
+//! The bytes are ours, so that the library's parser never reads what a peer sent: one for the kind of change, then for
+//! each step one for its kind and eight for the replica, least significant first. No bytes at all end a joint change.
+
+use raft::eraftpb::{ConfChangeSingle, ConfChangeTransition, ConfChangeType, ConfChangeV2};
+
+use crate::members::{MEMBERS_MAX, MembersInvalid};
+use crate::message::Members;
+use ids::Incarnation;
+
+const SIMPLE: u8 = 0;
+const JOINT: u8 = 1;
+
+const VOTER: u8 = 0;
+const LEARNER: u8 = 1;
+const REMOVE: u8 = 2;
+
+const STEP_BYTES: usize = 9;
+
+/// Most steps of one change: everybody goes, and everybody is new.
+const STEPS_MAX: usize = 4 * MEMBERS_MAX;
+
+/// Why a change of the members was not proposed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ChangeRefused {
+    /// This replica does not lead, or has not applied an entry of its own term yet.
+    NotLeader,
+    /// Leadership is being handed over.
+    Transferring,
+    /// Another change is not applied yet, or a joint one has not ended.
+    Busy,
+    /// The leader would not vote any more: leadership is to be transferred first.
+    LeaderLeaves,
+    /// The members are as wanted.
+    Nothing,
+    /// They cannot be members.
+    Invalid(MembersInvalid),
+}
+
+/// The steps from `now` to `target`, with the change's bytes as its context.
+pub(crate) fn steps(now: &Members, target: &Members) -> Result<ConfChangeV2, ChangeRefused> {
+    let target = Members {
+        voters: target.voters.clone(),
+        learners: target.learners.clone(),
+        ..Members::default()
+    };
+    target.validate().map_err(ChangeRefused::Invalid)?;
+    let mut changes = Vec::new();
+    for voter in &target.voters {
+        if !now.voters.contains(voter) {
+            changes.push((VOTER, *voter));
+        }
+    }
+    for learner in &target.learners {
+        if !now.learners.contains(learner) {
+            changes.push((LEARNER, *learner));
+        }
+    }
+    for member in now.all() {
+        if !target.voters.contains(&member) && !target.learners.contains(&member) {
+            changes.push((REMOVE, member));
+        }
+    }
+    // A joint change wherever the voters change, also where one step would do: one way to change them, not two.
+    let voters_change = now.voters.iter().any(|voter| !target.voters.contains(voter))
+        || changes.iter().any(|(kind, _)| *kind == VOTER);
+    let is_joint = voters_change || changes.len() > 1;
+    if changes.is_empty() {
+        return Err(ChangeRefused::Nothing);
+    }
+    let mut bytes = vec![if is_joint { JOINT } else { SIMPLE }];
+    for (kind, replica) in changes {
+        bytes.push(kind);
+        bytes.extend_from_slice(&replica.0.to_le_bytes());
+    }
+    Ok(decode(&bytes).expect("these bytes were just made by the rules that decode them"))
+}
+
+/// The change that `bytes` are, or `None` if they are none.
+pub(crate) fn decode(bytes: &[u8]) -> Option<ConfChangeV2> {
+    let mut change = ConfChangeV2::default();
+    let Some((kind, steps)) = bytes.split_first() else {
+        return Some(change);
+    };
+    if steps.is_empty() || steps.len() % STEP_BYTES != 0 || steps.len() / STEP_BYTES > STEPS_MAX {
+        return None;
+    }
+    let mut singles = Vec::with_capacity(steps.len() / STEP_BYTES);
+    for step in steps.chunks_exact(STEP_BYTES) {
+        let mut single = ConfChangeSingle::default();
+        single.set_change_type(match step[0] {
+            VOTER => ConfChangeType::AddNode,
+            LEARNER => ConfChangeType::AddLearnerNode,
+            REMOVE => ConfChangeType::RemoveNode,
+            _ => return None,
+        });
+        single.node_id = u64::from_le_bytes(step[1..].try_into().expect("a step is a byte and eight more"));
+        if single.node_id == 0 {
+            return None;
+        }
+        singles.push(single);
+    }
+    match *kind {
+        SIMPLE if singles.len() == 1 => change.set_transition(ConfChangeTransition::Auto),
+        // The leader ends it by itself as soon as it is applied.
+        JOINT => change.set_transition(ConfChangeTransition::Implicit),
+        _ => return None,
+    }
+    change.set_changes(singles.into());
+    change.set_context(bytes.to_vec().into());
+    Some(change)
+}
+
+/// Whom a change leaves as voters, for those who ask before it is proposed.
+pub(crate) fn keeps_voter(target: &Members, replica: Incarnation) -> bool {
+    target.voters.contains(&replica)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn members(voters: &[u64], learners: &[u64]) -> Members {
+        Members {
+            voters: voters.iter().copied().map(Incarnation).collect(),
+            learners: learners.iter().copied().map(Incarnation).collect(),
+            ..Members::default()
+        }
+    }
+
+    #[test]
+    fn a_learner_is_added_in_one_step_and_voters_change_jointly() {
+        let now = members(&[1, 2, 3], &[]);
+        let added = steps(&now, &members(&[1, 2, 3], &[4])).expect("a change");
+        assert_eq!(added.enter_joint(), None);
+        let replaced = steps(&members(&[1, 2, 3], &[4]), &members(&[1, 2, 4], &[])).expect("a change");
+        assert_eq!(replaced.enter_joint(), Some(true));
+        assert_eq!(replaced.changes.len(), 2);
+        let removed = steps(&now, &members(&[1, 2], &[])).expect("a change");
+        assert_eq!(removed.enter_joint(), Some(true));
+        assert_eq!(steps(&now, &now), Err(ChangeRefused::Nothing));
+    }
+
+    #[test]
+    fn bytes_that_are_no_change_are_refused() {
+        assert!(decode(&[]).is_some_and(|change| change.leave_joint()));
+        assert!(decode(&[SIMPLE]).is_none());
+        assert!(decode(&[JOINT, VOTER, 1, 0, 0, 0, 0, 0, 0]).is_none());
+        assert!(decode(&[JOINT, VOTER, 0, 0, 0, 0, 0, 0, 0, 0]).is_none());
+        assert!(decode(&[JOINT, 3, 1, 0, 0, 0, 0, 0, 0, 0]).is_none());
+        assert!(decode(&[2, VOTER, 1, 0, 0, 0, 0, 0, 0, 0]).is_none());
+        assert!(decode(&[JOINT, VOTER, 1, 0, 0, 0, 0, 0, 0, 0]).is_some());
+    }
+}

@@ -1,0 +1,1330 @@
+//! One replica's part of one Raft group.
+//!
+//! ```text
+//!   tick, step, propose, read_index, transfer, change_members,      take_ready
+//!   applied, persisted, offer_transfer, confirm, acknowledged  -->  ----------> messages, entries to persist and to
+//!                      |                                            apply, state to install, rounds of reads, status
+//!                      v
+//!        checks -> library (votes, log, commitment) -> taken apart
+//!                      ^
+//!        clocks: promise, lease, election time-out, stand-down
+//! ```
+//!
+//! The library never ticks: it is told to campaign, to stand down and to send again, by the clocks here. So a group in
+//! which nothing happens does nothing, all times are measured by the monotonic clock and not by ticks that come in
+//! bursts, and nothing depends on the library's own randomness.
+//!
+//! Invariants, checked after every step of the simulation in `tests/it`:
+//!
+//! 1. At most one leader in a term.
+//! 2. Logs agree up to the smaller of two commit indexes, and what is committed stays.
+//! 3. Two leases that hold never overlap.
+//! 4. While a promise stands, its voter does not campaign except at its leader's wish.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use planted::Bug;
+use raft::eraftpb::{self, MessageType};
+use raft::{ProgressState, RawNode, ReadOnlyOption, SnapshotStatus, StateRole};
+
+use crate::change::{self, ChangeRefused};
+use crate::convert;
+use crate::heartbeat::Claim;
+use crate::lease::{Lease, ReadPermit, Reign};
+use crate::log::{self, Log};
+use crate::members::MembersInvalid;
+use crate::message::{Body, Entry, Index, Members, Message, SnapshotPoint, Term};
+use crate::promise::Promise;
+use crate::ready::{Committed, Effect, HardState, Persist, ReadId, Ready, Role, Status};
+use crate::times::Times;
+use ids::{GroupId, Incarnation, Monotonic, Prng};
+
+/// Rounds of reads that wait for confirmation. Further reads are refused; they wait for one that is under way to end.
+pub const READ_ROUNDS_MAX: usize = 64;
+
+/// Messages with entries under way to one follower. The next waits for an answer.
+const MESSAGES_IN_FLIGHT_MAX: usize = 64;
+
+/// Bytes of entries in one message; one entry is always sent, however long.
+const MESSAGE_BYTES: u64 = 1 << 20;
+
+/// How often a member is told the point of the state it was given, before the transfer counts as failed.
+const SNAPSHOT_SENDS_MAX: u32 = 20;
+
+/// Whether votes and entries outlive the process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Durability {
+    /// They do not: an entry counts as persisted as soon as it is in the log.
+    Memory,
+    /// They do: [`Ready::persist`] says what is to be written, and nothing is acknowledged before it is.
+    Durable,
+}
+
+/// What an earlier life of the same incarnation left: on disk, or handed over.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Saved {
+    /// Term, vote and commit index.
+    pub hard_state: HardState,
+    /// The log behind the start.
+    pub entries: Vec<Entry>,
+}
+
+/// What a replica is born with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Config {
+    /// Its group.
+    pub group: GroupId,
+    /// Itself.
+    pub me: Incarnation,
+    /// The point of the state it holds, and the members there. A replica that is to be added, and holds nothing yet, is
+    /// born at [`Config::NOWHERE`]; the first members of a group at [`Config::first`].
+    pub start: SnapshotPoint,
+    /// What it has besides.
+    pub saved: Saved,
+    /// Whether its log is on disk.
+    pub durability: Durability,
+    /// The group's times.
+    pub times: Times,
+    /// Of the random part of its election time-outs.
+    pub seed: u64,
+}
+
+impl Config {
+    /// The start of a replica that holds nothing and is no member yet.
+    pub const NOWHERE: SnapshotPoint = SnapshotPoint {
+        index: Index(0),
+        term: Term(0),
+        members: Members {
+            voters: Vec::new(),
+            learners: Vec::new(),
+            outgoing: Vec::new(),
+            learners_next: Vec::new(),
+            ends_itself: false,
+        },
+    };
+
+    /// The start of a new group's first members. It is not the place 0, so that whoever is added later is given the
+    /// state, and not a log that supposes an empty one.
+    pub fn first(members: Members) -> SnapshotPoint {
+        SnapshotPoint {
+            index: Index(1),
+            term: Term(1),
+            members,
+        }
+    }
+}
+
+/// Why a replica cannot be born like that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ConfigInvalid {
+    /// Its incarnation is 0.
+    Zero,
+    /// The times contradict each other.
+    Times,
+    /// A start that is neither nowhere nor a place with members.
+    Start,
+    /// The members cannot be.
+    Members(MembersInvalid),
+    /// The entries do not follow the start, or each other.
+    Entries,
+    /// The hard state does not fit the log.
+    HardState,
+}
+
+/// Why an entry was not proposed. It certainly never will be committed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProposeRefused {
+    /// Somebody else leads, or nobody.
+    NotLeader(Option<Incarnation>),
+    /// Leadership is being handed over.
+    Transferring,
+}
+
+/// Why no round of reads was begun.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReadRefused {
+    /// Somebody else leads, or nobody.
+    NotLeader(Option<Incarnation>),
+    /// The leader does not know yet what is committed: no entry of its own term is.
+    NotYet,
+    /// [`READ_ROUNDS_MAX`] are under way.
+    Busy,
+}
+
+/// Why leadership is not handed over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TransferRefused {
+    /// This replica does not lead.
+    NotLeader,
+    /// A hand-over is under way.
+    Busy,
+    /// To whom does not vote, or leads already.
+    NotVoter,
+}
+
+/// One replica's part of one group.
+pub struct Group {
+    group: GroupId,
+    me: Incarnation,
+    durability: Durability,
+    times: Times,
+    raw: RawNode<Log>,
+    prng: Prng,
+    /// The members in force.
+    members: Members,
+    /// The members as of the last applied entry, and the changes after it.
+    members_applied: Members,
+    members_ahead: VecDeque<(u64, Members)>,
+
+    status: Status,
+    status_told: Status,
+    claims_changed: bool,
+
+    promise: Promise,
+    /// When the leader was last heard, or the last campaign or vote was.
+    heard: Monotonic,
+    /// How much longer than the shortest time-out is waited from then on.
+    patience: Duration,
+
+    reign: Option<Reign>,
+    transfer_until: Option<Monotonic>,
+    rounds: VecDeque<(u64, Monotonic)>,
+    rounds_counted: u64,
+    rounds_sent: Monotonic,
+    reads_lost: Vec<ReadId>,
+    /// How often members were told the point of what they were given.
+    snapshot_sends: Vec<(Incarnation, u32)>,
+
+    /// The state that this replica was given and has not installed.
+    held: Option<(Index, Term)>,
+    outbox: Vec<Message>,
+    /// Messages that wait for a request to be persisted.
+    unpersisted: VecDeque<(u64, Vec<Message>)>,
+    applied_wanted: u64,
+    turned_away: u64,
+}
+
+impl Group {
+    /// A replica, born now.
+    ///
+    /// # Errors
+    /// If `config` contradicts itself.
+    pub fn new(config: Config, now: Monotonic) -> Result<Group, ConfigInvalid> {
+        let (start, saved) = validate(&config)?;
+        let me = config.me;
+        let election_tick = 10;
+        let library = raft::Config {
+            id: me.0,
+            // The library is never ticked: these only have to be valid, and to leave its generator no choice.
+            election_tick,
+            heartbeat_tick: 1,
+            min_election_tick: election_tick,
+            max_election_tick: election_tick + 1,
+            applied: start.index.0,
+            max_size_per_msg: MESSAGE_BYTES,
+            max_inflight_msgs: MESSAGES_IN_FLIGHT_MAX,
+            check_quorum: true,
+            pre_vote: true,
+            read_only_option: ReadOnlyOption::Safe,
+            skip_bcast_commit: true,
+            // Glues entries to messages that do not precede them.
+            batch_append: planted::is(Bug::LibraryBatching),
+            ..raft::Config::default()
+        };
+        let members = start.members.clone();
+        let log = Log::new(start, saved.0, saved.1);
+        let logger = slog::Logger::root(slog::Discard, slog::o!());
+        let raw = RawNode::new(&library, log, &logger)
+            .expect("what the library demands of its configuration was checked");
+        // Who is its own majority owes nobody anything.
+        let owes = !members.is_alone(me);
+        let status = Status {
+            role: Role::Follower,
+            term: Term(raw.raft.term),
+            leader: None,
+        };
+        let mut group = Group {
+            group: config.group,
+            me,
+            durability: config.durability,
+            times: config.times,
+            raw,
+            prng: Prng::new(config.seed ^ me.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+            members_applied: members.clone(),
+            members_ahead: VecDeque::new(),
+            members,
+            status,
+            status_told: status,
+            claims_changed: false,
+            promise: Promise::unknown(if owes {
+                now.after(config.times.election_min)
+            } else {
+                now
+            }),
+            heard: now,
+            patience: Duration::ZERO,
+            reign: None,
+            transfer_until: None,
+            rounds: VecDeque::new(),
+            rounds_counted: 0,
+            rounds_sent: now,
+            reads_lost: Vec::new(),
+            snapshot_sends: Vec::new(),
+            held: None,
+            outbox: Vec::new(),
+            unpersisted: VecDeque::new(),
+            applied_wanted: 0,
+            turned_away: 0,
+        };
+        group.applied_wanted = group.raw.raft.raft_log.applied;
+        group.draw_patience();
+        group.tick(now);
+        Ok(group)
+    }
+
+    // ---- what it is
+
+    /// The group.
+    pub fn group(&self) -> GroupId {
+        self.group
+    }
+
+    /// This replica.
+    pub fn me(&self) -> Incarnation {
+        self.me
+    }
+
+    /// Its view of who leads.
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// Whether it leads.
+    pub fn is_leader(&self) -> bool {
+        self.status.role == Role::Leader
+    }
+
+    /// Whether it is the only member, so that nothing needs to be replicated, and leads.
+    pub fn is_alone(&self) -> bool {
+        self.is_leader() && self.members.is_alone(self.me)
+    }
+
+    /// The members in force.
+    pub fn members(&self) -> &Members {
+        &self.members
+    }
+
+    /// The point of the state that the owner has: the last applied entry, its term, and the members there.
+    pub fn point(&self) -> SnapshotPoint {
+        let applied = self.applied_wanted;
+        SnapshotPoint {
+            index: Index(applied),
+            term: self.term_at(applied),
+            members: self.members_applied.clone(),
+        }
+    }
+
+    /// As far as the log goes.
+    pub fn last_index(&self) -> Index {
+        Index(self.raw.raft.raft_log.last_index())
+    }
+
+    /// As far as it is known to be committed.
+    pub fn commit_index(&self) -> Index {
+        Index(self.raw.raft.raft_log.committed)
+    }
+
+    /// Entries that are in the log and not known to be committed.
+    pub fn in_flight(&self) -> u64 {
+        self.last_index().0 - self.commit_index().0
+    }
+
+    /// The bytes that the log takes.
+    pub fn log_bytes(&self) -> usize {
+        self.raw.store().bytes()
+    }
+
+    /// The log behind place `after`, for checkers.
+    pub fn entries_after(&self, after: Index) -> Vec<Entry> {
+        self.raw
+            .store()
+            .entries_from(after.0 + 1)
+            .cloned()
+            .map(convert::entry_from_library)
+            .collect()
+    }
+
+    /// What the next life of this incarnation needs besides the state as of [`point`](Group::point): for a hand-over.
+    pub fn saved(&self) -> Saved {
+        Saved {
+            hard_state: self.hard_state(),
+            entries: self.entries_after(Index(self.applied_wanted)),
+        }
+    }
+
+    /// How many messages were turned away because no replica of the right incarnation sends them. Not a fault by itself:
+    /// a link may deliver what is very old. Growing steadily, it is one.
+    pub fn turned_away(&self) -> u64 {
+        self.turned_away
+    }
+
+    /// Whether this replica's promise stands, for checkers.
+    pub fn is_promised(&self, now: Monotonic) -> bool {
+        self.promise.stands(now)
+    }
+
+    /// How far `member` is known to hold the log, if this replica leads and it is one.
+    pub fn matched(&self, member: Incarnation) -> Option<Index> {
+        if !self.is_leader() {
+            return None;
+        }
+        Some(Index(self.raw.raft.prs().get(member.0)?.matched))
+    }
+
+    // ---- time
+
+    /// Time has passed. To be called at least every [`Times::tick`] or when [`next_timer`](Group::next_timer) says.
+    pub fn tick(&mut self, now: Monotonic) {
+        if self.is_leader() {
+            self.tick_leader(now);
+        } else if now >= self.campaign_at() {
+            self.campaign(now);
+        }
+    }
+
+    /// Before then, `tick` does nothing.
+    pub fn next_timer(&self) -> Option<Monotonic> {
+        let Some(reign) = &self.reign else {
+            return self.raw.raft.promotable().then(|| self.campaign_at());
+        };
+        let stands_down = reign.reached().map_or(Some(reign.since), |reached| {
+            (reached != Monotonic(u64::MAX)).then_some(reached.max(reign.since))
+        });
+        let stands_down = stands_down.map(|at| at.after(self.times.election_max));
+        let resends = (!self.rounds.is_empty()).then(|| self.rounds_sent.after(self.times.heartbeat));
+        [stands_down, resends, self.transfer_until]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn tick_leader(&mut self, now: Monotonic) {
+        let Some(reign) = &self.reign else {
+            return;
+        };
+        let reached = reign.reached().unwrap_or(reign.since).max(reign.since);
+        if now.since(reached) >= self.times.election_max {
+            // No majority was reached for so long: another may lead by now, and clients are better served by it.
+            let term = self.raw.raft.term;
+            self.raw.raft.become_follower(term, raft::INVALID_ID);
+            self.observe(now);
+            return;
+        }
+        if self.transfer_until.is_some_and(|until| now >= until) {
+            self.transfer_until = None;
+            self.raw.raft.abort_leader_transfer();
+        }
+        if !self.rounds.is_empty() && now.since(self.rounds_sent) >= self.times.heartbeat {
+            // The latest round confirms all before it.
+            self.rounds_sent = now;
+            self.raw.raft.ping();
+        }
+    }
+
+    /// The link to the leader's node is broken: nothing will be heard from it. The wait until a campaign loses its random
+    /// part; the promise stands.
+    pub fn leader_link_lost(&mut self, now: Monotonic) {
+        if self.is_leader() || self.status.leader.is_none() {
+            return;
+        }
+        // In turn and not all at once, or the first votes would be split.
+        let gone = self.status.leader;
+        let rank = self
+            .members
+            .voters
+            .iter()
+            .filter(|voter| **voter < self.me && Some(**voter) != gone)
+            .count();
+        let rank = u32::try_from(rank).expect("there are few voters");
+        self.patience = self.patience.min(self.times.tick * rank);
+        self.tick(now);
+    }
+
+    fn campaign_at(&self) -> Monotonic {
+        if self.members.is_alone(self.me) {
+            return self.heard;
+        }
+        let shortest = if planted::is(Bug::CampaignInsidePromise) {
+            self.times.election_min / 8
+        } else {
+            self.times.election_min
+        };
+        self.heard.after(shortest + self.patience)
+    }
+
+    fn campaign(&mut self, now: Monotonic) {
+        self.heard = now;
+        self.draw_patience();
+        if self.promise.stands(now) && !planted::is(Bug::CampaignInsidePromise) {
+            return;
+        }
+        if self.raw.raft.promotable() && self.can_campaign() {
+            // It refuses by itself while a change of the members is committed and not applied.
+            let _ = self.raw.campaign();
+            self.observe(now);
+        }
+    }
+
+    /// Whether the library can bear a campaign: it takes for granted that its log is on disk, and that what was applied
+    /// is where the log begins or later.
+    fn can_campaign(&self) -> bool {
+        let log = &self.raw.raft.raft_log;
+        log.persisted == log.last_index()
+            && log.applied + 1 >= log.first_index()
+            && self.unpersisted.is_empty()
+    }
+
+    fn draw_patience(&mut self) {
+        let span = self.times.election_max - self.times.election_min;
+        let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+        self.patience = Duration::from_nanos(self.prng.below(nanos.max(1)));
+    }
+
+    // ---- messages
+
+    /// A message for this replica. `now` is read after the message was received: promises are counted from it.
+    pub fn step(&mut self, message: Message, now: Monotonic) {
+        let (from, term) = (message.from, message.term);
+        if message.to != self.me || !convert::check(&message, self.last_index().0, self.is_leader()) {
+            self.turned_away += 1;
+            return;
+        }
+        match &message.body {
+            Body::Vote {
+                is_pre, is_transfer, ..
+            } => self.on_vote(*is_transfer && !is_pre, message, now),
+            Body::VoteAnswer { is_pre, .. } => {
+                // A candidate whose promise was renewed meanwhile does not go on to the real election.
+                if !is_pre || !self.promise.stands(now) || planted::is(Bug::CampaignInsidePromise) {
+                    self.deliver(message, now);
+                }
+            }
+            Body::TimeoutNow => {
+                let is_wished = term == self.status.term && self.promise.allows_transfer(term, from, now);
+                if is_wished && self.can_campaign() {
+                    self.deliver(message, now);
+                }
+            }
+            Body::Append { .. } | Body::Heartbeat { .. } => self.on_leader_message(message, now),
+            Body::Snapshot(point) => {
+                let point = point.clone();
+                self.on_snapshot(point, message, now);
+            }
+            Body::AppendAnswer { index, reject, .. } => {
+                let (index, is_reject) = (*index, reject.is_some());
+                self.on_append_answer(index, is_reject, message, now);
+            }
+            Body::HeartbeatAnswer { read, .. } => {
+                let read = *read;
+                if term == self.status.term
+                    && let Some((_, sent)) = self.rounds.iter().find(|(number, _)| *number == read).copied()
+                {
+                    self.renew(from, sent, now);
+                }
+                self.deliver(message, now);
+            }
+        }
+    }
+
+    /// The library's own refusal counts ticks, and forgets the leader when it campaigns: it does not decide.
+    fn on_vote(&mut self, is_transfer: bool, message: Message, now: Monotonic) {
+        let (from, term) = (message.from, message.term);
+        if term >= self.status.term && !self.may_vote(term, is_transfer, now) {
+            return;
+        }
+        self.raw.raft.election_elapsed = usize::MAX / 2;
+        self.deliver(message, now);
+        if self.raw.raft.term == term.0 && self.raw.raft.vote == from.0 && !self.is_leader() {
+            self.heard = now;
+        }
+    }
+
+    fn may_vote(&self, term: Term, is_transfer: bool, now: Monotonic) -> bool {
+        if planted::is(Bug::VoteInsidePromise) {
+            return true;
+        }
+        match &self.reign {
+            // A leader that is heard by a majority is not unseated by who does not hear it.
+            Some(reign) => {
+                let is_reached = reign
+                    .reached()
+                    .is_some_and(|reached| now < reached.after(self.times.election_min));
+                !is_reached || (is_transfer && reign.is_given_up && term.0 == reign.term.0 + 1)
+            }
+            None => self.promise.allows_vote(term, is_transfer, now),
+        }
+    }
+
+    fn on_leader_message(&mut self, message: Message, now: Monotonic) {
+        let (from, term) = (message.from, message.term);
+        let is_other = self.status.leader.is_some_and(|leader| leader != from);
+        if term == self.status.term && is_other {
+            // Nobody else leads in this term.
+            self.turned_away += 1;
+            return;
+        }
+        self.deliver(message, now);
+        if self.status.term == term && self.status.leader == Some(from) {
+            self.heard_leader(term, from, now);
+        }
+    }
+
+    fn heard_leader(&mut self, term: Term, leader: Incarnation, now: Monotonic) {
+        self.heard = now;
+        self.promise
+            .make(term, leader, now.after(self.times.election_min));
+    }
+
+    fn on_snapshot(&mut self, point: SnapshotPoint, mut message: Message, now: Monotonic) {
+        let is_known = point.index <= self.commit_index() || self.term_of(point.index.0) == Some(point.term);
+        if is_known || self.held == Some((point.index, point.term)) {
+            self.on_leader_message(message, now);
+            return;
+        }
+        // The leader is one all the same, but what it speaks of is not here: it has to be given again.
+        let (from, term) = (message.from, message.term);
+        message.body = Body::Heartbeat {
+            commit: Index(0),
+            read: 0,
+        };
+        self.on_leader_message(message, now);
+        if self.status.term == term && self.status.leader == Some(from) {
+            let last = self.last_index();
+            self.outbox.push(Message {
+                from: self.me,
+                to: from,
+                term,
+                body: Body::AppendAnswer {
+                    index: point.index,
+                    commit: self.commit_index(),
+                    reject: Some((last, self.term_at(last.0))),
+                },
+            });
+        }
+    }
+
+    fn on_append_answer(&mut self, index: Index, is_reject: bool, message: Message, now: Monotonic) {
+        let (from, term) = (message.from, message.term);
+        if term == self.status.term && self.is_leader() {
+            let is_awaited = self
+                .raw
+                .raft
+                .prs()
+                .get(from.0)
+                .is_some_and(|progress| progress.state == ProgressState::Snapshot);
+            if is_reject && is_awaited {
+                if self
+                    .raw
+                    .store()
+                    .offered(from)
+                    .is_some_and(|point| point.index == index)
+                {
+                    self.transfer_failed(from);
+                }
+                return;
+            }
+            // Who holds an entry of this term was reached by something sent since the election.
+            if let Some(reign) = &self.reign
+                && !is_reject
+                && index >= reign.own_entry
+            {
+                let since = reign.since;
+                self.renew(from, since, now);
+            }
+        }
+        self.deliver(message, now);
+    }
+
+    fn deliver(&mut self, message: Message, now: Monotonic) {
+        // It refuses answers of replicas that are no members, which is right.
+        let _ = self.raw.step(convert::to_library(message));
+        self.observe(now);
+    }
+
+    // ---- node heartbeats
+
+    /// What this replica claims, to each of the other members, if it leads.
+    pub fn claims(&self) -> Vec<Claim> {
+        if !self.is_leader() {
+            return Vec::new();
+        }
+        let (group, term, leader) = (self.group, self.status.term, self.me);
+        let others = self.members.all().into_iter().filter(|member| *member != leader);
+        others
+            .map(|to| Claim {
+                group,
+                term,
+                leader,
+                to,
+            })
+            .collect()
+    }
+
+    /// Whether this replica agrees with a claim of another node's heartbeat. If so, that is an acknowledgement, and the
+    /// promise is renewed. `now` is read after the heartbeat was received.
+    pub fn confirm(&mut self, claim: &Claim, now: Monotonic) -> bool {
+        let agrees = claim.to == self.me
+            && claim.group == self.group
+            && claim.term == self.status.term
+            && self.status.leader == Some(claim.leader)
+            && self.status.role == Role::Follower;
+        if agrees {
+            self.heard_leader(claim.term, claim.leader, now);
+        }
+        agrees
+    }
+
+    /// A member confirmed, in answer to a heartbeat sent at `sent`, that this replica leads in `term`.
+    pub fn acknowledged(&mut self, claim: &Claim, sent: Monotonic, now: Monotonic) {
+        if !self.is_leader() || claim.term != self.status.term || claim.leader != self.me {
+            return;
+        }
+        self.renew(claim.to, sent, now);
+        self.reach(claim.to, now);
+    }
+
+    /// A member does not agree: it may not know of the election, or know of a later one.
+    pub fn refused(&mut self, claim: &Claim, now: Monotonic) {
+        if !self.is_leader() || claim.term != self.status.term || claim.leader != self.me {
+            return;
+        }
+        self.reach(claim.to, now);
+        if let Some(progress) = self.raw.raft.prs().get(claim.to.0)
+            && progress.state != ProgressState::Snapshot
+        {
+            self.raw.raft.send_append(claim.to.0);
+        }
+    }
+
+    /// Sends again what a member that is there lacks: entries, the commit index, the point of its state.
+    fn reach(&mut self, member: Incarnation, now: Monotonic) {
+        let Some(progress) = self.raw.raft.prs().get(member.0) else {
+            return;
+        };
+        let log = &self.raw.raft.raft_log;
+        match progress.state {
+            ProgressState::Snapshot => self.tell_point(member),
+            _ if progress.matched < log.last_index() => {
+                // What the library does when a member answers its own heartbeat.
+                let mut answer = eraftpb::Message::default();
+                answer.set_msg_type(MessageType::MsgHeartbeatResponse);
+                answer.from = member.0;
+                answer.to = self.me.0;
+                answer.term = self.raw.raft.term;
+                let _ = self.raw.step(answer);
+                self.observe(now);
+            }
+            // Commit indexes travel with entries; after the last entry nothing else would carry them.
+            _ if progress.committed_index < log.committed => self.raw.raft.send_append(member.0),
+            _ => {}
+        }
+    }
+
+    fn renew(&mut self, member: Incarnation, sent: Monotonic, now: Monotonic) {
+        if let Some(reign) = &mut self.reign {
+            reign.acknowledge(member, sent, now, &self.members, self.me);
+        }
+    }
+
+    // ---- writes
+
+    /// Appends an entry, if this replica leads. It is committed when it comes out of [`take_ready`](Group::take_ready)
+    /// with this index *and term*; with another term there, it never will be.
+    ///
+    /// # Errors
+    /// If it certainly was not appended.
+    pub fn propose(&mut self, data: Bytes) -> Result<(Index, Term), ProposeRefused> {
+        if !self.is_leader() {
+            return Err(ProposeRefused::NotLeader(self.status.leader));
+        }
+        let entry = eraftpb::Entry {
+            data,
+            ..eraftpb::Entry::default()
+        };
+        let mut message = eraftpb::Message::default();
+        message.set_msg_type(MessageType::MsgPropose);
+        message.from = self.me.0;
+        message.set_entries(vec![entry].into());
+        match self.raw.raft.step(message) {
+            Ok(()) => Ok((self.last_index(), self.status.term)),
+            Err(_) => Err(ProposeRefused::Transferring),
+        }
+    }
+
+    /// The owner has applied everything up to `index`, which came out of [`take_ready`](Group::take_ready).
+    pub fn applied(&mut self, index: Index) {
+        if index.0 <= self.applied_wanted {
+            return;
+        }
+        assert!(
+            index <= self.commit_index(),
+            "what is applied was committed and handed out before"
+        );
+        self.applied_wanted = index.0;
+        while let Some((at, _)) = self.members_ahead.front() {
+            if *at > index.0 {
+                break;
+            }
+            let (_, members) = self.members_ahead.pop_front().expect("it has a front");
+            self.members_applied = members;
+        }
+        self.tell_applied();
+    }
+
+    fn tell_applied(&mut self) {
+        let log = &self.raw.raft.raft_log;
+        let to = self.applied_wanted.min(log.committed).min(log.persisted);
+        if to <= log.applied {
+            return;
+        }
+        let last = log.last_index();
+        self.raw.advance_apply_to(to);
+        if self.raw.raft.raft_log.last_index() > last {
+            // It appended the end of a joint change, and leaves the sending to somebody else.
+            self.raw.raft.bcast_append();
+        }
+    }
+
+    // ---- reads
+
+    /// How a read may be answered now. `now` is read after everything else that the read depends on.
+    pub fn read_permit(&self, now: Monotonic) -> ReadPermit {
+        let Some(reign) = &self.reign else {
+            return ReadPermit::NotLeader;
+        };
+        let applied = self.applied_wanted;
+        if applied < reign.own_entry.0 && !planted::is(Bug::ReadBeforeOwnEntry) {
+            return ReadPermit::ReadIndex;
+        }
+        if reign.is_given_up && !planted::is(Bug::LeaseKeptAcrossTransfer) {
+            return ReadPermit::ReadIndex;
+        }
+        let is_held = reign
+            .reached()
+            .is_some_and(|reached| now < reached.after(self.times.lease()));
+        if is_held {
+            ReadPermit::Lease(Lease { term: reign.term })
+        } else {
+            ReadPermit::ReadIndex
+        }
+    }
+
+    /// Whether `lease` still holds: to be asked after the value was read, with a clock that was read after it too. If not,
+    /// the value must not be shown.
+    pub fn holds(&self, lease: Lease, now: Monotonic) -> bool {
+        planted::is(Bug::LeaseNotChecked) || self.read_permit(now) == ReadPermit::Lease(lease)
+    }
+
+    /// Begins a round that confirms leadership. Reads that arrived before may be answered when it comes out of
+    /// [`take_ready`](Group::take_ready) and its index is applied; one round a turn serves all of them.
+    ///
+    /// # Errors
+    /// If none was begun.
+    pub fn read_index(&mut self, now: Monotonic) -> Result<ReadId, ReadRefused> {
+        if !self.is_leader() {
+            return Err(ReadRefused::NotLeader(self.status.leader));
+        }
+        if !self.raw.raft.commit_to_current_term() {
+            return Err(ReadRefused::NotYet);
+        }
+        if self.rounds.len() >= READ_ROUNDS_MAX {
+            return Err(ReadRefused::Busy);
+        }
+        if !planted::is(Bug::ReusedReadId) || self.rounds_counted == 0 {
+            // Never set back, also not by a new term.
+            self.rounds_counted += 1;
+        }
+        let number = self.rounds_counted;
+        self.raw.read_index(convert::read_to_library(number));
+        self.rounds.push_back((number, now));
+        self.rounds_sent = now;
+        Ok(self.read_id(number))
+    }
+
+    fn read_id(&self, number: u64) -> ReadId {
+        ReadId {
+            replica: self.me,
+            term: self.status.term,
+            number,
+        }
+    }
+
+    // ---- leadership
+
+    /// Hands leadership over to `to`: from now on there is no lease in this term, whatever becomes of it.
+    ///
+    /// # Errors
+    /// If it was not begun.
+    pub fn transfer(&mut self, to: Incarnation, now: Monotonic) -> Result<(), TransferRefused> {
+        let Some(reign) = &mut self.reign else {
+            return Err(TransferRefused::NotLeader);
+        };
+        if self.transfer_until.is_some() {
+            return Err(TransferRefused::Busy);
+        }
+        if to == self.me || !self.members.voters.contains(&to) {
+            return Err(TransferRefused::NotVoter);
+        }
+        reign.is_given_up = true;
+        self.transfer_until = Some(now.after(self.times.election_max));
+        self.raw.transfer_leader(to.0);
+        self.observe(now);
+        Ok(())
+    }
+
+    // ---- members
+
+    /// Proposes that `target`'s voters and learners be the members. It is in force when it comes out of
+    /// [`take_ready`](Group::take_ready) as members that are not joint.
+    ///
+    /// # Errors
+    /// If it was not proposed.
+    pub fn change_members(&mut self, target: &Members) -> Result<(), ChangeRefused> {
+        let Some(reign) = &self.reign else {
+            return Err(ChangeRefused::NotLeader);
+        };
+        if self.applied_wanted < reign.own_entry.0 {
+            return Err(ChangeRefused::NotLeader);
+        }
+        if self.transfer_until.is_some() {
+            return Err(ChangeRefused::Transferring);
+        }
+        if self.members.is_joint() || self.raw.raft.has_pending_conf() {
+            return Err(ChangeRefused::Busy);
+        }
+        if !change::keeps_voter(target, self.me) {
+            return Err(ChangeRefused::LeaderLeaves);
+        }
+        let steps = change::steps(&self.members, target)?;
+        let context = steps.get_context().to_vec();
+        self.raw
+            .propose_conf_change(context, steps)
+            .map_err(|_| ChangeRefused::Transferring)
+    }
+
+    // ---- transfers of state
+
+    /// `to` was given the whole state as of `point`: it is told so, and the log goes on from there. Answers whether the
+    /// log still does; if not, the transfer is to start again.
+    pub fn offer_transfer(&mut self, to: Incarnation, point: SnapshotPoint, now: Monotonic) -> bool {
+        let fits = self.is_leader()
+            && point.index.0 <= self.raw.raft.raft_log.applied
+            && self.term_of(point.index.0) == Some(point.term)
+            && self.raw.raft.prs().get(to.0).is_some();
+        if fits {
+            self.raw.mut_store().offer(to, point);
+            self.reach(to, now);
+        }
+        fits
+    }
+
+    /// The transfer to `to` is lost. It is wanted again if it still lags.
+    pub fn transfer_failed(&mut self, to: Incarnation) {
+        self.raw.mut_store().withdraw(to);
+        self.snapshot_sends.retain(|(member, _)| *member != to);
+        self.raw.report_snapshot(to.0, SnapshotStatus::Failure);
+    }
+
+    /// This replica was given the whole state as of this place and has not installed it; `None`: it has nothing such any
+    /// more. Only what is held can be installed.
+    pub fn hold_transfer(&mut self, held: Option<(Index, Term)>) {
+        self.held = held;
+    }
+
+    /// Says the point again, because the message may be lost; not for ever.
+    fn tell_point(&mut self, member: Incarnation) {
+        let Some(point) = self.raw.store().offered(member).cloned() else {
+            self.transfer_failed(member);
+            return;
+        };
+        let place = match self.snapshot_sends.iter().position(|(known, _)| *known == member) {
+            Some(place) => place,
+            None => {
+                self.snapshot_sends.push((member, 0));
+                self.snapshot_sends.len() - 1
+            }
+        };
+        let sends = &mut self.snapshot_sends[place].1;
+        *sends += 1;
+        if *sends > SNAPSHOT_SENDS_MAX {
+            self.transfer_failed(member);
+            return;
+        }
+        self.outbox.push(Message {
+            from: self.me,
+            to: member,
+            term: self.status.term,
+            body: Body::Snapshot(point),
+        });
+    }
+
+    // ---- the log's size
+
+    /// Up to where the log should be compacted, if it is long. `held` are places behind which the log is still needed by
+    /// transfers under way; above [`LOG_BYTES_MAX`](crate::LOG_BYTES_MAX) they are not heeded.
+    pub fn compactable(&self, held: impl IntoIterator<Item = Index>) -> Option<Index> {
+        let mut needed = held.into_iter().map(|index| index.0).min().unwrap_or(u64::MAX);
+        if self.is_leader() {
+            let slowest = self
+                .raw
+                .raft
+                .prs()
+                .iter()
+                .map(|(_, progress)| progress.matched)
+                .min();
+            // Who is at the start or before cannot be served from the log anyhow.
+            let start = self.raw.store().start();
+            needed = needed.min(slowest.filter(|slowest| *slowest > start).unwrap_or(u64::MAX));
+        }
+        let applied = self.raw.raft.raft_log.applied;
+        self.raw.store().compactable(applied, needed).map(Index)
+    }
+
+    /// Drops the log up to `to`, but not what is not applied.
+    pub fn compact(&mut self, to: Index) {
+        let to = to.0.min(self.raw.raft.raft_log.applied);
+        if self.raw.raft.raft_log.unstable_snapshot().is_none() {
+            self.raw.mut_store().compact(to);
+        }
+    }
+
+    // ---- output
+
+    /// Whether [`take_ready`](Group::take_ready) has anything.
+    pub fn has_ready(&self) -> bool {
+        self.raw.has_ready()
+            || !self.outbox.is_empty()
+            || !self.reads_lost.is_empty()
+            || self.status != self.status_told
+            || self.claims_changed
+            || self.raw.store().has_wanted()
+    }
+
+    /// Everything that has to be done because of the inputs since the last time: once a turn.
+    pub fn take_ready(&mut self, now: Monotonic) -> Ready {
+        let mut ready = Ready::default();
+        if planted::is(Bug::MinorityCommit) && self.is_leader() {
+            let last = self.raw.raft.raft_log.last_index();
+            self.raw.raft.raft_log.commit_to(last);
+        }
+        while self.raw.has_ready() {
+            self.take_library_ready(&mut ready, now);
+        }
+        self.observe(now);
+        ready.messages.append(&mut self.outbox);
+        ready.reads_lost.append(&mut self.reads_lost);
+        ready.transfers_wanted = self.raw.mut_store().take_wanted();
+        ready.claims_changed = std::mem::take(&mut self.claims_changed);
+        if self.status != self.status_told {
+            self.status_told = self.status;
+            ready.status = Some(self.status);
+        }
+        ready
+    }
+
+    fn take_library_ready(&mut self, ready: &mut Ready, now: Monotonic) {
+        let mut step = self.raw.ready();
+        for state in step.take_read_states() {
+            self.confirm_rounds(&state, ready);
+        }
+        let has_start = step.snapshot().get_metadata().index != 0;
+        let start = has_start.then(|| convert::point_of(step.snapshot()));
+        if let Some(point) = &start {
+            self.raw.mut_store().restart(point.clone());
+            self.held = None;
+            self.members = point.members.clone();
+            self.members_applied = point.members.clone();
+            self.members_ahead.clear();
+            self.applied_wanted = point.index.0;
+            ready.install = Some(point.clone());
+            self.claims_changed = true;
+        }
+        let entries = step.take_entries();
+        let written: Vec<Entry> = match self.durability {
+            Durability::Memory => Vec::new(),
+            Durability::Durable => entries.iter().cloned().map(convert::entry_from_library).collect(),
+        };
+        self.raw.mut_store().append(entries);
+        let mut committed = step.take_committed_entries();
+        self.post(step.take_messages(), None);
+        let persisted_messages = step.take_persisted_messages();
+        match self.durability {
+            Durability::Memory => {
+                self.post(persisted_messages, None);
+                let mut light = self.raw.advance_append(step);
+                committed.append(&mut light.take_committed_entries());
+                self.post(light.take_messages(), None);
+            }
+            Durability::Durable => {
+                let number = step.number();
+                let must_write = step.must_sync() || start.is_some();
+                self.raw.advance_append_async(step);
+                if must_write {
+                    self.unpersisted.push_back((number, Vec::new()));
+                    self.post(persisted_messages, Some(number));
+                    self.ask_to_persist(ready, number, start, written);
+                } else if let Some((last, _)) = self.unpersisted.back() {
+                    // It may speak of what is still being written.
+                    let last = *last;
+                    self.post(persisted_messages, Some(last));
+                } else {
+                    self.post(persisted_messages, None);
+                    self.raw.on_persist_ready(number);
+                }
+            }
+        }
+        self.tell_applied();
+        for entry in committed {
+            self.commit(entry, ready, now);
+        }
+    }
+
+    fn ask_to_persist(
+        &self,
+        ready: &mut Ready,
+        number: u64,
+        start: Option<SnapshotPoint>,
+        mut entries: Vec<Entry>,
+    ) {
+        let hard_state = self.hard_state();
+        match &mut ready.persist {
+            Some(persist) if start.is_none() => {
+                if let Some(first) = entries.first() {
+                    persist.entries.retain(|entry| entry.index < first.index);
+                }
+                persist.entries.append(&mut entries);
+                persist.number = number;
+                persist.hard_state = hard_state;
+            }
+            persist => {
+                *persist = Some(Persist {
+                    number,
+                    start,
+                    entries,
+                    hard_state,
+                });
+            }
+        }
+    }
+
+    /// Everything of this request, and of those before it, is on disk. Of a durable group only.
+    pub fn persisted(&mut self, number: u64, now: Monotonic) {
+        self.raw.on_persist_ready(number);
+        while let Some((waiting, _)) = self.unpersisted.front() {
+            if *waiting > number {
+                break;
+            }
+            let (_, mut messages) = self.unpersisted.pop_front().expect("it has a front");
+            self.outbox.append(&mut messages);
+        }
+        self.tell_applied();
+        self.observe(now);
+    }
+
+    /// Messages leave now, or when the request `behind` is persisted.
+    fn post(&mut self, messages: Vec<eraftpb::Message>, behind: Option<u64>) {
+        let messages = messages.into_iter().filter_map(convert::from_library);
+        match behind {
+            None => self.outbox.extend(messages),
+            Some(number) => {
+                let (waiting, queue) = self.unpersisted.back_mut().expect("a request was made");
+                assert!(*waiting == number, "messages wait for the latest request");
+                queue.extend(messages);
+            }
+        }
+    }
+
+    fn commit(&mut self, entry: eraftpb::Entry, ready: &mut Ready, now: Monotonic) {
+        let (index, term) = (Index(entry.index), Term(entry.term));
+        let effect = if log::is_change(&entry) {
+            match self.change(&entry) {
+                Some(members) => {
+                    self.members_ahead.push_back((index.0, members.clone()));
+                    self.members_changed(members.clone(), now);
+                    Effect::Members(members)
+                }
+                None => Effect::Nothing,
+            }
+        } else if entry.data.is_empty() {
+            Effect::Nothing
+        } else {
+            Effect::Apply(entry.data)
+        };
+        ready.committed.push(Committed { index, term, effect });
+    }
+
+    /// Puts a committed change in force; `None` if it changes nothing, which is then so on every replica.
+    fn change(&mut self, entry: &eraftpb::Entry) -> Option<Members> {
+        let change = change::decode(&entry.context)?;
+        let state = self.raw.apply_conf_change(&change).ok()?;
+        Some(Members::from_library(&state))
+    }
+
+    fn members_changed(&mut self, members: Members, now: Monotonic) {
+        self.members = members;
+        self.claims_changed = true;
+        let stays = |member: Incarnation| self.raw.raft.prs().get(member.0).is_some();
+        let gone: Vec<Incarnation> = self
+            .snapshot_sends
+            .iter()
+            .map(|(member, _)| *member)
+            .filter(|member| !stays(*member))
+            .collect();
+        for member in gone {
+            self.transfer_failed(member);
+        }
+        if self.is_leader() && !self.members.is_voter(self.me) {
+            // The library would go on leading, and trip over its own absence from the progress table.
+            let term = self.raw.raft.term;
+            self.raw.raft.become_follower(term, raft::INVALID_ID);
+            self.observe(now);
+        }
+        if let Some(reign) = &mut self.reign {
+            reign.count(&self.members, self.me);
+        }
+    }
+
+    fn confirm_rounds(&mut self, state: &raft::ReadState, ready: &mut Ready) {
+        let Some(number) = convert::read_from_library(&state.request_ctx) else {
+            return;
+        };
+        let Some(place) = self.rounds.iter().position(|(known, _)| *known == number) else {
+            return;
+        };
+        self.rounds.remove(place);
+        ready.reads.push((self.read_id(number), Index(state.index)));
+    }
+
+    // ---- what the library became
+
+    /// Looks at what an input made of the library's role, term and leader.
+    fn observe(&mut self, now: Monotonic) {
+        let raft = &self.raw.raft;
+        let role = match raft.state {
+            StateRole::Follower => Role::Follower,
+            StateRole::PreCandidate | StateRole::Candidate => Role::Candidate,
+            StateRole::Leader => Role::Leader,
+        };
+        let status = Status {
+            role,
+            term: Term(raft.term),
+            leader: (raft.leader_id != raft::INVALID_ID).then_some(Incarnation(raft.leader_id)),
+        };
+        if status == self.status {
+            return;
+        }
+        let before = std::mem::replace(&mut self.status, status);
+        let was_leader = before.role == Role::Leader;
+        let goes_on = was_leader && role == Role::Leader && before.term == status.term;
+        if was_leader && !goes_on {
+            let (replica, term) = (self.me, before.term);
+            self.reads_lost
+                .extend(self.rounds.drain(..).map(|(number, _)| ReadId {
+                    replica,
+                    term,
+                    number,
+                }));
+            self.reign = None;
+            self.transfer_until = None;
+            self.snapshot_sends.clear();
+            self.raw.mut_store().withdraw_all();
+            self.claims_changed = true;
+            self.heard = now;
+        }
+        if role == Role::Leader && !goes_on {
+            // The library appended the first entry of the term when it was elected, and nothing since.
+            let own_entry = self.last_index();
+            let mut reign = Reign::new(status.term, now, own_entry);
+            reign.count(&self.members, self.me);
+            self.reign = Some(reign);
+            self.claims_changed = true;
+        }
+        if before.term != status.term || status.role == Role::Follower {
+            self.draw_patience();
+        }
+    }
+
+    fn hard_state(&self) -> HardState {
+        let state = self.raw.raft.hard_state();
+        HardState {
+            term: Term(state.term),
+            vote: (state.vote != 0).then_some(Incarnation(state.vote)),
+            commit: Index(state.commit),
+        }
+    }
+
+    /// The term of the entry at a place, if it is in the log.
+    fn term_of(&self, index: u64) -> Option<Term> {
+        let log = &self.raw.raft.raft_log;
+        if index + 1 < log.first_index() || index > log.last_index() {
+            return None;
+        }
+        log.term(index).ok().map(Term)
+    }
+
+    fn term_at(&self, index: u64) -> Term {
+        self.term_of(index)
+            .expect("what is applied and not compacted has a term")
+    }
+}
+
+type Valid = (SnapshotPoint, (Vec<eraftpb::Entry>, eraftpb::HardState));
+
+fn validate(config: &Config) -> Result<Valid, ConfigInvalid> {
+    let start = config.start.clone();
+    if config.me.0 == 0 {
+        return Err(ConfigInvalid::Zero);
+    }
+    if !config.times.are_valid() {
+        return Err(ConfigInvalid::Times);
+    }
+    if start != Config::NOWHERE {
+        if start.index.0 == 0 || start.term.0 == 0 {
+            return Err(ConfigInvalid::Start);
+        }
+        start.members.validate().map_err(ConfigInvalid::Members)?;
+    }
+    let (mut index, mut term) = (start.index.0, start.term);
+    for entry in &config.saved.entries {
+        let is_next = entry.index.0.checked_sub(1) == Some(index) && entry.term >= term && entry.term.0 > 0;
+        let is_sound = match &entry.payload {
+            crate::message::Payload::Members(bytes) => change::decode(bytes).is_some(),
+            crate::message::Payload::Data(_) => true,
+        };
+        if !is_next || !is_sound {
+            return Err(ConfigInvalid::Entries);
+        }
+        (index, term) = (entry.index.0, entry.term);
+    }
+    let saved = &config.saved.hard_state;
+    let is_new = *saved == HardState::default();
+    if !is_new && (saved.term < term || saved.commit.0 > index || saved.commit < start.index) {
+        return Err(ConfigInvalid::HardState);
+    }
+    let hard_state = eraftpb::HardState {
+        term: saved.term.0.max(term.0),
+        vote: saved.vote.map_or(0, |vote| vote.0),
+        commit: saved.commit.0.max(start.index.0),
+        ..eraftpb::HardState::default()
+    };
+    let entries = config
+        .saved
+        .entries
+        .iter()
+        .cloned()
+        .map(convert::entry_to_library)
+        .collect();
+    Ok((start, (entries, hard_state)))
+}

@@ -1,0 +1,102 @@
+//! A leader's lease: until when no other leader can have been elected.
+//!
+//! For each member the leader keeps the latest moment *at which it sent* something that the member acknowledged in this
+//! term. The moment that a majority reached, plus the shortest election time-out, minus what clocks may differ, is the
+//! end of the lease: each of that majority acknowledged later than the moment, and keeps its [promise](crate::promise)
+//! for the shortest election time-out from then on. The arrival of the acknowledgement proves nothing.
+//!
+//! ```text
+//!   elected --> no lease --- a majority acknowledged ---> lease --- time passes ---> no lease
+//!                  |                                        |
+//!                  '---------- a transfer starts ------------'----> none for the rest of the term
+//! ```
+
+use std::collections::BTreeMap;
+
+use planted::Bug;
+
+use crate::message::{Index, Members, Term};
+use ids::{Incarnation, Monotonic};
+
+/// How a read may be answered now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReadPermit {
+    /// From the applied state, if the lease [still holds](crate::Group::holds) after the value was read.
+    Lease(Lease),
+    /// After a round of [`read_index`](crate::Group::read_index).
+    ReadIndex,
+    /// Not here.
+    NotLeader,
+}
+
+/// A leader's right to answer reads alone, as of when it was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lease {
+    pub(crate) term: Term,
+}
+
+/// What a leader knows of its own term.
+#[derive(Clone, Debug)]
+pub(crate) struct Reign {
+    /// Its term.
+    pub(crate) term: Term,
+    /// When it was elected.
+    pub(crate) since: Monotonic,
+    /// The first entry of its term. Who has it acknowledged something that was sent after `since`.
+    pub(crate) own_entry: Index,
+    /// Whether a transfer has started in this term.
+    pub(crate) is_given_up: bool,
+    acknowledged: BTreeMap<Incarnation, Monotonic>,
+    reached: Option<Monotonic>,
+}
+
+impl Reign {
+    pub(crate) fn new(term: Term, since: Monotonic, own_entry: Index) -> Reign {
+        Reign {
+            term,
+            since,
+            own_entry,
+            is_given_up: false,
+            acknowledged: BTreeMap::new(),
+            reached: None,
+        }
+    }
+
+    /// `member` acknowledged what was sent at `sent`.
+    pub(crate) fn acknowledge(
+        &mut self,
+        member: Incarnation,
+        sent: Monotonic,
+        now: Monotonic,
+        members: &Members,
+        me: Incarnation,
+    ) {
+        let basis = if planted::is(Bug::LeaseFromArrival) {
+            now
+        } else {
+            sent
+        };
+        let latest = self.acknowledged.entry(member).or_insert(basis);
+        *latest = basis.max(*latest);
+        self.count(members, me);
+    }
+
+    /// Counts again, because somebody acknowledged or the members changed.
+    pub(crate) fn count(&mut self, members: &Members, me: Incarnation) {
+        self.acknowledged
+            .retain(|member, _| members.is_voter(*member) || members.learners.contains(member));
+        // This replica itself is always there: who is its own majority is a leader until it steps down.
+        self.reached = members.majority(|voter| {
+            if voter == me {
+                Some(Monotonic(u64::MAX))
+            } else {
+                self.acknowledged.get(&voter).copied()
+            }
+        });
+    }
+
+    /// The latest moment such that a majority acknowledged something sent then or later.
+    pub(crate) fn reached(&self) -> Option<Monotonic> {
+        self.reached
+    }
+}

@@ -1,0 +1,217 @@
+//! What the operations of a batch answered, kept so that every command's reply can be found again.
+//!
+//! ```text
+//!  operations   [ 1 ]      [ 3 ]           [ NOT ]   [ 0 ]    commands of each; NOT: a condition did not hold
+//!  ends         [ 5 ]   [ 9, 14, 20 ]                         where each command's reply ends
+//!  bytes        +OK\r\n :1\r\n$-1\r\n...
+//! ```
+//!
+//! Invariants:
+//! 1. `ends` ascends and its last number is the length of `bytes`.
+//! 2. The numbers of commands add up to the length of `ends`.
+//! 3. `local` ascends, and its numbers are indices of `ends`.
+
+use crate::digest::Digest;
+
+/// Stands for an operation that was not carried out.
+const NOT_CARRIED_OUT: u32 = u32::MAX;
+
+/// What a reply counts towards a session's bytes if its length follows from what only this replica knows. It is more than
+/// any of them has.
+const LOCAL_REPLY_COST: usize = 512;
+
+/// What an operation, and a reply, count for beside their bytes: what keeping them takes.
+const OPERATION_COST: usize = 16;
+
+/// The replies of operations, in order. See the file's header.
+#[derive(Default)]
+pub(crate) struct Replies {
+    bytes: Vec<u8>,
+    ends: Vec<u64>,
+    operations: Vec<u32>,
+    /// Commands whose replies follow from what is not state, such as access statistics: replicas need not agree on them.
+    local: Vec<u32>,
+}
+
+impl Replies {
+    /// Room for the reply that the next command of the open operation appends.
+    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Begins an operation.
+    pub(crate) fn begin(&mut self) {
+        self.operations.push(0);
+    }
+
+    /// Ends the reply of a command of the open operation.
+    pub(crate) fn end_reply(&mut self, is_local: bool) {
+        if is_local {
+            self.local.push(self.ends.len() as u32);
+        }
+        self.ends.push(self.bytes.len() as u64);
+        *self.operations.last_mut().expect("an operation was begun") += 1;
+    }
+
+    /// The open operation is not carried out.
+    pub(crate) fn refuse(&mut self) {
+        *self.operations.last_mut().expect("an operation was begun") = NOT_CARRIED_OUT;
+    }
+
+    /// What the newest operation answered.
+    pub(crate) fn newest(&self) -> Answer<'_> {
+        let commands = *self.operations.last().expect("an operation was begun");
+        self.answer(commands, self.ends.len() - count(commands))
+    }
+
+    fn answer(&self, commands: u32, first: usize) -> Answer<'_> {
+        let start = first.checked_sub(1).map_or(0, |before| self.ends[before]);
+        Answer {
+            is_carried_out: commands != NOT_CARRIED_OUT,
+            bytes: &self.bytes,
+            start,
+            ends: &self.ends[first..first + count(commands)],
+        }
+    }
+
+    /// What each operation answered.
+    pub(crate) fn answers(&self) -> impl Iterator<Item = Answer<'_>> {
+        self.operations.iter().scan(0, |first, &commands| {
+            let answer = self.answer(commands, *first);
+            *first += count(commands);
+            Some(answer)
+        })
+    }
+
+    /// What it counts towards the limit of a session: the same on every replica.
+    pub(crate) fn cost(&self) -> usize {
+        let mut cost = self.bytes.len() + (self.operations.len() + self.ends.len()) * OPERATION_COST;
+        for &index in &self.local {
+            cost = cost - self.reply(index as usize).len() + LOCAL_REPLY_COST;
+        }
+        cost
+    }
+
+    fn reply(&self, index: usize) -> &[u8] {
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[start as usize..self.ends[index] as usize]
+    }
+
+    /// Everything but the replies that only this replica gives.
+    pub(crate) fn hash(&self, digest: &mut Digest) {
+        digest.number(self.operations.len() as u64);
+        for &commands in &self.operations {
+            digest.number(commands.into());
+        }
+        let mut local = self.local.iter().peekable();
+        for index in 0..self.ends.len() {
+            match local.next_if(|&&at| at as usize == index) {
+                Some(_) => digest.number(u64::MAX),
+                None => digest.bytes(self.reply(index)),
+            };
+        }
+    }
+
+    /// Frees what was reserved beyond need: it stays for a while.
+    pub(crate) fn settle(&mut self) {
+        self.bytes.shrink_to_fit();
+        self.ends.shrink_to_fit();
+        self.operations.shrink_to_fit();
+    }
+}
+
+/// How many replies an operation has.
+fn count(commands: u32) -> usize {
+    if commands == NOT_CARRIED_OUT {
+        0
+    } else {
+        commands as usize
+    }
+}
+
+/// What one operation answered.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer<'a> {
+    is_carried_out: bool,
+    bytes: &'a [u8],
+    start: u64,
+    ends: &'a [u64],
+}
+
+impl<'a> Answer<'a> {
+    /// `false` only of a block of which a condition did not hold: it did nothing and has no replies.
+    pub fn is_carried_out(self) -> bool {
+        self.is_carried_out
+    }
+
+    /// The replies of all its commands, one after another.
+    pub fn bytes(self) -> &'a [u8] {
+        let end = self.ends.last().copied().unwrap_or(self.start);
+        &self.bytes[self.start as usize..end as usize]
+    }
+
+    /// One reply for each command: one of a client's command, as many as it has of a block, none of what a leader asked for.
+    pub fn replies(self) -> impl Iterator<Item = &'a [u8]> {
+        let starts = std::iter::once(self.start).chain(self.ends.iter().copied());
+        let (bytes, ends) = (self.bytes, self.ends);
+        starts
+            .zip(ends)
+            .map(|(start, &end)| &bytes[start as usize..end as usize])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Replies {
+        let mut replies = Replies::default();
+        replies.begin();
+        replies.buffer().extend_from_slice(b"+OK\r\n");
+        replies.end_reply(false);
+        replies.begin();
+        for (reply, is_local) in [(":1\r\n", false), (":77\r\n", true), ("", false)] {
+            replies.buffer().extend_from_slice(reply.as_bytes());
+            replies.end_reply(is_local);
+        }
+        replies.begin();
+        replies.refuse();
+        replies.begin();
+        replies
+    }
+
+    #[test]
+    fn every_reply_is_found_again() {
+        let replies = sample();
+        let answers: Vec<(bool, Vec<&[u8]>)> = replies
+            .answers()
+            .map(|answer| (answer.is_carried_out(), answer.replies().collect()))
+            .collect();
+        assert_eq!(
+            answers,
+            [
+                (true, vec![&b"+OK\r\n"[..]]),
+                (true, vec![&b":1\r\n"[..], b":77\r\n", b""]),
+                (false, vec![]),
+                (true, vec![]),
+            ]
+        );
+        let bytes: Vec<&[u8]> = replies.answers().map(Answer::bytes).collect();
+        assert_eq!(bytes, [&b"+OK\r\n"[..], b":1\r\n:77\r\n", b"", b""]);
+    }
+
+    #[test]
+    fn replies_that_only_one_replica_gives_count_for_nothing_in_the_hash_and_the_same_in_the_cost() {
+        let mut other = sample();
+        other.bytes[10..12].copy_from_slice(b"12");
+        let hash = |replies: &Replies| {
+            let mut digest = Digest::new();
+            replies.hash(&mut digest);
+            digest.finish()
+        };
+        assert_eq!(hash(&other), hash(&sample()));
+        assert_eq!(other.cost(), sample().cost());
+        other.bytes[6] = b'2';
+        assert_ne!(hash(&other), hash(&sample()));
+    }
+}
