@@ -100,21 +100,65 @@ impl Bare {
         }
     }
 
-    fn on_frame(
+    fn on_input(
         &mut self,
-        from: NodeId,
-        mut body: Body,
-        cluster: &Cluster,
+        input: Input<Frame, Order>,
+        cluster: &mut Cluster,
         clock: &mut Clock<'_>,
         said: &mut Saying,
     ) {
-        match &mut body {
+        let now = clock.read();
+        match input {
+            Input::Timer => {
+                for replica in self.replicas.values_mut() {
+                    replica.group.tick(now);
+                }
+            }
+            Input::Frame(from, frame) => {
+                if frame.to_boot.is_none_or(|boot| boot == self.gateway.boot) {
+                    self.on_frame(from, frame.body, cluster, clock, said);
+                }
+            }
+            Input::LinkUp(peer) => self.links[peer.0 as usize].beats.reconnected(now),
+            Input::LinkDown(peer) => {
+                for replica in self.replicas.values_mut() {
+                    let leader = replica.group.status().leader;
+                    if leader.and_then(|leader| self.directory.nodes.get(&leader)) == Some(&peer) {
+                        replica.group.leader_link_lost(now);
+                    }
+                }
+            }
+            Input::Bytes(connection, bytes) => self.sessions.entry(connection).or_default().receive(&bytes),
+            Input::Gone(connection) => {
+                self.sessions.remove(&connection);
+            }
+            Input::Order(Order::Directory(directory)) => {
+                if directory.version > self.directory.version {
+                    self.directory = directory;
+                    self.mend_replicas(cluster, false, now);
+                }
+            }
+            Input::Order(Order::Transfer(group, to)) => {
+                if let Some(replica) = self.replicas.get_mut(&group) {
+                    // Refused where it does not lead any more.
+                    let _ = replica.group.transfer(to, now);
+                }
+            }
+        }
+    }
+
+    fn on_frame(
+        &mut self,
+        from: NodeId,
+        body: Body,
+        cluster: &mut Cluster,
+        clock: &mut Clock<'_>,
+        said: &mut Saying,
+    ) {
+        match &body {
             Body::Raft(group, message) => {
                 if let Some(replica) = self.replicas.get_mut(group) {
-                    if planted::is(planted::Bug::IncarnationNotChecked) {
-                        message.to = replica.group.me();
-                    }
-                    replica.group.step(message.clone(), clock.read());
+                    replica.on_message(message.clone(), clock.read());
                 }
             }
             Body::Beat(beat) => {
@@ -152,7 +196,7 @@ impl Bare {
                 )),
             },
             Body::Read(read) => match self.replicas.get_mut(&read.group) {
-                Some(replica) => replica.on_read(read.clone(), clock, &mut said.0),
+                Some(replica) => replica.on_read(read.clone(), cluster, clock, &mut said.0),
                 None => said.0.push((
                     replica::To::Gateway(read.gateway),
                     Body::ReadAnswer {
@@ -400,49 +444,14 @@ impl Node for Bare {
 
     fn handle(
         &mut self,
-        input: Input<Frame, Order>,
+        inputs: Vec<Input<Frame, Order>>,
         cluster: &mut Cluster,
         clock: &mut Clock<'_>,
         out: &mut Output<Frame>,
     ) {
-        let now = clock.read();
         let mut said = Saying::default();
-        match input {
-            Input::Timer => {
-                for replica in self.replicas.values_mut() {
-                    replica.group.tick(now);
-                }
-            }
-            Input::Frame(from, frame) => {
-                if frame.to_boot.is_none_or(|boot| boot == self.gateway.boot) {
-                    self.on_frame(from, frame.body, cluster, clock, &mut said);
-                }
-            }
-            Input::LinkUp(peer) => self.links[peer.0 as usize].beats.reconnected(now),
-            Input::LinkDown(peer) => {
-                for replica in self.replicas.values_mut() {
-                    let leader = replica.group.status().leader;
-                    if leader.and_then(|leader| self.directory.nodes.get(&leader)) == Some(&peer) {
-                        replica.group.leader_link_lost(now);
-                    }
-                }
-            }
-            Input::Bytes(connection, bytes) => self.sessions.entry(connection).or_default().receive(&bytes),
-            Input::Gone(connection) => {
-                self.sessions.remove(&connection);
-            }
-            Input::Order(Order::Directory(directory)) => {
-                if directory.version > self.directory.version {
-                    self.directory = directory;
-                    self.mend_replicas(cluster, false, now);
-                }
-            }
-            Input::Order(Order::Transfer(group, to)) => {
-                if let Some(replica) = self.replicas.get_mut(&group) {
-                    // Refused where it does not lead any more.
-                    let _ = replica.group.transfer(to, now);
-                }
-            }
+        for input in inputs {
+            self.on_input(input, cluster, clock, &mut said);
         }
         self.finish_turn(cluster, clock, said, out);
     }

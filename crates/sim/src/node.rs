@@ -117,10 +117,10 @@ pub trait Node: Sized {
         out: &mut Output<Self::Frame>,
     ) -> Self;
 
-    /// Something happens to it.
+    /// One turn: everything that came since the last one, in order. Never nothing.
     fn handle(
         &mut self,
-        input: Input<Self::Frame, Self::Order>,
+        inputs: Vec<Input<Self::Frame, Self::Order>>,
         shared: &mut Self::Shared,
         clock: &mut Clock<'_>,
         out: &mut Output<Self::Frame>,

@@ -21,6 +21,8 @@ pub struct Swarm {
     pub clients: usize,
     /// Keys of each family.
     pub keys: usize,
+    /// How many of a hundred requests only read.
+    pub reads: u64,
     /// The longest pause of a client between two requests.
     pub think: u64,
     /// How long a client waits for an answer before it gives up.
@@ -29,6 +31,8 @@ pub struct Swarm {
     pub pipeline: u64,
     /// How long the faults last.
     pub storm: u64,
+    /// What a node's turn costs.
+    pub turn: u64,
     /// The shortest and the longest time that a frame takes.
     pub latency: (u64, u64),
     /// Whether frames of a link keep their order, and none is lost while it is up.
@@ -105,10 +109,12 @@ impl Swarm {
             },
             clients: 3 + prng.below(8) as usize,
             keys: 1 + prng.below(3) as usize,
-            think: [MILLIS, 20 * MILLIS, 200 * MILLIS][prng.below(3) as usize],
+            reads: [30, 50, 97][prng.below(3) as usize],
+            think: [MILLIS, 20 * MILLIS, 200 * MILLIS, 1_500 * MILLIS][prng.below(4) as usize],
             patience: 200 * MILLIS + prng.below(3_000) * MILLIS,
             pipeline: 1 + often(prng, 3, 12),
             storm: (4 + prng.below(6)) * SECONDS,
+            turn: [MICROS, 50 * MICROS, 500 * MICROS, 5 * MILLIS][prng.below(4) as usize],
             latency: (fastest, fastest + often(prng, 2_000, 40_000) * MICROS),
             is_stream,
             loss: if is_stream {
@@ -122,7 +128,7 @@ impl Swarm {
                 often(prng, 20_000, 200_000)
             },
             delay: (often(prng, 50_000, 300_000), (10 + prng.below(1_000)) * MILLIS),
-            replays: often(prng, 2_000, 30_000),
+            replays: often(prng, 5_000, 100_000),
             stalls: (often(prng, 200, 3_000), (50 + prng.below(1_500)) * MILLIS),
             drift_ppm,
             wall_millis: often(prng, 500, 3_600_000),
@@ -144,7 +150,7 @@ impl fmt::Display for Swarm {
         let percent = |chance: u64| chance as f64 / 10_000.0;
         writeln!(
             f,
-            "{} nodes, {} groups of {}, {}; {} clients on {} keys of each kind, up to {} requests at once",
+            "{} nodes, {} groups of {}, {}; {} clients on {} keys of each kind, up to {} requests at once, {} % reads",
             shape.nodes,
             shape.groups,
             shape.replicas,
@@ -152,6 +158,7 @@ impl fmt::Display for Swarm {
             self.clients,
             self.keys,
             self.pipeline,
+            self.reads,
         )?;
         writeln!(
             f,
@@ -166,9 +173,10 @@ impl fmt::Display for Swarm {
         )?;
         writeln!(
             f,
-            "clocks: drift {} ppm, wall off by {} ms; stalls {:.3} % up to {} ms",
+            "clocks: drift {} ppm, wall off by {} ms; a turn takes {} us, stalls {:.3} % up to {} ms",
             self.drift_ppm,
             self.wall_millis,
+            self.turn / MICROS,
             percent(self.stalls.0),
             self.stalls.1 / MILLIS,
         )?;

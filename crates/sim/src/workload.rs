@@ -10,22 +10,25 @@ use resp::{parse_array_header, skip_value};
 pub(crate) struct Workload {
     prng: Prng,
     keys: u64,
+    /// How many of a hundred requests only read.
+    reads: u64,
     last_value: i64,
     /// The latest value that was written to each register, for conditions that often hold.
     latest: Vec<i64>,
 }
 
 /// The families, by the letter that their keys begin with.
-const LETTERS: [char; 5] = ['r', 'c', 'l', 'q', 's'];
+const LETTERS: [char; 5] = ['r', 'c', 'l', 's', 'q'];
 
 /// Members of a set.
 const MEMBERS: u64 = 3;
 
 impl Workload {
-    pub(crate) fn new(keys: usize, prng: Prng) -> Workload {
+    pub(crate) fn new(keys: usize, reads: u64, prng: Prng) -> Workload {
         Workload {
             prng,
             keys: keys as u64,
+            reads,
             last_value: 0,
             latest: vec![0; keys],
         }
@@ -33,33 +36,41 @@ impl Workload {
 
     /// The next request of some client.
     pub(crate) fn next(&mut self) -> (String, Call) {
-        let letter = LETTERS[self.prng.below(LETTERS.len() as u64) as usize];
+        // Queues have no reads: where little is written they are seldom used.
+        let kinds = if self.reads > 90 && self.prng.below(8) > 0 {
+            3
+        } else {
+            5
+        };
+        let letter = LETTERS[self.prng.below(kinds) as usize];
         let number = self.prng.below(self.keys);
         let key = format!("{letter}{number}");
         self.last_value += 1;
         let value = self.last_value;
         let latest = &mut self.latest[number as usize];
+        let is_read = self.prng.below(100) < self.reads;
         let draw = self.prng.below(10);
+        let member = self.prng.below(MEMBERS) as i64;
         let call = match (letter, draw) {
-            ('r', 0..5) => Call::Get,
-            ('r', 5..8) => {
+            ('r', _) if is_read => Call::Get,
+            ('r', 0..6) => {
                 *latest = value;
                 Call::Set(value)
             }
-            ('r', 8) => {
+            ('r', 6..8) => {
                 *latest = value;
                 Call::Swap(value)
             }
             ('r', _) => Call::Cas(std::mem::replace(latest, value), value),
-            ('c', 0..4) => Call::Count,
+            ('c', _) if is_read => Call::Count,
             ('c', _) => Call::Add(self.prng.below(3) as i64 + 1),
-            ('l', 0..4) => Call::List,
+            ('l', _) if is_read => Call::List,
             ('l', _) => Call::Append(value),
             ('q', 0..5) => Call::Pop,
             ('q', _) => Call::Push(value),
-            ('s', 0..3) => Call::Insert(self.prng.below(MEMBERS) as i64),
-            ('s', 3..6) => Call::Remove(self.prng.below(MEMBERS) as i64),
-            _ => Call::Has(self.prng.below(MEMBERS) as i64),
+            _ if is_read => Call::Has(member),
+            (_, 0..5) => Call::Insert(member),
+            _ => Call::Remove(member),
         };
         (key, call)
     }

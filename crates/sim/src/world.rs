@@ -41,8 +41,10 @@ struct Machine<N: Node> {
     prng: Prng,
     /// Its processes are counted.
     life: u32,
-    /// Until then it is busy, or stopped, and what comes waits.
+    /// Until then it is busy, or stopped, and what comes waits: in `inbox`, and its next turn is scheduled.
     free_at: u64,
+    inbox: Vec<Input<N::Frame, N::Order>>,
+    turns: u64,
     /// The timer that is scheduled, and how many were.
     timer: Option<u64>,
     timers: u64,
@@ -61,6 +63,7 @@ enum Event<N: Node> {
     LinkUp(usize, usize),
     Order(usize, N::Order),
     Timer(usize, u64),
+    Turn(usize, u64),
     ToServer(Connection, Vec<u8>),
     Hangs(Connection),
     ToClient(Connection, Vec<u8>),
@@ -129,7 +132,7 @@ pub(crate) struct World<'a, N: Node> {
 /// Clients of a seed; apart from the world, so that their history outlives a panic.
 pub(crate) fn clients(seed: u64, swarm: &Swarm) -> Clients {
     let mut prng = Prng::new(seed ^ 0x434c_4945_4e54_0002);
-    let workload = Workload::new(swarm.keys, Prng::new(prng.next_u64()));
+    let workload = Workload::new(swarm.keys, swarm.reads, Prng::new(prng.next_u64()));
     Clients::new(swarm.clients, workload, prng)
 }
 
@@ -154,6 +157,8 @@ impl<'a, N: Node> World<'a, N> {
                     prng: Prng::new(prng.next_u64()),
                     life: 0,
                     free_at: 0,
+                    inbox: Vec::new(),
+                    turns: 0,
                     timer: None,
                     timers: 0,
                     is_dead: false,
@@ -290,6 +295,12 @@ impl<'a, N: Node> World<'a, N> {
                 self.machines[node].timer = None;
                 self.input(node, Input::Timer)
             }
+            Event::Turn(node, turn) => {
+                if self.machines[node].turns != turn {
+                    return Ok(());
+                }
+                self.turn(node)
+            }
             Event::ToServer(connection, bytes) => self.on_bytes(connection, bytes),
             Event::Hangs(connection) => self.on_hang_up(connection),
             Event::ToClient(connection, bytes) => self.on_answer(connection, &bytes),
@@ -308,66 +319,59 @@ impl<'a, N: Node> World<'a, N> {
 
     // ---- nodes
 
-    /// A node is given an input now, or when it is free.
+    /// A node is given an input: now, or together with what else comes until it is free.
     fn input(&mut self, index: usize, input: Input<N::Frame, N::Order>) -> Result<(), String> {
         let machine = &mut self.machines[index];
-        let Some(node) = machine.node.as_mut() else {
-            return Ok(());
-        };
-        if machine.free_at > self.now {
-            let at = machine.free_at;
-            let event = match input {
-                Input::Timer => {
-                    machine.timers += 1;
-                    machine.timer = Some(at);
-                    Event::Timer(index, machine.timers)
-                }
-                Input::Frame(from, frame) => Event::Frame {
-                    from: from.0 as usize,
-                    to: index,
-                    frame,
-                    life: None,
-                },
-                Input::LinkUp(peer) => Event::LinkUp(index, peer.0 as usize),
-                Input::LinkDown(peer) => Event::LinkDown(index, peer.0 as usize),
-                Input::Bytes(connection, bytes) => Event::ToServer(connection, bytes),
-                Input::Gone(connection) => Event::Hangs(connection),
-                Input::Order(order) => Event::Order(index, order),
-            };
-            self.schedule(at, event);
+        if machine.node.is_none() {
             return Ok(());
         }
-        let kind = match &input {
-            Input::Timer => 1,
-            Input::Frame(..) => 2,
-            Input::LinkUp(_) => 3,
-            Input::LinkDown(_) => 4,
-            Input::Bytes(..) => 5,
-            Input::Gone(_) => 6,
-            Input::Order(_) => 7,
+        machine.inbox.push(input);
+        if machine.free_at <= self.now {
+            return self.turn(index);
+        }
+        if machine.inbox.len() == 1 {
+            self.schedule_turn(index);
+        }
+        Ok(())
+    }
+
+    fn schedule_turn(&mut self, index: usize) {
+        let machine = &mut self.machines[index];
+        machine.turns += 1;
+        let (at, turn) = (machine.free_at, machine.turns);
+        self.schedule(at, Event::Turn(index, turn));
+    }
+
+    fn turn(&mut self, index: usize) -> Result<(), String> {
+        let machine = &mut self.machines[index];
+        let inputs = std::mem::take(&mut machine.inbox);
+        let Some(node) = machine.node.as_mut().filter(|_| !inputs.is_empty()) else {
+            return Ok(());
         };
+        machine.turns += 1;
         if self.trace.is_wanted() {
-            let line = match &input {
-                Input::Timer => None,
-                Input::Frame(from, frame) => Some(format!("from {}: {}", from.0, N::describe_frame(frame))),
-                Input::LinkUp(peer) => Some(format!("link to {} up", peer.0)),
-                Input::LinkDown(peer) => Some(format!("link to {} down", peer.0)),
-                Input::Bytes(connection, bytes) => {
-                    Some(format!("connection {}: {}", connection.0, workload::words(bytes)))
-                }
-                Input::Gone(connection) => Some(format!("connection {} is gone", connection.0)),
-                Input::Order(_) => Some("an order".to_owned()),
-            };
-            if let Some(line) = line {
+            for input in &inputs {
+                let line = match input {
+                    Input::Timer => continue,
+                    Input::Frame(from, frame) => format!("from {}: {}", from.0, N::describe_frame(frame)),
+                    Input::LinkUp(peer) => format!("link to {} up", peer.0),
+                    Input::LinkDown(peer) => format!("link to {} down", peer.0),
+                    Input::Bytes(connection, bytes) => {
+                        format!("connection {}: {}", connection.0, workload::words(bytes))
+                    }
+                    Input::Gone(connection) => format!("connection {} is gone", connection.0),
+                    Input::Order(_) => "an order".to_owned(),
+                };
                 self.trace.add(self.now, || format!("node {index}: {line}"));
             }
         }
         let stalls = if self.is_calm { (0, 0) } else { self.swarm.stalls };
         let mut clock = Clock::new(&machine.clock, self.now, &mut machine.prng, stalls);
         let mut out = Output::new(self.trace.is_wanted());
-        node.handle(input, &mut self.shared, &mut clock, &mut out);
-        let done = clock.truth();
-        self.mark(kind, index as u64);
+        let count = inputs.len() as u64;
+        node.handle(inputs, &mut self.shared, &mut clock, &mut out);
+        let done = clock.truth() + self.swarm.turn;
+        self.mark(count, index as u64);
         self.after_step(index, done, out)
     }
 
@@ -513,9 +517,6 @@ impl<'a, N: Node> World<'a, N> {
             return Ok(());
         };
         let (node, life) = (wire.node, wire.life);
-        if self.machines[node].free_at > self.now {
-            return self.input(node, Input::Gone(connection));
-        }
         self.wires.remove(&connection);
         if self.machines[node].life == life {
             self.input(node, Input::Gone(connection))?;
@@ -762,6 +763,8 @@ impl<'a, N: Node> World<'a, N> {
         machine.timers += 1;
         machine.timer = None;
         machine.free_at = self.now;
+        machine.inbox.clear();
+        machine.turns += 1;
         let life = machine.life;
         let how = if in_order { "ends" } else { "is killed" };
         self.trace.add(self.now, || format!("node {index} {how}: {line}"));
@@ -807,7 +810,10 @@ impl<'a, N: Node> World<'a, N> {
         self.trace
             .add(self.now, || format!("the storm is over; dead for ever: {dead:?}"));
         for index in 0..self.machines.len() {
-            self.machines[index].free_at = self.machines[index].free_at.min(self.now);
+            if self.machines[index].free_at > self.now {
+                self.machines[index].free_at = self.now;
+                self.schedule_turn(index);
+            }
             if dead.contains(&index) {
                 self.machines[index].is_dead = true;
                 self.machines[index].left = None;

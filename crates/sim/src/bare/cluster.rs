@@ -5,6 +5,7 @@
 //! 2. What was applied at a place of a group's log is the same on every replica, and for ever.
 //! 3. Replicas that applied the same entries have the same state.
 //! 4. No two replicas of a group have a lease at the same moment.
+//! 5. What a leader reads contains every write that was answered before it was asked.
 
 use super::Bare;
 use super::replica::Replica;
@@ -52,6 +53,8 @@ pub struct Cluster {
     leaders: BTreeMap<(GroupId, Term), Incarnation>,
     applied: BTreeMap<(GroupId, Index), (Term, u64)>,
     states: BTreeMap<(GroupId, Index), u64>,
+    /// The last entry of each group whose writes were answered.
+    answered: Vec<Index>,
     /// The first invariant that was found broken in the midst of a step.
     broken: Option<String>,
 }
@@ -73,6 +76,7 @@ impl Cluster {
             leaders: BTreeMap::new(),
             applied: BTreeMap::new(),
             states: BTreeMap::new(),
+            answered: vec![Index(0); usize::from(shape.groups)],
             broken: None,
         };
         let mut directory = Directory {
@@ -211,6 +215,31 @@ impl Cluster {
         let known = *self.states.entry((group, index)).or_insert(state);
         if known != state {
             self.breaks(|| format!("group {}: two states after entry {}", group.number(), index.0));
+        }
+    }
+
+    /// Writes up to this entry are answered.
+    pub(crate) fn answers(&mut self, group: GroupId, index: Index) {
+        let answered = &mut self.answered[group.index()];
+        *answered = index.max(*answered);
+    }
+
+    /// What a read that is asked now has to contain.
+    pub(crate) fn floor(&self, group: GroupId) -> Index {
+        self.answered[group.index()]
+    }
+
+    /// A read is answered from the state after this entry.
+    pub(crate) fn reads(&mut self, group: GroupId, applied: Index, floor: Index) {
+        if applied < floor {
+            self.breaks(|| {
+                format!(
+                    "group {}: a read of the state after entry {}, when writes up to {} had been answered",
+                    group.number(),
+                    applied.0,
+                    floor.0
+                )
+            });
         }
     }
 

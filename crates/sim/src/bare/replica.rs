@@ -6,7 +6,8 @@ use super::session::with_words;
 use crate::clock::Clock;
 use bytes::Bytes;
 use consensus::{
-    Config, Durability, Effect, Group, Index, Members, ReadId, ReadPermit, Saved, SnapshotPoint, Times,
+    Config, Durability, Effect, Group, Index, Lease, Members, Message, ReadId, ReadPermit, Saved,
+    SnapshotPoint, Times,
 };
 use ids::{Db, GatewayId, GroupId, HashSeed, Incarnation, Monotonic, Prng, SemanticsVersion};
 use keyspace::{Answered, Batched, Entry, EntryBuf, Header, Keyspace, LeaderLocal};
@@ -54,6 +55,9 @@ pub(crate) enum To {
 /// What a replica wants said.
 pub(crate) type Said = Vec<(To, Body)>;
 
+/// A read, and the entry that its answer has to contain.
+type Question = (Read, Index);
+
 /// See the file's header.
 pub(crate) struct Replica {
     pub(crate) group: Group,
@@ -65,9 +69,13 @@ pub(crate) struct Replica {
     log_kept: u64,
     batches: VecDeque<Batch>,
     /// Questions that no round was begun for, that one was, and that only wait to be reached by apply.
-    reads: BTreeMap<(GatewayId, u64), Read>,
-    rounds: BTreeMap<ReadId, Vec<Read>>,
-    confirmed: Vec<(Index, Read)>,
+    reads: BTreeMap<(GatewayId, u64), Question>,
+    rounds: BTreeMap<ReadId, Vec<Question>>,
+    confirmed: Vec<(Index, Question)>,
+    /// The lease as of the end of the last turn: whether it still holds is looked at after each read.
+    lease: Option<Lease>,
+    /// Peers that took this replica for an earlier one; only a planted mistake fills it.
+    aliases: BTreeMap<Incarnation, Incarnation>,
     /// A state that was given and is not installed.
     held: Option<(SnapshotPoint, Keyspace, Rc<Vec<Bytes>>)>,
     transfers: BTreeMap<Incarnation, Monotonic>,
@@ -95,6 +103,8 @@ impl Replica {
             reads: BTreeMap::new(),
             rounds: BTreeMap::new(),
             confirmed: Vec::new(),
+            lease: None,
+            aliases: BTreeMap::new(),
             held: None,
             transfers: BTreeMap::new(),
             prng,
@@ -160,23 +170,38 @@ impl Replica {
         self.batches.push_back(batch);
     }
 
-    pub(crate) fn on_read(&mut self, read: Read, clock: &mut Clock<'_>, said: &mut Said) {
+    pub(crate) fn on_read(
+        &mut self,
+        read: Read,
+        cluster: &mut Cluster,
+        clock: &mut Clock<'_>,
+        said: &mut Said,
+    ) {
+        if !self.group.is_leader() {
+            said.push(self.elsewhere(&read));
+            return;
+        }
+        let group = self.group.group();
+        let floor = cluster.floor(group);
         self.local.now = clock.wall();
-        let permit = self.group.read_permit(clock.read());
-        match permit {
-            ReadPermit::NotLeader => said.push(self.elsewhere(&read)),
-            ReadPermit::Lease(lease) if self.has_leases => {
-                let reply = self.evaluate(&read);
-                if self.group.holds(lease, clock.read()) {
-                    said.push(read_answer(&read, Ok(reply)));
-                } else {
-                    self.reads.insert((read.gateway, read.number), read);
-                }
-            }
-            ReadPermit::Lease(_) | ReadPermit::ReadIndex => {
-                self.reads.insert((read.gateway, read.number), read);
+        if let Some(lease) = self.lease.filter(|_| self.has_leases) {
+            let reply = self.evaluate(&read);
+            if self.group.holds(lease, clock.read()) {
+                cluster.reads(group, self.group.point().index, floor);
+                said.push(read_answer(&read, Ok(reply)));
+                return;
             }
         }
+        self.reads.insert((read.gateway, read.number), (read, floor));
+    }
+
+    pub(crate) fn on_message(&mut self, mut message: Message, now: Monotonic) {
+        let me = self.group.me();
+        if planted::is(Bug::IncarnationNotChecked) && message.to != me {
+            self.aliases.insert(message.from, message.to);
+            message.to = me;
+        }
+        self.group.step(message, now);
     }
 
     fn elsewhere(&self, read: &Read) -> (To, Body) {
@@ -221,6 +246,10 @@ impl Replica {
             }
             self.take_ready(clock, cluster, said);
         }
+        self.lease = match self.group.read_permit(clock.read()) {
+            ReadPermit::Lease(lease) => Some(lease),
+            ReadPermit::ReadIndex | ReadPermit::NotLeader => None,
+        };
         let keep = self.group.point().index.0.saturating_sub(self.log_kept);
         if self.prng.below(8) == 0 {
             self.group.compact(Index(keep));
@@ -264,7 +293,7 @@ impl Replica {
             return;
         }
         if !self.group.is_leader() {
-            for read in std::mem::take(&mut self.reads).into_values() {
+            for (read, _) in std::mem::take(&mut self.reads).into_values() {
                 said.push(self.elsewhere(&read));
             }
             return;
@@ -296,6 +325,9 @@ impl Replica {
             cluster.applied(group, committed.index, committed.term, fold(bytes));
             if let Effect::Apply(bytes) = committed.effect {
                 self.apply(&bytes, said);
+                if self.group.is_leader() {
+                    cluster.answers(group, committed.index);
+                }
                 Rc::make_mut(&mut self.entries).push(bytes);
                 if committed.index.0 % COMPARED_EVERY == 0 {
                     cluster.state(group, committed.index, self.keyspace.state_hash());
@@ -303,7 +335,10 @@ impl Replica {
             }
             self.group.applied(committed.index);
         }
-        for message in ready.messages {
+        for mut message in ready.messages {
+            if let Some(alias) = self.aliases.get(&message.to) {
+                message.from = *alias;
+            }
             said.push((To::Replica(message.to), Body::Raft(self.group.group(), message)));
         }
         for (round, index) in ready.reads {
@@ -311,7 +346,7 @@ impl Replica {
             self.confirmed.extend(reads.into_iter().map(|read| (index, read)));
         }
         for round in ready.reads_lost {
-            for read in self.rounds.remove(&round).unwrap_or_default() {
+            for (read, _) in self.rounds.remove(&round).unwrap_or_default() {
                 said.push(self.elsewhere(&read));
             }
         }
@@ -321,9 +356,10 @@ impl Replica {
             .into_iter()
             .partition(|(index, _)| *index <= applied);
         self.confirmed = waiting;
-        let reached: Vec<(Index, Read)> = reached;
-        for (_, read) in reached {
+        let reached: Vec<(Index, Question)> = reached;
+        for (_, (read, floor)) in reached {
             let reply = self.evaluate(&read);
+            cluster.reads(self.group.group(), applied, floor);
             said.push(read_answer(&read, Ok(reply)));
         }
         for to in ready.transfers_wanted {
