@@ -80,7 +80,7 @@ impl fmt::Display for Failure {
 /// # Errors
 /// If it failed.
 pub fn run<N: Node>(seed: u64, options: &Options) -> Result<Summary, Box<Failure>> {
-    let swarm = Swarm::draw(seed, &options.nodes);
+    let swarm = Swarm::draw(seed, &options.nodes, options.bug);
     let (result, _, _) = attempt::<N>(seed, &swarm, options, false);
     result.map_err(|first| {
         let (again, trace, history) = attempt::<N>(seed, &swarm, options, true);

@@ -6,6 +6,7 @@
 use crate::clock::{MICROS, MILLIS, SECONDS};
 use crate::node::Shape;
 use ids::Prng;
+use planted::Bug;
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -79,8 +80,39 @@ fn often(prng: &mut Prng, some: u64, extreme: u64) -> u64 {
 }
 
 impl Swarm {
-    /// The draw of `seed`, with a number of nodes in `nodes`.
-    pub fn draw(seed: u64, nodes: &RangeInclusive<usize>) -> Swarm {
+    /// The draw of `seed`, with a number of nodes in `nodes`. If a mistake is planted, the faults that it needs are more
+    /// likely than by chance: a suite has minutes to catch it, and not nights.
+    pub fn draw(seed: u64, nodes: &RangeInclusive<usize>, bug: Option<Bug>) -> Swarm {
+        let mut swarm = Swarm::draw_freely(seed, nodes);
+        match bug {
+            Some(Bug::ReusedReadId) => {
+                swarm.shape.has_leases = false;
+                swarm.is_stream = false;
+                swarm.delay = (200_000, 3 * SECONDS);
+                swarm.replays = 100_000;
+                swarm.partitions = 60;
+            }
+            Some(Bug::LibraryBatching) => {
+                swarm.is_stream = false;
+                swarm.delay = (200_000, 300 * MILLIS);
+                swarm.loss = 50_000;
+                swarm.turn = 20 * MILLIS;
+                swarm.think = MILLIS;
+                swarm.reads = 30;
+            }
+            Some(Bug::VoteInsidePromise | Bug::CampaignInsidePromise | Bug::LeaseKeptAcrossTransfer) => {
+                swarm.shape.has_leases = true;
+                swarm.drift_ppm = swarm.drift_ppm.min(49_000);
+                swarm.reads = 97;
+                swarm.partitions = swarm.partitions.max(60);
+                swarm.transfers = swarm.transfers.max(60);
+            }
+            _ => {}
+        }
+        swarm
+    }
+
+    fn draw_freely(seed: u64, nodes: &RangeInclusive<usize>) -> Swarm {
         let mut prng = Prng::new(seed ^ 0x5357_4152_4d00_0001);
         let prng = &mut prng;
         let nodes = nodes.start() + prng.below((nodes.end() - nodes.start()) as u64 + 1) as usize;
@@ -91,7 +123,7 @@ impl Swarm {
         };
         // In some runs clocks break their promise, and then nobody may trust them.
         let has_true_clocks = prng.below(8) > 0;
-        let has_leases = has_true_clocks && prng.below(5) > 0;
+        let has_leases = has_true_clocks && prng.below(3) > 0;
         let drift_ppm = match prng.below(3) {
             _ if !has_true_clocks => 400_000,
             0 => 0,
@@ -127,7 +159,10 @@ impl Swarm {
             } else {
                 often(prng, 20_000, 200_000)
             },
-            delay: (often(prng, 50_000, 300_000), (10 + prng.below(1_000)) * MILLIS),
+            delay: (
+                often(prng, 50_000, 300_000),
+                [20, 200, 1_000, 3_000][prng.below(4) as usize] * MILLIS,
+            ),
             replays: often(prng, 5_000, 100_000),
             stalls: (often(prng, 200, 3_000), (50 + prng.below(1_500)) * MILLIS),
             drift_ppm,
