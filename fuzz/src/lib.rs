@@ -10,12 +10,14 @@ mod node;
 mod parse_and_keys;
 mod program;
 mod source;
+mod transfer;
 
 pub use decode::decode;
 pub use entries::entries;
 pub use glob::glob;
 pub use parse_and_keys::parse_and_keys;
 pub use program::program;
+pub use transfer::transfer;
 
 /// One thing to fuzz.
 #[derive(Clone, Copy)]
@@ -49,6 +51,11 @@ pub const TARGETS: &[Target] = &[
         name: "program",
         run: program,
         seeds: program::seeds,
+    },
+    Target {
+        name: "transfer",
+        run: transfer,
+        seeds: transfer::seeds,
     },
     Target {
         name: "glob",

@@ -165,7 +165,7 @@ pub fn program(data: &[u8]) {
     check(&mut one);
 }
 
-fn push(entry: &mut EntryBuf, source: &mut Source<'_>) {
+pub(crate) fn push(entry: &mut EntryBuf, source: &mut Source<'_>) {
     let db = db(source);
     match source.below(40) {
         0 => entry.push(&Operation::Expire {

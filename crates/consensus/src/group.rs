@@ -14,12 +14,12 @@
 //! which nothing happens does nothing, all times are measured by the monotonic clock and not by ticks that come in
 //! bursts, and nothing depends on the library's own randomness.
 //!
-//! Invariants, checked after every step of the simulation in `tests/it`:
+//! Invariants. The simulation in `tests/it` checks the first three after every step, the scenes beside it the fourth:
 //!
-//! 1. At most one leader in a term.
-//! 2. Logs agree up to the smaller of two commit indexes, and what is committed stays.
-//! 3. Two leases that hold never overlap.
-//! 4. While a promise stands, its voter does not campaign except at its leader's wish.
+//! 1. At most one leader in a term, and a leader has what was committed before.
+//! 2. What is applied at a place is the same everywhere.
+//! 3. Two leases that hold never overlap, and who holds one has applied all that was acknowledged.
+//! 4. While a promise stands, its voter does not vote or campaign except at its leader's wish.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -27,14 +27,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use planted::Bug;
 use raft::eraftpb::{self, MessageType};
-use raft::{ProgressState, RawNode, ReadOnlyOption, SnapshotStatus, StateRole};
+use raft::{ProgressState, RawNode, ReadOnlyOption, SnapshotStatus, StateRole, Storage};
 
 use crate::change::{self, ChangeRefused};
+use crate::config::{Config, ConfigInvalid, Durability, Saved, validate};
 use crate::convert;
 use crate::heartbeat::Claim;
 use crate::lease::{Lease, ReadPermit, Reign};
 use crate::log::{self, Log};
-use crate::members::MembersInvalid;
 use crate::message::{Body, Entry, Index, Members, Message, SnapshotPoint, Term};
 use crate::promise::Promise;
 use crate::ready::{Committed, Effect, HardState, Persist, ReadId, Ready, Role, Status};
@@ -52,86 +52,6 @@ const MESSAGE_BYTES: u64 = 1 << 20;
 
 /// How often a member is told the point of the state it was given, before the transfer counts as failed.
 const SNAPSHOT_SENDS_MAX: u32 = 20;
-
-/// Whether votes and entries outlive the process.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Durability {
-    /// They do not: an entry counts as persisted as soon as it is in the log.
-    Memory,
-    /// They do: [`Ready::persist`] says what is to be written, and nothing is acknowledged before it is.
-    Durable,
-}
-
-/// What an earlier life of the same incarnation left: on disk, or handed over.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Saved {
-    /// Term, vote and commit index.
-    pub hard_state: HardState,
-    /// The log behind the start.
-    pub entries: Vec<Entry>,
-}
-
-/// What a replica is born with.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Config {
-    /// Its group.
-    pub group: GroupId,
-    /// Itself.
-    pub me: Incarnation,
-    /// The point of the state it holds, and the members there. A replica that is to be added, and holds nothing yet, is
-    /// born at [`Config::NOWHERE`]; the first members of a group at [`Config::first`].
-    pub start: SnapshotPoint,
-    /// What it has besides.
-    pub saved: Saved,
-    /// Whether its log is on disk.
-    pub durability: Durability,
-    /// The group's times.
-    pub times: Times,
-    /// Of the random part of its election time-outs.
-    pub seed: u64,
-}
-
-impl Config {
-    /// The start of a replica that holds nothing and is no member yet.
-    pub const NOWHERE: SnapshotPoint = SnapshotPoint {
-        index: Index(0),
-        term: Term(0),
-        members: Members {
-            voters: Vec::new(),
-            learners: Vec::new(),
-            outgoing: Vec::new(),
-            learners_next: Vec::new(),
-            ends_itself: false,
-        },
-    };
-
-    /// The start of a new group's first members. It is not the place 0, so that whoever is added later is given the
-    /// state, and not a log that supposes an empty one.
-    pub fn first(members: Members) -> SnapshotPoint {
-        SnapshotPoint {
-            index: Index(1),
-            term: Term(1),
-            members,
-        }
-    }
-}
-
-/// Why a replica cannot be born like that.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ConfigInvalid {
-    /// Its incarnation is 0.
-    Zero,
-    /// The times contradict each other.
-    Times,
-    /// A start that is neither nowhere nor a place with members.
-    Start,
-    /// The members cannot be.
-    Members(MembersInvalid),
-    /// The entries do not follow the start, or each other.
-    Entries,
-    /// The hard state does not fit the log.
-    HardState,
-}
 
 /// Why an entry was not proposed. It certainly never will be committed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -319,9 +239,11 @@ impl Group {
     /// The point of the state that the owner has: the last applied entry, its term, and the members there.
     pub fn point(&self) -> SnapshotPoint {
         let applied = self.applied_wanted;
+        // From what was taken: the library may know of a state to install that the owner has not heard of yet.
+        let term = self.raw.store().term(applied);
         SnapshotPoint {
             index: Index(applied),
-            term: self.term_at(applied),
+            term: Term(term.expect("the log is compacted up to what is applied, and no further")),
             members: self.members_applied.clone(),
         }
     }
@@ -356,8 +278,16 @@ impl Group {
             .collect()
     }
 
-    /// What the next life of this incarnation needs besides the state as of [`point`](Group::point): for a hand-over.
+    /// What the next life of this incarnation needs besides the state as of [`point`](Group::point): for a hand-over,
+    /// when everything was taken and done and nothing comes in any more.
+    ///
+    /// # Panics
+    /// If something is left to be [taken](Group::take_ready): it would be lost, though it may be promised already.
     pub fn saved(&self) -> Saved {
+        assert!(
+            !self.raw.has_ready(),
+            "a replica is handed over when it is at rest"
+        );
         Saved {
             hard_state: self.hard_state(),
             entries: self.entries_after(Index(self.applied_wanted)),
@@ -497,7 +427,8 @@ impl Group {
     /// A message for this replica. `now` is read after the message was received: promises are counted from it.
     pub fn step(&mut self, message: Message, now: Monotonic) {
         let (from, term) = (message.from, message.term);
-        if message.to != self.me || !convert::check(&message, self.last_index().0, self.is_leader()) {
+        let reign = self.reign.as_ref().map(|reign| reign.term);
+        if message.to != self.me || !convert::check(&message, self.last_index().0, reign) {
             self.turned_away += 1;
             return;
         }
@@ -609,7 +540,7 @@ impl Group {
                 body: Body::AppendAnswer {
                     index: point.index,
                     commit: self.commit_index(),
-                    reject: Some((last, self.term_at(last.0))),
+                    reject: Some((last, self.term_of(last.0).unwrap_or_default())),
                 },
             });
         }
@@ -848,7 +779,9 @@ impl Group {
         }
         let number = self.rounds_counted;
         self.raw.read_index(convert::read_to_library(number));
-        self.rounds.push_back((number, now));
+        if self.rounds.iter().all(|(known, _)| *known != number) {
+            self.rounds.push_back((number, now));
+        }
         self.rounds_sent = now;
         Ok(self.read_id(number))
     }
@@ -938,9 +871,15 @@ impl Group {
     }
 
     /// This replica was given the whole state as of this place and has not installed it; `None`: it has nothing such any
-    /// more. Only what is held can be installed.
-    pub fn hold_transfer(&mut self, held: Option<(Index, Term)>) {
-        self.held = held;
+    /// more. Only what is held can be installed. Answers whether that may be so: once the leader's word was accepted,
+    /// what is held stays as it is until [`take_ready`](Group::take_ready) has said to install it.
+    #[must_use]
+    pub fn hold_transfer(&mut self, held: Option<(Index, Term)>) -> bool {
+        let may_change = self.raw.raft.raft_log.unstable_snapshot().is_none();
+        if may_change {
+            self.held = held;
+        }
+        may_change
     }
 
     /// Says the point again, because the message may be lost; not for ever.
@@ -1175,16 +1114,9 @@ impl Group {
     fn members_changed(&mut self, members: Members, now: Monotonic) {
         self.members = members;
         self.claims_changed = true;
-        let stays = |member: Incarnation| self.raw.raft.prs().get(member.0).is_some();
-        let gone: Vec<Incarnation> = self
-            .snapshot_sends
-            .iter()
-            .map(|(member, _)| *member)
-            .filter(|member| !stays(*member))
-            .collect();
-        for member in gone {
-            self.transfer_failed(member);
-        }
+        let all = self.members.all();
+        self.snapshot_sends.retain(|(member, _)| all.contains(member));
+        self.raw.mut_store().withdraw_others(&all);
         if self.is_leader() && !self.members.is_voter(self.me) {
             // The library would go on leading, and trip over its own absence from the progress table.
             let term = self.raw.raft.term;
@@ -1273,58 +1205,4 @@ impl Group {
         }
         log.term(index).ok().map(Term)
     }
-
-    fn term_at(&self, index: u64) -> Term {
-        self.term_of(index)
-            .expect("what is applied and not compacted has a term")
-    }
-}
-
-type Valid = (SnapshotPoint, (Vec<eraftpb::Entry>, eraftpb::HardState));
-
-fn validate(config: &Config) -> Result<Valid, ConfigInvalid> {
-    let start = config.start.clone();
-    if config.me.0 == 0 {
-        return Err(ConfigInvalid::Zero);
-    }
-    if !config.times.are_valid() {
-        return Err(ConfigInvalid::Times);
-    }
-    if start != Config::NOWHERE {
-        if start.index.0 == 0 || start.term.0 == 0 {
-            return Err(ConfigInvalid::Start);
-        }
-        start.members.validate().map_err(ConfigInvalid::Members)?;
-    }
-    let (mut index, mut term) = (start.index.0, start.term);
-    for entry in &config.saved.entries {
-        let is_next = entry.index.0.checked_sub(1) == Some(index) && entry.term >= term && entry.term.0 > 0;
-        let is_sound = match &entry.payload {
-            crate::message::Payload::Members(bytes) => change::decode(bytes).is_some(),
-            crate::message::Payload::Data(_) => true,
-        };
-        if !is_next || !is_sound {
-            return Err(ConfigInvalid::Entries);
-        }
-        (index, term) = (entry.index.0, entry.term);
-    }
-    let saved = &config.saved.hard_state;
-    let is_new = *saved == HardState::default();
-    if !is_new && (saved.term < term || saved.commit.0 > index || saved.commit < start.index) {
-        return Err(ConfigInvalid::HardState);
-    }
-    let hard_state = eraftpb::HardState {
-        term: saved.term.0.max(term.0),
-        vote: saved.vote.map_or(0, |vote| vote.0),
-        commit: saved.commit.0.max(start.index.0),
-        ..eraftpb::HardState::default()
-    };
-    let entries = config
-        .saved
-        .entries
-        .iter()
-        .cloned()
-        .map(convert::entry_to_library)
-        .collect();
-    Ok((start, (entries, hard_state)))
 }

@@ -9,6 +9,7 @@
 //! it asks for, applies what it commits, and carries state to replicas that lag too far behind.
 
 mod change;
+mod config;
 mod convert;
 mod group;
 mod heartbeat;
@@ -21,10 +22,8 @@ mod ready;
 mod times;
 
 pub use change::ChangeRefused;
-pub use group::{
-    Config, ConfigInvalid, Durability, Group, ProposeRefused, READ_ROUNDS_MAX, ReadRefused, Saved,
-    TransferRefused,
-};
+pub use config::{Config, ConfigInvalid, Durability, Saved};
+pub use group::{Group, ProposeRefused, READ_ROUNDS_MAX, ReadRefused, TransferRefused};
 pub use heartbeat::{BEATS_MAX, Beat, BeatAnswer, Beats, CLAIMS_MAX, Claim, Listener};
 pub use lease::{Lease, ReadPermit};
 pub use log::{LOG_BYTES_KEPT, LOG_BYTES_MAX, LOG_ENTRIES_KEPT};

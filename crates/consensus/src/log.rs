@@ -150,6 +150,13 @@ impl Log {
         self.offers.remove(&to.0);
     }
 
+    pub(crate) fn withdraw_others(&mut self, members: &[Incarnation]) {
+        self.offers.retain(|to, _| members.contains(&Incarnation(*to)));
+        self.wanted
+            .get_mut()
+            .retain(|to| members.contains(&Incarnation(*to)));
+    }
+
     pub(crate) fn withdraw_all(&mut self) {
         self.offers.clear();
         self.wanted.borrow_mut().clear();

@@ -97,7 +97,8 @@ pub struct Ready {
     pub claims_changed: bool,
     /// To be written; of a durable group only.
     pub persist: Option<Persist>,
-    /// The state that was transferred for this point becomes this replica's, before anything that follows.
+    /// The state that was transferred for this point becomes this replica's, before anything that follows. It counts as
+    /// applied.
     pub install: Option<SnapshotPoint>,
     /// To be applied, in order; [`applied`](crate::Group::applied) is told how far.
     pub committed: Vec<Committed>,

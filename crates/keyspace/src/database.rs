@@ -2,8 +2,10 @@
 
 use crate::digest::Digest;
 use crate::directory::{Directory, Position};
+use crate::form::Rest;
 use crate::object::Object;
 use crate::slot_word::ObjectRef;
+use crate::transfer::changes::Changes;
 use ids::{HashSeed, KeyHash, Prng, UnixMillis, Version};
 
 /// Buckets of creation stamps. More make a needless `EXEC` failure rarer and cost eight bytes each.
@@ -22,6 +24,8 @@ pub(crate) struct Database {
     is_watchable: bool,
     /// The last `SWAPDB` of this database, in which every present key changed.
     swapped: Version,
+    /// What transfers under way must know of; hardly ever any. It goes with the keys.
+    changes: Vec<Changes>,
 }
 
 /// What `WATCH` remembers of a key, and `EXEC` compares.
@@ -42,6 +46,7 @@ impl Database {
             created: Box::default(),
             is_watchable,
             swapped: Version(0),
+            changes: Vec::new(),
         }
     }
 
@@ -76,6 +81,7 @@ impl Database {
         let result = change(&mut object);
         let (memory_after, deadline_after) = (object.memory(), object.deadline());
         drop(object);
+        self.note_change(hash);
         self.directory.adjust_memory(memory_before, memory_after);
         if deadline_before != deadline_after {
             self.with_deadline += usize::from(deadline_after.is_some());
@@ -90,12 +96,14 @@ impl Database {
     /// Adds an object whose key is absent.
     pub(crate) fn insert(&mut self, hash: KeyHash, object: Object) {
         self.note_creation(bucket(hash), object.version());
+        self.note_change(hash);
         self.with_deadline += usize::from(object.deadline().is_some());
         self.directory.insert(hash, object);
     }
 
     /// Puts an object back that was taken out for a moment: for all that anybody can see it was always there.
     pub(crate) fn restore(&mut self, hash: KeyHash, object: Object) {
+        self.note_change(hash);
         self.with_deadline += usize::from(object.deadline().is_some());
         self.directory.insert(hash, object);
     }
@@ -111,6 +119,7 @@ impl Database {
         let version = object.version();
         let replaced = std::mem::replace(&mut *before, object);
         drop(before);
+        self.note_change(hash);
         self.directory.adjust_memory(memory_before, memory_after);
         self.with_deadline += usize::from(deadline_after.is_some());
         self.with_deadline -= usize::from(deadline_before.is_some());
@@ -141,8 +150,78 @@ impl Database {
 
     pub(crate) fn remove(&mut self, hash: KeyHash, key: &[u8]) -> Option<Object> {
         let object = self.directory.remove(hash, key)?;
+        self.note_change(hash);
         self.with_deadline -= usize::from(object.deadline().is_some());
         Some(object)
+    }
+
+    /// Tells the transfers under way that an object of this hash came, changed or went.
+    #[inline]
+    fn note_change(&mut self, hash: KeyHash) {
+        if !self.changes.is_empty() {
+            self.changes.iter_mut().for_each(|changes| changes.note(hash));
+        }
+    }
+
+    /// What transfers under way know of this database.
+    pub(crate) fn changes(&mut self) -> &mut Vec<Changes> {
+        &mut self.changes
+    }
+
+    /// Whether changes are remembered for this transfer.
+    pub(crate) fn remembers_for(&self, transfer: u64) -> bool {
+        self.changes.iter().any(|changes| changes.transfer == transfer)
+    }
+
+    /// Calls `visit` for objects in hash order, from `from` on, as long as it answers `true`.
+    pub(crate) fn visit_from(&self, from: KeyHash, visit: impl FnMut(&Object) -> bool) {
+        self.directory.visit_from(from, visit);
+    }
+
+    /// The hash of a key.
+    pub(crate) fn hash_of(&self, key: &[u8]) -> KeyHash {
+        self.directory.hash(key)
+    }
+
+    /// Takes all keys out, and how many of them have a deadline.
+    pub(crate) fn take_keys(&mut self, seed: HashSeed) -> (Directory, usize) {
+        let directory = std::mem::replace(&mut self.directory, Directory::new(seed));
+        (directory, std::mem::take(&mut self.with_deadline))
+    }
+
+    /// Puts in what [`Database::take_keys`] took out, here or of another database. There must be no keys.
+    pub(crate) fn put_keys(&mut self, (directory, with_deadline): (Directory, usize)) {
+        assert!(self.len() == 0, "keys would be lost");
+        (self.directory, self.with_deadline) = (directory, with_deadline);
+    }
+
+    /// Writes what `WATCH` needs of absent keys.
+    pub(crate) fn write_stamps(&self, to: &mut Vec<u8>) {
+        to.extend_from_slice(&self.swapped.0.to_le_bytes());
+        let stamped = || {
+            (0u16..)
+                .zip(&self.created)
+                .filter(|(_, stamp)| **stamp > Version(0))
+        };
+        to.extend_from_slice(&(stamped().count() as u32).to_le_bytes());
+        for (bucket, stamp) in stamped() {
+            to.extend_from_slice(&bucket.to_le_bytes());
+            to.extend_from_slice(&stamp.0.to_le_bytes());
+        }
+    }
+
+    /// Reads what [`Database::write_stamps`] wrote; `None` if the bytes are nothing like it.
+    pub(crate) fn read_stamps(&mut self, rest: &mut Rest<'_>) -> Option<()> {
+        self.swapped = Version(rest.long()?);
+        for _ in 0..rest.number()? {
+            let bucket = usize::from(u16::from_le_bytes(rest.array()?));
+            let stamp = Version(rest.long()?);
+            if bucket >= CREATION_BUCKETS {
+                return None;
+            }
+            self.note_creation(bucket, stamp);
+        }
+        Some(())
     }
 
     /// What `WATCH` remembers of `key` at `time`.
@@ -157,6 +236,7 @@ impl Database {
     /// the past.
     pub(crate) fn flush(&mut self, seed: HashSeed) -> Directory {
         self.with_deadline = 0;
+        self.changes.iter_mut().for_each(Changes::note_flush);
         std::mem::replace(&mut self.directory, Directory::new(seed))
     }
 
@@ -165,6 +245,7 @@ impl Database {
         let (ours, theirs) = (self.arriving(time), other.arriving(time));
         std::mem::swap(&mut self.directory, &mut other.directory);
         std::mem::swap(&mut self.with_deadline, &mut other.with_deadline);
+        std::mem::swap(&mut self.changes, &mut other.changes);
         self.take_over(&theirs, version);
         other.take_over(&ours, version);
     }

@@ -7,14 +7,13 @@
 //!    1 command  db u8 | protocol u8 | count u32 | (length u32 | bytes)*
 //!    2 expire   db u8 | key
 //!    3 evict    db u8 | key
-//!    4 install  count u32 | (db u8 | tag u8 | key | [flags u8 | deadline i64 | form u8 | value])*
+//!    4 install  count u32 | (db u8 | tag u8: 0 delete, 1 put | key, or the object)*
 //!    5 limits   eight u32
 //!    6 fence    newest u64 | count u32 | boot u64 *
 //!    7 block    count u32 | condition* | count u32 | (db u8 | protocol u8 | count u32 | (length u32 | bytes)*)*
 //!  condition   db u8 | tag u8: 0 absent, 1 present at, 2 absent since | key | [version u64, unless 0]
-//!  key, value  length u32 | bytes
-//!  flags       1 the key has a deadline | 2 the string was changed in place | 4 it is kept as text
-//!  form        how the value is kept; see `form.rs`
+//!  key         length u32 | bytes
+//!  object      key, deadline and value; see `form.rs`
 //! ```
 //!
 //! Little-endian. [`Entry::decode`] checks the whole structure once, so that reading it later cannot fail; it
@@ -22,9 +21,8 @@
 
 use crate::database::KeyVersion;
 use crate::effects::Effect;
-use crate::form::{self, Rest};
+use crate::form::{self, Head, Rest};
 use crate::limits::Limits;
-use crate::object::{Object, Value};
 use crate::sessions::Fence;
 use ids::{Boot, Db, GatewayId, SemanticsVersion, UnixMillis, Version};
 use resp::{Args, Protocol, Span};
@@ -333,21 +331,7 @@ impl Operations {
             }
             Effect::Put { db, object } => {
                 self.bytes.extend_from_slice(&[db.number(), 1]);
-                self.text(object.key());
-                let is_text = matches!(object.value(), Value::Bytes(_));
-                let flags = u8::from(object.deadline().is_some())
-                    | u8::from(object.is_grown()) << 1
-                    | u8::from(is_text) << 2;
-                self.bytes.push(flags);
-                let deadline = object.deadline().unwrap_or_default();
-                self.bytes.extend_from_slice(&deadline.0.to_le_bytes());
-                self.bytes.push(form::code(object));
-                let length_at = self.bytes.len();
-                self.length(0);
-                form::encode(object, &mut self.bytes);
-                let length =
-                    u32::try_from(self.bytes.len() - length_at - 4).expect("a value stays below 4 GiB");
-                self.bytes[length_at..length_at + 4].copy_from_slice(&length.to_le_bytes());
+                form::write_object(&mut self.bytes, object);
             }
         }
     }
@@ -416,10 +400,7 @@ struct EffectView<'a> {
 }
 
 struct PutView<'a> {
-    deadline: Option<UnixMillis>,
-    is_grown: bool,
-    is_text: bool,
-    form: u8,
+    head: Head<'a>,
     value: &'a [u8],
 }
 
@@ -525,19 +506,10 @@ impl EffectView<'_> {
                 db: self.db,
                 key: self.key.into(),
             },
-            Some(put) => {
-                if let Some(object) = form::decode(put.form, self.key, put.value, put.deadline) {
-                    return Effect::Put { db: self.db, object };
-                }
-                let mut object = Object::string(self.key, put.value, put.deadline, Version(0));
-                if put.is_text && matches!(object.value(), Value::Integer(_)) {
-                    object.set_text(put.value);
-                }
-                if put.is_grown {
-                    object.bytes_mut(0);
-                }
-                Effect::Put { db: self.db, object }
-            }
+            Some(put) => Effect::Put {
+                db: self.db,
+                object: put.head.object(put.value),
+            },
         }
     }
 }
@@ -672,25 +644,17 @@ impl<'a> Cursor<'a> {
                 put: None,
             }),
             1 => {
-                let key = self.text()?;
-                let flags = self.byte()?;
-                let deadline = UnixMillis(i64::from_le_bytes(self.array()?));
-                let form = self.byte()?;
+                let mut rest = Rest(self.0);
+                let head = Head::read(&mut rest).ok_or(EntryError::Short)?;
+                self.0 = rest.0;
                 let value = self.text()?;
-                if !form::check(form, value) {
+                if !form::check(head.form, value) {
                     return Err(EntryError::Unknown);
                 }
-                let put = PutView {
-                    deadline: (flags & 1 != 0).then_some(deadline),
-                    is_grown: flags & 2 != 0,
-                    is_text: flags & 4 != 0,
-                    form,
-                    value,
-                };
                 Ok(EffectView {
                     db,
-                    key,
-                    put: Some(put),
+                    key: head.key,
+                    put: Some(PutView { head, value }),
                 })
             }
             _ => Err(EntryError::Unknown),

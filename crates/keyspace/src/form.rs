@@ -1,6 +1,9 @@
-//! How values are written into entries.
+//! How objects and their values are written into entries and transfers.
 //!
 //! ```text
+//!  object       key | flags u8 | deadline i64 | form u8 | value
+//!  key, value   length u32 | bytes
+//!  flags        1 the key has a deadline | 2 the string was changed in place | 4 it is kept as text
 //!  form 0       a string: its bytes
 //!  form 1 to 4  a packed list, set, hash, sorted set: its bytes (`packed.rs`)
 //!  form 5       a set of integers: its bytes (`integers.rs`)
@@ -22,6 +25,9 @@ use crate::packed::Packed;
 use crate::sorted_set::SortedSet;
 use crate::value::Digits;
 use ids::{HashSeed, UnixMillis, Version};
+
+/// Up to this form a value is one run of bytes.
+pub(crate) const LAST_FLAT: u8 = 5;
 
 const KINDS: [Kind; 4] = [Kind::List, Kind::Set, Kind::Hash, Kind::SortedSet];
 
@@ -64,25 +70,104 @@ pub(crate) fn encode(object: &Object, to: &mut Vec<u8>) {
     }
 }
 
-fn text(to: &mut Vec<u8>, bytes: &[u8]) {
+/// Writes key, deadline and value.
+pub(crate) fn write_object(to: &mut Vec<u8>, object: &Object) {
+    write_head(to, object);
+    let length_at = to.len();
+    to.extend_from_slice(&[0; 4]);
+    encode(object, to);
+    let length = u32::try_from(to.len() - length_at - 4).expect("a value stays below 4 GiB");
+    to[length_at..length_at + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+/// Writes everything of an object that stands before its value.
+pub(crate) fn write_head(to: &mut Vec<u8>, object: &Object) {
+    text(to, object.key());
+    let is_text = matches!(object.value(), Value::Bytes(_));
+    let flags =
+        u8::from(object.deadline().is_some()) | u8::from(object.is_grown()) << 1 | u8::from(is_text) << 2;
+    to.push(flags);
+    let deadline = object.deadline().unwrap_or_default();
+    to.extend_from_slice(&deadline.0.to_le_bytes());
+    to.push(code(object));
+}
+
+/// What stands before the value of an object.
+pub(crate) struct Head<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) deadline: Option<UnixMillis>,
+    is_grown: bool,
+    is_text: bool,
+    pub(crate) form: u8,
+}
+
+impl<'a> Head<'a> {
+    /// Reads what [`write_head`] wrote; the form may be none.
+    pub(crate) fn read(rest: &mut Rest<'a>) -> Option<Head<'a>> {
+        let key = rest.text()?;
+        let [flags] = rest.array()?;
+        let deadline = UnixMillis(i64::from_le_bytes(rest.array()?));
+        let [form] = rest.array()?;
+        Some(Head {
+            key,
+            deadline: (flags & 1 != 0).then_some(deadline),
+            is_grown: flags & 2 != 0,
+            is_text: flags & 4 != 0,
+            form,
+        })
+    }
+
+    /// The object of this value, which [`check`] has found to be one; of version 0.
+    pub(crate) fn object(&self, value: &[u8]) -> Object {
+        if let Some(object) = decode(self.form, self.key, value, self.deadline) {
+            return object;
+        }
+        let mut object = Object::string(self.key, value, self.deadline, Version(0));
+        if self.is_text && matches!(object.value(), Value::Integer(_)) {
+            object.set_text(value);
+        }
+        if self.is_grown {
+            object.bytes_mut(0);
+        }
+        object
+    }
+}
+
+/// Reads an object of version 0; `None` if the bytes are none.
+pub(crate) fn read_object(rest: &mut Rest<'_>) -> Option<Object> {
+    let head = Head::read(rest)?;
+    let value = rest.text()?;
+    if head.form <= LAST_FLAT && !check(head.form, value) {
+        return None;
+    }
+    if head.form > LAST_FLAT {
+        // Decoding checks it.
+        let object = decode(head.form, head.key, value, head.deadline);
+        return object.filter(|object| object.value().len() > 0);
+    }
+    Some(head.object(value))
+}
+
+pub(crate) fn text(to: &mut Vec<u8>, bytes: &[u8]) {
     to.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
     to.extend_from_slice(bytes);
 }
 
-fn seed(to: &mut Vec<u8>, seed: HashSeed) {
+pub(crate) fn seed(to: &mut Vec<u8>, seed: HashSeed) {
     to.extend_from_slice(&seed.0[0].to_le_bytes());
     to.extend_from_slice(&seed.0[1].to_le_bytes());
 }
 
-/// Whether `bytes` are a value in this form: decoding it cannot fail then.
+/// Whether `bytes` are a value in this form: decoding it cannot fail then. There are no empty collections.
 pub(crate) fn check(form: u8, bytes: &[u8]) -> bool {
+    let is_packed = || Packed::check(bytes) && !Packed::new(bytes).is_empty();
     match form {
         0 => true,
-        1 | 2 => Packed::check(bytes),
-        3 => Packed::check(bytes) && Packed::new(bytes).len().is_multiple_of(2),
-        4 => crate::sorted_set::check_packed(bytes),
-        5 => integers::check(bytes),
-        6..=9 => decode(form, b"", bytes, None).is_some(),
+        1 | 2 => is_packed(),
+        3 => is_packed() && Packed::new(bytes).len().is_multiple_of(2),
+        4 => is_packed() && crate::sorted_set::check_packed(bytes),
+        5 => integers::check(bytes) && integers::len(bytes) > 0,
+        6..=9 => decode(form, b"", bytes, None).is_some_and(|object| object.value().len() > 0),
         _ => false,
     }
 }
@@ -99,47 +184,46 @@ pub(crate) fn decode(form: u8, key: &[u8], bytes: &[u8], deadline: Option<UnixMi
             object.set_integers(bytes);
             return Some(object);
         }
-        6 => {
-            let mut list = List::default();
+        6..=9 => {
             let mut rest = Rest(bytes);
-            while !rest.0.is_empty() {
-                list.push_back(rest.text()?, crate::Limits::default().list_node_size);
-            }
-            Large::List(list)
-        }
-        7 | 8 => {
-            let mut rest = Rest(bytes);
-            let mut directory = Directory::new(rest.seed()?);
-            while !rest.0.is_empty() {
-                let member = rest.text()?;
-                let value = if form == 8 { rest.text()? } else { b"" };
-                let hash = directory.hash(member);
-                if directory.find(hash, member).is_some() {
-                    return None;
-                }
-                directory.insert(hash, Object::string(member, value, None, Version(0)));
-            }
-            if form == 7 {
-                Large::Set(directory)
-            } else {
-                Large::Hash(directory)
-            }
-        }
-        9 => {
-            let mut rest = Rest(bytes);
-            let mut sorted_set = SortedSet::new(rest.seed()?);
-            while !rest.0.is_empty() {
-                let member = rest.text()?;
-                let score = f64::from_bits(rest.long()?);
-                if score.is_nan() || !sorted_set.insert(member, score) {
-                    return None;
-                }
-            }
-            Large::SortedSet(sorted_set)
+            let mut large = match form {
+                6 => Large::List(List::default()),
+                7 => Large::Set(Directory::new(rest.seed()?)),
+                8 => Large::Hash(Directory::new(rest.seed()?)),
+                _ => Large::SortedSet(SortedSet::new(rest.seed()?)),
+            };
+            read_elements(&mut rest, &mut large)?;
+            large
         }
         _ => return None,
     };
     Some(Object::large(key, large, deadline, Version(0)))
+}
+
+/// Adds elements to a large value until the bytes end; `None` if they are none, or there already.
+pub(crate) fn read_elements(rest: &mut Rest<'_>, large: &mut Large) -> Option<()> {
+    let has_values = matches!(large, Large::Hash(_));
+    while !rest.0.is_empty() {
+        let element = rest.text()?;
+        match large {
+            Large::List(list) => list.push_back(element, crate::Limits::default().list_node_size),
+            Large::Set(directory) | Large::Hash(directory) => {
+                let value = if has_values { rest.text()? } else { b"" };
+                let hash = directory.hash(element);
+                if directory.find(hash, element).is_some() {
+                    return None;
+                }
+                directory.insert(hash, Object::string(element, value, None, Version(0)));
+            }
+            Large::SortedSet(sorted_set) => {
+                let score = f64::from_bits(rest.long()?);
+                if score.is_nan() || !sorted_set.insert(element, score) {
+                    return None;
+                }
+            }
+        }
+    }
+    Some(())
 }
 
 /// What is left to be read of bytes that may be anything.

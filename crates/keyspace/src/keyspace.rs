@@ -27,6 +27,8 @@
 //! 2. `applied` grows by one with each command, and with each operation that is none; an object's version is at most `applied`.
 //! 3. Two keyspaces made with the same seed and fed the same entries have equal state hashes.
 
+mod remainder;
+
 use crate::apply::Apply;
 use crate::database::{Database, KeyVersion};
 use crate::digest::Digest;
@@ -52,6 +54,10 @@ pub struct Keyspace {
     sessions: Sessions,
     /// The newest rules that this build follows: not part of the state.
     known: SemanticsVersion,
+    /// The newest rules by which an entry was applied: who does not know them cannot take this state over.
+    semantics: SemanticsVersion,
+    /// Transfers that were begun.
+    transfers: u64,
     /// Randomness of the open entry.
     prng: Prng,
     limits: Limits,
@@ -125,6 +131,8 @@ impl Keyspace {
                 .collect(),
             sessions: Sessions::default(),
             known: SemanticsVersion::CURRENT,
+            semantics: SemanticsVersion::OLDEST,
+            transfers: 0,
             prng: Prng::new(0),
             limits: Limits::default(),
             garbage: Garbage::default(),
@@ -278,6 +286,7 @@ impl Keyspace {
                 known: self.known,
             });
         }
+        self.semantics = self.semantics.max(header.semantics);
         self.time = self.time.max(header.now);
         self.prng = Prng::new(header.seed);
         Ok(())
@@ -560,6 +569,7 @@ impl Keyspace {
         let mut digest = Digest::new();
         digest.number(self.seed.0[0]).number(self.seed.0[1]);
         digest.number(self.time.0 as u64).number(self.applied.0);
+        digest.number(self.semantics.0.into());
         for limit in self.limits.numbers() {
             digest.number(limit.into());
         }

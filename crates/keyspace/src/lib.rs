@@ -16,6 +16,7 @@ mod entry;
 mod local;
 mod replies;
 mod sessions;
+mod transfer;
 
 mod apply;
 mod read;
@@ -70,4 +71,6 @@ pub use packed::{Element, Packed};
 pub use read::{Read, scan_accepts};
 pub use replies::Answer;
 pub use sessions::{BOOTS_MAX, Batched, Fence, UNACKNOWLEDGED_BYTES_MAX, UNACKNOWLEDGED_MAX};
+pub use transfer::arrival::{Arrival, Progress, TransferError};
+pub use transfer::{Cut, Transfer};
 pub use walks::walks;

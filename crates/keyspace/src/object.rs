@@ -34,6 +34,8 @@ use std::ptr::NonNull;
 const ALIGN: usize = 8;
 const VERSION_BITS: u32 = 48;
 const VERSION_MASK: u64 = (1 << VERSION_BITS) - 1;
+/// No state has applied more commands.
+pub(crate) const VERSION_MAX: u64 = VERSION_MASK;
 const ENCODING_SHIFT: u32 = VERSION_BITS;
 const ENCODING_MASK: u64 = 0xf << ENCODING_SHIFT;
 const INTEGER: u64 = Encoding::Integer as u64;

@@ -12,6 +12,7 @@
 //! 3. `local` ascends, and its numbers are indices of `ends`.
 
 use crate::digest::Digest;
+use crate::form::Rest;
 
 /// Stands for an operation that was not carried out.
 const NOT_CARRIED_OUT: u32 = u32::MAX;
@@ -118,6 +119,58 @@ impl Replies {
         self.ends.shrink_to_fit();
         self.operations.shrink_to_fit();
     }
+
+    /// Writes it for another replica.
+    pub(crate) fn encode(&self, to: &mut Vec<u8>) {
+        to.extend_from_slice(&(self.operations.len() as u32).to_le_bytes());
+        for commands in &self.operations {
+            to.extend_from_slice(&commands.to_le_bytes());
+        }
+        to.extend_from_slice(&(self.local.len() as u32).to_le_bytes());
+        for index in &self.local {
+            to.extend_from_slice(&index.to_le_bytes());
+        }
+        for end in &self.ends {
+            to.extend_from_slice(&end.to_le_bytes());
+        }
+        to.extend_from_slice(&self.bytes);
+    }
+
+    /// Reads what [`Replies::encode`] wrote; `None` if the bytes are nothing like it.
+    pub(crate) fn decode(rest: &mut Rest<'_>) -> Option<Replies> {
+        let mut replies = Replies::default();
+        let mut commands_sum = 0usize;
+        for _ in 0..rest.number()? {
+            let commands = rest.number()?;
+            commands_sum = commands_sum.checked_add(count(commands))?;
+            replies.operations.push(commands);
+        }
+        for _ in 0..rest.number()? {
+            let index = rest.number()?;
+            if replies.local.last().is_some_and(|&last| last >= index) {
+                return None;
+            }
+            replies.local.push(index);
+        }
+        if replies
+            .local
+            .last()
+            .is_some_and(|&last| last as usize >= commands_sum)
+        {
+            return None;
+        }
+        let mut last = 0;
+        for _ in 0..commands_sum {
+            let end = rest.long()?;
+            if end < last {
+                return None;
+            }
+            replies.ends.push(end);
+            last = end;
+        }
+        replies.bytes = rest.take(usize::try_from(last).ok()?)?.to_vec();
+        Some(replies)
+    }
 }
 
 /// How many replies an operation has.
@@ -198,6 +251,19 @@ mod tests {
         );
         let bytes: Vec<&[u8]> = replies.answers().map(Answer::bytes).collect();
         assert_eq!(bytes, [&b"+OK\r\n"[..], b":1\r\n:77\r\n", b"", b""]);
+    }
+
+    #[test]
+    fn what_was_written_is_read_and_what_was_cut_is_not() {
+        let mut bytes = Vec::new();
+        sample().encode(&mut bytes);
+        let again = Replies::decode(&mut Rest(&bytes)).expect("it was just written");
+        let mut bytes_again = Vec::new();
+        again.encode(&mut bytes_again);
+        assert_eq!(bytes, bytes_again);
+        for end in 0..bytes.len() {
+            assert!(Replies::decode(&mut Rest(&bytes[..end])).is_none());
+        }
     }
 
     #[test]

@@ -228,6 +228,49 @@ impl Sessions {
             session.records.iter().for_each(|record| record.hash(digest));
         }
     }
+
+    /// Writes them for another replica.
+    pub(crate) fn encode(&self, to: &mut Vec<u8>) {
+        self.fence.encode(to);
+        to.extend_from_slice(&(self.sessions.len() as u32).to_le_bytes());
+        for (gateway, session) in &self.sessions {
+            to.extend_from_slice(&gateway.boot.0.to_le_bytes());
+            to.extend_from_slice(&gateway.worker.to_le_bytes());
+            to.extend_from_slice(&session.last.to_le_bytes());
+            to.extend_from_slice(&(session.records.len() as u32).to_le_bytes());
+            session.records.iter().for_each(|record| record.encode(to));
+        }
+    }
+
+    /// Reads what [`Sessions::encode`] wrote; `None` if the bytes are nothing like it.
+    pub(crate) fn decode(rest: &mut Rest<'_>) -> Option<Sessions> {
+        let mut sessions = Sessions {
+            fence: Fence::decode(rest)?,
+            ..Sessions::default()
+        };
+        for _ in 0..rest.number()? {
+            let gateway = GatewayId {
+                boot: Boot(rest.long()?),
+                worker: u16::from_le_bytes(rest.array()?),
+            };
+            let mut session = Session {
+                last: rest.long()?,
+                ..Session::default()
+            };
+            for _ in 0..rest.number()? {
+                let record = Replies::decode(rest)?;
+                session.cost += record.cost();
+                session.records.push_back(record);
+            }
+            let is_known = sessions.sessions.contains_key(&gateway);
+            if is_known || session.last < session.records.len() as u64 || sessions.fence.is_dead(gateway.boot)
+            {
+                return None;
+            }
+            sessions.sessions.insert(gateway, session);
+        }
+        Some(sessions)
+    }
 }
 
 impl Fence {

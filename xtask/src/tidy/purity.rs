@@ -21,7 +21,17 @@ const PURE: &[&str] = &[
 ];
 
 /// Foreign crates that compute and do nothing else.
-const PURE_FOREIGN: &[&str] = &["siphasher", "memchr", "itoa", "ryu", "toml", "libm", "raft", "slog", "bytes"];
+const PURE_FOREIGN: &[&str] = &[
+    "siphasher",
+    "memchr",
+    "itoa",
+    "ryu",
+    "toml",
+    "libm",
+    "raft",
+    "slog",
+    "bytes",
+];
 
 const SEND: &str = "return a message; `node` does the I/O";
 const CLOCK: &str = "take the time as an argument, as `ids::UnixMillis`";

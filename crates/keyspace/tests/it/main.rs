@@ -12,6 +12,7 @@ mod sessions;
 mod sets;
 mod sort;
 mod strings;
+mod transfers;
 mod walks;
 mod watch;
 mod words;

@@ -1,0 +1,386 @@
+//! Single scenes, played by hand: three replicas, and every message in sight.
+
+use bytes::Bytes;
+use consensus::{
+    Body, Claim, Config, Durability, Effect, Group, Index, Members, Message, ReadId, ReadPermit, Role, Saved,
+    Term, Times,
+};
+use ids::{GroupId, Incarnation, Monotonic};
+use planted::Bug;
+
+const MS: u64 = 1_000_000;
+
+struct Trio {
+    groups: Vec<Group>,
+    now: Monotonic,
+    /// What was sent and not delivered.
+    sent: Vec<Message>,
+    confirmed: Vec<(ReadId, Index)>,
+    applied: Vec<Vec<Bytes>>,
+}
+
+impl Trio {
+    fn new() -> Trio {
+        let now = Monotonic(1_000 * MS);
+        let members = Members::of_voters((1..=3).map(Incarnation));
+        let group = |me: u64| {
+            let config = Config {
+                group: GroupId::new(0),
+                me: Incarnation(me),
+                start: Config::first(members.clone()),
+                saved: Saved::default(),
+                durability: Durability::Memory,
+                times: Times::DEFAULT,
+                seed: me,
+            };
+            Group::new(config, now).expect("a valid configuration")
+        };
+        Trio {
+            groups: (1..=3).map(group).collect(),
+            now,
+            sent: Vec::new(),
+            confirmed: Vec::new(),
+            applied: vec![Vec::new(); 3],
+        }
+    }
+
+    /// Three replicas of which the first leads, and everybody knows.
+    fn led() -> Trio {
+        let mut trio = Trio::new();
+        trio.wait(400);
+        // The others wait longer: only the first looks at the clock.
+        while !trio.groups[0].is_leader() {
+            trio.wait(20);
+            let now = trio.now;
+            trio.groups[0].tick(now);
+            trio.settle();
+        }
+        trio.beat(&[1, 2]);
+        trio
+    }
+
+    fn wait(&mut self, ms: u64) {
+        self.now = Monotonic(self.now.0 + ms * MS);
+    }
+
+    fn take(&mut self, number: usize) {
+        let ready = self.groups[number].take_ready(self.now);
+        self.sent.extend(ready.messages);
+        self.confirmed.extend(ready.reads);
+        if let Some(last) = ready.committed.last().map(|entry| entry.index) {
+            let data = ready
+                .committed
+                .into_iter()
+                .filter_map(|entry| match entry.effect {
+                    Effect::Apply(data) => Some(data),
+                    _ => None,
+                });
+            self.applied[number].extend(data);
+            self.groups[number].applied(last);
+        }
+    }
+
+    /// Delivers everything that is sent between those that `hears` lets hear each other, until nothing is; answers what was
+    /// lost.
+    fn settle_where(&mut self, hears: impl Fn(u64, u64) -> bool) -> Vec<Message> {
+        let mut lost = Vec::new();
+        loop {
+            for number in 0..3 {
+                self.take(number);
+            }
+            if self.sent.is_empty() {
+                return lost;
+            }
+            for message in std::mem::take(&mut self.sent) {
+                if hears(message.from.0, message.to.0) {
+                    self.groups[message.to.0 as usize - 1].step(message, self.now);
+                } else {
+                    lost.push(message);
+                }
+            }
+        }
+    }
+
+    fn settle(&mut self) {
+        self.settle_where(|_, _| true);
+    }
+
+    /// The first replica's claims are put to these others, at once.
+    fn beat(&mut self, others: &[usize]) {
+        let now = self.now;
+        for claim in self.groups[0].claims() {
+            let to = claim.to.0 as usize - 1;
+            if !others.contains(&to) {
+                continue;
+            }
+            if self.groups[to].confirm(&claim, now) {
+                self.groups[0].acknowledged(&claim, now, now);
+            } else {
+                self.groups[0].refused(&claim, now);
+            }
+        }
+        self.settle();
+    }
+
+    /// The second replica becomes leader, while the first neither hears nor is heard.
+    fn usurp(&mut self) {
+        self.wait(450);
+        for _ in 0..60 {
+            self.wait(20);
+            let now = self.now;
+            self.groups[1].tick(now);
+            self.settle_where(|from, to| from != 1 && to != 1);
+            if self.groups[1].is_leader() {
+                return;
+            }
+        }
+        panic!("the second replica is not elected");
+    }
+}
+
+/// A leader that nobody hears any more asks for a round of reads; the answer to its first round arrives again.
+fn late_answer_confirms() -> bool {
+    let mut trio = Trio::led();
+    let now = trio.now;
+    let first = trio.groups[0].read_index(now).expect("it leads");
+    let mut answers = Vec::new();
+    trio.take(0);
+    for message in std::mem::take(&mut trio.sent) {
+        trio.groups[message.to.0 as usize - 1].step(message, now);
+    }
+    trio.take(1);
+    answers.extend(trio.sent.iter().cloned());
+    trio.settle();
+    assert_eq!(trio.confirmed.last().map(|(id, _)| *id), Some(first));
+    assert!(!answers.is_empty());
+    trio.usurp();
+    trio.groups[1]
+        .propose(Bytes::from_static(b"later"))
+        .expect("it leads");
+    trio.settle_where(|from, to| from != 1 && to != 1);
+    assert_eq!(trio.applied[1].len(), 1);
+
+    assert!(trio.groups[0].is_leader(), "it has not noticed");
+    trio.confirmed.clear();
+    let now = trio.now;
+    let second = trio.groups[0].read_index(now).expect("it leads");
+    trio.take(0);
+    trio.sent.clear();
+    for answer in answers {
+        trio.groups[0].step(answer, now);
+    }
+    trio.take(0);
+    trio.confirmed.iter().any(|(id, _)| *id == second)
+}
+
+#[test]
+fn a_late_answer_to_an_earlier_round_confirms_nothing() {
+    assert!(!late_answer_confirms());
+}
+
+#[test]
+fn a_read_id_used_twice_is_noticed() {
+    planted::plant(Some(Bug::ReusedReadId));
+    let confirms = late_answer_confirms();
+    planted::plant(None);
+    assert!(confirms);
+}
+
+/// A follower refuses while an empty append to it waits; answers whether what is sent then can be what the leader means.
+fn appends_follow_their_place() -> bool {
+    let mut trio = Trio::led();
+    for data in [b"one", b"two"] {
+        trio.groups[0]
+            .propose(Bytes::from_static(data))
+            .expect("it leads");
+        trio.take(0);
+    }
+    let lost = std::mem::take(&mut trio.sent);
+    assert!(
+        lost.iter()
+            .all(|message| matches!(message.body, Body::Append { .. }))
+    );
+    let now = trio.now;
+    let claim: Claim = trio.groups[0].claims()[0];
+    assert!(trio.groups[1].confirm(&claim, now));
+    trio.groups[0].acknowledged(&claim, now, now);
+    trio.take(0);
+    for message in std::mem::take(&mut trio.sent) {
+        trio.groups[1].step(message, now);
+    }
+    trio.take(1);
+    // One more empty append waits when the refusal of the first arrives, in the same turn.
+    trio.groups[0].acknowledged(&claim, now, now);
+    for refusal in std::mem::take(&mut trio.sent) {
+        assert!(matches!(refusal.body, Body::AppendAnswer { reject: Some(_), .. }));
+        trio.groups[0].step(refusal, now);
+    }
+    trio.take(0);
+    trio.sent.iter().all(|message| match &message.body {
+        Body::Append { index, entries, .. } => {
+            entries.first().is_none_or(|first| first.index.0 == index.0 + 1)
+        }
+        _ => true,
+    })
+}
+
+#[test]
+fn entries_always_follow_the_place_that_their_message_names() {
+    assert!(appends_follow_their_place());
+}
+
+#[test]
+fn the_librarys_own_batching_is_noticed() {
+    planted::plant(Some(Bug::LibraryBatching));
+    let follow = appends_follow_their_place();
+    planted::plant(None);
+    assert!(!follow);
+}
+
+#[test]
+fn a_quiet_group_sends_nothing_and_its_followers_know_what_is_committed() {
+    let mut trio = Trio::led();
+    trio.groups[0]
+        .propose(Bytes::from_static(b"last"))
+        .expect("it leads");
+    trio.settle();
+    assert_eq!(trio.applied[0].len(), 1);
+    trio.wait(100);
+    trio.beat(&[1, 2]);
+    assert_eq!((trio.applied[1].len(), trio.applied[2].len()), (1, 1));
+    for _ in 0..20 {
+        trio.wait(100);
+        let now = trio.now;
+        for group in &mut trio.groups {
+            group.tick(now);
+        }
+        let claims = trio.groups[0].claims();
+        for claim in claims {
+            assert!(trio.groups[claim.to.0 as usize - 1].confirm(&claim, now));
+            trio.groups[0].acknowledged(&claim, now, now);
+        }
+        assert!(trio.groups.iter().all(|group| !group.has_ready()));
+        assert!(matches!(trio.groups[0].read_permit(now), ReadPermit::Lease(_)));
+    }
+}
+
+#[test]
+fn a_lease_ends_before_the_promises_that_it_stands_on() {
+    let mut trio = Trio::led();
+    let now = trio.now;
+    assert!(matches!(trio.groups[0].read_permit(now), ReadPermit::Lease(_)));
+    let end = now.after(Times::DEFAULT.election_min - Times::DEFAULT.drift_margin);
+    assert!(matches!(
+        trio.groups[0].read_permit(Monotonic(end.0 - 1)),
+        ReadPermit::Lease(_)
+    ));
+    assert_eq!(trio.groups[0].read_permit(end), ReadPermit::ReadIndex);
+    assert!(trio.groups[1].is_promised(end) && trio.groups[2].is_promised(end));
+    trio.wait(900);
+    let now = trio.now;
+    trio.groups[0].tick(now);
+    assert_eq!(
+        trio.groups[0].status().role,
+        Role::Follower,
+        "nobody was reached for so long"
+    );
+}
+
+fn vote(term: u64, is_transfer: bool) -> Message {
+    Message {
+        from: Incarnation(3),
+        to: Incarnation(2),
+        term: Term(term),
+        body: Body::Vote {
+            is_pre: false,
+            index: Index(100),
+            log_term: Term(term - 1),
+            commit: (Index(0), Term(0)),
+            priority: 0,
+            is_transfer,
+        },
+    }
+}
+
+#[test]
+fn inside_its_promise_a_voter_votes_only_at_its_leaders_wish_and_for_the_next_term() {
+    let mut trio = Trio::led();
+    let (now, term) = (trio.now, trio.groups[1].status().term.0);
+    for (asked, is_transfer) in [(term + 1, false), (term + 2, true), (term + 2, false)] {
+        trio.groups[1].step(vote(asked, is_transfer), now);
+        assert!(!trio.groups[1].has_ready(), "{asked} {is_transfer}");
+    }
+    trio.groups[1].step(vote(term + 1, true), now);
+    trio.take(1);
+    assert!(matches!(
+        trio.sent[0].body,
+        Body::VoteAnswer { reject: false, .. }
+    ));
+}
+
+#[test]
+fn who_has_just_started_neither_votes_nor_campaigns() {
+    let mut trio = Trio::new();
+    let now = trio.now;
+    trio.groups[1].step(vote(2, false), now);
+    trio.groups[1].step(vote(2, true), now);
+    trio.wait(399);
+    let now = trio.now;
+    trio.groups[1].tick(now);
+    trio.groups[1].step(vote(2, false), now);
+    assert!(!trio.groups[1].has_ready());
+    trio.wait(1);
+    let now = trio.now;
+    trio.groups[1].step(vote(2, false), now);
+    assert!(trio.groups[1].has_ready());
+}
+
+#[test]
+fn after_a_broken_link_only_the_promise_is_waited_for() {
+    let mut trio = Trio::led();
+    trio.wait(1);
+    let now = trio.now;
+    trio.groups[1].leader_link_lost(now);
+    trio.groups[2].leader_link_lost(now);
+    assert!(trio.groups.iter().all(|group| !group.has_ready()));
+    trio.wait(400);
+    let now = trio.now;
+    trio.groups[1].tick(now);
+    trio.groups[2].tick(now);
+    trio.settle_where(|from, to| from != 1 && to != 1);
+    assert!(trio.groups[1].is_leader());
+}
+
+#[test]
+fn leadership_goes_to_whom_it_is_handed_and_the_lease_is_gone_before() {
+    let mut trio = Trio::led();
+    let now = trio.now;
+    trio.groups[0].transfer(Incarnation(3), now).expect("it leads");
+    assert_eq!(trio.groups[0].read_permit(now), ReadPermit::ReadIndex);
+    trio.settle();
+    assert!(trio.groups[2].is_leader() && !trio.groups[0].is_leader());
+}
+
+#[test]
+fn messages_that_nobody_sends_are_turned_away() {
+    let mut trio = Trio::led();
+    let (now, term) = (trio.now, trio.groups[1].status().term);
+    let bodies = [
+        Body::Heartbeat {
+            commit: Index(1_000),
+            read: 0,
+        },
+        Body::Append {
+            log_term: Term(0),
+            index: Index(1_000),
+            commit: Index(1_000),
+            entries: Vec::new(),
+        },
+        Body::Snapshot(Config::NOWHERE),
+    ];
+    for (count, body) in bodies.into_iter().enumerate() {
+        let (from, to) = (Incarnation(1), Incarnation(2));
+        trio.groups[1].step(Message { from, to, term, body }, now);
+        assert_eq!(trio.groups[1].turned_away(), count as u64 + 1);
+    }
+}

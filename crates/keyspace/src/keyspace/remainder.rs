@@ -1,0 +1,147 @@
+//! What a transfer needs of a keyspace beside its objects: everything else of the state, and the places where changes are
+//! remembered.
+//!
+//! ```text
+//!  rest      semantics u16 | now i64 | applied u64 | limits, eight u32 | stamps of each database | sessions
+//!  stamps    swapped u64 | count u32 | (bucket u16 | version u64)*
+//!  sessions  fence | count u32 | (boot u64 | worker u16 | last u64 | count u32 | replies*)*
+//! ```
+
+use super::Keyspace;
+use crate::form::Rest;
+use crate::limits::Limits;
+use crate::object::{Object, VERSION_MAX};
+use crate::sessions::Sessions;
+use crate::transfer::TRANSFERS_MAX;
+use crate::transfer::changes::Changes;
+use ids::{Db, KeyHash, SemanticsVersion, UnixMillis, Version};
+
+impl Keyspace {
+    /// Writes everything of the state that is no object.
+    pub(crate) fn write_remainder(&self, to: &mut Vec<u8>) {
+        to.extend_from_slice(&self.semantics.0.to_le_bytes());
+        to.extend_from_slice(&self.time.0.to_le_bytes());
+        to.extend_from_slice(&self.applied.0.to_le_bytes());
+        for limit in self.limits.numbers() {
+            to.extend_from_slice(&limit.to_le_bytes());
+        }
+        self.databases
+            .iter()
+            .for_each(|database| database.write_stamps(to));
+        self.sessions.encode(to);
+    }
+
+    /// Reads what [`Keyspace::write_remainder`] wrote; `None` if the bytes are nothing like it. The newest rules by which
+    /// the state was made.
+    pub(crate) fn read_remainder(&mut self, rest: &mut Rest<'_>) -> Option<SemanticsVersion> {
+        self.semantics = SemanticsVersion(u16::from_le_bytes(rest.array()?));
+        self.time = UnixMillis(i64::from_le_bytes(rest.array()?));
+        self.applied = Version(rest.long().filter(|&applied| applied <= VERSION_MAX)?);
+        let mut numbers = [0; 8];
+        for number in &mut numbers {
+            *number = rest.number()?;
+        }
+        self.limits = Limits::from_numbers(numbers);
+        for database in &mut self.databases {
+            database.read_stamps(rest)?;
+        }
+        self.sessions = Sessions::decode(rest)?;
+        Some(self.semantics)
+    }
+
+    /// Remembers changes from now on, for a new transfer; `None` if there are too many.
+    pub(crate) fn begin_changes(&mut self) -> Option<u64> {
+        // What is lost is good for nothing any more.
+        let is_lost = |changes: &Changes| changes.is_lost.then_some(changes.transfer);
+        let lost = self
+            .databases
+            .iter_mut()
+            .flat_map(|database| database.changes().iter().filter_map(is_lost));
+        for transfer in lost.collect::<Vec<u64>>() {
+            self.take_changes(transfer);
+        }
+        if self.databases[0].changes().len() >= TRANSFERS_MAX {
+            return None;
+        }
+        self.transfers += 1;
+        for (number, database) in (0..).zip(&mut self.databases) {
+            database.changes().push(Changes::new(self.transfers, number));
+        }
+        Some(self.transfers)
+    }
+
+    /// Whether changes are remembered for this transfer.
+    pub(crate) fn has_changes(&self, transfer: u64) -> bool {
+        self.databases[0].remembers_for(transfer)
+    }
+
+    /// Takes out what was remembered for a transfer, of each database by its number; `None` if nothing was.
+    pub(crate) fn take_changes(&mut self, transfer: u64) -> Option<Vec<Changes>> {
+        self.databases
+            .iter_mut()
+            .map(|database| {
+                let all = database.changes();
+                let at = all.iter().position(|changes| changes.transfer == transfer)?;
+                Some(all.swap_remove(at))
+            })
+            .collect()
+    }
+
+    /// Goes on remembering.
+    pub(crate) fn put_changes(&mut self, changes: Vec<Changes>) {
+        for (database, changes) in self.databases.iter_mut().zip(changes) {
+            database.changes().push(changes);
+        }
+    }
+
+    /// Puts an object that has arrived under its key, whatever was there.
+    pub(crate) fn place_arrived(&mut self, db: Db, object: Object) {
+        let hash = self.seed.hash(object.key());
+        let database = &mut self.databases[db.index()];
+        if let Some(before) = database.remove(hash, object.key()) {
+            self.garbage.add(before);
+        }
+        database.restore(hash, object);
+    }
+
+    /// Drops all objects of this hash.
+    pub(crate) fn clear_hash(&mut self, db: Db, hash: KeyHash) {
+        let database = &mut self.databases[db.index()];
+        let mut keys: Vec<Box<[u8]>> = Vec::new();
+        database.visit_from(hash, |object| {
+            let is_there = self.seed.hash(object.key()) == hash;
+            if is_there {
+                keys.push(object.key().into());
+            }
+            is_there
+        });
+        for key in keys {
+            if let Some(object) = database.remove(hash, &key) {
+                self.garbage.add(object);
+            }
+        }
+    }
+
+    /// Moves each database to where it is from now on: none twice. What is moved nowhere is dropped.
+    pub(crate) fn arrange(&mut self, origins: [Option<u8>; Db::COUNT as usize]) {
+        let mut before: Vec<_> = self
+            .databases
+            .iter_mut()
+            .map(|database| Some(database.take_keys(self.seed)))
+            .collect();
+        for (database, origin) in self.databases.iter_mut().zip(origins) {
+            let keys = origin.and_then(|origin| before.get_mut(usize::from(origin))?.take());
+            if let Some(keys) = keys {
+                database.put_keys(keys);
+            }
+        }
+        for (directory, _) in before.into_iter().flatten() {
+            self.garbage.add_segments(directory.into_segments());
+        }
+    }
+
+    /// Keys of all databases.
+    pub(crate) fn key_count(&self) -> usize {
+        self.databases.iter().map(|database| database.len()).sum()
+    }
+}

@@ -1,0 +1,336 @@
+//! State for a replica that has none: the sender's side. `transfer/arrival.rs` is the receiver's.
+//!
+//! ```text
+//!   sender   [ cut 1 ] entries [ cut 2 ] entries [ cut 3 ] ...        [ last cut ] entries ...
+//!               |                 |                 |                      |           |
+//!   receiver    +--- objects in hash order, and those that changed --------+ complete  +--> applied as usual
+//!                                                                          |
+//!                                                          everything of the state that is no object
+//! ```
+//!
+//! A transfer goes through the databases in hash order. Each cut carries what changed since the last one among the keys
+//! that were sent already, and then the next of those that were not, up to about the wanted size. So the receiver holds a
+//! prefix of the order that is the sender's at the moment of the cut; but where there is more than fits, the rest lags, and
+//! is named nowhere but in the sender's [`Changes`]. The last cut is made when nothing lags. Only then does the receiver
+//! have a state, and it is the sender's of that moment.
+//!
+//! Large values are sent in pieces over as many cuts as it takes. One that changes meanwhile is begun again, when
+//! everything else was sent; one that changes again and again goes whole with the last cut. That cut is the one that can
+//! take long: its size is what changed since the cut before, and such restless values. Should more change than cuts can
+//! carry, so that after everything was sent once as much was sent again, the next cut is the last, whatever its size.
+//!
+//! ```text
+//!  cut     format u8 | number u64 | seed of the hash order | origin u8 for each database | record*
+//!  origin  which of the receiver's databases this one is from now on; 255 an empty one
+//!  record  1 exactly these objects have this hash   db u8 | hash u64 | count u32 | object*
+//!          2 an object                              db u8 | object
+//!          3 a large object begins                  db u8 | head (pieces.rs)
+//!          4 a piece of it                          db u8 | length u32 | bytes
+//!          5 it is complete                         db u8
+//!          6 the rest, and the end                  keyspace/remainder.rs
+//!  object  version u64 | key, deadline, value (form.rs)
+//! ```
+//!
+//! Access statistics are not sent: they are each replica's own.
+
+pub(crate) mod arrival;
+pub(crate) mod changes;
+pub(crate) mod pieces;
+
+use crate::database::Database;
+use crate::form;
+use crate::keyspace::Keyspace;
+use crate::object::Object;
+use changes::{Changes, Open};
+use ids::{Db, KeyHash};
+use planted::Bug;
+
+/// Transfers of one keyspace at once: learners of one group. Each makes every change a little dearer.
+pub(crate) const TRANSFERS_MAX: usize = 4;
+
+/// Values up to this size are sent whole.
+const WHOLE_BYTES_MAX: usize = 64 << 10;
+
+/// Cuts that may be made when only changes are left and there are more of them than fit. The next one carries all of them.
+const LAGGING_CUTS_MAX: u32 = 16;
+
+const FORMAT: u8 = 1;
+const EMPTY: u8 = 255;
+const AT: u8 = 1;
+const OBJECT: u8 = 2;
+const BEGIN: u8 = 3;
+const PIECE: u8 = 4;
+const END: u8 = 5;
+const REST: u8 = 6;
+
+/// A transfer under way, at its sender. See the file's header.
+#[derive(Debug)]
+pub struct Transfer {
+    id: u64,
+    /// Of the newest cut.
+    number: u64,
+    /// Cuts since everything was covered that could not carry all changes.
+    lagging: u32,
+    /// Bytes of all cuts since then.
+    ending_bytes: usize,
+}
+
+/// What a transfer sends next.
+#[derive(Debug)]
+pub enum Cut {
+    /// These bytes, and there is more to come.
+    More(Vec<u8>),
+    /// These bytes, and the receiver has the state as it is now. The transfer is over.
+    Last(Vec<u8>),
+    /// Nothing: more changed than could be remembered. The transfer is over, and may be begun again.
+    Lost,
+}
+
+impl Transfer {
+    /// Begins a transfer of the state. From now on changes are remembered, until the last cut or [`Transfer::end`]. `None`
+    /// if there are as many transfers as may be.
+    pub fn begin(keyspace: &mut Keyspace) -> Option<Transfer> {
+        let id = keyspace.begin_changes()?;
+        Some(Transfer {
+            id,
+            number: 0,
+            lagging: 0,
+            ending_bytes: 0,
+        })
+    }
+
+    /// Ends it early: changes are no longer remembered.
+    pub fn end(self, keyspace: &mut Keyspace) {
+        keyspace.take_changes(self.id);
+    }
+
+    /// Whether it has not made its last cut.
+    pub fn is_under_way(&self, keyspace: &Keyspace) -> bool {
+        keyspace.has_changes(self.id)
+    }
+
+    /// The next cut, of the keyspace that it was begun with: about `bytes_max` bytes, or half as much again if many changes
+    /// wait, and one object more. The last cut may be larger: see the file's header.
+    pub fn next_cut(&mut self, keyspace: &mut Keyspace, bytes_max: usize) -> Cut {
+        let Some(mut databases) = keyspace.take_changes(self.id) else {
+            return Cut::Lost;
+        };
+        if databases.iter().any(|changes| changes.is_lost) {
+            return Cut::Lost;
+        }
+        self.number += 1;
+        let mut to = vec![FORMAT];
+        to.extend_from_slice(&self.number.to_le_bytes());
+        form::seed(&mut to, keyspace.seed());
+        for (number, changes) in (0..).zip(&mut databases) {
+            to.push(changes.origin.unwrap_or(EMPTY));
+            changes.origin = Some(number);
+        }
+        let is_overdue = self.ending_bytes > keyspace.memory();
+        let bytes_max = if is_overdue { usize::MAX } else { bytes_max };
+        let mut sender = Sender { keyspace, to };
+        sender.send(&mut databases, bytes_max, self.lagging >= LAGGING_CUTS_MAX);
+        if databases.iter().all(Changes::is_ready) {
+            sender.send_restless(&mut databases);
+            sender.to.push(REST);
+            keyspace.write_remainder(&mut sender.to);
+            return Cut::Last(sender.to);
+        }
+        let cut = sender.to;
+        if databases.iter().all(Changes::is_covered) {
+            self.ending_bytes += cut.len();
+            self.lagging += u32::from(databases.iter().any(|changes| !changes.changed.is_empty()));
+        }
+        keyspace.put_changes(databases);
+        Cut::More(cut)
+    }
+}
+
+/// A cut under construction.
+struct Sender<'a> {
+    keyspace: &'a Keyspace,
+    to: Vec<u8>,
+}
+
+impl Sender<'_> {
+    fn send(&mut self, databases: &mut [Changes], bytes_max: usize, sends_all_changes: bool) {
+        let limit = if sends_all_changes { usize::MAX } else { bytes_max };
+        for (db, changes) in numbered(databases) {
+            while self.to.len() < limit
+                && let Some(hash) = changes.changed.pop_first()
+            {
+                self.send_hash(db, changes, hash);
+            }
+        }
+        // However much changes, the rest goes on.
+        let limit = bytes_max.max(self.to.len().saturating_add(bytes_max / 2));
+        for (db, changes) in numbered(databases) {
+            self.send_next(db, changes, limit, false);
+        }
+        if databases.iter().all(Changes::is_covered) {
+            for (db, changes) in numbered(databases) {
+                self.send_next(db, changes, limit, true);
+            }
+        }
+    }
+
+    /// Large values that are to be sent, and then what is not covered, large values among it as they come.
+    fn send_next(&mut self, db: Db, changes: &mut Changes, limit: usize, with_later: bool) {
+        while self.to.len() < limit {
+            if let Some(open) = changes.open {
+                changes.open = self.send_piece(db, open, limit);
+            } else if let Some(hash) = changes.take_waiting(with_later, false) {
+                self.open(db, changes, hash);
+            } else if let Some(from) = changes.covered_to {
+                self.send_range(db, changes, from, limit);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// What changes too often to be sent in pieces.
+    fn send_restless(&mut self, databases: &mut [Changes]) {
+        for (db, changes) in numbered(databases) {
+            while let Some(hash) = changes.take_waiting(true, true) {
+                self.open(db, changes, hash);
+                while let Some(open) = changes.open {
+                    changes.open = self.send_piece(db, open, usize::MAX);
+                }
+            }
+        }
+    }
+
+    /// The objects of a hash as they are; if one of them is large, they wait.
+    fn send_hash(&mut self, db: Db, changes: &mut Changes, hash: KeyHash) {
+        let objects_at = self.begin_hash(db, hash);
+        let (mut count, mut is_large) = (0u32, false);
+        each_at(self.keyspace.database(db), hash, |object| {
+            is_large = is_large || object.memory() > WHOLE_BYTES_MAX;
+            if !is_large && !is_lost_by_mistake(self.keyspace, object) {
+                count += 1;
+                write_object(&mut self.to, object);
+            }
+        });
+        if is_large {
+            self.to.truncate(objects_at - HASH_RECORD);
+            changes.wait(hash);
+        } else {
+            self.to[objects_at - 4..objects_at].copy_from_slice(&count.to_le_bytes());
+        }
+    }
+
+    /// A record that says that this hash has no objects, or those that follow once their count is filled in.
+    fn begin_hash(&mut self, db: Db, hash: KeyHash) -> usize {
+        self.to.extend_from_slice(&[AT, db.number()]);
+        self.to.extend_from_slice(&hash.0.to_le_bytes());
+        self.to.extend_from_slice(&0u32.to_le_bytes());
+        self.to.len()
+    }
+
+    /// Begins to send the objects of a hash in pieces.
+    fn open(&mut self, db: Db, changes: &mut Changes, hash: KeyHash) {
+        self.begin_hash(db, hash);
+        changes.begin(hash);
+    }
+
+    /// The next piece, up to `limit`. What is to be sent after it.
+    fn send_piece(&mut self, db: Db, open: Open, limit: usize) -> Option<Open> {
+        let (mut index, mut next) = (0, None);
+        each_at(self.keyspace.database(db), open.hash, |object| {
+            if index == open.index {
+                next = Some(self.write_piece(db, object, open, limit));
+            }
+            index += 1;
+        });
+        next
+    }
+
+    fn write_piece(&mut self, db: Db, object: &Object, open: Open, limit: usize) -> Open {
+        let after = Open {
+            index: open.index + 1,
+            next: None,
+            ..open
+        };
+        if is_lost_by_mistake(self.keyspace, object) {
+            return after;
+        }
+        if open.next.is_none() {
+            self.to.extend_from_slice(&[BEGIN, db.number()]);
+            pieces::write_head(&mut self.to, object);
+        }
+        self.to.extend_from_slice(&[PIECE, db.number()]);
+        let length_at = self.to.len();
+        self.to.extend_from_slice(&[0; 4]);
+        // A piece's length has 32 bits, however large the cut may be.
+        let budget = limit.saturating_sub(length_at).min(1 << 30);
+        let next = pieces::write(&mut self.to, object, open.next, budget);
+        let length =
+            u32::try_from(self.to.len() - length_at - 4).expect("a GiB and one element stay below 4 GiB");
+        self.to[length_at..length_at + 4].copy_from_slice(&length.to_le_bytes());
+        if next.is_some() {
+            return Open { next, ..open };
+        }
+        self.to.extend_from_slice(&[END, db.number()]);
+        after
+    }
+
+    /// What is not covered, until the limit or behind the next large object.
+    fn send_range(&mut self, db: Db, changes: &mut Changes, from: KeyHash, limit: usize) {
+        let seed = self.keyspace.seed();
+        let (mut last, mut stop) = (None, None);
+        self.keyspace.database(db).visit_from(from, |object| {
+            if let Some(last) = last {
+                // Objects of one hash are never parted.
+                let hash = seed.hash(object.key());
+                if hash != last {
+                    stop = Some(hash);
+                    return false;
+                }
+            }
+            let is_large = object.memory() > WHOLE_BYTES_MAX;
+            if is_large {
+                changes.wait(seed.hash(object.key()));
+            } else if !is_lost_by_mistake(self.keyspace, object) {
+                self.to.extend_from_slice(&[OBJECT, db.number()]);
+                write_object(&mut self.to, object);
+            }
+            if is_large || self.to.len() >= limit {
+                last = Some(seed.hash(object.key()));
+            }
+            true
+        });
+        changes.covered_to = stop;
+    }
+}
+
+/// How long the record of a hash is, without objects.
+const HASH_RECORD: usize = 2 + 8 + 4;
+
+fn write_object(to: &mut Vec<u8>, object: &Object) {
+    to.extend_from_slice(&object.version().0.to_le_bytes());
+    form::write_object(to, object);
+}
+
+/// Calls `visit` for the objects of this hash: hardly ever more than one.
+fn each_at(database: &Database, hash: KeyHash, mut visit: impl FnMut(&Object)) {
+    database.visit_from(hash, |object| {
+        let is_there = database.hash_of(object.key()) == hash;
+        if is_there {
+            visit(object);
+        }
+        is_there
+    });
+}
+
+fn numbered(databases: &mut [Changes]) -> impl Iterator<Item = (Db, &mut Changes)> {
+    (0..).zip(databases).map(|(number, changes)| {
+        let db = Db::new(number).expect("as many databases as numbers");
+        (db, changes)
+    })
+}
+
+/// A planted mistake: what the newest command changed is forgotten.
+fn is_lost_by_mistake(keyspace: &Keyspace, object: &Object) -> bool {
+    planted::is(Bug::EntryLostAtSnapshot) && object.version() == keyspace.applied()
+}

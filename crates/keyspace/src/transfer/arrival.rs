@@ -1,0 +1,229 @@
+//! State that comes from another replica: the receiver's side of a transfer (`transfer.rs`).
+//!
+//! ```text
+//!   new --take(cut 1)--> under way --take(cut n)--> ... --take(last cut)--> complete --finish--> Keyspace
+//!                            |
+//!                            +-- a cut that is none, or out of order: an error, and the arrival is good for nothing
+//! ```
+//!
+//! It is total on any bytes: cuts come from another machine. What it makes of bytes that only look like cuts is some
+//! state or an error, never a panic, and it takes no more memory than the bytes say.
+
+use super::pieces::Partial;
+use super::{AT, BEGIN, EMPTY, END, FORMAT, OBJECT, PIECE, REST};
+use crate::form::{self, Rest};
+use crate::keyspace::Keyspace;
+use crate::object::Object;
+use ids::{Db, KeyHash, SemanticsVersion, Version};
+
+/// A state under way to this replica. See the file's header.
+pub struct Arrival {
+    /// There is one as soon as the first cut has told the seed.
+    keyspace: Option<Keyspace>,
+    /// For each database, the large object of which pieces have come.
+    partials: Vec<Option<Partial>>,
+    /// Of the newest cut.
+    number: u64,
+    known: SemanticsVersion,
+    is_complete: bool,
+    is_broken: bool,
+}
+
+/// How far a transfer is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// Objects that are here.
+    pub objects: usize,
+    /// Whether this was the last cut.
+    pub is_complete: bool,
+}
+
+/// Why bytes are not the next cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TransferError {
+    /// They are no cut at all.
+    Malformed,
+    /// They are not the cut behind the last one.
+    OutOfOrder,
+    /// The state was made by rules that this build does not know.
+    Semantics,
+}
+
+impl std::fmt::Display for TransferError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            TransferError::Malformed => "the bytes are no cut of a transfer",
+            TransferError::OutOfOrder => "the cut is not the one behind the last",
+            TransferError::Semantics => "the state was made by rules that this build does not know",
+        })
+    }
+}
+
+impl std::error::Error for TransferError {}
+
+impl Default for Arrival {
+    fn default() -> Arrival {
+        Arrival::new()
+    }
+}
+
+impl Arrival {
+    /// Nothing has come.
+    pub fn new() -> Arrival {
+        Arrival {
+            keyspace: None,
+            partials: (0..Db::COUNT).map(|_| None).collect(),
+            number: 0,
+            known: SemanticsVersion::CURRENT,
+            is_complete: false,
+            is_broken: false,
+        }
+    }
+
+    /// See [`Keyspace::knows`].
+    pub fn knows(mut self, newest: SemanticsVersion) -> Arrival {
+        self.known = newest;
+        self
+    }
+
+    /// Takes the next cut.
+    ///
+    /// # Errors
+    /// If the bytes are something else. Nothing more can be taken then: the transfer must start again.
+    pub fn take(&mut self, cut: &[u8]) -> Result<Progress, TransferError> {
+        if self.is_broken || self.is_complete {
+            return Err(TransferError::OutOfOrder);
+        }
+        self.is_broken = true;
+        self.read(&mut Rest(cut))?;
+        self.is_broken = false;
+        Ok(Progress {
+            objects: self.keyspace.as_ref().map_or(0, Keyspace::key_count),
+            is_complete: self.is_complete,
+        })
+    }
+
+    /// The state, if it is complete.
+    pub fn finish(self) -> Option<Keyspace> {
+        self.keyspace.filter(|_| self.is_complete)
+    }
+
+    /// Drops up to about `budget` objects of what is large and was sent in vain, and counts them down; `true` if none is
+    /// left.
+    pub fn collect_garbage(&mut self, budget: &mut usize) -> bool {
+        self.keyspace
+            .as_mut()
+            .is_none_or(|keyspace| keyspace.collect_garbage(budget))
+    }
+
+    fn read(&mut self, rest: &mut Rest<'_>) -> Result<(), TransferError> {
+        use TransferError::Malformed;
+        let [format] = rest.array().ok_or(Malformed)?;
+        if format != FORMAT {
+            return Err(Malformed);
+        }
+        if rest.long().ok_or(Malformed)? != self.number + 1 {
+            return Err(TransferError::OutOfOrder);
+        }
+        self.number += 1;
+        let seed = rest.seed().ok_or(Malformed)?;
+        let known = self.known;
+        let keyspace = self
+            .keyspace
+            .get_or_insert_with(|| Keyspace::new(seed).knows(known));
+        if keyspace.seed() != seed {
+            return Err(TransferError::OutOfOrder);
+        }
+        let origins = rest.array().ok_or(Malformed)?;
+        arrange(keyspace, &mut self.partials, origins).ok_or(Malformed)?;
+        while !rest.0.is_empty() && !self.is_complete {
+            self.record(rest)?;
+        }
+        if rest.0.is_empty() { Ok(()) } else { Err(Malformed) }
+    }
+
+    fn record(&mut self, rest: &mut Rest<'_>) -> Result<(), TransferError> {
+        use TransferError::Malformed;
+        let keyspace = self.keyspace.as_mut().expect("the head of a cut makes one");
+        let [tag] = rest.array().ok_or(Malformed)?;
+        if tag == REST {
+            let semantics = keyspace.read_remainder(rest).ok_or(Malformed)?;
+            if !(SemanticsVersion::OLDEST..=self.known).contains(&semantics) {
+                return Err(TransferError::Semantics);
+            }
+            // What is left of them was begun and changed.
+            for partial in &mut self.partials {
+                discard(keyspace, partial);
+            }
+            self.is_complete = true;
+            return Ok(());
+        }
+        let [number] = rest.array().ok_or(Malformed)?;
+        let db = Db::new(number).ok_or(Malformed)?;
+        let partial = &mut self.partials[db.index()];
+        let done = match tag {
+            AT => at(keyspace, db, rest),
+            OBJECT => object(rest).map(|object| keyspace.place_arrived(db, object)),
+            BEGIN => Partial::read(rest).map(|begun| {
+                discard(keyspace, partial);
+                *partial = Some(begun);
+            }),
+            PIECE => match (partial, rest.text()) {
+                (Some(partial), Some(piece)) => partial.add(piece),
+                _ => None,
+            },
+            END => partial
+                .take()
+                .and_then(Partial::finish)
+                .map(|object| keyspace.place_arrived(db, object)),
+            _ => None,
+        };
+        done.ok_or(Malformed)
+    }
+}
+
+/// Exactly these objects have this hash.
+fn at(keyspace: &mut Keyspace, db: Db, rest: &mut Rest<'_>) -> Option<()> {
+    keyspace.clear_hash(db, KeyHash(rest.long()?));
+    for _ in 0..rest.number()? {
+        keyspace.place_arrived(db, object(rest)?);
+    }
+    Some(())
+}
+
+fn object(rest: &mut Rest<'_>) -> Option<Object> {
+    let version = Version(rest.long()?);
+    let mut object = form::read_object(rest)?;
+    object.set_version(version);
+    Some(object)
+}
+
+/// Moves databases, and what has come in pieces of them, to where the sender has them now.
+fn arrange(
+    keyspace: &mut Keyspace,
+    partials: &mut [Option<Partial>],
+    origins: [u8; Db::COUNT as usize],
+) -> Option<()> {
+    let mut is_taken = [false; Db::COUNT as usize];
+    for &origin in origins.iter().filter(|&&origin| origin != EMPTY) {
+        let taken = is_taken.get_mut(usize::from(origin))?;
+        if std::mem::replace(taken, true) {
+            return None;
+        }
+    }
+    keyspace.arrange(origins.map(|origin| (origin != EMPTY).then_some(origin)));
+    let mut before: Vec<Option<Partial>> = partials.iter_mut().map(Option::take).collect();
+    for (partial, &origin) in partials.iter_mut().zip(&origins) {
+        *partial = before.get_mut(usize::from(origin)).and_then(Option::take);
+    }
+    for partial in &mut before {
+        discard(keyspace, partial);
+    }
+    Some(())
+}
+
+fn discard(keyspace: &mut Keyspace, partial: &mut Option<Partial>) {
+    if let Some(large) = partial.take().and_then(Partial::into_large) {
+        keyspace.garbage().add_large(large);
+    }
+}

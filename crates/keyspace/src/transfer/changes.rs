@@ -1,0 +1,156 @@
+//! What changed in one database behind a transfer's back: which keys it has sent, and which of them it must send again.
+//!
+//! ```text
+//!  hash order  0 |------- covered -------|------ not yet ------| end
+//!                  ^ changed, waiting    ^ covered_to
+//!                    (open: one of them that is being sent piece by piece)
+//! ```
+//!
+//! A database has one of these for each transfer under way, else none, and then a change costs it one branch. Keys are
+//! known by their hashes alone: eight bytes each, and two keys of one hash are sent together.
+//!
+//! Invariants:
+//! 1. The receiver holds exactly the objects of the covered hashes as they were at the last cut, but for the hashes in
+//!    `changed`, `waiting`, `later` and `restless`, and the one that is `open`.
+//! 2. No hash is in two of these places.
+//! 3. All of them are covered.
+
+use super::pieces::Place;
+use ids::KeyHash;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Hashes that a transfer remembers of one database. At the limit it forgets all of them, and has to start again.
+pub(crate) const TRACKED_MAX: usize = 262_144;
+
+/// How often a large value is begun before it is left for the last cut, which carries it whole: one that changes faster
+/// than it can be sent would be begun for ever.
+const TRIES_MAX: u8 = 3;
+
+/// See the file's header.
+pub(crate) struct Changes {
+    /// Whose they are.
+    pub(crate) transfer: u64,
+    /// Which of the receiver's databases, as it has them since the last cut, holds what was sent of this one. `None` if the
+    /// database was emptied.
+    pub(crate) origin: Option<u8>,
+    /// Hashes below it are covered; all of them if `None`.
+    pub(crate) covered_to: Option<KeyHash>,
+    /// To be looked at and sent with the next cut.
+    pub(crate) changed: BTreeSet<KeyHash>,
+    /// Of large values that were never begun.
+    pub(crate) waiting: BTreeSet<KeyHash>,
+    /// Of large values that were begun before, and changed: they wait until everything else was sent.
+    pub(crate) later: BTreeSet<KeyHash>,
+    /// Of large values that change too often.
+    pub(crate) restless: BTreeSet<KeyHash>,
+    /// How often each large value was begun.
+    tries: BTreeMap<KeyHash, u8>,
+    /// What is being sent piece by piece.
+    pub(crate) open: Option<Open>,
+    /// There were too many, and all are forgotten.
+    pub(crate) is_lost: bool,
+}
+
+/// Objects of one hash that are being sent piece by piece.
+#[derive(Clone, Copy)]
+pub(crate) struct Open {
+    pub(crate) hash: KeyHash,
+    /// Which of the objects of this hash.
+    pub(crate) index: usize,
+    /// Where its next piece begins; `None` if nothing of it was sent.
+    pub(crate) next: Option<Place>,
+}
+
+impl Changes {
+    /// Nothing is covered.
+    pub(crate) fn new(transfer: u64, database: u8) -> Changes {
+        Changes {
+            transfer,
+            origin: Some(database),
+            covered_to: Some(KeyHash(0)),
+            changed: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            later: BTreeSet::new(),
+            restless: BTreeSet::new(),
+            tries: BTreeMap::new(),
+            open: None,
+            is_lost: false,
+        }
+    }
+
+    /// An object of this hash came, changed or went.
+    pub(crate) fn note(&mut self, hash: KeyHash) {
+        if self.is_lost || self.covered_to.is_some_and(|to| hash >= to) {
+            return;
+        }
+        if self.open.is_some_and(|open| open.hash == hash) {
+            self.open = None;
+            self.wait(hash);
+            return;
+        }
+        let is_known = [&self.waiting, &self.later, &self.restless]
+            .iter()
+            .any(|hashes| hashes.contains(&hash));
+        if !is_known {
+            self.changed.insert(hash);
+        }
+        if self.count() > TRACKED_MAX {
+            *self = Changes::new(self.transfer, 0);
+            self.is_lost = true;
+        }
+    }
+
+    /// The database was emptied.
+    pub(crate) fn note_flush(&mut self) {
+        if !self.is_lost {
+            *self = Changes::new(self.transfer, 0);
+            self.origin = None;
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.changed.len() + self.waiting.len() + self.later.len() + self.restless.len()
+    }
+
+    /// Whether every hash is covered.
+    pub(crate) fn is_covered(&self) -> bool {
+        self.covered_to.is_none()
+    }
+
+    /// Whether nothing is left but what goes with the last cut.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.is_covered()
+            && self.open.is_none()
+            && self.changed.is_empty()
+            && self.waiting.is_empty()
+            && self.later.is_empty()
+    }
+
+    /// There is a large value of this hash to be sent.
+    pub(crate) fn wait(&mut self, hash: KeyHash) {
+        let hashes = match self.tries.get(&hash) {
+            None => &mut self.waiting,
+            Some(&tries) if tries < TRIES_MAX => &mut self.later,
+            Some(_) => &mut self.restless,
+        };
+        hashes.insert(hash);
+    }
+
+    /// Takes the hash of a large value whose turn it is.
+    pub(crate) fn take_waiting(&mut self, with_later: bool, with_restless: bool) -> Option<KeyHash> {
+        let waiting = self.waiting.pop_first();
+        let later = || with_later.then(|| self.later.pop_first()).flatten();
+        let restless = || with_restless.then(|| self.restless.pop_first()).flatten();
+        waiting.or_else(later).or_else(restless)
+    }
+
+    /// Begins to send the objects of this hash piece by piece.
+    pub(crate) fn begin(&mut self, hash: KeyHash) {
+        *self.tries.entry(hash).or_insert(0) += 1;
+        self.open = Some(Open {
+            hash,
+            index: 0,
+            next: None,
+        });
+    }
+}

@@ -1,0 +1,203 @@
+//! Large values in pieces, as they are cut and as they are put together.
+//!
+//! A piece is a part of what `form.rs` would write of the whole value: bytes of a flat one, whole elements of others. While
+//! a value is being sent it does not change (if it does, it is begun again), so a place in it stays what it is.
+
+use crate::directory::Directory;
+use crate::form::{self, Head, LAST_FLAT, Rest};
+use crate::large::Large;
+use crate::list::List;
+use crate::object::{Object, Value};
+use crate::sorted_set::SortedSet;
+use crate::value::Digits;
+use command::ListEnd;
+use ids::{HashSeed, KeyHash, UnixMillis, Version};
+
+/// Where the next piece of a value begins.
+#[derive(Clone, Copy)]
+pub(crate) enum Place {
+    /// At this byte, element of a list, or rank of a sorted set.
+    Index(usize),
+    /// At this hash of a set or hash.
+    Hash(KeyHash),
+}
+
+/// The bytes of a value that is one run of them; `None` of any other.
+fn flat<'a>(value: Value<'a>, digits: &'a mut Digits) -> Option<&'a [u8]> {
+    match value {
+        Value::Bytes(bytes) | Value::Integers(bytes) => Some(bytes),
+        Value::Integer(number) => Some(digits.format(number)),
+        Value::Packed(_, packed) => Some(packed.bytes()),
+        Value::Large(_) => None,
+    }
+}
+
+/// Writes a piece of about `budget` bytes, of at least one element, from `place` on. Returns where the next begins; `None`
+/// if it was the last.
+pub(crate) fn write(to: &mut Vec<u8>, object: &Object, place: Option<Place>, budget: usize) -> Option<Place> {
+    let limit = to.len().saturating_add(budget.max(1));
+    let start = match place {
+        Some(Place::Index(index)) => index,
+        _ => 0,
+    };
+    let mut digits = Digits::default();
+    if let Some(bytes) = flat(object.value(), &mut digits) {
+        let end = bytes.len().min(start.saturating_add(budget.max(1)));
+        to.extend_from_slice(&bytes[start..end]);
+        return (end < bytes.len()).then_some(Place::Index(end));
+    }
+    let mut next = None;
+    match object.value() {
+        Value::Large(Large::List(list)) => {
+            let elements = list.elements(ListEnd::Left, start, usize::MAX);
+            for (index, element) in (start..).zip(elements) {
+                if to.len() >= limit {
+                    next = Some(Place::Index(index));
+                    break;
+                }
+                form::text(to, element.text(&mut Digits::default()));
+            }
+        }
+        Value::Large(Large::Set(directory)) => next = write_directory(to, directory, place, limit, false),
+        Value::Large(Large::Hash(directory)) => next = write_directory(to, directory, place, limit, true),
+        Value::Large(Large::SortedSet(sorted_set)) => {
+            let members = sorted_set.range(start..sorted_set.len());
+            for (rank, (member, score)) in (start..).zip(members) {
+                if to.len() >= limit {
+                    next = Some(Place::Index(rank));
+                    break;
+                }
+                form::text(to, member);
+                to.extend_from_slice(&score.to_bits().to_le_bytes());
+            }
+        }
+        _ => unreachable!("every other value is flat"),
+    }
+    next
+}
+
+fn write_directory(
+    to: &mut Vec<u8>,
+    directory: &Directory,
+    place: Option<Place>,
+    limit: usize,
+    with_values: bool,
+) -> Option<Place> {
+    let from = match place {
+        Some(Place::Hash(hash)) => hash,
+        _ => KeyHash(0),
+    };
+    let mut next = None;
+    let mut last = None;
+    directory.visit_from(from, |object| {
+        if to.len() >= limit {
+            // Members of one hash are never parted.
+            let hash = directory.hash(object.key());
+            if last.is_some_and(|last| last != hash) {
+                next = Some(Place::Hash(hash));
+                return false;
+            }
+        }
+        form::text(to, object.key());
+        if with_values {
+            form::text(to, object.value().text(&mut Digits::default()));
+        }
+        if to.len() >= limit {
+            last = Some(directory.hash(object.key()));
+        }
+        true
+    });
+    next
+}
+
+/// Writes what a receiver must know before the first piece: everything of the object but its value, and the seed of the
+/// value's order.
+pub(crate) fn write_head(to: &mut Vec<u8>, object: &Object) {
+    form::write_head(to, object);
+    to.extend_from_slice(&object.version().0.to_le_bytes());
+    let seed = match object.value() {
+        Value::Large(Large::Set(directory) | Large::Hash(directory)) => directory.seed(),
+        Value::Large(Large::SortedSet(sorted_set)) => sorted_set.seed(),
+        _ => HashSeed([0; 2]),
+    };
+    form::seed(to, seed);
+}
+
+/// A large object of which pieces have come.
+pub(crate) struct Partial {
+    key: Box<[u8]>,
+    deadline: Option<UnixMillis>,
+    version: Version,
+    content: Content,
+}
+
+enum Content {
+    /// What [`form::write_head`] wrote, and the bytes of the value so far.
+    Flat {
+        head: Box<[u8]>,
+        value: Vec<u8>,
+    },
+    Large(Large),
+}
+
+impl Partial {
+    /// Reads what [`write_head`] wrote.
+    pub(crate) fn read(rest: &mut Rest<'_>) -> Option<Partial> {
+        let before = rest.0;
+        let head = Head::read(rest)?;
+        let head_bytes = &before[..before.len() - rest.0.len()];
+        let version = Version(rest.long()?);
+        let seed = rest.seed()?;
+        let content = match head.form {
+            0..=LAST_FLAT => Content::Flat {
+                head: head_bytes.into(),
+                value: Vec::new(),
+            },
+            6 => Content::Large(Large::List(List::default())),
+            7 => Content::Large(Large::Set(Directory::new(seed))),
+            8 => Content::Large(Large::Hash(Directory::new(seed))),
+            9 => Content::Large(Large::SortedSet(SortedSet::new(seed))),
+            _ => return None,
+        };
+        Some(Partial {
+            key: head.key.into(),
+            deadline: head.deadline,
+            version,
+            content,
+        })
+    }
+
+    /// Adds a piece; `None` if it is none of such a value.
+    pub(crate) fn add(&mut self, piece: &[u8]) -> Option<()> {
+        match &mut self.content {
+            Content::Flat { value, .. } => {
+                value.extend_from_slice(piece);
+                Some(())
+            }
+            Content::Large(large) => form::read_elements(&mut Rest(piece), large),
+        }
+    }
+
+    /// The object, complete; `None` if the pieces are no value.
+    pub(crate) fn finish(self) -> Option<Object> {
+        let mut object = match self.content {
+            Content::Flat { head, value } => {
+                let head = Head::read(&mut Rest(&head))?;
+                form::check(head.form, &value).then(|| head.object(&value))?
+            }
+            // There are no empty collections.
+            Content::Large(large) if large.len() == 0 => return None,
+            Content::Large(large) => Object::large(&self.key, large, self.deadline, Version(0)),
+        };
+        object.set_version(self.version);
+        Some(object)
+    }
+
+    /// What was put together so far, to be dropped piece by piece.
+    pub(crate) fn into_large(self) -> Option<Large> {
+        match self.content {
+            Content::Flat { .. } => None,
+            Content::Large(large) => Some(large),
+        }
+    }
+}
