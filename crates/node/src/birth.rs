@@ -49,17 +49,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 type Failure = String;
 
 /// See the file's header. It comes back when the cluster has counted this start, however long that takes.
-pub(crate) fn begin(
-    settings: &Settings,
-    said: &Said,
-    workers: u16,
-) -> Result<Born, Failure> {
+pub(crate) fn begin(settings: &Settings, said: &Said, workers: u16) -> Result<Born, Failure> {
     let path = Path::new(&settings.dir);
     let directory = DataDirectory::open(path).map_err(|error| error.to_string())?;
     let disk = directory.disk();
     let identity = Identity::read(&disk).map_err(|error| error.to_string())?;
     let random = |what: &str| {
-        let [a, b] = random::secret::<2>().map_err(|error| format!("cannot read the system's randomness for {what}: {error}"))?;
+        let [a, b] = random::secret::<2>()
+            .map_err(|error| format!("cannot read the system's randomness for {what}: {error}"))?;
         Ok::<u128, Failure>(u128::from(a) << 64 | u128::from(b))
     };
     let words = settings.cluster_secret.as_deref();
@@ -81,7 +78,11 @@ pub(crate) fn begin(
                 cluster: identity.cluster,
                 node: identity.node,
             };
-            (Meta::restore(config, restored, Vec::new(), Vec::new(), now), log, who)
+            (
+                Meta::restore(config, restored, Vec::new(), Vec::new(), now),
+                log,
+                who,
+            )
         }
         None if settings.join.is_empty() => {
             let cluster = control::ClusterId(random("the cluster's name")?);
@@ -130,7 +131,9 @@ pub(crate) fn begin(
 }
 
 fn pace(settings: &Settings) -> Pace {
-    let replace_after = settings.replace_after_secs.map(|secs| Duration::from_secs(secs.into()));
+    let replace_after = settings
+        .replace_after_secs
+        .map(|secs| Duration::from_secs(secs.into()));
     Pace {
         replace_after: replace_after.unwrap_or(Duration::MAX),
         ..Pace::default()
@@ -194,8 +197,13 @@ impl Overture {
                 dialled = true;
                 self.dial(settings, who, &mut transport);
             }
-            let wait = self.driver.timer().map_or(Duration::from_millis(50), |timer| timer.since(now));
-            let wait = wait.min(transport.next_due().since(now)).min(Duration::from_millis(50));
+            let wait = self
+                .driver
+                .timer()
+                .map_or(Duration::from_millis(50), |timer| timer.since(now));
+            let wait = wait
+                .min(transport.next_due().since(now))
+                .min(Duration::from_millis(50));
             if let Err(error) = poll.poll(&mut events, Some(wait))
                 && error.kind() != std::io::ErrorKind::Interrupted
             {
@@ -243,7 +251,9 @@ impl Overture {
     fn dial(&self, settings: &Settings, who: Who, transport: &mut Transport<Greeter>) {
         let now = clock::raw();
         if let Some(me) = who.node() {
-            let Some(map) = self.driver.known_map() else { return };
+            let Some(map) = self.driver.known_map() else {
+                return;
+            };
             for (node, address) in view::addresses(&map, me) {
                 let link = LinkId {
                     remote: Remote::Node(node),
@@ -283,11 +293,17 @@ impl Overture {
         for (remote, bytes) in happened.messages {
             let message = match who {
                 Who::Joining => PeerMessage::Join(Join { bytes }),
-                Who::Starting { .. } | Who::Member { .. } => PeerMessage::MetaRequest(Question { id: 0, bytes }),
+                Who::Starting { .. } | Who::Member { .. } => {
+                    PeerMessage::MetaRequest(Question { id: 0, bytes })
+                }
             };
             let found = transport.links().find(|link| link.remote == remote);
             // Whoever joins speaks with any one that answers.
-            let any = || transport.links().find(|link| matches!(link.remote, Remote::Contact(_)));
+            let any = || {
+                transport
+                    .links()
+                    .find(|link| matches!(link.remote, Remote::Contact(_)))
+            };
             let link = match remote {
                 Remote::Contact(_) => any(),
                 Remote::Node(_) | Remote::Joiner(_) => found,
@@ -303,7 +319,11 @@ impl Overture {
 }
 
 fn list(peers: &[PeerAddress]) -> String {
-    peers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    peers
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// What a link brought.

@@ -12,14 +12,16 @@ use crate::clock;
 use crate::mesh::Mesh;
 use crate::view::{self, Seen, View};
 use bytes::Bytes;
-use control::{Contact, GroupRef, GroupSight, Meta, MetaMessage, Notice, Record, Restored, RoutingMap, Started};
 use consensus::Times;
+use control::{
+    Contact, GroupRef, GroupSight, Meta, MetaMessage, Notice, Record, Restored, RoutingMap, Started,
+};
 use ids::Monotonic;
 use server::{Layout, Shared};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use storage::{DirectoryDisk, HardState, MetaLog, MetaState, Snapshot, StorageError};
 use transport::Remote;
 
@@ -213,7 +215,10 @@ fn tell(notice: Notice, happened: &mut Happened) {
         ),
         Notice::Fenced => tracing::error!("the cluster has declared this start of the node dead; restart it"),
         Notice::Superseded { by } => {
-            tracing::error!(by = by.0, "another start of this node is known: is its data directory used twice?");
+            tracing::error!(
+                by = by.0,
+                "another start of this node is known: is its data directory used twice?"
+            );
         }
         Notice::Removed => tracing::error!("the node is a member of the cluster no longer"),
         Notice::StartRefused { refusal } => happened.refused = Some(format!("{refusal:?}")),

@@ -65,7 +65,13 @@ pub(crate) struct Own {
 }
 
 /// Introduces a worker of this node.
-pub(crate) fn greeter(who: Who, secret: Secret, worker: u16, workers: u16, view: Option<Arc<View>>) -> Greeter {
+pub(crate) fn greeter(
+    who: Who,
+    secret: Secret,
+    worker: u16,
+    workers: u16,
+    view: Option<Arc<View>>,
+) -> Greeter {
     Greeter {
         who,
         secret,
@@ -166,7 +172,8 @@ impl Peers {
             self.transport
                 .adopt(arrival, now, &mut |event| happened.extend(note(event)));
         }
-        self.transport.tick(now, &mut |event| happened.extend(note(event)));
+        self.transport
+            .tick(now, &mut |event| happened.extend(note(event)));
         if self.view_version != self.view.version() {
             self.view_version = self.view.version();
             if let Some(seen) = self.view.seen() {
@@ -227,6 +234,7 @@ impl Peers {
                             gateway.on_link(node, true);
                         }
                     }
+                    self.note(link, true);
                     self.tell_meta(Input::Link(link.remote, true));
                 }
                 Happening::Down(link) => {
@@ -235,6 +243,7 @@ impl Peers {
                     if let (Remote::Node(node), true) = (link.remote, link.number == self.worker) {
                         gateway.on_link(node, false);
                     }
+                    self.note(link, false);
                     self.tell_meta(Input::Link(link.remote, false));
                 }
                 Happening::Message(link, message) => self.on_message(link, message, gateway),
@@ -276,6 +285,13 @@ impl Peers {
         }
     }
 
+    /// Who reads the cluster's page sees whom the first worker reaches.
+    fn note(&self, link: LinkId, is_up: bool) {
+        if let (0, Remote::Node(node)) = (self.worker, link.remote) {
+            self.view.reach(node, is_up);
+        }
+    }
+
     /// The meta group's thread hears of links and messages from one worker alone.
     fn tell_meta(&self, input: Input) {
         if self.worker == 0 {
@@ -311,7 +327,8 @@ impl Peers {
             tracing::error!(notice, "a replica has stopped");
         }
         let mut happened = Vec::new();
-        self.transport.flush(now, &mut |event| happened.extend(note(event)));
+        self.transport
+            .flush(now, &mut |event| happened.extend(note(event)));
         self.handle(happened, gateway);
     }
 

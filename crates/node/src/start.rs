@@ -2,33 +2,34 @@
 
 use crate::birth::{self, Born, Said};
 use crate::clock;
-use crate::meta::{self, Desk, Input, Outbox};
-use crate::peers::{Handed, Peers};
-use crate::view::View;
 use crate::errands::Errands;
 use crate::listener::{self, Listener};
 use crate::memory;
 use crate::mesh::Mesh;
+use crate::meta::{self, Desk, Input, Outbox};
 use crate::metrics::metrics;
+use crate::page::Page;
+use crate::peers::{Handed, Peers};
 use crate::random;
+use crate::view::View;
 use crate::worker::{WAKER, Worker};
-use admin::{AdminSource, Health};
+use admin::{AdminSource, ClusterView, Health};
 use control::Announcement;
-use ids::{SemanticsVersion, Boot, GroupCount, HashSeed, Prng};
+use ids::{Boot, GroupCount, HashSeed, Prng, SemanticsVersion};
 use mio::{Poll, Waker};
 use options::{LogLevel, Settings};
 use server::{Endpoint, Gateway, Hooks, NodeName, Shared, Topology};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use storage::DataDirectory;
-use std::sync::atomic::Ordering;
 
 /// Why a node did not start, in words for an operator.
 #[derive(Debug)]
@@ -108,6 +109,7 @@ impl Drop for EndOfWorker {
 /// What the admin port shows.
 struct Source {
     shared: Arc<Shared>,
+    page: Page,
 }
 
 impl AdminSource for Source {
@@ -121,6 +123,10 @@ impl AdminSource for Source {
         } else {
             Health::Ok
         }
+    }
+
+    fn cluster(&self) -> ClusterView {
+        self.page.now()
     }
 }
 
@@ -136,7 +142,10 @@ fn node_name(prng: &mut Prng) -> NodeName {
 /// What this node says of itself to others.
 fn said(settings: &Settings, port: u16, cluster_port: Option<u16>) -> Said {
     let bind = settings.bind[0].ip;
-    let advertised = settings.advertise.as_ref().map(|advertised| advertised.host.clone());
+    let advertised = settings
+        .advertise
+        .as_ref()
+        .map(|advertised| advertised.host.clone());
     let host = advertised.unwrap_or_else(|| {
         let here = if bind.is_unspecified() {
             IpAddr::V4(Ipv4Addr::LOCALHOST)
@@ -191,6 +200,7 @@ impl ClusterParts {
         mesh: &Arc<Mesh>,
         shared: &Arc<Shared>,
         polls: &[Poll],
+        page: &Page,
     ) -> io::Result<ClusterParts> {
         let Born {
             directory,
@@ -201,6 +211,7 @@ impl ClusterParts {
             ..
         } = born;
         let view = Arc::new(View::default());
+        page.show(own.node, view.clone());
         let outbox = Arc::new(Outbox::default());
         let handed: Handed = Arc::new(polls.iter().map(|_| Mutex::default()).collect());
         let (inputs, received) = mpsc::channel();
@@ -337,12 +348,14 @@ pub fn run(
     shared.cluster_port = cluster_port;
     shared.set_topology(topology);
     let shared = Arc::new(shared);
+    let page = Page::default();
     let admin = match admin_listener {
         None => None,
         Some(listener) => {
             let port = trying("cannot read the admin port's address", listener.local_addr())?.port();
             let source = Arc::new(Source {
                 shared: shared.clone(),
+                page: page.clone(),
             });
             let handle = trying("cannot start the admin port", admin::spawn(listener, source))?;
             Some((handle, port))
@@ -364,7 +377,7 @@ pub fn run(
     let mut cluster = match born {
         None => None,
         Some(born) => {
-            let opened = ClusterParts::begin(born, &said, &mesh, &shared, &polls);
+            let opened = ClusterParts::begin(born, &said, &mesh, &shared, &polls, &page);
             Some(opening("cannot open the peer port", "peer-port", opened)?)
         }
     };

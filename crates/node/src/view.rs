@@ -4,7 +4,7 @@
 use control::{Order, RoutingMap};
 use ids::{GroupCount, GroupId, NodeId, UnixMillis};
 use server::{Health, Layout, Node, NodeIndex, NodeName, Placement, Topology};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,6 +26,8 @@ pub(crate) struct View {
     /// emptied by the worker's next turn.
     orders: Mutex<Vec<(GroupId, u64, Order)>>,
     orders_version: AtomicU64,
+    /// The nodes that the first worker has a link to.
+    reached: Mutex<BTreeSet<NodeId>>,
 }
 
 impl View {
@@ -45,6 +47,19 @@ impl View {
         self.version.fetch_add(1, Ordering::Release);
     }
 
+    /// A link of the first worker came up, or broke.
+    pub(crate) fn reach(&self, node: NodeId, is_up: bool) {
+        match is_up {
+            true => lock(&self.reached).insert(node),
+            false => lock(&self.reached).remove(&node),
+        };
+    }
+
+    /// The nodes that are heard of.
+    pub(crate) fn reached(&self) -> BTreeSet<NodeId> {
+        lock(&self.reached).clone()
+    }
+
     /// Changes with new orders.
     #[inline]
     pub(crate) fn orders_version(&self) -> u64 {
@@ -58,7 +73,9 @@ impl View {
 
     /// Takes the orders for groups that `is_ours` names.
     pub(crate) fn take_orders(&self, is_ours: impl Fn(GroupId) -> bool) -> Vec<(GroupId, u64, Order)> {
-        lock(&self.orders).extract_if(.., |(group, ..)| is_ours(*group)).collect()
+        lock(&self.orders)
+            .extract_if(.., |(group, ..)| is_ours(*group))
+            .collect()
     }
 }
 
@@ -75,7 +92,9 @@ pub(crate) fn addresses(map: &RoutingMap, me: NodeId) -> BTreeMap<NodeId, Socket
                 found.insert(node, address);
             }
             Ok(None) => tracing::warn!(node = node.0, peer = site.peer, "the peer's name has no address"),
-            Err(error) => tracing::warn!(node = node.0, peer = site.peer, %error, "cannot resolve the peer's name"),
+            Err(error) => {
+                tracing::warn!(node = node.0, peer = site.peer, %error, "cannot resolve the peer's name")
+            }
         }
     }
     found
@@ -92,7 +111,11 @@ pub(crate) fn topology(map: &RoutingMap, me: NodeId, groups: GroupCount) -> Opti
             host,
             port,
             peer_port: split(&site.peer).1,
-            health: if site.is_fenced { Health::Failed } else { Health::Online },
+            health: if site.is_fenced {
+                Health::Failed
+            } else {
+                Health::Online
+            },
             heard_at: UnixMillis(0),
             link: None,
             epoch: map.epoch,
@@ -110,7 +133,13 @@ pub(crate) fn topology(map: &RoutingMap, me: NodeId, groups: GroupCount) -> Opti
     if placements.len() != usize::from(groups.get()) {
         return None;
     }
-    Some(Topology::new(index(me)?, nodes.collect(), groups, placements, map.epoch))
+    Some(Topology::new(
+        index(me)?,
+        nodes.collect(),
+        groups,
+        placements,
+        map.epoch,
+    ))
 }
 
 /// What clients call a node: it stays as long as the node is a member.
