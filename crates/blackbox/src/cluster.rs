@@ -228,17 +228,21 @@ impl Cluster {
                 command.env_remove(name);
             }
         }
-        let host = node.host.to_string();
-        command.args(["server", "--bind", &host, "--workers", &self.workers.to_string()]);
-        command.args(["--groups", &self.groups.to_string(), "--dir"]);
-        command.arg(node.directory.join("data"));
-        for (name, port) in ["port", "cluster-port", "admin-port", "peer-port"]
-            .iter()
-            .zip(node.ports)
-        {
-            command.args([&format!("--{name}"), &port.to_string()]);
+        let mut flags: BTreeMap<&str, String> = BTreeMap::new();
+        flags.insert("--bind", node.host.to_string());
+        flags.insert("--workers", self.workers.to_string());
+        flags.insert("--groups", self.groups.to_string());
+        flags.insert("--dir", node.directory.join("data").display().to_string());
+        let names = ["--port", "--cluster-port", "--admin-port", "--peer-port"];
+        flags.extend(names.into_iter().zip(node.ports.map(|port| port.to_string())));
+        // The server takes each flag once: a node's own come last, and win.
+        for pair in self.flags.chunks_exact(2).chain(node.flags.chunks_exact(2)) {
+            flags.insert(&pair[0], pair[1].clone());
         }
-        command.args(&self.flags).args(&node.flags);
+        command.arg("server");
+        for (name, value) in flags {
+            command.arg(name).arg(value);
+        }
         let child = command
             .current_dir(&node.directory)
             // An interrupt from the terminal is for whoever tests: nodes end as the test wants it.
