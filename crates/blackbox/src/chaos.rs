@@ -287,7 +287,9 @@ impl Run {
         loop {
             match self.cluster.replicated() {
                 Ok(_) => break,
-                Err(lacking) if start.elapsed() > SETTLING => return Err(lacking),
+                Err(lacking) if start.elapsed() > SETTLING => {
+                    return Err(format!("{lacking}\n{}", self.cluster.views()));
+                }
                 Err(_) => thread::sleep(Duration::from_millis(100)),
             }
         }

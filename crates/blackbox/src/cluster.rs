@@ -12,6 +12,7 @@
 //! Nodes are counted from 0 in the order of their first starts.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt;
@@ -524,6 +525,25 @@ impl Cluster {
             }
             thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// What each node says of the groups that are not replicated as they should be, for people.
+    #[must_use]
+    pub fn views(&self) -> String {
+        let mut text = String::new();
+        for node in 0..self.len() {
+            let Some(seen) = self.look(node) else {
+                let _ = writeln!(text, "node {node} does not show the cluster");
+                continue;
+            };
+            for (group, replicas) in seen.replicas.iter().enumerate() {
+                if replicas.len() != 3 || replicas.iter().any(|&(_, _, votes)| !votes) {
+                    let leader = seen.leaders[group];
+                    let _ = writeln!(text, "node {node}: group {group} {replicas:?}, leader {leader:?}");
+                }
+            }
+        }
+        text
     }
 
     /// What the nodes agree on if everything is replicated.

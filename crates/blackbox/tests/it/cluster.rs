@@ -56,7 +56,11 @@ fn what_was_written_before_nodes_joined_is_served_by_all_of_them() {
             let reply = client.run(&format!("GET key:{key}"));
             assert_eq!(reply, Value::bulk(key.to_string()), "key:{key} at node {node}");
         }
-        assert_eq!(client.run("DBSIZE"), Value::Integer(300), "at node {node}");
+        assert_eq!(
+            client.run("DBSIZE"),
+            Value::Integer(300 + node as i64),
+            "at node {node}"
+        );
         client.run_ok(&format!("SET by:{node} {node}"));
     }
     for node in 0..3 {
@@ -275,14 +279,17 @@ fn who_does_not_know_the_secret_does_not_become_a_node() {
 }
 
 #[test]
-fn a_directory_of_another_cluster_is_refused() {
-    let mut theirs = Cluster::start(1, GROUPS);
-    let mut ours = Cluster::start(1, GROUPS);
-    theirs.kill(0);
-    let lost = ours.begin(&["--dir", theirs.data(0).to_str().expect("it is a name of ours")]);
+fn a_node_whose_peers_belong_to_another_cluster_now_is_told_so() {
+    let mut theirs = Cluster::start(3, GROUPS);
+    (0..3).for_each(|node| theirs.kill(node));
+    let mut ours = Cluster::new(GROUPS);
+    let port = theirs.peer_address(0).port().to_string();
+    let node = ours.begin(&["--peer-port", &port]);
+    ours.wait_until_ready(node);
+    theirs.restart(1);
     eventually("the refusal is in the log", || {
-        ours.log(lost).contains("another cluster")
+        theirs.log(1).contains("another cluster") || theirs.log(1).contains("other cluster")
     });
-    ours.client(0).run_ok("SET key value");
-    ours.kill(lost);
+    ours.client(node).run_ok("SET key value");
+    assert_eq!(ours.look(node).map(|seen| seen.led(1)), Some(vec![GROUPS]));
 }
