@@ -12,6 +12,7 @@ mod memory;
 mod mesh;
 mod meta;
 mod metrics;
+mod page;
 mod peers;
 mod random;
 mod start;

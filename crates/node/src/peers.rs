@@ -241,6 +241,7 @@ impl Peers {
                     } else if let Remote::Node(node) = link.remote {
                         gateway.on_link(node, true);
                     }
+                    self.note(link, true);
                     self.tell_meta(Input::Link(link.remote, true));
                 }
                 Happening::Down(link) => {
@@ -249,6 +250,7 @@ impl Peers {
                     if let Remote::Node(node) = link.remote {
                         gateway.on_link(node, false);
                     }
+                    self.note(link, false);
                     self.tell_meta(Input::Link(link.remote, false));
                 }
                 Happening::Message(link, message) => self.on_message(link, message, gateway),
@@ -287,6 +289,13 @@ impl Peers {
                     gateway.on_peer(node, message);
                 }
             }
+        }
+    }
+
+    /// Who reads the cluster's page sees whom the first worker reaches.
+    fn note(&self, link: LinkId, is_up: bool) {
+        if let (0, Remote::Node(node)) = (self.worker, link.remote) {
+            self.view.reach(node, is_up);
         }
     }
 

@@ -8,11 +8,12 @@ use crate::memory;
 use crate::mesh::Mesh;
 use crate::meta::{self, Desk, Input, Outbox};
 use crate::metrics::metrics;
+use crate::page::Page;
 use crate::peers::{Handed, Peers};
 use crate::random;
 use crate::view::View;
 use crate::worker::{WAKER, Worker};
-use admin::{AdminSource, Health};
+use admin::{AdminSource, ClusterView, Health};
 use control::Announcement;
 use ids::{Boot, GroupCount, HashSeed, Prng, SemanticsVersion};
 use mio::{Poll, Waker};
@@ -108,6 +109,7 @@ impl Drop for EndOfWorker {
 /// What the admin port shows.
 struct Source {
     shared: Arc<Shared>,
+    page: Page,
 }
 
 impl AdminSource for Source {
@@ -121,6 +123,10 @@ impl AdminSource for Source {
         } else {
             Health::Ok
         }
+    }
+
+    fn cluster(&self) -> ClusterView {
+        self.page.now()
     }
 }
 
@@ -194,6 +200,7 @@ impl ClusterParts {
         mesh: &Arc<Mesh>,
         shared: &Arc<Shared>,
         polls: &[Poll],
+        page: &Page,
     ) -> io::Result<ClusterParts> {
         let Born {
             directory,
@@ -204,6 +211,7 @@ impl ClusterParts {
             ..
         } = born;
         let view = Arc::new(View::default());
+        page.show(own.node, view.clone());
         let outbox = Arc::new(Outbox::default());
         let handed: Handed = Arc::new(polls.iter().map(|_| Mutex::default()).collect());
         let (inputs, received) = mpsc::channel();
@@ -340,12 +348,14 @@ pub fn run(
     shared.cluster_port = cluster_port;
     shared.set_topology(topology);
     let shared = Arc::new(shared);
+    let page = Page::default();
     let admin = match admin_listener {
         None => None,
         Some(listener) => {
             let port = trying("cannot read the admin port's address", listener.local_addr())?.port();
             let source = Arc::new(Source {
                 shared: shared.clone(),
+                page: page.clone(),
             });
             let handle = trying("cannot start the admin port", admin::spawn(listener, source))?;
             Some((handle, port))
@@ -367,7 +377,7 @@ pub fn run(
     let mut cluster = match born {
         None => None,
         Some(born) => {
-            let opened = ClusterParts::begin(born, &said, &mesh, &shared, &polls);
+            let opened = ClusterParts::begin(born, &said, &mesh, &shared, &polls, &page);
             Some(opening("cannot open the peer port", "peer-port", opened)?)
         }
     };

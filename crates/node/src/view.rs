@@ -4,7 +4,7 @@
 use control::{Order, RoutingMap};
 use ids::{GroupCount, GroupId, NodeId, UnixMillis};
 use server::{Health, Layout, Node, NodeIndex, NodeName, Placement, Topology};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,6 +26,8 @@ pub(crate) struct View {
     /// emptied by the worker's next turn.
     orders: Mutex<Vec<(GroupId, u64, Order)>>,
     orders_version: AtomicU64,
+    /// The nodes that the first worker has a link to.
+    reached: Mutex<BTreeSet<NodeId>>,
 }
 
 impl View {
@@ -43,6 +45,19 @@ impl View {
     pub(crate) fn set(&self, seen: Seen) {
         *lock(&self.seen) = Some(Arc::new(seen));
         self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// A link of the first worker came up, or broke.
+    pub(crate) fn reach(&self, node: NodeId, is_up: bool) {
+        match is_up {
+            true => lock(&self.reached).insert(node),
+            false => lock(&self.reached).remove(&node),
+        };
+    }
+
+    /// The nodes that are heard of.
+    pub(crate) fn reached(&self) -> BTreeSet<NodeId> {
+        lock(&self.reached).clone()
     }
 
     /// Changes with new orders.

@@ -426,6 +426,13 @@ impl Member {
 
     /// Time passes.
     pub fn tick(&mut self, now: Monotonic) {
+        for (to, departure) in self
+            .departures
+            .extract_if(.., |_, departure| departure.is_stalled(now))
+        {
+            self.ended.push(departure);
+            self.raft.transfer_failed(to);
+        }
         self.raft.tick(now);
     }
 

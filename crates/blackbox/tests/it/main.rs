@@ -2,6 +2,7 @@
 
 mod admin;
 mod blocking;
+mod cluster;
 mod cluster_endpoint;
 mod command_table;
 mod dev;
