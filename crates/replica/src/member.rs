@@ -15,7 +15,7 @@
 //! 1. Entries are applied in the order of their indices, each once.
 //! 2. A gateway is answered for a write when its entry was applied, not before.
 //! 3. A read is answered from a state that holds every write that was acknowledged before the read came.
-//! 4. What a follower applies tells nobody anything: events and filled keys are the leader's to tell.
+//! 4. What a follower applies answers nobody. Clients of its own node may hear of it, or wait for a key that it fills.
 
 use crate::batch::{AnswersBuf, Batch, reads};
 use crate::courier::Verdict;

@@ -232,7 +232,29 @@ impl Gateway {
     /// Sends a message to a channel to all other nodes: who listens there is their business.
     pub(crate) fn broadcast_to_nodes(&mut self, kind: crate::pubsub::Kind, channel: &[u8], message: &[u8]) {
         let up: Vec<NodeId> = self.cluster.nodes_up().collect();
-        if up.is_empty() {
+        self.send_to_nodes(&up, kind, channel, message);
+    }
+
+    /// The nodes that hear of what happens in a group from its leader here; none if another one leads it.
+    pub(crate) fn nodes_without_replica(&self, index: usize) -> Vec<NodeId> {
+        let seat = &self.cluster.seats[index];
+        if !seat.member.as_ref().is_some_and(|member| member.leads()) {
+            return Vec::new();
+        }
+        let seats = &self.layout_of(index).seats;
+        let has_none = |node: &NodeId| !seats.values().any(|other| other == node);
+        self.cluster.nodes_up().filter(has_none).collect()
+    }
+
+    /// Sends a message to a channel to these nodes.
+    pub(crate) fn send_to_nodes(
+        &mut self,
+        nodes: &[NodeId],
+        kind: crate::pubsub::Kind,
+        channel: &[u8],
+        message: &[u8],
+    ) {
+        if nodes.is_empty() {
             return;
         }
         let publish = Publish {
@@ -243,7 +265,7 @@ impl Gateway {
             channel: Bytes::copy_from_slice(channel),
             payload: Bytes::copy_from_slice(message),
         };
-        for node in up {
+        for &node in nodes {
             self.cluster
                 .outbox
                 .push((node, PeerMessage::Publish(publish.clone())));
@@ -735,8 +757,9 @@ impl Gateway {
         }
         crate::gateway::note_sent(session, pipeline, spec, args);
         let ticket = self.reserve(session, pipeline);
-        // It is measured where it is carried out.
+        // It is measured when it is answered.
         self.timing.is_ours = false;
+        self.note_departure(ticket, spec, args);
         let asked = Asked {
             spec,
             db: session.db,
@@ -823,6 +846,7 @@ impl Gateway {
         } else if self.cluster.seats[index].courier.is_cut_off() {
             self.cluster.seats[index].courier.refuse(ticket, &mut outputs);
         } else {
+            self.note_departure(ticket, asked.spec, asked.args);
             self.cluster.seats[index].courier.command(ticket, asked);
             self.cluster.touch(index);
         }

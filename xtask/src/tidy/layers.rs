@@ -17,7 +17,11 @@ pub(super) const LAYERS: &[&[&str]] = &[
 
 /// Uses within a row, or from outside the order: user and used. `blackbox` judges what clients of real processes saw by the
 /// checkers of `history`, which know nothing of the implementation either.
-const BESIDE: &[(&str, &str)] = &[("command", "resp"), ("server", "options"), ("blackbox", "history")];
+const BESIDE: &[(&str, &str)] = &[
+    ("command", "resp"),
+    ("server", "options"),
+    ("blackbox", "history"),
+];
 
 /// Crates outside the order: they use none of ours but what `BESIDE` names, and none of ours uses them.
 const APART: &[&str] = &["blackbox"];
