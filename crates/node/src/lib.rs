@@ -15,6 +15,7 @@ mod metrics;
 mod peers;
 mod random;
 mod start;
+mod status;
 mod view;
 mod worker;
 

@@ -232,6 +232,7 @@ impl Peers {
                 Happening::Down(link) => {
                     tracing::info!(worker = self.worker, peer = %link, "a peer is out of reach");
                     self.held.retain(|(held, _)| *held != link);
+                    gateway.stats().peer_breaks.add(1);
                     if let (Remote::Node(node), true) = (link.remote, link.number == self.worker) {
                         gateway.on_link(node, false);
                     }
@@ -312,6 +313,9 @@ impl Peers {
         }
         let mut happened = Vec::new();
         self.transport.flush(now, &mut |event| happened.extend(note(event)));
+        let traffic = self.transport.traffic();
+        gateway.stats().peer_input_bytes.set(traffic.received);
+        gateway.stats().peer_output_bytes.set(traffic.sent);
         self.handle(happened, gateway);
     }
 

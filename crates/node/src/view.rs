@@ -1,6 +1,7 @@
 //! The cluster as the workers of this node are to see it: written by the thread of the meta group, read by each worker when
 //! its number has changed.
 
+use crate::status::Ledger;
 use control::{Order, RoutingMap};
 use ids::{GroupCount, GroupId, NodeId, UnixMillis};
 use server::{Health, Layout, Node, NodeIndex, NodeName, Placement, Topology};
@@ -22,6 +23,7 @@ pub(crate) struct Seen {
 pub(crate) struct View {
     version: AtomicU64,
     seen: Mutex<Option<Arc<Seen>>>,
+    ledger: Mutex<Option<Arc<Ledger>>>,
     /// For each worker, what leaders of its groups are asked for. Bounded by the steps of one look of the reconciler, and
     /// emptied by the worker's next turn.
     orders: Mutex<Vec<(GroupId, u64, Order)>>,
@@ -43,6 +45,15 @@ impl View {
     pub(crate) fn set(&self, seen: Seen) {
         *lock(&self.seen) = Some(Arc::new(seen));
         self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// What the meta group's replica here knows beside the map, if there is one.
+    pub(crate) fn ledger(&self) -> Option<Arc<Ledger>> {
+        lock(&self.ledger).clone()
+    }
+
+    pub(crate) fn set_ledger(&self, ledger: Option<Ledger>) {
+        *lock(&self.ledger) = ledger.map(Arc::new);
     }
 
     /// Changes with new orders.

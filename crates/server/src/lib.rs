@@ -45,7 +45,7 @@ mod transaction;
 
 pub use aside::Errand;
 pub use client::{ClientCard, Clients, Labels};
-pub use cluster::{GroupLayout, Layout};
+pub use cluster::{ClusterFigures, GroupFigures, GroupLayout, Layout, ReplicaFigures};
 pub use connection::Connection;
 pub use delivery::{Answered, Delivery};
 pub use endpoint::Endpoint;
@@ -53,6 +53,7 @@ pub use error_counts::ErrorCounts;
 pub use gateway::{Gateway, Incoming};
 pub use latency::{LatencyMonitor, Sample, Series};
 pub use message::{Message, Parcel, Words};
+pub use replica::MemberCounts;
 pub use pause::{Pause, SharedPause};
 pub use pipeline::Pipeline;
 pub use pubsub::{Kind, Subscriptions};
