@@ -12,10 +12,10 @@ mod memory;
 mod mesh;
 mod meta;
 mod metrics;
-mod page;
 mod peers;
 mod random;
 mod start;
+mod status;
 mod view;
 mod worker;
 

@@ -10,6 +10,7 @@
 
 use crate::clock;
 use crate::mesh::Mesh;
+use crate::status::Ledger;
 use crate::view::{self, Seen, View};
 use bytes::Bytes;
 use consensus::Times;
@@ -137,6 +138,11 @@ impl Driver {
     pub(crate) fn on_sights(&mut self, sights: Vec<GroupSight>, not_led: &[GroupRef], now: Monotonic) {
         self.meta.on_lead_lost(not_led);
         self.meta.on_sight(sights, now);
+    }
+
+    /// What is known beside the map, if this node has a replica of the meta group.
+    pub(crate) fn ledger(&self) -> Option<Ledger> {
+        self.meta.state().map(Ledger::of)
     }
 
     /// The newest map that is known.
@@ -291,6 +297,7 @@ impl Desk {
 
 /// The thread.
 pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
+    desk.view.set_ledger(driver.ledger());
     loop {
         let now = clock::raw();
         let wait = driver
@@ -313,7 +320,12 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
         }
         driver.tick(now);
         match driver.carry_out(now) {
-            Ok(happened) => desk.hand_over(happened),
+            Ok(happened) => {
+                if happened.map.is_some() {
+                    desk.view.set_ledger(driver.ledger());
+                }
+                desk.hand_over(happened);
+            }
             Err(error) => {
                 // What is on disk is not known any more: a node that went on could forget its votes.
                 tracing::error!(%error, "cannot write the meta group's log; the node stops");

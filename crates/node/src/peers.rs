@@ -241,16 +241,15 @@ impl Peers {
                     } else if let Remote::Node(node) = link.remote {
                         gateway.on_link(node, true);
                     }
-                    self.note(link, true);
                     self.tell_meta(Input::Link(link.remote, true));
                 }
                 Happening::Down(link) => {
                     tracing::info!(worker = self.worker, peer = %link, "a peer is out of reach");
                     self.held.retain(|(held, _)| *held != link);
+                    gateway.stats().peer_breaks.add(1);
                     if let Remote::Node(node) = link.remote {
                         gateway.on_link(node, false);
                     }
-                    self.note(link, false);
                     self.tell_meta(Input::Link(link.remote, false));
                 }
                 Happening::Message(link, message) => self.on_message(link, message, gateway),
@@ -292,13 +291,6 @@ impl Peers {
         }
     }
 
-    /// Who reads the cluster's page sees whom the first worker reaches.
-    fn note(&self, link: LinkId, is_up: bool) {
-        if let (0, Remote::Node(node)) = (self.worker, link.remote) {
-            self.view.reach(node, is_up);
-        }
-    }
-
     /// The meta group's thread hears of links and messages from one worker alone.
     fn tell_meta(&self, input: Input) {
         if self.worker == 0 {
@@ -336,6 +328,9 @@ impl Peers {
         let mut happened = Vec::new();
         self.transport
             .flush(now, &mut |event| happened.extend(note(event)));
+        let traffic = self.transport.traffic();
+        gateway.stats().peer_input_bytes.set(traffic.received);
+        gateway.stats().peer_output_bytes.set(traffic.sent);
         self.handle(happened, gateway);
     }
 

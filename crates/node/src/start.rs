@@ -8,14 +8,14 @@ use crate::memory;
 use crate::mesh::Mesh;
 use crate::meta::{self, Desk, Input, Outbox};
 use crate::metrics::metrics;
-use crate::page::Page;
 use crate::peers::{Handed, Peers};
 use crate::random;
+use crate::status;
 use crate::view::View;
 use crate::worker::{WAKER, Worker};
 use admin::{AdminSource, ClusterView, Health};
 use control::Announcement;
-use ids::{Boot, GroupCount, HashSeed, Prng, SemanticsVersion};
+use ids::{Boot, GroupCount, HashSeed, NodeId, Prng, SemanticsVersion};
 use mio::{Poll, Waker};
 use options::{LogLevel, Settings};
 use server::{Endpoint, Gateway, Hooks, NodeName, Shared, Topology};
@@ -109,12 +109,21 @@ impl Drop for EndOfWorker {
 /// What the admin port shows.
 struct Source {
     shared: Arc<Shared>,
-    page: Page,
+    /// What is seen of the cluster, and who the node is in it.
+    cluster: Option<(Arc<View>, NodeId)>,
 }
 
 impl AdminSource for Source {
     fn metrics(&self) -> String {
-        metrics(&self.shared)
+        let cluster = self.cluster.as_ref();
+        metrics(&self.shared, cluster.map(|(view, me)| (&**view, *me)))
+    }
+
+    fn cluster(&self) -> ClusterView {
+        match &self.cluster {
+            None => ClusterView::alone(),
+            Some((view, me)) => status::cluster_view(&self.shared, view, *me),
+        }
     }
 
     fn health(&self) -> Health {
@@ -123,10 +132,6 @@ impl AdminSource for Source {
         } else {
             Health::Ok
         }
-    }
-
-    fn cluster(&self) -> ClusterView {
-        self.page.now()
     }
 }
 
@@ -197,10 +202,10 @@ impl ClusterParts {
     fn begin(
         born: Born,
         said: &Said,
+        view: Arc<View>,
         mesh: &Arc<Mesh>,
         shared: &Arc<Shared>,
         polls: &[Poll],
-        page: &Page,
     ) -> io::Result<ClusterParts> {
         let Born {
             directory,
@@ -210,8 +215,6 @@ impl ClusterParts {
             map,
             ..
         } = born;
-        let view = Arc::new(View::default());
-        page.show(own.node, view.clone());
         let outbox = Arc::new(Outbox::default());
         let handed: Handed = Arc::new(polls.iter().map(|_| Mutex::default()).collect());
         let (inputs, received) = mpsc::channel();
@@ -348,14 +351,14 @@ pub fn run(
     shared.cluster_port = cluster_port;
     shared.set_topology(topology);
     let shared = Arc::new(shared);
-    let page = Page::default();
+    let view = Arc::new(View::default());
     let admin = match admin_listener {
         None => None,
         Some(listener) => {
             let port = trying("cannot read the admin port's address", listener.local_addr())?.port();
             let source = Arc::new(Source {
                 shared: shared.clone(),
-                page: page.clone(),
+                cluster: born.as_ref().map(|born| (view.clone(), born.own.node)),
             });
             let handle = trying("cannot start the admin port", admin::spawn(listener, source))?;
             Some((handle, port))
@@ -377,7 +380,7 @@ pub fn run(
     let mut cluster = match born {
         None => None,
         Some(born) => {
-            let opened = ClusterParts::begin(born, &said, &mesh, &shared, &polls, &page);
+            let opened = ClusterParts::begin(born, &said, view, &mesh, &shared, &polls);
             Some(opening("cannot open the peer port", "peer-port", opened)?)
         }
     };

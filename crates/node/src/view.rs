@@ -1,10 +1,11 @@
 //! The cluster as the workers of this node are to see it: written by the thread of the meta group, read by each worker when
 //! its number has changed.
 
+use crate::status::Ledger;
 use control::{Order, RoutingMap};
 use ids::{GroupCount, GroupId, NodeId, UnixMillis};
 use server::{Health, Layout, Node, NodeIndex, NodeName, Placement, Topology};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,12 +23,11 @@ pub(crate) struct Seen {
 pub(crate) struct View {
     version: AtomicU64,
     seen: Mutex<Option<Arc<Seen>>>,
+    ledger: Mutex<Option<Arc<Ledger>>>,
     /// For each worker, what leaders of its groups are asked for. Bounded by the steps of one look of the reconciler, and
     /// emptied by the worker's next turn.
     orders: Mutex<Vec<(GroupId, u64, Order)>>,
     orders_version: AtomicU64,
-    /// The nodes that the first worker has a link to.
-    reached: Mutex<BTreeSet<NodeId>>,
 }
 
 impl View {
@@ -47,17 +47,13 @@ impl View {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// A link of the first worker came up, or broke.
-    pub(crate) fn reach(&self, node: NodeId, is_up: bool) {
-        match is_up {
-            true => lock(&self.reached).insert(node),
-            false => lock(&self.reached).remove(&node),
-        };
+    /// What the meta group's replica here knows beside the map, if there is one.
+    pub(crate) fn ledger(&self) -> Option<Arc<Ledger>> {
+        lock(&self.ledger).clone()
     }
 
-    /// The nodes that are heard of.
-    pub(crate) fn reached(&self) -> BTreeSet<NodeId> {
-        lock(&self.reached).clone()
+    pub(crate) fn set_ledger(&self, ledger: Option<Ledger>) {
+        *lock(&self.ledger) = ledger.map(Arc::new);
     }
 
     /// Changes with new orders.

@@ -18,6 +18,7 @@
 //! 4. What a follower applies answers nobody. Clients of its own node may hear of it, or wait for a key that it fills.
 
 use crate::batch::{AnswersBuf, Batch, reads};
+use crate::counts::MemberCounts;
 use crate::courier::Verdict;
 use crate::departure::{Departure, Lost};
 use crate::replica::Replica;
@@ -160,6 +161,7 @@ pub struct Member {
     transfers: u64,
     arrival: Option<Incoming>,
     is_stopped: bool,
+    counts: MemberCounts,
 }
 
 /// State on its way to this replica.
@@ -197,7 +199,13 @@ impl Member {
             transfers: 0,
             arrival: None,
             is_stopped: false,
+            counts: MemberCounts::default(),
         }
+    }
+
+    /// What it has done since it began.
+    pub fn counts(&self) -> MemberCounts {
+        self.counts
     }
 
     /// The group.
@@ -481,10 +489,15 @@ impl Member {
                 entry.begin_batch(sender.gateway, batch.number, batch.acknowledged);
                 entry.append(batch.writes.bytes());
             }
-            let Ok((index, term)) = self.raft.propose(Bytes::from(entry.finish())) else {
+            let entry = Bytes::from(entry.finish());
+            let entry_bytes = entry.len();
+            let Ok((index, term)) = self.raft.propose(entry) else {
                 // Leadership is gone or being handed over; what it says next says so.
                 return;
             };
+            self.counts.entries_proposed += 1;
+            self.counts.batches_proposed += count as u64;
+            self.counts.bytes_proposed += entry_bytes as u64;
             self.gathered_bytes -= bytes;
             let gathered: Vec<Gathered> = self.gathered.drain(..count).collect();
             // Reads that came behind what was gathered stand behind the last of its entries.
@@ -515,6 +528,10 @@ impl Member {
 
     fn carry_out(&mut self, replica: &mut Replica, turn: &Turn, ready: Ready, effects: &mut Effects) {
         if let Some(status) = ready.status {
+            let becomes = |role| status.role == role && self.role != role;
+            self.counts.terms += u64::from(status.term != self.term);
+            self.counts.campaigns += u64::from(becomes(Role::Candidate));
+            self.counts.elections_won += u64::from(becomes(Role::Leader));
             (self.role, self.term, self.leader) = (status.role, status.term, status.leader);
             if self.role != Role::Leader {
                 self.step_down(effects);
@@ -541,6 +558,7 @@ impl Member {
         for incarnation in ready.transfers_wanted {
             if !self.departures.contains_key(&incarnation) && !self.is_stopped {
                 self.transfers += 1;
+                self.counts.transfers += 1;
                 let departure = Departure::begin(self.transfers, replica.keyspace_mut());
                 self.departures
                     .extend(departure.map(|departure| (incarnation, departure)));
@@ -585,6 +603,7 @@ impl Member {
         self.members_at = point.index;
         effects.members = Some(point.members.clone());
         effects.was_installed = true;
+        self.counts.installs += 1;
     }
 
     fn on_committed(
@@ -635,6 +654,8 @@ impl Member {
         let Ok(entry) = Entry::decode(bytes) else {
             return true;
         };
+        self.counts.entries_applied += 1;
+        self.counts.batches_applied += entry.batches().len() as u64;
         let leads = self.role == Role::Leader;
         let (gathered, attached) =
             flight.map_or_else(Default::default, |flight| (flight.gathered, flight.attached));
@@ -689,6 +710,7 @@ impl Member {
             .collect();
         for gathered in ready {
             if let Some(answers) = self.evaluate(replica, turn, &gathered, effects) {
+                self.counts.reads_confirmed += 1;
                 let said = Said::Answered(answers);
                 effects
                     .verdicts
@@ -705,6 +727,7 @@ impl Member {
         let holds = self.still_leads(now);
         for Evaluated { gathered, answers } in self.evaluated.drain(..) {
             if holds {
+                self.counts.reads_leased += 1;
                 let said = Said::Answered(answers);
                 effects
                     .verdicts

@@ -18,9 +18,12 @@
 //! 2. A replica is replicated exactly if its seat has a member, or its group has no replica here.
 //! 3. A layout is never replaced by an older one.
 
+mod figures;
 mod layout;
 mod seat;
+mod watches;
 
+pub use figures::{ClusterFigures, GroupFigures, ReplicaFigures};
 pub use layout::{GroupLayout, Layout};
 
 use crate::gateway::Gateway;
@@ -64,6 +67,12 @@ pub(crate) struct Cluster {
     notices: Vec<String>,
     /// Whether leaders or members have changed since the driver last asked.
     is_news: bool,
+    /// When the figures were last written down.
+    figures_at: Monotonic,
+    /// Batches that went to other nodes.
+    forwarded: u64,
+    /// Commands that were answered from the state here, under the lease.
+    reads_here: u64,
 }
 
 /// Another node.
@@ -217,6 +226,8 @@ impl Gateway {
             PeerMessage::Answers(answers) => self.on_answers(from, answers),
             PeerMessage::TransferCut(cut) => self.on_peer_cut(from, cut),
             PeerMessage::TransferAnswer(answer) => self.on_cut_answer(&answer),
+            PeerMessage::Await(waits) => self.on_peer_await(from, waits),
+            PeerMessage::Filled(filled) => self.on_peer_filled(from, filled),
             PeerMessage::Publish(publish) => {
                 let kind = match publish.kind {
                     ChannelKind::Channel => crate::pubsub::Kind::Channel,
@@ -537,6 +548,9 @@ impl Gateway {
         let layout = layout.as_ref().expect("peers are known from a layout");
         let group = layout.group(self.replicas[index].group());
         seats[index].on_link(group, node, is_up, now);
+        if !is_up {
+            self.forget_watcher(index, node);
+        }
         self.cluster.touch(index);
     }
 
@@ -582,6 +596,7 @@ impl Gateway {
             self.cluster.touch(index);
         }
         self.transactions.outputs.extend(outputs);
+        self.tick_watches(index);
     }
 
     /// At the turn's end: what was gathered goes on its way. `now` is read after everything that was answered. Returns
@@ -616,7 +631,12 @@ impl Gateway {
         let group = self.replicas[index].group();
         let sender = self.cluster.sender(index);
         let epoch = self.cluster.layout.as_ref().expect("the caller looked").epoch;
-        let Cluster { seats, outbox, .. } = &mut self.cluster;
+        let Cluster {
+            seats,
+            outbox,
+            forwarded,
+            ..
+        } = &mut self.cluster;
         let seat = &mut seats[index];
         let mut here = Vec::new();
         if let Some(target) = seat.target.filter(|_| seat.courier.has_due()) {
@@ -634,6 +654,7 @@ impl Gateway {
                         reads: Bytes::copy_from_slice(&batch.reads),
                         writes: Bytes::copy_from_slice(batch.writes.bytes()),
                     };
+                    *forwarded += 1;
                     outbox.push((target, PeerMessage::Batch(batch)));
                 }
             });
@@ -669,6 +690,7 @@ impl Gateway {
         }
         if was_installed {
             self.changed = crate::gateway::Changed::Any;
+            self.all_filled(index);
         }
         self.cluster.is_news |= status.is_some() || members.is_some();
         let layout = self.cluster.layout.as_ref().expect("members have one").clone();
@@ -803,6 +825,7 @@ impl Gateway {
         command: &Command<'_>,
         index: usize,
     ) {
+        self.cluster.reads_here += 1;
         let mut out = pipeline.writer(session.protocol);
         self.replicas[index].read_leased(&self.turn, session.db, command, &mut out);
         if !self.cluster.leased.contains(&index) {

@@ -1,10 +1,11 @@
 //! One group, as this node has it: a replica perhaps, and a way to the leader.
 
+use super::watches::Watches;
 use super::{GroupLayout, Layout};
 use consensus::{Config, Durability, Group, Members, Saved, Times};
 use control::{GroupRef, GroupSight, Order, Report, Role};
 use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, Monotonic, NodeId};
-use replica::{Courier, Member, Output, Replica};
+use replica::{Courier, Member, MemberCounts, Output, Replica};
 
 /// See the file's header.
 pub(crate) struct Seat {
@@ -17,6 +18,10 @@ pub(crate) struct Seat {
     /// The epoch up to which the group was told of dead boots, while this replica leads it.
     pub(super) fenced: Option<Epoch>,
     pub(super) is_touched: bool,
+    /// Keys that are waited for, here and elsewhere.
+    pub(super) watches: Watches,
+    /// What the members before this one did.
+    past: MemberCounts,
     /// Which replica is asked next if nobody knows who leads.
     tries: usize,
     /// Whether a hint was followed since the last tick.
@@ -32,6 +37,8 @@ impl Seat {
             target: None,
             fenced: None,
             is_touched: false,
+            watches: Watches::default(),
+            past: MemberCounts::default(),
             tries: 0,
             is_hinted: false,
         }
@@ -55,7 +62,11 @@ impl Seat {
             return;
         }
         let founds = incarnation.is_some() && group.founder == incarnation;
-        if self.member.take().is_some() || !founds {
+        let former = self.member.take();
+        if let Some(former) = &former {
+            self.past += former.counts();
+        }
+        if former.is_some() || !founds {
             // What was held here belongs to the group no more, or never did.
             replica.forget();
         }
@@ -80,6 +91,15 @@ impl Seat {
         };
         let raft = Group::new(config, now).expect("its parts agree");
         self.member = Some(Member::new(replica.group(), raft, applied));
+    }
+
+    /// What the members here have done so far.
+    pub(super) fn counts(&self) -> MemberCounts {
+        let mut counts = self.past;
+        if let Some(member) = &self.member {
+            counts += member.counts();
+        }
+        counts
     }
 
     /// Whether the layout has not been followed yet.
