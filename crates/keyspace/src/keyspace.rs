@@ -178,9 +178,18 @@ impl Keyspace {
                 .admit(batch.gateway, batch.number, batch.acknowledged);
             answer(Answered::Batch(outcome));
             if outcome == Batched::Repeated {
-                for recorded in self.sessions.answers(batch.gateway, batch.number) {
-                    answer(Answered::Operation(recorded));
+                // What was recorded is told where it was answered first: reads stand between.
+                let mut recorded = self.sessions.answers(batch.gateway, batch.number);
+                for _ in batch.operations() {
+                    while let Some((index, read)) = waiting.next_if(|(_, read)| read.position <= position) {
+                        self.answer_read(index, read, local, &mut out, &mut answer);
+                    }
+                    if let Some(recorded) = recorded.next() {
+                        answer(Answered::Operation(recorded));
+                    }
+                    position += 1;
                 }
+                continue;
             }
             let mut replies = Replies::default();
             for operation in batch.operations() {

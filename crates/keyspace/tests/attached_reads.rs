@@ -94,3 +94,47 @@ fn every_batch_shape_answers_what_one_command_at_a_time_does() {
         assert_eq!(run(cuts), REPLIES, "entries cut at {cuts:#b}");
     }
 }
+
+#[test]
+fn a_repeated_batch_answers_in_the_order_of_its_items() {
+    let mut keyspace = Keyspace::new(HashSeed([1, 2]));
+    let mut local = LeaderLocal::new(7);
+    let header = Header {
+        semantics: SemanticsVersion::CURRENT,
+        now: UnixMillis(1_000),
+        seed: 7,
+    };
+    let gateway = GatewayId {
+        boot: Boot(1),
+        worker: 0,
+    };
+    let words = |words: &[&str]| ArgsBuf::from_slices(words);
+    let (first, second) = (words(&["SET", "a", "1"]), words(&["SET", "b", "2"]));
+    let (left, right) = (words(&["GET", "a"]), words(&["GET", "b"]));
+    let (db, protocol) = (Db::default(), Protocol::Resp2);
+    let mut entry = EntryBuf::new(&header);
+    entry.begin_batch(gateway, 1, 0);
+    for args in [&first, &second] {
+        let args = args.as_args();
+        entry.push(&Operation::Command { db, protocol, args });
+    }
+    let bytes = entry.finish();
+    let entry = Entry::decode(&bytes).expect("just encoded");
+    let read = |position, args| AttachedRead {
+        position,
+        db,
+        protocol,
+        args,
+    };
+    let reads = [read(1, left.as_args()), read(2, right.as_args())];
+    for _ in 0..2 {
+        let mut replies = Vec::new();
+        let applied = keyspace.apply_with_reads(&entry, &reads, &mut local, |answered| match answered {
+            Answered::Batch(_) => {}
+            Answered::Operation(answer) => replies.push(String::from_utf8_lossy(answer.bytes()).into_owned()),
+            Answered::Read(_, reply) => replies.push(String::from_utf8_lossy(reply).into_owned()),
+        });
+        applied.expect("the rules are known");
+        assert_eq!(replies, ["+OK\r\n", "$1\r\n1\r\n", "+OK\r\n", "$1\r\n2\r\n"]);
+    }
+}
