@@ -9,6 +9,8 @@ use axum::http::{HeaderName, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
+use crate::cluster::ClusterView;
+
 /// What the port tells about. Called on the admin thread, one call at a time; a call may wait for the workers,
 /// but not for long: the next request waits for it.
 pub trait AdminSource: Send + Sync + 'static {
@@ -17,6 +19,11 @@ pub trait AdminSource: Send + Sync + 'static {
 
     /// Whether the node can serve clients.
     fn health(&self) -> Health;
+
+    /// The cluster as the node sees it.
+    fn cluster(&self) -> ClusterView {
+        ClusterView::alone()
+    }
 }
 
 /// Whether a node can serve clients.
@@ -30,6 +37,7 @@ pub enum Health {
 
 /// The version of the text format; Prometheus chooses its parser by it.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+const JSON_TYPE: &str = "application/json";
 const TEXT_TYPE: &str = "text/plain; charset=utf-8";
 const HTML_TYPE: &str = "text/html; charset=utf-8";
 
@@ -43,6 +51,8 @@ const INDEX: &str = concat!(
     "<ul>\n",
     "<li><a href=\"/metrics\">/metrics</a>: counters and gauges, for Prometheus</li>\n",
     "<li><a href=\"/healthz\">/healthz</a>: 200 while this node can serve clients, 503 with the reason otherwise</li>\n",
+    "<li><a href=\"/cluster\">/cluster</a>: nodes, groups and replicas as this node sees them, as JSON; ",
+    "<code>chorale admin status</code> prints it for people</li>\n",
     "</ul>\n</html>\n",
 );
 
@@ -53,6 +63,7 @@ pub(crate) fn router(source: Source) -> Router {
         .route("/", get(index))
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
+        .route("/cluster", get(cluster))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(source)
@@ -85,6 +96,10 @@ async fn healthz(State(source): State<Source>) -> Response {
             format!("unhealthy: {reason}\n"),
         ),
     }
+}
+
+async fn cluster(State(source): State<Source>) -> Response {
+    answer(StatusCode::OK, JSON_TYPE, source.cluster().to_json())
 }
 
 async fn not_found(uri: Uri) -> Response {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use admin::{AdminSource, Handle, Health, spawn};
+use admin::{AdminSource, ClusterView, Handle, Health, spawn};
 
 #[derive(Default)]
 struct Node {
@@ -89,11 +89,21 @@ fn health_is_200_or_503_with_the_reason() {
 }
 
 #[test]
+fn a_node_that_says_nothing_of_others_is_a_cluster_of_one() {
+    let (address, _, handle) = start();
+    let (head, body) = ask(address, "GET /cluster");
+    assert!(head.starts_with("http/1.1 200 "), "{head}");
+    assert!(head.contains("content-type: application/json"), "{head}");
+    assert_eq!(ClusterView::from_json(&body), Ok(ClusterView::alone()));
+    handle.shutdown();
+}
+
+#[test]
 fn the_index_links_to_every_page() {
     let (address, _, handle) = start();
     let (head, body) = ask(address, "GET /");
     assert!(head.contains("content-type: text/html"), "{head}");
-    for path in ["/metrics", "/healthz"] {
+    for path in ["/metrics", "/healthz", "/cluster"] {
         assert!(body.contains(&format!("<a href=\"{path}\">")), "{body}");
         assert!(
             ask(address, &format!("GET {path}"))

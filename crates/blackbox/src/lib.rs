@@ -16,12 +16,14 @@
 
 mod client;
 mod http;
+mod local_cluster;
 mod poll;
 mod prng;
 mod server;
 
 pub use client::{Client, Value, frame};
 pub use http::{HttpReply, http_get};
+pub use local_cluster::LocalCluster;
 pub use poll::{PATIENCE, eventually};
 pub use prng::Prng;
-pub use server::{Implementation, Server, ServerBuilder};
+pub use server::{Implementation, Server, ServerBuilder, chorale_binary};

@@ -381,12 +381,12 @@ impl Drop for Server {
 }
 
 /// A number that no other call in this process got.
-fn serial() -> u64 {
+pub(crate) fn serial() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-fn fresh_directory() -> PathBuf {
+pub(crate) fn fresh_directory() -> PathBuf {
     let path = std::env::temp_dir().join(format!("chorale-blackbox-{}-{}", std::process::id(), serial()));
     fs::create_dir_all(&path).expect("the temporary directory is writable");
     path
@@ -405,7 +405,10 @@ fn free_port() -> u16 {
 }
 
 /// The binary to test, built if `CHORALE_BIN` does not name one.
-fn chorale_binary() -> &'static Path {
+///
+/// # Panics
+/// If there is none.
+pub fn chorale_binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| match std::env::var_os("CHORALE_BIN") {
         Some(binary) => fs::canonicalize(&binary)

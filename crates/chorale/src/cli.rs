@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::{dev, operate};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use options::{Change, Effect, PARAMETERS, Parameter, Section};
 
@@ -37,6 +38,8 @@ pub(crate) fn command() -> Command {
                 .next_line_help(true)
                 .after_help(SERVER_EXAMPLES),
         )
+        .subcommand(dev::command())
+        .subcommand(operate::command())
         .subcommand(
             Command::new(OPTIONS)
                 .about("List every option: name, default, what is allowed")

@@ -1,8 +1,12 @@
 //! The binary `chorale`: reads the command line, and starts what it names.
 
 mod cli;
+mod dev;
+mod http;
 mod log;
+mod operate;
 mod server;
+mod status;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -15,6 +19,8 @@ fn main() -> ExitCode {
     let matches = cli::command().get_matches();
     match matches.subcommand() {
         Some((cli::SERVER, matches)) => server::main(cli::server_flags(matches)),
+        Some((dev::DEV, matches)) => dev::main(matches),
+        Some((operate::ADMIN, matches)) => operate::main(matches),
         Some((cli::OPTIONS, matches)) => {
             let page = if matches.get_flag(cli::MARKDOWN) {
                 options::reference()

@@ -4,6 +4,7 @@ mod admin;
 mod blocking;
 mod cluster_endpoint;
 mod command_table;
+mod dev;
 mod differential;
 mod every_command;
 mod eviction;

@@ -1,0 +1,208 @@
+//! The cluster as one node sees it: the page `/cluster`, which is JSON.
+//!
+//! The same types write the page and read it (`chorale admin status`). Fields are only ever added; who reads passes over
+//! those that it does not know.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterView {
+    /// Its name, 32 hexadecimal digits. Empty: the node is in no cluster.
+    pub cluster: String,
+    /// The version of the map that the rest is read from.
+    pub epoch: u64,
+    /// The node that answers.
+    pub answered_by: u64,
+    /// How many replicas each group is to have, as things are.
+    pub replication_factor: u8,
+    /// The node that leads the meta group, if it is known.
+    pub meta_leader: Option<u64>,
+    /// The nodes on which the meta group has replicas.
+    pub meta_nodes: Vec<u64>,
+    /// All nodes, in ascending order of their ids.
+    pub nodes: Vec<NodeView>,
+    /// All groups of keys, in order.
+    pub groups: Vec<GroupView>,
+}
+
+/// One node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeView {
+    /// Its id.
+    pub id: u64,
+    /// Where clients reach the any-node endpoint, `host:port`; empty where it is not known, here and below.
+    pub client: String,
+    /// Where clients reach the cluster endpoint.
+    pub cluster: String,
+    /// Where other nodes reach it.
+    pub peer: String,
+    /// What it shares its fate with.
+    pub zone: String,
+    /// Its last start.
+    pub boot: u64,
+    /// Whether the node that answers hears of it.
+    pub is_up: bool,
+    /// Whether it is giving up its replicas.
+    pub is_leaving: bool,
+    /// Groups that it leads. [`ClusterView::count`] fills this and what follows.
+    pub groups_led: u64,
+    /// Replicas that it has, those included that are being filled.
+    pub replicas: u64,
+    /// Of these, the ones whose memory is gone: what they had acknowledged they do not have any more.
+    pub incarnations_lost: u64,
+}
+
+/// One group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupView {
+    /// Its number.
+    pub number: u16,
+    /// The node that leads it, if there is one.
+    pub leader: Option<u64>,
+    /// The leader's term. Only nodes with a replica of the group know it, here and below.
+    pub term: Option<u64>,
+    /// Entries that the leader has applied.
+    pub applied: Option<u64>,
+    /// Its replicas.
+    pub replicas: Vec<ReplicaView>,
+}
+
+/// One replica.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplicaView {
+    /// Where it is.
+    pub node: u64,
+    /// Whose memory it is.
+    pub incarnation: u64,
+    /// What it is in its group.
+    pub role: ReplicaRole,
+    /// Entries that the leader has applied and that it is not known to have. Only the leader's node knows it.
+    pub lag: Option<u64>,
+}
+
+/// What a replica is in its group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReplicaRole {
+    /// It votes.
+    Voter,
+    /// It is being filled, or follows.
+    Learner,
+    /// Its group has not taken it in yet.
+    Expected,
+    /// Its memory is gone; its group will remove it.
+    Lost,
+}
+
+impl ClusterView {
+    /// A node that knows no other.
+    pub fn alone() -> ClusterView {
+        let node = NodeView {
+            id: 1,
+            is_up: true,
+            ..NodeView::default()
+        };
+        ClusterView {
+            answered_by: node.id,
+            replication_factor: 1,
+            nodes: vec![node],
+            ..ClusterView::default()
+        }
+    }
+
+    /// Fills the figures of the nodes from the groups, so that they cannot disagree.
+    pub fn count(&mut self) {
+        let mut led: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut held: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        for group in &self.groups {
+            if let Some(leader) = group.leader {
+                *led.entry(leader).or_default() += 1;
+            }
+            for replica in &group.replicas {
+                let (replicas, lost) = held.entry(replica.node).or_default();
+                *replicas += 1;
+                *lost += u64::from(replica.role == ReplicaRole::Lost);
+            }
+        }
+        for node in &mut self.nodes {
+            node.groups_led = led.get(&node.id).copied().unwrap_or_default();
+            (node.replicas, node.incarnations_lost) = held.get(&node.id).copied().unwrap_or_default();
+        }
+    }
+
+    /// The page, with the figures filled.
+    pub fn to_json(mut self) -> String {
+        self.count();
+        let mut page = serde_json::to_string_pretty(&self).expect("texts and numbers have a form in JSON");
+        page.push('\n');
+        page
+    }
+
+    /// Reads the page.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn from_json(page: &str) -> Result<ClusterView, String> {
+        serde_json::from_str(page).map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster() -> ClusterView {
+        let node = |id| NodeView {
+            id,
+            is_up: id != 3,
+            ..NodeView::default()
+        };
+        let replica = |node, role| ReplicaView {
+            node,
+            incarnation: node * 10,
+            role,
+            lag: None,
+        };
+        let group = |number, leader| GroupView {
+            number,
+            leader,
+            replicas: vec![
+                replica(1, ReplicaRole::Voter),
+                replica(2, ReplicaRole::Learner),
+                replica(3, ReplicaRole::Lost),
+            ],
+            ..GroupView::default()
+        };
+        ClusterView {
+            nodes: vec![node(1), node(2), node(3)],
+            groups: vec![group(0, Some(1)), group(1, Some(2)), group(2, None)],
+            ..ClusterView::alone()
+        }
+    }
+
+    #[test]
+    fn the_figures_of_nodes_are_those_of_the_groups() {
+        let page = cluster().to_json();
+        let read = ClusterView::from_json(&page).unwrap();
+        let figures: Vec<_> = read
+            .nodes
+            .iter()
+            .map(|node| (node.groups_led, node.replicas, node.incarnations_lost))
+            .collect();
+        assert_eq!(figures, [(1, 3, 0), (1, 3, 0), (0, 3, 3)]);
+        assert_eq!(read.groups, cluster().groups);
+        assert!(page.contains("\"role\": \"voter\""), "{page}");
+    }
+
+    #[test]
+    fn what_a_newer_node_adds_is_passed_over() {
+        let page = cluster()
+            .to_json()
+            .replacen("{", "{ \"of_tomorrow\": [1, {}],", 1);
+        assert!(ClusterView::from_json(&page).is_ok(), "{page}");
+        assert!(ClusterView::from_json("{}").is_err());
+    }
+}

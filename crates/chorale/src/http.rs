@@ -1,0 +1,76 @@
+//! Reads pages of a node's admin port. As little of HTTP as that takes: version 1.0, whose answers end with the connection.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+/// From the first byte sent to the last one read, each step alone. The port answers at once, or not at all.
+const STEP_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Bytes of an answer. The page of a thousand nodes is a fraction of it; a longer one is an error.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) status: u16,
+    pub(crate) body: String,
+}
+
+/// Asks for `path` at `address`, `HOST:PORT`.
+pub(crate) fn get(address: &str, path: &str) -> io::Result<Page> {
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for socket in address.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&socket, STEP_TIME_MAX) {
+            Ok(stream) => return exchange(stream, address, path),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+fn exchange(mut stream: TcpStream, address: &str, path: &str) -> io::Result<Page> {
+    stream.set_read_timeout(Some(STEP_TIME_MAX))?;
+    stream.set_write_timeout(Some(STEP_TIME_MAX))?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n")?;
+    let mut answer = String::new();
+    // One byte more than is allowed tells a longer answer from one of just that length.
+    stream.take(ANSWER_BYTES_MAX + 1).read_to_string(&mut answer)?;
+    if answer.len() as u64 > ANSWER_BYTES_MAX {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the answer has no end",
+        ));
+    }
+    parse(&answer).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "this is not HTTP"))
+}
+
+fn parse(answer: &str) -> Option<Page> {
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let (version, rest) = head.split_once(' ')?;
+    let status = rest.get(..3)?.parse().ok()?;
+    version.starts_with("HTTP/1.").then(|| Page {
+        status,
+        body: body.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_a_status_and_a_body() {
+        let page = parse("HTTP/1.0 503 Service Unavailable\r\na: b\r\n\r\nwhy\r\n\r\nso").unwrap();
+        assert_eq!((page.status, page.body.as_str()), (503, "why\r\n\r\nso"));
+        for wrong in [
+            "",
+            "-ERR\r\n\r\n",
+            "HTTP/1.0\r\n\r\n",
+            "SSH-2.0 200\r\n\r\n",
+            "HTTP/1.1 2\r\n\r\n",
+        ] {
+            assert!(parse(wrong).is_none(), "{wrong:?}");
+        }
+    }
+}

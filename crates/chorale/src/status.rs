@@ -1,0 +1,284 @@
+//! The cluster as a table for people.
+
+use std::fmt::Write;
+
+use admin::{ClusterView, GroupView, NodeView, ReplicaRole};
+
+/// Letters of a full bar.
+const BAR_WIDTH: u64 = 10;
+
+/// The whole report; with `is_listing`, each group too.
+pub(crate) fn report(view: &ClusterView, is_listing: bool) -> String {
+    let mut text = String::new();
+    let name = match view.cluster.as_str() {
+        "" => "One node by itself".to_owned(),
+        name => format!("Cluster {name}"),
+    };
+    let _ = write!(
+        text,
+        "{name}, as node {} sees it at epoch {}",
+        view.answered_by, view.epoch
+    );
+    if let Some(leader) = view.meta_leader {
+        let _ = write!(text, "; node {leader} leads the meta group");
+    }
+    let _ = write!(text, ".\n{} {}\n\n", nodes_in_words(view), groups_in_words(view));
+    text.push_str(&columns(&node_rows(view)));
+    if is_listing && !view.groups.is_empty() {
+        text.push('\n');
+        text.push_str(&columns(&group_rows(view)));
+    }
+    text
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
+}
+
+fn nodes_in_words(view: &ClusterView) -> String {
+    let down = view.nodes.iter().filter(|node| !node.is_up);
+    let down: Vec<String> = down.map(|node| node.id.to_string()).collect();
+    let nodes = counted(view.nodes.len(), "node");
+    match (down.len(), view.nodes.len()) {
+        (0, 1) => format!("{nodes}."),
+        (0, _) => format!("{nodes}, all up."),
+        (count, _) => format!("{nodes}, {count} not heard of: {}.", down.join(", ")),
+    }
+}
+
+/// How the groups are, in a sentence.
+pub(crate) fn groups_in_words(view: &ClusterView) -> String {
+    if view.groups.is_empty() {
+        return "It shows no groups.".to_owned();
+    }
+    let led = view.groups.iter().filter(|group| group.leader.is_some()).count();
+    let full = view.groups.iter().filter(|group| is_full(view, group)).count();
+    let groups = counted(view.groups.len(), "group");
+    format!("{groups}, {led} with a leader, {full} fully replicated.")
+}
+
+/// Whether every group has a leader and all its replicas.
+pub(crate) fn is_settled(view: &ClusterView) -> bool {
+    view.groups
+        .iter()
+        .all(|group| group.leader.is_some() && is_full(view, group))
+}
+
+/// Whether a group has all the voters that it is to have, on nodes that are there.
+fn is_full(view: &ClusterView, group: &GroupView) -> bool {
+    let is_up = |id: u64| view.nodes.iter().any(|node| node.id == id && node.is_up);
+    let voters = group
+        .replicas
+        .iter()
+        .filter(|replica| replica.role == ReplicaRole::Voter && is_up(replica.node));
+    voters.count() >= usize::from(view.replication_factor)
+}
+
+fn node_rows(view: &ClusterView) -> Vec<Vec<String>> {
+    let head = [
+        "node",
+        "state",
+        "zone",
+        "clients",
+        "cluster endpoint",
+        "leads",
+        "",
+        "replicas",
+        "",
+    ];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let most = view
+        .nodes
+        .iter()
+        .map(|node| node.replicas.max(node.groups_led))
+        .max();
+    let most = most.unwrap_or_default();
+    for node in &view.nodes {
+        rows.push(vec![
+            node.id.to_string(),
+            state(node),
+            or_dash(&node.zone),
+            or_dash(&node.client),
+            or_dash(&node.cluster),
+            node.groups_led.to_string(),
+            bar(node.groups_led, most),
+            node.replicas.to_string(),
+            bar(node.replicas, most),
+        ]);
+    }
+    rows
+}
+
+fn state(node: &NodeView) -> String {
+    let mut state = match (node.is_up, node.is_leaving) {
+        (true, false) => "up".to_owned(),
+        (true, true) => "leaving".to_owned(),
+        (false, false) => "down".to_owned(),
+        (false, true) => "down, leaving".to_owned(),
+    };
+    if node.incarnations_lost > 0 {
+        let _ = write!(state, ", {} lost", node.incarnations_lost);
+    }
+    state
+}
+
+fn group_rows(view: &ClusterView) -> Vec<Vec<String>> {
+    let head = [
+        "group",
+        "leader",
+        "term",
+        "applied",
+        "replicas: node/incarnation, lag",
+    ];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let known = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+    for group in &view.groups {
+        let replicas = group.replicas.iter().map(|replica| {
+            let mut text = format!("{}/{}", replica.node, replica.incarnation);
+            match replica.role {
+                ReplicaRole::Voter => {}
+                ReplicaRole::Learner => text.push_str(" learns"),
+                ReplicaRole::Expected => text.push_str(" expected"),
+                ReplicaRole::Lost => text.push_str(" lost"),
+            }
+            if let Some(lag) = replica.lag.filter(|lag| *lag > 0) {
+                let _ = write!(text, " -{lag}");
+            }
+            text
+        });
+        rows.push(vec![
+            group.number.to_string(),
+            known(group.leader),
+            known(group.term),
+            known(group.applied),
+            replicas.collect::<Vec<_>>().join("  "),
+        ]);
+    }
+    rows
+}
+
+fn or_dash(text: &str) -> String {
+    if text.is_empty() {
+        "-".to_owned()
+    } else {
+        text.to_owned()
+    }
+}
+
+/// As much of a full bar as `part` is of `whole`; something is never shown as nothing.
+fn bar(part: u64, whole: u64) -> String {
+    let filled = match (part, whole) {
+        (0, _) | (_, 0) => 0,
+        _ => (part.saturating_mul(BAR_WIDTH) / whole).clamp(1, BAR_WIDTH),
+    };
+    (0..BAR_WIDTH)
+        .map(|at| if at < filled { '█' } else { '░' })
+        .collect()
+}
+
+/// Rows with their columns one below the other; the first row is the head.
+pub(crate) fn columns(rows: &[Vec<String>]) -> String {
+    let count = rows.iter().map(Vec::len).max().unwrap_or_default();
+    let wide = |column: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
+    };
+    let widths: Vec<usize> = (0..count)
+        .map(|column| wide(column).unwrap_or_default())
+        .collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::from("  ");
+        for (cell, width) in row.iter().zip(&widths) {
+            let _ = write!(line, "{cell:width$}  ");
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use admin::ReplicaView;
+
+    fn three_nodes() -> ClusterView {
+        let node = |id: u64| NodeView {
+            id,
+            client: format!("127.0.0.1:{}", 6378 + id),
+            cluster: format!("127.0.0.1:{}", 7378 + id),
+            is_up: id != 3,
+            ..NodeView::default()
+        };
+        let group = |number: u16, leader, nodes: &[u64]| GroupView {
+            number,
+            leader,
+            term: leader.map(|_| 2),
+            applied: leader.map(|_| 40),
+            replicas: nodes
+                .iter()
+                .map(|&node| ReplicaView {
+                    node,
+                    incarnation: node * 100 + u64::from(number),
+                    role: if node == 3 {
+                        ReplicaRole::Learner
+                    } else {
+                        ReplicaRole::Voter
+                    },
+                    lag: Some(u64::from(node == 3) * 7),
+                })
+                .collect(),
+        };
+        let mut view = ClusterView {
+            cluster: "0f".repeat(16),
+            epoch: 17,
+            answered_by: 1,
+            replication_factor: 2,
+            meta_leader: Some(2),
+            meta_nodes: vec![1, 2, 3],
+            nodes: vec![node(1), node(2), node(3)],
+            groups: vec![
+                group(0, Some(1), &[1, 2]),
+                group(1, Some(2), &[2, 3]),
+                group(2, None, &[3, 1]),
+            ],
+        };
+        view.count();
+        view
+    }
+
+    #[test]
+    fn the_report_says_in_words_and_in_a_table_how_the_cluster_is() {
+        let expected = "\
+Cluster 0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f, as node 1 sees it at epoch 17; node 2 leads the meta group.
+3 nodes, 1 not heard of: 3. 3 groups, 2 with a leader, 1 fully replicated.
+
+  node  state  zone  clients         cluster endpoint  leads              replicas
+  1     up     -     127.0.0.1:6379  127.0.0.1:7379    1      █████░░░░░  2         ██████████
+  2     up     -     127.0.0.1:6380  127.0.0.1:7380    1      █████░░░░░  2         ██████████
+  3     down   -     127.0.0.1:6381  127.0.0.1:7381    0      ░░░░░░░░░░  2         ██████████
+
+  group  leader  term  applied  replicas: node/incarnation, lag
+  0      1       2     40       1/100  2/200
+  1      2       2     40       2/201  3/301 learns -7
+  2      -       -     -        3/302 learns -7  1/102
+";
+        let report = report(&three_nodes(), true);
+        assert_eq!(report, expected, "\n{report}");
+    }
+
+    #[test]
+    fn a_node_by_itself_is_no_empty_table() {
+        let report = report(&ClusterView::alone(), true);
+        assert!(
+            report.starts_with("One node by itself, as node 1 sees it at epoch 0.\n1 node."),
+            "{report}"
+        );
+    }
+}
