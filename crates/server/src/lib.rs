@@ -45,7 +45,7 @@ mod transaction;
 
 pub use aside::Errand;
 pub use client::{ClientCard, Clients, Labels};
-pub use cluster::{GroupLayout, Layout};
+pub use cluster::{GroupLayout, Kept, Layout};
 pub use connection::Connection;
 pub use delivery::{Answered, Delivery};
 pub use endpoint::Endpoint;
