@@ -548,6 +548,8 @@ impl Gateway {
             self.cluster
                 .seats
                 .push(Seat::new(group, layout.boot, self.worker));
+            // What clients ask for before the first tick is asked for now, not at the beginning of time.
+            self.cluster.seats[index].courier.begin(self.cluster.now);
         }
         let now = self.cluster.now;
         let seed = self.prng.next_u64();
