@@ -9,16 +9,20 @@
 //! Links are needed for the last two, and there are no workers yet: this has a loop of its own, with one transport.
 
 use crate::clock;
+use crate::handover;
 use crate::meta::{self, Driver};
 use crate::peers::{Own, PEERS, greeter};
 use crate::random;
 use crate::view;
-use control::{Announcement, Factor, Meta, MetaConfig, Pace, RoutingMap, Started, Token};
+use control::{
+    Announcement, Beginning, Factor, GroupRef, Meta, MetaConfig, Pace, RoutingMap, Started, Token,
+};
 use ids::{ClusterId, GroupCount, SemanticsVersion};
 use mio::{Events, Poll};
 use options::{PeerAddress, Settings};
 use peer_wire::hello::{Peer, Secret, Who};
 use peer_wire::{Join, PeerMessage, Question};
+use server::Kept;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
@@ -34,6 +38,8 @@ pub(crate) struct Born {
     pub(crate) started: Started,
     pub(crate) driver: Driver,
     pub(crate) map: Arc<RoutingMap>,
+    /// What the last stop left of the replicas that this node still has.
+    pub(crate) kept: Vec<Kept>,
 }
 
 /// What a node says of itself.
@@ -71,6 +77,10 @@ pub(crate) fn begin(settings: &Settings, said: &Said, workers: u16) -> Result<Bo
         seed: random("a seed")? as u64,
     };
     let groups = GroupCount::new(settings.groups).expect("the option's bounds are those of a group count");
+    let mut kept = Vec::new();
+    if let Some(identity) = &identity {
+        kept = handover::take(&disk, identity.node).map_err(|error| error.to_string())?;
+    }
     let (meta, log, who) = match &identity {
         Some(identity) => {
             let (log, restored) = meta::restored(&disk).map_err(|error| error.to_string())?;
@@ -78,8 +88,11 @@ pub(crate) fn begin(settings: &Settings, said: &Said, workers: u16) -> Result<Bo
                 cluster: identity.cluster,
                 node: identity.node,
             };
+            let memories = kept
+                .iter()
+                .map(|kept| (GroupRef::Data(kept.group), kept.incarnation));
             (
-                Meta::restore(config, restored, Vec::new(), Vec::new(), now),
+                Meta::restore(config, restored, Vec::new(), memories.collect(), now),
                 log,
                 who,
             )
@@ -102,6 +115,9 @@ pub(crate) fn begin(settings: &Settings, said: &Said, workers: u16) -> Result<Bo
     let (Some(started), Some(map)) = (overture.started, overture.map) else {
         unreachable!("it plays until both are there");
     };
+    if identity.is_some() {
+        look_at(&started, &mut kept);
+    }
     let cluster = map.cluster.ok_or("the cluster's map has no name")?;
     let groups = GroupCount::new(map.groups.len() as u16).ok_or("the cluster's map has no groups")?;
     let own = Own {
@@ -127,7 +143,44 @@ pub(crate) fn begin(settings: &Settings, said: &Said, workers: u16) -> Result<Bo
         started,
         driver: overture.driver,
         map,
+        kept,
     })
+}
+
+/// Drops what the cluster does not count on any more, and tells what is there and what is not.
+fn look_at(started: &Started, kept: &mut Vec<Kept>) {
+    let is_confirmed = |kept: &Kept| {
+        started.replicas.iter().any(|replica| {
+            let is_same = match replica.beginning {
+                Beginning::Kept => replica.incarnation == kept.incarnation,
+                Beginning::Heir { of } => of == kept.incarnation,
+                Beginning::Learner | Beginning::Founder => false,
+            };
+            is_same && replica.group == GroupRef::Data(kept.group)
+        })
+    };
+    let before = kept.len();
+    kept.retain(is_confirmed);
+    let dropped = before - kept.len();
+    let begin = |beginning: Beginning| {
+        let is_data = |replica: &&control::Replica| replica.group != GroupRef::Meta;
+        let replicas = started.replicas.iter().filter(is_data);
+        replicas.filter(|replica| replica.beginning == beginning).count()
+    };
+    let (lost, refilled) = (begin(Beginning::Founder), begin(Beginning::Learner));
+    tracing::info!(
+        kept = kept.len(),
+        refilled,
+        dropped,
+        "replicas that go on with what they held, that other nodes fill again, and that belong to this node no more"
+    );
+    if lost > 0 {
+        tracing::error!(
+            groups = lost,
+            "DATA LOST: the last stop of this node handed nothing over for these groups, and no other node has a replica of \
+             them; they begin empty. Stop the node by SIGTERM or SHUTDOWN to keep data, or give it company"
+        );
+    }
 }
 
 fn pace(settings: &Settings) -> Pace {

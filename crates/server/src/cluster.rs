@@ -19,11 +19,13 @@
 //! 3. A layout is never replaced by an older one.
 
 mod figures;
+mod kept;
 mod layout;
 mod seat;
 mod watches;
 
 pub use figures::{ClusterFigures, GroupFigures, ReplicaFigures};
+pub use kept::Kept;
 pub use layout::{GroupLayout, Layout};
 
 use crate::gateway::Gateway;
@@ -73,6 +75,8 @@ pub(crate) struct Cluster {
     forwarded: u64,
     /// Commands that were answered from the state here, under the lease.
     reads_here: u64,
+    /// What the last life of the process left, for seats that are not made yet.
+    kept: Vec<Kept>,
 }
 
 /// Another node.
@@ -134,6 +138,67 @@ impl Gateway {
             self.cluster.ticked.after(TICK)
         };
         (self.is_spread || has_work).then_some(next)
+    }
+
+    /// Takes from what the last life of the process left all that is of this worker's groups. Before the first layout: its
+    /// seats begin with it, as far as they are the same replicas.
+    pub fn keep(&mut self, all: &mut Vec<Kept>) {
+        assert!(self.cluster.layout.is_none(), "replicas begin once");
+        let ours = all.extract_if(.., |kept| self.local(kept.group).is_some());
+        let ours: Vec<Kept> = ours.collect();
+        self.cluster.kept.extend(ours);
+    }
+
+    /// The node is going to stop: offers the leadership of its groups to others that are in reach. How many offers are
+    /// open: they are taken up within a few rounds, or not at all.
+    pub fn resign(&mut self) -> usize {
+        let Cluster {
+            layout,
+            seats,
+            peers,
+            now,
+            touched,
+            ..
+        } = &mut self.cluster;
+        let Some(layout) = layout else { return 0 };
+        let is_up = |node: NodeId| peers.get(&node).is_some_and(|peer| peer.is_up);
+        let mut open = 0;
+        for (index, (seat, replica)) in seats.iter_mut().zip(&self.replicas).enumerate() {
+            if seat.resign(layout.group(replica.group()), is_up, *now) {
+                open += 1;
+                if !std::mem::replace(&mut seat.is_touched, true) {
+                    touched.push(index);
+                }
+            }
+        }
+        open
+    }
+
+    /// Whether nothing is under way that several groups have a part in, and that this worker answers for.
+    pub fn is_at_rest(&self) -> bool {
+        self.transactions.is_empty()
+            && self.errands.is_empty()
+            && self.backlog() == 0
+            && !self.replicas.iter().any(replica::Replica::has_transactions)
+    }
+
+    /// Ends here for good: what the next life of the process needs to go on with this worker's replicas, and the groups
+    /// of which not everything is here that they rely on. Replicas that have no state yet are in neither.
+    pub fn into_kept(self, now: Monotonic) -> (Vec<Kept>, Vec<GroupId>) {
+        let Some(layout) = self.cluster.layout else {
+            return (Vec::new(), Vec::new());
+        };
+        let (mut all, mut lost) = (Vec::new(), Vec::new());
+        for (seat, replica) in self.cluster.seats.into_iter().zip(self.replicas) {
+            let number = replica.group();
+            let group = layout.group(number);
+            let alone = group.seat_on(layout.me).filter(|me| group.founder == Some(*me));
+            if replica.has_transactions() {
+                lost.push(number);
+            }
+            all.extend(Kept::of(seat, replica, alone, &self.turn, now));
+        }
+        (all, lost)
     }
 
     /// Takes over a version of the cluster. An older one than it has is let go.
@@ -534,11 +599,20 @@ impl Gateway {
             self.cluster
                 .seats
                 .push(Seat::new(group, layout.boot, self.worker));
+            // What clients ask for before the first tick is asked for now, not at the beginning of time.
+            self.cluster.seats[index].courier.begin(self.cluster.now);
         }
         let now = self.cluster.now;
         let seed = self.prng.next_u64();
-        let seat = &mut self.cluster.seats[index];
-        seat.settle(&layout, &mut self.replicas[index], seed, now);
+        let Cluster { seats, kept, .. } = &mut self.cluster;
+        let (seat, replica) = (&mut seats[index], &mut self.replicas[index]);
+        if let Some(at) = kept.iter().position(|kept| kept.group == group) {
+            seat.go_on(kept.swap_remove(at), &layout, replica, seed, now);
+            if !replica.is_replicated() {
+                replica.set_limits(&self.turn, self.compactness);
+            }
+        }
+        seat.settle(&layout, replica, seed, now);
         self.cluster.touch(index);
     }
 

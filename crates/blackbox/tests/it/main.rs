@@ -18,6 +18,7 @@ mod notifications;
 mod observation;
 mod pipeline;
 mod pubsub;
+mod restart;
 mod scan;
 mod shutdown;
 mod transactions;

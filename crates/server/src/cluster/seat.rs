@@ -1,8 +1,8 @@
 //! One group, as this node has it: a replica perhaps, and a way to the leader.
 
 use super::watches::Watches;
-use super::{GroupLayout, Layout};
-use consensus::{Config, Durability, Group, Members, Saved, Times};
+use super::{GroupLayout, Kept, Layout};
+use consensus::{Config, Durability, Group, Members, Saved, Term, Times};
 use control::{GroupRef, GroupSight, Order, Report, Role};
 use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, Monotonic, NodeId};
 use replica::{Courier, Member, MemberCounts, Output, Replica};
@@ -26,6 +26,8 @@ pub(crate) struct Seat {
     tries: usize,
     /// Whether a hint was followed since the last tick.
     is_hinted: bool,
+    /// The term in which leadership was offered to another, because the node stops.
+    resigned: Option<Term>,
 }
 
 impl Seat {
@@ -41,7 +43,63 @@ impl Seat {
             past: MemberCounts::default(),
             tries: 0,
             is_hinted: false,
+            resigned: None,
         }
+    }
+
+    /// Begins with what the last life of the process left of this group, if it is the same replica still.
+    pub(super) fn go_on(
+        &mut self,
+        kept: Kept,
+        layout: &Layout,
+        replica: &mut Replica,
+        seed: u64,
+        now: Monotonic,
+    ) {
+        let group = layout.group(replica.group());
+        let incarnation = group.seat_on(layout.me);
+        let is_heir = group.founder == incarnation && group.heir_of == Some(kept.incarnation);
+        if incarnation != Some(kept.incarnation) && !is_heir {
+            return;
+        }
+        let config = kept.config(seed).filter(|_| !is_heir);
+        replica.restore(kept.keyspace);
+        let Some(config) = config else {
+            // It is the only voter, and begins its log where its data are.
+            return;
+        };
+        let applied = config.start.index;
+        let raft = Group::new(config, now).expect("it was looked at before anybody was told of it");
+        replica.set_replicated();
+        self.incarnation = incarnation;
+        self.member = Some(Member::new(replica.group(), raft, applied));
+    }
+
+    /// Offers leadership to another, once in a term. Whether that may still come to something.
+    pub(super) fn resign(
+        &mut self,
+        group: &GroupLayout,
+        is_up: impl Fn(NodeId) -> bool,
+        now: Monotonic,
+    ) -> bool {
+        let Some(member) = self.member.as_mut().filter(|member| member.leads()) else {
+            return false;
+        };
+        let term = member.term();
+        if self.resigned.is_some() {
+            return self.resigned == Some(term);
+        }
+        let me = self.incarnation;
+        let is_there = |voter: &Incarnation| group.seats.get(voter).is_some_and(|node| is_up(*node));
+        let others = member.members().voters.clone();
+        let others = others
+            .into_iter()
+            .filter(|voter| Some(*voter) != me && is_there(voter));
+        let Some(to) = others.max_by_key(|voter| member.raft().matched(*voter)) else {
+            return false;
+        };
+        self.resigned = Some(term);
+        member.raft_mut().transfer(to, now).is_ok()
     }
 
     /// Becomes what the layout says, or as much of it as is possible now: the next tick tries again.

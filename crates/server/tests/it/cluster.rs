@@ -253,3 +253,71 @@ fn a_key_that_is_too_long_to_be_kept_is_asked_for_again_and_again() {
     world.turns(300);
     assert_eq!(world.nodes[3].take_reply(10), format!("*2 $5000 {key} $1 x"));
 }
+
+#[test]
+fn a_node_alone_goes_on_with_what_it_held() {
+    let mut world = spread(1, 4);
+    for key in 0..200 {
+        assert_eq!(world.run(0, 1, &format!("SET k{key} {key}")), "+OK");
+    }
+    world.restart(0);
+    assert_eq!(world.run(0, 1, "DBSIZE"), ":200");
+    assert_eq!(world.run(0, 1, "INCR k7"), ":8");
+}
+
+#[test]
+fn nodes_that_are_restarted_one_by_one_or_together_are_the_same_replicas() {
+    let mut world = replicated(4);
+    for key in 0..100 {
+        assert_eq!(world.run(1, 1, &format!("SET k{key} {key}")), "+OK");
+    }
+    for node in 0..3 {
+        world.restart(node);
+        world.turns(2_000);
+        assert_eq!(world.run(node, 2, "INCR n"), format!(":{}", node + 1));
+    }
+    (0..3).for_each(|node| world.restart(node));
+    assert_eq!(world.run(1, 3, "INCR n"), ":4");
+    assert_eq!(world.run(2, 3, "DBSIZE"), ":101");
+    // Nobody was filled again: what each of them holds is enough without any other.
+    for key in 0..100 {
+        assert!(
+            world
+                .run(2, 4, &format!("GET k{key}"))
+                .ends_with(&format!(" {key}"))
+        );
+    }
+}
+
+#[test]
+fn leadership_goes_elsewhere_before_a_node_stops() {
+    let mut world = replicated(4);
+    assert_eq!(world.nodes[0].gateway.sights().0.len(), 4);
+    let mut rounds = 0;
+    while world.nodes[0].gateway.resign() > 0 {
+        world.turn();
+        rounds += 1;
+        assert!(rounds < 200, "a few rounds are enough");
+    }
+    assert_eq!(world.nodes[0].gateway.sights().0.len(), 0);
+    world.dead[0] = true;
+    assert_eq!(world.run(1, 1, "SET a 1"), "+OK");
+}
+
+#[test]
+fn what_another_replica_held_is_not_used() {
+    let mut world = spread(1, 1);
+    assert_eq!(world.run(0, 1, "SET a 1"), "+OK");
+    // The cluster counts on it no more: its group began anew.
+    world.layout.groups[0].seats = [(Incarnation(77), NodeId(0))].into();
+    world.layout.groups[0].founder = Some(Incarnation(77));
+    world.restart(0);
+    assert_eq!(world.run(0, 1, "DBSIZE"), ":0");
+    assert_eq!(world.run(0, 1, "SET b 1"), "+OK");
+    // An heir begins with the memory of another.
+    world.layout.groups[0].seats = [(Incarnation(78), NodeId(0))].into();
+    world.layout.groups[0].founder = Some(Incarnation(78));
+    world.layout.groups[0].heir_of = Some(Incarnation(77));
+    world.restart(0);
+    assert_eq!(world.run(0, 1, "DBSIZE"), ":1");
+}
