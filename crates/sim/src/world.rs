@@ -809,11 +809,8 @@ impl<'a, N: Node> World<'a, N> {
         }
         self.trace
             .add(self.now, || format!("the storm is over; dead for ever: {dead:?}"));
+        // Who is stopped or stalled goes on by itself: what he did last is still under way, and must not be overtaken.
         for index in 0..self.machines.len() {
-            if self.machines[index].free_at > self.now {
-                self.machines[index].free_at = self.now;
-                self.schedule_turn(index);
-            }
             if dead.contains(&index) {
                 self.machines[index].is_dead = true;
                 self.machines[index].left = None;
