@@ -361,6 +361,7 @@ impl Replica {
             self.group.applied(committed.index);
         }
         for mut message in ready.messages {
+            cluster.sends(self.group.group(), &message);
             if let Some(alias) = self.aliases.get(&message.to) {
                 message.from = *alias;
             }
