@@ -209,17 +209,18 @@ impl Bare {
             Body::Answers { .. } | Body::ReadAnswer { .. } => self.on_answer(body, clock.read(), said),
             Body::State(state) => {
                 if let Some(replica) = self.replicas.get_mut(&state.group) {
-                    replica.on_state(state.clone(), cluster.seeds[state.group.index()], &mut said.0);
+                    replica.on_state(state, &mut said.0);
                 }
             }
             Body::Held {
                 group,
                 from,
                 to,
-                point,
+                transfer,
+                number,
             } => {
                 if let Some(replica) = self.replicas.get_mut(group) {
-                    replica.on_held(*from, *to, point.clone(), clock.read());
+                    replica.on_held((*from, *to), *transfer, *number, clock.read(), &mut said.0);
                 }
             }
         }

@@ -85,17 +85,28 @@ impl Swarm {
     pub fn draw(seed: u64, nodes: &RangeInclusive<usize>, bug: Option<Bug>) -> Swarm {
         let mut swarm = Swarm::draw_freely(seed, nodes);
         match bug {
+            Some(Bug::AmnesiacVote) => {
+                swarm.kills = swarm.kills.max(40);
+                swarm.partitions = swarm.partitions.max(40);
+            }
+            // One leader for long, and many rounds at once.
             Some(Bug::ReusedReadId) => {
                 swarm.shape.has_leases = false;
-                swarm.is_stream = false;
-                swarm.delay = (200_000, 3 * SECONDS);
-                swarm.replays = 100_000;
-                swarm.partitions = 60;
+                swarm.partitions = 0;
+                swarm.kills = 0;
+                swarm.hand_overs = 0;
+                swarm.transfers = 0;
+                swarm.think = MILLIS;
+                swarm.turn = MICROS;
+                swarm.latency = (MILLIS, 5 * MILLIS);
+                swarm.loss = 0;
+                swarm.reads = 97;
+                swarm.clients = 10;
             }
+            // Heartbeats and refusals in one turn, again and again.
             Some(Bug::LibraryBatching) => {
                 swarm.is_stream = false;
-                swarm.delay = (200_000, 300 * MILLIS);
-                swarm.loss = 50_000;
+                swarm.loss = 200_000;
                 swarm.turn = 20 * MILLIS;
                 swarm.think = MILLIS;
                 swarm.reads = 30;
