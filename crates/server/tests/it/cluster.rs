@@ -222,7 +222,11 @@ fn nodes_that_are_restarted_one_by_one_or_together_are_the_same_replicas() {
     assert_eq!(world.run(2, 3, "DBSIZE"), ":101");
     // Nobody was filled again: what each of them holds is enough without any other.
     for key in 0..100 {
-        assert!(world.run(2, 4, &format!("GET k{key}")).ends_with(&format!(" {key}")));
+        assert!(
+            world
+                .run(2, 4, &format!("GET k{key}"))
+                .ends_with(&format!(" {key}"))
+        );
     }
 }
 

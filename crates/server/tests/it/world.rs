@@ -30,7 +30,9 @@ impl World {
     /// Nodes that are all alone: the first has all groups.
     pub(crate) fn new(nodes: u64, groups: u16) -> World {
         World {
-            nodes: (0..nodes).map(|number| Node::new(Boot(number + 1), groups)).collect(),
+            nodes: (0..nodes)
+                .map(|number| Node::new(Boot(number + 1), groups))
+                .collect(),
             wire: VecDeque::new(),
             now: TURN,
             layout: Layout::alone(NodeId(0), Boot(1), groups),
@@ -140,15 +142,7 @@ impl World {
 impl Node {
     fn new(boot: Boot, groups: u16) -> Node {
         let count = GroupCount::new(groups).expect("a valid count");
-        let shared = Shared::new(
-            boot,
-            "run".into(),
-            0,
-            6379,
-            count,
-            1,
-            Settings::default(),
-        );
+        let shared = Shared::new(boot, "run".into(), 0, 6379, count, 1, Settings::default());
         let shared = Arc::new(shared);
         let gateway = Gateway::new(0, shared.clone(), HashSeed([boot.0, 7]), boot.0);
         Node {
@@ -169,7 +163,12 @@ impl Node {
         let shared = &self.shared;
         let connection = self.clients.entry(client).or_insert_with(|| {
             let card = ClientCard::new(shared.clients.next_id(), address, address, 0, 0, 0);
-            Connection::new(Session::new(Arc::new(card), client, server::Endpoint::AnyNode, true))
+            Connection::new(Session::new(
+                Arc::new(card),
+                client,
+                server::Endpoint::AnyNode,
+                true,
+            ))
         });
         self.gateway.feed(connection, &bytes);
         self.deliver();
