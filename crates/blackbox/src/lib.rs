@@ -14,16 +14,23 @@
 //!
 //! `redis-server` must be in `PATH` for the differential tests (Debian package `redis-server`).
 
+mod chaos;
 mod client;
+mod cluster;
 mod http;
 mod local_cluster;
+mod network;
 mod poll;
 mod prng;
 mod server;
+mod workload;
 
+pub use chaos::{Chaos, Outcome};
 pub use client::{Client, Value, frame};
+pub use cluster::{Cluster, Replicas, SETTLING};
 pub use http::{HttpReply, http_get};
 pub use local_cluster::LocalCluster;
 pub use poll::{PATIENCE, eventually};
 pub use prng::Prng;
 pub use server::{Implementation, Server, ServerBuilder, chorale_binary};
+pub use workload::{Mixture, Seen, Workload};

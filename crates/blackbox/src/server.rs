@@ -434,7 +434,7 @@ pub(crate) fn fresh_directory() -> PathBuf {
 
 /// A port nobody listens on. It is taken below the range from which the system gives ports to outgoing connections:
 /// tests open thousands of those, and one of them would sooner or later sit on a number asked for as "port 0".
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let mut prng = Prng::new((u64::from(std::process::id()) << 32) | serial());
     loop {
         let port = 10_000 + u16::try_from(prng.below(22_000)).expect("below 22,000");
@@ -461,10 +461,13 @@ pub fn chorale_binary() -> &'static Path {
 /// older than the sources.
 fn build_chorale() -> PathBuf {
     let test = std::env::current_exe().expect("a running program has a path");
-    let profile_directory = test
-        .parent()
-        .and_then(Path::parent)
-        .expect("cargo puts tests at TARGET/PROFILE/deps/NAME");
+    let directory = test.parent().expect("cargo puts nothing at the root");
+    let profile_directory = match directory.file_name() {
+        Some(name) if name == "deps" => directory.parent(),
+        _ => Some(directory),
+    };
+    let profile_directory = profile_directory
+        .expect("cargo puts tests at TARGET/PROFILE/deps/NAME, and programs at TARGET/PROFILE/NAME");
     let target = profile_directory
         .parent()
         .expect("cargo puts tests at TARGET/PROFILE/deps/NAME");

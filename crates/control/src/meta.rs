@@ -212,12 +212,15 @@ impl Meta {
         meta.peers = peers;
         meta.peers.truncate(NODES_MAX);
         let seed = meta.prng.next_u64();
-        if let Some(restored) = restored
-            && let Some((me, seat)) = Seat::restore(restored, meta.config.times, seed, now)
-        {
-            meta.seated = seat.book().map_or(Epoch(0), |book| book.state.epoch());
-            meta.seat = Some(seat);
-            kept.push((GroupRef::Meta, me));
+        if let Some(restored) = restored {
+            match Seat::restore(restored, meta.config.times, seed, now) {
+                Some((me, seat)) => {
+                    meta.seated = seat.book().map_or(Epoch(0), |book| book.state.epoch());
+                    meta.seat = Some(seat);
+                    kept.push((GroupRef::Meta, me));
+                }
+                None => meta.effects.notices.push(Notice::LogRefused),
+            }
         }
         meta.errands.start(Command::Boot {
             node,
@@ -225,7 +228,10 @@ impl Meta {
             announcement: meta.config.announcement.clone(),
             kept,
         });
-        meta.read_book();
+        // Where everybody was: an older map than this start, good for finding the others.
+        if let Some(map) = meta.read_book() {
+            meta.adopt_map(map, now);
+        }
         meta.work(now);
         meta
     }
@@ -298,8 +304,11 @@ impl Meta {
             }
         }
         let stops = self.map.iter().flat_map(|map| &map.meta.replicas);
-        let stop = stops.map(|stop| (stop.incarnation, stop.node)).find(|(known, _)| *known == member);
-        stop.map(|(_, node)| node).or_else(|| self.sites.get(&member).copied())
+        let stop = stops
+            .map(|stop| (stop.incarnation, stop.node))
+            .find(|(known, _)| *known == member);
+        stop.map(|(_, node)| node)
+            .or_else(|| self.sites.get(&member).copied())
     }
 
     // ---- inputs
@@ -316,7 +325,8 @@ impl Meta {
     pub fn next_timer(&self) -> Option<Monotonic> {
         let seat = self.seat.as_ref();
         let beats = self.beats.values().filter_map(Beats::due).min();
-        let look = self.reign.as_ref().zip(seat);
+        // Before it knows who it is, it looks at nothing.
+        let look = self.reign.as_ref().zip(seat).filter(|_| self.node.is_some());
         let look = look.and_then(|(reign, seat)| reign.next_timer(seat.applied()));
         let leaderless = (!self.is_leaderless).then(|| self.heard.after(LEADERLESS_AFTER));
         let timers = [
@@ -578,6 +588,8 @@ impl Meta {
             } => {
                 replicas.retain(|replica| replica.group != GroupRef::Meta);
                 (self.node, self.boot) = (Some(node), Some(boot));
+                // A map that came before may have named this node, which did not know that it is meant.
+                self.leader = self.leader.filter(|&leader| leader != node);
                 self.effects.started = Some(Started { node, boot, replicas });
                 self.is_pulse_due = true;
                 self.errands.hurry(now);
@@ -602,7 +614,11 @@ impl Meta {
         let leads = self.leads();
         let leader = if leads { self.node } else { self.leader };
         self.send(from, MetaMessage::Heard { leader, leads });
-        let state = self.seat.as_ref().and_then(|seat| seat.book()).map(|book| &book.state);
+        let state = self
+            .seat
+            .as_ref()
+            .and_then(|seat| seat.book())
+            .map(|book| &book.state);
         if let (Contact::Node(node), Some(reign), Some(state)) = (from, &mut self.reign, state)
             && state.nodes().contains_key(&node)
         {
@@ -783,11 +799,13 @@ impl Meta {
     fn leave_seat(&mut self) {
         let Some(mut seat) = self.seat.take() else { return };
         self.effects.persist.append(&mut seat.take_writes());
-        self.write += 1;
-        self.effects.persist.push(Persist {
-            number: self.write,
-            record: Record::End,
-        });
+        if seat.is_on_disk() {
+            self.write += 1;
+            self.effects.persist.push(Persist {
+                number: self.write,
+                record: Record::End,
+            });
+        }
         self.reign = None;
         self.beats.clear();
     }
@@ -895,7 +913,10 @@ impl Meta {
             // The start's own number may not be known yet; its token is as good a name for these.
             let nonce = Boot(self.config.token.0 as u64);
             let interval = self.config.times.heartbeat;
-            let beats = self.beats.entry(node).or_insert_with(|| Beats::new(nonce, interval));
+            let beats = self
+                .beats
+                .entry(node)
+                .or_insert_with(|| Beats::new(nonce, interval));
             beats.claim(claims, now);
         }
     }
@@ -968,7 +989,11 @@ impl Meta {
         if self.boot.is_none() && introducer.is_some() {
             return introducer;
         }
-        let members = self.map.iter().flat_map(|map| &map.meta.replicas).map(|stop| stop.node);
+        let members = self
+            .map
+            .iter()
+            .flat_map(|map| &map.meta.replicas)
+            .map(|stop| stop.node);
         let mut others: BTreeSet<NodeId> = members.collect();
         if others.is_empty() || tries % 4 == 3 {
             others.extend(self.map.iter().flat_map(|map| map.nodes.keys()));
@@ -1002,7 +1027,11 @@ impl Meta {
             // It has nothing to say before it has started.
             return;
         }
-        let state = self.seat.as_ref().and_then(|seat| seat.book()).map(|book| &book.state);
+        let state = self
+            .seat
+            .as_ref()
+            .and_then(|seat| seat.book())
+            .map(|book| &book.state);
         if let (Some(reign), Some(state), Some(node)) = (&mut self.reign, state, self.node) {
             for sight in self.sights.values() {
                 reign.see(node, sight, state, now);

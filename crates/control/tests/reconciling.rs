@@ -1,5 +1,10 @@
 //! The reconciler against a model of groups that carries out its steps, while nodes join, leave, crash and return.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "the helpers of tests are tests, which clippy does not see"
+)]
+
 use control::{
     Announcement, Beginning, ClusterId, Command, Factor, GroupRef, GroupSight, Member, Order, Outcome, Pace,
     Refusal, Replica, Report, Role, RoutingMap, Sight, State, Step, Token, majority, steps,

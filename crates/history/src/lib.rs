@@ -1,1 +1,34 @@
-//! Checkers of recorded histories.
+//! What clients saw, and whether one machine could have shown it to them.
+//!
+//! ```text
+//!   Recorder --> History --(by key and family)--> objects --> search over a model --> Verdict
+//!                   ^ |
+//!                   | v
+//!                  text, one line an operation
+//! ```
+//!
+//! What it is: [histories](History) of operations with the times of their calls and answers, and a check that each
+//! object's operations are *linearizable*: that they could have happened one at a time, each at some moment between its
+//! call and its answer, on one machine. What it is not: it knows nothing of groups, logs, leaders or replies as bytes,
+//! so no mistake of the implementation can be in it twice.
+//!
+//! An operation whose answer never came is *open*: it happened at some moment after its call, or never. What is
+//! linearizable object by object is so as a whole (Herlihy and Wing, 1990), so objects are checked one at a time.
+//!
+//! Reading order: `operation.rs`, `history.rs`, `model.rs` and one of the models, `search.rs`, `check.rs`.
+
+mod check;
+mod fifo;
+mod fingerprint;
+mod history;
+mod model;
+mod operation;
+mod recorder;
+mod search;
+mod text;
+
+pub use check::{STATES_MAX, Undecided, Verdict, Violation, check, check_bounded};
+pub use history::History;
+pub use operation::{Answer, Call, Family, Operation, Process};
+pub use recorder::{Recorder, Ticket};
+pub use text::TextError;

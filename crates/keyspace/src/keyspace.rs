@@ -455,6 +455,11 @@ impl Keyspace {
         self.databases[db.index()].version(self.seed.hash(key), key, self.time)
     }
 
+    /// The same, judged by the clock of the leader, if it is ahead of the group's.
+    pub fn version_read(&self, db: Db, key: &[u8], local: &LeaderLocal) -> KeyVersion {
+        self.databases[db.index()].version(self.seed.hash(key), key, self.time.max(local.now))
+    }
+
     /// A copy of an object, to evaluate a transaction on elsewhere; `None` if absent or expired by group time.
     pub fn copy_object(&self, db: Db, key: &[u8]) -> Option<Object> {
         let object = self.database(db).find(self.seed.hash(key), key)?;

@@ -17,7 +17,9 @@ use crate::meta::{self, Driver};
 use crate::peers::{Own, PEERS, greeter};
 use crate::random;
 use crate::view;
-use control::{Announcement, Beginning, Factor, GroupRef, Meta, MetaConfig, Pace, RoutingMap, Started, Token};
+use control::{
+    Announcement, Beginning, Factor, GroupRef, Meta, MetaConfig, Pace, RoutingMap, Started, Token,
+};
 use ids::{ClusterId, GroupCount, SemanticsVersion};
 use mio::{Events, Poll};
 use options::{PeerAddress, Settings};
@@ -58,17 +60,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 type Failure = String;
 
 /// See the file's header. It comes back when the cluster has counted this start, however long that takes.
-pub(crate) fn begin(
-    settings: &Settings,
-    said: &Said,
-    workers: u16,
-) -> Result<Born, Failure> {
+pub(crate) fn begin(settings: &Settings, said: &Said, workers: u16) -> Result<Born, Failure> {
     let path = Path::new(&settings.dir);
     let directory = DataDirectory::open(path).map_err(|error| error.to_string())?;
     let disk = directory.disk();
     let identity = Identity::read(&disk).map_err(|error| error.to_string())?;
     let random = |what: &str| {
-        let [a, b] = random::secret::<2>().map_err(|error| format!("cannot read the system's randomness for {what}: {error}"))?;
+        let [a, b] = random::secret::<2>()
+            .map_err(|error| format!("cannot read the system's randomness for {what}: {error}"))?;
         Ok::<u128, Failure>(u128::from(a) << 64 | u128::from(b))
     };
     let words = settings.cluster_secret.as_deref();
@@ -98,9 +97,15 @@ pub(crate) fn begin(
                 cluster: identity.cluster,
                 node: identity.node,
             };
-            let memories = kept.iter().map(|kept| (GroupRef::Data(kept.group), kept.incarnation));
+            let memories = kept
+                .iter()
+                .map(|kept| (GroupRef::Data(kept.group), kept.incarnation));
             let peers = book.peers.keys().copied().collect();
-            (Meta::restore(config, restored, peers, memories.collect(), now), log, who)
+            (
+                Meta::restore(config, restored, peers, memories.collect(), now),
+                log,
+                who,
+            )
         }
         None if settings.join.is_empty() => {
             let cluster = control::ClusterId(random("the cluster's name")?);
@@ -191,7 +196,9 @@ fn look_at(started: &Started, kept: &mut Vec<Kept>) {
 }
 
 fn pace(settings: &Settings) -> Pace {
-    let replace_after = settings.replace_after_secs.map(|secs| Duration::from_secs(secs.into()));
+    let replace_after = settings
+        .replace_after_secs
+        .map(|secs| Duration::from_secs(secs.into()));
     Pace {
         replace_after: replace_after.unwrap_or(Duration::MAX),
         ..Pace::default()
@@ -256,8 +263,13 @@ impl Overture {
                 dialled = true;
                 self.dial(settings, who, &mut transport);
             }
-            let wait = self.driver.timer().map_or(Duration::from_millis(50), |timer| timer.since(now));
-            let wait = wait.min(transport.next_due().since(now)).min(Duration::from_millis(50));
+            let wait = self
+                .driver
+                .timer()
+                .map_or(Duration::from_millis(50), |timer| timer.since(now));
+            let wait = wait
+                .min(transport.next_due().since(now))
+                .min(Duration::from_millis(50));
             if let Err(error) = poll.poll(&mut events, Some(wait))
                 && error.kind() != std::io::ErrorKind::Interrupted
             {
@@ -298,7 +310,12 @@ impl Overture {
     }
 
     fn is_over(&self) -> bool {
-        self.started.is_some() && self.map.is_some()
+        // One from before says what this node had then, not what it has now.
+        let is_counted = |started: &Started| {
+            let site = self.map.as_ref().and_then(|map| map.nodes.get(&started.node));
+            site.is_some_and(|site| site.boot == started.boot)
+        };
+        self.started.as_ref().is_some_and(is_counted)
     }
 
     /// Dials whoever may know the cluster.
@@ -348,11 +365,17 @@ impl Overture {
         for (remote, bytes) in happened.messages {
             let message = match who {
                 Who::Joining => PeerMessage::Join(Join { bytes }),
-                Who::Starting { .. } | Who::Member { .. } => PeerMessage::MetaRequest(Question { id: 0, bytes }),
+                Who::Starting { .. } | Who::Member { .. } => {
+                    PeerMessage::MetaRequest(Question { id: 0, bytes })
+                }
             };
             let found = transport.links().find(|link| link.remote == remote);
             // Whoever joins speaks with any one that answers.
-            let any = || transport.links().find(|link| matches!(link.remote, Remote::Contact(_)));
+            let any = || {
+                transport
+                    .links()
+                    .find(|link| matches!(link.remote, Remote::Contact(_)))
+            };
             let link = match remote {
                 Remote::Contact(_) => any(),
                 Remote::Node(_) | Remote::Joiner(_) => found,
@@ -368,7 +391,11 @@ impl Overture {
 }
 
 fn list(peers: &[PeerAddress]) -> String {
-    peers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    peers
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// What a link brought.

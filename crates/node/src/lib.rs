@@ -17,6 +17,7 @@ mod metrics;
 mod peers;
 mod random;
 mod start;
+mod status;
 mod view;
 mod worker;
 

@@ -10,16 +10,19 @@
 
 use crate::clock;
 use crate::mesh::Mesh;
+use crate::status::Ledger;
 use crate::view::{self, Seen, View};
 use bytes::Bytes;
-use control::{Contact, GroupRef, GroupSight, Meta, MetaMessage, Notice, Record, Restored, RoutingMap, Started};
 use consensus::Times;
+use control::{
+    Contact, GroupRef, GroupSight, Meta, MetaMessage, Notice, Record, Restored, RoutingMap, Started,
+};
 use ids::Monotonic;
 use server::{Layout, Shared};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use storage::{DirectoryDisk, HardState, MetaLog, MetaState, PeerBook, Snapshot, StorageError};
 use transport::Remote;
 
@@ -137,6 +140,11 @@ impl Driver {
         self.meta.on_sight(sights, now);
     }
 
+    /// What is known beside the map, if this node has a replica of the meta group.
+    pub(crate) fn ledger(&self) -> Option<Ledger> {
+        self.meta.state().map(Ledger::of)
+    }
+
     /// The newest map that is known.
     pub(crate) fn known_map(&self) -> Option<Arc<RoutingMap>> {
         self.meta.map().cloned()
@@ -211,9 +219,15 @@ fn tell(notice: Notice, happened: &mut Happened) {
         Notice::Leaderless => tracing::warn!(
             "nobody leads the meta group: members and placement stay as they are until a majority of it is back; clients are served"
         ),
+        Notice::LogRefused => tracing::error!(
+            "the meta group's log in the data directory cannot be gone on with: the node is a new member of that group, if it is to be one"
+        ),
         Notice::Fenced => tracing::error!("the cluster has declared this start of the node dead; restart it"),
         Notice::Superseded { by } => {
-            tracing::error!(by = by.0, "another start of this node is known: is its data directory used twice?");
+            tracing::error!(
+                by = by.0,
+                "another start of this node is known: is its data directory used twice?"
+            );
         }
         Notice::Removed => tracing::error!("the node is a member of the cluster no longer"),
         Notice::StartRefused { refusal } => happened.refused = Some(format!("{refusal:?}")),
@@ -295,6 +309,7 @@ impl Desk {
 
 /// The thread.
 pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
+    desk.view.set_ledger(driver.ledger());
     loop {
         let now = clock::raw();
         let wait = driver
@@ -317,7 +332,12 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
         }
         driver.tick(now);
         match driver.carry_out(now) {
-            Ok(happened) => desk.hand_over(happened),
+            Ok(happened) => {
+                if happened.map.is_some() {
+                    desk.view.set_ledger(driver.ledger());
+                }
+                desk.hand_over(happened);
+            }
             Err(error) => {
                 // What is on disk is not known any more: a node that went on could forget its votes.
                 tracing::error!(%error, "cannot write the meta group's log; the node stops");

@@ -4,15 +4,18 @@
 //! (hits, misses, expired and evicted keys) begins anew with it. What only workers know (keys, hits, memory of data) is
 //! as they last refreshed it.
 
+mod cluster;
+
 use crate::clock;
+use crate::view::View;
 use admin::metrics::{Exposition, MetricKind};
 use command::CommandId;
-use ids::Db;
+use ids::{Db, NodeId};
 use server::{CommandCounter, Counter, Gateway, Kind, Shared, WorkerStats};
 use std::sync::atomic::Ordering;
 
-/// The page as of now.
-pub(crate) fn metrics(shared: &Shared) -> String {
+/// The page as of now. `cluster` is what the node sees of its cluster, and who it is in it.
+pub(crate) fn metrics(shared: &Shared, cluster: Option<(&View, NodeId)>) -> String {
     let mut page = Exposition::new();
     instance(shared, &mut page);
     memory(shared, &mut page);
@@ -21,6 +24,9 @@ pub(crate) fn metrics(shared: &Shared) -> String {
     observers(shared, &mut page);
     keyspace(shared, &mut page);
     chorale(shared, &mut page);
+    if let Some((view, me)) = cluster {
+        cluster::cluster(shared, view, me, &mut page);
+    }
     page.finish()
 }
 
@@ -381,7 +387,7 @@ mod tests {
             .add(1_000_000_000);
         shared.workers[0].blocked.set(1);
         shared.workers[1].paused.set(2);
-        let page = metrics(&shared);
+        let page = metrics(&shared, None);
         for line in [
             "redis_up 1",
             "redis_commands_total{cmd=\"get\"} 7",

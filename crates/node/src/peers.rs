@@ -41,6 +41,7 @@ pub(crate) enum Happening {
 pub(crate) struct Peers {
     transport: Transport<Greeter>,
     worker: u16,
+    workers: u16,
     me: NodeId,
     view: Arc<View>,
     view_version: u64,
@@ -65,7 +66,13 @@ pub(crate) struct Own {
 }
 
 /// Introduces a worker of this node.
-pub(crate) fn greeter(who: Who, secret: Secret, worker: u16, workers: u16, view: Option<Arc<View>>) -> Greeter {
+pub(crate) fn greeter(
+    who: Who,
+    secret: Secret,
+    worker: u16,
+    workers: u16,
+    view: Option<Arc<View>>,
+) -> Greeter {
     Greeter {
         who,
         secret,
@@ -123,6 +130,7 @@ impl Peers {
         Peers {
             transport: Transport::new(settings, greeter, registry),
             worker,
+            workers: own.workers,
             me: own.node,
             view,
             view_version: 0,
@@ -166,7 +174,8 @@ impl Peers {
             self.transport
                 .adopt(arrival, now, &mut |event| happened.extend(note(event)));
         }
-        self.transport.tick(now, &mut |event| happened.extend(note(event)));
+        self.transport
+            .tick(now, &mut |event| happened.extend(note(event)));
         if self.view_version != self.view.version() {
             self.view_version = self.view.version();
             if let Some(seen) = self.view.seen() {
@@ -222,17 +231,23 @@ impl Peers {
             match one {
                 Happening::Up(link, peer) => {
                     tracing::info!(worker = self.worker, peer = %link, "a peer is there");
-                    if let (Remote::Node(node), true) = (link.remote, link.number == self.worker) {
-                        if peer.workers != 0 {
-                            gateway.on_link(node, true);
-                        }
+                    if peer.workers != self.workers && link.remote != Remote::Contact(0) {
+                        tracing::error!(
+                            peer = %link,
+                            its_workers = peer.workers,
+                            workers = self.workers,
+                            "nodes of one cluster need the same number of workers: set --workers; the groups of this link stay apart"
+                        );
+                    } else if let Remote::Node(node) = link.remote {
+                        gateway.on_link(node, true);
                     }
                     self.tell_meta(Input::Link(link.remote, true));
                 }
                 Happening::Down(link) => {
                     tracing::info!(worker = self.worker, peer = %link, "a peer is out of reach");
                     self.held.retain(|(held, _)| *held != link);
-                    if let (Remote::Node(node), true) = (link.remote, link.number == self.worker) {
+                    gateway.stats().peer_breaks.add(1);
+                    if let Remote::Node(node) = link.remote {
                         gateway.on_link(node, false);
                     }
                     self.tell_meta(Input::Link(link.remote, false));
@@ -311,7 +326,11 @@ impl Peers {
             tracing::error!(notice, "a replica has stopped");
         }
         let mut happened = Vec::new();
-        self.transport.flush(now, &mut |event| happened.extend(note(event)));
+        self.transport
+            .flush(now, &mut |event| happened.extend(note(event)));
+        let traffic = self.transport.traffic();
+        gateway.stats().peer_input_bytes.set(traffic.received);
+        gateway.stats().peer_output_bytes.set(traffic.sent);
         self.handle(happened, gateway);
     }
 

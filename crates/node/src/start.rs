@@ -2,19 +2,20 @@
 
 use crate::birth::{self, Born, Said};
 use crate::clock;
-use crate::meta::{self, Desk, Input, Outbox};
-use crate::peers::{Handed, Peers};
-use crate::view::View;
 use crate::errands::Errands;
 use crate::handover;
 use crate::leaving::Leaving;
 use crate::listener::{self, Listener};
 use crate::memory;
 use crate::mesh::Mesh;
+use crate::meta::{self, Desk, Input, Outbox};
 use crate::metrics::metrics;
+use crate::peers::{Handed, Peers};
 use crate::random;
+use crate::status;
+use crate::view::View;
 use crate::worker::{WAKER, Worker};
-use admin::{AdminSource, Health};
+use admin::{AdminSource, ClusterView, Health};
 use control::Announcement;
 use ids::{Boot, GroupCount, HashSeed, NodeId, Prng, SemanticsVersion};
 use mio::{Poll, Waker};
@@ -22,15 +23,15 @@ use options::{LogLevel, Settings};
 use server::{Endpoint, Gateway, Hooks, NodeName, Shared, Topology};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use storage::DataDirectory;
-use std::sync::atomic::Ordering;
 
 /// Why a node did not start, in words for an operator.
 #[derive(Debug)]
@@ -114,11 +115,21 @@ impl Drop for EndOfWorker {
 /// What the admin port shows.
 struct Source {
     shared: Arc<Shared>,
+    /// What is seen of the cluster, and who the node is in it.
+    cluster: Option<(Arc<View>, NodeId)>,
 }
 
 impl AdminSource for Source {
     fn metrics(&self) -> String {
-        metrics(&self.shared)
+        let cluster = self.cluster.as_ref();
+        metrics(&self.shared, cluster.map(|(view, me)| (&**view, *me)))
+    }
+
+    fn cluster(&self) -> ClusterView {
+        match &self.cluster {
+            None => ClusterView::alone(),
+            Some((view, me)) => status::cluster_view(&self.shared, view, *me),
+        }
     }
 
     fn health(&self) -> Health {
@@ -142,7 +153,10 @@ fn node_name(prng: &mut Prng) -> NodeName {
 /// What this node says of itself to others.
 fn said(settings: &Settings, port: u16, cluster_port: Option<u16>) -> Said {
     let bind = settings.bind[0].ip;
-    let advertised = settings.advertise.as_ref().map(|advertised| advertised.host.clone());
+    let advertised = settings
+        .advertise
+        .as_ref()
+        .map(|advertised| advertised.host.clone());
     let host = advertised.unwrap_or_else(|| {
         let here = if bind.is_unspecified() {
             IpAddr::V4(Ipv4Addr::LOCALHOST)
@@ -196,6 +210,7 @@ impl ClusterParts {
     fn begin(
         born: Born,
         said: &Said,
+        view: Arc<View>,
         mesh: &Arc<Mesh>,
         shared: &Arc<Shared>,
         polls: &[Poll],
@@ -210,7 +225,6 @@ impl ClusterParts {
             ..
         } = born;
         let (node, boot) = (own.node, own.boot);
-        let view = Arc::new(View::default());
         let outbox = Arc::new(Outbox::default());
         let handed: Handed = Arc::new(polls.iter().map(|_| Mutex::default()).collect());
         let (inputs, received) = mpsc::channel();
@@ -369,12 +383,14 @@ pub fn run(
     shared.cluster_port = cluster_port;
     shared.set_topology(topology);
     let shared = Arc::new(shared);
+    let view = Arc::new(View::default());
     let admin = match admin_listener {
         None => None,
         Some(listener) => {
             let port = trying("cannot read the admin port's address", listener.local_addr())?.port();
             let source = Arc::new(Source {
                 shared: shared.clone(),
+                cluster: born.as_ref().map(|born| (view.clone(), born.own.node)),
             });
             let handle = trying("cannot start the admin port", admin::spawn(listener, source))?;
             Some((handle, port))
@@ -398,7 +414,7 @@ pub fn run(
         None => None,
         Some(mut born) => {
             kept = std::mem::take(&mut born.kept);
-            let opened = ClusterParts::begin(born, &said, &mesh, &shared, &polls);
+            let opened = ClusterParts::begin(born, &said, view, &mesh, &shared, &polls);
             Some(opening("cannot open the peer port", "peer-port", opened)?)
         }
     };

@@ -1,6 +1,7 @@
 //! The cluster as the workers of this node are to see it: written by the thread of the meta group, read by each worker when
 //! its number has changed.
 
+use crate::status::Ledger;
 use control::{Order, RoutingMap};
 use ids::{GroupCount, GroupId, NodeId, UnixMillis};
 use server::{Health, Layout, Node, NodeIndex, NodeName, Placement, Topology};
@@ -23,6 +24,7 @@ pub(crate) struct Seen {
 pub(crate) struct View {
     version: AtomicU64,
     seen: Mutex<Option<Arc<Seen>>>,
+    ledger: Mutex<Option<Arc<Ledger>>>,
     /// For each worker, what leaders of its groups are asked for. Bounded by the steps of one look of the reconciler, and
     /// emptied by the worker's next turn.
     orders: Mutex<Vec<(GroupId, u64, Order)>>,
@@ -46,6 +48,15 @@ impl View {
         self.version.fetch_add(1, Ordering::Release);
     }
 
+    /// What the meta group's replica here knows beside the map, if there is one.
+    pub(crate) fn ledger(&self) -> Option<Arc<Ledger>> {
+        lock(&self.ledger).clone()
+    }
+
+    pub(crate) fn set_ledger(&self, ledger: Option<Ledger>) {
+        *lock(&self.ledger) = ledger.map(Arc::new);
+    }
+
     /// Changes with new orders.
     #[inline]
     pub(crate) fn orders_version(&self) -> u64 {
@@ -59,7 +70,9 @@ impl View {
 
     /// Takes the orders for groups that `is_ours` names.
     pub(crate) fn take_orders(&self, is_ours: impl Fn(GroupId) -> bool) -> Vec<(GroupId, u64, Order)> {
-        lock(&self.orders).extract_if(.., |(group, ..)| is_ours(*group)).collect()
+        lock(&self.orders)
+            .extract_if(.., |(group, ..)| is_ours(*group))
+            .collect()
     }
 }
 
@@ -89,7 +102,9 @@ pub(crate) fn resolve(book: &PeerBook) -> BTreeMap<NodeId, SocketAddr> {
                 found.insert(node, address);
             }
             Ok(None) => tracing::warn!(node = node.0, peer, "the peer's name has no address"),
-            Err(error) => tracing::warn!(node = node.0, peer, %error, "cannot resolve the peer's name"),
+            Err(error) => {
+                tracing::warn!(node = node.0, peer, %error, "cannot resolve the peer's name");
+            }
         }
     }
     found
@@ -106,7 +121,11 @@ pub(crate) fn topology(map: &RoutingMap, me: NodeId, groups: GroupCount) -> Opti
             host,
             port,
             peer_port: split(&site.peer).1,
-            health: if site.is_fenced { Health::Failed } else { Health::Online },
+            health: if site.is_fenced {
+                Health::Failed
+            } else {
+                Health::Online
+            },
             heard_at: UnixMillis(0),
             link: None,
             epoch: map.epoch,
@@ -124,7 +143,13 @@ pub(crate) fn topology(map: &RoutingMap, me: NodeId, groups: GroupCount) -> Opti
     if placements.len() != usize::from(groups.get()) {
         return None;
     }
-    Some(Topology::new(index(me)?, nodes.collect(), groups, placements, map.epoch))
+    Some(Topology::new(
+        index(me)?,
+        nodes.collect(),
+        groups,
+        placements,
+        map.epoch,
+    ))
 }
 
 /// What clients call a node: it stays as long as the node is a member.

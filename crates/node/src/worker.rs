@@ -14,9 +14,9 @@ use crate::errands::Errands;
 use crate::leaving::{self, Leaving};
 use crate::link::{Io, Link};
 use crate::listener::{self, Listener};
-use crate::peers::Peers;
 use crate::memory;
 use crate::mesh::Mesh;
+use crate::peers::Peers;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use server::{ClientCard, Connection, Delivery, Endpoint, Gateway, Incoming, Message, Session, Shared};
@@ -90,6 +90,7 @@ struct RateSample {
 }
 
 impl Worker {
+    #[expect(clippy::too_many_arguments, reason = "they are the parts of a worker")]
     pub(crate) fn new(
         number: u16,
         poll: Poll,

@@ -32,6 +32,7 @@ mod publish;
 mod question;
 mod raft;
 mod transfer;
+mod wait;
 
 pub use answers::{Answers, Outcome};
 pub use assembler::{Assembler, AssemblyError, Body, MESSAGE_BYTES_MAX, Packet};
@@ -46,3 +47,4 @@ pub use publish::{ChannelKind, Publish};
 pub use question::{Answer, Question};
 pub use raft::Raft;
 pub use transfer::{TransferAnswer, TransferCut, TransferOutcome};
+pub use wait::{Await, Filled};

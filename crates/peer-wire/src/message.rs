@@ -5,7 +5,8 @@
 //!  17 heartbeat       22 transfer answer   27 notify          32 leave
 //!  18 its answer      23 map               28 fanout
 //!  19 batch           24 meta request      29 fanout answer
-//!  20 answers         25 meta answer       30 join
+//!  20 answers         25 meta answer       30 join           33 await
+//!                                                           34 filled
 //! ```
 //!
 //! The number is the frame's kind; the body stands in the file of the message.
@@ -31,6 +32,7 @@ use crate::publish::Publish;
 use crate::question::{Answer, Question};
 use crate::raft::Raft;
 use crate::transfer::{TransferAnswer, TransferCut};
+use crate::wait::{Await, Filled};
 use consensus::{Beat, BeatAnswer};
 use std::fmt;
 
@@ -74,6 +76,10 @@ pub enum PeerMessage {
     JoinAnswer(JoinAnswer),
     /// The end of a link.
     Leave(Leave),
+    /// Clients of a node wait for a key.
+    Await(Await),
+    /// A key that clients of another node wait for may have been filled.
+    Filled(Filled),
 }
 
 /// What a frame's body is.
@@ -114,6 +120,10 @@ pub enum Kind {
     JoinAnswer = 31,
     /// [`PeerMessage::Leave`]
     Leave = 32,
+    /// [`PeerMessage::Await`]
+    Await = 33,
+    /// [`PeerMessage::Filled`]
+    Filled = 34,
 }
 
 impl Kind {
@@ -136,6 +146,8 @@ impl Kind {
         Kind::Join,
         Kind::JoinAnswer,
         Kind::Leave,
+        Kind::Await,
+        Kind::Filled,
     ];
 
     /// The kind with this number.
@@ -185,6 +197,8 @@ impl PeerMessage {
             PeerMessage::Join(_) => Kind::Join,
             PeerMessage::JoinAnswer(_) => Kind::JoinAnswer,
             PeerMessage::Leave(_) => Kind::Leave,
+            PeerMessage::Await(_) => Kind::Await,
+            PeerMessage::Filled(_) => Kind::Filled,
         }
     }
 
@@ -206,6 +220,8 @@ impl PeerMessage {
             PeerMessage::Join(join) => join.bytes.len(),
             PeerMessage::JoinAnswer(answer) => answer.weight(),
             PeerMessage::Leave(_) => 1,
+            PeerMessage::Await(waits) => waits.weight(),
+            PeerMessage::Filled(filled) => filled.weight(),
         }
     }
 
@@ -261,6 +277,8 @@ impl PeerMessage {
             PeerMessage::Join(join) => join.encode(out),
             PeerMessage::JoinAnswer(answer) => answer.encode(out),
             PeerMessage::Leave(leave) => leave.encode(out),
+            PeerMessage::Await(waits) => waits.encode(out),
+            PeerMessage::Filled(filled) => filled.encode(out),
         }
     }
 
@@ -297,6 +315,8 @@ impl PeerMessage {
             Kind::Join => PeerMessage::Join(Join::decode(reader)),
             Kind::JoinAnswer => PeerMessage::JoinAnswer(JoinAnswer::decode(reader)?),
             Kind::Leave => PeerMessage::Leave(Leave::decode(reader)?),
+            Kind::Await => PeerMessage::Await(Await::decode(reader)?),
+            Kind::Filled => PeerMessage::Filled(Filled::decode(reader)?),
         })
     }
 }

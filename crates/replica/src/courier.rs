@@ -99,6 +99,9 @@ pub struct Courier {
     /// Up to here everything was answered.
     acknowledged: u64,
     now: Monotonic,
+    /// Batches that were handed to somebody, and how many of them not for the first time.
+    handed: u64,
+    resent: u64,
 }
 
 /// A command on its way to a group.
@@ -155,7 +158,14 @@ impl Courier {
             next_number: 1,
             acknowledged: 0,
             now: Monotonic(0),
+            handed: 0,
+            resent: 0,
         }
+    }
+
+    /// Batches that were handed to a leader so far, and how many of these had been handed to one before.
+    pub fn handed(&self) -> (u64, u64) {
+        (self.handed, self.resent)
     }
 
     /// The name under which the group knows this node.
@@ -284,6 +294,8 @@ impl Courier {
         for sent in self.unanswered.iter_mut().take(WINDOW) {
             if sent.is_due {
                 sent.is_due = false;
+                self.handed += 1;
+                self.resent += u64::from(sent.was_sent);
                 sent.was_sent = true;
                 sent.sent_at = now;
                 sent.batch.acknowledged = acknowledged;

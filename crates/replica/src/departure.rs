@@ -10,13 +10,20 @@
 
 use crate::member::Cut;
 use consensus::{Index, SnapshotPoint};
+use ids::Monotonic;
 use keyspace::{Keyspace, Transfer};
+use std::time::Duration;
 
 /// Bytes of one cut: what a learner is sent at once.
 const CUT_BYTES: usize = 256 * 1024;
 
 /// Cuts that were sent and not yet taken. At the limit the transfer waits.
 const CUTS_MAX: u64 = 4;
+
+/// How long a learner may leave a cut untaken. Cuts and their answers may be lost without a word: the link was down for a
+/// moment, or the learner's node had not yet heard of its replica. Longer than any pause of a process that its links survive
+/// would be too long to be without a replica; beginning again too soon costs bytes alone.
+const STALL: Duration = Duration::from_secs(2);
 
 /// A transfer that is to begin again.
 pub(crate) struct Lost;
@@ -29,6 +36,8 @@ pub(crate) struct Departure {
     taken: u64,
     /// Set with the last cut.
     point: Option<SnapshotPoint>,
+    /// How many cuts were taken when that was last seen to have grown, and when that was.
+    progress: Option<(u64, Monotonic)>,
 }
 
 impl Departure {
@@ -40,6 +49,7 @@ impl Departure {
             sent: 0,
             taken: 0,
             point: None,
+            progress: None,
         })
     }
 
@@ -88,6 +98,17 @@ impl Departure {
         }
         self.taken += 1;
         self.point.clone().filter(|_| self.taken == self.sent)
+    }
+
+    /// Whether it has stood still for so long that it is to begin again.
+    pub(crate) fn is_stalled(&mut self, now: Monotonic) -> bool {
+        match self.progress {
+            Some((taken, since)) if taken == self.taken => now.since(since) >= STALL,
+            _ => {
+                self.progress = Some((self.taken, now));
+                false
+            }
+        }
     }
 
     /// The place behind which the log is still needed for the learner.

@@ -7,6 +7,7 @@
 //! (how a transaction's effects are computed before anyone may see them).
 
 mod batch;
+mod counts;
 mod courier;
 mod departure;
 mod member;
@@ -18,6 +19,7 @@ mod steps;
 mod turn;
 
 pub use batch::Batch;
+pub use counts::MemberCounts;
 pub use courier::{Asked, Courier, UNREACHABLE, Verdict as BatchVerdict};
 pub use member::{Cut, Effects, FLIGHTS_MAX, Member, Said, Sender};
 pub use operation::{Condition, Operation, Outcome, Replies, locks_of, with_conditions};

@@ -15,17 +15,18 @@
 //! 1. Entries are applied in the order of their indices, each once.
 //! 2. A gateway is answered for a write when its entry was applied, not before.
 //! 3. A read is answered from a state that holds every write that was acknowledged before the read came.
-//! 4. What a follower applies tells nobody anything: events and filled keys are the leader's to tell.
+//! 4. What a follower applies answers nobody. Clients of its own node may hear of it, or wait for a key that it fills.
 
 use crate::batch::{AnswersBuf, Batch, reads};
+use crate::counts::MemberCounts;
 use crate::courier::Verdict;
 use crate::departure::{Departure, Lost};
 use crate::replica::Replica;
 use crate::turn::Turn;
 use bytes::Bytes;
 use consensus::{
-    Committed, Effect, Group, Index, Members, Message, Payload, ReadId, ReadPermit, Ready, Role, Saved, SnapshotPoint,
-    Status, Term,
+    Committed, Effect, Group, Index, Members, Message, Payload, ReadId, ReadPermit, Ready, Role, Saved,
+    SnapshotPoint, Status, Term,
 };
 use ids::{GatewayId, GroupId, Incarnation, Monotonic, NodeId, Prng};
 use keyspace::{Arrival, Entry, EntryBuf, Header, Operation, Operations};
@@ -160,6 +161,7 @@ pub struct Member {
     transfers: u64,
     arrival: Option<Incoming>,
     is_stopped: bool,
+    counts: MemberCounts,
 }
 
 /// State on its way to this replica.
@@ -197,7 +199,13 @@ impl Member {
             transfers: 0,
             arrival: None,
             is_stopped: false,
+            counts: MemberCounts::default(),
         }
+    }
+
+    /// What it has done since it began.
+    pub fn counts(&self) -> MemberCounts {
+        self.counts
     }
 
     /// The group.
@@ -426,6 +434,13 @@ impl Member {
 
     /// Time passes.
     pub fn tick(&mut self, now: Monotonic) {
+        for (to, departure) in self
+            .departures
+            .extract_if(.., |_, departure| departure.is_stalled(now))
+        {
+            self.ended.push(departure);
+            self.raft.transfer_failed(to);
+        }
         self.raft.tick(now);
     }
 
@@ -458,11 +473,17 @@ impl Member {
             let ready = self.raft.take_ready(now);
             self.carry_out(replica, turn, ready, &mut Effects::default());
         }
-        for departure in std::mem::take(&mut self.departures).into_values().chain(self.ended.drain(..)) {
+        for departure in std::mem::take(&mut self.departures)
+            .into_values()
+            .chain(self.ended.drain(..))
+        {
             departure.end(replica.keyspace_mut());
         }
         let point = self.raft.point();
-        assert!(self.is_stopped || point.index == self.applied, "what is saved is what was applied");
+        assert!(
+            self.is_stopped || point.index == self.applied,
+            "what is saved is what was applied"
+        );
         let has_state = !self.is_stopped && point.index > Index(0);
         has_state.then(|| (point, self.raft.saved()))
     }
@@ -522,10 +543,15 @@ impl Member {
                 entry.begin_batch(sender.gateway, batch.number, batch.acknowledged);
                 entry.append(batch.writes.bytes());
             }
-            let Ok((index, term)) = self.raft.propose(Bytes::from(entry.finish())) else {
+            let entry = Bytes::from(entry.finish());
+            let entry_bytes = entry.len();
+            let Ok((index, term)) = self.raft.propose(entry) else {
                 // Leadership is gone or being handed over; what it says next says so.
                 return;
             };
+            self.counts.entries_proposed += 1;
+            self.counts.batches_proposed += count as u64;
+            self.counts.bytes_proposed += entry_bytes as u64;
             self.gathered_bytes -= bytes;
             let gathered: Vec<Gathered> = self.gathered.drain(..count).collect();
             // Reads that came behind what was gathered stand behind the last of its entries.
@@ -556,6 +582,10 @@ impl Member {
 
     fn carry_out(&mut self, replica: &mut Replica, turn: &Turn, ready: Ready, effects: &mut Effects) {
         if let Some(status) = ready.status {
+            let becomes = |role| status.role == role && self.role != role;
+            self.counts.terms += u64::from(status.term != self.term);
+            self.counts.campaigns += u64::from(becomes(Role::Candidate));
+            self.counts.elections_won += u64::from(becomes(Role::Leader));
             (self.role, self.term, self.leader) = (status.role, status.term, status.leader);
             if self.role != Role::Leader {
                 self.step_down(effects);
@@ -582,6 +612,7 @@ impl Member {
         for incarnation in ready.transfers_wanted {
             if !self.departures.contains_key(&incarnation) && !self.is_stopped {
                 self.transfers += 1;
+                self.counts.transfers += 1;
                 let departure = Departure::begin(self.transfers, replica.keyspace_mut());
                 self.departures
                     .extend(departure.map(|departure| (incarnation, departure)));
@@ -626,6 +657,7 @@ impl Member {
         self.members_at = point.index;
         effects.members = Some(point.members.clone());
         effects.was_installed = true;
+        self.counts.installs += 1;
     }
 
     fn on_committed(
@@ -676,6 +708,8 @@ impl Member {
         let Ok(entry) = Entry::decode(bytes) else {
             return true;
         };
+        self.counts.entries_applied += 1;
+        self.counts.batches_applied += entry.batches().len() as u64;
         let leads = self.role == Role::Leader;
         let (gathered, attached) =
             flight.map_or_else(Default::default, |flight| (flight.gathered, flight.attached));
@@ -730,6 +764,7 @@ impl Member {
             .collect();
         for gathered in ready {
             if let Some(answers) = self.evaluate(replica, turn, &gathered, effects) {
+                self.counts.reads_confirmed += 1;
                 let said = Said::Answered(answers);
                 effects
                     .verdicts
@@ -746,6 +781,7 @@ impl Member {
         let holds = self.still_leads(now);
         for Evaluated { gathered, answers } in self.evaluated.drain(..) {
             if holds {
+                self.counts.reads_leased += 1;
                 let said = Said::Answered(answers);
                 effects
                     .verdicts

@@ -22,6 +22,10 @@
 //! Who may pop for a client decides its time-out too, so that no element is popped for a client that was told nil: a
 //! client whose keys are all on one other worker asks there to be forgotten, and the answer is what that worker says.
 //! From then on it does not try, even if it is told to: the two messages may have crossed.
+//!
+//! Keys of a group whose leader may be on another node are popped by nobody here: whoever is first in the line tries, each
+//! time that the group's replica here applies something that filled the key, or, where there is none, that a node with a
+//! replica says so (`cluster/watches.rs`).
 
 use crate::delivery::Delivery;
 use crate::endpoint::Scope;
@@ -415,8 +419,12 @@ impl Gateway {
         let arrival = self.blocking.arrivals;
         for (db, key) in &keys {
             self.note_awaited(key, true);
-            let line = self.blocking.lines.entry((*db, key.clone())).or_default();
+            let entry = (*db, key.clone());
+            let line = self.blocking.lines.entry(entry.clone()).or_default();
             line.insert(arrival);
+            if line.len() == 1 {
+                self.watch_line(&entry, true);
+            }
         }
         // It may have been filled since the client was answered.
         self.blocking.filled.extend(keys.iter().cloned());
@@ -445,6 +453,22 @@ impl Gateway {
             .local(group_of_key(self.groups, key))
             .expect("waiters have keys of this worker only");
         self.replicas[index].await_keys(is_awaited);
+    }
+
+    /// Somebody waits for a key, or nobody does any more.
+    fn watch_line(&mut self, entry: &(Db, Box<[u8]>), is_on: bool) {
+        let index = self.local(group_of_key(self.groups, &entry.1));
+        self.watch_key(
+            index.expect("waiters have keys of this worker only"),
+            entry,
+            is_on,
+        );
+    }
+
+    /// Looks at the lines of keys that may have been filled elsewhere.
+    pub(crate) fn wake_lines(&mut self, keys: Vec<(Db, Box<[u8]>)>) {
+        self.blocking.filled.extend(keys);
+        self.serve();
     }
 
     /// A client does not wait any more. If it is still entered and asks for it, it gets `answer`.
@@ -476,6 +500,7 @@ impl Gateway {
             line.remove(&arrival);
             if line.is_empty() {
                 self.blocking.lines.remove(entry);
+                self.watch_line(entry, false);
             }
             self.note_awaited(&entry.1, false);
         }
@@ -516,15 +541,18 @@ impl Gateway {
     /// Looks at the lines of keys that were filled since the last time. Called right behind each command.
     #[inline]
     pub(crate) fn serve_waiters(&mut self) {
-        if !self.blocking.waiters.is_empty() {
+        if !self.blocking.waiters.is_empty() || self.watchers > 0 {
             self.serve();
         }
     }
 
     fn serve(&mut self) {
         loop {
-            for replica in &mut self.replicas {
-                let (filled, is_swapped) = replica.take_filled();
+            for index in 0..self.replicas.len() {
+                let (filled, is_swapped) = self.replicas[index].take_filled();
+                if self.watchers > 0 {
+                    self.tell_watchers(index, &filled, is_swapped);
+                }
                 self.blocking.filled.extend(filled);
                 if is_swapped {
                     self.blocking.filled.extend(self.blocking.lines.keys().cloned());

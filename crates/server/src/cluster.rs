@@ -18,10 +18,13 @@
 //! 2. A replica is replicated exactly if its seat has a member, or its group has no replica here.
 //! 3. A layout is never replaced by an older one.
 
+mod figures;
 mod kept;
 mod layout;
 mod seat;
+mod watches;
 
+pub use figures::{ClusterFigures, GroupFigures, ReplicaFigures};
 pub use kept::Kept;
 pub use layout::{GroupLayout, Layout};
 
@@ -33,7 +36,9 @@ use command::{Command, Spec};
 use consensus::{Beat, BeatAnswer, Beats, Claim, Listener, Message, Times};
 use ids::{GroupId, Monotonic, NodeId};
 use keyspace::Operations;
-use peer_wire::{Answers, ChannelKind, Outcome, PeerMessage, Publish, Raft, TransferAnswer, TransferCut, TransferOutcome};
+use peer_wire::{
+    Answers, ChannelKind, Outcome, PeerMessage, Publish, Raft, TransferAnswer, TransferCut, TransferOutcome,
+};
 use planted::Bug;
 use replica::{Asked, Batch, Cut, Effects, Output, Request, Said, Sender, Ticket};
 use resp::Args;
@@ -64,6 +69,12 @@ pub(crate) struct Cluster {
     notices: Vec<String>,
     /// Whether leaders or members have changed since the driver last asked.
     is_news: bool,
+    /// When the figures were last written down.
+    figures_at: Monotonic,
+    /// Batches that went to other nodes.
+    forwarded: u64,
+    /// Commands that were answered from the state here, under the lease.
+    reads_here: u64,
     /// What the last life of the process left, for seats that are not made yet.
     kept: Vec<Kept>,
 }
@@ -84,7 +95,10 @@ impl Cluster {
     }
 
     fn nodes_up(&self) -> impl Iterator<Item = NodeId> {
-        self.peers.iter().filter(|(_, peer)| peer.is_up).map(|(node, _)| *node)
+        self.peers
+            .iter()
+            .filter(|(_, peer)| peer.is_up)
+            .map(|(node, _)| *node)
     }
 
     fn me(&self) -> NodeId {
@@ -118,7 +132,11 @@ impl Gateway {
     /// When this worker is to be called again, at the latest, if nothing happens.
     pub fn next_cluster_timer(&self) -> Option<Monotonic> {
         let has_work = !self.cluster.touched.is_empty();
-        let next = if has_work { self.cluster.now } else { self.cluster.ticked.after(TICK) };
+        let next = if has_work {
+            self.cluster.now
+        } else {
+            self.cluster.ticked.after(TICK)
+        };
         (self.is_spread || has_work).then_some(next)
     }
 
@@ -134,7 +152,14 @@ impl Gateway {
     /// The node is going to stop: offers the leadership of its groups to others that are in reach. How many offers are
     /// open: they are taken up within a few rounds, or not at all.
     pub fn resign(&mut self) -> usize {
-        let Cluster { layout, seats, peers, now, touched, .. } = &mut self.cluster;
+        let Cluster {
+            layout,
+            seats,
+            peers,
+            now,
+            touched,
+            ..
+        } = &mut self.cluster;
         let Some(layout) = layout else { return 0 };
         let is_up = |node: NodeId| peers.get(&node).is_some_and(|peer| peer.is_up);
         let mut open = 0;
@@ -266,6 +291,8 @@ impl Gateway {
             PeerMessage::Answers(answers) => self.on_answers(from, answers),
             PeerMessage::TransferCut(cut) => self.on_peer_cut(from, cut),
             PeerMessage::TransferAnswer(answer) => self.on_cut_answer(&answer),
+            PeerMessage::Await(waits) => self.on_peer_await(from, waits),
+            PeerMessage::Filled(filled) => self.on_peer_filled(from, filled),
             PeerMessage::Publish(publish) => {
                 let kind = match publish.kind {
                     ChannelKind::Channel => crate::pubsub::Kind::Channel,
@@ -281,7 +308,29 @@ impl Gateway {
     /// Sends a message to a channel to all other nodes: who listens there is their business.
     pub(crate) fn broadcast_to_nodes(&mut self, kind: crate::pubsub::Kind, channel: &[u8], message: &[u8]) {
         let up: Vec<NodeId> = self.cluster.nodes_up().collect();
-        if up.is_empty() {
+        self.send_to_nodes(&up, kind, channel, message);
+    }
+
+    /// The nodes that hear of what happens in a group from its leader here; none if another one leads it.
+    pub(crate) fn nodes_without_replica(&self, index: usize) -> Vec<NodeId> {
+        let seat = &self.cluster.seats[index];
+        if !seat.member.as_ref().is_some_and(|member| member.leads()) {
+            return Vec::new();
+        }
+        let seats = &self.layout_of(index).seats;
+        let has_none = |node: &NodeId| !seats.values().any(|other| other == node);
+        self.cluster.nodes_up().filter(has_none).collect()
+    }
+
+    /// Sends a message to a channel to these nodes.
+    pub(crate) fn send_to_nodes(
+        &mut self,
+        nodes: &[NodeId],
+        kind: crate::pubsub::Kind,
+        channel: &[u8],
+        message: &[u8],
+    ) {
+        if nodes.is_empty() {
             return;
         }
         let publish = Publish {
@@ -292,8 +341,10 @@ impl Gateway {
             channel: Bytes::copy_from_slice(channel),
             payload: Bytes::copy_from_slice(message),
         };
-        for node in up {
-            self.cluster.outbox.push((node, PeerMessage::Publish(publish.clone())));
+        for &node in nodes {
+            self.cluster
+                .outbox
+                .push((node, PeerMessage::Publish(publish.clone())));
         }
     }
 
@@ -571,6 +622,9 @@ impl Gateway {
         let layout = layout.as_ref().expect("peers are known from a layout");
         let group = layout.group(self.replicas[index].group());
         seats[index].on_link(group, node, is_up, now);
+        if !is_up {
+            self.forget_watcher(index, node);
+        }
         self.cluster.touch(index);
     }
 
@@ -616,6 +670,7 @@ impl Gateway {
             self.cluster.touch(index);
         }
         self.transactions.outputs.extend(outputs);
+        self.tick_watches(index);
     }
 
     /// At the turn's end: what was gathered goes on its way. `now` is read after everything that was answered. Returns
@@ -650,7 +705,12 @@ impl Gateway {
         let group = self.replicas[index].group();
         let sender = self.cluster.sender(index);
         let epoch = self.cluster.layout.as_ref().expect("the caller looked").epoch;
-        let Cluster { seats, outbox, .. } = &mut self.cluster;
+        let Cluster {
+            seats,
+            outbox,
+            forwarded,
+            ..
+        } = &mut self.cluster;
         let seat = &mut seats[index];
         let mut here = Vec::new();
         if let Some(target) = seat.target.filter(|_| seat.courier.has_due()) {
@@ -668,6 +728,7 @@ impl Gateway {
                         reads: Bytes::copy_from_slice(&batch.reads),
                         writes: Bytes::copy_from_slice(batch.writes.bytes()),
                     };
+                    *forwarded += 1;
                     outbox.push((target, PeerMessage::Batch(batch)));
                 }
             });
@@ -703,6 +764,7 @@ impl Gateway {
         }
         if was_installed {
             self.changed = crate::gateway::Changed::Any;
+            self.all_filled(index);
         }
         self.cluster.is_news |= status.is_some() || members.is_some();
         let layout = self.cluster.layout.as_ref().expect("members have one").clone();
@@ -764,7 +826,9 @@ impl Gateway {
     /// Whether the turn has anything for [`Gateway::finish_cluster`] to do.
     pub fn has_cluster_work(&self) -> bool {
         let is_due = |peer: &Peer| peer.is_up && peer.beats.due().is_some_and(|due| due <= self.cluster.now);
-        !self.cluster.touched.is_empty() || !self.cluster.outbox.is_empty() || self.cluster.peers.values().any(is_due)
+        !self.cluster.touched.is_empty()
+            || !self.cluster.outbox.is_empty()
+            || self.cluster.peers.values().any(is_due)
     }
 
     /// A command on keys of a replicated group.
@@ -789,8 +853,9 @@ impl Gateway {
         }
         crate::gateway::note_sent(session, pipeline, spec, args);
         let ticket = self.reserve(session, pipeline);
-        // It is measured where it is carried out.
+        // It is measured when it is answered.
         self.timing.is_ours = false;
+        self.note_departure(ticket, spec, args);
         let asked = Asked {
             spec,
             db: session.db,
@@ -834,6 +899,7 @@ impl Gateway {
         command: &Command<'_>,
         index: usize,
     ) {
+        self.cluster.reads_here += 1;
         let mut out = pipeline.writer(session.protocol);
         self.replicas[index].read_leased(&self.turn, session.db, command, &mut out);
         if !self.cluster.leased.contains(&index) {
@@ -877,6 +943,7 @@ impl Gateway {
         } else if self.cluster.seats[index].courier.is_cut_off() {
             self.cluster.seats[index].courier.refuse(ticket, &mut outputs);
         } else {
+            self.note_departure(ticket, asked.spec, asked.args);
             self.cluster.seats[index].courier.command(ticket, asked);
             self.cluster.touch(index);
         }

@@ -91,6 +91,8 @@ pub struct Gateway {
     pub(crate) cluster: Cluster,
     /// Whether keys may be on other nodes.
     pub(crate) is_spread: bool,
+    /// Keys that are kept for other nodes, each node counted: while there are any, what is filled is looked at.
+    pub(crate) watchers: usize,
 }
 
 /// Which replicas were written since their memory was last looked at.
@@ -172,6 +174,7 @@ impl Gateway {
             lets_go: false,
             cluster: Cluster::default(),
             is_spread: false,
+            watchers: 0,
             shared,
         };
         gateway.load_settings();

@@ -45,7 +45,7 @@ mod transaction;
 
 pub use aside::Errand;
 pub use client::{ClientCard, Clients, Labels};
-pub use cluster::{GroupLayout, Kept, Layout};
+pub use cluster::{ClusterFigures, GroupFigures, GroupLayout, Kept, Layout, ReplicaFigures};
 pub use connection::Connection;
 pub use delivery::{Answered, Delivery};
 pub use endpoint::Endpoint;
@@ -56,6 +56,7 @@ pub use message::{Message, Parcel, Words};
 pub use pause::{Pause, SharedPause};
 pub use pipeline::Pipeline;
 pub use pubsub::{Kind, Subscriptions};
+pub use replica::MemberCounts;
 pub use session::{Block, Queued, ReplyMode, Session, Watched};
 pub use shared::{Baseline, Hooks, MemoryFigures, Rates, Shared};
 pub use slow_log::{SlowEntry, SlowLog};

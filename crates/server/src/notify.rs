@@ -2,6 +2,9 @@
 //!
 //! A group notes its events beside its state while somebody may want to hear of them; whoever called the group takes
 //! them at once and sends them. Those of a transaction become known only when it is committed.
+//!
+//! Where a group has several replicas, each tells the clients of its own node, as that node's setting says, when it applies
+//! the entry. To nodes that have none the leader sends messages, as its own node's setting says.
 
 use crate::gateway::Gateway;
 use crate::pubsub::Kind;
@@ -42,6 +45,13 @@ impl Gateway {
     pub(crate) fn tell(&mut self, index: usize) {
         if !self.replicas[index].local().events.is_empty() {
             let events = self.replicas[index].take_events();
+            if self.replicas[index].is_replicated() {
+                let others = self.nodes_without_replica(index);
+                return self.send_events(events, |gateway, channel, message| {
+                    gateway.on_node_message(Kind::Channel, channel, message);
+                    gateway.send_to_nodes(&others, Kind::Channel, channel, message);
+                });
+            }
             self.tell_events(events);
         }
     }
@@ -51,20 +61,27 @@ impl Gateway {
         (0..self.replicas.len()).for_each(|index| self.tell(index));
     }
 
-    /// Sends events.
+    /// Sends events that no other node knows of.
     #[cold]
     pub(crate) fn tell_events(&mut self, events: Vec<Event>) {
+        self.send_events(events, |gateway, channel, message| {
+            gateway.broadcast(Kind::Channel, channel, message)
+        });
+    }
+
+    #[cold]
+    fn send_events(&mut self, events: Vec<Event>, send: impl Fn(&mut Gateway, &[u8], &[u8])) {
         let mut channel = Vec::new();
         for Event { name, db, key, .. } in events {
             if self.notify.by_key {
                 channel.clear();
                 channel.extend_from_slice(format!("__keyspace@{}__:", db.number()).as_bytes());
                 channel.extend_from_slice(&key);
-                self.broadcast(Kind::Channel, &channel, name.as_bytes());
+                send(self, &channel, name.as_bytes());
             }
             if self.notify.by_event {
                 let channel = format!("__keyevent@{}__:{name}", db.number());
-                self.broadcast(Kind::Channel, channel.as_bytes(), &key);
+                send(self, channel.as_bytes(), &key);
             }
         }
     }

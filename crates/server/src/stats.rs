@@ -1,5 +1,6 @@
 //! What workers count.
 
+use crate::cluster::ClusterFigures;
 use crate::error_counts::ErrorCounts;
 use crate::gateway::{Changed, Gateway};
 use crate::slow_log::SlowLog;
@@ -71,6 +72,8 @@ pub struct WorkerStats {
     error_counts: Mutex<ErrorCounts>,
     /// Commands that took long. Locked when there is one.
     slow_log: Mutex<SlowLog>,
+    /// The groups and peers of the worker. Locked twice a second, and when somebody looks.
+    cluster: Mutex<ClusterFigures>,
     /// Connections that `CLIENT PAUSE` holds back.
     pub paused: Counter,
 
@@ -98,6 +101,12 @@ pub struct WorkerStats {
     pub lock_waiters: Counter,
     /// Clients that wait for keys to be filled.
     pub blocked: Counter,
+    /// Links to other nodes that broke.
+    pub peer_breaks: Counter,
+    /// Bytes read from other nodes.
+    pub peer_input_bytes: Counter,
+    /// Bytes sent to other nodes.
+    pub peer_output_bytes: Counter,
 }
 
 impl WorkerStats {
@@ -109,6 +118,11 @@ impl WorkerStats {
     /// Commands that took long, whoever panicked while holding them.
     pub fn slow_log(&self) -> MutexGuard<'_, SlowLog> {
         self.slow_log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The groups and peers of the worker, as it last wrote them down.
+    pub fn cluster(&self) -> MutexGuard<'_, ClusterFigures> {
+        self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Forgets what `CONFIG RESETSTAT` forgets and no baseline is kept of. See [`Distribution::clear`].
@@ -191,6 +205,7 @@ impl Gateway {
     pub fn refresh_figures(&mut self) {
         self.changed = Changed::Any;
         self.refresh_memory();
+        self.refresh_cluster();
         let sum = |figure: &dyn Fn(&Replica) -> u64| self.replicas.iter().map(figure).sum::<u64>();
         self.stats.hits.set(sum(&|replica| replica.local().hits));
         self.stats.misses.set(sum(&|replica| replica.local().misses));

@@ -14,7 +14,8 @@
 //!
 //! What is measured is the work of the worker, or of the thread for errands, that carries a command out: not the way to
 //! another worker, not the wait for a transaction or for a key to be filled. Of a command over several workers it is what
-//! its own worker did at once. A command that waits for a key is measured when it has its answer.
+//! its own worker did at once. A command that waits for a key is measured when it has its answer. So is a command on a group
+//! with replicas on other nodes: what its client waits for is the leader, and a majority.
 
 use crate::client::ClientCard;
 use crate::gateway::Gateway;
@@ -22,7 +23,8 @@ use crate::slow_log::SlowEntry;
 use crate::stats::Counter;
 use command::{Access, CommandId, Flags, Route, Spec};
 use replica::Ticket;
-use resp::Args;
+use resp::{Args, ArgsBuf};
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
@@ -49,6 +51,17 @@ pub(crate) struct Timing {
     pub(crate) is_ours: bool,
     /// The command in hand was refused before it was carried out.
     pub(crate) is_refused: bool,
+    /// Commands on their way to the leaders of their groups, by worker, connection and place. Bounded by the places of the
+    /// node's connections.
+    departed: BTreeMap<(u16, u64, u64), Departure>,
+}
+
+/// A command that will be measured when it is answered.
+struct Departure {
+    spec: &'static Spec,
+    began: u64,
+    /// As the slow log keeps them, if there is one.
+    words: Option<ArgsBuf>,
 }
 
 /// For whom a command is carried out.
@@ -85,6 +98,7 @@ impl Timing {
             tracks: true,
             is_ours: false,
             is_refused: false,
+            departed: BTreeMap::new(),
         }
     }
 
@@ -188,13 +202,46 @@ impl Gateway {
         let slower_than = self.settings.slowlog_log_slower_than_micros;
         let is_slow = u64::try_from(slower_than).is_ok_and(|least| micros >= least);
         if is_slow && !spec.flags.contains(Flags::SKIP_SLOWLOG) {
-            self.log_slow(spec, micros, args, caller);
+            self.log_slow(micros, SlowEntry::words(spec, args), caller);
         }
         let is_fast = spec.flags.contains(Flags::FAST);
         self.note_event(if is_fast { "fast-command" } else { "command" }, nanos);
     }
 
-    fn log_slow(&mut self, spec: &'static Spec, micros: u64, args: Args<'_>, caller: Caller<'_>) {
+    /// A command goes to a group's leader, wherever that is: it takes as long as it waits for the answer.
+    pub(crate) fn note_departure(&mut self, ticket: Ticket, spec: &'static Spec, args: Args<'_>) {
+        let departure = Departure {
+            spec,
+            began: self.timing.now(),
+            words: (self.settings.slowlog_log_slower_than_micros >= 0).then(|| SlowEntry::kept(spec, args)),
+        };
+        let place = (ticket.worker, ticket.connection, ticket.sequence);
+        self.timing.departed.insert(place, departure);
+    }
+
+    /// It was answered: by `reply`, or by an error if there is none.
+    pub(crate) fn note_arrival(&mut self, ticket: Ticket, reply: Option<&[u8]>) {
+        let place = (ticket.worker, ticket.connection, ticket.sequence);
+        let Some(Departure { spec, began, words }) = self.timing.departed.remove(&place) else {
+            return;
+        };
+        if reply.and_then(<[u8]>::first).is_none_or(|&first| first == b'-') {
+            self.stats.by_command[spec.id].failed.add(1);
+        }
+        let nanos = self.timing.now().saturating_sub(began);
+        self.stats.by_command[spec.id].took(nanos, self.timing.tracks);
+        let micros = nanos / 1_000;
+        let is_slow =
+            u64::try_from(self.settings.slowlog_log_slower_than_micros).is_ok_and(|least| micros >= least);
+        if let Some(words) = words.filter(|_| is_slow && !spec.flags.contains(Flags::SKIP_SLOWLOG)) {
+            let words = words.as_args().iter().map(<[u8]>::to_vec).collect();
+            self.log_slow(micros, words, Caller::of(ticket));
+        }
+        let is_fast = spec.flags.contains(Flags::FAST);
+        self.note_event(if is_fast { "fast-command" } else { "command" }, nanos);
+    }
+
+    fn log_slow(&mut self, micros: u64, words: Vec<Vec<u8>>, caller: Caller<'_>) {
         let describe = |card: &ClientCard| (card.address.to_string(), card.labels().name.clone());
         let (address, name) = match caller {
             Caller::Here(card) => describe(card),
@@ -212,7 +259,7 @@ impl Gateway {
             id: self.shared.slow_entries.fetch_add(1, Ordering::Relaxed),
             at_secs: self.turn.now.0.div_euclid(1_000),
             micros,
-            words: SlowEntry::words(spec, args),
+            words,
             address,
             name,
         };

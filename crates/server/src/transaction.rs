@@ -26,7 +26,7 @@ use crate::delivery::{Answered, Answers, Delivery};
 use crate::gateway::{Gateway, touches};
 use crate::message::Message;
 use crate::pipeline::Pipeline;
-use crate::program::{Extent, Program, by_group, group_of_key};
+use crate::program::{Extent, Item, Program, by_group, group_of_key};
 use crate::session::Session;
 use crate::timing::Caller;
 use ids::{Boot, GroupId};
@@ -179,7 +179,9 @@ impl Gateway {
             .operations()
             .any(|operation| operation.spec.route == command::Route::Scan);
         let sees_whole = extent.is_whole || scans;
-        if let ([group], false, false) = (extent.groups.as_slice(), sees_whole, extent.wants) {
+        // Where there is one group only, and it decides in the order of its entries, it sees all of the keyspace by itself.
+        let is_all = self.is_spread && self.groups.get() == 1;
+        if let ([group], true) = (extent.groups.as_slice(), is_all || !sees_whole && !extent.wants) {
             let operations = program.operations().cloned().collect();
             let conditions = program.conditions.clone();
             self.transactions
@@ -417,6 +419,14 @@ impl Gateway {
                 | Output::FailedPart { txn, .. }
                 | Output::Wound { txn } => txn.worker,
             };
+            match &output {
+                Output::Answered { ticket, replies } => {
+                    let bytes = replies.as_ref().map(Replies::bytes);
+                    self.note_arrival(*ticket, bytes);
+                }
+                Output::Failed { ticket, .. } => self.note_arrival(*ticket, None),
+                _ => {}
+            }
             if worker == self.worker {
                 self.on_output(output);
             } else {
@@ -484,7 +494,17 @@ impl Gateway {
             }
             return self.deliveries.push_back(Delivery::Reply { ticket, bytes });
         };
-        let replies = replies.map_or(Answers::Refused, Answers::Whole);
+        let sees_whole = |operation: &Operation| operation.spec.route != command::Route::Keys;
+        let replies = match replies {
+            None => Answers::Refused,
+            // What a group answers to these is a part, though there is one only.
+            Some(replies) if program.operations().any(sees_whole) => {
+                let is_operation = |item: &Item| matches!(item, Item::Operation(_));
+                let items = (0..program.items.len()).filter(|&at| is_operation(&program.items[at]));
+                Answers::Parts(BTreeMap::from([(GroupId::new(0), (items.collect(), replies))]))
+            }
+            Some(replies) => Answers::Whole(replies),
+        };
         let answered = Answered {
             ticket,
             program,

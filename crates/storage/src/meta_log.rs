@@ -261,7 +261,8 @@ impl<D: Disk> MetaLog<D> {
         let found = disk.open(NAME).map_err(StorageError::io("open", NAME))?;
         if found.is_some() {
             disk.remove(NAME).map_err(StorageError::io("remove", NAME))?;
-            disk.sync_names().map_err(StorageError::io("sync the names beside", NAME))?;
+            disk.sync_names()
+                .map_err(StorageError::io("sync the names beside", NAME))?;
         }
         Ok(())
     }

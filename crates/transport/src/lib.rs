@@ -28,4 +28,4 @@ mod transport;
 pub use greeter::{Greeter, Judge, Nonces};
 pub use introduction::{Introduced, Introducer, Introduction, LinkId, Refused, Remote};
 pub use outgoing::Lane;
-pub use transport::{Arrival, Event, Sent, Settings, Transport};
+pub use transport::{Arrival, Event, Sent, Settings, Traffic, Transport};

@@ -143,8 +143,9 @@ impl<P> Link<P> {
         }
     }
 
-    /// Sends what waits, within bounds: [`Io::More`] if there is more that the socket would take.
-    pub(crate) fn flush(&mut self, now: Monotonic) -> Result<Io, Broken> {
+    /// Sends what waits, within bounds: [`Io::More`] if there is more that the socket would take. Adds to `total` how
+    /// much.
+    pub(crate) fn flush(&mut self, now: Monotonic, total: &mut u64) -> Result<Io, Broken> {
         if !self.is_full {
             self.moved_at = now;
         }
@@ -158,6 +159,7 @@ impl<P> Link<P> {
                 Ok(0) => return Err(Broken::Ended),
                 Ok(count) => {
                     sent += count;
+                    *total += count as u64;
                     self.output.sent(count);
                     self.moved_at = now;
                 }

@@ -132,6 +132,16 @@ pub struct Transport<I: Introducer> {
     due: Monotonic,
     prng: Prng,
     notices: Notices,
+    traffic: Traffic,
+}
+
+/// What went over all links since the start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Traffic {
+    /// Bytes read.
+    pub received: u64,
+    /// Bytes written.
+    pub sent: u64,
 }
 
 const NEVER: Monotonic = Monotonic(u64::MAX);
@@ -163,6 +173,7 @@ impl<I: Introducer> Transport<I> {
             due: NEVER,
             prng: Prng::new(settings.seed),
             notices: Notices::default(),
+            traffic: Traffic::default(),
             settings,
         }
     }
@@ -363,7 +374,7 @@ impl<I: Introducer> Transport<I> {
             if matches!(link.phase, Phase::Dialling(_)) {
                 continue;
             }
-            match link.flush(now) {
+            match link.flush(now, &mut self.traffic.sent) {
                 Ok(Io::More) => self.list(key),
                 Ok(Io::Drained) => {}
                 Err(broken) => {
@@ -386,6 +397,11 @@ impl<I: Introducer> Transport<I> {
                 }
             }
         }
+    }
+
+    /// What went over all links since the start.
+    pub fn traffic(&self) -> Traffic {
+        self.traffic
     }
 
     /// When the next turn must be at the latest. `Monotonic(0)`: at once.
@@ -566,6 +582,7 @@ impl<I: Introducer> Transport<I> {
             let link = &mut self.links[key];
             let mut count = 0;
             let io = link.read(buffer, &mut count)?;
+            self.traffic.received += count as u64;
             let fate = if link.input.is_empty() {
                 let mut rest = &buffer[..count];
                 let fate = self.take_frames(key, &mut rest, now, sink)?;
@@ -748,7 +765,7 @@ impl<I: Introducer> Transport<I> {
         self.strangers -= usize::from(is_stranger(&link.phase));
         if matches!(broken, Broken::Refused(_)) {
             // The peer is to learn why; as far as one write goes, since nobody waits for it.
-            drop(link.flush(now));
+            drop(link.flush(now, &mut self.traffic.sent));
             drop(link.socket.shutdown(Shutdown::Write));
         }
         // The system forgets a closed socket by itself; this keeps the poll's books.

@@ -2,7 +2,9 @@
 
 mod admin;
 mod blocking;
+mod cluster;
 mod cluster_endpoint;
+mod cluster_status;
 mod command_table;
 mod dev;
 mod differential;

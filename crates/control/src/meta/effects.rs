@@ -106,6 +106,9 @@ pub enum Notice {
     /// Nobody is known to lead the meta group, for some seconds now: its majority is gone, or out of reach. Members,
     /// placement and settings stay as they are until it is back; clients are served all the same.
     Leaderless,
+    /// The log of the meta group that was on this node's disk is none that this build can go on from: the node is a new
+    /// member of the group, if it is to be one. If it was the only one, the cluster's state is in that log and nowhere else.
+    LogRefused,
     /// This start was declared dead.
     Fenced,
     /// Another start of this node is known.

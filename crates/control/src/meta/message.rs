@@ -9,7 +9,7 @@
 //!
 //! Any of them may be lost, come twice, or late. Decoding is total.
 
-use crate::command::{Beginning, Outcome, Refusal, Replica, Report};
+use crate::command::{Beginning, Outcome, Refusal, Replica};
 use crate::group::GroupRef;
 use crate::map::RoutingMap;
 use crate::settings::Setting;
@@ -43,7 +43,7 @@ pub enum MetaMessage {
     Request {
         /// The sender's number for it.
         id: u64,
-        /// What, as [`Proposal`](super::proposal::Proposal) writes it.
+        /// What, as bytes of the format that stands in the log.
         proposal: Vec<u8>,
     },
     /// What became of a request.
@@ -137,7 +137,7 @@ pub struct Instruction {
     pub group: GroupRef,
     /// In which generation.
     pub generation: u64,
-    /// With which configuration, as in [`Report`]. A leader with another one passes it over.
+    /// With which configuration, as in [`Report`](crate::Report). A leader with another one passes it over.
     pub index: u64,
     /// What.
     pub order: Order,
@@ -385,17 +385,8 @@ wire_struct!(Members {
     learners_next,
     ends_itself
 });
-wire_struct!(SnapshotPoint {
-    index,
-    term,
-    members
-});
-wire_struct!(Message {
-    from,
-    to,
-    term,
-    body
-});
+wire_struct!(SnapshotPoint { index, term, members });
+wire_struct!(Message { from, to, term, body });
 wire_struct!(Claim {
     group,
     term,

@@ -152,6 +152,11 @@ impl Seat {
         self.book.as_ref()
     }
 
+    /// Whether its log is, or is about to be.
+    pub(crate) fn is_on_disk(&self) -> bool {
+        self.is_on_disk
+    }
+
     pub(crate) fn applied(&self) -> Index {
         self.applied
     }
@@ -199,8 +204,10 @@ impl Seat {
         let Ok(book) = Book::decode(bytes) else {
             return false;
         };
+        if !self.raft.hold_transfer(Some((point.index, point.term))) {
+            return false;
+        }
         self.held = Some((point.index, point.term, book));
-        self.raft.hold_transfer(Some((point.index, point.term)));
         true
     }
 
@@ -237,7 +244,11 @@ impl Seat {
             }
             for committed in ready.committed {
                 let (index, term) = (committed.index, committed.term);
-                assert_eq!(index.0, self.applied.0 + 1, "entries are applied in order, each once");
+                assert_eq!(
+                    index.0,
+                    self.applied.0 + 1,
+                    "entries are applied in order, each once"
+                );
                 let book = self.book.as_mut().expect("nothing is committed behind no state");
                 let result = match committed.effect {
                     Effect::Nothing => None,

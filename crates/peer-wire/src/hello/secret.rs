@@ -27,7 +27,9 @@ pub struct Secret(pub Option<[u8; 32]>);
 impl Secret {
     /// The secret of what an operator wrote: of one length, however long that is.
     pub fn of_words(words: &[u8]) -> Secret {
-        let digest = Sha256::new().chain_update(b"chorale cluster secret").chain_update(words);
+        let digest = Sha256::new()
+            .chain_update(b"chorale cluster secret")
+            .chain_update(words);
         Secret(Some(digest.finalize().into()))
     }
 }

@@ -6,8 +6,8 @@ use consensus::{
 };
 use ids::{Boot, ClusterId, Db, Epoch, GatewayId, GroupId, Incarnation, NodeId};
 use peer_wire::{
-    Answer, Answers, Batch, ChannelKind, Join, JoinAnswer, Leave, Map, Notify, Outcome, PeerMessage, Publish,
-    Question, Raft, TransferAnswer, TransferCut, TransferOutcome,
+    Answer, Answers, Await, Batch, ChannelKind, Filled, Join, JoinAnswer, Leave, Map, Notify, Outcome,
+    PeerMessage, Publish, Question, Raft, TransferAnswer, TransferCut, TransferOutcome,
 };
 use proptest::collection::{btree_set, vec};
 use proptest::option;
@@ -32,6 +32,7 @@ pub(crate) fn message() -> impl Strategy<Value = PeerMessage> {
         1 => bytes(100).prop_map(|bytes| PeerMessage::Join(Join { bytes })),
         1 => join_answer().prop_map(PeerMessage::JoinAnswer),
         1 => prop_oneof![Just(Leave::Stopping), Just(Leave::Removed)].prop_map(PeerMessage::Leave),
+        1 => wait(),
     ]
 }
 
@@ -220,6 +221,27 @@ fn notify() -> impl Strategy<Value = Notify> {
         class,
         event,
         key,
+    })
+}
+
+fn wait() -> impl Strategy<Value = PeerMessage> {
+    let db = (0..Db::COUNT).prop_map(|number| Db::new(number).expect("below the count"));
+    (group(), db, any::<bool>(), any::<bool>(), bytes(50)).prop_map(|(group, db, flag, asks, key)| {
+        if asks {
+            PeerMessage::Await(Await {
+                group,
+                db,
+                is_on: flag,
+                key,
+            })
+        } else {
+            PeerMessage::Filled(Filled {
+                group,
+                db,
+                is_kept: flag,
+                key,
+            })
+        }
     })
 }
 

@@ -5,12 +5,12 @@ use crate::batch::{AnswersBuf, Batch, Question, Read, reads};
 use crate::member::Said;
 use crate::turn::Turn;
 use ids::Db;
-use keyspace::{Answered, AttachedRead, Batched, Entry, EventClasses, Keyspace, UnknownSemantics};
+use keyspace::{Answered, AttachedRead, Batched, Entry, Keyspace, UnknownSemantics};
 use resp::{Args, Writer};
 
 impl Replica {
     /// Applies an entry, and says what became of the batches in it behind the first `own` ones: `batches` are those, with
-    /// the reads that came in them. Who does not lead tells nobody of anything.
+    /// the reads that came in them. Who does not lead answers nobody; clients of its own node may listen to what happens.
     ///
     /// # Errors
     /// The entry follows rules that this build does not know: nothing of it was applied.
@@ -23,10 +23,6 @@ impl Replica {
         leads: bool,
     ) -> Result<Vec<Said>, UnknownSemantics> {
         self.begin(turn);
-        let notify = self.local.notify;
-        if !leads {
-            self.local.notify = EventClasses::default();
-        }
         // They were looked at when they came.
         let questions: Vec<Vec<Read<'_>>> = batches
             .iter()
@@ -67,7 +63,6 @@ impl Replica {
                 }
                 Answered::Read(index, reply) => answers[places[index]].reply(reply),
             })?;
-        self.local.notify = notify;
         if !leads {
             self.local.met_expired.clear();
         }
@@ -86,11 +81,14 @@ impl Replica {
             .collect())
     }
 
+    /// Judged by the leader's clock, as reads are: what has expired since the last entry is absent when it is watched, and
+    /// absent for the `EXEC`, whose entry is later.
     fn versions_of<'a>(
         &'a self,
         keys: &'a [(Db, &'a [u8])],
     ) -> impl ExactSizeIterator<Item = keyspace::KeyVersion> + 'a {
-        keys.iter().map(|(db, key)| self.keyspace.version(*db, key))
+        keys.iter()
+            .map(|(db, key)| self.keyspace.version_read(*db, key, &self.local))
     }
 
     /// Answers one read from the state as it is.

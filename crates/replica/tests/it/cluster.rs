@@ -383,11 +383,13 @@ impl Cluster {
                     let gateway = match &output {
                         Output::Answered { ticket, .. }
                         | Output::TooLarge { ticket }
+                        | Output::Failed { ticket, .. }
                         | Output::Versions { ticket, .. } => ticket.worker,
                         Output::Locked { txn, .. }
                         | Output::Lent { txn, .. }
                         | Output::Voted { txn, .. }
                         | Output::Resolved { txn, .. }
+                        | Output::FailedPart { txn, .. }
                         | Output::Wound { txn } => txn.worker,
                     };
                     let queue = self
@@ -405,6 +407,7 @@ impl Cluster {
     fn on_output(&mut self, output: Output) {
         match output {
             Output::Versions { .. } => unreachable!("nothing here watches"),
+            Output::Failed { .. } | Output::FailedPart { .. } => unreachable!("every group has one replica"),
             Output::TooLarge { .. } => unreachable!("values here are small"),
             Output::Lent { txn, group, objects } => self.on_lent(txn, group, objects),
             Output::Answered { ticket, replies } => {
@@ -631,6 +634,7 @@ impl Cluster {
             }
             Decision::Abort(Refusal::Wounded) => self.attempt(txn.seq),
             Decision::Abort(Refusal::TooLarge) => unreachable!("values here are small"),
+            Decision::Abort(Refusal::Replicated) => unreachable!("every group has one replica"),
         }
     }
 

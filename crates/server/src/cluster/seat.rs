@@ -1,10 +1,11 @@
 //! One group, as this node has it: a replica perhaps, and a way to the leader.
 
+use super::watches::Watches;
 use super::{GroupLayout, Kept, Layout};
 use consensus::{Config, Durability, Group, Members, Saved, Term, Times};
 use control::{GroupRef, GroupSight, Order, Report, Role};
 use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, Monotonic, NodeId};
-use replica::{Courier, Member, Output, Replica, Turn};
+use replica::{Courier, Member, MemberCounts, Output, Replica, Turn};
 
 /// See the file's header.
 pub(crate) struct Seat {
@@ -17,6 +18,10 @@ pub(crate) struct Seat {
     /// The epoch up to which the group was told of dead boots, while this replica leads it.
     pub(super) fenced: Option<Epoch>,
     pub(super) is_touched: bool,
+    /// Keys that are waited for, here and elsewhere.
+    pub(super) watches: Watches,
+    /// What the members before this one did.
+    past: MemberCounts,
     /// Which replica is asked next if nobody knows who leads.
     tries: usize,
     /// Whether a hint was followed since the last tick.
@@ -34,6 +39,8 @@ impl Seat {
             target: None,
             fenced: None,
             is_touched: false,
+            watches: Watches::default(),
+            past: MemberCounts::default(),
             tries: 0,
             is_hinted: false,
             resigned: None,
@@ -92,7 +99,9 @@ impl Seat {
         let me = self.incarnation;
         let is_there = |voter: &Incarnation| group.seats.get(voter).is_some_and(|node| is_up(*node));
         let others = member.members().voters.clone();
-        let others = others.into_iter().filter(|voter| Some(*voter) != me && is_there(voter));
+        let others = others
+            .into_iter()
+            .filter(|voter| Some(*voter) != me && is_there(voter));
         let Some(to) = others.max_by_key(|voter| member.raft().matched(*voter)) else {
             return false;
         };
@@ -126,9 +135,12 @@ impl Seat {
         }
         let founds = incarnation.is_some() && group.founder == incarnation;
         let survives = founds && group.heir_of.is_some() && group.heir_of == self.incarnation;
-        let before = self.member.take();
-        let had_member = before.is_some();
-        if let Some(survivor) = before.filter(|_| survives) {
+        let former = self.member.take();
+        if let Some(former) = &former {
+            self.past += former.counts();
+        }
+        let had_member = former.is_some();
+        if let Some(survivor) = former.filter(|_| survives) {
             survivor.into_survivor(replica, turn, now);
         } else if had_member || !founds {
             // What was held here belongs to the group no more, or never did.
@@ -155,6 +167,15 @@ impl Seat {
         };
         let raft = Group::new(config, now).expect("its parts agree");
         self.member = Some(Member::new(replica.group(), raft, applied));
+    }
+
+    /// What the members here have done so far.
+    pub(super) fn counts(&self) -> MemberCounts {
+        let mut counts = self.past;
+        if let Some(member) = &self.member {
+            counts += member.counts();
+        }
+        counts
     }
 
     /// Whether the layout has not been followed yet.

@@ -195,6 +195,65 @@ fn a_scan_goes_through_all_groups_wherever_they_are_led() {
     assert_eq!(found, 100);
 }
 
+/// Some groups have a replica on each of three nodes; a fourth node has none of any.
+fn with_a_stranger(groups: u16) -> World {
+    let mut world = World::new(4, groups);
+    world.lay_out(|_| {});
+    world.turns(100);
+    grow(&mut world);
+    world
+}
+
+#[test]
+fn who_waits_at_a_node_without_a_replica_is_told_of_the_element() {
+    let mut world = with_a_stranger(4);
+    for round in 0..6 {
+        world.send(3, 10, &format!("BLPOP queue{round} 0"));
+        world.turns(100);
+        assert_eq!(world.nodes[3].take_reply(10), "");
+        assert_eq!(world.run(round % 3, 11, &format!("RPUSH queue{round} a b")), ":2");
+        world.turns(20);
+        let reply = format!("*2 $6 queue{round} $1 a");
+        assert_eq!(world.nodes[3].take_reply(10), reply, "in round {round}");
+        assert_eq!(world.run(3, 11, &format!("LPOP queue{round}")), "$1 b");
+    }
+}
+
+#[test]
+fn who_waits_elsewhere_is_told_by_the_next_leader_too() {
+    let mut world = with_a_stranger(2);
+    for (client, key) in [(10, "a"), (11, "b"), (12, "c"), (13, "d")] {
+        world.send(3, client, &format!("BLPOP {key} 0"));
+    }
+    world.turns(50);
+    world.dead[0] = true;
+    for node in 1..4 {
+        world.nodes[node].gateway.on_link(NodeId(0), false);
+    }
+    world.turns(1_000);
+    for (client, key) in [(10, "a"), (11, "b"), (12, "c"), (13, "d")] {
+        assert_eq!(world.nodes[3].take_reply(client), "");
+        assert_eq!(world.run(1, 1, &format!("RPUSH {key} x")), ":1");
+        world.turns(50);
+        assert_eq!(world.nodes[3].take_reply(client), format!("*2 $1 {key} $1 x"));
+    }
+    // Nobody is told of what nobody waits for.
+    assert_eq!(world.run(1, 1, "RPUSH a x"), ":1");
+    world.turns(50);
+    assert_eq!(world.run(3, 10, "LLEN a"), ":1");
+}
+
+#[test]
+fn a_key_that_is_too_long_to_be_kept_is_asked_for_again_and_again() {
+    let mut world = with_a_stranger(1);
+    let key = "k".repeat(5_000);
+    world.send(3, 10, &format!("BLPOP {key} 0"));
+    world.turns(100);
+    assert_eq!(world.run(1, 1, &format!("RPUSH {key} x")), ":1");
+    world.turns(300);
+    assert_eq!(world.nodes[3].take_reply(10), format!("*2 $5000 {key} $1 x"));
+}
+
 #[test]
 fn a_node_alone_goes_on_with_what_it_held() {
     let mut world = spread(1, 4);

@@ -1,0 +1,601 @@
+//! A cluster of server processes, one directory and one set of ports each, ended with the test.
+//!
+//! ```text
+//!              begin            kill, terminate
+//!   (absent) --------> running ----------------> down --restart--> running, the directory as it was
+//!                       |   ^
+//!                 pause |   | resume
+//!                       v   |
+//!                      paused                    in namespaces also: cut off from some nodes, each way by itself
+//! ```
+//!
+//! Nodes are counted from 0 in the order of their first starts.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File, OpenOptions};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::network::Network;
+use crate::server::{chorale_binary, free_port, fresh_directory};
+use crate::{Client, PATIENCE, http_get};
+
+/// A port can be taken by somebody else between its choice and its use; this often others are tried.
+const START_ATTEMPTS: u32 = 4;
+
+/// How long a cluster may take until every group has all its replicas: on a machine that builds at the same time, and
+/// with processes that were built for tests.
+pub const SETTLING: Duration = Duration::from_secs(40);
+
+/// How much of the log of each node is shown when a test fails.
+const LOG_TAIL_BYTES: usize = 6000;
+
+/// How long one look at a node may take.
+const GLANCE: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+struct Node {
+    directory: PathBuf,
+    host: Ipv4Addr,
+    ports: [u16; 4],
+    child: Option<Child>,
+    is_paused: bool,
+    /// Flags of this node alone.
+    flags: Vec<String>,
+}
+
+/// Where the ports of a node stand in its list.
+const CLIENT: usize = 0;
+const CLUSTER: usize = 1;
+const ADMIN: usize = 2;
+const PEER: usize = 3;
+
+/// What the nodes say of their groups.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replicas {
+    /// For each group the node that is said to lead it.
+    pub leaders: Vec<Option<usize>>,
+    /// For each group its replicas: the node, whose memory it is, and whether it votes.
+    pub replicas: Vec<Vec<(usize, u64, bool)>>,
+}
+
+impl Replicas {
+    /// How many groups each of so many nodes is said to lead.
+    #[must_use]
+    pub fn led(&self, nodes: usize) -> Vec<usize> {
+        let led = |node| {
+            self.leaders
+                .iter()
+                .filter(|leader| **leader == Some(node))
+                .count()
+        };
+        (0..nodes).map(led).collect()
+    }
+
+    /// Replicas that are there and were not in an earlier look: they had to be filled.
+    #[must_use]
+    pub fn moved_since(&self, before: &Replicas) -> usize {
+        let pairs = self.replicas.iter().zip(&before.replicas);
+        let moved = pairs.map(|(now, before)| {
+            let is_new = |stop: &&(usize, u64, bool)| !before.iter().any(|old| old.0 == stop.0);
+            now.iter().filter(is_new).count()
+        });
+        moved.sum()
+    }
+}
+
+/// See the file's header. Dropping it kills all nodes, removes their directories, and prints the ends of their logs if the
+/// test is failing.
+#[derive(Debug)]
+pub struct Cluster {
+    directory: PathBuf,
+    nodes: Vec<Node>,
+    groups: usize,
+    workers: usize,
+    flags: Vec<String>,
+    network: Option<Network>,
+}
+
+impl Cluster {
+    /// One without nodes, whose nodes will share this machine's loopback address.
+    #[must_use]
+    pub fn new(groups: usize) -> Self {
+        Cluster {
+            directory: fresh_directory(),
+            nodes: Vec::new(),
+            groups,
+            workers: 1,
+            flags: Vec::new(),
+            network: None,
+        }
+    }
+
+    /// One without nodes, whose nodes will be in network namespaces of their own.
+    ///
+    /// # Errors
+    /// Why there can be none: they take a privileged user and the program `ip`.
+    pub fn in_namespaces(groups: usize) -> Result<Self, String> {
+        let network = Network::new()?;
+        // Outside the loopback address there are no peers without a secret, and no clients without a password.
+        let flags = ["--cluster-secret", "of blackbox tests", "--protected-mode", "no"];
+        let mut cluster = Cluster::new(groups);
+        cluster.flags = flags.map(str::to_owned).to_vec();
+        cluster.network = Some(network);
+        Ok(cluster)
+    }
+
+    /// So many nodes that all groups are replicated on.
+    ///
+    /// # Panics
+    /// With the ends of the logs, if that does not happen.
+    #[must_use]
+    pub fn start(nodes: usize, groups: usize) -> Self {
+        let mut cluster = Cluster::new(groups);
+        cluster.grow(nodes);
+        cluster
+    }
+
+    /// So many more nodes, and waits until all groups are replicated.
+    ///
+    /// # Panics
+    /// If that does not happen.
+    pub fn grow(&mut self, more: usize) {
+        for _ in 0..more {
+            self.add();
+        }
+        self.wait_until_replicated();
+    }
+
+    /// Another flag of all nodes that begin from now on.
+    pub fn flag(&mut self, name: &str, value: &str) {
+        self.flags.extend([format!("--{name}"), value.to_owned()]);
+    }
+
+    /// The workers of each node that begins from now on.
+    pub fn workers(&mut self, workers: usize) {
+        self.workers = workers;
+    }
+
+    /// Begins another node, which joins those that are there, and waits until it serves clients.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn add(&mut self) -> usize {
+        let node = self.begin(&[]);
+        self.wait_until_ready(node);
+        node
+    }
+
+    /// Begins another node, which joins those that are there, and waits for nothing.
+    ///
+    /// # Panics
+    /// If it cannot be begun at all.
+    pub fn begin(&mut self, flags: &[&str]) -> usize {
+        let number = self.nodes.len();
+        let directory = self.directory.join(format!("node-{number}"));
+        fs::create_dir_all(&directory).expect("the temporary directory is writable");
+        let host = match &mut self.network {
+            None => Ipv4Addr::LOCALHOST,
+            Some(network) => network
+                .add()
+                .unwrap_or_else(|error| panic!("no namespace: {error}")),
+        };
+        let mut flags: Vec<String> = flags.iter().map(|&flag| flag.to_owned()).collect();
+        let running = (0..number).find(|&node| self.is_running(node) && !self.is_paused(node));
+        if let Some(running) = running {
+            flags.extend(["--join".to_owned(), self.peer_address(running).to_string()]);
+        }
+        self.nodes.push(Node {
+            directory,
+            host,
+            ports: [0; 4],
+            child: None,
+            is_paused: false,
+            flags,
+        });
+        for attempt in 1.. {
+            self.nodes[number].ports = std::array::from_fn(|_| free_port());
+            self.spawn(number);
+            // What ends at once did not get a port.
+            thread::sleep(Duration::from_millis(50));
+            if self.is_running(number)
+                || attempt == START_ATTEMPTS
+                || !self.log(number).contains("another server")
+            {
+                break;
+            }
+        }
+        number
+    }
+
+    fn spawn(&mut self, number: usize) {
+        let node = &self.nodes[number];
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(node.directory.join("log"));
+        let log: File = log.expect("the directory was just made");
+        let mut command = match &self.network {
+            None => Command::new(chorale_binary()),
+            Some(network) => network.command(number, chorale_binary()),
+        };
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("CHORALE_") {
+                command.env_remove(name);
+            }
+        }
+        let mut flags: BTreeMap<&str, String> = BTreeMap::new();
+        flags.insert("--bind", node.host.to_string());
+        flags.insert("--workers", self.workers.to_string());
+        flags.insert("--groups", self.groups.to_string());
+        flags.insert("--dir", node.directory.join("data").display().to_string());
+        let names = ["--port", "--cluster-port", "--admin-port", "--peer-port"];
+        flags.extend(names.into_iter().zip(node.ports.map(|port| port.to_string())));
+        // The server takes each flag once: a node's own come last, and win.
+        for pair in self.flags.chunks_exact(2).chain(node.flags.chunks_exact(2)) {
+            flags.insert(&pair[0], pair[1].clone());
+        }
+        command.arg("server");
+        for (name, value) in flags {
+            command.arg(name).arg(value);
+        }
+        let child = command
+            .current_dir(&node.directory)
+            // An interrupt from the terminal is for whoever tests: nodes end as the test wants it.
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a file can be duplicated"))
+            .stderr(log)
+            .spawn()
+            .expect("the binary is there: it was just built, or named");
+        self.nodes[number].child = Some(child);
+        self.nodes[number].is_paused = false;
+    }
+
+    /// How many nodes were begun.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// True if none was.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    fn at(&self, node: usize, port: usize) -> SocketAddr {
+        SocketAddr::new(IpAddr::V4(self.nodes[node].host), self.nodes[node].ports[port])
+    }
+
+    /// Where clients of a node connect.
+    #[must_use]
+    pub fn address(&self, node: usize) -> SocketAddr {
+        self.at(node, CLIENT)
+    }
+
+    /// Where clients of all nodes connect.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        (0..self.len()).map(|node| self.address(node)).collect()
+    }
+
+    /// The cluster endpoint of a node.
+    #[must_use]
+    pub fn cluster_address(&self, node: usize) -> SocketAddr {
+        self.at(node, CLUSTER)
+    }
+
+    /// The admin port of a node.
+    #[must_use]
+    pub fn admin_address(&self, node: usize) -> SocketAddr {
+        self.at(node, ADMIN)
+    }
+
+    /// Where other nodes reach a node.
+    #[must_use]
+    pub fn peer_address(&self, node: usize) -> SocketAddr {
+        self.at(node, PEER)
+    }
+
+    /// A new connection to a node.
+    ///
+    /// # Panics
+    /// If there is none to be had.
+    #[must_use]
+    #[track_caller]
+    pub fn client(&self, node: usize) -> Client {
+        Client::connect(self.address(node))
+            .unwrap_or_else(|error| panic!("no connection to node {node}: {error}"))
+    }
+
+    /// True while the process runs, paused or not.
+    pub fn is_running(&mut self, node: usize) -> bool {
+        let child = self.nodes[node].child.as_mut();
+        child.is_some_and(|child| child.try_wait().expect("the child is ours").is_none())
+    }
+
+    /// True between [`Cluster::pause`] and [`Cluster::resume`].
+    #[must_use]
+    pub fn is_paused(&self, node: usize) -> bool {
+        self.nodes[node].is_paused
+    }
+
+    /// The process of a node.
+    ///
+    /// # Panics
+    /// If it is down.
+    #[must_use]
+    pub fn process_id(&self, node: usize) -> u32 {
+        self.nodes[node].child.as_ref().expect("the node runs").id()
+    }
+
+    /// `kill -9`, and waits until the process is gone.
+    pub fn kill(&mut self, node: usize) {
+        if let Some(mut child) = self.nodes[node].child.take() {
+            child.kill().expect("the child is ours");
+            child.wait().expect("the child is ours");
+        }
+        self.nodes[node].is_paused = false;
+    }
+
+    /// Asks the process to end, and waits until it has.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn terminate(&mut self, node: usize) -> ExitStatus {
+        self.signal(node, "TERM");
+        let status = self.wait(node);
+        self.nodes[node].child = None;
+        status
+    }
+
+    /// Waits for the process to end by itself.
+    ///
+    /// # Panics
+    /// If it does not.
+    pub fn wait(&mut self, node: usize) -> ExitStatus {
+        let child = self.nodes[node].child.as_mut().expect("the node was begun");
+        let start = Instant::now();
+        loop {
+            if let Some(status) = child.try_wait().expect("the child is ours") {
+                return status;
+            }
+            assert!(
+                start.elapsed() < PATIENCE,
+                "node {node} does not end within {PATIENCE:?}"
+            );
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Stops the process where it stands: its sockets stay, its clocks go on.
+    pub fn pause(&mut self, node: usize) {
+        self.signal(node, "STOP");
+        self.nodes[node].is_paused = true;
+    }
+
+    /// Lets a paused process go on.
+    pub fn resume(&mut self, node: usize) {
+        self.signal(node, "CONT");
+        self.nodes[node].is_paused = false;
+    }
+
+    /// Starts a node that is down in the same directory, on the same ports, and waits for nothing.
+    ///
+    /// # Panics
+    /// If it runs.
+    pub fn restart(&mut self, node: usize) {
+        assert!(!self.is_running(node), "node {node} runs");
+        self.spawn(node);
+    }
+
+    fn signal(&self, node: usize, name: &str) {
+        // The shell's own `kill`: it needs neither unsafe code nor a package.
+        let sent = Command::new("sh")
+            .arg("-c")
+            .arg(format!("kill -{name} {}", self.process_id(node)))
+            .status();
+        assert!(sent.is_ok_and(|status| status.success()), "cannot send SIG{name}");
+    }
+
+    /// True if nodes can be cut off from each other.
+    #[must_use]
+    pub fn has_namespaces(&self) -> bool {
+        self.network.is_some()
+    }
+
+    /// Nothing that one node sends reaches the other any more.
+    ///
+    /// # Panics
+    /// Without namespaces.
+    pub fn cut(&mut self, from: usize, to: usize) {
+        let network = self
+            .network
+            .as_ref()
+            .expect("nodes are cut off in namespaces only");
+        network
+            .cut(from, to)
+            .unwrap_or_else(|error| panic!("cannot cut: {error}"));
+    }
+
+    /// Ends [`Cluster::cut`].
+    ///
+    /// # Panics
+    /// Without namespaces.
+    pub fn mend(&mut self, from: usize, to: usize) {
+        let network = self
+            .network
+            .as_ref()
+            .expect("nodes are cut off in namespaces only");
+        network
+            .mend(from, to)
+            .unwrap_or_else(|error| panic!("cannot mend: {error}"));
+    }
+
+    /// The end of what a node has printed since its first start.
+    #[must_use]
+    pub fn log(&self, node: usize) -> String {
+        let log = fs::read(self.nodes[node].directory.join("log")).unwrap_or_default();
+        String::from_utf8_lossy(&log[log.len().saturating_sub(LOG_TAIL_BYTES)..]).into_owned()
+    }
+
+    /// The data directory of a node.
+    #[must_use]
+    pub fn data(&self, node: usize) -> PathBuf {
+        self.nodes[node].directory.join("data")
+    }
+
+    /// Waits until a node answers clients.
+    ///
+    /// # Panics
+    /// If it does not within [`SETTLING`].
+    #[track_caller]
+    pub fn wait_until_ready(&mut self, node: usize) {
+        let own = format!("process_id:{}\r\n", self.process_id(node));
+        let start = Instant::now();
+        loop {
+            assert!(
+                self.is_running(node),
+                "node {node} has ended:\n{}",
+                self.log(node)
+            );
+            let answer = Client::connect(self.address(node)).and_then(|mut client| {
+                client.set_patience(GLANCE);
+                client.try_command(&["INFO", "server"])
+            });
+            // Somebody else may have been quicker on this port: the answer must come from our own child.
+            if answer.is_ok_and(|reply| reply.text().is_some_and(|text| text.contains(&own))) {
+                return;
+            }
+            assert!(
+                start.elapsed() < SETTLING,
+                "node {node} is not ready within {SETTLING:?}:\n{}",
+                self.log(node)
+            );
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// What a node says of the groups; `None` if it does not answer, or knows a node that is not of this cluster.
+    #[must_use]
+    pub fn look(&self, node: usize) -> Option<Replicas> {
+        let page = http_get(self.admin_address(node), "/cluster").ok()?;
+        let page: serde_json::Value = serde_json::from_str(&page.body).ok()?;
+        let clients: BTreeMap<String, usize> = (0..self.len())
+            .map(|node| (self.address(node).to_string(), node))
+            .collect();
+        let mut numbers = BTreeMap::new();
+        for node in page["nodes"].as_array()? {
+            numbers.insert(node["id"].as_u64()?, *clients.get(node["client"].as_str()?)?);
+        }
+        let mut found = Replicas::default();
+        for group in page["groups"].as_array()? {
+            let leader = group["leader"].as_u64();
+            found
+                .leaders
+                .push(leader.and_then(|leader| numbers.get(&leader).copied()));
+            let mut replicas = Vec::new();
+            for replica in group["replicas"].as_array()? {
+                let node = *numbers.get(&replica["node"].as_u64()?)?;
+                replicas.push((node, replica["incarnation"].as_u64()?, replica["role"] == "voter"));
+            }
+            found.replicas.push(replicas);
+        }
+        Some(found)
+    }
+
+    /// Waits until every node that runs says that each group has a leader and as many voters as it should: three, or one
+    /// as long as there are fewer nodes; and nothing else, on nodes that run.
+    ///
+    /// # Panics
+    /// If that is not so within [`SETTLING`].
+    #[track_caller]
+    pub fn wait_until_replicated(&mut self) -> Replicas {
+        let start = Instant::now();
+        loop {
+            match self.replicated() {
+                Ok(replicas) => return replicas,
+                Err(lacking) => assert!(start.elapsed() < SETTLING, "not within {SETTLING:?}: {lacking}"),
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// What each node says of the groups that are not replicated as they should be, for people.
+    #[must_use]
+    pub fn views(&self) -> String {
+        let mut text = String::new();
+        for node in 0..self.len() {
+            let Some(seen) = self.look(node) else {
+                let _ = writeln!(text, "node {node} does not show the cluster");
+                continue;
+            };
+            for (group, replicas) in seen.replicas.iter().enumerate() {
+                if replicas.len() != 3 || replicas.iter().any(|&(_, _, votes)| !votes) {
+                    let leader = seen.leaders[group];
+                    let _ = writeln!(text, "node {node}: group {group} {replicas:?}, leader {leader:?}");
+                }
+            }
+        }
+        text
+    }
+
+    /// What the nodes agree on if everything is replicated.
+    ///
+    /// # Errors
+    /// What is not.
+    pub fn replicated(&mut self) -> Result<Replicas, String> {
+        let wanted = if self.len() < 3 { 1 } else { 3 };
+        let mut agreed: Option<Replicas> = None;
+        let running: Vec<bool> = (0..self.len()).map(|node| self.is_running(node)).collect();
+        for node in (0..self.len()).filter(|&node| running[node] && !self.is_paused(node)) {
+            let seen = self
+                .look(node)
+                .ok_or_else(|| format!("node {node} shows no groups"))?;
+            if seen.replicas.len() != self.groups {
+                return Err(format!("node {node} shows {} groups", seen.replicas.len()));
+            }
+            for (group, replicas) in seen.replicas.iter().enumerate() {
+                let is_whole =
+                    replicas.len() == wanted && replicas.iter().all(|&(at, _, votes)| votes && running[at]);
+                if seen.leaders[group].is_none_or(|leader| !running[leader]) || !is_whole {
+                    let leader = seen.leaders[group];
+                    return Err(format!(
+                        "to node {node} group {group} has {replicas:?} and the leader {leader:?}"
+                    ));
+                }
+            }
+            if agreed
+                .as_ref()
+                .is_some_and(|agreed| agreed.replicas != seen.replicas)
+            {
+                return Err(format!("node {node} sees other replicas than a node before it"));
+            }
+            agreed = Some(seen);
+        }
+        agreed.ok_or_else(|| "no node runs".to_owned())
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            for node in 0..self.len() {
+                eprintln!("--- end of the log of node {node}\n{}\n---", self.log(node));
+            }
+        }
+        for node in &mut self.nodes {
+            if let Some(mut child) = node.child.take() {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+        }
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}

@@ -1,0 +1,124 @@
+//! Network namespaces for nodes, joined by a bridge that this process reaches too.
+//!
+//! ```text
+//!   this process -- bridge 10.X.Y.254 --+-- veth -- namespace of node 0: 10.X.Y.1
+//!                                       +-- veth -- namespace of node 1: 10.X.Y.2 ...
+//! ```
+//!
+//! A node is cut off from another by a route that swallows what it sends there: one way alone, and without a filter, so
+//! that nothing but `ip` is needed. Clients reach every node always: what they see is what is tested.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::Command;
+
+use crate::server::serial;
+
+/// Nodes that one network has addresses for.
+const NODES_MAX: usize = 200;
+
+/// What the names of all bridges and namespaces begin with. Interfaces have at most 15 letters.
+const NAME: &str = "chb";
+
+/// See the file's header. Dropping it removes everything.
+#[derive(Debug)]
+pub(crate) struct Network {
+    name: String,
+    subnet: [u8; 2],
+    nodes: usize,
+}
+
+impl Network {
+    /// A bridge without nodes.
+    ///
+    /// # Errors
+    /// What `ip` says.
+    pub(crate) fn new() -> Result<Network, String> {
+        let number = u64::from(std::process::id()) + serial() * 7919;
+        let subnet = [200 + (number / 250 % 50) as u8, (number % 250) as u8];
+        let network = Network {
+            name: format!("{NAME}{:x}", number & 0xf_ffff),
+            subnet,
+            nodes: 0,
+        };
+        let bridge = &network.name;
+        ip(&format!("link add {bridge} type bridge"))?;
+        ip(&format!("addr add {}/24 dev {bridge}", network.address(253)))?;
+        ip(&format!("link set {bridge} up"))?;
+        Ok(network)
+    }
+
+    fn address(&self, node: usize) -> Ipv4Addr {
+        Ipv4Addr::new(10, self.subnet[0], self.subnet[1], node as u8 + 1)
+    }
+
+    fn namespace(&self, node: usize) -> String {
+        format!("{}-{node}", self.name)
+    }
+
+    /// Another namespace, and its address.
+    pub(crate) fn add(&mut self) -> Result<Ipv4Addr, String> {
+        let node = self.nodes;
+        if node == NODES_MAX {
+            return Err(format!("a network has at most {NODES_MAX} nodes"));
+        }
+        let (bridge, namespace, address) = (&self.name, self.namespace(node), self.address(node));
+        let outside = format!("{bridge}v{node}");
+        ip(&format!("netns add {namespace}"))?;
+        self.nodes += 1;
+        ip(&format!(
+            "link add {outside} type veth peer name inside netns {namespace}"
+        ))?;
+        ip(&format!("link set {outside} master {bridge} up"))?;
+        ip(&format!("-n {namespace} link set lo up"))?;
+        ip(&format!("-n {namespace} addr add {address}/24 dev inside"))?;
+        ip(&format!("-n {namespace} link set inside up"))?;
+        Ok(address)
+    }
+
+    /// A program in the namespace of a node. It becomes the process itself, so that signals reach it.
+    pub(crate) fn command(&self, node: usize, program: &Path) -> Command {
+        let mut command = Command::new("ip");
+        command
+            .args(["netns", "exec", &self.namespace(node)])
+            .arg(program);
+        command
+    }
+
+    /// Swallows what one node sends to the other.
+    pub(crate) fn cut(&self, from: usize, to: usize) -> Result<(), String> {
+        self.route("replace", from, to)
+    }
+
+    /// Ends [`Network::cut`].
+    pub(crate) fn mend(&self, from: usize, to: usize) -> Result<(), String> {
+        self.route("del", from, to)
+    }
+
+    fn route(&self, verb: &str, from: usize, to: usize) -> Result<(), String> {
+        let (namespace, to) = (self.namespace(from), self.address(to));
+        ip(&format!("-n {namespace} route {verb} blackhole {to}/32"))
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        // The interfaces of a namespace go with it.
+        for node in 0..self.nodes {
+            let _ = ip(&format!("netns del {}", self.namespace(node)));
+        }
+        let _ = ip(&format!("link del {}", self.name));
+    }
+}
+
+fn ip(words: &str) -> Result<(), String> {
+    let done = Command::new("ip").args(words.split(' ')).output();
+    let done = done.map_err(|error| format!("ip {words}: {error}"))?;
+    if done.status.success() {
+        return Ok(());
+    }
+    Err(format!(
+        "ip {words}: {}",
+        String::from_utf8_lossy(&done.stderr).trim()
+    ))
+}

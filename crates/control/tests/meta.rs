@@ -1,0 +1,1056 @@
+//! Whole clusters of `Meta`s: a network that loses, delays and repeats, disks that keep what was synced, processes that die.
+//! Groups of keys are modelled: they carry orders out, and report.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "the helpers of tests are tests, which clippy does not see"
+)]
+
+use bytes::Bytes;
+use consensus::{Entry, HardState, Index, Payload, SnapshotPoint, Term, Times};
+use control::{
+    Announcement, Beginning, ClusterId, Command, Contact, Factor, Failure, GroupRef, GroupSight, Instruction,
+    Member, Meta, MetaConfig, MetaEffects, MetaMessage, Notice, Order, Outcome, Pace, Persist, Record,
+    Refusal, Report, Restored, Role, RoutingMap, Standing, State, Token, majority,
+};
+use ids::{Boot, Epoch, GroupCount, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+const STEP: Duration = Duration::from_millis(5);
+
+/// What was synced: the rules of a log of the meta group.
+#[derive(Clone, Default)]
+struct Disk {
+    hard_state: HardState,
+    snapshot: Option<(SnapshotPoint, Vec<u8>)>,
+    entries: Vec<Entry>,
+    exists: bool,
+}
+
+impl Disk {
+    fn base(&self) -> (Index, Term) {
+        let point = self.snapshot.as_ref().map(|(point, _)| (point.index, point.term));
+        point.unwrap_or_default()
+    }
+
+    fn last(&self) -> Index {
+        self.entries.last().map_or(self.base().0, |entry| entry.index)
+    }
+
+    fn term_at(&self, index: Index) -> Option<Term> {
+        if index == self.base().0 {
+            return Some(self.base().1);
+        }
+        let mut entries = self.entries.iter();
+        entries.find(|entry| entry.index == index).map(|entry| entry.term)
+    }
+
+    fn write(&mut self, record: Record) {
+        match record {
+            Record::Begin { point, state } => {
+                *self = Disk {
+                    hard_state: HardState {
+                        commit: point.index,
+                        ..HardState::default()
+                    },
+                    snapshot: Some((point, state)),
+                    entries: Vec::new(),
+                    exists: true,
+                };
+            }
+            Record::Append { entries, hard_state } => {
+                assert!(self.exists, "a log begins before it goes on");
+                for entry in entries {
+                    assert!(entry.index > self.hard_state.commit, "what is committed stays");
+                    assert!(entry.index > self.base().0 && entry.index.0 <= self.last().0 + 1);
+                    self.entries.retain(|known| known.index < entry.index);
+                    self.entries.push(entry);
+                }
+                let held = self.hard_state;
+                assert!(hard_state.term >= held.term && hard_state.commit >= held.commit);
+                assert!(hard_state.commit <= self.last(), "what is committed is there");
+                let is_other_term = hard_state.term > held.term;
+                assert!(is_other_term || held.vote.is_none() || held.vote == hard_state.vote);
+                self.hard_state = hard_state;
+            }
+            Record::Snapshot { point, state } => {
+                assert!(self.exists && point.index > self.base().0);
+                if self.term_at(point.index) == Some(point.term) {
+                    self.entries.retain(|entry| entry.index > point.index);
+                } else {
+                    assert!(point.index >= self.hard_state.commit, "what is committed stays");
+                    self.entries.clear();
+                }
+                self.hard_state.commit = self.hard_state.commit.max(point.index);
+                self.snapshot = Some((point, state));
+            }
+            Record::End => *self = Disk::default(),
+        }
+    }
+
+    fn restored(&self) -> Option<Restored> {
+        self.exists.then(|| Restored {
+            hard_state: self.hard_state,
+            snapshot: self.snapshot.clone(),
+            entries: self.entries.clone(),
+        })
+    }
+}
+
+struct Machine {
+    meta: Option<Meta>,
+    disk: Disk,
+    writing: VecDeque<(Monotonic, Persist)>,
+    node: Option<NodeId>,
+    boot: Option<Boot>,
+    map: Option<Arc<RoutingMap>>,
+    memory: BTreeSet<(GroupRef, Incarnation)>,
+    starts: u64,
+    introducer: usize,
+    notices: Vec<Notice>,
+    outcomes: BTreeMap<u64, Result<Outcome, Failure>>,
+    settings: BTreeMap<String, String>,
+}
+
+struct ModelGroup {
+    generation: u64,
+    term: u64,
+    index: u64,
+    members: Vec<Member>,
+    leader: Option<NodeId>,
+    filled: BTreeSet<Incarnation>,
+}
+
+struct Packet {
+    due: Monotonic,
+    from: Contact,
+    to: usize,
+    bytes: Vec<u8>,
+}
+
+struct World {
+    now: Monotonic,
+    prng: Prng,
+    machines: Vec<Machine>,
+    packets: Vec<Packet>,
+    groups: BTreeMap<GroupRef, ModelGroup>,
+    /// Per cent of messages that are lost.
+    loss: u64,
+    /// Disks are slow, and who dies has lost whatever was not synced.
+    is_harsh: bool,
+    /// Machines that reach nobody.
+    cut_off: BTreeSet<usize>,
+    maps: BTreeMap<Epoch, Arc<RoutingMap>>,
+    leaders: BTreeMap<u64, usize>,
+    boots: BTreeSet<Boot>,
+    sent: u64,
+    steps: u64,
+}
+
+fn announcement() -> Announcement {
+    Announcement {
+        client: "10.0.0.1:6379".into(),
+        cluster: "10.0.0.1:7379".into(),
+        peer: "10.0.0.1:8379".into(),
+        zone: String::new(),
+        semantics_min: SemanticsVersion(1),
+        semantics_max: SemanticsVersion(2),
+    }
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        println!("seed {seed}");
+        World {
+            now: Monotonic(1_000_000_000),
+            prng: Prng::new(seed),
+            machines: Vec::new(),
+            packets: Vec::new(),
+            groups: BTreeMap::new(),
+            loss: 0,
+            is_harsh: false,
+            cut_off: BTreeSet::new(),
+            maps: BTreeMap::new(),
+            leaders: BTreeMap::new(),
+            boots: BTreeSet::new(),
+            sent: 0,
+            steps: 0,
+        }
+    }
+
+    fn config(&mut self, node: Option<NodeId>) -> MetaConfig {
+        MetaConfig {
+            node,
+            announcement: announcement(),
+            token: Token(u128::from(self.prng.next_u64())),
+            times: Times::DEFAULT,
+            pace: Pace::default(),
+            seed: self.prng.next_u64(),
+        }
+    }
+
+    fn add(&mut self, meta: Meta, introducer: usize) -> usize {
+        self.machines.push(Machine {
+            meta: Some(meta),
+            disk: Disk::default(),
+            writing: VecDeque::new(),
+            node: None,
+            boot: None,
+            map: None,
+            memory: BTreeSet::new(),
+            starts: 1,
+            introducer,
+            notices: Vec::new(),
+            outcomes: BTreeMap::new(),
+            settings: BTreeMap::new(),
+        });
+        self.machines.len() - 1
+    }
+
+    fn create(&mut self, groups: u16) {
+        let config = self.config(None);
+        let groups = GroupCount::new(groups).unwrap();
+        let (factor, semantics) = (Factor::Auto, SemanticsVersion(1));
+        let meta = Meta::create(config, ClusterId(7), groups, factor, semantics, self.now);
+        self.add(meta, 0);
+    }
+
+    fn join(&mut self, introducer: usize) -> usize {
+        let config = self.config(None);
+        let meta = Meta::join(config, self.now);
+        self.add(meta, introducer)
+    }
+
+    /// Processes die; what was synced stays, and perhaps some more.
+    fn crash(&mut self, machine: usize) {
+        let written = if self.is_harsh { 0 } else { self.prng.below(3) };
+        let machine = &mut self.machines[machine];
+        for _ in 0..written {
+            if let Some((_, persist)) = machine.writing.pop_front() {
+                machine.disk.write(persist.record);
+            }
+        }
+        machine.writing.clear();
+        machine.meta = None;
+        machine.boot = None;
+        machine.memory.clear();
+        let node = machine.node;
+        self.on_links(node, false);
+    }
+
+    fn on_links(&mut self, node: Option<NodeId>, is_up: bool) {
+        let Some(node) = node else { return };
+        for machine in &mut self.machines {
+            if let Some(meta) = machine.meta.as_mut().filter(|_| machine.node != Some(node)) {
+                meta.on_link(Contact::Node(node), is_up, self.now);
+            }
+        }
+    }
+
+    fn boot(&mut self, machine: usize) {
+        let node = self.machines[machine].node;
+        let config = self.config(node);
+        let known = &mut self.machines[machine];
+        let peers = known.map.take().map(|map| map.nodes.keys().copied().collect());
+        let restored = known.disk.restored();
+        known.starts += 1;
+        known.outcomes.clear();
+        known.notices.clear();
+        let meta = Meta::restore(config, restored, peers.unwrap_or_default(), Vec::new(), self.now);
+        known.meta = Some(meta);
+        self.on_links(node, true);
+    }
+
+    fn machine_of(&self, node: NodeId) -> Option<usize> {
+        self.machines
+            .iter()
+            .position(|machine| machine.node == Some(node))
+    }
+
+    fn newcomer(&self, machine: usize) -> u64 {
+        machine as u64 * 1_000 + self.machines[machine].starts
+    }
+
+    fn route(&mut self, from: usize, to: Contact, message: &MetaMessage) {
+        let to = match to {
+            Contact::Node(node) => self.machine_of(node),
+            Contact::Introducer => Some(self.machines[from].introducer),
+            Contact::Newcomer(number) => {
+                (0..self.machines.len()).find(|&machine| self.newcomer(machine) == number)
+            }
+        };
+        let Some(to) = to else { return };
+        assert_ne!(from, to, "nobody speaks with itself");
+        if self.cut_off.contains(&from) || self.cut_off.contains(&to) {
+            return;
+        }
+        let from_contact = match self.machines[from].node {
+            Some(node) => Contact::Node(node),
+            None => Contact::Newcomer(self.newcomer(from)),
+        };
+        let bytes = message.encode();
+        assert_eq!(MetaMessage::decode(&bytes).as_ref(), Ok(message));
+        self.sent += 1;
+        let copies = match self.prng.below(100) {
+            roll if roll < self.loss => 0,
+            roll if roll < self.loss * 3 / 2 => 2,
+            _ => 1,
+        };
+        for _ in 0..copies {
+            let delay =
+                Duration::from_micros(200 + self.prng.below(if self.loss > 0 { 30_000 } else { 2_000 }));
+            self.packets.push(Packet {
+                due: self.now.after(delay),
+                from: from_contact,
+                to,
+                bytes: bytes.clone(),
+            });
+        }
+    }
+
+    fn step(&mut self) {
+        self.now = self.now.after(STEP);
+        self.steps += 1;
+        let now = self.now;
+        let mut due: Vec<Packet> = self.packets.extract_if(.., |packet| packet.due <= now).collect();
+        due.sort_by_key(|packet| packet.due);
+        for packet in due {
+            if let Some(meta) = &mut self.machines[packet.to].meta {
+                meta.on_message(packet.from, MetaMessage::decode(&packet.bytes).unwrap(), now);
+            }
+        }
+        for place in 0..self.machines.len() {
+            let machine = &mut self.machines[place];
+            let Some(meta) = &mut machine.meta else { continue };
+            while let Some((due, _)) = machine.writing.front()
+                && *due <= now
+            {
+                let (_, persist) = machine.writing.pop_front().unwrap();
+                machine.disk.write(persist.record);
+                meta.on_persisted(persist.number, now);
+            }
+            if meta.next_timer().is_some_and(|at| at <= now) {
+                meta.tick(now);
+            }
+            let effects = meta.take_effects(now);
+            assert!(
+                meta.next_timer().is_none_or(|at| at > now),
+                "a timer that is past was heeded"
+            );
+            self.take(place, effects);
+        }
+        if self.steps.is_multiple_of(20) {
+            self.live_on();
+        }
+        self.check();
+    }
+
+    fn take(&mut self, place: usize, effects: MetaEffects) {
+        let now = self.now;
+        for persist in effects.persist {
+            let delay = Duration::from_micros(self.prng.below(if self.is_harsh { 80_000 } else { 8_000 }));
+            let machine = &mut self.machines[place];
+            let earliest = machine.writing.back().map_or(now, |(due, _)| *due);
+            machine
+                .writing
+                .push_back((now.after(delay).max(earliest), persist));
+        }
+        for (to, message) in effects.messages {
+            self.route(place, to, &message);
+        }
+        let machine = &mut self.machines[place];
+        machine.notices.extend(effects.notices);
+        machine.outcomes.extend(effects.outcomes);
+        if let Some(settings) = effects.settings {
+            let settings = settings
+                .iter()
+                .map(|(name, setting)| (name.clone(), setting.value.clone()));
+            machine.settings = settings.collect();
+        }
+        if let Some(started) = effects.started {
+            assert!(machine.boot.is_none(), "a start is told once");
+            assert!(self.boots.insert(started.boot), "each start has its own number");
+            let is_new = machine.node != Some(started.node);
+            (machine.node, machine.boot) = (Some(started.node), Some(started.boot));
+            for replica in started.replicas {
+                assert_ne!(replica.beginning, Beginning::Kept, "nothing is kept here");
+                machine.memory.insert((replica.group, replica.incarnation));
+                if replica.beginning == Beginning::Founder {
+                    let members = vec![Member {
+                        incarnation: replica.incarnation,
+                        node: started.node,
+                        role: Role::Voter,
+                    }];
+                    let group = ModelGroup {
+                        generation: replica.generation,
+                        term: 1,
+                        index: 1,
+                        members,
+                        leader: Some(started.node),
+                        filled: [replica.incarnation].into(),
+                    };
+                    self.groups.insert(replica.group, group);
+                }
+            }
+            if is_new {
+                self.on_links(Some(started.node), true);
+            }
+        }
+        if let Some(map) = effects.map {
+            self.on_map(place, map);
+        }
+        for instruction in effects.orders {
+            self.obey(place, &instruction);
+        }
+    }
+
+    fn on_map(&mut self, place: usize, map: Arc<RoutingMap>) {
+        let known = self.maps.entry(map.epoch).or_insert_with(|| Arc::clone(&map));
+        assert_eq!(*known, map, "an epoch has one map");
+        let machine = &mut self.machines[place];
+        let is_newer = machine.map.as_ref().is_none_or(|known| known.epoch < map.epoch);
+        assert!(is_newer, "maps come in order");
+        machine.map = Some(map);
+    }
+
+    fn obey(&mut self, place: usize, instruction: &Instruction) {
+        let node = self.machines[place].node;
+        let group = self.groups.get_mut(&instruction.group).unwrap();
+        let is_current = (instruction.generation, instruction.index) == (group.generation, group.index);
+        if !is_current || group.leader != node {
+            return;
+        }
+        match &instruction.order {
+            Order::AddLearner { node, incarnation } => group.members.push(Member {
+                incarnation: *incarnation,
+                node: *node,
+                role: Role::Learner,
+            }),
+            Order::Change { promote, remove } => {
+                for member in &mut group.members {
+                    if promote.contains(&member.incarnation) {
+                        assert!(group.filled.contains(&member.incarnation), "it is not filled");
+                        member.role = Role::Voter;
+                    }
+                }
+                group
+                    .members
+                    .retain(|member| !remove.contains(&member.incarnation));
+            }
+            Order::Transfer { to } => {
+                let member = group.members.iter().find(|member| member.incarnation == *to);
+                group.leader = Some(member.unwrap().node);
+                group.term += 1;
+                return;
+            }
+        }
+        group.index += 1;
+    }
+
+    fn has_memory(&self, name: GroupRef, member: &Member) -> bool {
+        let mut machines = self.machines.iter();
+        machines.any(|machine| {
+            machine.node == Some(member.node) && machine.memory.contains(&(name, member.incarnation))
+        })
+    }
+
+    /// What groups of keys do by themselves.
+    fn live_on(&mut self) {
+        for machine in &mut self.machines {
+            let (Some(map), Some(node), Some(boot)) = (&machine.map, machine.node, machine.boot) else {
+                continue;
+            };
+            if map.nodes.get(&node).map(|site| site.boot) != Some(boot) {
+                continue;
+            }
+            for (number, route) in map.groups.iter().enumerate() {
+                let name = GroupRef::Data(ids::GroupId::new(number as u16));
+                let own = route.replicas.iter().filter(|stop| stop.node == node);
+                for stop in own.filter(|stop| stop.standing != Standing::Voter) {
+                    machine.memory.insert((name, stop.incarnation));
+                }
+            }
+        }
+        let names: Vec<GroupRef> = self.groups.keys().copied().collect();
+        for name in names {
+            let members = self.groups[&name].members.clone();
+            let live: Vec<Member> = members
+                .iter()
+                .copied()
+                .filter(|member| self.has_memory(name, member))
+                .collect();
+            let is_voter = |member: &&Member| member.role == Role::Voter;
+            let voters: Vec<NodeId> = live.iter().filter(is_voter).map(|voter| voter.node).collect();
+            let can_lead = voters.len() >= majority(members.iter().filter(is_voter).count());
+            let group = self.groups.get_mut(&name).unwrap();
+            group
+                .filled
+                .retain(|known| live.iter().any(|member| member.incarnation == *known));
+            if !group.leader.is_some_and(|leader| voters.contains(&leader)) || !can_lead {
+                group.leader = can_lead.then(|| voters[self.prng.below(voters.len() as u64) as usize]);
+                group.term += 1;
+            }
+            for member in live {
+                if can_lead && (member.role == Role::Voter || self.prng.below(3) == 0) {
+                    group.filled.insert(member.incarnation);
+                }
+            }
+        }
+        for machine in &mut self.machines {
+            let (Some(meta), Some(node)) = (&mut machine.meta, machine.node) else {
+                continue;
+            };
+            let led = |group: &ModelGroup| group.leader == Some(node);
+            let sights = self.groups.iter().filter(|(_, group)| led(group));
+            let sights = sights.map(|(&name, group)| GroupSight {
+                report: Report {
+                    group: name,
+                    generation: group.generation,
+                    term: group.term,
+                    index: group.index,
+                    members: group.members.clone(),
+                    leader: node,
+                },
+                caught_up: group.filled.clone(),
+                is_changing: false,
+            });
+            meta.on_sight(sights.collect(), self.now);
+            let lost = self.groups.iter().filter(|(_, group)| !led(group));
+            meta.on_lead_lost(&lost.map(|(&name, _)| name).collect::<Vec<GroupRef>>());
+        }
+    }
+
+    fn check(&mut self) {
+        for (place, machine) in self.machines.iter().enumerate() {
+            let Some(meta) = &machine.meta else { continue };
+            if let Some(state) = meta.state().filter(|_| self.steps.is_multiple_of(50)) {
+                state.check().unwrap();
+            }
+            for notice in &machine.notices {
+                if let Notice::Leads { term } = notice {
+                    let leader = *self.leaders.entry(*term).or_insert(place);
+                    assert_eq!(leader, place, "a term has one leader");
+                }
+            }
+        }
+    }
+
+    fn run_for(&mut self, time: Duration) {
+        let end = self.now.after(time);
+        while self.now < end {
+            self.step();
+        }
+    }
+
+    fn run_until(&mut self, what: &str, limit: Duration, mut is_so: impl FnMut(&World) -> bool) {
+        let end = self.now.after(limit);
+        while !is_so(self) {
+            assert!(self.now < end, "{what}: {}", self.describe());
+            self.step();
+        }
+    }
+
+    fn leader(&self) -> Option<usize> {
+        let leads = |machine: &Machine| machine.meta.as_ref().is_some_and(Meta::leads);
+        let mut machines = self.machines.iter().enumerate();
+        let place = machines.find(|(place, machine)| leads(machine) && !self.cut_off.contains(place));
+        place.map(|(place, _)| place)
+    }
+
+    fn state(&self) -> Option<&State> {
+        self.machines[self.leader()?].meta.as_ref()?.state()
+    }
+
+    fn describe(&self) -> String {
+        let machines = self.machines.iter().map(|machine| {
+            let meta = machine.meta.as_ref();
+            format!(
+                "\n{:?} {:?} epoch {:?} seat {:?} leads {:?} {:?}",
+                machine.node,
+                machine.boot,
+                machine.map.as_ref().map(|map| map.epoch),
+                meta.map(Meta::has_seat),
+                meta.map(Meta::leads),
+                machine.notices.last()
+            )
+        });
+        let groups = self.state().map(|state| format!("{:#?}", state.groups()));
+        machines.collect::<String>() + "\n" + &groups.unwrap_or_default()
+    }
+
+    /// Whether everything is as it ought to be.
+    fn is_settled(&self, replicas: usize, meta_replicas: usize) -> bool {
+        let Some(state) = self.state() else { return false };
+        let live = || self.machines.iter().filter(|machine| machine.meta.is_some());
+        live().all(|machine| {
+            machine.boot.is_some()
+                && machine.map.as_ref().is_some_and(|map| map.epoch == state.epoch())
+                && machine.settings.len() == state.settings().len()
+        }) && state.nodes().len() == self.machines.len()
+            && state.groups().iter().all(|(&name, group)| {
+                let voters: BTreeSet<NodeId> = group.voters().map(|voter| voter.node).collect();
+                let targets: BTreeSet<NodeId> = group.targets.iter().copied().collect();
+                let (wanted, is_led_right) = match name {
+                    GroupRef::Meta => (meta_replicas, true),
+                    GroupRef::Data(_) => (replicas, group.leader == group.leader_target),
+                };
+                voters == targets
+                    && voters.len() == wanted
+                    && group.members.len() == wanted
+                    && group.lost.is_empty()
+                    && group.expected.is_empty()
+                    && is_led_right
+            })
+    }
+
+    fn settle(&mut self, replicas: usize, meta_replicas: usize) {
+        self.run_until("it settles", Duration::from_secs(120), |world| {
+            world.is_settled(replicas, meta_replicas)
+        });
+    }
+
+    /// A cluster of so many nodes, settled.
+    fn cluster(seed: u64, nodes: usize) -> World {
+        let mut world = World::new(seed);
+        world.create(8);
+        world.settle(1, 1);
+        for place in 1..nodes {
+            let introducer = world.prng.below(place as u64) as usize;
+            world.join(introducer);
+        }
+        let (replicas, meta_replicas) = match nodes {
+            1 | 2 => (1, 1),
+            3 | 4 => (3, 3),
+            _ => (3, 5),
+        };
+        world.settle(replicas, meta_replicas);
+        world
+    }
+}
+
+#[test]
+fn the_first_node_starts_alone() {
+    let mut world = World::new(1);
+    world.create(4);
+    world.run_until("it starts", Duration::from_secs(1), |world| {
+        world.machines[0].boot.is_some()
+    });
+    world.settle(1, 1);
+    let id = world.machines[0].meta.as_mut().unwrap().propose(Command::Set {
+        name: "maxmemory".into(),
+        value: "1gb".into(),
+    });
+    world.run_for(Duration::from_millis(100));
+    assert_eq!(world.machines[0].outcomes[&id], Ok(Outcome::Done));
+    assert_eq!(world.machines[0].settings["maxmemory"], "1gb");
+    let epoch = world.state().unwrap().epoch();
+    world.crash(0);
+    world.boot(0);
+    world.settle(1, 1);
+    assert_eq!(world.machines[0].settings["maxmemory"], "1gb");
+    assert!(
+        world.state().unwrap().epoch() > epoch,
+        "another boot is another map"
+    );
+}
+
+#[test]
+fn nodes_join_one_by_one_and_groups_spread_with_even_leaders() {
+    let mut world = World::new(2);
+    world.create(16);
+    world.settle(1, 1);
+    for (replicas, meta_replicas) in [(1, 1), (3, 3), (3, 3), (3, 5)] {
+        let introducer = world.machines.len() - 1;
+        world.join(introducer);
+        world.settle(replicas, meta_replicas);
+    }
+    let state = world.state().unwrap();
+    for &node in state.nodes().keys() {
+        let data = state.groups().iter().filter(|(name, _)| **name != GroupRef::Meta);
+        let leads = data.filter(|(_, group)| group.leader == Some(node)).count();
+        assert!((2..=5).contains(&leads), "{node:?} leads {leads}");
+    }
+}
+
+#[test]
+fn the_leader_of_the_meta_group_dies_and_another_goes_on() {
+    for seed in 0..4 {
+        let mut world = World::cluster(100 + seed, 3);
+        let leader = world.leader().unwrap();
+        world.crash(leader);
+        world.run_until("another leads", Duration::from_secs(3), |world| {
+            world.leader().is_some_and(|other| other != leader)
+        });
+        let other = world.leader().unwrap();
+        let id = world.machines[other]
+            .meta
+            .as_mut()
+            .unwrap()
+            .propose(Command::Set {
+                name: "a".into(),
+                value: "b".into(),
+            });
+        world.run_for(Duration::from_secs(2));
+        assert_eq!(world.machines[other].outcomes[&id], Ok(Outcome::Done));
+        world.boot(leader);
+        world.settle(3, 3);
+        let node = world.machines[leader].node.unwrap();
+        let boots = world.state().unwrap().nodes()[&node].boot;
+        assert_eq!(Some(boots), world.machines[leader].boot);
+    }
+}
+
+#[test]
+fn a_node_that_lost_its_memory_gets_new_identities_and_is_filled() {
+    let mut world = World::cluster(7, 3);
+    let had = world.machines[1].memory.clone();
+    assert!(!had.is_empty());
+    world.crash(1);
+    world.run_for(Duration::from_millis(500));
+    world.boot(1);
+    world.settle(3, 3);
+    let node = world.machines[1].node.unwrap();
+    let state = world.state().unwrap();
+    for (name, group) in state.groups() {
+        let member = group.member_on(node).unwrap();
+        if *name != GroupRef::Meta {
+            assert!(!had.contains(&(*name, member.incarnation)), "{name:?}");
+        }
+    }
+}
+
+#[test]
+fn a_member_whose_disk_is_gone_is_another_one() {
+    let mut world = World::cluster(8, 3);
+    let node = world.machines[2].node.unwrap();
+    let member = |world: &World| {
+        let group = &world.state().unwrap().groups()[&GroupRef::Meta];
+        group.member_on(node).unwrap().incarnation
+    };
+    let before = member(&world);
+    world.crash(2);
+    world.machines[2].disk = Disk::default();
+    world.boot(2);
+    world.settle(3, 3);
+    assert_ne!(member(&world), before);
+}
+
+#[test]
+fn everything_is_restarted_from_disk() {
+    let mut world = World::cluster(9, 5);
+    let cluster = world.state().unwrap().cluster();
+    for machine in 0..5 {
+        world.crash(machine);
+    }
+    world.run_for(Duration::from_secs(1));
+    assert!(world.leader().is_none());
+    for machine in 0..5 {
+        world.boot(machine);
+    }
+    // The groups of keys have lost their majorities, which is for an operator to decide on; the meta group goes on.
+    world.run_until("all have started", Duration::from_secs(20), |world| {
+        world.machines.iter().all(|machine| machine.boot.is_some())
+    });
+    assert_eq!(world.state().unwrap().cluster(), cluster);
+    let groups: Vec<GroupRef> = world.state().unwrap().groups().keys().copied().collect();
+    for &group in groups.iter().filter(|group| **group != GroupRef::Meta) {
+        let meta = world.machines[3].meta.as_mut().unwrap();
+        let node = meta.map().unwrap().route(group).unwrap().leader.unwrap();
+        let id = meta.propose(Command::Recover {
+            group,
+            node,
+            survivor: None,
+        });
+        world.run_until("it is recovered", Duration::from_secs(5), |world| {
+            world.machines[3].outcomes.contains_key(&id)
+        });
+        let Ok(Outcome::Replica(replica)) = world.machines[3].outcomes[&id] else {
+            panic!("{:?}", world.machines[3].outcomes[&id]);
+        };
+        assert_eq!(replica.generation, 1, "it began anew once");
+        let model = ModelGroup {
+            generation: replica.generation,
+            term: 1,
+            index: 1,
+            members: vec![Member {
+                incarnation: replica.incarnation,
+                node,
+                role: Role::Voter,
+            }],
+            leader: Some(node),
+            filled: [replica.incarnation].into(),
+        };
+        world.groups.insert(group, model);
+        let place = world.machine_of(node).unwrap();
+        world.machines[place].memory.insert((group, replica.incarnation));
+    }
+    world.settle(3, 5);
+}
+
+#[test]
+fn what_was_acknowledged_is_there_when_every_process_died_at_once() {
+    for seed in 0..4 {
+        let mut world = World::cluster(300 + seed, 3);
+        world.is_harsh = true;
+        for number in 0..15 {
+            let asked = world.prng.below(3) as usize;
+            let meta = world.machines[asked].meta.as_mut().unwrap();
+            let value = format!("{number:02}");
+            let id = meta.propose(Command::Set {
+                name: "a".into(),
+                value: value.clone(),
+            });
+            world.run_until("it is answered", Duration::from_secs(20), |world| {
+                world.machines[asked].outcomes.contains_key(&id)
+            });
+            for machine in 0..3 {
+                world.crash(machine);
+            }
+            world.packets.clear();
+            for machine in 0..3 {
+                world.boot(machine);
+            }
+            world.run_until("all have started", Duration::from_secs(20), |world| {
+                world.machines.iter().all(|machine| machine.boot.is_some())
+            });
+            let settings = world.state().unwrap().settings();
+            assert_eq!(settings["a"].value, value);
+        }
+    }
+}
+
+#[test]
+fn a_lost_majority_says_so_and_proposals_do_not_wait_for_ever() {
+    let mut world = World::cluster(10, 3);
+    let rest = world.leader().unwrap();
+    for machine in (0..3).filter(|machine| *machine != rest) {
+        world.crash(machine);
+    }
+    world.run_for(Duration::from_secs(8));
+    assert!(world.leader().is_none());
+    assert_eq!(world.machines[rest].notices.last(), Some(&Notice::Leaderless));
+    let id = world.machines[rest].meta.as_mut().unwrap().propose(Command::Set {
+        name: "a".into(),
+        value: "b".into(),
+    });
+    world.run_for(Duration::from_secs(31));
+    assert_eq!(world.machines[rest].outcomes[&id], Err(Failure::Unknown));
+    let other = (rest + 1) % 3;
+    world.boot(other);
+    world.run_until("there is a majority", Duration::from_secs(10), |world| {
+        world.leader().is_some() && world.machines[other].boot.is_some()
+    });
+    let told = |notice: &&Notice| matches!(notice, Notice::Leads { .. } | Notice::Follows { .. });
+    world.run_for(Duration::from_secs(3));
+    assert!(world.machines[rest].notices.last().iter().all(told));
+}
+
+#[test]
+fn a_node_that_is_emptied_and_removed_learns_it() {
+    let mut world = World::cluster(11, 4);
+    let leader = world.leader().unwrap();
+    let gone = (leader + 1) % 4;
+    let node = world.machines[gone].node.unwrap();
+    let propose = |world: &mut World, command: Command| {
+        let id = world.machines[leader].meta.as_mut().unwrap().propose(command);
+        world.run_until("it is answered", Duration::from_secs(5), |world| {
+            world.machines[leader].outcomes.contains_key(&id)
+        });
+        world.machines[leader].outcomes[&id].clone()
+    };
+    let leave = Command::SetLeaving {
+        node,
+        is_leaving: true,
+    };
+    assert_eq!(propose(&mut world, leave), Ok(Outcome::Done));
+    world.run_until("it is empty", Duration::from_secs(60), |world| {
+        let state = world.state();
+        state.is_some_and(|state| !state.groups().values().any(|group| group.involves(node)))
+    });
+    assert_eq!(propose(&mut world, Command::Remove { node }), Ok(Outcome::Done));
+    world.run_for(Duration::from_secs(3));
+    assert!(world.machines[gone].notices.contains(&Notice::Removed));
+    assert!(!world.machines[gone].meta.as_ref().unwrap().has_seat());
+    assert!(!world.machines[gone].disk.exists, "its log is gone");
+    assert_eq!(
+        propose(&mut world, Command::Remove { node }),
+        Err(Failure::Refused(Refusal::Unknown))
+    );
+    world.crash(gone);
+    world.boot(gone);
+    world.run_for(Duration::from_secs(5));
+    assert!(world.machines[gone].notices.contains(&Notice::Removed));
+}
+
+#[test]
+fn a_start_that_is_declared_dead_learns_it() {
+    let mut world = World::cluster(12, 3);
+    let boot = world.machines[2].boot.unwrap();
+    world.machines[0]
+        .meta
+        .as_mut()
+        .unwrap()
+        .propose(Command::Fence { boot });
+    world.run_for(Duration::from_secs(3));
+    assert!(world.machines[2].notices.contains(&Notice::Fenced));
+}
+
+#[test]
+fn the_log_is_shortened_and_who_was_away_is_given_the_state() {
+    let mut world = World::cluster(13, 3);
+    let leader = world.leader().unwrap();
+    let away = (leader + 1) % 3;
+    world.crash(away);
+    let mut last = 0;
+    for number in 0..1_500 {
+        last = world.machines[leader]
+            .meta
+            .as_mut()
+            .unwrap()
+            .propose(Command::Set {
+                name: "a".into(),
+                value: format!("{number}"),
+            });
+        while !world.machines[leader].outcomes.contains_key(&last) {
+            world.step();
+        }
+    }
+    assert_eq!(world.machines[leader].outcomes[&last], Ok(Outcome::Done));
+    assert!(
+        world.machines[leader].disk.entries.len() < 1_200,
+        "the log is kept short"
+    );
+    world.boot(away);
+    world.settle(3, 3);
+    assert_eq!(world.machines[away].settings["a"], "1499");
+}
+
+#[test]
+fn whatever_is_lost_crashes_and_is_cut_off_the_end_is_the_target() {
+    for seed in 0..5 {
+        let mut world = World::new(1_000 + seed);
+        world.create(6);
+        world.settle(1, 1);
+        world.loss = 20;
+        for place in 1..5 {
+            world.join(place - 1);
+            world.run_for(Duration::from_millis(500));
+        }
+        world.run_until("all have joined", Duration::from_secs(120), |world| {
+            world.machines.iter().all(|machine| machine.boot.is_some())
+        });
+        // Three replicas first: what is alone has nobody to lose its memory to.
+        world.settle(3, 5);
+        for round in 0..12 {
+            let victim = world.prng.below(5) as usize;
+            match world.prng.below(3) {
+                0 => {
+                    world.cut_off.insert(victim);
+                    world.run_for(Duration::from_millis(500 + world.prng.clone().below(6_000)));
+                    world.cut_off.clear();
+                }
+                _ => {
+                    world.crash(victim);
+                    world.run_for(Duration::from_millis(world.prng.clone().below(4_000)));
+                    world.boot(victim);
+                }
+            }
+            let name = format!("round-{round}");
+            let asked = world.prng.below(5) as usize;
+            let meta = world.machines[asked].meta.as_mut().unwrap();
+            meta.propose(Command::Set {
+                name,
+                value: "set".into(),
+            });
+            world.settle(3, 5);
+        }
+        world.loss = 0;
+        world.settle(3, 5);
+        assert!(!world.state().unwrap().settings().is_empty());
+    }
+}
+
+#[test]
+fn what_is_proposed_is_carried_out_once_however_often_it_is_sent() {
+    for seed in 0..2 {
+        let mut world = World::cluster(200 + seed, 4);
+        world.loss = 30;
+        let mut asked: Vec<(usize, u64)> = Vec::new();
+        for round in 0..20 {
+            for place in 0..4 {
+                let meta = world.machines[place].meta.as_mut().unwrap();
+                let (name, value) = ("a".into(), format!("{place} {round}"));
+                asked.push((place, meta.propose(Command::Set { name, value })));
+            }
+            // One after the other: what waits for long is given up.
+            world.run_for(Duration::from_secs(2));
+            if round % 7 == 3 {
+                world.cut_off.extend(world.leader());
+                world.run_for(Duration::from_secs(3));
+                world.cut_off.clear();
+            }
+        }
+        let is_answered = |world: &World, (place, id): &(usize, u64)| {
+            let outcome = world.machines[*place].outcomes.get(id);
+            assert!(
+                outcome.is_none_or(|outcome| *outcome == Ok(Outcome::Done)),
+                "{outcome:?}"
+            );
+            outcome.is_some()
+        };
+        world.run_until("all are answered", Duration::from_secs(60), |world| {
+            asked.iter().all(|asked| is_answered(world, asked))
+        });
+        world.loss = 0;
+        world.settle(3, 3);
+        assert_eq!(world.state().unwrap().settings_version(), 80);
+    }
+}
+
+#[test]
+fn a_quiet_cluster_says_little() {
+    let mut world = World::cluster(14, 5);
+    world.run_for(Duration::from_secs(5));
+    let before = world.sent;
+    world.run_for(Duration::from_secs(10));
+    let each_second = (world.sent - before) / 10;
+    // Heartbeats to four members, ten times, and their answers; pulses and their answers; rarely more.
+    assert!(each_second <= 100, "{each_second} messages a second");
+}
+
+#[test]
+fn messages_of_any_bytes_are_read_or_refused() {
+    let mut prng = Prng::new(5);
+    let message = MetaMessage::Raft(consensus::Message {
+        from: Incarnation(1),
+        to: Incarnation(2),
+        term: Term(3),
+        body: consensus::Body::Append {
+            log_term: Term(2),
+            index: Index(4),
+            commit: Index(3),
+            entries: vec![Entry {
+                term: Term(3),
+                index: Index(5),
+                payload: Payload::Data(Bytes::from_static(b"entry")),
+            }],
+        },
+    });
+    let bytes = message.encode();
+    assert_eq!(MetaMessage::decode(&bytes), Ok(message));
+    for end in 0..bytes.len() {
+        assert!(MetaMessage::decode(&bytes[..end]).is_err());
+    }
+    for _ in 0..20_000 {
+        let mut damaged = bytes.clone();
+        for _ in 0..1 + prng.below(3) {
+            let place = prng.below(damaged.len() as u64) as usize;
+            damaged[place] = prng.next_u64() as u8;
+        }
+        if let Ok(message) = MetaMessage::decode(&damaged) {
+            assert_eq!(message.encode(), damaged, "a message has one encoding");
+        }
+    }
+}

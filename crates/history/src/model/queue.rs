@@ -1,0 +1,128 @@
+//! First in, first out.
+//!
+//! Each element is pushed by one operation, so it is known beforehand who takes it: one operation that says so, an open
+//! one, or nobody.
+
+use crate::model::{Model, Next, Step};
+use crate::operation::{Answer, Call};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// A queue that is empty at first.
+pub(crate) struct Queue<'a> {
+    steps: &'a [Step<'a>],
+    /// Who says that it took the element.
+    takers: BTreeMap<i64, usize>,
+    pushed: BTreeSet<i64>,
+    /// Elements that two operations say they took, or that were pushed twice.
+    doubled: BTreeSet<i64>,
+    has_open_pops: bool,
+}
+
+impl<'a> Queue<'a> {
+    pub(crate) fn new(steps: &'a [Step<'a>]) -> Queue<'a> {
+        let mut queue = Queue {
+            steps,
+            takers: BTreeMap::new(),
+            pushed: BTreeSet::new(),
+            doubled: BTreeSet::new(),
+            has_open_pops: false,
+        };
+        for (index, step) in steps.iter().enumerate() {
+            match (step.call, step.answer) {
+                (Call::Push(element), _) if !queue.pushed.insert(element) => {
+                    queue.doubled.insert(element);
+                }
+                (Call::Pop, Answer::Value(Some(element)))
+                    if queue.takers.insert(*element, index).is_some() =>
+                {
+                    queue.doubled.insert(*element);
+                }
+                (Call::Pop, Answer::Unknown) => queue.has_open_pops = true,
+                _ => {}
+            }
+        }
+        queue
+    }
+
+    fn push(&self, waiting: &VecDeque<i64>, element: i64, is_open: bool) -> Next<VecDeque<i64>> {
+        let taker = self.takers.get(&element).map(|&index| &self.steps[index]);
+        if is_open && taker.is_none() {
+            // Nobody can tell whether it happened: leaving it out is always possible.
+            return Next::NotYet;
+        }
+        if let Some(taker) = taker {
+            for before in waiting {
+                let is_stuck = match self.takers.get(before) {
+                    // Whoever is to take the earlier element began after the later one was taken.
+                    Some(&index) => self.steps[index].invoked > taker.returned,
+                    None => !self.has_open_pops,
+                };
+                if is_stuck {
+                    return if is_open { Next::NotYet } else { Next::Never };
+                }
+            }
+        }
+        let mut next = waiting.clone();
+        next.push_back(element);
+        Next::Perhaps(next)
+    }
+}
+
+impl Model for Queue<'_> {
+    type State = VecDeque<i64>;
+
+    fn start(&self) -> VecDeque<i64> {
+        VecDeque::new()
+    }
+
+    fn next(&self, waiting: &VecDeque<i64>, index: usize) -> Next<VecDeque<i64>> {
+        let step = &self.steps[index];
+        match (step.call, step.answer) {
+            (Call::Push(element), Answer::Done | Answer::Unknown | Answer::Value(_)) => {
+                self.push(waiting, element, step.is_open())
+            }
+            (Call::Pop, Answer::Value(Some(element))) => {
+                if self.doubled.contains(element) || !self.pushed.contains(element) {
+                    Next::Never
+                } else if waiting.front() == Some(element) {
+                    // Nobody else takes it, and until it is taken nothing happens but pushes at the other end.
+                    let mut next = waiting.clone();
+                    next.pop_front();
+                    Next::Surely(next)
+                } else {
+                    Next::NotYet
+                }
+            }
+            (Call::Pop, Answer::Value(None)) if waiting.is_empty() => Next::Surely(waiting.clone()),
+            (Call::Pop, Answer::Value(None)) => Next::NotYet,
+            (Call::Pop, Answer::Unknown) => match waiting.front() {
+                Some(first) if !self.takers.contains_key(first) => {
+                    let mut next = waiting.clone();
+                    next.pop_front();
+                    Next::Perhaps(next)
+                }
+                // Whoever says that it took it did.
+                _ => Next::NotYet,
+            },
+            _ => Next::Never,
+        }
+    }
+
+    fn class(&self, index: usize) -> u64 {
+        match self.steps[index].call {
+            Call::Push(_) => index as u64,
+            _ => u64::MAX,
+        }
+    }
+
+    fn rank(&self, index: usize) -> u64 {
+        match self.steps[index].call {
+            // What is taken first was pushed first.
+            Call::Push(element) => self
+                .takers
+                .get(&element)
+                .map_or(u64::MAX - 1, |&taker| self.steps[taker].returned),
+            _ => self.steps[index].returned,
+        }
+    }
+}

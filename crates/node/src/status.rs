@@ -1,0 +1,171 @@
+//! The cluster as this node's admin port shows it: the map, and what the node's own workers have written down.
+
+use crate::view::View;
+use admin::{ClusterView, GroupView, NodeView, ReplicaRole, ReplicaView};
+use control::{RoutingMap, Standing, State, Stop};
+use ids::{Incarnation, NodeId};
+use server::{ClusterFigures, GroupFigures, Shared};
+use std::collections::BTreeMap;
+
+/// What only nodes with a replica of the meta group know.
+#[derive(Clone, Default)]
+pub(crate) struct Ledger {
+    /// How many replicas a group of keys is to have.
+    pub(crate) replicas_wanted: u16,
+    /// Zone of each node, and whether it is giving up its replicas.
+    nodes: BTreeMap<NodeId, (String, bool)>,
+    /// For each group of keys, the replicas whose memory is gone.
+    lost: Vec<Vec<(NodeId, Incarnation)>>,
+}
+
+impl Ledger {
+    pub(crate) fn of(state: &State) -> Ledger {
+        let nodes = state.nodes().iter();
+        let groups = state
+            .groups()
+            .iter()
+            .filter(|(name, _)| **name != control::GroupRef::Meta);
+        let lost = groups.map(|(_, group)| {
+            let members = group
+                .members
+                .iter()
+                .filter(|member| group.is_lost(member.incarnation));
+            members.map(|member| (member.node, member.incarnation)).collect()
+        });
+        Ledger {
+            replicas_wanted: state.replicas_wanted(),
+            nodes: nodes
+                .map(|(&id, node)| (id, (node.announcement.zone.clone(), node.is_leaving)))
+                .collect(),
+            lost: lost.collect(),
+        }
+    }
+}
+
+/// What all workers have written down, in the order of the groups.
+pub(crate) fn figures(shared: &Shared) -> Vec<ClusterFigures> {
+    shared
+        .workers
+        .iter()
+        .map(|worker| worker.cluster().clone())
+        .collect()
+}
+
+/// The nodes that this one hears of: those that every worker has a link to.
+pub(crate) fn nodes_up(figures: &[ClusterFigures], map: &RoutingMap, me: NodeId) -> Vec<NodeId> {
+    let is_up = |node: &NodeId| *node == me || figures.iter().all(|figures| figures.up.contains(node));
+    map.nodes.keys().copied().filter(is_up).collect()
+}
+
+/// The page, from what is known now.
+pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterView {
+    let Some(seen) = view.seen() else {
+        return ClusterView::alone();
+    };
+    let map = &*seen.map;
+    let figures = figures(shared);
+    let ledger = view.ledger();
+    let up = nodes_up(&figures, map, me);
+    let nodes = map.nodes.iter().map(|(&id, site)| {
+        let known = ledger.as_ref().and_then(|ledger| ledger.nodes.get(&id));
+        let (zone, is_leaving) = known.cloned().unwrap_or_default();
+        NodeView {
+            id: id.0,
+            client: site.client.clone(),
+            cluster: site.cluster.clone(),
+            peer: site.peer.clone(),
+            zone,
+            boot: site.boot.0,
+            is_up: up.contains(&id),
+            is_leaving,
+            ..NodeView::default()
+        }
+    });
+    let of_group: BTreeMap<u16, &GroupFigures> = figures
+        .iter()
+        .flat_map(|figures| &figures.groups)
+        .map(|group| (group.group.number(), group))
+        .collect();
+    let groups = (0..).zip(&map.groups).map(|(number, route)| {
+        let own = of_group.get(&number).copied();
+        let lost = ledger
+            .as_ref()
+            .and_then(|ledger| ledger.lost.get(usize::from(number)));
+        group_view(number, route, own, lost.map_or(&[][..], |lost| lost))
+    });
+    let voters = |route: &control::Route| {
+        let voters = route
+            .replicas
+            .iter()
+            .filter(|stop| stop.standing == Standing::Voter);
+        voters.count()
+    };
+    let wanted = ledger.as_ref().map(|ledger| usize::from(ledger.replicas_wanted));
+    // Without a word from the meta group: as many as most groups have.
+    let most = map.groups.iter().map(voters).max().unwrap_or(1);
+    let factor = wanted.unwrap_or(most).min(map.nodes.len());
+    ClusterView {
+        cluster: map
+            .cluster
+            .map_or_else(String::new, |cluster| format!("{:032x}", cluster.0)),
+        epoch: map.epoch.0,
+        answered_by: me.0,
+        replication_factor: u8::try_from(factor).unwrap_or(u8::MAX),
+        meta_leader: map.meta.leader.map(|node| node.0),
+        meta_nodes: map.meta.replicas.iter().map(|stop| stop.node.0).collect(),
+        nodes: nodes.collect(),
+        groups: groups.collect(),
+    }
+}
+
+fn group_view(
+    number: u16,
+    route: &control::Route,
+    own: Option<&GroupFigures>,
+    lost: &[(NodeId, Incarnation)],
+) -> GroupView {
+    // Whoever has a replica knows better than the map, which says who led when it was last told.
+    let is_member = own.is_some_and(|own| own.applied.is_some());
+    let leader = match own {
+        Some(own) if is_member => own.leader,
+        _ => route.leader,
+    };
+    let led = own.filter(|own| own.leads);
+    let mut replicas: Vec<ReplicaView> = route
+        .replicas
+        .iter()
+        .map(|stop| replica_view(stop, led))
+        .collect();
+    replicas.extend(lost.iter().map(|&(node, incarnation)| ReplicaView {
+        node: node.0,
+        incarnation: incarnation.0,
+        role: ReplicaRole::Lost,
+        lag: None,
+    }));
+    GroupView {
+        number,
+        leader: leader.map(|node| node.0),
+        term: own.and_then(|own| own.term),
+        applied: own.and_then(|own| own.applied),
+        replicas,
+    }
+}
+
+fn replica_view(stop: &Stop, led: Option<&GroupFigures>) -> ReplicaView {
+    let known = led.and_then(|led| {
+        let mut replicas = led.replicas.iter();
+        replicas.find(|replica| replica.incarnation == stop.incarnation)
+    });
+    let role = match (known, stop.standing) {
+        (Some(known), _) if known.is_voter => ReplicaRole::Voter,
+        (Some(_), _) | (None, Standing::Learner) => ReplicaRole::Learner,
+        (None, Standing::Voter) => ReplicaRole::Voter,
+        (None, Standing::Expected) => ReplicaRole::Expected,
+    };
+    ReplicaView {
+        node: stop.node.0,
+        incarnation: stop.incarnation.0,
+        role,
+        lag: known.map(|known| known.lag),
+    }
+}

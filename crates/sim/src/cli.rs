@@ -1,0 +1,177 @@
+//! The command line.
+
+use clap::builder::PossibleValuesParser;
+use clap::error::ErrorKind;
+use clap::{Arg, Command, value_parser};
+use planted::Bug;
+use sim::{NODES_MAX, Options};
+use std::ffi::OsString;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Threads, at most: a machine that simulates has something else to do too.
+const THREADS_MAX: u64 = 2;
+
+/// Which seeds.
+pub(crate) enum Seeds {
+    One(u64),
+    Many { first: u64, count: u64 },
+}
+
+/// What is asked for.
+pub(crate) struct Plan {
+    pub(crate) seeds: Seeds,
+    pub(crate) options: Options,
+    pub(crate) time: Option<Duration>,
+    pub(crate) threads: u64,
+    pub(crate) history: Option<PathBuf>,
+}
+
+const AFTER_HELP: &str = "\
+A simulation is a whole cluster in one thread: nodes, network, clocks, clients and faults, all drawn from
+one seed. The same seed of the same commit does the same thing, always. While the storm lasts, clients ask
+and faults happen; then a quorum is healed, the other nodes are dead for ever, and every request must be
+answered. What clients saw is then judged by a checker that knows nothing of the implementation.
+
+  sim --seeds 500                     500 seeds; the first failure is explained, with the command that repeats it
+  sim --seed 4711                     this one alone, with the last events if it fails
+  sim --seed 4711 --history f.txt     the same, and what the clients saw as text
+  sim --bug AmnesiacVote --seeds 200  plants a mistake; succeeds if somebody notices
+  sim --seeds 100000 --minutes 30     as many as half an hour allows
+
+The number of nodes is part of the draw: a seed is only the same with the same --nodes.";
+
+fn command() -> Command {
+    let bugs = Bug::ALL.iter().map(|bug| format!("{bug:?}"));
+    Command::new("sim")
+        .about("Simulates clusters from seeds, and says what no single machine could have shown to clients.")
+        .after_help(AFTER_HELP)
+        .arg(
+            Arg::new("seeds")
+                .long("seeds")
+                .value_name("COUNT")
+                .help("How many seeds to run, from --from on")
+                .value_parser(value_parser!(u64).range(1..))
+                .default_value("100"),
+        )
+        .arg(
+            Arg::new("from")
+                .long("from")
+                .value_name("SEED")
+                .help("The first seed")
+                .value_parser(value_parser!(u64))
+                .default_value("1"),
+        )
+        .arg(
+            Arg::new("seed")
+                .long("seed")
+                .value_name("SEED")
+                .help("Runs this seed alone")
+                .value_parser(value_parser!(u64))
+                .conflicts_with_all(["seeds", "from"]),
+        )
+        .arg(
+            Arg::new("nodes")
+                .long("nodes")
+                .value_name("FROM..TO")
+                .help("How many nodes a cluster may have: a number, or the first and the last")
+                .default_value("3..5"),
+        )
+        .arg(
+            Arg::new("bug")
+                .long("bug")
+                .value_name("NAME")
+                .help("Plants a mistake, and succeeds if it is caught")
+                .value_parser(PossibleValuesParser::new(bugs)),
+        )
+        .arg(
+            Arg::new("minutes")
+                .long("minutes")
+                .value_name("MINUTES")
+                .help("Begins no seed after so long")
+                .value_parser(value_parser!(u64)),
+        )
+        .arg(
+            Arg::new("threads")
+                .long("threads")
+                .value_name("COUNT")
+                .help("Seeds at a time")
+                .value_parser(value_parser!(u64).range(1..=THREADS_MAX))
+                .default_value("2"),
+        )
+        .arg(
+            Arg::new("history")
+                .long("history")
+                .value_name("FILE")
+                .help("Where to write what the clients of a failure saw")
+                .value_parser(value_parser!(PathBuf)),
+        )
+}
+
+/// Reads it.
+pub(crate) fn plan(args: impl IntoIterator<Item = OsString>) -> Result<Plan, clap::Error> {
+    let mut command = command();
+    let matches = command.try_get_matches_from_mut(args)?;
+    let number = |name: &str| matches.get_one::<u64>(name).copied();
+    let nodes = matches.get_one::<String>("nodes").map_or("", String::as_str);
+    let nodes = parse_nodes(nodes).ok_or_else(|| {
+        command.error(
+            ErrorKind::InvalidValue,
+            format!("--nodes takes a number or a range such as 3..5, between 1 and {NODES_MAX}"),
+        )
+    })?;
+    let bug = matches.get_one::<String>("bug");
+    let bug = bug.and_then(|name| Bug::ALL.iter().copied().find(|bug| format!("{bug:?}") == *name));
+    let seeds = match number("seed") {
+        Some(seed) => Seeds::One(seed),
+        None => Seeds::Many {
+            first: number("from").unwrap_or(1),
+            count: number("seeds").unwrap_or(1),
+        },
+    };
+    Ok(Plan {
+        seeds,
+        options: Options { nodes, bug },
+        time: number("minutes").map(|minutes| Duration::from_secs(minutes.saturating_mul(60))),
+        threads: number("threads").unwrap_or(1),
+        history: matches.get_one::<PathBuf>("history").cloned(),
+    })
+}
+
+fn parse_nodes(text: &str) -> Option<RangeInclusive<usize>> {
+    let (from, to) = text.split_once("..").unwrap_or((text, text));
+    let (from, to) = (from.parse().ok()?, to.trim_start_matches('=').parse().ok()?);
+    (1 <= from && from <= to && to <= NODES_MAX).then_some(from..=to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Plan, clap::Error> {
+        plan(line.split_ascii_whitespace().map(OsString::from))
+    }
+
+    #[test]
+    fn the_command_that_repeats_a_failure_is_understood() {
+        let plan = parse("sim --nodes 3..5 --seed 17 --bug AmnesiacVote").unwrap();
+        assert!(matches!(plan.seeds, Seeds::One(17)));
+        assert_eq!(plan.options.nodes, 3..=5);
+        assert_eq!(plan.options.bug, Some(Bug::AmnesiacVote));
+        assert_eq!(parse("sim --nodes 4").unwrap().options.nodes, 4..=4);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for line in [
+            "sim --nodes 5..3",
+            "sim --nodes 0",
+            "sim --nodes x",
+            "sim --bug None",
+            "sim --seed 1 --seeds 2",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+}

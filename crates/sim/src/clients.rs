@@ -1,0 +1,148 @@
+//! Clients: they ask, wait, and write down what they saw.
+//!
+//! ```text
+//!   thinks --- asks once or several times at once ---> waits --- all answered ---> thinks
+//!                                                       |
+//!                        patience ends, or the connection breaks: unknown
+//!                                                       '---> goes on as another process, elsewhere
+//! ```
+
+use crate::node::Connection;
+use crate::workload::{self, Workload};
+use history::{Answer, Call, History, Process, Recorder, Ticket};
+use ids::Prng;
+use std::collections::VecDeque;
+
+/// One client.
+pub(crate) struct Client {
+    process: Process,
+    /// Where it is connected, and as what.
+    pub(crate) connection: Option<(Connection, usize)>,
+    waiting: VecDeque<(Ticket, Call)>,
+    /// When the oldest request that waits was sent.
+    pub(crate) waits_since: u64,
+    received: Vec<u8>,
+    /// What it still has to ask before it is done; `None` as long as the storm lasts.
+    pub(crate) errands: Option<VecDeque<(String, Call)>>,
+}
+
+/// All clients, and their history.
+pub(crate) struct Clients {
+    pub(crate) clients: Vec<Client>,
+    recorder: Recorder,
+    processes: u32,
+    workload: Workload,
+    prng: Prng,
+}
+
+impl Clients {
+    pub(crate) fn new(count: usize, workload: Workload, prng: Prng) -> Clients {
+        let clients = (0..count)
+            .map(|number| Client {
+                process: Process(number as u32),
+                connection: None,
+                waiting: VecDeque::new(),
+                waits_since: 0,
+                received: Vec::new(),
+                errands: None,
+            })
+            .collect();
+        Clients {
+            clients,
+            recorder: Recorder::default(),
+            processes: count as u32,
+            workload,
+            prng,
+        }
+    }
+
+    /// The storm is over: each client has a few more requests, and then reads everything.
+    pub(crate) fn give_errands(&mut self, count: usize) {
+        for client in &mut self.clients {
+            let mut errands: VecDeque<(String, Call)> = (0..count).map(|_| self.workload.next()).collect();
+            errands.extend(self.workload.reads());
+            client.errands = Some(errands);
+        }
+    }
+
+    /// Whether every client is done.
+    pub(crate) fn are_done(&self) -> bool {
+        self.clients.iter().all(|client| {
+            client.waiting.is_empty() && client.errands.as_ref().is_some_and(VecDeque::is_empty)
+        })
+    }
+
+    /// The client's next requests, as bytes, each of which is noted as called. Nothing if it has no more.
+    pub(crate) fn ask(&mut self, index: usize, pipeline: u64, now: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let count = 1 + self.prng.below(pipeline);
+        for _ in 0..count {
+            let client = &mut self.clients[index];
+            let next = match &mut client.errands {
+                None => Some(self.workload.next()),
+                Some(errands) => errands.pop_front(),
+            };
+            let Some((key, call)) = next else {
+                break;
+            };
+            let ticket = self.recorder.called(client.process, &key, call, now);
+            client.waiting.push_back((ticket, call));
+            bytes.extend(workload::request(&key, call));
+        }
+        self.clients[index].waits_since = now;
+        bytes
+    }
+
+    /// Bytes arrive; whether the client has everything it waited for.
+    pub(crate) fn receive(&mut self, index: usize, bytes: &[u8], now: u64) -> Result<bool, String> {
+        let client = &mut self.clients[index];
+        client.received.extend_from_slice(bytes);
+        while let Some(&(ticket, call)) = client.waiting.front() {
+            let Some((answer, length)) = workload::answer(call, &client.received)? else {
+                break;
+            };
+            client.received.drain(..length);
+            client.waiting.pop_front();
+            client.waits_since = now;
+            // It may still happen: whoever goes on is another process.
+            if answer == Answer::Unknown {
+                client.process = Process(self.processes);
+                self.processes += 1;
+            }
+            self.recorder.answered(ticket, answer, now);
+        }
+        if client.waiting.is_empty() && !client.received.is_empty() {
+            let bytes = String::from_utf8_lossy(&client.received);
+            return Err(format!("nobody asked for {bytes:?}"));
+        }
+        Ok(client.waiting.is_empty())
+    }
+
+    /// The connection is over: what was not answered stays unknown.
+    pub(crate) fn lose(&mut self, index: usize) -> usize {
+        let client = &mut self.clients[index];
+        client.connection = None;
+        client.received.clear();
+        let lost = client.waiting.len();
+        client.waiting.clear();
+        if lost > 0 {
+            client.process = Process(self.processes);
+            self.processes += 1;
+        }
+        lost
+    }
+
+    /// Whether it waits for anything.
+    pub(crate) fn waits(&self, index: usize) -> bool {
+        !self.clients[index].waiting.is_empty()
+    }
+
+    pub(crate) fn calls(&self) -> usize {
+        self.recorder.len()
+    }
+
+    /// What they saw.
+    pub(crate) fn take_history(&mut self) -> History {
+        std::mem::take(&mut self.recorder).finish()
+    }
+}

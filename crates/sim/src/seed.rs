@@ -1,0 +1,149 @@
+//! One seed, from the draw to the verdict.
+
+use crate::node::Node;
+use crate::swarm::Swarm;
+use crate::trace::Trace;
+use crate::world::{self, Summary, World};
+use planted::Bug;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
+
+/// What to simulate.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// How many nodes a seed may draw.
+    pub nodes: RangeInclusive<usize>,
+    /// A mistake to be planted.
+    pub bug: Option<Bug>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            nodes: 3..=5,
+            bug: None,
+        }
+    }
+}
+
+/// A failure: everything that is needed to see it again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// How it was run.
+    pub options: Options,
+    /// What the seed drew.
+    pub swarm: Swarm,
+    /// What went wrong.
+    pub what: String,
+    /// The last events.
+    pub trace: Vec<String>,
+    /// What the clients saw, as text.
+    pub history: String,
+}
+
+impl Failure {
+    /// The one command that repeats it.
+    pub fn command(&self) -> String {
+        let nodes = &self.options.nodes;
+        let bug = self
+            .options
+            .bug
+            .map(|bug| format!(" --bug {bug:?}"))
+            .unwrap_or_default();
+        format!(
+            "cargo run -p sim -- --nodes {}..{} --seed {}{bug}",
+            nodes.start(),
+            nodes.end(),
+            self.seed
+        )
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.swarm)?;
+        for line in &self.trace {
+            writeln!(f, "{line}")?;
+        }
+        writeln!(f, "seed {} failed: {}", self.seed, self.what)?;
+        write!(f, "again: {}", self.command())
+    }
+}
+
+/// Runs one seed; a failure is run twice, the second time for its trace.
+///
+/// # Errors
+/// If it failed.
+pub fn run<N: Node>(seed: u64, options: &Options) -> Result<Summary, Box<Failure>> {
+    let swarm = Swarm::draw(seed, &options.nodes, options.bug);
+    let (result, _, _) = attempt::<N>(seed, &swarm, options, false);
+    result.map_err(|first| {
+        let (again, trace, history) = attempt::<N>(seed, &swarm, options, true);
+        let what = match again {
+            Err(again) if again == first => first,
+            Err(again) => format!("{first}\nand when it was run again something else: {again}"),
+            Ok(_) => format!("{first}\nand not when it was run again: something is not deterministic"),
+        };
+        Box::new(Failure {
+            seed,
+            options: options.clone(),
+            swarm: swarm.clone(),
+            what,
+            trace,
+            history,
+        })
+    })
+}
+
+type Attempt = (Result<Summary, String>, Vec<String>, String);
+
+fn attempt<N: Node>(seed: u64, swarm: &Swarm, options: &Options, is_traced: bool) -> Attempt {
+    planted::plant(options.bug);
+    let mut trace = Trace::new(is_traced);
+    let mut clients = world::clients(seed, swarm);
+    let run = || World::<N>::new(seed, swarm, &mut clients, &mut trace).run();
+    let result = catch_panic(run).unwrap_or_else(Err);
+    planted::plant(None);
+    let history = clients.take_history();
+    let result = result.and_then(|summary| world::judge(&history).map(|()| summary));
+    let text = if is_traced {
+        history.to_string()
+    } else {
+        String::new()
+    };
+    (result, trace.finish(), text)
+}
+
+thread_local! {
+    static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
+    static PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Runs `run`; a panic is an assertion of the product that failed, and its text is the error.
+fn catch_panic<T>(run: impl FnOnce() -> T) -> Result<T, String> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if IS_CAUGHT.get() {
+                PANIC.with(|panic| *panic.borrow_mut() = Some(info.to_string()));
+            } else {
+                before(info);
+            }
+        }));
+    });
+    IS_CAUGHT.set(true);
+    // What it may leave half changed is dropped with it; trace and history are only read.
+    let result = catch_unwind(AssertUnwindSafe(run));
+    IS_CAUGHT.set(false);
+    result.map_err(|_| {
+        PANIC
+            .with(|panic| panic.borrow_mut().take())
+            .unwrap_or_else(|| "a panic without a word".to_owned())
+    })
+}

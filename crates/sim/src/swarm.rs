@@ -1,0 +1,244 @@
+//! What a seed draws: how large the cluster is, what its clients do, and which faults there are how often.
+//!
+//! Each fault is sometimes absent and sometimes extreme: a mistake that shows only without loss, or only under a storm of
+//! leader changes, has its seeds too (Groce and others, "Swarm testing", 2012).
+
+use crate::clock::{MICROS, MILLIS, SECONDS};
+use crate::node::Shape;
+use ids::Prng;
+use planted::Bug;
+use std::fmt;
+use std::ops::RangeInclusive;
+
+/// Nodes of a simulation, at most.
+pub const NODES_MAX: usize = 9;
+
+/// One seed's draw. Times are nanoseconds; chances are of a million; rates are in events a minute.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Swarm {
+    /// The cluster.
+    pub shape: Shape,
+    /// Clients.
+    pub clients: usize,
+    /// Keys of each family.
+    pub keys: usize,
+    /// How many of a hundred requests only read.
+    pub reads: u64,
+    /// The longest pause of a client between two requests.
+    pub think: u64,
+    /// How long a client waits for an answer before it gives up.
+    pub patience: u64,
+    /// Requests that a client sends at once, at most.
+    pub pipeline: u64,
+    /// How long the faults last.
+    pub storm: u64,
+    /// What a node's turn costs.
+    pub turn: u64,
+    /// The shortest and the longest time that a frame takes.
+    pub latency: (u64, u64),
+    /// Whether frames of a link keep their order, and none is lost while it is up.
+    pub is_stream: bool,
+    /// A frame is lost.
+    pub loss: u64,
+    /// A frame comes twice.
+    pub duplicates: u64,
+    /// A frame is delayed by up to this much more, and how often.
+    pub delay: (u64, u64),
+    /// An old frame comes again, long after.
+    pub replays: u64,
+    /// A reading of a clock comes after a stall, and how long that is at most.
+    pub stalls: (u64, u64),
+    /// How much too fast or slow clocks are, in millionths, at most.
+    pub drift_ppm: u64,
+    /// How far wall clocks are set back or forth, at most, in milliseconds.
+    pub wall_millis: u64,
+    /// Partitions.
+    pub partitions: u64,
+    /// Broken links.
+    pub breaks: u64,
+    /// Processes killed: their memory is gone.
+    pub kills: u64,
+    /// Processes ended in good order and started again.
+    pub hand_overs: u64,
+    /// Processes stopped for a while.
+    pub pauses: u64,
+    /// Wall clocks set.
+    pub jumps: u64,
+    /// Leaders that hand over.
+    pub transfers: u64,
+    /// Replicas that move.
+    pub moves: u64,
+}
+
+/// Chances and rates: none, some, or extremely many.
+fn often(prng: &mut Prng, some: u64, extreme: u64) -> u64 {
+    match prng.below(100) {
+        0..40 => 0,
+        40..85 => prng.below(some) + 1,
+        _ => some + prng.below(extreme - some) + 1,
+    }
+}
+
+impl Swarm {
+    /// The draw of `seed`, with a number of nodes in `nodes`. If a mistake is planted, the faults that it needs are more
+    /// likely than by chance: a suite has minutes to catch it, and not nights.
+    pub fn draw(seed: u64, nodes: &RangeInclusive<usize>, bug: Option<Bug>) -> Swarm {
+        let mut swarm = Swarm::draw_freely(seed, nodes);
+        match bug {
+            Some(Bug::AmnesiacVote) => {
+                swarm.kills = swarm.kills.max(40);
+                swarm.partitions = swarm.partitions.max(40);
+            }
+            // One leader for long, and many rounds at once.
+            Some(Bug::ReusedReadId) => {
+                swarm.shape.has_leases = false;
+                swarm.partitions = 0;
+                swarm.kills = 0;
+                swarm.hand_overs = 0;
+                swarm.transfers = 0;
+                swarm.think = MILLIS;
+                swarm.turn = MICROS;
+                swarm.latency = (MILLIS, 5 * MILLIS);
+                swarm.loss = 0;
+                swarm.reads = 97;
+                swarm.clients = 10;
+            }
+            // Heartbeats and refusals in one turn, again and again.
+            Some(Bug::LibraryBatching) => {
+                swarm.is_stream = false;
+                swarm.loss = 200_000;
+                swarm.turn = 20 * MILLIS;
+                swarm.think = MILLIS;
+                swarm.reads = 30;
+            }
+            Some(Bug::VoteInsidePromise | Bug::CampaignInsidePromise | Bug::LeaseKeptAcrossTransfer) => {
+                swarm.shape.has_leases = true;
+                swarm.drift_ppm = swarm.drift_ppm.min(49_000);
+                swarm.reads = 97;
+                swarm.partitions = swarm.partitions.max(60);
+                swarm.transfers = swarm.transfers.max(60);
+            }
+            _ => {}
+        }
+        swarm
+    }
+
+    fn draw_freely(seed: u64, nodes: &RangeInclusive<usize>) -> Swarm {
+        let mut prng = Prng::new(seed ^ 0x5357_4152_4d00_0001);
+        let prng = &mut prng;
+        let nodes = nodes.start() + prng.below((nodes.end() - nodes.start()) as u64 + 1) as usize;
+        let replicas = match prng.below(10) {
+            0..7 => 3,
+            7 => 2,
+            _ => 5,
+        };
+        // In some runs clocks break their promise, and then nobody may trust them.
+        let has_true_clocks = prng.below(8) > 0;
+        let has_leases = has_true_clocks && prng.below(3) > 0;
+        let drift_ppm = match prng.below(3) {
+            _ if !has_true_clocks => 400_000,
+            0 => 0,
+            1 => 500,
+            _ => 49_000,
+        };
+        let is_stream = prng.below(3) == 0;
+        let fastest = 50 * MICROS + prng.below(500) * MICROS;
+        Swarm {
+            shape: Shape {
+                nodes,
+                groups: 3,
+                replicas: replicas.min(nodes),
+                has_leases,
+            },
+            clients: 3 + prng.below(8) as usize,
+            keys: 1 + prng.below(3) as usize,
+            reads: [30, 50, 97][prng.below(3) as usize],
+            think: [MILLIS, 20 * MILLIS, 200 * MILLIS, 1_500 * MILLIS][prng.below(4) as usize],
+            patience: 200 * MILLIS + prng.below(3_000) * MILLIS,
+            pipeline: 1 + often(prng, 3, 12),
+            storm: (4 + prng.below(6)) * SECONDS,
+            turn: [MICROS, 50 * MICROS, 500 * MICROS, 5 * MILLIS][prng.below(4) as usize],
+            latency: (fastest, fastest + often(prng, 2_000, 40_000) * MICROS),
+            is_stream,
+            loss: if is_stream {
+                0
+            } else {
+                often(prng, 20_000, 300_000)
+            },
+            duplicates: if is_stream {
+                0
+            } else {
+                often(prng, 20_000, 200_000)
+            },
+            delay: (
+                often(prng, 50_000, 300_000),
+                [20, 200, 1_000, 3_000][prng.below(4) as usize] * MILLIS,
+            ),
+            replays: often(prng, 5_000, 100_000),
+            stalls: (often(prng, 200, 3_000), (50 + prng.below(1_500)) * MILLIS),
+            drift_ppm,
+            wall_millis: often(prng, 500, 3_600_000),
+            partitions: often(prng, 40, 120),
+            breaks: often(prng, 40, 400),
+            kills: often(prng, 20, 60),
+            hand_overs: often(prng, 20, 60),
+            pauses: often(prng, 40, 120),
+            jumps: often(prng, 20, 60),
+            transfers: often(prng, 40, 200),
+            moves: often(prng, 20, 60),
+        }
+    }
+}
+
+impl fmt::Display for Swarm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shape = &self.shape;
+        let percent = |chance: u64| chance as f64 / 10_000.0;
+        writeln!(
+            f,
+            "{} nodes, {} groups of {}, {}; {} clients on {} keys of each kind, up to {} requests at once, {} % reads",
+            shape.nodes,
+            shape.groups,
+            shape.replicas,
+            if shape.has_leases { "leases" } else { "no leases" },
+            self.clients,
+            self.keys,
+            self.pipeline,
+            self.reads,
+        )?;
+        writeln!(
+            f,
+            "network: {}, {} to {} us; lost {:.1} %, doubled {:.1} %, late {:.1} %, replayed {:.2} %",
+            if self.is_stream { "streams" } else { "datagrams" },
+            self.latency.0 / MICROS,
+            self.latency.1 / MICROS,
+            percent(self.loss),
+            percent(self.duplicates),
+            percent(self.delay.0),
+            percent(self.replays),
+        )?;
+        writeln!(
+            f,
+            "clocks: drift {} ppm, wall off by {} ms; a turn takes {} us, stalls {:.3} % up to {} ms",
+            self.drift_ppm,
+            self.wall_millis,
+            self.turn / MICROS,
+            percent(self.stalls.0),
+            self.stalls.1 / MILLIS,
+        )?;
+        write!(
+            f,
+            "a minute: {} partitions, {} broken links, {} kills, {} hand-overs, {} pauses, {} clocks set, \
+             {} leaders handed over, {} replicas moved; for {} s",
+            self.partitions,
+            self.breaks,
+            self.kills,
+            self.hand_overs,
+            self.pauses,
+            self.jumps,
+            self.transfers,
+            self.moves,
+            self.storm / SECONDS,
+        )
+    }
+}

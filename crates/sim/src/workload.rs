@@ -1,0 +1,203 @@
+//! What clients ask, as values and as bytes, and what the bytes of answers mean.
+//!
+//! Workloads whose broken state is visible: every value is written once, so that whoever sees it says which write he saw.
+
+use history::{Answer, Call};
+use ids::Prng;
+use resp::{parse_array_header, skip_value};
+
+/// The client's side of the protocol, for one simulation.
+pub(crate) struct Workload {
+    prng: Prng,
+    keys: u64,
+    /// How many of a hundred requests only read.
+    reads: u64,
+    last_value: i64,
+    /// The latest value that was written to each register, for conditions that often hold.
+    latest: Vec<i64>,
+}
+
+/// The families, by the letter that their keys begin with.
+const LETTERS: [char; 5] = ['r', 'c', 'l', 's', 'q'];
+
+/// Members of a set.
+const MEMBERS: u64 = 3;
+
+impl Workload {
+    pub(crate) fn new(keys: usize, reads: u64, prng: Prng) -> Workload {
+        Workload {
+            prng,
+            keys: keys as u64,
+            reads,
+            last_value: 0,
+            latest: vec![0; keys],
+        }
+    }
+
+    /// The next request of some client.
+    pub(crate) fn next(&mut self) -> (String, Call) {
+        // Queues have no reads: where little is written they are seldom used.
+        let kinds = if self.reads > 90 && self.prng.below(8) > 0 {
+            3
+        } else {
+            5
+        };
+        let letter = LETTERS[self.prng.below(kinds) as usize];
+        let number = self.prng.below(self.keys);
+        let key = format!("{letter}{number}");
+        self.last_value += 1;
+        let value = self.last_value;
+        let latest = &mut self.latest[number as usize];
+        let is_read = self.prng.below(100) < self.reads;
+        let draw = self.prng.below(10);
+        let member = self.prng.below(MEMBERS) as i64;
+        let call = match (letter, draw) {
+            ('r', _) if is_read => Call::Get,
+            ('r', 0..6) => {
+                *latest = value;
+                Call::Set(value)
+            }
+            ('r', 6..8) => {
+                *latest = value;
+                Call::Swap(value)
+            }
+            ('r', _) => Call::Cas(std::mem::replace(latest, value), value),
+            ('c', _) if is_read => Call::Count,
+            ('c', _) => Call::Add(self.prng.below(3) as i64 + 1),
+            ('l', _) if is_read => Call::List,
+            ('l', _) => Call::Append(value),
+            ('q', 0..5) => Call::Pop,
+            ('q', _) => Call::Push(value),
+            _ if is_read => Call::Has(member),
+            (_, 0..5) => Call::Insert(member),
+            _ => Call::Remove(member),
+        };
+        (key, call)
+    }
+
+    /// Reads of everything there is.
+    pub(crate) fn reads(&self) -> Vec<(String, Call)> {
+        let mut reads = Vec::new();
+        for number in 0..self.keys {
+            reads.push((format!("r{number}"), Call::Get));
+            reads.push((format!("c{number}"), Call::Count));
+            reads.push((format!("l{number}"), Call::List));
+            reads.push((format!("q{number}"), Call::Pop));
+            reads.extend((0..MEMBERS).map(|member| (format!("s{number}"), Call::Has(member as i64))));
+        }
+        reads
+    }
+}
+
+/// A request's bytes.
+pub(crate) fn request(key: &str, call: Call) -> Vec<u8> {
+    let number = |number: i64| number.to_string();
+    let words: Vec<String> = match call {
+        Call::Get | Call::Count => vec!["GET".into(), key.into()],
+        Call::Set(value) => vec!["SET".into(), key.into(), number(value)],
+        Call::Swap(value) => vec!["SET".into(), key.into(), number(value), "GET".into()],
+        Call::Cas(from, to) => vec!["SET".into(), key.into(), number(to), "IFEQ".into(), number(from)],
+        Call::Add(by) => vec!["INCRBY".into(), key.into(), number(by)],
+        Call::Append(value) | Call::Push(value) => vec!["RPUSH".into(), key.into(), number(value)],
+        Call::List => vec!["LRANGE".into(), key.into(), "0".into(), "-1".into()],
+        Call::Pop => vec!["LPOP".into(), key.into()],
+        Call::Insert(member) => vec!["SADD".into(), key.into(), number(member)],
+        Call::Remove(member) => vec!["SREM".into(), key.into(), number(member)],
+        Call::Has(member) => vec!["SISMEMBER".into(), key.into(), number(member)],
+    };
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    for word in &words {
+        bytes.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
+    }
+    bytes
+}
+
+/// The request's words, for traces.
+pub(crate) fn words(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let words = text.split("\r\n").filter(|line| !line.starts_with(['*', '$']));
+    words.collect::<Vec<_>>().join(" ").trim_end().to_owned()
+}
+
+/// The first answer in `bytes`, and how long it is; `None` if it is not whole.
+///
+/// # Errors
+/// If no server may answer this.
+pub(crate) fn answer(call: Call, bytes: &[u8]) -> Result<Option<(Answer, usize)>, String> {
+    let Some(length) = skip_value(bytes) else {
+        return Ok(None);
+    };
+    let reply = &bytes[..length];
+    let unexpected = || format!("{call} was answered {:?}", String::from_utf8_lossy(reply));
+    if reply.first() == Some(&b'-') {
+        // Unknown is not failed: only these say that nothing was done.
+        let word = reply[1..].split(|byte| *byte == b' ' || *byte == b'\r').next();
+        let answer = match word {
+            Some(b"UNKNOWN") => Answer::Unknown,
+            Some(b"TRYAGAIN" | b"CLUSTERDOWN" | b"MOVED" | b"LOADING") => Answer::Refused,
+            _ => return Err(unexpected()),
+        };
+        return Ok(Some((answer, length)));
+    }
+    let answer = match call {
+        Call::Get | Call::Count | Call::Swap(_) | Call::Pop => {
+            Answer::Value(value(reply).ok_or_else(unexpected)?)
+        }
+        Call::Set(_) if reply == b"+OK\r\n" => Answer::Done,
+        Call::Cas(..) if reply == b"+OK\r\n" => Answer::Held(true),
+        Call::Cas(..) if is_null(reply) => Answer::Held(false),
+        Call::Set(_) | Call::Cas(..) => return Err(unexpected()),
+        Call::Add(_) | Call::Append(_) | Call::Insert(_) | Call::Remove(_) | Call::Has(_) => {
+            match value(reply).ok_or_else(unexpected)? {
+                Some(number) => Answer::Value(Some(number)),
+                None => return Err(unexpected()),
+            }
+        }
+        Call::Push(_) => match value(reply) {
+            Some(Some(_)) => Answer::Done,
+            _ => return Err(unexpected()),
+        },
+        Call::List => Answer::Elements(elements(reply).ok_or_else(unexpected)?),
+    };
+    Ok(Some((answer, length)))
+}
+
+fn is_null(reply: &[u8]) -> bool {
+    matches!(reply, b"$-1\r\n" | b"*-1\r\n" | b"_\r\n")
+}
+
+/// A number, or none. An array is that of a blocking pop: the key, and the element.
+#[expect(
+    clippy::option_option,
+    reason = "no value and no such reply are different answers"
+)]
+fn value(reply: &[u8]) -> Option<Option<i64>> {
+    if is_null(reply) {
+        return Some(None);
+    }
+    if let Some((count, head)) = parse_array_header(reply) {
+        let key = skip_value(&reply[head..])?;
+        return if count == 2 {
+            value(&reply[head + key..])
+        } else {
+            None
+        };
+    }
+    let text = std::str::from_utf8(reply).ok()?;
+    let digits = match text.strip_prefix(':') {
+        Some(digits) => digits,
+        None => text.strip_prefix('$')?.split_once("\r\n")?.1,
+    };
+    digits.strip_suffix("\r\n")?.parse().ok().map(Some)
+}
+
+fn elements(reply: &[u8]) -> Option<Vec<i64>> {
+    let (count, mut at) = parse_array_header(reply)?;
+    let mut elements = Vec::new();
+    for _ in 0..count {
+        let length = skip_value(&reply[at..])?;
+        elements.push(value(&reply[at..at + length])??);
+        at += length;
+    }
+    Some(elements)
+}

@@ -1,0 +1,858 @@
+//! A cluster from one seed: nodes, network, clients and faults in one thread and one time.
+//!
+//! ```text
+//!   storm: faults as the seed drew them                 calm: a quorum is healed, the others are dead for ever
+//!   |---------------------------------------------------|---------------------------------| rest
+//!   clients ask and give up                              everything is answered in time     histories, states compared
+//! ```
+//!
+//! Everything that happens is an event at a moment of the true time; events of one moment happen in the order in which they
+//! were scheduled. Nothing else decides anything, so a seed is the whole story.
+
+use crate::clients::Clients;
+use crate::clock::{Clock, MICROS, MILLIS, NodeClock, SECONDS};
+use crate::network::Network;
+use crate::node::{Birth, Connection, Input, Node, Output, Whim};
+use crate::swarm::Swarm;
+use crate::trace::Trace;
+use crate::workload::{self, Workload};
+use history::{History, Verdict};
+use ids::{Monotonic, NodeId, Prng};
+use std::collections::BTreeMap;
+
+/// How long anything may take once the storm is over, elections and transfers of state included.
+const ANSWER_MAX: u64 = 15 * SECONDS;
+/// How long the calm lasts at most.
+const CALM_MAX: u64 = 60 * SECONDS;
+/// From the last answer to the comparison of states.
+const REST: u64 = 2 * SECONDS;
+/// How late frames of the storm come in the calm.
+const LATE_MAX: u64 = 100 * MILLIS;
+/// Requests of each client in the calm, besides reading everything.
+const CALM_REQUESTS: usize = 8;
+/// Events of one simulation; beyond it, it is taken for one that never comes to rest.
+const EVENTS_MAX: u64 = 4_000_000;
+
+const MINUTE: u64 = 60 * SECONDS;
+
+/// A process and the machine it runs on.
+struct Machine<N: Node> {
+    node: Option<N>,
+    left: Option<N::Left>,
+    clock: NodeClock,
+    prng: Prng,
+    /// Its processes are counted.
+    life: u32,
+    /// Until then it is busy, or stopped, and what comes waits: in `inbox`, and its next turn is scheduled.
+    free_at: u64,
+    inbox: Vec<Input<N::Frame, N::Order>>,
+    turns: u64,
+    /// The timer that is scheduled, and how many were.
+    timer: Option<u64>,
+    timers: u64,
+    /// Out of the game for ever.
+    is_dead: bool,
+}
+
+enum Event<N: Node> {
+    Frame {
+        from: usize,
+        to: usize,
+        frame: N::Frame,
+        life: Option<u32>,
+    },
+    LinkDown(usize, usize),
+    LinkUp(usize, usize),
+    Order(usize, N::Order),
+    Timer(usize, u64),
+    Turn(usize, u64),
+    ToServer(Connection, Vec<u8>),
+    Hangs(Connection),
+    ToClient(Connection, Vec<u8>),
+    Reset(Connection),
+    Wake(usize),
+    Patience(usize, Connection),
+    Start(usize, u32),
+    Fault(Fault),
+    Calm,
+    Rest,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fault {
+    Partition,
+    Break,
+    Kill,
+    HandOver,
+    Pause,
+    Jump,
+    Transfer,
+    Move,
+}
+
+/// A client's connection, from the network's side.
+struct Wire {
+    client: usize,
+    node: usize,
+    life: u32,
+    latency: u64,
+    is_open: bool,
+}
+
+/// What a simulation was.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Summary {
+    /// Events.
+    pub events: u64,
+    /// Requests of clients.
+    pub calls: usize,
+    /// A number that follows from everything that happened: two runs of one seed must agree.
+    pub fingerprint: u64,
+}
+
+/// A simulation. See the file's header.
+pub(crate) struct World<'a, N: Node> {
+    swarm: &'a Swarm,
+    trace: &'a mut Trace,
+    now: u64,
+    scheduled: u64,
+    events: BTreeMap<(u64, u64), Event<N>>,
+    machines: Vec<Machine<N>>,
+    network: Network<N::Frame>,
+    clients: &'a mut Clients,
+    wires: BTreeMap<Connection, Wire>,
+    connections: u64,
+    shared: N::Shared,
+    prng: Prng,
+    is_calm: bool,
+    is_resting: bool,
+    is_over: bool,
+    count: u64,
+    fingerprint: u64,
+}
+
+/// Clients of a seed; apart from the world, so that their history outlives a panic.
+pub(crate) fn clients(seed: u64, swarm: &Swarm) -> Clients {
+    let mut prng = Prng::new(seed ^ 0x434c_4945_4e54_0002);
+    let workload = Workload::new(swarm.keys, swarm.reads, Prng::new(prng.next_u64()));
+    Clients::new(swarm.clients, workload, prng)
+}
+
+impl<'a, N: Node> World<'a, N> {
+    pub(crate) fn new(
+        seed: u64,
+        swarm: &'a Swarm,
+        clients: &'a mut Clients,
+        trace: &'a mut Trace,
+    ) -> World<'a, N> {
+        let mut prng = Prng::new(seed);
+        let network = Network::new(swarm.shape.nodes, Prng::new(prng.next_u64()));
+        let shared = N::share(&swarm.shape, prng.next_u64());
+        let machines = (0..swarm.shape.nodes)
+            .map(|_| {
+                let drift = prng.below(2 * swarm.drift_ppm + 1) as i64 - swarm.drift_ppm as i64;
+                let wall = prng.below(2 * swarm.wall_millis.min(1_000) + 1) as i64;
+                Machine {
+                    node: None,
+                    left: None,
+                    clock: NodeClock::new(prng.below(SECONDS), drift, wall),
+                    prng: Prng::new(prng.next_u64()),
+                    life: 0,
+                    free_at: 0,
+                    inbox: Vec::new(),
+                    turns: 0,
+                    timer: None,
+                    timers: 0,
+                    is_dead: false,
+                }
+            })
+            .collect();
+        World {
+            swarm,
+            trace,
+            now: 0,
+            scheduled: 0,
+            events: BTreeMap::new(),
+            machines,
+            network,
+            clients,
+            wires: BTreeMap::new(),
+            connections: 0,
+            shared,
+            prng,
+            is_calm: false,
+            is_resting: false,
+            is_over: false,
+            count: 0,
+            fingerprint: seed,
+        }
+    }
+
+    /// Runs it to its end.
+    ///
+    /// # Errors
+    /// What went wrong.
+    pub(crate) fn run(mut self) -> Result<Summary, String> {
+        for node in 0..self.machines.len() {
+            let delay = self.prng.below(20 * MILLIS);
+            self.schedule(delay, Event::Start(node, 0));
+        }
+        for client in 0..self.clients.clients.len() {
+            let delay = 30 * MILLIS + self.prng.below(self.swarm.think + 1);
+            self.schedule(delay, Event::Wake(client));
+        }
+        for fault in [
+            Fault::Partition,
+            Fault::Break,
+            Fault::Kill,
+            Fault::HandOver,
+            Fault::Pause,
+            Fault::Jump,
+            Fault::Transfer,
+            Fault::Move,
+        ] {
+            self.schedule_fault(fault);
+        }
+        self.schedule(self.swarm.storm, Event::Calm);
+        while !self.is_over {
+            let Some(((at, _), event)) = self.events.pop_first() else {
+                return Err("nothing is left to happen, and the clients are not done".to_owned());
+            };
+            self.now = at;
+            self.count += 1;
+            if self.count > EVENTS_MAX {
+                return Err(format!("more than {EVENTS_MAX} events: it does not come to rest"));
+            }
+            if self.is_calm && at > self.swarm.storm + CALM_MAX {
+                return Err("the calm is over, and the clients are not done".to_owned());
+            }
+            self.happen(event)?;
+        }
+        self.trace.add(self.now, || "at rest".to_owned());
+        let running: Vec<Option<&N>> = self
+            .machines
+            .iter()
+            .map(|machine| machine.node.as_ref())
+            .collect();
+        N::check_at_rest(&running, &mut self.shared)?;
+        Ok(Summary {
+            events: self.count,
+            calls: self.clients.calls(),
+            fingerprint: self.fingerprint,
+        })
+    }
+
+    fn schedule(&mut self, at: u64, event: Event<N>) {
+        self.scheduled += 1;
+        self.events.insert((at.max(self.now), self.scheduled), event);
+    }
+
+    fn rate(&self, fault: Fault) -> u64 {
+        let swarm = self.swarm;
+        match fault {
+            Fault::Partition => swarm.partitions,
+            Fault::Break => swarm.breaks,
+            Fault::Kill => swarm.kills,
+            Fault::HandOver => swarm.hand_overs,
+            Fault::Pause => swarm.pauses,
+            Fault::Jump => swarm.jumps,
+            Fault::Transfer => swarm.transfers,
+            Fault::Move => swarm.moves,
+        }
+    }
+
+    fn schedule_fault(&mut self, fault: Fault) {
+        let rate = self.rate(fault);
+        if let Some(mean) = MINUTE.checked_div(rate) {
+            let at = self.now + self.prng.below(2 * mean) + 1;
+            self.schedule(at, Event::Fault(fault));
+        }
+    }
+
+    fn mark(&mut self, kind: u64, who: u64) {
+        let mixed = self.fingerprint ^ self.now.rotate_left(17) ^ kind << 56 ^ who << 40;
+        self.fingerprint = Prng::new(mixed).next_u64();
+    }
+
+    fn happen(&mut self, event: Event<N>) -> Result<(), String> {
+        match event {
+            Event::Frame {
+                from,
+                to,
+                frame,
+                life,
+            } => self.on_frame(from, to, frame, life),
+            Event::LinkDown(node, peer) => self.input(node, Input::LinkDown(NodeId(peer as u64))),
+            Event::LinkUp(node, peer) => {
+                if self.network.down_until(node, peer) > self.now || self.machines[peer].node.is_none() {
+                    return Ok(());
+                }
+                self.input(node, Input::LinkUp(NodeId(peer as u64)))
+            }
+            Event::Order(node, order) => self.input(node, Input::Order(order)),
+            Event::Timer(node, timer) => {
+                if self.machines[node].timers != timer {
+                    return Ok(());
+                }
+                self.machines[node].timer = None;
+                self.input(node, Input::Timer)
+            }
+            Event::Turn(node, turn) => {
+                if self.machines[node].turns != turn {
+                    return Ok(());
+                }
+                self.turn(node)
+            }
+            Event::ToServer(connection, bytes) => self.on_bytes(connection, bytes),
+            Event::Hangs(connection) => self.on_hang_up(connection),
+            Event::ToClient(connection, bytes) => self.on_answer(connection, &bytes),
+            Event::Reset(connection) => self.on_reset(connection),
+            Event::Wake(client) => self.on_wake(client),
+            Event::Patience(client, connection) => self.on_patience(client, connection),
+            Event::Start(node, life) => self.on_start(node, life),
+            Event::Fault(fault) => self.on_fault(fault),
+            Event::Calm => self.on_calm(),
+            Event::Rest => {
+                self.is_over = true;
+                Ok(())
+            }
+        }
+    }
+
+    // ---- nodes
+
+    /// A node is given an input: now, or together with what else comes until it is free.
+    fn input(&mut self, index: usize, input: Input<N::Frame, N::Order>) -> Result<(), String> {
+        let machine = &mut self.machines[index];
+        if machine.node.is_none() {
+            return Ok(());
+        }
+        machine.inbox.push(input);
+        if machine.free_at <= self.now {
+            return self.turn(index);
+        }
+        if machine.inbox.len() == 1 {
+            self.schedule_turn(index);
+        }
+        Ok(())
+    }
+
+    fn schedule_turn(&mut self, index: usize) {
+        let machine = &mut self.machines[index];
+        machine.turns += 1;
+        let (at, turn) = (machine.free_at, machine.turns);
+        self.schedule(at, Event::Turn(index, turn));
+    }
+
+    fn turn(&mut self, index: usize) -> Result<(), String> {
+        let machine = &mut self.machines[index];
+        let inputs = std::mem::take(&mut machine.inbox);
+        let Some(node) = machine.node.as_mut().filter(|_| !inputs.is_empty()) else {
+            return Ok(());
+        };
+        machine.turns += 1;
+        if self.trace.is_wanted() {
+            for input in &inputs {
+                let line = match input {
+                    Input::Timer => continue,
+                    Input::Frame(from, frame) => format!("from {}: {}", from.0, N::describe_frame(frame)),
+                    Input::LinkUp(peer) => format!("link to {} up", peer.0),
+                    Input::LinkDown(peer) => format!("link to {} down", peer.0),
+                    Input::Bytes(connection, bytes) => {
+                        format!("connection {}: {}", connection.0, workload::words(bytes))
+                    }
+                    Input::Gone(connection) => format!("connection {} is gone", connection.0),
+                    Input::Order(_) => "an order".to_owned(),
+                };
+                self.trace.add(self.now, || format!("node {index}: {line}"));
+            }
+        }
+        let stalls = if self.is_calm { (0, 0) } else { self.swarm.stalls };
+        let mut clock = Clock::new(&machine.clock, self.now, &mut machine.prng, stalls);
+        let mut out = Output::new(self.trace.is_wanted());
+        let count = inputs.len() as u64;
+        node.handle(inputs, &mut self.shared, &mut clock, &mut out);
+        let done = clock.truth() + self.swarm.turn;
+        self.mark(count, index as u64);
+        self.after_step(index, done, out)
+    }
+
+    fn on_start(&mut self, index: usize, life: u32) -> Result<(), String> {
+        let machine = &mut self.machines[index];
+        if machine.is_dead || machine.node.is_some() || machine.life != life {
+            return Ok(());
+        }
+        let left = machine.left.take();
+        let how = if left.is_some() {
+            "with its memory"
+        } else {
+            "empty"
+        };
+        self.trace.add(self.now, || format!("node {index} starts {how}"));
+        let birth = Birth {
+            me: NodeId(index as u64),
+            left,
+            seed: machine.prng.next_u64(),
+            shape: &self.swarm.shape,
+        };
+        let mut clock = Clock::new(&machine.clock, self.now, &mut machine.prng, (0, 0));
+        let mut out = Output::new(self.trace.is_wanted());
+        let node = N::start(birth, &mut self.shared, &mut clock, &mut out);
+        machine.node = Some(node);
+        machine.timer = None;
+        let done = clock.truth();
+        self.mark(8, index as u64);
+        self.after_step(index, done, out)?;
+        for peer in 0..self.machines.len() {
+            if peer == index {
+                continue;
+            }
+            self.schedule(self.now, Event::LinkUp(peer, index));
+            if self.network.down_until(index, peer) > self.now {
+                self.schedule(self.now, Event::LinkDown(index, peer));
+            }
+        }
+        Ok(())
+    }
+
+    /// What a node did leaves it, and the invariants are looked at.
+    fn after_step(&mut self, index: usize, done: u64, out: Output<N::Frame>) -> Result<(), String> {
+        let machine = &mut self.machines[index];
+        machine.free_at = machine.free_at.max(done);
+        if done > self.now + 10 * MILLIS {
+            let millis = (done - self.now) / MILLIS;
+            self.trace
+                .add(self.now, || format!("node {index} stalled for {millis} ms"));
+        }
+        for note in out.notes.into_iter().flatten() {
+            self.trace.add(done, || format!("node {index}: {note}"));
+        }
+        for (to, frame) in out.frames {
+            let to = to.0 as usize;
+            let arrivals = self.network.send(index, to, frame, done, self.swarm);
+            for arrival in arrivals {
+                self.schedule(
+                    arrival.at,
+                    Event::Frame {
+                        from: index,
+                        to,
+                        frame: arrival.frame,
+                        life: arrival.life,
+                    },
+                );
+            }
+        }
+        for (connection, bytes) in out.bytes {
+            if let Some(wire) = self.wires.get(&connection) {
+                let at = done + wire.latency;
+                self.schedule(at, Event::ToClient(connection, bytes));
+            }
+        }
+        for connection in out.closed {
+            if let Some(wire) = self.wires.get(&connection) {
+                let at = done + wire.latency;
+                self.schedule(at, Event::Reset(connection));
+            }
+        }
+        self.rearm(index);
+        let running: Vec<Option<&N>> = self
+            .machines
+            .iter()
+            .map(|machine| machine.node.as_ref())
+            .collect();
+        let machines = &self.machines;
+        let clocks = |node: NodeId| -> Monotonic { machines[node.0 as usize].clock.monotonic(done) };
+        N::check(&running, NodeId(index as u64), &clocks, &mut self.shared)?;
+        let orders = N::orders(&running, &mut self.shared, None);
+        self.deliver(orders);
+        Ok(())
+    }
+
+    fn deliver(&mut self, orders: Vec<(NodeId, N::Order)>) {
+        for (node, order) in orders {
+            let at = self.now + MILLIS + self.prng.below(20 * MILLIS);
+            self.schedule(at, Event::Order(node.0 as usize, order));
+        }
+    }
+
+    fn rearm(&mut self, index: usize) {
+        let machine = &mut self.machines[index];
+        let wanted = machine.node.as_ref().and_then(N::next_timer);
+        let Some(wanted) = wanted else {
+            machine.timer = None;
+            machine.timers += 1;
+            return;
+        };
+        let at = machine.clock.truth(wanted).max(self.now + 1);
+        if machine.timer != Some(at) {
+            machine.timer = Some(at);
+            machine.timers += 1;
+            let timer = machine.timers;
+            self.schedule(at, Event::Timer(index, timer));
+        }
+    }
+
+    fn on_frame(&mut self, from: usize, to: usize, frame: N::Frame, life: Option<u32>) -> Result<(), String> {
+        if life.is_some_and(|life| !self.network.carries(from, to, life, self.now)) {
+            return Ok(());
+        }
+        self.input(to, Input::Frame(NodeId(from as u64), frame))
+    }
+
+    // ---- connections of clients
+
+    fn on_bytes(&mut self, connection: Connection, bytes: Vec<u8>) -> Result<(), String> {
+        let Some(wire) = self.wires.get(&connection) else {
+            return Ok(());
+        };
+        let machine = &self.machines[wire.node];
+        if machine.node.is_none() || machine.life != wire.life {
+            let at = self.now + wire.latency;
+            self.schedule(at, Event::Reset(connection));
+            return Ok(());
+        }
+        self.input(wire.node, Input::Bytes(connection, bytes))
+    }
+
+    fn on_hang_up(&mut self, connection: Connection) -> Result<(), String> {
+        let Some(wire) = self.wires.get(&connection) else {
+            return Ok(());
+        };
+        let (node, life) = (wire.node, wire.life);
+        self.wires.remove(&connection);
+        if self.machines[node].life == life {
+            self.input(node, Input::Gone(connection))?;
+        }
+        Ok(())
+    }
+
+    fn on_answer(&mut self, connection: Connection, bytes: &[u8]) -> Result<(), String> {
+        let Some(wire) = self.wires.get(&connection).filter(|wire| wire.is_open) else {
+            return Ok(());
+        };
+        let client = wire.client;
+        if self.clients.clients[client].connection.map(|(own, _)| own) != Some(connection) {
+            return Ok(());
+        }
+        self.trace.add(self.now, || {
+            format!("client {client} is told {:?}", String::from_utf8_lossy(bytes))
+        });
+        if self.clients.receive(client, bytes, self.now)? {
+            let at = self.now + self.prng.below(self.swarm.think + 1);
+            self.schedule(at, Event::Wake(client));
+        }
+        Ok(())
+    }
+
+    fn on_reset(&mut self, connection: Connection) -> Result<(), String> {
+        let Some(wire) = self.wires.remove(&connection) else {
+            return Ok(());
+        };
+        let client = wire.client;
+        if self.clients.clients[client].connection.map(|(own, _)| own) == Some(connection) {
+            let lost = self.clients.lose(client);
+            self.trace.add(self.now, || {
+                format!("client {client} is cut off, {lost} requests unknown")
+            });
+            let at = self.now + MILLIS + self.prng.below(20 * MILLIS);
+            self.schedule(at, Event::Wake(client));
+        }
+        Ok(())
+    }
+
+    fn on_wake(&mut self, index: usize) -> Result<(), String> {
+        if self.clients.waits(index) {
+            return Ok(());
+        }
+        // Now and then a client goes elsewhere without a reason.
+        if self.prng.below(40) == 0
+            && let Some((connection, _)) = self.clients.clients[index].connection
+        {
+            self.clients.lose(index);
+            self.hang_up(connection);
+        }
+        let connection = match self.clients.clients[index].connection {
+            Some((connection, _)) => connection,
+            None => {
+                let count = self.machines.len() as u64;
+                let node = self.prng.below(count) as usize;
+                if self.machines[node].node.is_none() {
+                    let at = self.now + 5 * MILLIS;
+                    self.schedule(at, Event::Wake(index));
+                    return Ok(());
+                }
+                self.connections += 1;
+                let connection = Connection(self.connections);
+                let wire = Wire {
+                    client: index,
+                    node,
+                    life: self.machines[node].life,
+                    latency: 20 * MICROS + self.prng.below(500) * MICROS,
+                    is_open: true,
+                };
+                self.wires.insert(connection, wire);
+                self.clients.clients[index].connection = Some((connection, node));
+                connection
+            }
+        };
+        let bytes = self.clients.ask(index, self.swarm.pipeline, self.now);
+        if bytes.is_empty() {
+            if self.clients.are_done() && !self.is_resting {
+                self.is_resting = true;
+                self.schedule(self.now + REST, Event::Rest);
+            }
+            return Ok(());
+        }
+        let latency = self.wires[&connection].latency;
+        // Bytes come in pieces of any size.
+        let cut = match self.prng.below(8) {
+            0 => self.prng.below(bytes.len() as u64) as usize,
+            _ => bytes.len(),
+        };
+        let (first, second) = bytes.split_at(cut);
+        for piece in [first, second] {
+            if !piece.is_empty() {
+                self.schedule(self.now + latency, Event::ToServer(connection, piece.to_vec()));
+            }
+        }
+        let patience = self.patience();
+        self.schedule(self.now + patience, Event::Patience(index, connection));
+        Ok(())
+    }
+
+    fn patience(&self) -> u64 {
+        if self.is_calm {
+            ANSWER_MAX
+        } else {
+            self.swarm.patience
+        }
+    }
+
+    fn on_patience(&mut self, index: usize, connection: Connection) -> Result<(), String> {
+        let client = &self.clients.clients[index];
+        let is_same = client.connection.map(|(own, _)| own) == Some(connection);
+        if !is_same || !self.clients.waits(index) {
+            return Ok(());
+        }
+        let until = client.waits_since + self.patience();
+        if until > self.now {
+            self.schedule(until, Event::Patience(index, connection));
+            return Ok(());
+        }
+        if self.is_calm {
+            return Err(format!(
+                "client {index} was not answered within {} s after the storm",
+                ANSWER_MAX / SECONDS
+            ));
+        }
+        self.trace.add(self.now, || format!("client {index} gives up"));
+        self.clients.lose(index);
+        self.hang_up(connection);
+        let at = self.now + MILLIS;
+        self.schedule(at, Event::Wake(index));
+        Ok(())
+    }
+
+    fn hang_up(&mut self, connection: Connection) {
+        if let Some(wire) = self.wires.get_mut(&connection) {
+            wire.is_open = false;
+            let at = self.now + wire.latency;
+            self.schedule(at, Event::Hangs(connection));
+        }
+    }
+
+    // ---- faults
+
+    fn on_fault(&mut self, fault: Fault) -> Result<(), String> {
+        if self.is_calm {
+            return Ok(());
+        }
+        self.schedule_fault(fault);
+        let node = self.prng.below(self.machines.len() as u64) as usize;
+        match fault {
+            Fault::Partition => {
+                if self.machines.len() > 1 {
+                    let name = self.network.partition(self.now);
+                    self.trace.add(self.now, || format!("partition: {name}"));
+                }
+            }
+            Fault::Break => {
+                let peer = self.prng.below(self.machines.len() as u64) as usize;
+                if peer != node {
+                    let until = self.now + self.prng.below(500) * MILLIS;
+                    self.break_link(node, peer, until);
+                }
+            }
+            Fault::Kill => {
+                if self.survives_without(&[node]) {
+                    self.end(node, false);
+                }
+            }
+            Fault::HandOver => self.end(node, true),
+            Fault::Pause => {
+                let pause = 10 * MILLIS + self.prng.below(2 * SECONDS);
+                let machine = &mut self.machines[node];
+                machine.free_at = machine.free_at.max(self.now + pause);
+                self.trace.add(self.now, || {
+                    format!("node {node} is stopped for {} ms", pause / MILLIS)
+                });
+            }
+            Fault::Jump => {
+                let by =
+                    self.prng.below(2 * self.swarm.wall_millis + 1) as i64 - self.swarm.wall_millis as i64;
+                self.machines[node].clock.jump(by);
+                self.trace
+                    .add(self.now, || format!("node {node}'s wall clock is set by {by} ms"));
+            }
+            Fault::Transfer => self.whim(Whim::Transfer),
+            Fault::Move => self.whim(Whim::Move),
+        }
+        Ok(())
+    }
+
+    fn whim(&mut self, whim: Whim) {
+        let running: Vec<Option<&N>> = self
+            .machines
+            .iter()
+            .map(|machine| machine.node.as_ref())
+            .collect();
+        let orders = N::orders(&running, &mut self.shared, Some((whim, &mut self.prng)));
+        self.trace.add(self.now, || format!("operator: {whim:?}"));
+        self.deliver(orders);
+    }
+
+    fn break_link(&mut self, node: usize, peer: usize, until: u64) {
+        self.network.break_link(node, peer, until);
+        self.trace
+            .add(self.now, || format!("the link of {node} and {peer} breaks"));
+        for (one, other) in [(node, peer), (peer, node)] {
+            let delay = self.prng.below(2 * MILLIS);
+            self.schedule(self.now + delay, Event::LinkDown(one, other));
+            self.schedule(until + delay, Event::LinkUp(one, other));
+        }
+    }
+
+    fn survives_without(&self, gone: &[usize]) -> bool {
+        let stays = |index: usize| !gone.contains(&index);
+        let running: Vec<Option<&N>> = self
+            .machines
+            .iter()
+            .enumerate()
+            .map(|(index, machine)| machine.node.as_ref().filter(|_| stays(index)))
+            .collect();
+        let left: Vec<Option<&N::Left>> = self
+            .machines
+            .iter()
+            .enumerate()
+            .map(|(index, machine)| machine.left.as_ref().filter(|_| stays(index)))
+            .collect();
+        N::survives(&running, &left, &self.shared)
+    }
+
+    /// A process ends; another starts a while later.
+    fn end(&mut self, index: usize, in_order: bool) {
+        let machine = &mut self.machines[index];
+        let Some(node) = machine.node.take() else {
+            return;
+        };
+        let line = node.describe();
+        machine.left = if in_order {
+            Some(node.hand_over())
+        } else {
+            node.killed()
+        };
+        machine.life += 1;
+        machine.timers += 1;
+        machine.timer = None;
+        machine.free_at = self.now;
+        machine.inbox.clear();
+        machine.turns += 1;
+        let life = machine.life;
+        let how = if in_order { "ends" } else { "is killed" };
+        self.trace.add(self.now, || format!("node {index} {how}: {line}"));
+        let down = 5 * MILLIS + self.prng.below(2 * SECONDS);
+        if !self.machines[index].is_dead {
+            self.schedule(self.now + down, Event::Start(index, life));
+        }
+        let gone: Vec<(Connection, u64)> = self
+            .wires
+            .iter()
+            .filter(|(_, wire)| wire.node == index)
+            .map(|(connection, wire)| (*connection, wire.latency))
+            .collect();
+        for (connection, latency) in gone {
+            self.schedule(self.now + latency, Event::Reset(connection));
+        }
+        for peer in 0..self.machines.len() {
+            // A stream belongs to a process; datagrams find the next one.
+            if peer != index && (self.swarm.is_stream || self.prng.below(2) == 0) {
+                self.network.break_link(index, peer, self.now);
+                let delay = self.prng.below(2 * MILLIS);
+                self.schedule(self.now + delay, Event::LinkDown(peer, index));
+            }
+        }
+    }
+
+    /// The storm is over: as many nodes as can be spared are dead for ever, and everything else works.
+    fn on_calm(&mut self) -> Result<(), String> {
+        self.is_calm = true;
+        self.network.calm();
+        self.network.mend_links();
+        // What is very late is lost now: else it would come when everything has come to rest.
+        let soon = self.now + LATE_MAX;
+        self.events
+            .retain(|(at, _), event| *at <= soon || !matches!(event, Event::Frame { .. }));
+        let mut order: Vec<usize> = (0..self.machines.len()).collect();
+        for last in (1..order.len()).rev() {
+            order.swap(last, self.prng.below(last as u64 + 1) as usize);
+        }
+        let mut dead = Vec::new();
+        for node in order {
+            dead.push(node);
+            if self.prng.below(4) == 0 || !self.survives_without(&dead) {
+                dead.pop();
+            }
+        }
+        self.trace
+            .add(self.now, || format!("the storm is over; dead for ever: {dead:?}"));
+        // Who is stopped or stalled goes on by itself: what he did last is still under way, and must not be overtaken.
+        for index in 0..self.machines.len() {
+            if dead.contains(&index) {
+                self.machines[index].is_dead = true;
+                self.machines[index].left = None;
+                self.end(index, false);
+            } else if self.machines[index].node.is_none() {
+                let life = self.machines[index].life;
+                self.schedule(self.now, Event::Start(index, life));
+            } else {
+                self.rearm(index);
+            }
+            for peer in 0..index {
+                self.schedule(self.now, Event::LinkUp(index, peer));
+                self.schedule(self.now, Event::LinkUp(peer, index));
+            }
+        }
+        self.clients.give_errands(CALM_REQUESTS);
+        for index in 0..self.clients.clients.len() {
+            if self.clients.waits(index) {
+                self.clients.clients[index].waits_since = self.now;
+                if let Some((connection, _)) = self.clients.clients[index].connection {
+                    self.schedule(self.now + ANSWER_MAX, Event::Patience(index, connection));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Judges what the clients saw.
+///
+/// # Errors
+/// What no single machine could have shown them.
+pub(crate) fn judge(history: &History) -> Result<(), String> {
+    match history::check(history) {
+        Verdict::Linearizable => Ok(()),
+        Verdict::Violated(violation) => Err(violation.to_string()),
+        Verdict::Undecided(undecided) => Err(undecided.to_string()),
+    }
+}
