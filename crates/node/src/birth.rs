@@ -3,8 +3,11 @@
 //! ```text
 //!   data directory --- empty, no --join ----> Create: this node is a cluster of one
 //!                  \-- empty, --join -------> Join, by whichever address answers
-//!                   \- has an identity -----> Boot: the cluster counts this start
+//!                   \- has an identity -----> Boot: the cluster counts this start, and is told whose memory was kept
 //! ```
+//!
+//! A node that comes back finds the others by what it knows of the meta group's log, by the addresses that it wrote down
+//! with each map, by `--join`, and by those whose part it is to dial.
 //!
 //! Links are needed for the last two, and there are no workers yet: this has a loop of its own, with one transport.
 
@@ -27,7 +30,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use storage::{DataDirectory, Identity};
+use storage::{DataDirectory, Identity, PeerBook};
 use transport::{Event, Greeter, Lane, LinkId, Remote, Transport};
 
 /// A node that knows who it is.
@@ -40,6 +43,8 @@ pub(crate) struct Born {
     pub(crate) map: Arc<RoutingMap>,
     /// What the last stop left of the replicas that this node still has.
     pub(crate) kept: Vec<Kept>,
+    /// Where the others were at the last stop.
+    pub(crate) book: PeerBook,
 }
 
 /// What a node says of itself.
@@ -78,6 +83,10 @@ pub(crate) fn begin(settings: &Settings, said: &Said, workers: u16) -> Result<Bo
     };
     let groups = GroupCount::new(settings.groups).expect("the option's bounds are those of a group count");
     let mut kept = Vec::new();
+    let book = PeerBook::read(&disk).unwrap_or_else(|error| {
+        tracing::warn!(%error, "going without what was written down of where the other nodes are");
+        PeerBook::default()
+    });
     if let Some(identity) = &identity {
         kept = handover::take(&disk, identity.node).map_err(|error| error.to_string())?;
     }
@@ -91,8 +100,9 @@ pub(crate) fn begin(settings: &Settings, said: &Said, workers: u16) -> Result<Bo
             let memories = kept
                 .iter()
                 .map(|kept| (GroupRef::Data(kept.group), kept.incarnation));
+            let peers = book.peers.keys().copied().collect();
             (
-                Meta::restore(config, restored, Vec::new(), memories.collect(), now),
+                Meta::restore(config, restored, peers, memories.collect(), now),
                 log,
                 who,
             )
@@ -110,6 +120,7 @@ pub(crate) fn begin(settings: &Settings, said: &Said, workers: u16) -> Result<Bo
         driver,
         map: None,
         started: None,
+        book,
     };
     overture.play(settings, said, who, &secret, workers)?;
     let (Some(started), Some(map)) = (overture.started, overture.map) else {
@@ -144,6 +155,7 @@ pub(crate) fn begin(settings: &Settings, said: &Said, workers: u16) -> Result<Bo
         driver: overture.driver,
         map,
         kept,
+        book: overture.book,
     })
 }
 
@@ -208,6 +220,7 @@ struct Overture {
     driver: Driver,
     map: Option<Arc<RoutingMap>>,
     started: Option<Started>,
+    book: PeerBook,
 }
 
 impl Overture {
@@ -309,10 +322,11 @@ impl Overture {
     fn dial(&self, settings: &Settings, who: Who, transport: &mut Transport<Greeter>) {
         let now = clock::raw();
         if let Some(me) = who.node() {
-            let Some(map) = self.driver.known_map() else {
-                return;
-            };
-            for (node, address) in view::addresses(&map, me) {
+            let mut book = self.book.clone();
+            if let Some(map) = self.driver.known_map() {
+                book.peers.extend(view::book(&map, me).peers);
+            }
+            for (node, address) in view::resolve(&book) {
                 let link = LinkId {
                     remote: Remote::Node(node),
                     number: 0,

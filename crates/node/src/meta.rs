@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use storage::{DirectoryDisk, HardState, MetaLog, MetaState, Snapshot, StorageError};
+use storage::{DirectoryDisk, HardState, MetaLog, MetaState, PeerBook, Snapshot, StorageError};
 use transport::Remote;
 
 /// The times of the meta group: longer than those of keys, because its log waits for disks, and nothing that clients do
@@ -257,12 +257,24 @@ pub(crate) struct Desk {
     pub(crate) mesh: Arc<Mesh>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) started: Started,
+    pub(crate) disk: DirectoryDisk,
+    /// Where the others are, as the disk has it.
+    pub(crate) book: Mutex<PeerBook>,
 }
 
 impl Desk {
-    /// Shows a map to everybody.
+    /// Shows a map to everybody, and writes down where the others are: the next start finds them by it.
     pub(crate) fn show(&self, map: Arc<RoutingMap>) {
         let me = self.started.node;
+        let mut known = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let book = view::book(&map, me);
+        if *known != book {
+            match book.write(&self.disk) {
+                Ok(()) => *known = book,
+                Err(error) => tracing::warn!(%error, "cannot write down where the other nodes are"),
+            }
+        }
+        drop(known);
         if let Some(topology) = view::topology(&map, me, self.shared.groups) {
             self.shared.set_topology(topology);
         }

@@ -221,6 +221,7 @@ impl ClusterParts {
             started,
             driver,
             map,
+            book,
             ..
         } = born;
         let (node, boot) = (own.node, own.boot);
@@ -252,6 +253,8 @@ impl ClusterParts {
             mesh: mesh.clone(),
             shared: shared.clone(),
             started,
+            disk: directory.disk(),
+            book: Mutex::new(book),
         };
         tracing::info!(
             cluster = format!("{:032x}", own.cluster.0),

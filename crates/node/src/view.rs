@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use storage::PeerBook;
 
 /// One version of it.
 pub(crate) struct Seen {
@@ -81,15 +82,28 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Where the peer ports of the nodes of a map are. Those whose names cannot be resolved now are left out, and said.
 pub(crate) fn addresses(map: &RoutingMap, me: NodeId) -> BTreeMap<NodeId, SocketAddr> {
+    resolve(&book(map, me))
+}
+
+/// What a map says of where the others are, to be written down.
+pub(crate) fn book(map: &RoutingMap, me: NodeId) -> PeerBook {
+    let others = map.nodes.iter().filter(|(node, _)| **node != me);
+    PeerBook {
+        peers: others.map(|(&node, site)| (node, site.peer.clone())).collect(),
+    }
+}
+
+/// Addresses of names. Those that cannot be resolved now are left out, and said.
+pub(crate) fn resolve(book: &PeerBook) -> BTreeMap<NodeId, SocketAddr> {
     let mut found = BTreeMap::new();
-    for (&node, site) in map.nodes.iter().filter(|(node, _)| **node != me) {
-        match site.peer.to_socket_addrs().map(|mut all| all.next()) {
+    for (&node, peer) in &book.peers {
+        match peer.to_socket_addrs().map(|mut all| all.next()) {
             Ok(Some(address)) => {
                 found.insert(node, address);
             }
-            Ok(None) => tracing::warn!(node = node.0, peer = site.peer, "the peer's name has no address"),
+            Ok(None) => tracing::warn!(node = node.0, peer, "the peer's name has no address"),
             Err(error) => {
-                tracing::warn!(node = node.0, peer = site.peer, %error, "cannot resolve the peer's name")
+                tracing::warn!(node = node.0, peer, %error, "cannot resolve the peer's name");
             }
         }
     }

@@ -607,12 +607,12 @@ impl Gateway {
         let Cluster { seats, kept, .. } = &mut self.cluster;
         let (seat, replica) = (&mut seats[index], &mut self.replicas[index]);
         if let Some(at) = kept.iter().position(|kept| kept.group == group) {
-            seat.go_on(kept.swap_remove(at), &layout, replica, seed, now);
+            seat.go_on(kept.swap_remove(at), &layout, replica, &self.turn, seed, now);
             if !replica.is_replicated() {
                 replica.set_limits(&self.turn, self.compactness);
             }
         }
-        seat.settle(&layout, replica, seed, now);
+        seat.settle(&layout, replica, &self.turn, seed, now);
         self.cluster.touch(index);
     }
 
@@ -640,7 +640,7 @@ impl Gateway {
         let layout = layout.clone().expect("the caller looked");
         if seats[index].is_unsettled(&layout, &self.replicas[index]) {
             let seed = self.prng.next_u64();
-            seats[index].settle(&layout, &mut self.replicas[index], seed, *now);
+            seats[index].settle(&layout, &mut self.replicas[index], &self.turn, seed, *now);
         }
         let is_up = |node: NodeId| node == layout.me || peers.get(&node).is_some_and(|peer| peer.is_up);
         let mut outputs = Vec::new();

@@ -5,7 +5,7 @@ use super::{GroupLayout, Kept, Layout};
 use consensus::{Config, Durability, Group, Members, Saved, Term, Times};
 use control::{GroupRef, GroupSight, Order, Report, Role};
 use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, Monotonic, NodeId};
-use replica::{Courier, Member, MemberCounts, Output, Replica};
+use replica::{Courier, Member, MemberCounts, Output, Replica, Turn};
 
 /// See the file's header.
 pub(crate) struct Seat {
@@ -53,6 +53,7 @@ impl Seat {
         kept: Kept,
         layout: &Layout,
         replica: &mut Replica,
+        turn: &Turn,
         seed: u64,
         now: Monotonic,
     ) {
@@ -62,7 +63,7 @@ impl Seat {
         if incarnation != Some(kept.incarnation) && !is_heir {
             return;
         }
-        let config = kept.config(seed).filter(|_| !is_heir);
+        let config = kept.config(seed);
         replica.restore(kept.keyspace);
         let Some(config) = config else {
             // It is the only voter, and begins its log where its data are.
@@ -70,9 +71,15 @@ impl Seat {
         };
         let applied = config.start.index;
         let raft = Group::new(config, now).expect("it was looked at before anybody was told of it");
+        let member = Member::new(replica.group(), raft, applied);
+        if is_heir {
+            // As the only voter of another generation it begins a log of its own.
+            member.into_survivor(replica, turn, now);
+            return;
+        }
         replica.set_replicated();
         self.incarnation = incarnation;
-        self.member = Some(Member::new(replica.group(), raft, applied));
+        self.member = Some(member);
     }
 
     /// Offers leadership to another, once in a term. Whether that may still come to something.
@@ -103,7 +110,14 @@ impl Seat {
     }
 
     /// Becomes what the layout says, or as much of it as is possible now: the next tick tries again.
-    pub(super) fn settle(&mut self, layout: &Layout, replica: &mut Replica, seed: u64, now: Monotonic) {
+    pub(super) fn settle(
+        &mut self,
+        layout: &Layout,
+        replica: &mut Replica,
+        turn: &Turn,
+        seed: u64,
+        now: Monotonic,
+    ) {
         if layout.peers.is_empty() && self.member.is_none() && !replica.is_replicated() {
             // Nobody else holds anything: commands are carried out at once.
             return;
@@ -120,11 +134,15 @@ impl Seat {
             return;
         }
         let founds = incarnation.is_some() && group.founder == incarnation;
+        let survives = founds && group.heir_of.is_some() && group.heir_of == self.incarnation;
         let former = self.member.take();
         if let Some(former) = &former {
             self.past += former.counts();
         }
-        if former.is_some() || !founds {
+        let had_member = former.is_some();
+        if let Some(survivor) = former.filter(|_| survives) {
+            survivor.into_survivor(replica, turn, now);
+        } else if had_member || !founds {
             // What was held here belongs to the group no more, or never did.
             replica.forget();
         }

@@ -305,6 +305,36 @@ fn leadership_goes_elsewhere_before_a_node_stops() {
 }
 
 #[test]
+fn a_group_whose_majority_is_gone_begins_anew_with_what_a_survivor_holds() {
+    for is_restarted in [false, true] {
+        let mut world = replicated(4);
+        for key in 0..50 {
+            assert_eq!(world.run(1, 1, &format!("SET k{key} {key}")), "+OK");
+        }
+        // The survivor has not heard that all of it is committed.
+        (world.dead[0], world.dead[1]) = (true, true);
+        world.turns(100);
+        if is_restarted {
+            world.restart(2);
+        }
+        world.lay_out(|layout| {
+            for (number, group) in (0..).zip(&mut layout.groups) {
+                let heir = Incarnation(5_000 + number);
+                group.generation += 1;
+                group.heir_of = Some(Incarnation(1_001 + 2 * number));
+                group.seats = [(heir, NodeId(2))].into();
+                group.founder = Some(heir);
+            }
+        });
+        for key in 0..50 {
+            let reply = world.run(2, 2, &format!("GET k{key}"));
+            assert!(reply.ends_with(&format!(" {key}")), "{is_restarted} {reply}");
+        }
+        assert_eq!(world.run(2, 2, "INCR n"), ":1");
+    }
+}
+
+#[test]
 fn what_another_replica_held_is_not_used() {
     let mut world = spread(1, 1);
     assert_eq!(world.run(0, 1, "SET a 1"), "+OK");
