@@ -511,7 +511,7 @@ impl Cluster {
     }
 
     /// Waits until every node that runs says that each group has a leader and as many voters as it should: three, or one
-    /// as long as there are fewer nodes; and nothing else, on nodes that run.
+    /// as long as there are fewer nodes; and nothing else, on nodes that run, of which each has some.
     ///
     /// # Panics
     /// If that is not so within [`SETTLING`].

@@ -32,6 +32,8 @@ struct ModelGroup {
     members: Vec<Member>,
     leader: Option<NodeId>,
     caught_up: BTreeSet<Incarnation>,
+    /// Whether the last change is joint still: its end makes the members no others, and has a place of its own.
+    is_joint: bool,
 }
 
 struct World {
@@ -181,6 +183,7 @@ impl World {
             generation: replica.generation,
             term: 1,
             index: 1,
+            is_joint: false,
             members: vec![Member {
                 incarnation: replica.incarnation,
                 node,
@@ -348,7 +351,8 @@ impl World {
         let names: Vec<GroupRef> = self.groups.keys().copied().collect();
         for name in names {
             let (is_changing, is_unheard) = (self.chance(10), self.chance(10));
-            let group = &self.groups[&name];
+            let group = self.groups.get_mut(&name).expect("it is one of them");
+            let is_joint = std::mem::take(&mut group.is_joint);
             let report = Report {
                 group: name,
                 generation: group.generation,
@@ -360,8 +364,9 @@ impl World {
             let seen = GroupSight {
                 report,
                 caught_up: group.caught_up.clone(),
-                is_changing: is_changing && self.is_troubled,
+                is_changing: is_joint || (is_changing && self.is_troubled),
             };
+            group.index += u64::from(is_joint);
             if !(is_unheard && self.is_troubled) {
                 sight.groups.insert(name, seen);
             }
@@ -472,6 +477,7 @@ impl World {
         let group = self.groups.get_mut(&name).expect("it is one of them");
         group.members = members;
         group.index += 1;
+        group.is_joint = matches!(order, Order::Change { .. });
     }
 
     /// Everything is mended, and then everything is as it ought to be.
