@@ -571,6 +571,10 @@ impl Cluster {
                     ));
                 }
             }
+            let has_any = |node: usize| seen.replicas.iter().flatten().any(|&(at, ..)| at == node);
+            if let Some(idle) = (0..self.len()).find(|&node| running[node] && !has_any(node)) {
+                return Err(format!("node {idle} has no replica, to node {node}"));
+            }
             if agreed
                 .as_ref()
                 .is_some_and(|agreed| agreed.replicas != seen.replicas)
