@@ -34,8 +34,8 @@ pub use command::{Beginning, ClusterId, Command, Factor, Outcome, Refusal, Repli
 pub use group::{Expected, Group, GroupRef, MEMBERS_MAX, Member, Role, majority};
 pub use map::{Route, RoutingMap, Site, Standing, Stop};
 pub use meta::{
-    Answer, Contact, Failure, Instruction, Meta, MetaConfig, MetaEffects, MetaMessage, Notice, Persist, Pulse, Record,
-    Restored, Started,
+    Answer, Contact, Failure, Instruction, Meta, MetaConfig, MetaEffects, MetaMessage, Notice, Persist,
+    Pulse, Record, Restored, Started,
 };
 pub use node::{ADDRESS_BYTES_MAX, Announcement, NODES_MAX, Node, Token};
 pub use reconciler::{Pace, steps};

@@ -298,8 +298,11 @@ impl Meta {
             }
         }
         let stops = self.map.iter().flat_map(|map| &map.meta.replicas);
-        let stop = stops.map(|stop| (stop.incarnation, stop.node)).find(|(known, _)| *known == member);
-        stop.map(|(_, node)| node).or_else(|| self.sites.get(&member).copied())
+        let stop = stops
+            .map(|stop| (stop.incarnation, stop.node))
+            .find(|(known, _)| *known == member);
+        stop.map(|(_, node)| node)
+            .or_else(|| self.sites.get(&member).copied())
     }
 
     // ---- inputs
@@ -602,7 +605,11 @@ impl Meta {
         let leads = self.leads();
         let leader = if leads { self.node } else { self.leader };
         self.send(from, MetaMessage::Heard { leader, leads });
-        let state = self.seat.as_ref().and_then(|seat| seat.book()).map(|book| &book.state);
+        let state = self
+            .seat
+            .as_ref()
+            .and_then(|seat| seat.book())
+            .map(|book| &book.state);
         if let (Contact::Node(node), Some(reign), Some(state)) = (from, &mut self.reign, state)
             && state.nodes().contains_key(&node)
         {
@@ -895,7 +902,10 @@ impl Meta {
             // The start's own number may not be known yet; its token is as good a name for these.
             let nonce = Boot(self.config.token.0 as u64);
             let interval = self.config.times.heartbeat;
-            let beats = self.beats.entry(node).or_insert_with(|| Beats::new(nonce, interval));
+            let beats = self
+                .beats
+                .entry(node)
+                .or_insert_with(|| Beats::new(nonce, interval));
             beats.claim(claims, now);
         }
     }
@@ -968,7 +978,11 @@ impl Meta {
         if self.boot.is_none() && introducer.is_some() {
             return introducer;
         }
-        let members = self.map.iter().flat_map(|map| &map.meta.replicas).map(|stop| stop.node);
+        let members = self
+            .map
+            .iter()
+            .flat_map(|map| &map.meta.replicas)
+            .map(|stop| stop.node);
         let mut others: BTreeSet<NodeId> = members.collect();
         if others.is_empty() || tries % 4 == 3 {
             others.extend(self.map.iter().flat_map(|map| map.nodes.keys()));
@@ -1002,7 +1016,11 @@ impl Meta {
             // It has nothing to say before it has started.
             return;
         }
-        let state = self.seat.as_ref().and_then(|seat| seat.book()).map(|book| &book.state);
+        let state = self
+            .seat
+            .as_ref()
+            .and_then(|seat| seat.book())
+            .map(|book| &book.state);
         if let (Some(reign), Some(state), Some(node)) = (&mut self.reign, state, self.node) {
             for sight in self.sights.values() {
                 reign.see(node, sight, state, now);

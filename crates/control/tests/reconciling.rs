@@ -110,6 +110,19 @@ impl World {
         self.state
             .check()
             .expect("every command leaves a state that can be");
+        let now = RoutingMap::of(&self.state);
+        for (&name, group) in self.state.groups() {
+            let route = now.route(name).expect("every group has one");
+            let named = |member: &Member| {
+                let mut stops = route.replicas.iter().chain(&route.lost);
+                stops.any(|stop| (stop.incarnation, stop.node) == (member.incarnation, member.node))
+            };
+            // Whoever leads has to name them in its reports.
+            assert!(
+                group.members.iter().all(named),
+                "the map tells where every member is"
+            );
+        }
         let epoch = self.state.epoch();
         assert!(epoch >= before.1, "epochs grow");
         assert!(

@@ -31,7 +31,9 @@ use command::{Command, Spec};
 use consensus::{Beat, BeatAnswer, Beats, Claim, Listener, Message, Times};
 use ids::{GroupId, Monotonic, NodeId};
 use keyspace::Operations;
-use peer_wire::{Answers, ChannelKind, Outcome, PeerMessage, Publish, Raft, TransferAnswer, TransferCut, TransferOutcome};
+use peer_wire::{
+    Answers, ChannelKind, Outcome, PeerMessage, Publish, Raft, TransferAnswer, TransferCut, TransferOutcome,
+};
 use planted::Bug;
 use replica::{Asked, Batch, Cut, Effects, Output, Request, Said, Sender, Ticket};
 use resp::Args;
@@ -80,7 +82,10 @@ impl Cluster {
     }
 
     fn nodes_up(&self) -> impl Iterator<Item = NodeId> {
-        self.peers.iter().filter(|(_, peer)| peer.is_up).map(|(node, _)| *node)
+        self.peers
+            .iter()
+            .filter(|(_, peer)| peer.is_up)
+            .map(|(node, _)| *node)
     }
 
     fn me(&self) -> NodeId {
@@ -114,7 +119,11 @@ impl Gateway {
     /// When this worker is to be called again, at the latest, if nothing happens.
     pub fn next_cluster_timer(&self) -> Option<Monotonic> {
         let has_work = !self.cluster.touched.is_empty();
-        let next = if has_work { self.cluster.now } else { self.cluster.ticked.after(TICK) };
+        let next = if has_work {
+            self.cluster.now
+        } else {
+            self.cluster.ticked.after(TICK)
+        };
         (self.is_spread || has_work).then_some(next)
     }
 
@@ -235,7 +244,9 @@ impl Gateway {
             payload: Bytes::copy_from_slice(message),
         };
         for node in up {
-            self.cluster.outbox.push((node, PeerMessage::Publish(publish.clone())));
+            self.cluster
+                .outbox
+                .push((node, PeerMessage::Publish(publish.clone())));
         }
     }
 
@@ -697,7 +708,9 @@ impl Gateway {
     /// Whether the turn has anything for [`Gateway::finish_cluster`] to do.
     pub fn has_cluster_work(&self) -> bool {
         let is_due = |peer: &Peer| peer.is_up && peer.beats.due().is_some_and(|due| due <= self.cluster.now);
-        !self.cluster.touched.is_empty() || !self.cluster.outbox.is_empty() || self.cluster.peers.values().any(is_due)
+        !self.cluster.touched.is_empty()
+            || !self.cluster.outbox.is_empty()
+            || self.cluster.peers.values().any(is_due)
     }
 
     /// A command on keys of a replicated group.

@@ -385,17 +385,8 @@ wire_struct!(Members {
     learners_next,
     ends_itself
 });
-wire_struct!(SnapshotPoint {
-    index,
-    term,
-    members
-});
-wire_struct!(Message {
-    from,
-    to,
-    term,
-    body
-});
+wire_struct!(SnapshotPoint { index, term, members });
+wire_struct!(Message { from, to, term, body });
 wire_struct!(Claim {
     group,
     term,

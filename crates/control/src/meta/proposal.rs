@@ -19,11 +19,7 @@ pub(crate) struct Author {
     pub(crate) number: u64,
 }
 
-wire_struct!(Author {
-    node,
-    start,
-    number
-});
+wire_struct!(Author { node, start, number });
 
 /// One entry.
 #[derive(Clone, PartialEq, Eq, Debug)]

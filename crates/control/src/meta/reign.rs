@@ -177,7 +177,9 @@ impl Reign {
     pub(crate) fn is_waiting(&mut self, proposal: &[u8], recipient: Recipient, id: u64) -> bool {
         let mut waiting = self.waiting.values_mut();
         let known = waiting.find(|waiting| waiting.proposal == proposal);
-        known.map(|known| (known.recipient, known.id) = (recipient, id)).is_some()
+        known
+            .map(|known| (known.recipient, known.id) = (recipient, id))
+            .is_some()
     }
 
     pub(crate) fn has_room(&self) -> bool {
@@ -204,9 +206,7 @@ impl Reign {
     /// The entry at this place was carried out: who asked for it.
     pub(crate) fn on_applied(&mut self, index: Index, term: Term) -> Option<Waiting> {
         self.is_established |= term == self.term;
-        self.waiting
-            .remove(&index)
-            .filter(|waiting| waiting.term == term)
+        self.waiting.remove(&index).filter(|waiting| waiting.term == term)
     }
 
     // ---- who was told
@@ -250,7 +250,12 @@ impl Reign {
     }
 
     /// The member holds the state of this place, if it was sent that.
-    pub(crate) fn on_filled(&mut self, member: Incarnation, index: Index, term: Term) -> Option<SnapshotPoint> {
+    pub(crate) fn on_filled(
+        &mut self,
+        member: Incarnation,
+        index: Index,
+        term: Term,
+    ) -> Option<SnapshotPoint> {
         let (_, point) = self.fills.get(&member)?;
         if (point.index, point.term) != (index, term) {
             return None;

@@ -237,7 +237,11 @@ impl Seat {
             }
             for committed in ready.committed {
                 let (index, term) = (committed.index, committed.term);
-                assert_eq!(index.0, self.applied.0 + 1, "entries are applied in order, each once");
+                assert_eq!(
+                    index.0,
+                    self.applied.0 + 1,
+                    "entries are applied in order, each once"
+                );
                 let book = self.book.as_mut().expect("nothing is committed behind no state");
                 let result = match committed.effect {
                     Effect::Nothing => None,

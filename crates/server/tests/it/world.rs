@@ -143,7 +143,12 @@ impl Node {
         let shared = &self.shared;
         let connection = self.clients.entry(client).or_insert_with(|| {
             let card = ClientCard::new(shared.clients.next_id(), address, address, 0, 0, 0);
-            Connection::new(Session::new(Arc::new(card), client, server::Endpoint::AnyNode, true))
+            Connection::new(Session::new(
+                Arc::new(card),
+                client,
+                server::Endpoint::AnyNode,
+                true,
+            ))
         });
         self.gateway.feed(connection, &bytes);
         self.deliver();
