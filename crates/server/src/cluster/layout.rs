@@ -30,6 +30,8 @@ pub struct GroupLayout {
     pub generation: u64,
     /// Where each replica is, those that are to come too.
     pub seats: BTreeMap<Incarnation, NodeId>,
+    /// Where members were that have no memory any more: for reports alone.
+    pub lost: BTreeMap<Incarnation, NodeId>,
     /// The only voter, if there is one: it needs nobody's word to lead.
     pub founder: Option<Incarnation>,
     /// Whose memory the founder begins with, if it has not begun.
@@ -69,6 +71,11 @@ impl Layout {
                 generation: route.generation,
                 seats: route
                     .replicas
+                    .iter()
+                    .map(|stop| (stop.incarnation, stop.node))
+                    .collect(),
+                lost: route
+                    .lost
                     .iter()
                     .map(|stop| (stop.incarnation, stop.node))
                     .collect(),

@@ -252,7 +252,11 @@ impl Seat {
         let member = self.member.as_ref().filter(|member| member.leads())?;
         let members = member.members();
         let known = |incarnation: &Incarnation, role| {
-            layout.seats.get(incarnation).map(|&node| control::Member {
+            let seat = layout
+                .seats
+                .get(incarnation)
+                .or_else(|| layout.lost.get(incarnation));
+            seat.map(|&node| control::Member {
                 incarnation: *incarnation,
                 node,
                 role,
