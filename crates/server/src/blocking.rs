@@ -113,6 +113,10 @@ fn blocking_command(operation: &Operation) -> BlockingCommand<'_> {
     }
 }
 
+fn is_move(operation: &Operation) -> bool {
+    matches!(blocking_command(operation).pop, BlockingPop::Move { .. })
+}
+
 /// What must come to be under a key for the command to pop it.
 fn awaited_kind(pop: &BlockingPop<'_>) -> Kind {
     match pop {
@@ -228,7 +232,10 @@ impl Gateway {
             return false;
         }
         blocked.is_trying = false;
-        if !is_nil(reply) {
+        // Who waits already, waits on: something else has come under the key. Of a move, the destination may be wrong.
+        let is_waiter = !blocked.workers.is_empty();
+        let is_other_kind = is_waiter && reply.starts_with(b"-WRONGTYPE") && !is_move(&blocked.operation);
+        if !is_nil(reply) && !is_other_kind {
             self.unblock(token, reply.to_vec());
         } else if let Some(ending) = blocked.ending.take() {
             self.unblock(token, ending);

@@ -1,6 +1,8 @@
 // What a program does with ioredis, checked: against the server at HOST:PORT, over RESP2 and over RESP3.
 //
-// With CLUSTER_PORT, the client also believes that it talks to a Redis Cluster there. Prints a line for each section and exits with 1 if one of them failed.
+// With CLUSTER_PORT, the client also believes that it talks to a Redis Cluster there. With PIDS, the processes of a cluster's
+// nodes by their cluster ports, it kills one of them, and does nothing else. Prints a line for each section and exits with 1 if
+// one of them failed.
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -269,7 +271,40 @@ async function cluster(redis, version, key) {
   }
 }
 
-const SECTIONS = [
+// The node that leads most keys is killed: every key that was written is there, and can be written again.
+async function failover(_, version, key) {
+  const pids = new Map(process.env.PIDS.split(",").map((pair) => pair.split(":")));
+  const all = new Cluster([{ host, port: clusterPort }], { redisOptions: { protocol: version } });
+  all.on("error", () => {});
+  const until = Date.now() + LIMIT_MS;
+  const persistently = async (command) => {
+    for (;;) {
+      try {
+        return await command();
+      } catch (error) {
+        if (Date.now() > until) throw error;
+        await sleep(50);
+      }
+    }
+  };
+  try {
+    const names = Array.from({ length: 200 }, (_, number) => key(`failover:${number}`));
+    for (const name of names) assert.equal(await all.set(name, "before"), "OK");
+    const led = new Map();
+    for (const [first, last, [, leader]] of await all.nodes("master")[0].cluster("SLOTS")) {
+      led.set(leader, (led.get(leader) ?? 0) + last - first + 1);
+    }
+    const [[victim]] = [...led].filter(([port]) => pids.has(String(port))).sort(([, one], [, other]) => other - one);
+    process.kill(Number(pids.get(String(victim))), "SIGKILL");
+    for (const name of names) assert.equal(await persistently(() => all.get(name)), "before");
+    for (const name of names) assert.equal(await persistently(() => all.set(name, "after")), "OK");
+    for (const name of names) assert.equal(await persistently(() => all.get(name)), "after");
+  } finally {
+    all.disconnect();
+  }
+}
+
+let SECTIONS = [
   ["protocol", protocol],
   ["strings", strings],
   ["hashes", hashes],
@@ -284,9 +319,10 @@ const SECTIONS = [
   ["errors", errors],
 ];
 if (clusterPort) SECTIONS.push(["cluster", cluster]);
+if (process.env.PIDS) SECTIONS = [["failover", failover]];
 
 let failed = 0;
-for (const version of [2, 3]) {
+for (const version of [2, 3].filter((version) => (process.env.PROTOCOLS ?? "RESP2 RESP3").includes(`RESP${version}`))) {
   for (const [name, section] of SECTIONS) {
     const redis = connect(version);
     const line = `RESP${version}  ${name.padEnd(12)}`;

@@ -1,9 +1,12 @@
 """What a program does with redis-py, checked: against the server at HOST:PORT, over RESP2 and over RESP3.
 
-With CLUSTER_PORT, the client also believes that it talks to a Redis Cluster there. Prints a line for each section and exits with 1 if one of them failed.
+With CLUSTER_PORT, the client also believes that it talks to a Redis Cluster there. With PIDS, the processes of a cluster's
+nodes by their cluster ports, it kills one of them, and does nothing else. Prints a line for each section and exits with 1 if
+one of them failed.
 """
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -280,6 +283,36 @@ def cluster(r, key):
         expect(c.get(key("read")), "at a replica")
 
 
+def failover(r, key):
+    """The node that leads most keys is killed: every key that was written is there, and can be written again."""
+    pids = dict(pair.split(":") for pair in os.environ["PIDS"].split(","))
+    version = r.get_connection_kwargs()["protocol"]
+    until = time.monotonic() + LIMIT_SECS
+
+    def persistently(command, *arguments):
+        while True:
+            try:
+                return command(*arguments)
+            except (redis.ConnectionError, redis.TimeoutError, redis.exceptions.ClusterError):
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.05)
+
+    with redis.RedisCluster(host=HOST, port=CLUSTER_PORT, protocol=version, decode_responses=True) as c:
+        names = [key(f"failover:{number}") for number in range(200)]
+        expect(len({node.port for node in map(c.get_node_from_key, names)}) > 1, True)
+        for name in names:
+            expect(c.set(name, "before"), True)
+        leaders = [str(c.get_node_from_key(name).port) for name in names]
+        victim = max((port for port in set(leaders) if port in pids), key=leaders.count)
+        os.kill(int(pids[victim]), signal.SIGKILL)
+        expect([persistently(c.get, name) for name in names], ["before"] * 200)
+        for name in names:
+            expect(persistently(c.set, name, "after"), True)
+        expect([persistently(c.get, name) for name in names], ["after"] * 200)
+        expect(victim in {str(c.get_node_from_key(name).port) for name in names}, False)
+
+
 SECTIONS = [
     ("protocol", protocol),
     ("strings", strings),
@@ -294,13 +327,16 @@ SECTIONS = [
     ("scan", scan),
     ("errors", errors),
 ]
-if CLUSTER_PORT:
+if os.environ.get("PIDS"):
+    SECTIONS = [("failover", failover)]
+elif CLUSTER_PORT:
     SECTIONS.append(("cluster", cluster))
 
 
 def main():
     failed = 0
-    for version in (2, 3):
+    versions = [version for version in (2, 3) if f"RESP{version}" in os.environ.get("PROTOCOLS", "RESP2 RESP3")]
+    for version in versions:
         for name, section in SECTIONS:
             try:
                 with connect(version) as r:
