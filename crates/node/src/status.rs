@@ -21,9 +21,15 @@ pub(crate) struct Ledger {
 impl Ledger {
     pub(crate) fn of(state: &State) -> Ledger {
         let nodes = state.nodes().iter();
-        let groups = state.groups().iter().filter(|(name, _)| **name != control::GroupRef::Meta);
+        let groups = state
+            .groups()
+            .iter()
+            .filter(|(name, _)| **name != control::GroupRef::Meta);
         let lost = groups.map(|(_, group)| {
-            let members = group.members.iter().filter(|member| group.is_lost(member.incarnation));
+            let members = group
+                .members
+                .iter()
+                .filter(|member| group.is_lost(member.incarnation));
             members.map(|member| (member.node, member.incarnation)).collect()
         });
         Ledger {
@@ -38,7 +44,11 @@ impl Ledger {
 
 /// What all workers have written down, in the order of the groups.
 pub(crate) fn figures(shared: &Shared) -> Vec<ClusterFigures> {
-    shared.workers.iter().map(|worker| worker.cluster().clone()).collect()
+    shared
+        .workers
+        .iter()
+        .map(|worker| worker.cluster().clone())
+        .collect()
 }
 
 /// The nodes that this one hears of: those that every worker has a link to.
@@ -78,11 +88,16 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
         .collect();
     let groups = (0..).zip(&map.groups).map(|(number, route)| {
         let own = of_group.get(&number).copied();
-        let lost = ledger.as_ref().and_then(|ledger| ledger.lost.get(usize::from(number)));
+        let lost = ledger
+            .as_ref()
+            .and_then(|ledger| ledger.lost.get(usize::from(number)));
         group_view(number, route, own, lost.map_or(&[][..], |lost| lost))
     });
     let voters = |route: &control::Route| {
-        let voters = route.replicas.iter().filter(|stop| stop.standing == Standing::Voter);
+        let voters = route
+            .replicas
+            .iter()
+            .filter(|stop| stop.standing == Standing::Voter);
         voters.count()
     };
     let wanted = ledger.as_ref().map(|ledger| usize::from(ledger.replicas_wanted));
@@ -90,7 +105,9 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
     let most = map.groups.iter().map(voters).max().unwrap_or(1);
     let factor = wanted.unwrap_or(most).min(map.nodes.len());
     ClusterView {
-        cluster: map.cluster.map_or_else(String::new, |cluster| format!("{:032x}", cluster.0)),
+        cluster: map
+            .cluster
+            .map_or_else(String::new, |cluster| format!("{:032x}", cluster.0)),
         epoch: map.epoch.0,
         answered_by: me.0,
         replication_factor: u8::try_from(factor).unwrap_or(u8::MAX),
@@ -114,7 +131,11 @@ fn group_view(
         _ => route.leader,
     };
     let led = own.filter(|own| own.leads);
-    let mut replicas: Vec<ReplicaView> = route.replicas.iter().map(|stop| replica_view(stop, led)).collect();
+    let mut replicas: Vec<ReplicaView> = route
+        .replicas
+        .iter()
+        .map(|stop| replica_view(stop, led))
+        .collect();
     replicas.extend(lost.iter().map(|&(node, incarnation)| ReplicaView {
         node: node.0,
         incarnation: incarnation.0,

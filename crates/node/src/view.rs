@@ -28,6 +28,10 @@ pub(crate) struct View {
     /// emptied by the worker's next turn.
     orders: Mutex<Vec<(GroupId, u64, Order)>>,
     orders_version: AtomicU64,
+    /// For each worker, what became of what it wished of the meta group. Bounded by the wishes under way, and emptied by the
+    /// worker's next turn.
+    outcomes: Mutex<Vec<(u16, u64, bool)>>,
+    outcomes_version: AtomicU64,
 }
 
 impl View {
@@ -67,9 +71,30 @@ impl View {
         self.orders_version.fetch_add(1, Ordering::Release);
     }
 
+    /// Changes with new outcomes.
+    #[inline]
+    pub(crate) fn outcomes_version(&self) -> u64 {
+        self.outcomes_version.load(Ordering::Acquire)
+    }
+
+    /// What a worker wished is done, or it is not known whether it will be.
+    pub(crate) fn outcome(&self, worker: u16, wish: u64, is_done: bool) {
+        lock(&self.outcomes).push((worker, wish, is_done));
+        self.outcomes_version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Takes the outcomes of what a worker wished.
+    pub(crate) fn take_outcomes(&self, worker: u16) -> Vec<(u16, u64, bool)> {
+        lock(&self.outcomes)
+            .extract_if(.., |(whose, ..)| *whose == worker)
+            .collect()
+    }
+
     /// Takes the orders for groups that `is_ours` names.
     pub(crate) fn take_orders(&self, is_ours: impl Fn(GroupId) -> bool) -> Vec<(GroupId, u64, Order)> {
-        lock(&self.orders).extract_if(.., |(group, ..)| is_ours(*group)).collect()
+        lock(&self.orders)
+            .extract_if(.., |(group, ..)| is_ours(*group))
+            .collect()
     }
 }
 
@@ -86,7 +111,9 @@ pub(crate) fn addresses(map: &RoutingMap, me: NodeId) -> BTreeMap<NodeId, Socket
                 found.insert(node, address);
             }
             Ok(None) => tracing::warn!(node = node.0, peer = site.peer, "the peer's name has no address"),
-            Err(error) => tracing::warn!(node = node.0, peer = site.peer, %error, "cannot resolve the peer's name"),
+            Err(error) => {
+                tracing::warn!(node = node.0, peer = site.peer, %error, "cannot resolve the peer's name")
+            }
         }
     }
     found
@@ -103,7 +130,11 @@ pub(crate) fn topology(map: &RoutingMap, me: NodeId, groups: GroupCount) -> Opti
             host,
             port,
             peer_port: split(&site.peer).1,
-            health: if site.is_fenced { Health::Failed } else { Health::Online },
+            health: if site.is_fenced {
+                Health::Failed
+            } else {
+                Health::Online
+            },
             heard_at: UnixMillis(0),
             link: None,
             epoch: map.epoch,
@@ -121,7 +152,13 @@ pub(crate) fn topology(map: &RoutingMap, me: NodeId, groups: GroupCount) -> Opti
     if placements.len() != usize::from(groups.get()) {
         return None;
     }
-    Some(Topology::new(index(me)?, nodes.collect(), groups, placements, map.epoch))
+    Some(Topology::new(
+        index(me)?,
+        nodes.collect(),
+        groups,
+        placements,
+        map.epoch,
+    ))
 }
 
 /// What clients call a node: it stays as long as the node is a member.

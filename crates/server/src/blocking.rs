@@ -458,7 +458,11 @@ impl Gateway {
     /// Somebody waits for a key, or nobody does any more.
     fn watch_line(&mut self, entry: &(Db, Box<[u8]>), is_on: bool) {
         let index = self.local(group_of_key(self.groups, &entry.1));
-        self.watch_key(index.expect("waiters have keys of this worker only"), entry, is_on);
+        self.watch_key(
+            index.expect("waiters have keys of this worker only"),
+            entry,
+            is_on,
+        );
     }
 
     /// Looks at the lines of keys that may have been filled elsewhere.

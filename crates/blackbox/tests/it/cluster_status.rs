@@ -17,7 +17,10 @@ fn status(cluster: &LocalCluster, node: u16) -> String {
 /// A sample of a node's metrics page.
 fn sample(cluster: &LocalCluster, node: u16, name: &str) -> f64 {
     let page = http_get(cluster.admin_address(node), "/metrics").expect("the admin port answers");
-    let line = page.body.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let line = page
+        .body
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     let line = line.unwrap_or_else(|| panic!("no {name} in\n{}", page.body));
     line.parse().expect("it is a number")
 }

@@ -24,12 +24,19 @@ pub(crate) fn cluster(shared: &Shared, view: &View, me: NodeId, page: &mut Expos
             ("node", &own),
             (
                 "cluster",
-                &seen.map.cluster.map_or_else(String::new, |cluster| format!("{:032x}", cluster.0)),
+                &seen
+                    .map
+                    .cluster
+                    .map_or_else(String::new, |cluster| format!("{:032x}", cluster.0)),
             ),
         ],
         1u64,
     );
-    let lags = || groups().flat_map(|group| &group.replicas).map(|replica| replica.lag);
+    let lags = || {
+        groups()
+            .flat_map(|group| &group.replicas)
+            .map(|replica| replica.lag)
+    };
     let is_meta_leader = seen.map.meta.leader == Some(me);
     for (name, help, figure) in [
         (
@@ -166,7 +173,13 @@ fn counts(figures: &[ClusterFigures], page: &mut Exposition) {
 }
 
 /// Links to other nodes.
-fn peers(shared: &Shared, figures: &[ClusterFigures], map: &control::RoutingMap, me: NodeId, page: &mut Exposition) {
+fn peers(
+    shared: &Shared,
+    figures: &[ClusterFigures],
+    map: &control::RoutingMap,
+    me: NodeId,
+    page: &mut Exposition,
+) {
     let up = status::nodes_up(figures, map, me);
     let mut family = page.family(
         "chorale_peer_up",

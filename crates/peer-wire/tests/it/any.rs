@@ -6,8 +6,8 @@ use consensus::{
 };
 use ids::{Boot, ClusterId, Db, Epoch, GatewayId, GroupId, Incarnation, NodeId};
 use peer_wire::{
-    Answer, Answers, Await, Batch, ChannelKind, Filled, Join, JoinAnswer, Leave, Map, Notify, Outcome, PeerMessage, Publish,
-    Question, Raft, TransferAnswer, TransferCut, TransferOutcome,
+    Answer, Answers, Await, Batch, ChannelKind, Filled, Join, JoinAnswer, Leave, Map, Notify, Outcome,
+    PeerMessage, Publish, Question, Raft, TransferAnswer, TransferCut, TransferOutcome,
 };
 use proptest::collection::{btree_set, vec};
 use proptest::option;

@@ -108,7 +108,9 @@ fn figures_of(seat: &Seat, replica: &Replica, me: NodeId, leader: Option<NodeId>
             None => applied,
         },
     };
-    let replicas = member.leads().then(|| member.members().all().into_iter().map(of).collect());
+    let replicas = member
+        .leads()
+        .then(|| member.members().all().into_iter().map(of).collect());
     GroupFigures {
         group,
         leads: member.leads(),

@@ -22,6 +22,8 @@ pub(crate) struct World {
 pub(crate) struct Node {
     pub(crate) gateway: Gateway,
     clients: BTreeMap<u64, Connection>,
+    /// Clients that come by the cluster endpoint.
+    by_cluster: Vec<u64>,
     shared: Arc<Shared>,
 }
 
@@ -39,11 +41,13 @@ impl World {
                 1,
                 Settings::default(),
             );
+            shared.clients.set_node(NodeId(number + 1));
             let shared = Arc::new(shared);
             let gateway = Gateway::new(0, shared.clone(), HashSeed([number, 7]), number);
             Node {
                 gateway,
                 clients: BTreeMap::new(),
+                by_cluster: Vec::new(),
                 shared,
             }
         };
@@ -127,6 +131,11 @@ impl World {
         panic!("no reply to {words}");
     }
 
+    /// A client will come by the cluster endpoint of a node.
+    pub(crate) fn by_cluster(&mut self, node: usize, client: u64) {
+        self.nodes[node].by_cluster.push(client);
+    }
+
     pub(crate) fn send(&mut self, node: usize, client: u64, words: &str) {
         self.nodes[node].send(client, words);
     }
@@ -143,7 +152,14 @@ impl Node {
         let shared = &self.shared;
         let connection = self.clients.entry(client).or_insert_with(|| {
             let card = ClientCard::new(shared.clients.next_id(), address, address, 0, 0, 0);
-            Connection::new(Session::new(Arc::new(card), client, server::Endpoint::AnyNode, true))
+            let card = Arc::new(card);
+            shared.clients.add(card.clone());
+            let endpoint = if self.by_cluster.contains(&client) {
+                server::Endpoint::Cluster
+            } else {
+                server::Endpoint::AnyNode
+            };
+            Connection::new(Session::new(card, client, endpoint, true))
         });
         self.gateway.feed(connection, &bytes);
         self.deliver();
