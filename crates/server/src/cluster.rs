@@ -242,7 +242,13 @@ impl Gateway {
         self.cluster.nodes_up().collect()
     }
 
-    /// Whether there are any.
+    /// The other nodes that it has none to.
+    pub(crate) fn nodes_down(&self) -> Vec<NodeId> {
+        let peers = self.cluster.peers.iter();
+        peers.filter(|(_, peer)| !peer.is_up).map(|(node, _)| *node).collect()
+    }
+
+    /// Whether there are any that it has a link to.
     pub(crate) fn has_nodes(&self) -> bool {
         self.cluster.nodes_up().next().is_some()
     }

@@ -12,7 +12,7 @@
 //! `CONFIG SET` is also asked of the meta group ([`Wish`]): it remembers what is set for the whole cluster, so that nodes that
 //! are away, or join later, learn of it. Options that only the start sets are this node's own.
 //!
-//! A node that does not answer in time is left out. Where that means that something may not have happened, the client is
+//! A node that is out of reach, or does not answer in time, is left out. Where that means that something may not have happened, the client is
 //! told so (`UNKNOWN`); where something is listed or counted, the log is. Inside `MULTI` a command concerns this node only.
 
 use crate::client::ClientCard;
@@ -128,6 +128,8 @@ enum Join {
     Counts,
     /// Everybody has done it.
     Done,
+    /// The meta group has it, so that everybody will.
+    Kept,
 }
 
 impl Join {
@@ -137,7 +139,8 @@ impl Join {
             CommandId::ClientList => Join::Texts,
             CommandId::ClientKill if args.len() == 3 => Join::SomeFound,
             CommandId::ClientKill | CommandId::ClientUnblock => Join::Sum,
-            CommandId::ClientPause | CommandId::ClientUnpause | CommandId::ConfigSet => Join::Done,
+            CommandId::ClientPause | CommandId::ClientUnpause => Join::Done,
+            CommandId::ConfigSet => Join::Kept,
             CommandId::PubSubChannels | CommandId::PubSubShardChannels => Join::Names,
             CommandId::PubSubNumSub | CommandId::PubSubShardNumSub => Join::Counts,
             CommandId::PubSubNumPat => Join::NamesCounted,
@@ -147,7 +150,7 @@ impl Join {
 
     fn join(self, known: &mut Vec<Item>, more: Vec<Item>) {
         match self {
-            Join::Done => {}
+            Join::Done | Join::Kept => {}
             Join::Texts | Join::Names | Join::NamesCounted => known.extend(more),
             Join::Sum | Join::SomeFound | Join::Counts => {
                 for (known, more) in known.iter_mut().zip(more) {
@@ -159,16 +162,25 @@ impl Join {
         }
     }
 
+    /// Whether the client is to be told that something may not have happened.
+    fn is_unsure(self, silent: &[Whom]) -> bool {
+        match self {
+            Join::Done => !silent.is_empty(),
+            Join::Kept => silent.contains(&Whom::Meta),
+            _ => false,
+        }
+    }
+
     fn write(self, items: Vec<Item>, silent: &[Whom], w: &mut Writer<'_>) {
         match self {
-            Join::Done if !silent.is_empty() => {
+            Join::Done | Join::Kept if self.is_unsure(silent) => {
                 let silent: Vec<String> = silent.iter().map(Whom::to_string).collect();
                 let silent = silent.join(", ");
                 w.error(&format!(
                     "UNKNOWN it is done here, but nothing is known of {silent}"
                 ));
             }
-            Join::Done => w.ok(),
+            Join::Done | Join::Kept => w.ok(),
             Join::SomeFound if items == [Item::Number(0)] => ReplyError::NoSuchClient.write(w),
             Join::SomeFound => w.ok(),
             Join::Sum => items.iter().for_each(|item| item.write(w)),
@@ -284,7 +296,7 @@ impl Gateway {
         spec: &'static Spec,
         args: Args<'_>,
     ) -> bool {
-        let Some(join) = Join::of(spec, args).filter(|_| self.has_nodes()) else {
+        let Some(join) = Join::of(spec, args).filter(|_| self.is_spread) else {
             return false;
         };
         let mut reply = Vec::new();
@@ -321,7 +333,11 @@ impl Gateway {
             protocol,
             items,
             left: asked,
-            silent: silent.into_iter().map(Whom::Node).collect(),
+            silent: silent
+                .into_iter()
+                .chain(self.nodes_down())
+                .map(Whom::Node)
+                .collect(),
         };
         self.fanout
             .gathered

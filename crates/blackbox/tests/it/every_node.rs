@@ -15,7 +15,9 @@ fn an_option_is_set_on_all_nodes_and_on_those_that_join_later() {
     let mut cluster = LocalCluster::start(2, &[]);
     cluster.client(1).run_ok("CONFIG SET maxmemory 200mb");
     for node in 1..=2 {
-        assert_eq!(maxmemory(&mut cluster.client(node)).as_deref(), Some("209715200"));
+        eventually("the node has the option", || {
+            maxmemory(&mut cluster.client(node)).as_deref() == Some("209715200")
+        });
     }
     cluster.type_line("add");
     eventually("the new node has the option", || {
@@ -23,7 +25,9 @@ fn an_option_is_set_on_all_nodes_and_on_those_that_join_later() {
             .is_ok_and(|mut client| maxmemory(&mut client).as_deref() == Some("209715200"))
     });
     cluster.client(3).run_ok("CONFIG SET maxmemory 0");
-    assert_eq!(maxmemory(&mut cluster.client(1)).as_deref(), Some("0"));
+    eventually("the first node has it too", || {
+        maxmemory(&mut cluster.client(1)).as_deref() == Some("0")
+    });
     let text = cluster.client(2).run("CLIENT LIST").text().expect("it is a text");
     assert!(text.lines().count() >= 1, "{text}");
 }

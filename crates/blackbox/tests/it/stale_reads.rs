@@ -19,7 +19,9 @@ fn a_follower_answers_who_asks_for_old_values_and_sends_others_on() {
     let is_moved = |reply: Value| reply.error().is_some_and(|error| error.starts_with("MOVED"));
     let mut followed = Vec::new();
     eventually("the node knows leaders", || {
-        followed = (0..20).filter(|key| is_moved(reader.run(&format!("GET key:{key}")))).collect();
+        followed = (0..20)
+            .filter(|key| is_moved(reader.run(&format!("GET key:{key}"))))
+            .collect();
         !followed.is_empty()
     });
     reader.run_ok("READONLY");
@@ -39,6 +41,8 @@ fn a_follower_answers_who_asks_for_old_values_and_sends_others_on() {
     cluster.type_line("resume 2");
     reader.run_ok("READWRITE");
     eventually("it sends clients to the leader again", || {
-        followed.iter().all(|key| is_moved(reader.run(&format!("GET key:{key}"))))
+        followed
+            .iter()
+            .all(|key| is_moved(reader.run(&format!("GET key:{key}"))))
     });
 }

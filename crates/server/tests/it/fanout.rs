@@ -139,3 +139,19 @@ fn what_is_set_is_set_on_all_nodes_and_remembered_by_the_meta_group() {
     assert!(reply.starts_with("-ERR CONFIG SET failed"), "{reply}");
     assert!(world.nodes[0].gateway.take_wishes().is_empty());
 }
+
+#[test]
+fn a_node_out_of_reach_is_told_of_by_who_must_know() {
+    let mut world = three();
+    for node in 0..2 {
+        world.nodes[node].gateway.on_link(ids::NodeId(2), false);
+    }
+    let told = "-UNKNOWN it is done here, but nothing is known of node 2";
+    assert_eq!(world.run(0, 1, "CLIENT UNPAUSE"), told);
+    world.send(0, 1, "CONFIG SET hz 20");
+    world.turns(5);
+    let wishes = world.nodes[0].gateway.take_wishes();
+    world.nodes[0].gateway.on_wish(wishes[0].id, true);
+    world.turns(1);
+    assert_eq!(world.nodes[0].take_reply(1), "+OK", "it will learn of it");
+}
