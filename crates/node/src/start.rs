@@ -382,6 +382,9 @@ pub fn run(
     };
     shared.cluster_port = cluster_port;
     shared.set_topology(topology);
+    if let Some(born) = &born {
+        shared.clients.set_node(born.own.node);
+    }
     let shared = Arc::new(shared);
     let view = Arc::new(View::default());
     let admin = match admin_listener {

@@ -29,6 +29,10 @@ pub(crate) struct View {
     /// emptied by the worker's next turn.
     orders: Mutex<Vec<(GroupId, u64, Order)>>,
     orders_version: AtomicU64,
+    /// For each worker, what became of what it wished of the meta group. Bounded by the wishes under way, and emptied by the
+    /// worker's next turn.
+    outcomes: Mutex<Vec<(u16, u64, bool)>>,
+    outcomes_version: AtomicU64,
 }
 
 impl View {
@@ -66,6 +70,25 @@ impl View {
     pub(crate) fn order(&self, group: GroupId, index: u64, order: Order) {
         lock(&self.orders).push((group, index, order));
         self.orders_version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Changes with new outcomes.
+    #[inline]
+    pub(crate) fn outcomes_version(&self) -> u64 {
+        self.outcomes_version.load(Ordering::Acquire)
+    }
+
+    /// What a worker wished is done, or it is not known whether it will be.
+    pub(crate) fn outcome(&self, worker: u16, wish: u64, is_done: bool) {
+        lock(&self.outcomes).push((worker, wish, is_done));
+        self.outcomes_version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Takes the outcomes of what a worker wished.
+    pub(crate) fn take_outcomes(&self, worker: u16) -> Vec<(u16, u64, bool)> {
+        lock(&self.outcomes)
+            .extract_if(.., |(whose, ..)| *whose == worker)
+            .collect()
     }
 
     /// Takes the orders for groups that `is_ours` names.

@@ -124,6 +124,7 @@ impl Gateway {
             return;
         }
         self.cluster.ticked = now;
+        self.end_overdue_questions(now);
         for index in 0..self.cluster.seats.len() {
             self.tick_seat(index);
         }
@@ -276,6 +277,9 @@ impl Gateway {
                 peer.beats.reconnected(now);
             }
         }
+        if !is_up {
+            self.end_questions_to(node);
+        }
         for index in 0..self.cluster.seats.len() {
             self.on_seat_link(index, node, is_up);
         }
@@ -291,6 +295,8 @@ impl Gateway {
             PeerMessage::Answers(answers) => self.on_answers(from, answers),
             PeerMessage::TransferCut(cut) => self.on_peer_cut(from, cut),
             PeerMessage::TransferAnswer(answer) => self.on_cut_answer(&answer),
+            PeerMessage::Fanout(question) => self.on_question(from, &question),
+            PeerMessage::FanoutAnswer(answer) => self.on_part_answer(from, &answer),
             PeerMessage::Await(waits) => self.on_peer_await(from, waits),
             PeerMessage::Filled(filled) => self.on_peer_filled(from, filled),
             PeerMessage::Publish(publish) => {
@@ -303,6 +309,34 @@ impl Gateway {
             // What concerns the node as a whole is not a worker's.
             _ => {}
         }
+    }
+
+    /// The other nodes that this worker has a link to.
+    pub(crate) fn nodes_up(&self) -> Vec<NodeId> {
+        self.cluster.nodes_up().collect()
+    }
+
+    /// The other nodes that it has none to.
+    pub(crate) fn nodes_down(&self) -> Vec<NodeId> {
+        let peers = self.cluster.peers.iter();
+        peers
+            .filter(|(_, peer)| !peer.is_up)
+            .map(|(node, _)| *node)
+            .collect()
+    }
+
+    /// Whether there are any that it has a link to.
+    pub(crate) fn has_nodes(&self) -> bool {
+        self.cluster.nodes_up().next().is_some()
+    }
+
+    /// The raw monotonic time, as of this turn.
+    pub(crate) fn cluster_now(&self) -> Monotonic {
+        self.cluster.now
+    }
+
+    pub(crate) fn send_to_node(&mut self, node: NodeId, message: PeerMessage) {
+        self.cluster.outbox.push((node, message));
     }
 
     /// Sends a message to a channel to all other nodes: who listens there is their business.
@@ -848,6 +882,10 @@ impl Gateway {
         if self.may_read_here(session, pipeline, spec, args, index) {
             return self.read_leased(session, pipeline, &command, index);
         }
+        if self.may_read_stale(session, spec, index) {
+            let mut out = pipeline.writer(session.protocol);
+            return self.replicas[index].read_leased(&self.turn, session.db, &command, &mut out);
+        }
         if self.cluster.seats[index].courier.is_cut_off() {
             return pipeline.writer(session.protocol).error(replica::UNREACHABLE);
         }
@@ -865,6 +903,34 @@ impl Gateway {
         };
         self.cluster.seats[index].courier.command(ticket, asked);
         self.cluster.touch(index);
+    }
+
+    /// Whether a group of this worker may be led elsewhere.
+    pub(crate) fn is_replicated_here(&self, group: GroupId) -> bool {
+        let index = self.local(group);
+        index.is_some_and(|index| self.replicas[index].is_replicated())
+    }
+
+    /// How many replicas beside the leader's hold whatever was acknowledged, in every group: `WAIT`.
+    pub(crate) fn replicas_beside(&self) -> u16 {
+        let layout = self.cluster.layout.as_ref();
+        let groups = layout.into_iter().flat_map(|layout| &layout.groups);
+        groups.map(|group| group.voters / 2).min().unwrap_or(0)
+    }
+
+    /// Whether a command may be answered from what a replica here holds, although another node leads and may have gone on:
+    /// the client has asked for that with `READONLY`. A replica that is being filled is asked nothing.
+    fn may_read_stale(&self, session: &Session, spec: &'static Spec, index: usize) -> bool {
+        let seat = &self.cluster.seats[index];
+        let votes =
+            |member: &replica::Member| seat.incarnation.is_some_and(|me| member.members().is_voter(me));
+        session.reads_at_replicas
+            && session.endpoint == crate::endpoint::Endpoint::Cluster
+            && spec.flags.contains(command::Flags::READONLY)
+            && seat
+                .member
+                .as_ref()
+                .is_some_and(|member| !member.leads() && votes(member))
     }
 
     /// Whether a command can be answered from the state here: this node leads under a lease, and the connection has nothing

@@ -32,6 +32,8 @@ pub struct GroupLayout {
     pub seats: BTreeMap<Incarnation, NodeId>,
     /// Where members were that have no memory any more: for reports alone.
     pub lost: BTreeMap<Incarnation, NodeId>,
+    /// How many replicas vote.
+    pub voters: u16,
     /// The only voter, if there is one: it needs nobody's word to lead.
     pub founder: Option<Incarnation>,
     /// Whose memory the founder begins with, if it has not begun.
@@ -79,6 +81,7 @@ impl Layout {
                     .iter()
                     .map(|stop| (stop.incarnation, stop.node))
                     .collect(),
+                voters: voters().count() as u16,
                 founder: voters()
                     .next()
                     .filter(|_| voters().count() == 1)
@@ -109,6 +112,7 @@ impl Layout {
         let group = |number: u16| GroupLayout {
             seats: [(Incarnation(u64::from(number) + 1), me)].into(),
             founder: Some(Incarnation(u64::from(number) + 1)),
+            voters: 1,
             ..GroupLayout::default()
         };
         Layout {

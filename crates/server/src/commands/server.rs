@@ -78,14 +78,15 @@ impl Shutdown {
     }
 }
 
-/// `WAIT`: no replica holds any write, and none will before any timeout, so the answer comes at once.
-pub(super) fn wait(args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+/// `WAIT`: what was acknowledged is held by a majority of each group, so the answer comes at once. How many hold it beside
+/// those is not asked.
+pub(super) fn wait(args: Args<'_>, replicas: u16, w: &mut Writer<'_>) -> Result<(), ReplyError> {
     number::parse_i64(args.arg(1)).ok_or(ReplyError::NotAnInteger)?;
     let timeout = number::parse_i64(args.arg(2)).ok_or(ReplyError::TimeoutNotAnInteger)?;
     if timeout < 0 {
         return Err(ReplyError::TimeoutNegative);
     }
-    w.integer(0);
+    w.integer(replicas.into());
     Ok(())
 }
 

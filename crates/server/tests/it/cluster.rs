@@ -351,3 +351,39 @@ fn what_another_replica_held_is_not_used() {
     world.restart(0);
     assert_eq!(world.run(0, 1, "DBSIZE"), ":1");
 }
+
+#[test]
+fn a_connection_is_told_how_many_replicas_hold_its_writes() {
+    let mut world = spread(3, 2);
+    assert_eq!(world.run(1, 1, "WAIT 1 0"), ":0");
+    grow(&mut world);
+    assert_eq!(world.run(1, 1, "WAIT 1 0"), ":1");
+    // It comes behind the writes before it, and they were acknowledged.
+    world.send(2, 2, "SET a 1");
+    world.send(2, 2, "WAIT 5 0");
+    world.turns(1);
+    assert_eq!(world.nodes[2].take_reply(2), "");
+    world.turns(50);
+    assert_eq!(world.nodes[2].take_reply(2), "+OK :1");
+}
+
+#[test]
+fn a_follower_answers_old_values_to_who_asks_for_them() {
+    let mut world = replicated(2);
+    assert_eq!(world.run(0, 1, "SET a 1"), "+OK");
+    assert_eq!(world.run(0, 1, "SET b 1"), "+OK");
+    world.turns(200);
+    world.by_cluster(1, 5);
+    assert_eq!(world.run(1, 5, "READONLY"), "+OK");
+    world.dead[0] = true;
+    world.dead[2] = true;
+    for key in ["a", "b"] {
+        world.send(1, 5, &format!("GET {key}"));
+        assert_eq!(world.nodes[1].take_reply(5), "$1 1", "at once, from here");
+    }
+    // Without the wish the leader is asked, who does not answer.
+    assert_eq!(world.run(1, 5, "READWRITE"), "+OK");
+    world.send(1, 5, "GET a");
+    world.turns(20);
+    assert_eq!(world.nodes[1].take_reply(5), "");
+}

@@ -23,6 +23,8 @@ pub(crate) struct Node {
     boot: Boot,
     pub(crate) gateway: Gateway,
     clients: BTreeMap<u64, Connection>,
+    /// Clients that come by the cluster endpoint.
+    by_cluster: Vec<u64>,
     shared: Arc<Shared>,
 }
 
@@ -134,6 +136,11 @@ impl World {
         panic!("no reply to {words}");
     }
 
+    /// A client will come by the cluster endpoint of a node.
+    pub(crate) fn by_cluster(&mut self, node: usize, client: u64) {
+        self.nodes[node].by_cluster.push(client);
+    }
+
     pub(crate) fn send(&mut self, node: usize, client: u64, words: &str) {
         self.nodes[node].send(client, words);
     }
@@ -143,12 +150,14 @@ impl Node {
     fn new(boot: Boot, groups: u16) -> Node {
         let count = GroupCount::new(groups).expect("a valid count");
         let shared = Shared::new(boot, "run".into(), 0, 6379, count, 1, Settings::default());
+        shared.clients.set_node(NodeId(boot.0));
         let shared = Arc::new(shared);
         let gateway = Gateway::new(0, shared.clone(), HashSeed([boot.0, 7]), boot.0);
         Node {
             boot,
             gateway,
             clients: BTreeMap::new(),
+            by_cluster: Vec::new(),
             shared,
         }
     }
@@ -163,12 +172,14 @@ impl Node {
         let shared = &self.shared;
         let connection = self.clients.entry(client).or_insert_with(|| {
             let card = ClientCard::new(shared.clients.next_id(), address, address, 0, 0, 0);
-            Connection::new(Session::new(
-                Arc::new(card),
-                client,
-                server::Endpoint::AnyNode,
-                true,
-            ))
+            let card = Arc::new(card);
+            shared.clients.add(card.clone());
+            let endpoint = if self.by_cluster.contains(&client) {
+                server::Endpoint::Cluster
+            } else {
+                server::Endpoint::AnyNode
+            };
+            Connection::new(Session::new(card, client, endpoint, true))
         });
         self.gateway.feed(connection, &bytes);
         self.deliver();
