@@ -51,6 +51,7 @@ fn grow(world: &mut World) {
         };
         order(number, change);
     }
+    world.lay_out(|layout| layout.groups.iter_mut().for_each(|group| group.voters = 3));
     world.turns(500);
 }
 
