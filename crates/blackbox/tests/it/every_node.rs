@@ -48,4 +48,13 @@ fn messages_and_clients_are_counted_on_all_nodes() {
     let id = |line: &str| line.split(' ').next().map(str::to_owned);
     let ids: std::collections::BTreeSet<_> = text.lines().map(id).collect();
     assert_eq!(ids.len(), 3, "{text}");
+    for listener in &mut listeners {
+        let message = listener.receive().expect("the message comes");
+        assert!(format!("{message:?}").contains("message"), "{message:?}");
+    }
+    // Whoever is killed from another node is gone.
+    assert_eq!(asker.run("CLIENT KILL TYPE pubsub"), Value::Integer(3));
+    for listener in &mut listeners {
+        eventually("the connection is closed", || listener.receive().is_err());
+    }
 }
