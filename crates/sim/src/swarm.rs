@@ -89,19 +89,20 @@ impl Swarm {
                 swarm.kills = swarm.kills.max(40);
                 swarm.partitions = swarm.partitions.max(40);
             }
-            // One leader for long, and many rounds at once.
+            // Leaders that are cut off while answers to earlier rounds are still under way.
             Some(Bug::ReusedReadId) => {
                 swarm.shape.has_leases = false;
-                swarm.partitions = 0;
-                swarm.kills = 0;
-                swarm.hand_overs = 0;
-                swarm.transfers = 0;
-                swarm.think = MILLIS;
-                swarm.turn = MICROS;
-                swarm.latency = (MILLIS, 5 * MILLIS);
+                swarm.is_stream = false;
+                swarm.delay = (300_000, 2 * SECONDS);
                 swarm.loss = 0;
-                swarm.reads = 97;
-                swarm.clients = 10;
+                swarm.partitions = 60;
+                (swarm.breaks, swarm.kills, swarm.hand_overs, swarm.pauses) = (0, 0, 0, 0);
+                (swarm.transfers, swarm.moves, swarm.stalls) = (0, 0, (0, 0));
+                swarm.clients = 16;
+                swarm.think = MILLIS;
+                swarm.patience = 200 * MILLIS;
+                swarm.pipeline = 1;
+                swarm.reads = 80;
             }
             // Heartbeats and refusals in one turn, again and again.
             Some(Bug::LibraryBatching) => {
