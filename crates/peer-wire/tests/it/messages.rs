@@ -213,5 +213,8 @@ fn a_list_that_claims_to_be_huge_is_refused_before_room_is_made() {
         body: Body::Borrowed(&body),
     };
     let error = PeerMessage::decode(&packet).unwrap_err();
-    assert_eq!(error.offset, count_at);
+    assert_eq!(
+        (error.offset, error.what),
+        (count_at, "a text that is longer than the message")
+    );
 }
