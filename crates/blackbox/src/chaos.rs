@@ -185,7 +185,11 @@ impl Run {
     fn show(&self, what: &str) {
         if !io::stderr().is_terminal() {
             if !what.is_empty() {
-                eprintln!("{:7.2} s  {what}", self.start.elapsed().as_secs_f64());
+                let answered = self.workload.seen().answered;
+                eprintln!(
+                    "{:7.2} s  {answered:7} commands  {what}",
+                    self.start.elapsed().as_secs_f64()
+                );
             }
             return;
         }

@@ -511,7 +511,7 @@ impl Cluster {
     }
 
     /// Waits until every node that runs says that each group has a leader and as many voters as it should: three, or one
-    /// as long as there are fewer nodes; and nothing else, on nodes that run.
+    /// as long as there are fewer nodes; and nothing else, on nodes that run, of which each has some.
     ///
     /// # Panics
     /// If that is not so within [`SETTLING`].
@@ -570,6 +570,10 @@ impl Cluster {
                         "to node {node} group {group} has {replicas:?} and the leader {leader:?}"
                     ));
                 }
+            }
+            let has_any = |node: usize| seen.replicas.iter().flatten().any(|&(at, ..)| at == node);
+            if let Some(idle) = (0..self.len()).find(|&node| running[node] && !has_any(node)) {
+                return Err(format!("node {idle} has no replica, to node {node}"));
             }
             if agreed
                 .as_ref()

@@ -1,7 +1,9 @@
 //! Tests of the real server process, through its sockets: nothing here links against the server.
 //!
-//! The library is the harness ([`Server`] starts and ends processes, [`Client`] speaks RESP, [`Prng`] makes
-//! repeatable input, [`eventually`] waits without blind sleeps); the tests are in `tests/it`.
+//! The library is the harness ([`Server`] starts and ends processes, [`Cluster`] several that are one cluster,
+//! [`Workload`] lets clients write down what they see, [`Client`] speaks RESP, [`Prng`] makes
+//! repeatable input, [`eventually`] waits without blind sleeps); the tests are in `tests/it`. The program `chaos`
+//! ([`Chaos`]) is what the tests of clusters are, for minutes: `cargo run -p blackbox --bin chaos -- --help`.
 //!
 //! Environment:
 //!

@@ -50,6 +50,7 @@ pub struct ServerBuilder {
     workers: usize,
     groups: usize,
     password: Option<String>,
+    peer_port: u16,
     flags: Vec<(String, String)>,
 }
 
@@ -79,6 +80,20 @@ impl ServerBuilder {
     #[must_use]
     pub fn maxclients(self, count: usize) -> Self {
         self.flag("maxclients", &count.to_string())
+    }
+
+    /// `--peer-port`, on a free one: the node keeps a data directory, and others can join it. Without meaning for Redis.
+    #[must_use]
+    pub fn with_peers(mut self) -> Self {
+        self.peer_port = free_port();
+        self
+    }
+
+    /// `--join`, of a node that was started [`with peers`](ServerBuilder::with_peers).
+    #[must_use]
+    pub fn join(self, other: &Server) -> Self {
+        let address = format!("127.0.0.1:{}", other.peer_port);
+        self.with_peers().flag("join", &address)
     }
 
     /// Any other `--name value` that both servers know.
@@ -120,8 +135,8 @@ impl ServerBuilder {
                     }
                 }
                 command.arg("server");
-                command.args(["--cluster-port", &cluster.port().to_string(), "--peer-port", "0"]);
-                command.args(["--peer-port", "0"]);
+                command.args(["--cluster-port", &cluster.port().to_string()]);
+                command.args(["--peer-port", &self.peer_port.to_string()]);
                 command.args(["--admin-port", &admin.port().to_string()]);
                 command.args(["--workers", &self.workers.to_string()]);
                 command.args(["--groups", &self.groups.to_string()]);
@@ -163,6 +178,8 @@ impl ServerBuilder {
             cluster,
             admin,
             password: self.password.clone(),
+            peer_port: self.peer_port,
+            command,
             implementation: self.implementation.clone(),
         };
         server.wait_until_ready()?;
@@ -180,6 +197,9 @@ pub struct Server {
     cluster: SocketAddr,
     admin: SocketAddr,
     password: Option<String>,
+    peer_port: u16,
+    /// How it was started.
+    command: Command,
     implementation: Implementation,
 }
 
@@ -202,6 +222,7 @@ impl Server {
             workers: 2,
             groups: 64,
             password: None,
+            peer_port: 0,
             flags: Vec::new(),
         }
     }
@@ -292,6 +313,25 @@ impl Server {
             .arg(format!("kill -{name} {}", self.child.id()))
             .status();
         assert!(sent.is_ok_and(|status| status.success()), "cannot send SIG{name}");
+    }
+
+    /// Starts the process again, which has ended: the same ports, the same directories.
+    ///
+    /// # Panics
+    /// If it does not come up.
+    pub fn restart(&mut self) {
+        self.begin_again();
+        if let Err(reason) = self.wait_until_ready() {
+            panic!("{reason}");
+        }
+    }
+
+    /// [`Server::restart`], without waiting until it answers.
+    ///
+    /// # Panics
+    /// If there can be no process.
+    pub fn begin_again(&mut self) {
+        self.child = self.command.spawn().expect("it could be started before");
     }
 
     /// Waits for the process to end by itself.

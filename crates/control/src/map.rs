@@ -8,7 +8,7 @@
 //! The leader is a guess that was true once. Whoever is wrong is told so by the group itself.
 
 use crate::command::ClusterId;
-use crate::group::{Group, GroupRef, Role};
+use crate::group::{Group, GroupRef, Member, Role};
 use crate::state::State;
 use crate::wire::{self, DecodeError, wire_enum, wire_struct};
 use ids::{Boot, Epoch, Incarnation, NodeId, SemanticsVersion};
@@ -60,6 +60,9 @@ pub struct Route {
     pub heir_of: Option<Incarnation>,
     /// Its replicas, without those that have no memory any more.
     pub replicas: Vec<Stop>,
+    /// Members that have no memory any more, and that the group has not removed yet: whoever leads it names them in its reports,
+    /// even if it began after they ended. None of them is to begin, or to be talked to.
+    pub lost: Vec<Stop>,
 }
 
 /// One replica of a route.
@@ -94,7 +97,8 @@ wire_struct!(Route {
     generation,
     leader,
     heir_of,
-    replicas
+    replicas,
+    lost
 });
 wire_struct!(Site {
     boot,
@@ -161,18 +165,16 @@ impl RoutingMap {
 
 impl Route {
     fn of(group: &Group) -> Route {
-        let members = group
-            .members
-            .iter()
-            .filter(|member| !group.is_lost(member.incarnation))
-            .map(|member| Stop {
-                node: member.node,
-                incarnation: member.incarnation,
-                standing: match member.role {
-                    Role::Voter => Standing::Voter,
-                    Role::Learner => Standing::Learner,
-                },
-            });
+        let stop = |member: &Member| Stop {
+            node: member.node,
+            incarnation: member.incarnation,
+            standing: match member.role {
+                Role::Voter => Standing::Voter,
+                Role::Learner => Standing::Learner,
+            },
+        };
+        let is_lost = |member: &&Member| group.is_lost(member.incarnation);
+        let members = group.members.iter().filter(|member| !is_lost(member)).map(stop);
         let expected = group.expected.iter().map(|expected| Stop {
             node: expected.node,
             incarnation: expected.incarnation,
@@ -183,6 +185,7 @@ impl Route {
             leader: group.leader,
             heir_of: group.heir_of,
             replicas: members.chain(expected).collect(),
+            lost: group.members.iter().filter(is_lost).map(stop).collect(),
         }
     }
 }
@@ -203,6 +206,7 @@ mod tests {
             leader: Some(NodeId(16_000)),
             heir_of: None,
             replicas: (0..6u64).map(stop).collect(),
+            lost: Vec::new(),
         };
         let bytes = wire::encode(FORMAT, &route).len() - 1;
         assert!(bytes <= 64, "{bytes}");

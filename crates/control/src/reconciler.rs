@@ -102,11 +102,13 @@ pub fn steps(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
     steps
 }
 
-/// Whether the state has it as the leader says. What a group began with is to be reported once, too.
+/// Whether the state has it as the leader says. What a group began with is to be reported once, too, and so is a later place
+/// of the same members, as the end of a joint change has: the leader takes no order that was made for an earlier one.
 fn is_known(group: &Group, report: &Report) -> bool {
     let mut members = report.members.clone();
     members.sort_unstable();
-    group.members == members && group.leader == Some(report.leader) && group.index > 0
+    let is_same = group.members == members && group.leader == Some(report.leader);
+    is_same && group.index > 0 && group.index == report.index
 }
 
 struct Look<'a> {

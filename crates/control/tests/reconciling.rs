@@ -37,6 +37,8 @@ struct ModelGroup {
     members: Vec<Member>,
     leader: Option<NodeId>,
     caught_up: BTreeSet<Incarnation>,
+    /// Whether the last change is joint still: its end makes the members no others, and has a place of its own.
+    is_joint: bool,
 }
 
 struct World {
@@ -113,6 +115,19 @@ impl World {
         self.state
             .check()
             .expect("every command leaves a state that can be");
+        let now = RoutingMap::of(&self.state);
+        for (&name, group) in self.state.groups() {
+            let route = now.route(name).expect("every group has one");
+            let named = |member: &Member| {
+                let mut stops = route.replicas.iter().chain(&route.lost);
+                stops.any(|stop| (stop.incarnation, stop.node) == (member.incarnation, member.node))
+            };
+            // Whoever leads has to name them in its reports.
+            assert!(
+                group.members.iter().all(named),
+                "the map tells where every member is"
+            );
+        }
         let epoch = self.state.epoch();
         assert!(epoch >= before.1, "epochs grow");
         assert!(
@@ -186,6 +201,7 @@ impl World {
             generation: replica.generation,
             term: 1,
             index: 1,
+            is_joint: false,
             members: vec![Member {
                 incarnation: replica.incarnation,
                 node,
@@ -353,7 +369,8 @@ impl World {
         let names: Vec<GroupRef> = self.groups.keys().copied().collect();
         for name in names {
             let (is_changing, is_unheard) = (self.chance(10), self.chance(10));
-            let group = &self.groups[&name];
+            let group = self.groups.get_mut(&name).expect("it is one of them");
+            let is_joint = std::mem::take(&mut group.is_joint);
             let report = Report {
                 group: name,
                 generation: group.generation,
@@ -365,8 +382,9 @@ impl World {
             let seen = GroupSight {
                 report,
                 caught_up: group.caught_up.clone(),
-                is_changing: is_changing && self.is_troubled,
+                is_changing: is_joint || (is_changing && self.is_troubled),
             };
+            group.index += u64::from(is_joint);
             if !(is_unheard && self.is_troubled) {
                 sight.groups.insert(name, seen);
             }
@@ -477,6 +495,7 @@ impl World {
         let group = self.groups.get_mut(&name).expect("it is one of them");
         group.members = members;
         group.index += 1;
+        group.is_joint = matches!(order, Order::Change { .. });
     }
 
     /// Everything is mended, and then everything is as it ought to be.

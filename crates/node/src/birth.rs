@@ -3,27 +3,34 @@
 //! ```text
 //!   data directory --- empty, no --join ----> Create: this node is a cluster of one
 //!                  \-- empty, --join -------> Join, by whichever address answers
-//!                   \- has an identity -----> Boot: the cluster counts this start
+//!                   \- has an identity -----> Boot: the cluster counts this start, and is told whose memory was kept
 //! ```
+//!
+//! A node that comes back finds the others by what it knows of the meta group's log, by the addresses that it wrote down
+//! with each map, by `--join`, and by those whose part it is to dial.
 //!
 //! Links are needed for the last two, and there are no workers yet: this has a loop of its own, with one transport.
 
 use crate::clock;
+use crate::handover;
 use crate::meta::{self, Driver};
 use crate::peers::{Own, PEERS, greeter};
 use crate::random;
 use crate::view;
-use control::{Announcement, Factor, Meta, MetaConfig, Pace, RoutingMap, Started, Token};
+use control::{
+    Announcement, Beginning, Factor, GroupRef, Meta, MetaConfig, Pace, RoutingMap, Started, Token,
+};
 use ids::{ClusterId, GroupCount, SemanticsVersion};
 use mio::{Events, Poll};
 use options::{PeerAddress, Settings};
 use peer_wire::hello::{Peer, Secret, Who};
 use peer_wire::{Join, PeerMessage, Question};
+use server::Kept;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use storage::{DataDirectory, Identity};
+use storage::{DataDirectory, Identity, PeerBook};
 use transport::{Event, Greeter, Lane, LinkId, Remote, Transport};
 
 /// A node that knows who it is.
@@ -34,6 +41,10 @@ pub(crate) struct Born {
     pub(crate) started: Started,
     pub(crate) driver: Driver,
     pub(crate) map: Arc<RoutingMap>,
+    /// What the last stop left of the replicas that this node still has.
+    pub(crate) kept: Vec<Kept>,
+    /// Where the others were at the last stop.
+    pub(crate) book: PeerBook,
 }
 
 /// What a node says of itself.
@@ -71,6 +82,14 @@ pub(crate) fn begin(settings: &Settings, said: &Said, workers: u16) -> Result<Bo
         seed: random("a seed")? as u64,
     };
     let groups = GroupCount::new(settings.groups).expect("the option's bounds are those of a group count");
+    let mut kept = Vec::new();
+    let book = PeerBook::read(&disk).unwrap_or_else(|error| {
+        tracing::warn!(%error, "going without what was written down of where the other nodes are");
+        PeerBook::default()
+    });
+    if let Some(identity) = &identity {
+        kept = handover::take(&disk, identity.node).map_err(|error| error.to_string())?;
+    }
     let (meta, log, who) = match &identity {
         Some(identity) => {
             let (log, restored) = meta::restored(&disk).map_err(|error| error.to_string())?;
@@ -78,8 +97,12 @@ pub(crate) fn begin(settings: &Settings, said: &Said, workers: u16) -> Result<Bo
                 cluster: identity.cluster,
                 node: identity.node,
             };
+            let memories = kept
+                .iter()
+                .map(|kept| (GroupRef::Data(kept.group), kept.incarnation));
+            let peers = book.peers.keys().copied().collect();
             (
-                Meta::restore(config, restored, Vec::new(), Vec::new(), now),
+                Meta::restore(config, restored, peers, memories.collect(), now),
                 log,
                 who,
             )
@@ -97,11 +120,15 @@ pub(crate) fn begin(settings: &Settings, said: &Said, workers: u16) -> Result<Bo
         driver,
         map: None,
         started: None,
+        book,
     };
     overture.play(settings, said, who, &secret, workers)?;
     let (Some(started), Some(map)) = (overture.started, overture.map) else {
         unreachable!("it plays until both are there");
     };
+    if identity.is_some() {
+        look_at(&started, &mut kept);
+    }
     let cluster = map.cluster.ok_or("the cluster's map has no name")?;
     let groups = GroupCount::new(map.groups.len() as u16).ok_or("the cluster's map has no groups")?;
     let own = Own {
@@ -127,7 +154,45 @@ pub(crate) fn begin(settings: &Settings, said: &Said, workers: u16) -> Result<Bo
         started,
         driver: overture.driver,
         map,
+        kept,
+        book: overture.book,
     })
+}
+
+/// Drops what the cluster does not count on any more, and tells what is there and what is not.
+fn look_at(started: &Started, kept: &mut Vec<Kept>) {
+    let is_confirmed = |kept: &Kept| {
+        started.replicas.iter().any(|replica| {
+            let is_same = match replica.beginning {
+                Beginning::Kept => replica.incarnation == kept.incarnation,
+                Beginning::Heir { of } => of == kept.incarnation,
+                Beginning::Learner | Beginning::Founder => false,
+            };
+            is_same && replica.group == GroupRef::Data(kept.group)
+        })
+    };
+    let before = kept.len();
+    kept.retain(is_confirmed);
+    let dropped = before - kept.len();
+    let begin = |beginning: Beginning| {
+        let is_data = |replica: &&control::Replica| replica.group != GroupRef::Meta;
+        let replicas = started.replicas.iter().filter(is_data);
+        replicas.filter(|replica| replica.beginning == beginning).count()
+    };
+    let (lost, refilled) = (begin(Beginning::Founder), begin(Beginning::Learner));
+    tracing::info!(
+        kept = kept.len(),
+        refilled,
+        dropped,
+        "replicas that go on with what they held, that other nodes fill again, and that belong to this node no more"
+    );
+    if lost > 0 {
+        tracing::error!(
+            groups = lost,
+            "DATA LOST: the last stop of this node handed nothing over for these groups, and no other node has a replica of \
+             them; they begin empty. Stop the node by SIGTERM or SHUTDOWN to keep data, or give it company"
+        );
+    }
 }
 
 fn pace(settings: &Settings) -> Pace {
@@ -155,6 +220,7 @@ struct Overture {
     driver: Driver,
     map: Option<Arc<RoutingMap>>,
     started: Option<Started>,
+    book: PeerBook,
 }
 
 impl Overture {
@@ -256,10 +322,11 @@ impl Overture {
     fn dial(&self, settings: &Settings, who: Who, transport: &mut Transport<Greeter>) {
         let now = clock::raw();
         if let Some(me) = who.node() {
-            let Some(map) = self.driver.known_map() else {
-                return;
-            };
-            for (node, address) in view::addresses(&map, me) {
+            let mut book = self.book.clone();
+            if let Some(map) = self.driver.known_map() {
+                book.peers.extend(view::book(&map, me).peers);
+            }
+            for (node, address) in view::resolve(&book) {
                 let link = LinkId {
                     remote: Remote::Node(node),
                     number: 0,

@@ -6,6 +6,8 @@
 mod birth;
 mod clock;
 mod errands;
+mod handover;
+mod leaving;
 mod link;
 mod listener;
 mod memory;

@@ -15,15 +15,16 @@ use crate::view::{self, Seen, View};
 use bytes::Bytes;
 use consensus::Times;
 use control::{
-    Contact, GroupRef, GroupSight, Meta, MetaMessage, Notice, Record, Restored, RoutingMap, Started,
+    Contact, GroupRef, GroupSight, Meta, MetaMessage, Notice, Record, Restored, RoutingMap, Setting, Started,
 };
 use ids::Monotonic;
-use server::{Layout, Shared};
+use server::{Layout, Shared, Wish};
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use storage::{DirectoryDisk, HardState, MetaLog, MetaState, Snapshot, StorageError};
+use storage::{DirectoryDisk, HardState, MetaLog, MetaState, PeerBook, Snapshot, StorageError};
 use transport::Remote;
 
 /// The times of the meta group: longer than those of keys, because its log waits for disks, and nothing that clients do
@@ -44,6 +45,8 @@ pub(crate) enum Input {
     Link(Remote, bool),
     /// What leaders here know of their groups, and which other groups this one's workers do not lead.
     Sights(Vec<GroupSight>, Vec<GroupRef>),
+    /// A worker wants something to be set for the whole cluster.
+    Wish(u16, Wish),
     /// The node stops.
     Stop,
 }
@@ -74,6 +77,32 @@ pub(crate) struct Driver {
     meta: Meta,
     disk: DirectoryDisk,
     log: Option<MetaLog<DirectoryDisk>>,
+    /// What is set for the whole cluster, as last heard.
+    settings: Option<Arc<BTreeMap<String, Setting>>>,
+    wishes: Wishes,
+}
+
+/// What was proposed for workers of this node. Bounded by their questions under way.
+#[derive(Default)]
+struct Wishes {
+    /// By proposal, whose it is.
+    proposed: BTreeMap<u64, (u16, u64)>,
+    /// By worker and wish, how many of its proposals have no outcome yet.
+    left: BTreeMap<(u16, u64), usize>,
+}
+
+impl Wishes {
+    /// A proposal was carried out, or was not: what its wish has come to, if that is known now.
+    fn on_outcome(&mut self, proposal: u64, is_done: bool) -> Option<(u16, u64, bool)> {
+        let whose = self.proposed.remove(&proposal)?;
+        let left = self.left.get_mut(&whose)?;
+        *left -= 1;
+        let is_over = *left == 0 || !is_done;
+        if is_over {
+            self.left.remove(&whose);
+        }
+        is_over.then_some((whose.0, whose.1, is_done))
+    }
 }
 
 /// What came of a step.
@@ -83,6 +112,10 @@ pub(crate) struct Happened {
     pub(crate) map: Option<Arc<RoutingMap>>,
     pub(crate) started: Option<Started>,
     pub(crate) orders: Vec<control::Instruction>,
+    /// What is set for the whole cluster, if that has changed.
+    pub(crate) settings: Option<Arc<BTreeMap<String, Setting>>>,
+    /// What became of workers' wishes.
+    pub(crate) outcomes: Vec<(u16, u64, bool)>,
     /// Why the node cannot be a member.
     pub(crate) refused: Option<String>,
 }
@@ -113,7 +146,28 @@ pub(crate) fn restored(
 
 impl Driver {
     pub(crate) fn new(meta: Meta, disk: DirectoryDisk, log: Option<MetaLog<DirectoryDisk>>) -> Driver {
-        Driver { meta, disk, log }
+        Driver {
+            meta,
+            disk,
+            log,
+            settings: None,
+            wishes: Wishes::default(),
+        }
+    }
+
+    /// Proposes what a worker wants to be set.
+    pub(crate) fn on_wish(&mut self, worker: u16, wish: Wish) {
+        let whose = (worker, wish.id);
+        self.wishes.left.insert(whose, wish.settings.len());
+        for (name, value) in wish.settings {
+            let proposal = self.meta.propose(control::Command::Set { name, value });
+            self.wishes.proposed.insert(proposal, whose);
+        }
+    }
+
+    /// What is set for the whole cluster, if anything was heard of it.
+    pub(crate) fn settings(&self) -> Option<Arc<BTreeMap<String, Setting>>> {
+        self.settings.clone()
     }
 
     pub(crate) fn tick(&mut self, now: Monotonic) {
@@ -169,6 +223,14 @@ impl Driver {
                 .messages
                 .extend(messages.map(|(to, message)| (remote(to), Bytes::from(message.encode()))));
             happened.map = effects.map.or(happened.map);
+            if let Some(settings) = effects.settings {
+                self.settings = Some(settings.clone());
+                happened.settings = Some(settings);
+            }
+            for (proposal, outcome) in effects.outcomes {
+                let outcome = self.wishes.on_outcome(proposal, outcome.is_ok());
+                happened.outcomes.extend(outcome);
+            }
             happened.started = effects.started.or(happened.started);
             happened.orders.extend(effects.orders);
             for notice in effects.notices {
@@ -257,12 +319,24 @@ pub(crate) struct Desk {
     pub(crate) mesh: Arc<Mesh>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) started: Started,
+    pub(crate) disk: DirectoryDisk,
+    /// Where the others are, as the disk has it.
+    pub(crate) book: Mutex<PeerBook>,
 }
 
 impl Desk {
-    /// Shows a map to everybody.
+    /// Shows a map to everybody, and writes down where the others are: the next start finds them by it.
     pub(crate) fn show(&self, map: Arc<RoutingMap>) {
         let me = self.started.node;
+        let mut known = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let book = view::book(&map, me);
+        if *known != book {
+            match book.write(&self.disk) {
+                Ok(()) => *known = book,
+                Err(error) => tracing::warn!(%error, "cannot write down where the other nodes are"),
+            }
+        }
+        drop(known);
         if let Some(topology) = view::topology(&map, me, self.shared.groups) {
             self.shared.set_topology(topology);
         }
@@ -274,9 +348,29 @@ impl Desk {
         (0..self.mesh.workers()).for_each(|worker| self.mesh.wake(worker));
     }
 
+    /// Sets what is set for the whole cluster.
+    fn set(&self, settings: &BTreeMap<String, Setting>) {
+        let known = self.shared.settings();
+        let changed =
+            |(name, setting): &(&String, &Setting)| known.get(name).as_ref() != Some(&setting.value);
+        for (name, Setting { value, .. }) in settings.iter().filter(changed) {
+            if let Err(error) = self.shared.set_settings(&[(name.as_bytes(), value.as_bytes())]) {
+                tracing::warn!(name, %error, "what is set for the whole cluster cannot be set here");
+            }
+        }
+        (0..self.mesh.workers()).for_each(|worker| self.mesh.wake(worker));
+    }
+
     fn hand_over(&self, happened: Happened) {
         if let Some(map) = happened.map {
             self.show(map);
+        }
+        if let Some(settings) = happened.settings {
+            self.set(&settings);
+        }
+        for (worker, wish, is_done) in happened.outcomes {
+            self.view.outcome(worker, wish, is_done);
+            self.mesh.wake(worker);
         }
         let mut has_orders = false;
         for instruction in happened.orders {
@@ -298,6 +392,9 @@ impl Desk {
 /// The thread.
 pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
     desk.view.set_ledger(driver.ledger());
+    if let Some(settings) = driver.settings() {
+        desk.set(&settings);
+    }
     loop {
         let now = clock::raw();
         let wait = driver
@@ -314,6 +411,7 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
                 Input::Message(from, bytes) => driver.on_message(from, &bytes, now),
                 Input::Link(remote, is_up) => driver.on_link(remote, is_up, now),
                 Input::Sights(sights, not_led) => driver.on_sights(sights, &not_led, now),
+                Input::Wish(worker, wish) => driver.on_wish(worker, wish),
                 Input::Stop => return,
             }
             input = inputs.try_recv().ok();

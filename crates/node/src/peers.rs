@@ -46,6 +46,7 @@ pub(crate) struct Peers {
     view: Arc<View>,
     view_version: u64,
     orders_version: u64,
+    outcomes_version: u64,
     handed: Handed,
     meta: Sender<Input>,
     outbox: Arc<meta::Outbox>,
@@ -135,6 +136,7 @@ impl Peers {
             view,
             view_version: 0,
             orders_version: 0,
+            outcomes_version: 0,
             handed,
             meta,
             outbox,
@@ -184,6 +186,12 @@ impl Peers {
             }
         }
         self.handle(happened, gateway);
+        if self.outcomes_version != self.view.outcomes_version() {
+            self.outcomes_version = self.view.outcomes_version();
+            for (_, wish, is_done) in self.view.take_outcomes(self.worker) {
+                gateway.on_wish(wish, is_done);
+            }
+        }
         if self.orders_version != self.view.orders_version() {
             self.orders_version = self.view.orders_version();
             for (group, index, order) in self.view.take_orders(is_ours) {
@@ -321,6 +329,9 @@ impl Peers {
             if !sights.is_empty() || news {
                 drop(self.meta.send(Input::Sights(sights, not_led)));
             }
+        }
+        for wish in gateway.take_wishes() {
+            drop(self.meta.send(Input::Wish(self.worker, wish)));
         }
         for notice in gateway.take_notices() {
             tracing::error!(notice, "a replica has stopped");

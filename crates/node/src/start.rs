@@ -3,6 +3,8 @@
 use crate::birth::{self, Born, Said};
 use crate::clock;
 use crate::errands::Errands;
+use crate::handover;
+use crate::leaving::Leaving;
 use crate::listener::{self, Listener};
 use crate::memory;
 use crate::mesh::Mesh;
@@ -96,11 +98,15 @@ fn port_of(listeners: &[Listener]) -> Result<Option<u16>, StartError> {
 /// clients of the others would wait for these for ever.
 struct EndOfWorker {
     shared: Arc<Shared>,
+    leaving: Arc<Leaving>,
     mesh: Arc<Mesh>,
 }
 
 impl Drop for EndOfWorker {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.leaving.abandon();
+        }
         self.shared.is_stopping.store(true, Ordering::Relaxed);
         (0..self.mesh.workers()).for_each(|worker| self.mesh.wake(worker));
     }
@@ -195,7 +201,9 @@ struct ClusterParts {
     inputs: mpsc::Sender<Input>,
     thread: JoinHandle<()>,
     /// Locked as long as the node runs.
-    _directory: DataDirectory,
+    directory: DataDirectory,
+    node: NodeId,
+    boot: Boot,
 }
 
 impl ClusterParts {
@@ -213,8 +221,10 @@ impl ClusterParts {
             started,
             driver,
             map,
+            book,
             ..
         } = born;
+        let (node, boot) = (own.node, own.boot);
         let outbox = Arc::new(Outbox::default());
         let handed: Handed = Arc::new(polls.iter().map(|_| Mutex::default()).collect());
         let (inputs, received) = mpsc::channel();
@@ -243,6 +253,8 @@ impl ClusterParts {
             mesh: mesh.clone(),
             shared: shared.clone(),
             started,
+            disk: directory.disk(),
+            book: Mutex::new(book),
         };
         tracing::info!(
             cluster = format!("{:032x}", own.cluster.0),
@@ -259,14 +271,34 @@ impl ClusterParts {
             peers,
             inputs,
             thread,
-            _directory: directory,
+            directory,
+            node,
+            boot,
         })
     }
 
-    fn end(self) {
+    /// Ends, and leaves the data to the next start, if they are given.
+    fn end(self, gateways: Option<Vec<Gateway>>) {
         // It may have ended by itself, because its log could not be written.
         drop(self.inputs.send(Input::Stop));
         drop(self.thread.join());
+        let Some(gateways) = gateways else { return };
+        let (mut kept, mut lost) = (Vec::new(), Vec::new());
+        let now = clock::raw();
+        for gateway in gateways {
+            let (some, others) = gateway.into_kept(now);
+            kept.extend(some);
+            lost.extend(others.iter().map(|group| group.number()));
+        }
+        if !lost.is_empty() {
+            tracing::error!(groups = ?lost, "not handed over, because a transaction in these groups has not ended");
+        }
+        if let Err(error) = handover::leave(self.directory.disk(), self.node, self.boot, kept) {
+            tracing::error!(
+                %error,
+                "the data could not be handed over to the next start: what no other node holds is lost"
+            );
+        }
     }
 }
 
@@ -350,6 +382,9 @@ pub fn run(
     };
     shared.cluster_port = cluster_port;
     shared.set_topology(topology);
+    if let Some(born) = &born {
+        shared.clients.set_node(born.own.node);
+    }
     let shared = Arc::new(shared);
     let view = Arc::new(View::default());
     let admin = match admin_listener {
@@ -377,18 +412,23 @@ pub fn run(
         "cannot start the thread for errands",
         Errands::start(mesh.clone()),
     )?;
+    let mut kept = Vec::new();
     let mut cluster = match born {
         None => None,
-        Some(born) => {
+        Some(mut born) => {
+            kept = std::mem::take(&mut born.kept);
             let opened = ClusterParts::begin(born, &said, view, &mesh, &shared, &polls);
             Some(opening("cannot open the peer port", "peer-port", opened)?)
         }
     };
+    let leaving = Arc::new(Leaving::new(workers as u16));
     let mut listeners = Some(listeners);
     let mut threads = Vec::new();
     for (number, poll) in (0..).zip(polls) {
         // The first worker accepts for all of them, in turn: each gets the same share of connections.
         let listeners = listeners.take().unwrap_or_default();
+        let mut gateway = Gateway::new(number, shared.clone(), secret, prng.next_u64());
+        gateway.keep(&mut kept);
         let worker = Worker::new(
             number,
             poll,
@@ -396,20 +436,22 @@ pub fn run(
             mesh.clone(),
             shared.clone(),
             errands.clone(),
-            Gateway::new(number, shared.clone(), secret, prng.next_u64()),
+            gateway,
             cluster.as_mut().and_then(|cluster| cluster.peers.pop_front()),
         );
         let worker = trying("cannot watch sockets", worker)?;
         let end = EndOfWorker {
             shared: shared.clone(),
+            leaving: leaving.clone(),
             mesh: mesh.clone(),
         };
+        let leaving = leaving.clone();
         let thread = std::thread::Builder::new().name(format!("worker-{number}"));
         threads.push(trying(
             "cannot start a worker",
             thread.spawn(move || {
                 let _end = end;
-                worker.run();
+                worker.run(&leaving)
             }),
         )?);
     }
@@ -438,11 +480,16 @@ pub fn run(
         })
     };
     let mut panicked = false;
+    let mut gateways = Vec::new();
     for thread in threads {
-        panicked |= thread.join().is_err();
+        match thread.join() {
+            Ok(gateway) => gateways.push(gateway),
+            Err(_) => panicked = true,
+        }
     }
     if let Some(cluster) = cluster {
-        cluster.end();
+        let is_wanted = !panicked && !shared.leaves_nothing.load(Ordering::Relaxed);
+        cluster.end(is_wanted.then_some(gateways));
     }
     handle.close();
     drop(watcher.join());

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use storage::PeerBook;
 
 /// One version of it.
 pub(crate) struct Seen {
@@ -28,6 +29,10 @@ pub(crate) struct View {
     /// emptied by the worker's next turn.
     orders: Mutex<Vec<(GroupId, u64, Order)>>,
     orders_version: AtomicU64,
+    /// For each worker, what became of what it wished of the meta group. Bounded by the wishes under way, and emptied by the
+    /// worker's next turn.
+    outcomes: Mutex<Vec<(u16, u64, bool)>>,
+    outcomes_version: AtomicU64,
 }
 
 impl View {
@@ -67,6 +72,25 @@ impl View {
         self.orders_version.fetch_add(1, Ordering::Release);
     }
 
+    /// Changes with new outcomes.
+    #[inline]
+    pub(crate) fn outcomes_version(&self) -> u64 {
+        self.outcomes_version.load(Ordering::Acquire)
+    }
+
+    /// What a worker wished is done, or it is not known whether it will be.
+    pub(crate) fn outcome(&self, worker: u16, wish: u64, is_done: bool) {
+        lock(&self.outcomes).push((worker, wish, is_done));
+        self.outcomes_version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Takes the outcomes of what a worker wished.
+    pub(crate) fn take_outcomes(&self, worker: u16) -> Vec<(u16, u64, bool)> {
+        lock(&self.outcomes)
+            .extract_if(.., |(whose, ..)| *whose == worker)
+            .collect()
+    }
+
     /// Takes the orders for groups that `is_ours` names.
     pub(crate) fn take_orders(&self, is_ours: impl Fn(GroupId) -> bool) -> Vec<(GroupId, u64, Order)> {
         lock(&self.orders)
@@ -81,15 +105,28 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Where the peer ports of the nodes of a map are. Those whose names cannot be resolved now are left out, and said.
 pub(crate) fn addresses(map: &RoutingMap, me: NodeId) -> BTreeMap<NodeId, SocketAddr> {
+    resolve(&book(map, me))
+}
+
+/// What a map says of where the others are, to be written down.
+pub(crate) fn book(map: &RoutingMap, me: NodeId) -> PeerBook {
+    let others = map.nodes.iter().filter(|(node, _)| **node != me);
+    PeerBook {
+        peers: others.map(|(&node, site)| (node, site.peer.clone())).collect(),
+    }
+}
+
+/// Addresses of names. Those that cannot be resolved now are left out, and said.
+pub(crate) fn resolve(book: &PeerBook) -> BTreeMap<NodeId, SocketAddr> {
     let mut found = BTreeMap::new();
-    for (&node, site) in map.nodes.iter().filter(|(node, _)| **node != me) {
-        match site.peer.to_socket_addrs().map(|mut all| all.next()) {
+    for (&node, peer) in &book.peers {
+        match peer.to_socket_addrs().map(|mut all| all.next()) {
             Ok(Some(address)) => {
                 found.insert(node, address);
             }
-            Ok(None) => tracing::warn!(node = node.0, peer = site.peer, "the peer's name has no address"),
+            Ok(None) => tracing::warn!(node = node.0, peer, "the peer's name has no address"),
             Err(error) => {
-                tracing::warn!(node = node.0, peer = site.peer, %error, "cannot resolve the peer's name")
+                tracing::warn!(node = node.0, peer, %error, "cannot resolve the peer's name");
             }
         }
     }

@@ -11,6 +11,7 @@
 
 use crate::clock;
 use crate::errands::Errands;
+use crate::leaving::{self, Leaving};
 use crate::link::{Io, Link};
 use crate::listener::{self, Listener};
 use crate::memory;
@@ -76,6 +77,8 @@ pub(crate) struct Worker {
     errands: Errands,
     /// Links to other nodes; none if this node is never to have any.
     peers: Option<Peers>,
+    /// Clients are not read any more.
+    is_resting: bool,
 }
 
 /// Totals when the rates were last computed.
@@ -122,6 +125,7 @@ impl Worker {
             memory: memory::Sampler::new(),
             errands,
             peers,
+            is_resting: false,
             rates: RateSample {
                 at: now,
                 commands: 0,
@@ -131,8 +135,8 @@ impl Worker {
         })
     }
 
-    /// Runs until the node stops.
-    pub(crate) fn run(mut self) {
+    /// Runs until the node stops, and gives back what holds the data.
+    pub(crate) fn run(mut self, leaving: &Leaving) -> Gateway {
         let mut events = Events::with_capacity(EVENTS_MAX);
         while !self.shared.is_stopping.load(Ordering::Relaxed) {
             let timeout = self.timeout();
@@ -145,7 +149,52 @@ impl Worker {
             self.mesh.is_awake(self.number);
             self.turn(&events);
         }
+        // Without a data directory there is nobody to leave anything to.
+        if self.peers.is_some() && !self.shared.leaves_nothing.load(Ordering::Relaxed) {
+            self.leave(leaving, &mut events);
+        }
         self.stop();
+        self.gateway
+    }
+
+    /// See `leaving.rs`.
+    fn leave(&mut self, leaving: &Leaving, events: &mut Events) {
+        let until = Instant::now() + leaving::RESIGN_MAX;
+        while self.gateway.resign() > 0 && Instant::now() < until && !leaving.is_abandoned() {
+            self.step(events);
+        }
+        self.is_resting = true;
+        let until = Instant::now() + leaving::REST_MAX;
+        let mut has_rested = false;
+        loop {
+            let is_complete = leaving.is_complete();
+            // What the others said before they rested is heard after all of them have.
+            self.step(events);
+            let is_at_rest = self.gateway.is_at_rest();
+            if is_at_rest && is_complete || leaving.is_abandoned() {
+                return;
+            }
+            if is_at_rest && !std::mem::replace(&mut has_rested, true) {
+                leaving.rest();
+            }
+            if Instant::now() >= until {
+                tracing::warn!(
+                    worker = self.number,
+                    "not everything that was under way has ended; the node stops all the same"
+                );
+                return;
+            }
+        }
+    }
+
+    fn step(&mut self, events: &mut Events) {
+        if let Err(error) = self.poll.poll(events, Some(leaving::STEP))
+            && error.kind() != ErrorKind::Interrupted
+        {
+            tracing::error!(worker = self.number, %error, "cannot wait for events");
+        }
+        self.mesh.is_awake(self.number);
+        self.turn(events);
     }
 
     /// How long to wait for events: not at all if there is something to do.
@@ -372,7 +421,7 @@ impl Worker {
 
     /// Reads what the socket holds, within bounds, and carries it out.
     fn read(&mut self, key: usize) {
-        if !self.links.contains(key) {
+        if !self.links.contains(key) || self.is_resting {
             return;
         }
         let has_backlog = self.gateway.backlog() > BACKLOG_MAX;
@@ -549,7 +598,8 @@ impl Worker {
             link.is_listed = false;
             let connection = &mut link.connection;
             let is_held = connection.session.is_waiting || connection.session.is_paused;
-            if connection.has_commands() && !is_held && !connection.pipeline.is_full() {
+            let may_go_on = !is_held && !self.is_resting;
+            if connection.has_commands() && may_go_on && !connection.pipeline.is_full() {
                 self.gateway.resume(connection);
             }
             self.finish_link(key);

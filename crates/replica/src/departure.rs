@@ -20,10 +20,10 @@ const CUT_BYTES: usize = 256 * 1024;
 /// Cuts that were sent and not yet taken. At the limit the transfer waits.
 const CUTS_MAX: u64 = 4;
 
-/// How long a learner may leave a cut untaken. Cuts and their answers may be lost without a word: the link was down for a
-/// moment, or the learner's node had not yet heard of its replica. Longer than any pause of a process that its links survive
-/// would be too long to be without a replica; beginning again too soon costs bytes alone.
-const STALL: Duration = Duration::from_secs(2);
+/// How long a learner may leave all cuts untaken. Cuts and their answers may be lost without a word: the link was down for a
+/// moment, or the learner's node had not yet heard of its replica. Then the transfer begins again. Much longer than a slow link
+/// takes for the cuts of all learners that are filled at a time: one that began again too soon would never end.
+const STALL: Duration = Duration::from_secs(10);
 
 /// A transfer that is to begin again.
 pub(crate) struct Lost;
@@ -114,5 +114,34 @@ impl Departure {
     /// The place behind which the log is still needed for the learner.
     pub(crate) fn held(&self) -> Option<Index> {
         self.point.as_ref().map(|point| point.index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ids::HashSeed;
+
+    #[test]
+    fn a_transfer_of_which_nothing_is_taken_for_long_is_to_begin_again() {
+        let mut keyspace = Keyspace::new(HashSeed([1, 2]));
+        let mut departure = Departure::begin(1, &mut keyspace).expect("it is the first one");
+        let begin = Monotonic(1_000_000_000);
+        let later = |since: Monotonic| since.after(STALL);
+        assert!(!departure.is_stalled(begin));
+        let point = || SnapshotPoint {
+            index: Index(7),
+            term: consensus::Term(1),
+            members: consensus::Members::of_voters([ids::Incarnation(1)]),
+        };
+        let cut = departure.next(&mut keyspace, point);
+        assert!(matches!(cut, Ok(Some(cut)) if cut.number == 0));
+        assert!(departure.is_stalled(later(begin)));
+        departure.on_taken(0);
+        assert!(
+            !departure.is_stalled(later(begin)),
+            "something was taken meanwhile"
+        );
+        assert!(departure.is_stalled(later(later(begin))));
     }
 }

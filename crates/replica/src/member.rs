@@ -25,8 +25,8 @@ use crate::replica::Replica;
 use crate::turn::Turn;
 use bytes::Bytes;
 use consensus::{
-    Committed, Effect, Group, Index, Members, Message, ReadId, ReadPermit, Ready, Role, SnapshotPoint,
-    Status, Term,
+    Committed, Effect, Group, Index, Members, Message, Payload, ReadId, ReadPermit, Ready, Role, Saved,
+    SnapshotPoint, Status, Term,
 };
 use ids::{GatewayId, GroupId, Incarnation, Monotonic, NodeId, Prng};
 use keyspace::{Arrival, Entry, EntryBuf, Header, Operation, Operations};
@@ -459,6 +459,60 @@ impl Member {
         }
         self.look_again(now, effects);
         self.depart(replica, effects);
+    }
+
+    /// Ends here for good: what the next life of this replica needs beside the keyspace, which reflects the point. `None` if
+    /// there is no state yet, or none that may go on. Whatever was to be sent is not: it was not said, so nobody counts on it.
+    pub fn into_rest(
+        mut self,
+        replica: &mut Replica,
+        turn: &Turn,
+        now: Monotonic,
+    ) -> Option<(SnapshotPoint, Saved)> {
+        while self.raft.has_ready() {
+            let ready = self.raft.take_ready(now);
+            self.carry_out(replica, turn, ready, &mut Effects::default());
+        }
+        for departure in std::mem::take(&mut self.departures)
+            .into_values()
+            .chain(self.ended.drain(..))
+        {
+            departure.end(replica.keyspace_mut());
+        }
+        let point = self.raft.point();
+        assert!(
+            self.is_stopped || point.index == self.applied,
+            "what is saved is what was applied"
+        );
+        let has_state = !self.is_stopped && point.index > Index(0);
+        has_state.then(|| (point, self.raft.saved()))
+    }
+
+    /// Ends here, because the group begins anew with what this replica holds: the majority is gone. All of the log is applied,
+    /// committed or not: those who are gone may have acknowledged it. Answers how many entries were not known to be committed.
+    pub fn into_survivor(mut self, replica: &mut Replica, turn: &Turn, now: Monotonic) -> usize {
+        let mut effects = Effects::default();
+        while self.raft.has_ready() {
+            let ready = self.raft.take_ready(now);
+            self.carry_out(replica, turn, ready, &mut effects);
+        }
+        let departures = std::mem::take(&mut self.departures).into_values();
+        for departure in departures.chain(self.ended.drain(..)) {
+            departure.end(replica.keyspace_mut());
+        }
+        let mut applied = 0;
+        for entry in self.raft.entries_after(self.applied) {
+            if self.is_stopped {
+                break;
+            }
+            if let Payload::Data(bytes) = &entry.payload
+                && !bytes.is_empty()
+                && self.apply(replica, turn, bytes, None, &mut effects)
+            {
+                applied += 1;
+            }
+        }
+        applied
     }
 
     /// Makes an entry of what was gathered, if there is room in flight.

@@ -1,5 +1,6 @@
 //! What clients may know of each other.
 
+use ids::NodeId;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU8, AtomicU16, AtomicU64, Ordering};
@@ -7,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 /// What `CLIENT LIST` shows of one connection. Its worker writes it with plain stores; any worker reads it.
 pub struct ClientCard {
-    /// The client id: counts up from 1 and is never reused.
+    /// The client id: counts up and is never reused while the node runs, by no other node either.
     pub id: u64,
     /// The client's address.
     pub address: SocketAddr,
@@ -129,13 +130,22 @@ impl ClientCard {
 pub struct Clients {
     cards: Mutex<BTreeMap<u64, Arc<ClientCard>>>,
     next_id: AtomicU64,
+    /// Ids are above this one.
+    base: AtomicU64,
     count: AtomicU64,
 }
 
 impl Clients {
     /// A new client id.
     pub fn next_id(&self) -> u64 {
-        self.next_id.fetch_add(1, Ordering::Relaxed) + 1
+        self.base.load(Ordering::Relaxed) + self.next_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Tells which node of a cluster this is, so that no two nodes give out the same ids: the node's number stands above
+    /// the lower 36 bits, the first node's being zero. Told before any client comes.
+    pub fn set_node(&self, node: NodeId) {
+        let number = node.0.saturating_sub(1);
+        self.base.store(number << 36, Ordering::Relaxed);
     }
 
     /// How many are connected.

@@ -19,11 +19,13 @@
 //! 3. A layout is never replaced by an older one.
 
 mod figures;
+mod kept;
 mod layout;
 mod seat;
 mod watches;
 
 pub use figures::{ClusterFigures, GroupFigures, ReplicaFigures};
+pub use kept::Kept;
 pub use layout::{GroupLayout, Layout};
 
 use crate::gateway::Gateway;
@@ -73,6 +75,8 @@ pub(crate) struct Cluster {
     forwarded: u64,
     /// Commands that were answered from the state here, under the lease.
     reads_here: u64,
+    /// What the last life of the process left, for seats that are not made yet.
+    kept: Vec<Kept>,
 }
 
 /// Another node.
@@ -120,6 +124,7 @@ impl Gateway {
             return;
         }
         self.cluster.ticked = now;
+        self.end_overdue_questions(now);
         for index in 0..self.cluster.seats.len() {
             self.tick_seat(index);
         }
@@ -134,6 +139,67 @@ impl Gateway {
             self.cluster.ticked.after(TICK)
         };
         (self.is_spread || has_work).then_some(next)
+    }
+
+    /// Takes from what the last life of the process left all that is of this worker's groups. Before the first layout: its
+    /// seats begin with it, as far as they are the same replicas.
+    pub fn keep(&mut self, all: &mut Vec<Kept>) {
+        assert!(self.cluster.layout.is_none(), "replicas begin once");
+        let ours = all.extract_if(.., |kept| self.local(kept.group).is_some());
+        let ours: Vec<Kept> = ours.collect();
+        self.cluster.kept.extend(ours);
+    }
+
+    /// The node is going to stop: offers the leadership of its groups to others that are in reach. How many offers are
+    /// open: they are taken up within a few rounds, or not at all.
+    pub fn resign(&mut self) -> usize {
+        let Cluster {
+            layout,
+            seats,
+            peers,
+            now,
+            touched,
+            ..
+        } = &mut self.cluster;
+        let Some(layout) = layout else { return 0 };
+        let is_up = |node: NodeId| peers.get(&node).is_some_and(|peer| peer.is_up);
+        let mut open = 0;
+        for (index, (seat, replica)) in seats.iter_mut().zip(&self.replicas).enumerate() {
+            if seat.resign(layout.group(replica.group()), is_up, *now) {
+                open += 1;
+                if !std::mem::replace(&mut seat.is_touched, true) {
+                    touched.push(index);
+                }
+            }
+        }
+        open
+    }
+
+    /// Whether nothing is under way that several groups have a part in, and that this worker answers for.
+    pub fn is_at_rest(&self) -> bool {
+        self.transactions.is_empty()
+            && self.errands.is_empty()
+            && self.backlog() == 0
+            && !self.replicas.iter().any(replica::Replica::has_transactions)
+    }
+
+    /// Ends here for good: what the next life of the process needs to go on with this worker's replicas, and the groups
+    /// of which not everything is here that they rely on. Replicas that have no state yet are in neither.
+    pub fn into_kept(self, now: Monotonic) -> (Vec<Kept>, Vec<GroupId>) {
+        let Some(layout) = self.cluster.layout else {
+            return (Vec::new(), Vec::new());
+        };
+        let (mut all, mut lost) = (Vec::new(), Vec::new());
+        for (seat, replica) in self.cluster.seats.into_iter().zip(self.replicas) {
+            let number = replica.group();
+            let group = layout.group(number);
+            let alone = group.seat_on(layout.me).filter(|me| group.founder == Some(*me));
+            if replica.has_transactions() {
+                lost.push(number);
+            }
+            all.extend(Kept::of(seat, replica, alone, &self.turn, now));
+        }
+        (all, lost)
     }
 
     /// Takes over a version of the cluster. An older one than it has is let go.
@@ -211,6 +277,9 @@ impl Gateway {
                 peer.beats.reconnected(now);
             }
         }
+        if !is_up {
+            self.end_questions_to(node);
+        }
         for index in 0..self.cluster.seats.len() {
             self.on_seat_link(index, node, is_up);
         }
@@ -226,6 +295,8 @@ impl Gateway {
             PeerMessage::Answers(answers) => self.on_answers(from, answers),
             PeerMessage::TransferCut(cut) => self.on_peer_cut(from, cut),
             PeerMessage::TransferAnswer(answer) => self.on_cut_answer(&answer),
+            PeerMessage::Fanout(question) => self.on_question(from, &question),
+            PeerMessage::FanoutAnswer(answer) => self.on_part_answer(from, &answer),
             PeerMessage::Await(waits) => self.on_peer_await(from, waits),
             PeerMessage::Filled(filled) => self.on_peer_filled(from, filled),
             PeerMessage::Publish(publish) => {
@@ -238,6 +309,34 @@ impl Gateway {
             // What concerns the node as a whole is not a worker's.
             _ => {}
         }
+    }
+
+    /// The other nodes that this worker has a link to.
+    pub(crate) fn nodes_up(&self) -> Vec<NodeId> {
+        self.cluster.nodes_up().collect()
+    }
+
+    /// The other nodes that it has none to.
+    pub(crate) fn nodes_down(&self) -> Vec<NodeId> {
+        let peers = self.cluster.peers.iter();
+        peers
+            .filter(|(_, peer)| !peer.is_up)
+            .map(|(node, _)| *node)
+            .collect()
+    }
+
+    /// Whether there are any that it has a link to.
+    pub(crate) fn has_nodes(&self) -> bool {
+        self.cluster.nodes_up().next().is_some()
+    }
+
+    /// The raw monotonic time, as of this turn.
+    pub(crate) fn cluster_now(&self) -> Monotonic {
+        self.cluster.now
+    }
+
+    pub(crate) fn send_to_node(&mut self, node: NodeId, message: PeerMessage) {
+        self.cluster.outbox.push((node, message));
     }
 
     /// Sends a message to a channel to all other nodes: who listens there is their business.
@@ -534,11 +633,20 @@ impl Gateway {
             self.cluster
                 .seats
                 .push(Seat::new(group, layout.boot, self.worker));
+            // What clients ask for before the first tick is asked for now, not at the beginning of time.
+            self.cluster.seats[index].courier.begin(self.cluster.now);
         }
         let now = self.cluster.now;
         let seed = self.prng.next_u64();
-        let seat = &mut self.cluster.seats[index];
-        seat.settle(&layout, &mut self.replicas[index], seed, now);
+        let Cluster { seats, kept, .. } = &mut self.cluster;
+        let (seat, replica) = (&mut seats[index], &mut self.replicas[index]);
+        if let Some(at) = kept.iter().position(|kept| kept.group == group) {
+            seat.go_on(kept.swap_remove(at), &layout, replica, &self.turn, seed, now);
+            if !replica.is_replicated() {
+                replica.set_limits(&self.turn, self.compactness);
+            }
+        }
+        seat.settle(&layout, replica, &self.turn, seed, now);
         self.cluster.touch(index);
     }
 
@@ -566,7 +674,7 @@ impl Gateway {
         let layout = layout.clone().expect("the caller looked");
         if seats[index].is_unsettled(&layout, &self.replicas[index]) {
             let seed = self.prng.next_u64();
-            seats[index].settle(&layout, &mut self.replicas[index], seed, *now);
+            seats[index].settle(&layout, &mut self.replicas[index], &self.turn, seed, *now);
         }
         let is_up = |node: NodeId| node == layout.me || peers.get(&node).is_some_and(|peer| peer.is_up);
         let mut outputs = Vec::new();
@@ -774,6 +882,10 @@ impl Gateway {
         if self.may_read_here(session, pipeline, spec, args, index) {
             return self.read_leased(session, pipeline, &command, index);
         }
+        if self.may_read_stale(session, spec, index) {
+            let mut out = pipeline.writer(session.protocol);
+            return self.replicas[index].read_leased(&self.turn, session.db, &command, &mut out);
+        }
         if self.cluster.seats[index].courier.is_cut_off() {
             return pipeline.writer(session.protocol).error(replica::UNREACHABLE);
         }
@@ -791,6 +903,34 @@ impl Gateway {
         };
         self.cluster.seats[index].courier.command(ticket, asked);
         self.cluster.touch(index);
+    }
+
+    /// Whether a group of this worker may be led elsewhere.
+    pub(crate) fn is_replicated_here(&self, group: GroupId) -> bool {
+        let index = self.local(group);
+        index.is_some_and(|index| self.replicas[index].is_replicated())
+    }
+
+    /// How many replicas beside the leader's hold whatever was acknowledged, in every group: `WAIT`.
+    pub(crate) fn replicas_beside(&self) -> u16 {
+        let layout = self.cluster.layout.as_ref();
+        let groups = layout.into_iter().flat_map(|layout| &layout.groups);
+        groups.map(|group| group.voters / 2).min().unwrap_or(0)
+    }
+
+    /// Whether a command may be answered from what a replica here holds, although another node leads and may have gone on:
+    /// the client has asked for that with `READONLY`. A replica that is being filled is asked nothing.
+    fn may_read_stale(&self, session: &Session, spec: &'static Spec, index: usize) -> bool {
+        let seat = &self.cluster.seats[index];
+        let votes =
+            |member: &replica::Member| seat.incarnation.is_some_and(|me| member.members().is_voter(me));
+        session.reads_at_replicas
+            && session.endpoint == crate::endpoint::Endpoint::Cluster
+            && spec.flags.contains(command::Flags::READONLY)
+            && seat
+                .member
+                .as_ref()
+                .is_some_and(|member| !member.leads() && votes(member))
     }
 
     /// Whether a command can be answered from the state here: this node leads under a lease, and the connection has nothing

@@ -54,6 +54,7 @@ impl Gateway {
                 self.start_monitoring(session);
                 pipeline.writer(session.protocol).ok();
             }
+            _ if self.on_every_node(session, pipeline, spec, args) => {}
             _ => self.run_own(session, spec, args, pipeline.target()),
         }
     }
@@ -141,7 +142,7 @@ impl Gateway {
             | CommandId::CommandList
             | CommandId::CommandHelp => command::introspect::command(args, w),
             CommandId::Time => self.time(w),
-            CommandId::Wait => server::wait(args, w)?,
+            CommandId::Wait => server::wait(args, self.replicas_beside(), w)?,
             CommandId::MemoryStats => self.memory_stats(w),
             CommandId::MemoryDoctor => self.memory_doctor(w),
             CommandId::MemoryMallocStats => self.memory_malloc_stats(w),

@@ -17,6 +17,7 @@ use crate::cluster::Cluster;
 use crate::connection::Connection;
 use crate::delivery::Delivery;
 use crate::endpoint::Endpoint;
+use crate::fanout::Fanout;
 use crate::message::Parcel;
 use crate::notify::Notify;
 use crate::pause::Pause;
@@ -93,6 +94,8 @@ pub struct Gateway {
     pub(crate) is_spread: bool,
     /// Keys that are kept for other nodes, each node counted: while there are any, what is filled is looked at.
     pub(crate) watchers: usize,
+    /// Commands that other nodes were asked for.
+    pub(crate) fanout: Fanout,
 }
 
 /// Which replicas were written since their memory was last looked at.
@@ -175,6 +178,7 @@ impl Gateway {
             cluster: Cluster::default(),
             is_spread: false,
             watchers: 0,
+            fanout: Fanout::default(),
             shared,
         };
         gateway.load_settings();
@@ -715,6 +719,10 @@ pub(crate) fn note_sent(session: &mut Session, pipeline: &Pipeline, spec: &Spec,
 /// if it is one for several groups, and they have a key in common.
 #[inline]
 fn may_overtake(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
+    if spec.id == CommandId::Wait {
+        // It tells of the writes before it, whatever their keys.
+        return true;
+    }
     let is_plain = spec.route == Route::Keys && spec.spread == Spread::Single && !names_more(spec, args);
     !is_plain && !session.sent.is_empty() && is_among_sent(session, spec, args)
 }

@@ -70,14 +70,14 @@ impl Subscriptions {
         self.lock(kind).len()
     }
 
-    fn lock(&self, kind: Kind) -> MutexGuard<'_, BTreeMap<Name, u64>> {
+    pub(crate) fn lock(&self, kind: Kind) -> MutexGuard<'_, BTreeMap<Name, u64>> {
         self.counts[kind.index()]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The connections that a message to a channel reaches.
-    fn receivers(&self, kind: Kind, channel: &[u8]) -> u64 {
+    pub(crate) fn receivers(&self, kind: Kind, channel: &[u8]) -> u64 {
         let direct = self.lock(kind).get(channel).copied().unwrap_or(0);
         if kind != Kind::Channel {
             return direct;
@@ -399,7 +399,7 @@ impl Gateway {
         self.shared.monitors.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// `PUBLISH`, `SPUBLISH`: answered at once if no other worker can have receivers.
+    /// `PUBLISH`, `SPUBLISH`: answered at once if no other worker can have receivers, and there is no other node.
     pub(crate) fn on_publish(
         &mut self,
         session: &mut Session,
@@ -409,13 +409,19 @@ impl Gateway {
     ) {
         let (channel, message) = (args.arg(1), args.arg(2));
         let here = self.broadcast_here(kind, channel, message);
-        self.broadcast_to_nodes(kind, channel, message);
-        let asked = self.listening_workers().count();
-        if asked == 0 {
+        let workers = self.listening_workers().count();
+        if workers == 0 && !self.has_nodes() {
             return pipeline.writer(session.protocol).integer(here as i64);
         }
         let ticket = self.reserve(session, pipeline);
-        self.pubsub.published.begin(ticket, here, asked);
+        let (nodes, not_asked) = self.ask_nodes(ticket, true, args);
+        if !not_asked.is_empty() {
+            self.broadcast_to_nodes(kind, channel, message);
+        }
+        if workers + nodes == 0 {
+            return self.publish_done(ticket, here);
+        }
+        self.pubsub.published.begin(ticket, here, workers + nodes);
         self.broadcast_elsewhere(Some(ticket), kind, channel, message);
     }
 
@@ -493,8 +499,12 @@ impl Gateway {
         let Some(sum) = self.pubsub.published.on_answer(ticket, |sum| *sum += receivers) else {
             return;
         };
+        self.publish_done(ticket, sum);
+    }
+
+    fn publish_done(&mut self, ticket: Ticket, receivers: u64) {
         let mut bytes = Vec::new();
-        Writer::new(&mut bytes, Protocol::Resp2).integer(sum as i64);
+        Writer::new(&mut bytes, Protocol::Resp2).integer(receivers as i64);
         self.deliveries.push_back(Delivery::Reply { ticket, bytes });
     }
 

@@ -25,7 +25,7 @@ impl Gateway {
         let args = moved_on.as_ref().map_or(args, |words| words.as_args());
         let start = scan_start(self.groups, args);
         match start {
-            Some(_) if self.is_spread => {
+            Some((group, _)) if self.is_spread || self.is_replicated_here(group) => {
                 let operation = session.operation(spec, args);
                 self.begin(session, pipeline, Program::single(operation));
             }
@@ -54,6 +54,10 @@ impl Gateway {
         let mut cursor = 0;
         while let Some((group, position)) = at {
             let Some(index) = self.local(group) else { break };
+            if cursor != 0 && self.is_replicated_here(group) {
+                // Its leader is asked by the next call: what is here may be old, or nothing at all.
+                break;
+            }
             let mut seen = 0;
             let budget = count_max - looked;
             let next = self.replicas[index].scan(&self.turn, db, position, budget, |object| {

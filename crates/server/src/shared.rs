@@ -43,6 +43,8 @@ pub struct Shared {
     pub steps_max: AtomicUsize,
     /// The node is to stop.
     pub is_stopping: AtomicBool,
+    /// And its data are not wanted any more: `SHUTDOWN NOSAVE`.
+    pub leaves_nothing: AtomicBool,
     /// Bytes the allocator has given out, as last sampled; the most so far; and the process's resident bytes.
     pub memory: MemoryFigures,
     /// Operations per second and bytes per second, as last sampled.
@@ -147,6 +149,7 @@ impl Shared {
             active_expiry: AtomicBool::new(true),
             steps_max: AtomicUsize::new(crate::aside::STEPS_MAX),
             is_stopping: AtomicBool::new(false),
+            leaves_nothing: AtomicBool::new(false),
             memory: MemoryFigures::default(),
             rates: Rates::default(),
             settings: Mutex::new(Arc::new(settings)),

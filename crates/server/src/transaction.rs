@@ -109,6 +109,11 @@ impl Transactions {
             outputs: VecDeque::new(),
         }
     }
+
+    /// Whether none is under way.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.outputs.is_empty()
+    }
 }
 
 impl Gateway {

@@ -169,7 +169,7 @@ impl Bare {
                         .get_mut(&claim.group)
                         .is_some_and(|replica| replica.group.confirm(claim, now))
                 });
-                said.to_node(from, Some(beat.boot), Body::BeatAnswer(answer));
+                said.tell_node(from, Some(beat.boot), Body::BeatAnswer(answer));
             }
             Body::BeatAnswer(answer) => {
                 let (replicas, now) = (&mut self.replicas, clock.read());
@@ -185,8 +185,8 @@ impl Bare {
                     });
             }
             Body::Batch(batch) => match self.replicas.get_mut(&batch.group) {
-                Some(replica) => replica.on_batch(batch.clone(), &mut said.0),
-                None => said.0.push((
+                Some(replica) => replica.on_batch(batch.clone(), &mut said.replicas),
+                None => said.replicas.push((
                     replica::To::Gateway(batch.gateway),
                     Body::Answers {
                         group: batch.group,
@@ -196,8 +196,8 @@ impl Bare {
                 )),
             },
             Body::Read(read) => match self.replicas.get_mut(&read.group) {
-                Some(replica) => replica.on_read(read.clone(), cluster, clock, &mut said.0),
-                None => said.0.push((
+                Some(replica) => replica.on_read(read.clone(), cluster, clock, &mut said.replicas),
+                None => said.replicas.push((
                     replica::To::Gateway(read.gateway),
                     Body::ReadAnswer {
                         group: read.group,
@@ -209,17 +209,18 @@ impl Bare {
             Body::Answers { .. } | Body::ReadAnswer { .. } => self.on_answer(body, clock.read(), said),
             Body::State(state) => {
                 if let Some(replica) = self.replicas.get_mut(&state.group) {
-                    replica.on_state(state.clone(), cluster.seeds[state.group.index()], &mut said.0);
+                    replica.on_state(state, &mut said.replicas);
                 }
             }
             Body::Held {
                 group,
                 from,
                 to,
-                point,
+                transfer,
+                number,
             } => {
                 if let Some(replica) = self.replicas.get_mut(group) {
-                    replica.on_held(*from, *to, point.clone(), clock.read());
+                    replica.on_held((*from, *to), *transfer, *number, clock.read(), &mut said.replicas);
                 }
             }
         }
@@ -262,7 +263,7 @@ impl Bare {
     fn tell(&mut self, to: Connection, reply: Vec<u8>, said: &mut Saying) {
         if let Some(session) = self.sessions.get_mut(&to) {
             session.is_waiting = false;
-            said.1.push((to, reply));
+            said.clients.push((to, reply));
         }
     }
 
@@ -274,7 +275,7 @@ impl Bare {
                     Asked::Read(group, request) => self.outlets[group.index()].ask(request, *connection, now),
                     Asked::Answer(reply) => {
                         session.is_waiting = false;
-                        said.1.push((*connection, reply));
+                        said.clients.push((*connection, reply));
                     }
                 }
             }
@@ -296,15 +297,15 @@ impl Bare {
                 let letters = self.outlets[index].letters(&seats, clock.read());
                 for letter in letters {
                     match letter {
-                        outlet::Letter::Batch(to, batch) => said.to_node(to, None, Body::Batch(batch)),
-                        outlet::Letter::Read(to, read) => said.to_node(to, None, Body::Read(read)),
+                        outlet::Letter::Batch(to, batch) => said.tell_node(to, None, Body::Batch(batch)),
+                        outlet::Letter::Read(to, read) => said.tell_node(to, None, Body::Read(read)),
                     }
                 }
             }
             let directory = self.directory.clone();
             for (group, replica) in &mut self.replicas {
                 let place = &directory.places[group.index()];
-                replica.finish_turn(clock, place, cluster, &mut said.0);
+                replica.finish_turn(clock, place, cluster, &mut said.replicas);
             }
             self.post(&mut said, out);
             let Some(body) = self.inbox.pop_front() else {
@@ -340,7 +341,7 @@ impl Bare {
             if peer != self.me {
                 link.beats.claim(by_node.remove(&peer).unwrap_or_default(), now);
                 if let Some(beat) = link.beats.beat(now) {
-                    said.2.push((peer, None, Body::Beat(beat)));
+                    said.nodes.push((peer, None, Body::Beat(beat)));
                 }
             }
         }
@@ -348,7 +349,7 @@ impl Bare {
 
     /// Sends what was said to those it is for.
     fn post(&mut self, said: &mut Saying, out: &mut Output<Frame>) {
-        for (to, body) in said.0.drain(..) {
+        for (to, body) in said.replicas.drain(..) {
             let (node, to_boot) = match to {
                 replica::To::Replica(incarnation) => (self.directory.nodes.get(&incarnation).copied(), None),
                 replica::To::Gateway(gateway) => {
@@ -357,31 +358,31 @@ impl Bare {
                 }
             };
             if let Some(node) = node {
-                said.2.push((node, to_boot, body));
+                said.nodes.push((node, to_boot, body));
             }
         }
-        for (node, to_boot, body) in said.2.drain(..) {
+        for (node, to_boot, body) in said.nodes.drain(..) {
             if node == self.me {
                 self.inbox.push_back(body);
             } else {
                 out.frames.push((node, Frame { to_boot, body }));
             }
         }
-        out.bytes.append(&mut said.1);
+        out.bytes.append(&mut said.clients);
     }
 }
 
-/// What is said in a turn: to replicas and gateways, to clients, to nodes.
+/// What is said in a turn.
 #[derive(Default)]
-struct Saying(
-    replica::Said,
-    Vec<(Connection, Vec<u8>)>,
-    Vec<(NodeId, Option<Boot>, Body)>,
-);
+struct Saying {
+    replicas: replica::Said,
+    clients: Vec<(Connection, Vec<u8>)>,
+    nodes: Vec<(NodeId, Option<Boot>, Body)>,
+}
 
 impl Saying {
-    fn to_node(&mut self, node: NodeId, boot: Option<Boot>, body: Body) {
-        self.2.push((node, boot, body));
+    fn tell_node(&mut self, node: NodeId, boot: Option<Boot>, body: Body) {
+        self.nodes.push((node, boot, body));
     }
 }
 

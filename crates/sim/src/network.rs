@@ -13,6 +13,8 @@ struct Path<F> {
     blocked_until: u64,
     /// How much slower than others it is.
     slowness: u64,
+    /// Whether frames come late, or again long after. One direction of a link may be worse than the other.
+    is_congested: bool,
     /// When the latest frame of a stream arrives.
     latest: u64,
     old: Vec<F>,
@@ -53,6 +55,7 @@ impl<F: Clone> Network<F> {
                 } else {
                     0
                 },
+                is_congested: prng.below(2) == 0,
                 latest: 0,
                 old: Vec::new(),
             })
@@ -90,7 +93,8 @@ impl<F: Clone> Network<F> {
         let path = &mut self.paths[from * self.nodes + to];
         let mut arrivals = Vec::new();
         let mut chance = |of: u64| !self.is_calm && of > 0 && prng.below(1_000_000) < of;
-        if chance(swarm.replays)
+        if path.is_congested
+            && chance(swarm.replays)
             && let Some(old) = path.old.get(chance_index(now, path.old.len()))
         {
             arrivals.push(Arrival {
@@ -126,7 +130,7 @@ impl<F: Clone> Network<F> {
         }
         let mut at = now + takes();
         let twin = now + takes();
-        if is_late && !self.is_calm {
+        if is_late && path.is_congested {
             at += prng.below(swarm.delay.1);
         }
         if swarm.is_stream {

@@ -85,17 +85,29 @@ impl Swarm {
     pub fn draw(seed: u64, nodes: &RangeInclusive<usize>, bug: Option<Bug>) -> Swarm {
         let mut swarm = Swarm::draw_freely(seed, nodes);
         match bug {
+            Some(Bug::AmnesiacVote) => {
+                swarm.kills = swarm.kills.max(40);
+                swarm.partitions = swarm.partitions.max(40);
+            }
+            // Leaders that are cut off while answers to earlier rounds are still under way.
             Some(Bug::ReusedReadId) => {
                 swarm.shape.has_leases = false;
                 swarm.is_stream = false;
-                swarm.delay = (200_000, 3 * SECONDS);
-                swarm.replays = 100_000;
+                swarm.delay = (300_000, 2 * SECONDS);
+                swarm.loss = 0;
                 swarm.partitions = 60;
+                (swarm.breaks, swarm.kills, swarm.hand_overs, swarm.pauses) = (0, 0, 0, 0);
+                (swarm.transfers, swarm.moves, swarm.stalls) = (0, 0, (0, 0));
+                swarm.clients = 16;
+                swarm.think = MILLIS;
+                swarm.patience = 200 * MILLIS;
+                swarm.pipeline = 1;
+                swarm.reads = 80;
             }
+            // Heartbeats and refusals in one turn, again and again.
             Some(Bug::LibraryBatching) => {
                 swarm.is_stream = false;
-                swarm.delay = (200_000, 300 * MILLIS);
-                swarm.loss = 50_000;
+                swarm.loss = 200_000;
                 swarm.turn = 20 * MILLIS;
                 swarm.think = MILLIS;
                 swarm.reads = 30;

@@ -26,6 +26,8 @@ const ANSWER_MAX: u64 = 15 * SECONDS;
 const CALM_MAX: u64 = 60 * SECONDS;
 /// From the last answer to the comparison of states.
 const REST: u64 = 2 * SECONDS;
+/// How late frames of the storm come in the calm.
+const LATE_MAX: u64 = 100 * MILLIS;
 /// Requests of each client in the calm, besides reading everything.
 const CALM_REQUESTS: usize = 8;
 /// Events of one simulation; beyond it, it is taken for one that never comes to rest.
@@ -796,6 +798,10 @@ impl<'a, N: Node> World<'a, N> {
         self.is_calm = true;
         self.network.calm();
         self.network.mend_links();
+        // What is very late is lost now: else it would come when everything has come to rest.
+        let soon = self.now + LATE_MAX;
+        self.events
+            .retain(|(at, _), event| *at <= soon || !matches!(event, Event::Frame { .. }));
         let mut order: Vec<usize> = (0..self.machines.len()).collect();
         for last in (1..order.len()).rev() {
             order.swap(last, self.prng.below(last as u64 + 1) as usize);
@@ -809,11 +815,8 @@ impl<'a, N: Node> World<'a, N> {
         }
         self.trace
             .add(self.now, || format!("the storm is over; dead for ever: {dead:?}"));
+        // Who is stopped or stalled goes on by itself: what he did last is still under way, and must not be overtaken.
         for index in 0..self.machines.len() {
-            if self.machines[index].free_at > self.now {
-                self.machines[index].free_at = self.now;
-                self.schedule_turn(index);
-            }
             if dead.contains(&index) {
                 self.machines[index].is_dead = true;
                 self.machines[index].left = None;

@@ -18,6 +18,7 @@ mod frame;
 mod handover;
 mod identity;
 mod meta_log;
+mod peer_book;
 mod replace;
 mod sim_disk;
 
@@ -27,4 +28,5 @@ pub use error::{Damage, StorageError};
 pub use handover::{Handover, HandoverWriter, Item, Position, Taken};
 pub use identity::Identity;
 pub use meta_log::{HardState, MetaLog, MetaState, Snapshot};
+pub use peer_book::PeerBook;
 pub use sim_disk::{Fault, SimDisk};

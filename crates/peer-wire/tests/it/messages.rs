@@ -206,7 +206,7 @@ fn refused_claims_stand_in_order() {
 #[test]
 fn a_list_that_claims_to_be_huge_is_refused_before_room_is_made() {
     let mut body = encoded(&batch(Bytes::new()))[HEAD_BYTES..].to_vec();
-    let count_at = 2 + 8 + 10 + 8 + 8;
+    let count_at = 2 + 8 + 10 + 8 + 8 + 8;
     body[count_at..count_at + 4].fill(0xff);
     let packet = Packet {
         kind: Kind::Batch as u8,
@@ -215,6 +215,6 @@ fn a_list_that_claims_to_be_huge_is_refused_before_room_is_made() {
     let error = PeerMessage::decode(&packet).unwrap_err();
     assert_eq!(
         (error.offset, error.what),
-        (count_at, "a list that is longer than the message")
+        (count_at, "a text that is longer than the message")
     );
 }

@@ -146,6 +146,22 @@ impl Replica {
         self.replace_keyspace(Keyspace::new(seed));
     }
 
+    /// Goes on with what an earlier life of this replica held. Only before anything was carried out.
+    pub fn restore(&mut self, keyspace: Keyspace) {
+        self.replace_keyspace(keyspace);
+        self.entry_is_open = false;
+    }
+
+    /// Whether a transaction has, or may have, left something to be done here: what is held then is not all there is.
+    pub fn has_transactions(&self) -> bool {
+        self.locks.holder_count() > 0 || !self.prepared.is_empty() || !self.lent.is_empty()
+    }
+
+    /// Ends here, and leaves the data.
+    pub fn into_keyspace(self) -> Keyspace {
+        self.keyspace
+    }
+
     /// Expired keys that reads have met: to be deleted by an entry.
     pub fn take_met_expired(&mut self) -> Vec<(Db, Box<[u8]>)> {
         if self.keeps_expired {

@@ -30,6 +30,10 @@ pub struct GroupLayout {
     pub generation: u64,
     /// Where each replica is, those that are to come too.
     pub seats: BTreeMap<Incarnation, NodeId>,
+    /// Where members were that have no memory any more: for reports alone.
+    pub lost: BTreeMap<Incarnation, NodeId>,
+    /// How many replicas vote.
+    pub voters: u16,
     /// The only voter, if there is one: it needs nobody's word to lead.
     pub founder: Option<Incarnation>,
     /// Whose memory the founder begins with, if it has not begun.
@@ -72,6 +76,12 @@ impl Layout {
                     .iter()
                     .map(|stop| (stop.incarnation, stop.node))
                     .collect(),
+                lost: route
+                    .lost
+                    .iter()
+                    .map(|stop| (stop.incarnation, stop.node))
+                    .collect(),
+                voters: voters().count() as u16,
                 founder: voters()
                     .next()
                     .filter(|_| voters().count() == 1)
@@ -102,6 +112,7 @@ impl Layout {
         let group = |number: u16| GroupLayout {
             seats: [(Incarnation(u64::from(number) + 1), me)].into(),
             founder: Some(Incarnation(u64::from(number) + 1)),
+            voters: 1,
             ..GroupLayout::default()
         };
         Layout {

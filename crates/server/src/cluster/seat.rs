@@ -1,11 +1,11 @@
 //! One group, as this node has it: a replica perhaps, and a way to the leader.
 
 use super::watches::Watches;
-use super::{GroupLayout, Layout};
-use consensus::{Config, Durability, Group, Members, Saved, Times};
+use super::{GroupLayout, Kept, Layout};
+use consensus::{Config, Durability, Group, Members, Saved, Term, Times};
 use control::{GroupRef, GroupSight, Order, Report, Role};
 use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, Monotonic, NodeId};
-use replica::{Courier, Member, MemberCounts, Output, Replica};
+use replica::{Courier, Member, MemberCounts, Output, Replica, Turn};
 
 /// See the file's header.
 pub(crate) struct Seat {
@@ -26,6 +26,8 @@ pub(crate) struct Seat {
     tries: usize,
     /// Whether a hint was followed since the last tick.
     is_hinted: bool,
+    /// The term in which leadership was offered to another, because the node stops.
+    resigned: Option<Term>,
 }
 
 impl Seat {
@@ -41,11 +43,81 @@ impl Seat {
             past: MemberCounts::default(),
             tries: 0,
             is_hinted: false,
+            resigned: None,
         }
     }
 
+    /// Begins with what the last life of the process left of this group, if it is the same replica still.
+    pub(super) fn go_on(
+        &mut self,
+        kept: Kept,
+        layout: &Layout,
+        replica: &mut Replica,
+        turn: &Turn,
+        seed: u64,
+        now: Monotonic,
+    ) {
+        let group = layout.group(replica.group());
+        let incarnation = group.seat_on(layout.me);
+        let is_heir = group.founder == incarnation && group.heir_of == Some(kept.incarnation);
+        if incarnation != Some(kept.incarnation) && !is_heir {
+            return;
+        }
+        let config = kept.config(seed);
+        replica.restore(kept.keyspace);
+        let Some(config) = config else {
+            // It is the only voter, and begins its log where its data are.
+            return;
+        };
+        let applied = config.start.index;
+        let raft = Group::new(config, now).expect("it was looked at before anybody was told of it");
+        let member = Member::new(replica.group(), raft, applied);
+        if is_heir {
+            // As the only voter of another generation it begins a log of its own.
+            member.into_survivor(replica, turn, now);
+            return;
+        }
+        replica.set_replicated();
+        self.incarnation = incarnation;
+        self.member = Some(member);
+    }
+
+    /// Offers leadership to another, once in a term. Whether that may still come to something.
+    pub(super) fn resign(
+        &mut self,
+        group: &GroupLayout,
+        is_up: impl Fn(NodeId) -> bool,
+        now: Monotonic,
+    ) -> bool {
+        let Some(member) = self.member.as_mut().filter(|member| member.leads()) else {
+            return false;
+        };
+        let term = member.term();
+        if self.resigned.is_some() {
+            return self.resigned == Some(term);
+        }
+        let me = self.incarnation;
+        let is_there = |voter: &Incarnation| group.seats.get(voter).is_some_and(|node| is_up(*node));
+        let others = member.members().voters.clone();
+        let others = others
+            .into_iter()
+            .filter(|voter| Some(*voter) != me && is_there(voter));
+        let Some(to) = others.max_by_key(|voter| member.raft().matched(*voter)) else {
+            return false;
+        };
+        self.resigned = Some(term);
+        member.raft_mut().transfer(to, now).is_ok()
+    }
+
     /// Becomes what the layout says, or as much of it as is possible now: the next tick tries again.
-    pub(super) fn settle(&mut self, layout: &Layout, replica: &mut Replica, seed: u64, now: Monotonic) {
+    pub(super) fn settle(
+        &mut self,
+        layout: &Layout,
+        replica: &mut Replica,
+        turn: &Turn,
+        seed: u64,
+        now: Monotonic,
+    ) {
         if layout.peers.is_empty() && self.member.is_none() && !replica.is_replicated() {
             // Nobody else holds anything: commands are carried out at once.
             return;
@@ -62,11 +134,15 @@ impl Seat {
             return;
         }
         let founds = incarnation.is_some() && group.founder == incarnation;
+        let survives = founds && group.heir_of.is_some() && group.heir_of == self.incarnation;
         let former = self.member.take();
         if let Some(former) = &former {
             self.past += former.counts();
         }
-        if former.is_some() || !founds {
+        let had_member = former.is_some();
+        if let Some(survivor) = former.filter(|_| survives) {
+            survivor.into_survivor(replica, turn, now);
+        } else if had_member || !founds {
             // What was held here belongs to the group no more, or never did.
             replica.forget();
         }
@@ -176,7 +252,11 @@ impl Seat {
         let member = self.member.as_ref().filter(|member| member.leads())?;
         let members = member.members();
         let known = |incarnation: &Incarnation, role| {
-            layout.seats.get(incarnation).map(|&node| control::Member {
+            let seat = layout
+                .seats
+                .get(incarnation)
+                .or_else(|| layout.lost.get(incarnation));
+            seat.map(|&node| control::Member {
                 incarnation: *incarnation,
                 node,
                 role,

@@ -36,7 +36,7 @@ impl Gateway {
         self.shared
             .set_settings(&pairs)
             .map_err(|error| ReplyError::quoting("", error.to_string().as_bytes(), ""))?;
-        // The commands that follow in this turn already see it.
+        // The commands that follow in this turn already see it. Other nodes are told by whoever calls this.
         self.load_settings();
         w.ok();
         Ok(())

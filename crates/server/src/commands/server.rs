@@ -25,6 +25,7 @@ impl Gateway {
         match Shutdown::parse(args.from(1))? {
             Shutdown::Abort => return Err(ReplyError::Fixed("ERR No shutdown in progress.")),
             Shutdown::SaveFirst => return Err(NOTHING_TO_SAVE_TO),
+            Shutdown::LeaveNothing => self.shared.leaves_nothing.store(true, Ordering::Relaxed),
             Shutdown::Stop => {}
         }
         self.shared.is_stopping.store(true, Ordering::Relaxed);
@@ -43,6 +44,8 @@ impl Gateway {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Shutdown {
     Stop,
+    /// To stop, and leave nothing of the data to the next start.
+    LeaveNothing,
     /// To stop only if the data could be saved.
     SaveFirst,
     Abort,
@@ -69,19 +72,21 @@ impl Shutdown {
         Ok(match () {
             () if abort => Shutdown::Abort,
             () if save && !force => Shutdown::SaveFirst,
+            () if nosave => Shutdown::LeaveNothing,
             () => Shutdown::Stop,
         })
     }
 }
 
-/// `WAIT`: no replica holds any write, and none will before any timeout, so the answer comes at once.
-pub(super) fn wait(args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+/// `WAIT`: what was acknowledged is held by a majority of each group, so the answer comes at once. How many hold it beside
+/// those is not asked.
+pub(super) fn wait(args: Args<'_>, replicas: u16, w: &mut Writer<'_>) -> Result<(), ReplyError> {
     number::parse_i64(args.arg(1)).ok_or(ReplyError::NotAnInteger)?;
     let timeout = number::parse_i64(args.arg(2)).ok_or(ReplyError::TimeoutNotAnInteger)?;
     if timeout < 0 {
         return Err(ReplyError::TimeoutNegative);
     }
-    w.integer(0);
+    w.integer(replicas.into());
     Ok(())
 }
 
@@ -110,8 +115,11 @@ mod tests {
             let words = ArgsBuf::from_slices(words.split_whitespace());
             Shutdown::parse(words.as_args())
         };
-        for words in ["", "NOSAVE", "now FORCE", "NOSAVE NOW FORCE", "SAVE FORCE"] {
+        for words in ["", "now FORCE", "SAVE FORCE"] {
             assert_eq!(parse(words), Ok(Shutdown::Stop), "{words}");
+        }
+        for words in ["NOSAVE", "NOSAVE NOW FORCE"] {
+            assert_eq!(parse(words), Ok(Shutdown::LeaveNothing), "{words}");
         }
         assert_eq!(parse("SAVE"), Ok(Shutdown::SaveFirst));
         assert_eq!(parse("ABORT"), Ok(Shutdown::Abort));

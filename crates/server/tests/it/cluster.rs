@@ -51,6 +51,7 @@ fn grow(world: &mut World) {
         };
         order(number, change);
     }
+    world.lay_out(|layout| layout.groups.iter_mut().for_each(|group| group.voters = 3));
     world.turns(500);
 }
 
@@ -252,4 +253,138 @@ fn a_key_that_is_too_long_to_be_kept_is_asked_for_again_and_again() {
     assert_eq!(world.run(1, 1, &format!("RPUSH {key} x")), ":1");
     world.turns(300);
     assert_eq!(world.nodes[3].take_reply(10), format!("*2 $5000 {key} $1 x"));
+}
+
+#[test]
+fn a_node_alone_goes_on_with_what_it_held() {
+    let mut world = spread(1, 4);
+    for key in 0..200 {
+        assert_eq!(world.run(0, 1, &format!("SET k{key} {key}")), "+OK");
+    }
+    world.restart(0);
+    assert_eq!(world.run(0, 1, "DBSIZE"), ":200");
+    assert_eq!(world.run(0, 1, "INCR k7"), ":8");
+}
+
+#[test]
+fn nodes_that_are_restarted_one_by_one_or_together_are_the_same_replicas() {
+    let mut world = replicated(4);
+    for key in 0..100 {
+        assert_eq!(world.run(1, 1, &format!("SET k{key} {key}")), "+OK");
+    }
+    for node in 0..3 {
+        world.restart(node);
+        world.turns(2_000);
+        assert_eq!(world.run(node, 2, "INCR n"), format!(":{}", node + 1));
+    }
+    (0..3).for_each(|node| world.restart(node));
+    assert_eq!(world.run(1, 3, "INCR n"), ":4");
+    assert_eq!(world.run(2, 3, "DBSIZE"), ":101");
+    // Nobody was filled again: what each of them holds is enough without any other.
+    for key in 0..100 {
+        assert!(
+            world
+                .run(2, 4, &format!("GET k{key}"))
+                .ends_with(&format!(" {key}"))
+        );
+    }
+}
+
+#[test]
+fn leadership_goes_elsewhere_before_a_node_stops() {
+    let mut world = replicated(4);
+    assert_eq!(world.nodes[0].gateway.sights().0.len(), 4);
+    let mut rounds = 0;
+    while world.nodes[0].gateway.resign() > 0 {
+        world.turn();
+        rounds += 1;
+        assert!(rounds < 200, "a few rounds are enough");
+    }
+    assert_eq!(world.nodes[0].gateway.sights().0.len(), 0);
+    world.dead[0] = true;
+    assert_eq!(world.run(1, 1, "SET a 1"), "+OK");
+}
+
+#[test]
+fn a_group_whose_majority_is_gone_begins_anew_with_what_a_survivor_holds() {
+    for is_restarted in [false, true] {
+        let mut world = replicated(4);
+        for key in 0..50 {
+            assert_eq!(world.run(1, 1, &format!("SET k{key} {key}")), "+OK");
+        }
+        // The survivor has not heard that all of it is committed.
+        (world.dead[0], world.dead[1]) = (true, true);
+        world.turns(100);
+        if is_restarted {
+            world.restart(2);
+        }
+        world.lay_out(|layout| {
+            for (number, group) in (0..).zip(&mut layout.groups) {
+                let heir = Incarnation(5_000 + number);
+                group.generation += 1;
+                group.heir_of = Some(Incarnation(1_001 + 2 * number));
+                group.seats = [(heir, NodeId(2))].into();
+                group.founder = Some(heir);
+            }
+        });
+        for key in 0..50 {
+            let reply = world.run(2, 2, &format!("GET k{key}"));
+            assert!(reply.ends_with(&format!(" {key}")), "{is_restarted} {reply}");
+        }
+        assert_eq!(world.run(2, 2, "INCR n"), ":1");
+    }
+}
+
+#[test]
+fn what_another_replica_held_is_not_used() {
+    let mut world = spread(1, 1);
+    assert_eq!(world.run(0, 1, "SET a 1"), "+OK");
+    // The cluster counts on it no more: its group began anew.
+    world.layout.groups[0].seats = [(Incarnation(77), NodeId(0))].into();
+    world.layout.groups[0].founder = Some(Incarnation(77));
+    world.restart(0);
+    assert_eq!(world.run(0, 1, "DBSIZE"), ":0");
+    assert_eq!(world.run(0, 1, "SET b 1"), "+OK");
+    // An heir begins with the memory of another.
+    world.layout.groups[0].seats = [(Incarnation(78), NodeId(0))].into();
+    world.layout.groups[0].founder = Some(Incarnation(78));
+    world.layout.groups[0].heir_of = Some(Incarnation(77));
+    world.restart(0);
+    assert_eq!(world.run(0, 1, "DBSIZE"), ":1");
+}
+
+#[test]
+fn a_connection_is_told_how_many_replicas_hold_its_writes() {
+    let mut world = spread(3, 2);
+    assert_eq!(world.run(1, 1, "WAIT 1 0"), ":0");
+    grow(&mut world);
+    assert_eq!(world.run(1, 1, "WAIT 1 0"), ":1");
+    // It comes behind the writes before it, and they were acknowledged.
+    world.send(2, 2, "SET a 1");
+    world.send(2, 2, "WAIT 5 0");
+    world.turns(1);
+    assert_eq!(world.nodes[2].take_reply(2), "");
+    world.turns(50);
+    assert_eq!(world.nodes[2].take_reply(2), "+OK :1");
+}
+
+#[test]
+fn a_follower_answers_old_values_to_who_asks_for_them() {
+    let mut world = replicated(2);
+    assert_eq!(world.run(0, 1, "SET a 1"), "+OK");
+    assert_eq!(world.run(0, 1, "SET b 1"), "+OK");
+    world.turns(200);
+    world.by_cluster(1, 5);
+    assert_eq!(world.run(1, 5, "READONLY"), "+OK");
+    world.dead[0] = true;
+    world.dead[2] = true;
+    for key in ["a", "b"] {
+        world.send(1, 5, &format!("GET {key}"));
+        assert_eq!(world.nodes[1].take_reply(5), "$1 1", "at once, from here");
+    }
+    // Without the wish the leader is asked, who does not answer.
+    assert_eq!(world.run(1, 5, "READWRITE"), "+OK");
+    world.send(1, 5, "GET a");
+    world.turns(20);
+    assert_eq!(world.nodes[1].take_reply(5), "");
 }

@@ -1,4 +1,5 @@
 //! Gateways of several nodes in one thread: commands go in, replies come out.
 
 mod cluster;
+mod fanout;
 mod world;

@@ -20,35 +20,21 @@ pub(crate) struct World {
 }
 
 pub(crate) struct Node {
+    boot: Boot,
     pub(crate) gateway: Gateway,
     clients: BTreeMap<u64, Connection>,
+    /// Clients that come by the cluster endpoint.
+    by_cluster: Vec<u64>,
     shared: Arc<Shared>,
 }
 
 impl World {
     /// Nodes that are all alone: the first has all groups.
     pub(crate) fn new(nodes: u64, groups: u16) -> World {
-        let make = |number: u64| {
-            let count = GroupCount::new(groups).expect("a valid count");
-            let shared = Shared::new(
-                Boot(number + 1),
-                "run".into(),
-                0,
-                6379,
-                count,
-                1,
-                Settings::default(),
-            );
-            let shared = Arc::new(shared);
-            let gateway = Gateway::new(0, shared.clone(), HashSeed([number, 7]), number);
-            Node {
-                gateway,
-                clients: BTreeMap::new(),
-                shared,
-            }
-        };
         World {
-            nodes: (0..nodes).map(make).collect(),
+            nodes: (0..nodes)
+                .map(|number| Node::new(Boot(number + 1), groups))
+                .collect(),
             wire: VecDeque::new(),
             now: TURN,
             layout: Layout::alone(NodeId(0), Boot(1), groups),
@@ -60,18 +46,41 @@ impl World {
     pub(crate) fn lay_out(&mut self, change: impl FnOnce(&mut Layout)) {
         change(&mut self.layout);
         self.layout.epoch = Epoch(self.layout.epoch.0 + 1);
+        (0..self.nodes.len()).for_each(|number| self.tell(number));
+    }
+
+    /// Tells a node of the layout as it is.
+    fn tell(&mut self, number: usize) {
         let count = self.nodes.len() as u64;
-        for (number, node) in (0..).zip(&mut self.nodes) {
-            let layout = Layout {
-                me: NodeId(number),
-                boot: Boot(number + 1),
-                peers: (0..count).filter(|peer| *peer != number).map(NodeId).collect(),
-                ..self.layout.clone()
-            };
-            node.gateway.set_layout(Arc::new(layout));
-            for peer in (0..count).filter(|peer| *peer != number) {
-                node.gateway.on_link(NodeId(peer), true);
-            }
+        let me = NodeId(number as u64);
+        let others = || (0..count).map(NodeId).filter(|peer| *peer != me);
+        let layout = Layout {
+            me,
+            boot: self.nodes[number].boot,
+            peers: others().collect(),
+            ..self.layout.clone()
+        };
+        let gateway = &mut self.nodes[number].gateway;
+        gateway.set_layout(Arc::new(layout));
+        others().for_each(|peer| gateway.on_link(peer, true));
+    }
+
+    /// The process of a node stops, and another one goes on with what it leaves. Whatever is on the wire is lost.
+    pub(crate) fn restart(&mut self, number: usize) {
+        let groups = self.layout.groups.len() as u16;
+        let boot = Boot(self.nodes[number].boot.0 + 100);
+        let new = Node::new(boot, groups);
+        let old = std::mem::replace(&mut self.nodes[number], new);
+        let (mut kept, lost) = old.gateway.into_kept(Monotonic(self.now));
+        assert_eq!(lost, Vec::new());
+        self.wire.retain(|(from, to, _)| *from != number && *to != number);
+        self.nodes[number].gateway.keep(&mut kept);
+        assert!(kept.is_empty());
+        self.nodes[number].gateway.begin_cluster(Monotonic(self.now));
+        self.tell(number);
+        for peer in (0..self.nodes.len()).filter(|peer| *peer != number) {
+            self.nodes[peer].gateway.on_link(NodeId(number as u64), false);
+            self.nodes[peer].gateway.on_link(NodeId(number as u64), true);
         }
     }
 
@@ -127,12 +136,32 @@ impl World {
         panic!("no reply to {words}");
     }
 
+    /// A client will come by the cluster endpoint of a node.
+    pub(crate) fn by_cluster(&mut self, node: usize, client: u64) {
+        self.nodes[node].by_cluster.push(client);
+    }
+
     pub(crate) fn send(&mut self, node: usize, client: u64, words: &str) {
         self.nodes[node].send(client, words);
     }
 }
 
 impl Node {
+    fn new(boot: Boot, groups: u16) -> Node {
+        let count = GroupCount::new(groups).expect("a valid count");
+        let shared = Shared::new(boot, "run".into(), 0, 6379, count, 1, Settings::default());
+        shared.clients.set_node(NodeId(boot.0));
+        let shared = Arc::new(shared);
+        let gateway = Gateway::new(0, shared.clone(), HashSeed([boot.0, 7]), boot.0);
+        Node {
+            boot,
+            gateway,
+            clients: BTreeMap::new(),
+            by_cluster: Vec::new(),
+            shared,
+        }
+    }
+
     fn send(&mut self, client: u64, words: &str) {
         let words: Vec<&str> = words.split(' ').collect();
         let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
@@ -143,12 +172,14 @@ impl Node {
         let shared = &self.shared;
         let connection = self.clients.entry(client).or_insert_with(|| {
             let card = ClientCard::new(shared.clients.next_id(), address, address, 0, 0, 0);
-            Connection::new(Session::new(
-                Arc::new(card),
-                client,
-                server::Endpoint::AnyNode,
-                true,
-            ))
+            let card = Arc::new(card);
+            shared.clients.add(card.clone());
+            let endpoint = if self.by_cluster.contains(&client) {
+                server::Endpoint::Cluster
+            } else {
+                server::Endpoint::AnyNode
+            };
+            Connection::new(Session::new(card, client, endpoint, true))
         });
         self.gateway.feed(connection, &bytes);
         self.deliver();

@@ -6,11 +6,12 @@
 //! 3. Replicas that applied the same entries have the same state.
 //! 4. No two replicas of a group have a lease at the same moment.
 //! 5. What a leader reads contains every write that was answered before it was asked.
+//! 6. The entries of a message follow the place that it names.
 
 use super::Bare;
 use super::replica::Replica;
 use crate::node::Shape;
-use consensus::{Index, Members, ReadPermit, Term};
+use consensus::{Body, Index, Members, Message, ReadPermit, Term};
 use ids::{Boot, GroupId, HashSeed, Incarnation, Monotonic, NodeId, Prng};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -215,6 +216,23 @@ impl Cluster {
         let known = *self.states.entry((group, index)).or_insert(state);
         if known != state {
             self.breaks(|| format!("group {}: two states after entry {}", group.number(), index.0));
+        }
+    }
+
+    /// A replica sends a message.
+    pub(crate) fn sends(&mut self, group: GroupId, message: &Message) {
+        if let Body::Append { index, entries, .. } = &message.body
+            && let Some(first) = entries.first()
+            && first.index.0 != index.0 + 1
+        {
+            self.breaks(|| {
+                format!(
+                    "group {}: entries from {} on are said to follow {}",
+                    group.number(),
+                    first.index.0,
+                    index.0
+                )
+            });
         }
     }
 

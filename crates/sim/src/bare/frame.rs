@@ -4,7 +4,6 @@ use bytes::Bytes;
 use consensus::{Beat, BeatAnswer, Message, SnapshotPoint};
 use ids::{Boot, GatewayId, GroupId, Incarnation};
 use std::fmt;
-use std::rc::Rc;
 
 /// A frame.
 #[derive(Clone)]
@@ -36,14 +35,15 @@ pub(crate) enum Body {
         number: u64,
         answer: Result<Vec<u8>, Elsewhere>,
     },
-    /// To a replica: the whole state, as the entries that lead to it.
+    /// To a replica: a piece of the state.
     State(State),
-    /// To the leader: the replica holds it.
+    /// To the leader: the replica has this cut.
     Held {
         group: GroupId,
         from: Incarnation,
         to: Incarnation,
-        point: SnapshotPoint,
+        transfer: u64,
+        number: u64,
     },
 }
 
@@ -67,14 +67,19 @@ pub(crate) struct Read {
     pub(crate) request: Bytes,
 }
 
-/// All entries since the group's beginning.
+/// A piece of the state.
 #[derive(Clone)]
 pub(crate) struct State {
     pub(crate) group: GroupId,
     pub(crate) from: Incarnation,
     pub(crate) to: Incarnation,
-    pub(crate) point: SnapshotPoint,
-    pub(crate) entries: Rc<Vec<Bytes>>,
+    /// Which transfer of the sender's it belongs to.
+    pub(crate) transfer: u64,
+    /// Which cut of it, from 1 on.
+    pub(crate) number: u64,
+    pub(crate) cut: Bytes,
+    /// With the last cut: of what the state is.
+    pub(crate) point: Option<SnapshotPoint>,
 }
 
 /// The leader may be here.
@@ -140,19 +145,17 @@ impl fmt::Display for Frame {
             } => write!(f, "group {} read {number}: {answer:?}", group.number()),
             Body::State(state) => write!(
                 f,
-                "group {} state for {} as of {}",
+                "group {} cut {} of transfer {} for {}, the last one as of {:?}",
                 state.group.number(),
+                state.number,
+                state.transfer,
                 state.to.0,
-                state.point.index.0
+                state.point.as_ref().map(|point| point.index.0)
             ),
-            Body::Held { group, to, point, .. } => {
-                write!(
-                    f,
-                    "group {} {} holds the state as of {}",
-                    group.number(),
-                    to.0,
-                    point.index.0
-                )
+            Body::Held {
+                group, from, number, ..
+            } => {
+                write!(f, "group {} {} has cut {number}", group.number(), from.0)
             }
         }
     }

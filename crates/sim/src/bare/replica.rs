@@ -9,17 +9,18 @@ use consensus::{
     Config, Durability, Effect, Group, Index, Lease, Members, Message, ReadId, ReadPermit, Saved,
     SnapshotPoint, Times,
 };
-use ids::{Db, GatewayId, GroupId, HashSeed, Incarnation, Monotonic, Prng, SemanticsVersion};
-use keyspace::{Answered, Batched, Entry, EntryBuf, Header, Keyspace, LeaderLocal};
+use ids::{Db, GatewayId, GroupId, Incarnation, Monotonic, Prng, SemanticsVersion};
+use keyspace::{Answered, Arrival, Batched, Cut, Entry, EntryBuf, Header, Keyspace, LeaderLocal, Transfer};
 use planted::Bug;
 use resp::{Protocol, Writer};
 use std::collections::{BTreeMap, VecDeque};
-use std::rc::Rc;
 use std::time::Duration;
 
 /// Entries of a group that are proposed and not committed.
 const IN_FLIGHT_MAX: u64 = 2;
-/// How long a state that was sent is given to be held.
+/// About how long a cut is: short, so that a state takes several.
+const CUT_BYTES: usize = 200;
+/// After so long without an answer a cut is sent again.
 const TRANSFER_AGAIN: Duration = Duration::from_millis(200);
 /// A learner that lags behind by no more entries can be promoted.
 const LAG_MAX: u64 = 8;
@@ -33,7 +34,6 @@ pub(super) struct Kept {
     point: SnapshotPoint,
     saved: Saved,
     keyspace: Keyspace,
-    entries: Rc<Vec<Bytes>>,
 }
 
 impl Kept {
@@ -55,6 +55,24 @@ pub(crate) enum To {
 /// What a replica wants said.
 pub(crate) type Said = Vec<(To, Body)>;
 
+/// A transfer to another replica, until its last cut has come.
+struct Sending {
+    /// `None` once the last cut was made.
+    transfer: Option<Transfer>,
+    newest: State,
+    again_at: Monotonic,
+}
+
+/// A transfer to this replica.
+struct Arriving {
+    name: (Incarnation, u64),
+    /// Cuts that were taken.
+    number: u64,
+    arrival: Arrival,
+    /// With the last cut: of what the state is.
+    point: Option<SnapshotPoint>,
+}
+
 /// A read, and the entry that its answer has to contain.
 type Question = (Read, Index);
 
@@ -63,8 +81,6 @@ pub(crate) struct Replica {
     pub(crate) group: Group,
     pub(crate) keyspace: Keyspace,
     local: LeaderLocal,
-    /// All entries since the group's beginning: what a transfer carries.
-    entries: Rc<Vec<Bytes>>,
     /// Entries that its log keeps.
     log_kept: u64,
     batches: VecDeque<Batch>,
@@ -76,28 +92,23 @@ pub(crate) struct Replica {
     lease: Option<Lease>,
     /// Peers that took this replica for an earlier one; only a planted mistake fills it.
     aliases: BTreeMap<Incarnation, Incarnation>,
-    /// A state that was given and is not installed.
-    held: Option<(SnapshotPoint, Keyspace, Rc<Vec<Bytes>>)>,
-    transfers: BTreeMap<Incarnation, Monotonic>,
+    /// The state that is being given to this replica.
+    arriving: Option<Arriving>,
+    /// The states that it gives to others.
+    transfers: BTreeMap<Incarnation, Sending>,
+    transfers_counted: u64,
     prng: Prng,
     has_leases: bool,
 }
 
 impl Replica {
-    fn with(
-        config: Config,
-        keyspace: Keyspace,
-        entries: Rc<Vec<Bytes>>,
-        has_leases: bool,
-        now: Monotonic,
-    ) -> Replica {
+    fn with(config: Config, keyspace: Keyspace, has_leases: bool, now: Monotonic) -> Replica {
         let mut prng = Prng::new(config.seed);
         let group = Group::new(config, now).expect("the cluster is made as the rules say");
         Replica {
             group,
             keyspace,
             local: LeaderLocal::new(prng.next_u64()),
-            entries,
             log_kept: 4 + prng.below(60),
             batches: VecDeque::new(),
             reads: BTreeMap::new(),
@@ -105,8 +116,10 @@ impl Replica {
             confirmed: Vec::new(),
             lease: None,
             aliases: BTreeMap::new(),
-            held: None,
+            arriving: None,
             transfers: BTreeMap::new(),
+            // One that another process of this incarnation began is not mistaken for one of these.
+            transfers_counted: prng.next_u64() >> 1,
             prng,
             has_leases,
         }
@@ -127,7 +140,7 @@ impl Replica {
         };
         let config = config(group, me, start, Saved::default(), seed);
         let keyspace = Keyspace::new(cluster.seeds[group.index()]);
-        Replica::with(config, keyspace, Rc::default(), cluster.shape.has_leases, now)
+        Replica::with(config, keyspace, cluster.shape.has_leases, now)
     }
 
     /// The replica that another process left.
@@ -139,18 +152,18 @@ impl Replica {
         now: Monotonic,
     ) -> Replica {
         let config = config(group, kept.incarnation, kept.point, kept.saved, seed);
-        Replica::with(config, kept.keyspace, kept.entries, has_leases, now)
+        Replica::with(config, kept.keyspace, has_leases, now)
     }
 
     /// What the next process needs.
-    pub(crate) fn keep(self) -> Kept {
+    pub(crate) fn keep(mut self) -> Kept {
+        self.end_transfers(|_| true);
         Kept {
             incarnation: self.group.me(),
             members: self.group.members().clone(),
             point: self.group.point(),
             saved: self.group.saved(),
             keyspace: self.keyspace,
-            entries: self.entries,
         }
     }
 
@@ -250,7 +263,18 @@ impl Replica {
             ReadPermit::Lease(lease) => Some(lease),
             ReadPermit::ReadIndex | ReadPermit::NotLeader => None,
         };
-        let keep = self.group.point().index.0.saturating_sub(self.log_kept);
+        let points = self
+            .transfers
+            .values()
+            .filter_map(|sending| sending.newest.point.as_ref());
+        let needed = points.map(|point| point.index.0).min().unwrap_or(u64::MAX);
+        let keep = self
+            .group
+            .point()
+            .index
+            .0
+            .saturating_sub(self.log_kept)
+            .min(needed);
         if self.prng.below(8) == 0 {
             self.group.compact(Index(keep));
         }
@@ -307,13 +331,15 @@ impl Replica {
     fn take_ready(&mut self, clock: &mut Clock<'_>, cluster: &mut Cluster, said: &mut Said) {
         let ready = self.group.take_ready(clock.read());
         if let Some(point) = &ready.install {
-            let (held, keyspace, entries) = self.held.take().expect("only what is held is installed");
+            let arriving = self.arriving.take().expect("only what is held is installed");
+            let held = arriving.point.as_ref().map(|held| (held.index, held.term));
             assert!(
-                (held.index, held.term) == (point.index, point.term),
+                held == Some((point.index, point.term)),
                 "what is held is what was offered"
             );
-            self.keyspace = keyspace;
-            self.entries = entries;
+            // Transfers of the state that was are void.
+            self.transfers.clear();
+            self.keyspace = arriving.arrival.finish().expect("what is held is complete");
             cluster.state(self.group.group(), point.index, self.keyspace.state_hash());
         }
         for committed in ready.committed {
@@ -328,7 +354,6 @@ impl Replica {
                 if self.group.is_leader() {
                     cluster.answers(group, committed.index);
                 }
-                Rc::make_mut(&mut self.entries).push(bytes);
                 if committed.index.0 % COMPARED_EVERY == 0 {
                     cluster.state(group, committed.index, self.keyspace.state_hash());
                 }
@@ -336,6 +361,7 @@ impl Replica {
             self.group.applied(committed.index);
         }
         for mut message in ready.messages {
+            cluster.sends(self.group.group(), &message);
             if let Some(alias) = self.aliases.get(&message.to) {
                 message.from = *alias;
             }
@@ -365,6 +391,9 @@ impl Replica {
         for to in ready.transfers_wanted {
             self.give_state(to, clock.read(), said);
         }
+        let members = self.group.members().all();
+        let is_leader = self.group.is_leader();
+        self.end_transfers(|to| !is_leader || !members.contains(&to));
     }
 
     fn apply(&mut self, bytes: &[u8], said: &mut Said) {
@@ -404,58 +433,157 @@ impl Replica {
 
     // ---- transfers of state
 
+    /// Begins a transfer, or says its newest cut again.
     fn give_state(&mut self, to: Incarnation, now: Monotonic, said: &mut Said) {
-        if self.transfers.get(&to).is_some_and(|again| now < *again) {
+        if let Some(sending) = self.transfers.get_mut(&to) {
+            if now >= sending.again_at {
+                sending.again_at = now.after(TRANSFER_AGAIN);
+                said.push((To::Replica(to), Body::State(sending.newest.clone())));
+            }
             return;
         }
-        self.transfers.insert(to, now.after(TRANSFER_AGAIN));
-        let state = State {
-            group: self.group.group(),
-            from: self.group.me(),
-            to,
-            point: self.group.point(),
-            entries: self.entries.clone(),
-        };
-        said.push((To::Replica(to), Body::State(state)));
+        // Too many at once: it is wanted again.
+        if let Some(transfer) = Transfer::begin(&mut self.keyspace) {
+            self.transfers_counted += 1;
+            let newest = State {
+                group: self.group.group(),
+                from: self.group.me(),
+                to,
+                transfer: self.transfers_counted,
+                number: 0,
+                cut: Bytes::new(),
+                point: None,
+            };
+            let sending = Sending {
+                transfer: Some(transfer),
+                newest,
+                again_at: now,
+            };
+            self.transfers.insert(to, sending);
+            self.next_cut(to, now, said);
+        }
     }
 
-    pub(crate) fn on_state(&mut self, state: State, seed: HashSeed, said: &mut Said) {
-        if state.to != self.group.me() || state.point.index <= self.group.point().index {
+    fn next_cut(&mut self, to: Incarnation, now: Monotonic, said: &mut Said) {
+        let point = self.group.point();
+        let Some(sending) = self.transfers.get_mut(&to) else {
+            return;
+        };
+        let Some(transfer) = &mut sending.transfer else {
+            return;
+        };
+        let (cut, point) = match transfer.next_cut(&mut self.keyspace, CUT_BYTES) {
+            Cut::More(cut) => (cut, None),
+            Cut::Last(cut) => (cut, Some(point)),
+            Cut::Lost => {
+                self.end_transfer(to);
+                return;
+            }
+        };
+        if point.is_some() {
+            sending.transfer = None;
+        }
+        sending.newest.number += 1;
+        sending.newest.cut = Bytes::from(cut);
+        sending.newest.point = point;
+        sending.again_at = now.after(TRANSFER_AGAIN);
+        said.push((To::Replica(to), Body::State(sending.newest.clone())));
+    }
+
+    fn end_transfer(&mut self, to: Incarnation) {
+        if let Some(Sending {
+            transfer: Some(transfer),
+            ..
+        }) = self.transfers.remove(&to)
+        {
+            transfer.end(&mut self.keyspace);
+        }
+    }
+
+    fn end_transfers(&mut self, ends: impl Fn(Incarnation) -> bool) {
+        let ending: Vec<Incarnation> = self.transfers.keys().copied().filter(|to| ends(*to)).collect();
+        ending.into_iter().for_each(|to| self.end_transfer(to));
+    }
+
+    /// A cut comes: taken if it is the next, confirmed if it was taken before.
+    pub(crate) fn on_state(&mut self, state: &State, said: &mut Said) {
+        if state.to != self.group.me() {
             return;
         }
-        let mut keyspace = Keyspace::new(seed);
-        let mut entries: &[Bytes] = &state.entries;
-        if planted::is(Bug::EntryLostAtSnapshot) {
-            entries = entries.split_last().map_or(entries, |(_, before)| before);
+        let name = (state.from, state.transfer);
+        if state.number == 1
+            && self
+                .arriving
+                .as_ref()
+                .is_none_or(|arriving| arriving.name != name)
+        {
+            // What is being installed stays.
+            if !self.group.hold_transfer(None) {
+                return;
+            }
+            self.arriving = Some(Arriving {
+                name,
+                number: 0,
+                arrival: Arrival::new(),
+                point: None,
+            });
         }
-        for bytes in entries {
-            let entry = Entry::decode(bytes).expect("a leader made it");
-            keyspace
-                .apply(&entry, &mut self.local, |_| {})
-                .expect("there is one version of the rules");
-        }
-        let point = state.point;
-        self.group.hold_transfer(Some((point.index, point.term)));
-        self.held = Some((point.clone(), keyspace, state.entries));
-        let held = Body::Held {
-            group: state.group,
-            from: state.to,
-            to: state.from,
-            point,
+        let Some(arriving) = self.arriving.as_mut().filter(|arriving| arriving.name == name) else {
+            return;
         };
-        said.push((To::Replica(state.from), held));
+        if state.number == arriving.number + 1 {
+            arriving
+                .arrival
+                .take(&state.cut)
+                .expect("a leader made the cut, and this is the next one");
+            arriving.number = state.number;
+            arriving.point.clone_from(&state.point);
+            if let Some(point) = &state.point
+                && !self.group.hold_transfer(Some((point.index, point.term)))
+            {
+                self.arriving = None;
+                return;
+            }
+        }
+        if state.number <= arriving.number {
+            let held = Body::Held {
+                group: state.group,
+                from: state.to,
+                to: state.from,
+                transfer: state.transfer,
+                number: state.number,
+            };
+            said.push((To::Replica(state.from), held));
+        }
     }
 
+    /// A cut has come: the next one, or, after the last, the log goes on from there.
     pub(crate) fn on_held(
         &mut self,
-        from: Incarnation,
-        to: Incarnation,
-        point: SnapshotPoint,
+        (from, to): (Incarnation, Incarnation),
+        transfer: u64,
+        number: u64,
         now: Monotonic,
+        said: &mut Said,
     ) {
-        if to == self.group.me() {
-            self.transfers.remove(&from);
-            self.group.offer_transfer(from, point, now);
+        let is_newest = self
+            .transfers
+            .get(&from)
+            .is_some_and(|sending| (sending.newest.transfer, sending.newest.number) == (transfer, number));
+        if to != self.group.me() || !is_newest {
+            return;
+        }
+        match self
+            .transfers
+            .get(&from)
+            .and_then(|sending| sending.newest.point.clone())
+        {
+            Some(point) => {
+                self.end_transfer(from);
+                // If the log does not reach back so far any more, it is wanted again.
+                self.group.offer_transfer(from, point, now);
+            }
+            None => self.next_cut(from, now, said),
         }
     }
 

@@ -4,3 +4,4 @@ mod directory;
 mod handover;
 mod identity;
 mod meta_log;
+mod peer_book;

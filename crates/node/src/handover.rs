@@ -1,0 +1,252 @@
+//! What a node that stops leaves to its next start: the state of its replicas, through the data directory.
+//!
+//! ```text
+//!   stop    workers end --> gateways --> Kept, group by group --> cuts --> chunks --> storage::HandoverWriter
+//!   start   storage::Handover, whose name is gone by now --> chunks --> cuts --> Kept --> the meta group is told whose
+//!           memory is still there --> gateways begin with what it confirms
+//! ```
+//!
+//! A group's state is written as one transfer to nobody: the cuts that a learner would be sent, each in as many chunks as
+//! it takes.
+//!
+//! ```text
+//!  chunk   is the cut over? u8 | bytes
+//! ```
+
+use consensus::{Index, Saved, Term};
+use ids::{Boot, NodeId};
+use keyspace::{Arrival, Cut, Transfer};
+use server::Kept;
+use std::time::{Duration, Instant};
+use storage::{DirectoryDisk, Handover, HandoverWriter, HardState, Item, Position, StorageError, Taken};
+
+/// Bytes of one cut, about.
+const CUT_BYTES: usize = 1024 * 1024;
+/// Bytes of one chunk. A cut with a larger element than this is written in several.
+const CHUNK_BYTES: usize = 16 * 1024 * 1024;
+/// Bytes of one entry of a log that can be written. A group with a larger one behind its state is not handed over.
+const ENTRY_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Between two words to an operator who waits.
+const PROGRESS: Duration = Duration::from_secs(3);
+
+const MORE: u8 = 0;
+const OVER: u8 = 1;
+
+/// Tells how far it is, if it takes long.
+struct Progress {
+    what: &'static str,
+    began: Instant,
+    told: Instant,
+    groups: usize,
+    bytes: u64,
+}
+
+impl Progress {
+    fn new(what: &'static str) -> Progress {
+        let now = Instant::now();
+        Progress {
+            what,
+            began: now,
+            told: now,
+            groups: 0,
+            bytes: 0,
+        }
+    }
+
+    fn add(&mut self, bytes: usize, of: usize) {
+        self.bytes += bytes as u64;
+        if self.told.elapsed() >= PROGRESS {
+            self.told = Instant::now();
+            tracing::info!(
+                groups = format!("{} of {of}", self.groups),
+                mib = self.bytes >> 20,
+                "{}",
+                self.what
+            );
+        }
+    }
+
+    fn end(&self, what: &str) {
+        tracing::info!(
+            groups = self.groups,
+            mib = self.bytes >> 20,
+            millis = self.began.elapsed().as_millis() as u64,
+            "{what}"
+        );
+    }
+}
+
+/// Leaves what there is to the next start. The workers have ended, and with them whatever could speak in its name.
+pub(crate) fn leave(
+    disk: DirectoryDisk,
+    node: NodeId,
+    boot: Boot,
+    mut all: Vec<Kept>,
+) -> Result<(), StorageError> {
+    let is_writable = |kept: &Kept| {
+        let entries = kept.rest.iter().flat_map(|(_, saved)| &saved.entries);
+        entries.map(payload_len).max().unwrap_or(0) <= ENTRY_BYTES_MAX
+    };
+    for kept in all.extract_if(.., |kept| !is_writable(kept)) {
+        tracing::error!(
+            group = kept.group.number(),
+            "the group is not handed over: an entry of its log is too large"
+        );
+    }
+    all.sort_unstable_by_key(|kept| kept.group);
+    let positions: Vec<Position> = all.iter().map(position).collect();
+    let mut progress = Progress::new("handing the data over to the next start");
+    let mut writer = HandoverWriter::begin(disk, node, boot, &positions)?;
+    let groups = all.len();
+    for mut kept in all {
+        let entries = kept.rest.as_ref().map_or(&[][..], |(_, saved)| &saved.entries);
+        writer.group(kept.group, entries)?;
+        let mut transfer = Transfer::begin(&mut kept.keyspace).expect("those of learners have ended");
+        loop {
+            let (cut, is_over) = match transfer.next_cut(&mut kept.keyspace, CUT_BYTES) {
+                Cut::More(cut) => (cut, false),
+                Cut::Last(cut) => (cut, true),
+                Cut::Lost => unreachable!("nothing changes any more"),
+            };
+            write_cut(&mut writer, &cut)?;
+            progress.add(cut.len(), groups);
+            if is_over {
+                break;
+            }
+        }
+        writer.end_group()?;
+        progress.groups += 1;
+    }
+    writer.finish()?;
+    progress.end("the data were handed over to the next start");
+    Ok(())
+}
+
+fn payload_len(entry: &consensus::Entry) -> usize {
+    match &entry.payload {
+        consensus::Payload::Data(bytes) => bytes.len(),
+        consensus::Payload::Members(bytes) => bytes.len(),
+    }
+}
+
+fn write_cut(writer: &mut HandoverWriter<DirectoryDisk>, cut: &[u8]) -> Result<(), StorageError> {
+    let mut pieces = cut.chunks(CHUNK_BYTES).peekable();
+    let mut chunk = Vec::with_capacity(cut.len().min(CHUNK_BYTES) + 1);
+    while let Some(piece) = pieces.next() {
+        chunk.clear();
+        chunk.push(if pieces.peek().is_some() { MORE } else { OVER });
+        chunk.extend_from_slice(piece);
+        writer.chunk(&chunk)?;
+    }
+    Ok(())
+}
+
+/// Where a replica stood. One that nobody else had a part in stands at the beginning of a log, without a term.
+fn position(kept: &Kept) -> Position {
+    let alone = || {
+        let members = consensus::Members::of_voters([kept.incarnation]);
+        (consensus::Config::first(members), Saved::default())
+    };
+    let (applied, saved) = kept.rest.clone().unwrap_or_else(alone);
+    Position {
+        group: kept.group,
+        incarnation: kept.incarnation,
+        hard: HardState {
+            term: saved.hard_state.term,
+            vote: saved.hard_state.vote,
+            commit: saved.hard_state.commit,
+        },
+        applied,
+    }
+}
+
+/// What the last stop of this node left: it will never be found again. Groups that cannot be read are left out, and said.
+///
+/// # Errors
+/// The node must not start: see [`Handover::take`].
+pub(crate) fn take(disk: &DirectoryDisk, node: NodeId) -> Result<Vec<Kept>, StorageError> {
+    let mut handover = match Handover::take(disk, node)? {
+        Taken::Nothing | Taken::Unusable(_) => return Ok(Vec::new()),
+        Taken::Found(handover) => handover,
+    };
+    let of = handover.positions().len();
+    let mut progress = Progress::new("reading what the last stop handed over");
+    let mut all = Vec::new();
+    let mut reading = Reading::default();
+    loop {
+        match handover.next_item() {
+            Ok(Item::Group(_)) => reading = Reading::default(),
+            Ok(Item::Entry(entry)) => reading.entries.push(entry),
+            Ok(Item::Chunk(chunk)) => {
+                reading.take(chunk);
+                progress.add(chunk.len(), of);
+            }
+            Ok(Item::Whole(position)) => {
+                let read = std::mem::take(&mut reading);
+                match read.finish(position) {
+                    Some(kept) => all.push(kept),
+                    None => tracing::error!(
+                        group = position.group.number(),
+                        "what was handed over of the group is no state that this build can read: it is lost here"
+                    ),
+                }
+                progress.groups += 1;
+            }
+            Ok(Item::End) => break,
+            // What is lost was said. Files that were read to here count.
+            Err(_) => break,
+        }
+    }
+    progress.end("read what the last stop handed over");
+    Ok(all)
+}
+
+/// A group on its way back.
+#[derive(Default)]
+struct Reading {
+    entries: Vec<consensus::Entry>,
+    cut: Vec<u8>,
+    arrival: Arrival,
+    is_broken: bool,
+}
+
+impl Reading {
+    fn take(&mut self, chunk: &[u8]) {
+        let Some((&kind, bytes)) = chunk.split_first() else {
+            self.is_broken = true;
+            return;
+        };
+        let is_whole = kind == OVER && self.cut.is_empty();
+        if !is_whole {
+            self.cut.extend_from_slice(bytes);
+        }
+        if kind == OVER {
+            let cut = if is_whole { bytes } else { &self.cut };
+            self.is_broken |= self.arrival.take(cut).is_err();
+            self.cut.clear();
+        }
+    }
+
+    fn finish(self, position: &Position) -> Option<Kept> {
+        if self.is_broken || !self.cut.is_empty() {
+            return None;
+        }
+        let hard = consensus::HardState {
+            term: position.hard.term,
+            vote: position.hard.vote,
+            commit: position.hard.commit,
+        };
+        let had_others = hard.term > Term(0) || hard.commit > Index(0);
+        let saved = Saved {
+            hard_state: hard,
+            entries: self.entries,
+        };
+        let kept = Kept {
+            group: position.group,
+            incarnation: position.incarnation,
+            rest: had_others.then(|| (position.applied.clone(), saved)),
+            keyspace: self.arrival.finish()?,
+        };
+        kept.is_sound().then_some(kept)
+    }
+}

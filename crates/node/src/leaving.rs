@@ -1,0 +1,59 @@
+//! How the workers of a node stop together, so that what they leave is whole.
+//!
+//! ```text
+//!   told to stop --> resigning --> resting --> rested: all of them are --> ended
+//!                       |             |
+//!                       |             +-- clients are not read any more; what is under way between groups ends
+//!                       +-- leadership goes to other nodes; clients are served as ever
+//! ```
+//!
+//! A transaction that one worker has decided, and another has not heard of, would be half done in what is left. So nobody
+//! ends before nobody answers for anything; what was said before is then in the queues between them, and is taken out of
+//! these. Neither part of the way takes longer than its limit. Groups in which something is under way even then are not
+//! handed over.
+
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::time::Duration;
+
+/// How long leadership may take to go elsewhere. At the limit the other nodes find out by themselves that this one is gone.
+pub(crate) const RESIGN_MAX: Duration = Duration::from_secs(2);
+/// How long what is under way may take to end. At the limit its groups are lost.
+pub(crate) const REST_MAX: Duration = Duration::from_secs(10);
+/// How long a worker waits for events on its way out.
+pub(crate) const STEP: Duration = Duration::from_millis(2);
+
+/// See the file's header.
+pub(crate) struct Leaving {
+    workers: u16,
+    rested: AtomicU16,
+    is_abandoned: AtomicBool,
+}
+
+impl Leaving {
+    pub(crate) fn new(workers: u16) -> Leaving {
+        Leaving {
+            workers,
+            rested: AtomicU16::new(0),
+            is_abandoned: AtomicBool::new(false),
+        }
+    }
+
+    /// One worker answers for nothing any more, and hears of nothing new.
+    pub(crate) fn rest(&self) {
+        self.rested.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Whether that is true of all of them.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.rested.load(Ordering::Acquire) >= self.workers
+    }
+
+    /// A worker has failed: what it had is not known, and nothing is left to the next start.
+    pub(crate) fn abandon(&self) {
+        self.is_abandoned.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.is_abandoned.load(Ordering::Acquire)
+    }
+}

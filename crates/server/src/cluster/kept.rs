@@ -1,0 +1,75 @@
+//! A replica between two lives of its node's process: all that the next one needs to go on as the same.
+//!
+//! ```text
+//!   seats --Gateway::into_kept--> Kept --> file --> next start --> Kept --Gateway::keep--> seats
+//! ```
+//!
+//! Nothing may be said in its name between: whoever makes one has no gateway any more that could.
+
+use super::seat::Seat;
+use consensus::{Config, Durability, Group, Saved, SnapshotPoint, Times};
+use ids::{GroupId, Incarnation, Monotonic};
+use keyspace::Keyspace;
+use replica::{Replica, Turn};
+
+/// See the file's header.
+pub struct Kept {
+    /// Its group.
+    pub group: GroupId,
+    /// Whose memory.
+    pub incarnation: Incarnation,
+    /// Its part in consensus, which reflects what the keyspace does; none in a group that nobody else had a part in.
+    pub rest: Option<(SnapshotPoint, Saved)>,
+    /// The data.
+    pub keyspace: Keyspace,
+}
+
+impl Kept {
+    /// What consensus begins with, if the replica has a part in it.
+    pub(super) fn config(&self, seed: u64) -> Option<Config> {
+        let (start, saved) = self.rest.clone()?;
+        Some(Config {
+            group: self.group,
+            me: self.incarnation,
+            start,
+            saved,
+            durability: Durability::Memory,
+            times: Times::DEFAULT,
+            seed,
+        })
+    }
+
+    /// Whether a replica can begin with it.
+    pub fn is_sound(&self) -> bool {
+        self.config(0)
+            .is_none_or(|config| Group::new(config, Monotonic(0)).is_ok())
+    }
+
+    /// What a seat and its replica leave behind; none if that is not all that the group relies on.
+    pub(super) fn of(
+        seat: Seat,
+        mut replica: Replica,
+        alone: Option<Incarnation>,
+        turn: &Turn,
+        now: Monotonic,
+    ) -> Option<Kept> {
+        let group = replica.group();
+        if replica.has_transactions() {
+            return None;
+        }
+        let (incarnation, rest) = match seat.member {
+            Some(member) => (
+                seat.incarnation?,
+                Some(member.into_rest(&mut replica, turn, now)?),
+            ),
+            None if replica.is_replicated() => return None,
+            None => (alone?, None),
+        };
+        Some(Kept {
+            group,
+            incarnation,
+            rest,
+            keyspace: replica.into_keyspace(),
+        })
+    }
+}

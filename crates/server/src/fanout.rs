@@ -1,0 +1,564 @@
+//! Commands that concern every node: each carries them out for itself, and the answers become one.
+//!
+//! ```text
+//!   client --> this node: carried out here --Fanout: the command's words--> every node that is up
+//!                                         <--FanoutAnswer: its reply, as RESP2--
+//!              the last answer, the end of a link, or the time limit --> one reply
+//! ```
+//!
+//! The format of a question is `1 | count u32 | (length u32 | word)*`. An answer is the reply: one or more integers or
+//! texts, in an array or not. How two of them become one depends on the command ([`Join`]).
+//!
+//! `CONFIG SET` is also asked of the meta group ([`Wish`]): it remembers what is set for the whole cluster, so that nodes that
+//! are away, or join later, learn of it. Options that only the start sets are this node's own.
+//!
+//! A node that is out of reach, or does not answer in time, is left out. Where that means that something may not have happened, the client is
+//! told so (`UNKNOWN`); where something is listed or counted, the log is. Inside `MULTI` a command concerns this node only.
+
+use crate::client::ClientCard;
+use crate::delivery::Delivery;
+use crate::endpoint::Endpoint;
+use crate::gateway::Gateway;
+use crate::pipeline::Pipeline;
+use crate::pubsub::Kind;
+use crate::session::Session;
+use bytes::Bytes;
+use command::{CommandId, ReplyError, Spec};
+use ids::{Monotonic, NodeId};
+use options::{Change, Parameter};
+use peer_wire::{Answer, PeerMessage, Question};
+use replica::Ticket;
+use resp::{Args, ArgsBuf, Protocol, Writer};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long other nodes are waited for.
+const PATIENCE: Duration = Duration::from_millis(1_000);
+
+/// Questions of one worker that wait for an answer. At the limit nobody is asked, as if nobody had answered; messages to
+/// channels are sent without asking how many they reach.
+const QUESTIONS_MAX: usize = 65_536;
+
+/// The format of questions.
+const FORMAT: u8 = 1;
+
+/// Words of a question. No command that is asked has more; longer questions are not answered.
+const WORDS_MAX: usize = 1_024 * 1_024;
+
+/// See the file's header.
+#[derive(Default)]
+pub(crate) struct Fanout {
+    /// The number of the last question.
+    asked: u64,
+    /// Unanswered ones, the oldest first.
+    questions: BTreeMap<u64, Asking>,
+    /// Commands that wait for answers, by connection and place. Bounded by the pipelines of their connections.
+    gathered: BTreeMap<(u64, u64), Gathered>,
+    /// For the meta group, until the driver takes them: at the turn's end.
+    wishes: Vec<Wish>,
+}
+
+/// Options that the meta group is to set for the whole cluster.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wish {
+    /// Under which its outcome is told.
+    pub id: u64,
+    /// Names and values.
+    pub settings: Vec<(String, String)>,
+}
+
+/// Who is asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Whom {
+    Node(NodeId),
+    Meta,
+}
+
+impl fmt::Display for Whom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Whom::Node(node) => write!(f, "node {}", node.0),
+            Whom::Meta => f.write_str("the meta group"),
+        }
+    }
+}
+
+/// A question under way.
+struct Asking {
+    whom: Whom,
+    until: Monotonic,
+    ticket: Ticket,
+    /// Whether the answer is how many connections a message reached.
+    is_message: bool,
+}
+
+/// What is known of an answer.
+struct Gathered {
+    join: Join,
+    protocol: Protocol,
+    items: Vec<Item>,
+    left: usize,
+    /// Who did not answer.
+    silent: Vec<Whom>,
+}
+
+/// A part of a reply.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Item {
+    Number(i64),
+    Text(Vec<u8>),
+}
+
+/// How answers become one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Join {
+    /// Numbers are added.
+    Sum,
+    /// As [`Join::Sum`]; something must have been found.
+    SomeFound,
+    /// Texts are put one behind the other.
+    Texts,
+    /// All names, each once.
+    Names,
+    /// How many different names there are.
+    NamesCounted,
+    /// Pairs of a name and a number, in the same order everywhere: the numbers are added.
+    Counts,
+    /// Everybody has done it.
+    Done,
+    /// The meta group has it, so that everybody will.
+    Kept,
+}
+
+impl Join {
+    /// How the answers to a command become one; `None` if it concerns the node alone.
+    fn of(spec: &Spec, args: Args<'_>) -> Option<Join> {
+        Some(match spec.id {
+            CommandId::ClientList => Join::Texts,
+            CommandId::ClientKill if args.len() == 3 => Join::SomeFound,
+            CommandId::ClientKill | CommandId::ClientUnblock => Join::Sum,
+            CommandId::ClientPause | CommandId::ClientUnpause => Join::Done,
+            CommandId::ConfigSet => Join::Kept,
+            CommandId::PubSubChannels | CommandId::PubSubShardChannels => Join::Names,
+            CommandId::PubSubNumSub | CommandId::PubSubShardNumSub => Join::Counts,
+            CommandId::PubSubNumPat => Join::NamesCounted,
+            _ => return None,
+        })
+    }
+
+    fn join(self, known: &mut Vec<Item>, more: Vec<Item>) {
+        match self {
+            Join::Done | Join::Kept => {}
+            Join::Texts | Join::Names | Join::NamesCounted => known.extend(more),
+            Join::Sum | Join::SomeFound | Join::Counts => {
+                for (known, more) in known.iter_mut().zip(more) {
+                    if let (Item::Number(known), Item::Number(more)) = (known, more) {
+                        *known = known.saturating_add(more);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether the client is to be told that something may not have happened.
+    fn is_unsure(self, silent: &[Whom]) -> bool {
+        match self {
+            Join::Done => !silent.is_empty(),
+            Join::Kept => silent.contains(&Whom::Meta),
+            _ => false,
+        }
+    }
+
+    fn write(self, items: Vec<Item>, silent: &[Whom], w: &mut Writer<'_>) {
+        match self {
+            Join::Done | Join::Kept if self.is_unsure(silent) => {
+                let silent: Vec<String> = silent.iter().map(Whom::to_string).collect();
+                let silent = silent.join(", ");
+                w.error(&format!(
+                    "UNKNOWN it is done here, but nothing is known of {silent}"
+                ));
+            }
+            Join::Done | Join::Kept => w.ok(),
+            Join::SomeFound if items == [Item::Number(0)] => ReplyError::NoSuchClient.write(w),
+            Join::SomeFound => w.ok(),
+            Join::Sum => items.iter().for_each(|item| item.write(w)),
+            Join::Texts => {
+                let texts = items.into_iter().filter_map(Item::into_text);
+                w.verbatim("txt", &texts.collect::<Vec<_>>().concat());
+            }
+            Join::Counts => {
+                w.array(items.len());
+                items.iter().for_each(|item| item.write(w));
+            }
+            Join::Names => {
+                let names: BTreeSet<Item> = items.into_iter().collect();
+                w.array(names.len());
+                names.iter().for_each(|item| item.write(w));
+            }
+            Join::NamesCounted => w.integer(items.into_iter().collect::<BTreeSet<_>>().len() as i64),
+        }
+    }
+}
+
+impl Item {
+    fn write(&self, w: &mut Writer<'_>) {
+        match self {
+            Item::Number(number) => w.integer(*number),
+            Item::Text(text) => w.bulk(text),
+        }
+    }
+
+    fn into_text(self) -> Option<Vec<u8>> {
+        match self {
+            Item::Number(_) => None,
+            Item::Text(text) => Some(text),
+        }
+    }
+}
+
+/// The parts of a reply, if it is of the kinds that are joined. Total.
+fn items_of(mut reply: &[u8]) -> Option<Vec<Item>> {
+    let mut items = Vec::new();
+    let mut is_first = true;
+    while !reply.is_empty() {
+        let end = reply.windows(2).position(|bytes| bytes == b"\r\n")?;
+        let (line, rest) = (&reply[1..end.max(1)], &reply[end + 2..]);
+        let number = || command::number::parse_i64(line);
+        match reply[0] {
+            b':' => {
+                items.push(Item::Number(number()?));
+                reply = rest;
+            }
+            b'$' => {
+                let len = usize::try_from(number()?).ok()?;
+                let text = rest.get(..len)?;
+                items.push(Item::Text(text.to_vec()));
+                reply = rest.get(len.checked_add(2)?..)?;
+            }
+            b'*' if is_first => reply = rest,
+            b'+' => reply = rest,
+            _ => return None,
+        }
+        is_first = false;
+    }
+    Some(items)
+}
+
+fn question_of(args: Args<'_>) -> Bytes {
+    let mut bytes = vec![FORMAT];
+    bytes.extend((args.len() as u32).to_le_bytes());
+    for word in args.iter() {
+        bytes.extend((word.len() as u32).to_le_bytes());
+        bytes.extend(word);
+    }
+    bytes.into()
+}
+
+/// The words of a question. Total.
+fn words_of(bytes: &[u8]) -> Option<ArgsBuf> {
+    let number = |bytes: &[u8]| Some(u32::from_le_bytes(*bytes.first_chunk()?) as usize);
+    let (&[FORMAT], rest) = bytes.split_first_chunk()? else {
+        return None;
+    };
+    let count = number(rest)?;
+    let mut rest = &rest[4..];
+    if count > WORDS_MAX.min(rest.len() / 4) {
+        return None;
+    }
+    let mut words = Vec::with_capacity(count);
+    for _ in 0..count {
+        let len = number(rest)?;
+        words.push(rest.get(4..)?.get(..len)?);
+        rest = &rest[4 + len..];
+    }
+    rest.is_empty().then(|| ArgsBuf::from_slices(words))
+}
+
+/// The pairs of a `CONFIG SET` that concern the whole cluster.
+fn shared_settings(args: Args<'_>) -> Vec<(String, String)> {
+    let text = |at: usize| std::str::from_utf8(args.get(at)?).ok();
+    let pairs = (2..args.len()).step_by(2).filter_map(|at| {
+        let row = Parameter::find(text(at)?).filter(|row| row.change == Change::Live)?;
+        Some((row.name.to_owned(), text(at + 1)?.to_owned()))
+    });
+    pairs.collect()
+}
+
+impl Gateway {
+    /// A command that concerns every node, outside of `MULTI`. `false` if it concerns this one alone, or there is no other:
+    /// then nothing was done.
+    pub(crate) fn on_every_node(
+        &mut self,
+        session: &mut Session,
+        pipeline: &mut Pipeline,
+        spec: &'static Spec,
+        args: Args<'_>,
+    ) -> bool {
+        let Some(join) = Join::of(spec, args).filter(|_| self.is_spread) else {
+            return false;
+        };
+        let mut reply = Vec::new();
+        let protocol = std::mem::replace(&mut session.protocol, Protocol::Resp2);
+        self.carry_out_part(session, spec, args, &mut reply);
+        session.protocol = protocol;
+        let Some(items) = items_of(&reply) else {
+            // Whatever is wrong with it is so everywhere.
+            pipeline.target().extend(reply);
+            return true;
+        };
+        let ticket = self.reserve(session, pipeline);
+        let settings = match spec.id {
+            CommandId::ConfigSet => shared_settings(args),
+            _ => Vec::new(),
+        };
+        let (mut asked, silent) = match spec.id {
+            CommandId::ConfigSet if settings.is_empty() => (0, Vec::new()),
+            CommandId::ConfigSet => {
+                let pairs = settings.iter().flat_map(|(name, value)| [name.as_str(), value]);
+                let words =
+                    ArgsBuf::from_slices(["CONFIG", "SET"].into_iter().chain(pairs).collect::<Vec<_>>());
+                self.ask_nodes(ticket, false, words.as_args())
+            }
+            _ => self.ask_nodes(ticket, false, args),
+        };
+        if !settings.is_empty() {
+            let id = self.note_question(Whom::Meta, ticket, false);
+            self.fanout.wishes.push(Wish { id, settings });
+            asked += 1;
+        }
+        let gathered = Gathered {
+            join,
+            protocol,
+            items,
+            left: asked,
+            silent: silent
+                .into_iter()
+                .chain(self.nodes_down())
+                .map(Whom::Node)
+                .collect(),
+        };
+        self.fanout
+            .gathered
+            .insert((ticket.connection, ticket.sequence), gathered);
+        if asked == 0 {
+            self.finish_gathered(ticket);
+        }
+        true
+    }
+
+    /// Carries out this node's part.
+    fn carry_out_part(
+        &mut self,
+        session: &mut Session,
+        spec: &'static Spec,
+        args: Args<'_>,
+        reply: &mut Vec<u8>,
+    ) {
+        match Join::of(spec, args) {
+            Some(Join::NamesCounted) => {
+                let names = self.shared.subscriptions.lock(Kind::Pattern);
+                let mut w = Writer::new(reply, Protocol::Resp2);
+                w.array(names.len());
+                names.keys().for_each(|name| w.bulk(name));
+            }
+            Some(Join::SomeFound) => {
+                self.run_own(session, spec, args, reply);
+                let killed = i64::from(reply.first() != Some(&b'-'));
+                reply.clear();
+                Writer::new(reply, Protocol::Resp2).integer(killed);
+            }
+            _ => self.run_own(session, spec, args, reply),
+        }
+    }
+
+    /// Asks every node that is up. How many were asked, and who could not be.
+    pub(crate) fn ask_nodes(
+        &mut self,
+        ticket: Ticket,
+        is_message: bool,
+        args: Args<'_>,
+    ) -> (usize, Vec<NodeId>) {
+        let nodes = self.nodes_up();
+        if self.fanout.questions.len() + nodes.len() > QUESTIONS_MAX {
+            return (0, nodes);
+        }
+        let bytes = question_of(args);
+        for &node in &nodes {
+            let id = self.note_question(Whom::Node(node), ticket, is_message);
+            let bytes = bytes.clone();
+            self.send_to_node(node, PeerMessage::Fanout(Question { id, bytes }));
+        }
+        (nodes.len(), Vec::new())
+    }
+
+    fn note_question(&mut self, whom: Whom, ticket: Ticket, is_message: bool) -> u64 {
+        let until = self.cluster_now().after(PATIENCE);
+        self.fanout.asked += 1;
+        let asking = Asking {
+            whom,
+            until,
+            ticket,
+            is_message,
+        };
+        self.fanout.questions.insert(self.fanout.asked, asking);
+        self.fanout.asked
+    }
+
+    /// What the meta group is to set.
+    pub fn take_wishes(&mut self) -> Vec<Wish> {
+        std::mem::take(&mut self.fanout.wishes)
+    }
+
+    /// The meta group has done what was wished, or it is not known whether it will.
+    pub fn on_wish(&mut self, id: u64, is_done: bool) {
+        let is_asked = |asking: &Asking| asking.whom == Whom::Meta;
+        if self.fanout.questions.get(&id).is_some_and(is_asked) {
+            self.end_question(id, is_done.then(Vec::new));
+        }
+    }
+
+    /// Another node asks for this one's part of a command.
+    pub(crate) fn on_question(&mut self, from: NodeId, question: &Question) {
+        let Some(words) = words_of(&question.bytes) else {
+            return;
+        };
+        let args = words.as_args();
+        let Ok(spec) = command::resolve(args) else {
+            return;
+        };
+        let mut reply = Vec::new();
+        let kind = match spec.id {
+            CommandId::Publish => Some(Kind::Channel),
+            CommandId::SPublish => Some(Kind::ShardChannel),
+            _ => None,
+        };
+        if let Some(kind) = kind {
+            let (channel, message) = (args.arg(1), args.arg(2));
+            let receivers = self.shared.subscriptions.receivers(kind, channel);
+            self.on_node_message(kind, channel, message);
+            Writer::new(&mut reply, Protocol::Resp2).integer(receivers as i64);
+        } else if Join::of(spec, args).is_some() {
+            // Whoever asks has a connection there, and none here: no client has this number.
+            let nowhere = ([0, 0, 0, 0], 0).into();
+            let card = Arc::new(ClientCard::new(
+                0,
+                nowhere,
+                nowhere,
+                self.worker,
+                0,
+                self.turn.now.0,
+            ));
+            let mut session = Session::new(card, u64::MAX, Endpoint::AnyNode, true);
+            self.carry_out_part(&mut session, spec, args, &mut reply);
+        } else {
+            return;
+        }
+        let answer = Answer {
+            id: question.id,
+            bytes: reply.into(),
+        };
+        self.send_to_node(from, PeerMessage::FanoutAnswer(answer));
+    }
+
+    /// Another node has carried out its part.
+    pub(crate) fn on_part_answer(&mut self, from: NodeId, answer: &Answer) {
+        let is_asked = |asking: &Asking| asking.whom == Whom::Node(from);
+        if self.fanout.questions.get(&answer.id).is_some_and(is_asked) {
+            self.end_question(answer.id, items_of(&answer.bytes));
+        }
+    }
+
+    /// A node is out of reach: it will not answer.
+    pub(crate) fn end_questions_to(&mut self, node: NodeId) {
+        let asked = self.fanout.questions.iter();
+        let ids: Vec<u64> = asked
+            .filter(|(_, asking)| asking.whom == Whom::Node(node))
+            .map(|(id, _)| *id)
+            .collect();
+        ids.into_iter().for_each(|id| self.end_question(id, None));
+    }
+
+    /// Waits no longer for answers that are overdue.
+    pub(crate) fn end_overdue_questions(&mut self, now: Monotonic) {
+        while let Some((&id, asking)) = self.fanout.questions.first_key_value() {
+            if asking.until > now {
+                return;
+            }
+            self.end_question(id, None);
+        }
+    }
+
+    /// An answer, or none, to a question that there is.
+    fn end_question(&mut self, id: u64, answer: Option<Vec<Item>>) {
+        let asking = self.fanout.questions.remove(&id).expect("the caller has seen it");
+        if asking.is_message {
+            let receivers = match answer.as_deref() {
+                Some(&[Item::Number(receivers)]) => u64::try_from(receivers).unwrap_or(0),
+                _ => 0,
+            };
+            return self.on_received(asking.ticket, receivers);
+        }
+        let place = (asking.ticket.connection, asking.ticket.sequence);
+        let gathered = self.fanout.gathered.get_mut(&place);
+        let gathered = gathered.expect("a command waits as long as its questions do");
+        match answer {
+            Some(items) => gathered.join.join(&mut gathered.items, items),
+            None => gathered.silent.push(asking.whom),
+        }
+        gathered.left -= 1;
+        if gathered.left == 0 {
+            self.finish_gathered(asking.ticket);
+        }
+    }
+
+    fn finish_gathered(&mut self, ticket: Ticket) {
+        let place = (ticket.connection, ticket.sequence);
+        let gathered = self.fanout.gathered.remove(&place).expect("the caller has it");
+        for whom in &gathered.silent {
+            tracing::warn!(%whom, "no answer in time to what concerns the whole cluster: it is left out");
+        }
+        let mut bytes = Vec::new();
+        let mut w = Writer::new(&mut bytes, gathered.protocol);
+        gathered.join.write(gathered.items, &gathered.silent, &mut w);
+        self.deliveries.push_back(Delivery::Reply { ticket, bytes });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_are_taken_apart() {
+        let text = |text: &str| Item::Text(text.into());
+        assert_eq!(items_of(b":3\r\n"), Some(vec![Item::Number(3)]));
+        assert_eq!(items_of(b"$3\r\na\r\n\r\n"), Some(vec![text("a\r\n")]));
+        assert_eq!(items_of(b"*0\r\n"), Some(Vec::new()));
+        let pair = items_of(b"*2\r\n$1\r\nc\r\n:1\r\n");
+        assert_eq!(pair, Some(vec![text("c"), Item::Number(1)]));
+        for broken in [
+            "-ERR x\r\n",
+            ":x\r\n",
+            "$9\r\na\r\n",
+            "$-1\r\n",
+            ":1",
+            "\r\n",
+            "*1\r\n*1\r\n",
+        ] {
+            assert_eq!(items_of(broken.as_bytes()), None, "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn a_question_is_the_words_of_a_command() {
+        let words = ArgsBuf::from_slices(["CLIENT", "", "LIST"]);
+        let bytes = question_of(words.as_args());
+        let read = words_of(&bytes).expect("it was just written");
+        assert!(read.as_args().iter().eq(words.as_args().iter()));
+        for len in 0..bytes.len() {
+            assert!(words_of(&bytes[..len]).is_none(), "{len}");
+        }
+    }
+}

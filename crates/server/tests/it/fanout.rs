@@ -1,0 +1,157 @@
+//! Commands that concern every node.
+
+use crate::world::World;
+
+/// Three nodes that know each other; all groups are on the first.
+fn three() -> World {
+    let mut world = World::new(3, 4);
+    world.lay_out(|_| {});
+    world.turns(100);
+    world
+}
+
+/// The id of a client.
+fn id(world: &mut World, node: usize, client: u64) -> u64 {
+    let reply = world.run(node, client, "CLIENT ID");
+    reply[1..].parse().expect("a number")
+}
+
+#[test]
+fn a_message_counts_its_receivers_on_all_nodes() {
+    let mut world = three();
+    assert_eq!(world.run(1, 1, "PUBLISH news x"), ":0");
+    for node in 0..3 {
+        world.run(node, 10, "SUBSCRIBE news");
+    }
+    world.run(2, 11, "PSUBSCRIBE n*");
+    world.run(1, 11, "PSUBSCRIBE n* x*");
+    world.run(1, 12, "SSUBSCRIBE shard");
+    for node in 0..3 {
+        assert_eq!(world.run(node, 1, "PUBLISH news x"), ":5");
+        assert_eq!(world.run(node, 1, "SPUBLISH shard x"), ":1");
+        assert_eq!(world.run(node, 1, "PUBSUB CHANNELS"), "*1 $4 news");
+        assert_eq!(world.run(node, 1, "PUBSUB SHARDCHANNELS s*"), "*1 $5 shard");
+        assert_eq!(
+            world.run(node, 1, "PUBSUB NUMSUB news other"),
+            "*4 $4 news :3 $5 other :0"
+        );
+        assert_eq!(world.run(node, 1, "PUBSUB NUMPAT"), ":2");
+    }
+}
+
+#[test]
+fn clients_of_all_nodes_are_listed_and_killed_from_any() {
+    let mut world = three();
+    let ids: Vec<u64> = (0..3).map(|node| id(&mut world, node, 5)).collect();
+    assert!(
+        ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2],
+        "{ids:?}"
+    );
+    for node in 0..3 {
+        let list = world.run(node, 6, "CLIENT LIST");
+        for id in &ids {
+            assert!(list.contains(&format!("id={id} ")), "{id} in {list}");
+        }
+    }
+    let one = world.run(1, 6, &format!("CLIENT LIST ID {}", ids[2]));
+    assert!(one.contains(&format!("id={} ", ids[2])) && !one.contains(&format!("id={} ", ids[1])));
+    assert_eq!(world.run(0, 6, &format!("CLIENT KILL ID {}", ids[2])), ":1");
+    assert_eq!(world.run(1, 6, &format!("CLIENT KILL ID {}", ids[2])), ":0");
+    let list = world.run(0, 6, "CLIENT LIST");
+    assert!(!list.contains(&format!("id={} ", ids[2])), "{list}");
+    assert_eq!(world.run(0, 6, "CLIENT KILL 1.2.3.4:5"), "-ERR No such client");
+    assert_eq!(
+        world.run(0, 6, "CLIENT KILL ID x"),
+        "-ERR client-id should be greater than 0"
+    );
+}
+
+#[test]
+fn who_waits_on_another_node_can_be_unblocked() {
+    let mut world = three();
+    let waiting = id(&mut world, 1, 5);
+    world.send(1, 5, "BLPOP nothing 0");
+    world.turns(20);
+    assert_eq!(world.run(2, 6, &format!("CLIENT UNBLOCK {waiting} ERROR")), ":1");
+    world.turns(20);
+    assert_eq!(
+        world.nodes[1].take_reply(5),
+        "-UNBLOCKED client unblocked via CLIENT UNBLOCK"
+    );
+    assert_eq!(world.run(2, 6, &format!("CLIENT UNBLOCK {waiting}")), ":0");
+}
+
+#[test]
+fn a_pause_holds_on_all_nodes_until_any_ends_it() {
+    let mut world = three();
+    assert_eq!(world.run(0, 1, "CLIENT PAUSE 100000 WRITE"), "+OK");
+    world.send(2, 5, "SET a 1");
+    world.turns(100);
+    assert_eq!(world.nodes[2].take_reply(5), "");
+    assert_eq!(world.run(1, 1, "CLIENT UNPAUSE"), "+OK");
+    assert_eq!(world.run(2, 6, "SET b 1"), "+OK");
+}
+
+#[test]
+fn a_node_that_does_not_answer_is_left_out() {
+    let mut world = three();
+    world.run(0, 10, "SUBSCRIBE news");
+    world.dead[2] = true;
+    assert_eq!(world.run(1, 1, "PUBLISH news x"), ":1");
+    assert_eq!(world.run(1, 1, "PUBSUB NUMSUB news"), "*2 $4 news :1");
+    let reply = world.run(0, 1, "CLIENT PAUSE 1 WRITE");
+    let told = "-UNKNOWN it is done here, but nothing is known of node 2";
+    assert_eq!(reply, told);
+    // The end of the link ends the wait.
+    world.send(1, 1, "CLIENT LIST");
+    world.turns(5);
+    assert_eq!(world.nodes[1].take_reply(1), "");
+    world.nodes[1].gateway.on_link(ids::NodeId(2), false);
+    world.turns(5);
+    assert!(world.nodes[1].take_reply(1).contains("id="));
+}
+
+#[test]
+fn what_is_set_is_set_on_all_nodes_and_remembered_by_the_meta_group() {
+    let mut world = three();
+    world.send(1, 1, "CONFIG SET maxmemory 100mb hz 20");
+    world.turns(5);
+    for node in 0..3 {
+        let reply = world.run(node, 2, "CONFIG GET maxmemory");
+        assert_eq!(reply, "*2 $9 maxmemory $9 104857600");
+    }
+    assert_eq!(world.nodes[1].take_reply(1), "");
+    let wishes = world.nodes[1].gateway.take_wishes();
+    let [wish] = wishes.as_slice() else {
+        panic!("{wishes:?}");
+    };
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(wish.settings, [pair("maxmemory", "100mb"), pair("hz", "20")]);
+    world.nodes[1].gateway.on_wish(wish.id, true);
+    world.turns(1);
+    assert_eq!(world.nodes[1].take_reply(1), "+OK");
+    // Without the meta group it holds here and there, but may be forgotten.
+    let reply = world.run(2, 1, "CONFIG SET maxmemory 0");
+    let told = "-UNKNOWN it is done here, but nothing is known of the meta group";
+    assert_eq!(reply, told);
+    // What cannot be is refused before anybody is asked.
+    let reply = world.run(0, 1, "CONFIG SET maxmemory x");
+    assert!(reply.starts_with("-ERR CONFIG SET failed"), "{reply}");
+    assert!(world.nodes[0].gateway.take_wishes().is_empty());
+}
+
+#[test]
+fn a_node_out_of_reach_is_told_of_by_who_must_know() {
+    let mut world = three();
+    for node in 0..2 {
+        world.nodes[node].gateway.on_link(ids::NodeId(2), false);
+    }
+    let told = "-UNKNOWN it is done here, but nothing is known of node 2";
+    assert_eq!(world.run(0, 1, "CLIENT UNPAUSE"), told);
+    world.send(0, 1, "CONFIG SET hz 20");
+    world.turns(5);
+    let wishes = world.nodes[0].gateway.take_wishes();
+    world.nodes[0].gateway.on_wish(wishes[0].id, true);
+    world.turns(1);
+    assert_eq!(world.nodes[0].take_reply(1), "+OK", "it will learn of it");
+}
