@@ -109,6 +109,12 @@ pub(crate) const TEST: &[&Stage] = &[
         },
     },
     &Stage {
+        name: "simulation",
+        what: "whole clusters from seeds, with faults",
+        needs: &["packages"],
+        steps: |_| vec![program("cargo run --locked --release -p sim -- --seeds 2000")],
+    },
+    &Stage {
         name: "suite",
         what: "Redis's own tests: as started by default, with one group and one worker, with two workers",
         needs: &["packages", "build"],
