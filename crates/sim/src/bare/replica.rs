@@ -22,6 +22,8 @@ const IN_FLIGHT_MAX: u64 = 2;
 const CUT_BYTES: usize = 200;
 /// After so long without an answer a cut is sent again.
 const TRANSFER_AGAIN: Duration = Duration::from_millis(200);
+/// From one attempt to hand leadership over to the next: longer than one takes.
+const HAND_OVER_AGAIN: Duration = Duration::from_millis(1_500);
 /// A learner that lags behind by no more entries can be promoted.
 const LAG_MAX: u64 = 8;
 /// After every so many entries states are compared.
@@ -97,6 +99,8 @@ pub(crate) struct Replica {
     /// The states that it gives to others.
     transfers: BTreeMap<Incarnation, Sending>,
     transfers_counted: u64,
+    /// When it may hand leadership over again, being no longer wanted.
+    hand_over_at: Monotonic,
     prng: Prng,
     has_leases: bool,
 }
@@ -120,6 +124,7 @@ impl Replica {
             transfers: BTreeMap::new(),
             // One that another process of this incarnation began is not mistaken for one of these.
             transfers_counted: prng.next_u64() >> 1,
+            hand_over_at: now,
             prng,
             has_leases,
         }
@@ -598,17 +603,19 @@ impl Replica {
         }
         let me = self.group.me();
         if !place.wanted.contains(&me) {
-            // Somebody who stays is to take the others out.
-            let heir = members
-                .voters
-                .iter()
-                .copied()
-                .filter(|voter| place.wanted.contains(voter));
-            if let Some(heir) = heir.max_by_key(|voter| self.group.matched(*voter)) {
-                // Refused while one is under way.
-                let _ = self.group.transfer(heir, now);
-                return;
+            // Somebody who stays is to take the others out. He may be dead: then it is another's turn, after a while in
+            // which the group does its work.
+            if now >= self.hand_over_at {
+                self.hand_over_at = now.after(HAND_OVER_AGAIN);
+                let voters = members.voters.iter().copied();
+                let heirs: Vec<Incarnation> = voters.filter(|voter| place.wanted.contains(voter)).collect();
+                if !heirs.is_empty() {
+                    let heir = heirs[self.prng.below(heirs.len() as u64) as usize];
+                    // Refused while one is under way.
+                    let _ = self.group.transfer(heir, now);
+                }
             }
+            return;
         }
         let wanted: Vec<Incarnation> = place.wanted.iter().copied().collect();
         let is_known = |incarnation: &Incarnation| members.voters.contains(incarnation);
