@@ -533,7 +533,20 @@ impl Replica {
                 point: None,
             });
         }
-        let Some(arriving) = self.arriving.as_mut().filter(|arriving| arriving.name == name) else {
+        let mut held = Body::Held {
+            group: state.group,
+            from: state.to,
+            to: state.from,
+            transfer: state.transfer,
+            number: state.number,
+        };
+        let arriving = self.arriving.as_mut();
+        let Some(arriving) = arriving.filter(|one| one.name == name && state.number <= one.number + 1) else {
+            // An old frame made this replica forget what came before, or it never came: from the beginning.
+            if let Body::Held { number, .. } = &mut held {
+                *number = 0;
+            }
+            said.push((To::Replica(state.from), held));
             return;
         };
         if state.number == arriving.number + 1 {
@@ -550,19 +563,10 @@ impl Replica {
                 return;
             }
         }
-        if state.number <= arriving.number {
-            let held = Body::Held {
-                group: state.group,
-                from: state.to,
-                to: state.from,
-                transfer: state.transfer,
-                number: state.number,
-            };
-            said.push((To::Replica(state.from), held));
-        }
+        said.push((To::Replica(state.from), held));
     }
 
-    /// A cut has come: the next one, or, after the last, the log goes on from there.
+    /// A cut has come: the next one, or, after the last, the log goes on from there. 0: the transfer has to begin again.
     pub(crate) fn on_held(
         &mut self,
         (from, to): (Incarnation, Incarnation),
@@ -571,11 +575,17 @@ impl Replica {
         now: Monotonic,
         said: &mut Said,
     ) {
-        let is_newest = self
+        let newest = self
             .transfers
             .get(&from)
-            .is_some_and(|sending| (sending.newest.transfer, sending.newest.number) == (transfer, number));
-        if to != self.group.me() || !is_newest {
+            .map(|sending| (sending.newest.transfer, sending.newest.number));
+        if to != self.group.me() {
+            return;
+        }
+        if newest.is_some_and(|(known, _)| known == transfer) && number == 0 {
+            self.end_transfer(from);
+        }
+        if newest != Some((transfer, number)) {
             return;
         }
         match self
