@@ -89,6 +89,18 @@ impl Swarm {
                 swarm.kills = swarm.kills.max(40);
                 swarm.partitions = swarm.partitions.max(40);
             }
+            // Leaders that come and go, and heartbeats that overtake entries.
+            Some(Bug::ReadBeforeOwnEntry) => {
+                swarm.shape.has_leases = true;
+                swarm.drift_ppm = swarm.drift_ppm.min(49_000);
+                swarm.is_stream = false;
+                swarm.loss = 150_000;
+                swarm.latency.1 = swarm.latency.0 + 10 * MILLIS;
+                swarm.transfers = 200;
+                swarm.turn = 50 * MICROS;
+                swarm.think = MILLIS;
+                swarm.reads = 70;
+            }
             // Leaders that are cut off while answers to earlier rounds are still under way.
             Some(Bug::ReusedReadId) => {
                 swarm.shape.has_leases = false;
@@ -118,6 +130,7 @@ impl Swarm {
                 swarm.reads = 97;
                 swarm.partitions = swarm.partitions.max(60);
                 swarm.transfers = swarm.transfers.max(60);
+                swarm.pauses = swarm.pauses.max(60);
             }
             _ => {}
         }

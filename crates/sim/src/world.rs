@@ -24,8 +24,10 @@ use std::collections::BTreeMap;
 const ANSWER_MAX: u64 = 15 * SECONDS;
 /// How long the calm lasts at most.
 const CALM_MAX: u64 = 60 * SECONDS;
-/// From the last answer to the comparison of states.
-const REST: u64 = 2 * SECONDS;
+/// From the last answer to the comparison of states, and from one to the next.
+const REST: u64 = SECONDS;
+/// How long after the last answer members and states may still be on their way.
+const REST_MAX: u64 = 20 * SECONDS;
 /// How late frames of the storm come in the calm.
 const LATE_MAX: u64 = 100 * MILLIS;
 /// Requests of each client in the calm, besides reading everything.
@@ -75,7 +77,7 @@ enum Event<N: Node> {
     Start(usize, u32),
     Fault(Fault),
     Calm,
-    Rest,
+    Rest(u64),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -223,18 +225,12 @@ impl<'a, N: Node> World<'a, N> {
             if self.count > EVENTS_MAX {
                 return Err(format!("more than {EVENTS_MAX} events: it does not come to rest"));
             }
-            if self.is_calm && at > self.swarm.storm + CALM_MAX {
+            if self.is_calm && !self.is_resting && at > self.swarm.storm + CALM_MAX {
                 return Err("the calm is over, and the clients are not done".to_owned());
             }
             self.happen(event)?;
         }
         self.trace.add(self.now, || "at rest".to_owned());
-        let running: Vec<Option<&N>> = self
-            .machines
-            .iter()
-            .map(|machine| machine.node.as_ref())
-            .collect();
-        N::check_at_rest(&running, &mut self.shared)?;
         Ok(Summary {
             events: self.count,
             calls: self.clients.calls(),
@@ -312,10 +308,7 @@ impl<'a, N: Node> World<'a, N> {
             Event::Start(node, life) => self.on_start(node, life),
             Event::Fault(fault) => self.on_fault(fault),
             Event::Calm => self.on_calm(),
-            Event::Rest => {
-                self.is_over = true;
-                Ok(())
-            }
+            Event::Rest(until) => self.on_rest(until),
         }
     }
 
@@ -599,7 +592,7 @@ impl<'a, N: Node> World<'a, N> {
         if bytes.is_empty() {
             if self.clients.are_done() && !self.is_resting {
                 self.is_resting = true;
-                self.schedule(self.now + REST, Event::Rest);
+                self.schedule(self.now + REST, Event::Rest(self.now + REST_MAX));
             }
             return Ok(());
         }
@@ -791,6 +784,21 @@ impl<'a, N: Node> World<'a, N> {
                 self.schedule(self.now + delay, Event::LinkDown(peer, index));
             }
         }
+    }
+
+    /// Nothing is asked any more: sooner or later all replicas are alike.
+    fn on_rest(&mut self, until: u64) -> Result<(), String> {
+        let running: Vec<Option<&N>> = self
+            .machines
+            .iter()
+            .map(|machine| machine.node.as_ref())
+            .collect();
+        match N::check_at_rest(&running, &mut self.shared) {
+            Ok(()) => self.is_over = true,
+            Err(what) if self.now >= until => return Err(what),
+            Err(_) => self.schedule(self.now + REST, Event::Rest(until)),
+        }
+        Ok(())
     }
 
     /// The storm is over: as many nodes as can be spared are dead for ever, and everything else works.

@@ -22,6 +22,8 @@ const IN_FLIGHT_MAX: u64 = 2;
 const CUT_BYTES: usize = 200;
 /// After so long without an answer a cut is sent again.
 const TRANSFER_AGAIN: Duration = Duration::from_millis(200);
+/// From one attempt to hand leadership over to the next: longer than one takes.
+const HAND_OVER_AGAIN: Duration = Duration::from_millis(1_500);
 /// A learner that lags behind by no more entries can be promoted.
 const LAG_MAX: u64 = 8;
 /// After every so many entries states are compared.
@@ -97,6 +99,8 @@ pub(crate) struct Replica {
     /// The states that it gives to others.
     transfers: BTreeMap<Incarnation, Sending>,
     transfers_counted: u64,
+    /// When it may hand leadership over again, being no longer wanted.
+    hand_over_at: Monotonic,
     prng: Prng,
     has_leases: bool,
 }
@@ -120,6 +124,7 @@ impl Replica {
             transfers: BTreeMap::new(),
             // One that another process of this incarnation began is not mistaken for one of these.
             transfers_counted: prng.next_u64() >> 1,
+            hand_over_at: now,
             prng,
             has_leases,
         }
@@ -528,7 +533,20 @@ impl Replica {
                 point: None,
             });
         }
-        let Some(arriving) = self.arriving.as_mut().filter(|arriving| arriving.name == name) else {
+        let mut held = Body::Held {
+            group: state.group,
+            from: state.to,
+            to: state.from,
+            transfer: state.transfer,
+            number: state.number,
+        };
+        let arriving = self.arriving.as_mut();
+        let Some(arriving) = arriving.filter(|one| one.name == name && state.number <= one.number + 1) else {
+            // An old frame made this replica forget what came before, or it never came: from the beginning.
+            if let Body::Held { number, .. } = &mut held {
+                *number = 0;
+            }
+            said.push((To::Replica(state.from), held));
             return;
         };
         if state.number == arriving.number + 1 {
@@ -545,19 +563,10 @@ impl Replica {
                 return;
             }
         }
-        if state.number <= arriving.number {
-            let held = Body::Held {
-                group: state.group,
-                from: state.to,
-                to: state.from,
-                transfer: state.transfer,
-                number: state.number,
-            };
-            said.push((To::Replica(state.from), held));
-        }
+        said.push((To::Replica(state.from), held));
     }
 
-    /// A cut has come: the next one, or, after the last, the log goes on from there.
+    /// A cut has come: the next one, or, after the last, the log goes on from there. 0: the transfer has to begin again.
     pub(crate) fn on_held(
         &mut self,
         (from, to): (Incarnation, Incarnation),
@@ -566,11 +575,17 @@ impl Replica {
         now: Monotonic,
         said: &mut Said,
     ) {
-        let is_newest = self
+        let newest = self
             .transfers
             .get(&from)
-            .is_some_and(|sending| (sending.newest.transfer, sending.newest.number) == (transfer, number));
-        if to != self.group.me() || !is_newest {
+            .map(|sending| (sending.newest.transfer, sending.newest.number));
+        if to != self.group.me() {
+            return;
+        }
+        if newest.is_some_and(|(known, _)| known == transfer) && number == 0 {
+            self.end_transfer(from);
+        }
+        if newest != Some((transfer, number)) {
             return;
         }
         match self
@@ -598,17 +613,19 @@ impl Replica {
         }
         let me = self.group.me();
         if !place.wanted.contains(&me) {
-            // Somebody who stays is to take the others out.
-            let heir = members
-                .voters
-                .iter()
-                .copied()
-                .filter(|voter| place.wanted.contains(voter));
-            if let Some(heir) = heir.max_by_key(|voter| self.group.matched(*voter)) {
-                // Refused while one is under way.
-                let _ = self.group.transfer(heir, now);
-                return;
+            // Somebody who stays is to take the others out. He may be dead: then it is another's turn, after a while in
+            // which the group does its work.
+            if now >= self.hand_over_at {
+                self.hand_over_at = now.after(HAND_OVER_AGAIN);
+                let voters = members.voters.iter().copied();
+                let heirs: Vec<Incarnation> = voters.filter(|voter| place.wanted.contains(voter)).collect();
+                if !heirs.is_empty() {
+                    let heir = heirs[self.prng.below(heirs.len() as u64) as usize];
+                    // Refused while one is under way.
+                    let _ = self.group.transfer(heir, now);
+                }
             }
+            return;
         }
         let wanted: Vec<Incarnation> = place.wanted.iter().copied().collect();
         let is_known = |incarnation: &Incarnation| members.voters.contains(incarnation);
