@@ -189,6 +189,8 @@ impl Keyspace {
                     }
                     position += 1;
                 }
+                // All of the record is told, also to a repetition that names fewer operations.
+                recorded.for_each(|recorded| answer(Answered::Operation(recorded)));
                 continue;
             }
             let mut replies = Replies::default();
