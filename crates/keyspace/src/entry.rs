@@ -25,7 +25,8 @@ use crate::form::{self, Head, Rest};
 use crate::limits::Limits;
 use crate::sessions::Fence;
 use ids::{Boot, Db, GatewayId, SemanticsVersion, UnixMillis, Version};
-use resp::{Args, Protocol, Span};
+use resp::{Args, ArgsBuf, Protocol, Span};
+use std::ops::Range;
 
 /// What stands at the head of an entry, decided by the leader that made it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,6 +41,9 @@ pub struct Header {
 
 /// How long a head is.
 const HEADER_BYTES: usize = 2 + 8 + 8;
+
+/// How long what stands before a batch's operations is.
+const BATCH_HEAD_BYTES: usize = 8 + 2 + 8 + 8 + 4;
 
 /// One thing an entry asks of the keyspace.
 pub enum Operation<'a> {
@@ -141,7 +145,12 @@ pub struct EntryBuf {
 impl EntryBuf {
     /// An entry without batches.
     pub fn new(header: &Header) -> EntryBuf {
-        let mut bytes = Vec::new();
+        EntryBuf::with_room(header, 0, 0)
+    }
+
+    /// The same, with room for so many batches with so many bytes of operations in all.
+    pub fn with_room(header: &Header, batches: usize, operation_bytes: usize) -> EntryBuf {
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + batches * BATCH_HEAD_BYTES + operation_bytes);
         bytes.extend_from_slice(&header.semantics.0.to_le_bytes());
         bytes.extend_from_slice(&header.now.0.to_le_bytes());
         bytes.extend_from_slice(&header.seed.to_le_bytes());
@@ -287,24 +296,33 @@ impl Operations {
         self.bytes
     }
 
-    /// Operations that came from elsewhere.
+    /// How many operations `bytes` are, from end to end: bytes that came from elsewhere.
     ///
     /// # Errors
-    /// The bytes are none.
-    pub fn of_bytes(bytes: Vec<u8>) -> Result<Operations, EntryError> {
-        let count = Operations::check(&bytes)?;
-        Ok(Operations { bytes, count })
-    }
-
-    /// How many operations `bytes` are, from end to end.
+    /// They are none.
     pub fn check(bytes: &[u8]) -> Result<usize, EntryError> {
         let mut cursor = Cursor(bytes);
+        let mut spans = Vec::new();
         let mut count = 0;
         while !cursor.0.is_empty() {
-            cursor.operation()?;
+            cursor.operation(&mut spans)?;
+            spans.clear();
             count += 1;
         }
         Ok(count)
+    }
+
+    /// The words of the command that is operation number `index` of `bytes`; `None` if it is none.
+    pub fn words(bytes: &[u8], index: usize) -> Option<ArgsBuf> {
+        let mut cursor = Cursor(bytes);
+        let mut spans = Vec::new();
+        for _ in 0..index {
+            cursor.operation(&mut spans).ok()?;
+        }
+        match cursor.operation(&mut spans).ok()? {
+            Part::Command(command) => Some(command.command(&spans).args.to_buf()),
+            _ => None,
+        }
     }
 
     fn command(&mut self, db: Db, protocol: Protocol, args: Args<'_>) {
@@ -312,6 +330,9 @@ impl Operations {
             Protocol::Resp2 => 2,
             Protocol::Resp3 => 3,
         };
+        // At once, and not word by word.
+        self.bytes
+            .reserve(8 + args.iter().map(|arg| 4 + arg.len()).sum::<usize>());
         self.bytes.extend_from_slice(&[db.number(), protocol]);
         self.length(args.len());
         args.iter().for_each(|arg| self.text(arg));
@@ -371,6 +392,8 @@ pub struct Batch<'a> {
     /// The gateway has the answers of all batches up to this one.
     pub acknowledged: u64,
     operations: Vec<Part<'a>>,
+    /// Of the words of all commands.
+    spans: Vec<Span>,
 }
 
 /// An operation with its arguments' positions found.
@@ -399,7 +422,8 @@ struct CommandView<'a> {
     db: Db,
     protocol: Protocol,
     bytes: &'a [u8],
-    spans: Vec<Span>,
+    /// Where its words are among the spans of the batch.
+    words: Range<usize>,
 }
 
 struct EffectView<'a> {
@@ -447,15 +471,16 @@ impl<'a> Entry<'a> {
             let number = u64::from_le_bytes(cursor.array()?);
             let acknowledged = u64::from_le_bytes(cursor.array()?);
             let mut body = Cursor(cursor.text()?);
-            let mut operations = Vec::new();
+            let (mut operations, mut spans) = (Vec::new(), Vec::new());
             while !body.0.is_empty() {
-                operations.push(body.operation()?);
+                operations.push(body.operation(&mut spans)?);
             }
             batches.push(Batch {
                 gateway: GatewayId { boot, worker },
                 number,
                 acknowledged,
                 operations,
+                spans,
             });
         }
         Ok(Entry {
@@ -476,11 +501,21 @@ impl<'a> Entry<'a> {
 }
 
 impl Batch<'_> {
+    /// How many operations there are.
+    pub fn len(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
     /// The operations in order.
     pub fn operations(&self) -> impl Iterator<Item = Operation<'_>> {
         self.operations.iter().map(|part| match part {
             Part::Command(command) => {
-                let BlockCommand { db, protocol, args } = command.command();
+                let BlockCommand { db, protocol, args } = command.command(&self.spans);
                 Operation::Command { db, protocol, args }
             }
             Part::Expire { db, key } => Operation::Expire { db: *db, key },
@@ -492,18 +527,21 @@ impl Batch<'_> {
             Part::Fence(fence) => Operation::Fence { fence: fence.clone() },
             Part::Block { conditions, commands } => Operation::Block {
                 conditions: conditions.clone(),
-                commands: commands.iter().map(CommandView::command).collect(),
+                commands: commands
+                    .iter()
+                    .map(|command| command.command(&self.spans))
+                    .collect(),
             },
         })
     }
 }
 
 impl CommandView<'_> {
-    fn command(&self) -> BlockCommand<'_> {
+    fn command<'s>(&'s self, spans: &'s [Span]) -> BlockCommand<'s> {
         BlockCommand {
             db: self.db,
             protocol: self.protocol,
-            args: Args::new(self.bytes, &self.spans),
+            args: Args::new(self.bytes, &spans[self.words.clone()]),
         }
     }
 }
@@ -556,9 +594,9 @@ impl<'a> Cursor<'a> {
         Db::new(self.byte()?).ok_or(EntryError::Unknown)
     }
 
-    fn operation(&mut self) -> Result<Part<'a>, EntryError> {
+    fn operation(&mut self, spans: &mut Vec<Span>) -> Result<Part<'a>, EntryError> {
         match self.byte()? {
-            1 => Ok(Part::Command(self.command()?)),
+            1 => Ok(Part::Command(self.command(spans)?)),
             2 => Ok(Part::Expire {
                 db: self.db()?,
                 key: self.text()?,
@@ -594,7 +632,7 @@ impl<'a> Cursor<'a> {
                     conditions.push(self.condition()?);
                 }
                 for _ in 0..self.length()? {
-                    commands.push(self.command()?);
+                    commands.push(self.command(spans)?);
                 }
                 Ok(Part::Block { conditions, commands })
             }
@@ -602,7 +640,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn command(&mut self) -> Result<CommandView<'a>, EntryError> {
+    fn command(&mut self, spans: &mut Vec<Span>) -> Result<CommandView<'a>, EntryError> {
         let db = self.db()?;
         let protocol = match self.byte()? {
             2 => Protocol::Resp2,
@@ -611,7 +649,7 @@ impl<'a> Cursor<'a> {
         };
         let count = self.length()?;
         let bytes = self.0;
-        let mut spans = Vec::new();
+        let first = spans.len();
         for _ in 0..count {
             let text = self.text()?;
             let end = bytes.len() - self.0.len();
@@ -624,7 +662,7 @@ impl<'a> Cursor<'a> {
             db,
             protocol,
             bytes,
-            spans,
+            words: first..spans.len(),
         })
     }
 

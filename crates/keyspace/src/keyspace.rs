@@ -193,7 +193,7 @@ impl Keyspace {
                 recorded.for_each(|recorded| answer(Answered::Operation(recorded)));
                 continue;
             }
-            let mut replies = Replies::default();
+            let mut replies = Replies::with_room(batch.len());
             for operation in batch.operations() {
                 while let Some((index, read)) = waiting.next_if(|(_, read)| read.position <= position) {
                     self.answer_read(index, read, local, &mut out, &mut answer);

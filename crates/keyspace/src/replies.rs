@@ -24,6 +24,9 @@ const LOCAL_REPLY_COST: usize = 512;
 /// What an operation, and a reply, count for beside their bytes: what keeping them takes.
 const OPERATION_COST: usize = 16;
 
+/// Bytes of a reply as most writes give them: `+OK`, or a number.
+const SHORT_REPLY: usize = 6;
+
 /// The replies of operations, in order. See the file's header.
 #[derive(Default)]
 pub(crate) struct Replies {
@@ -35,6 +38,16 @@ pub(crate) struct Replies {
 }
 
 impl Replies {
+    /// Those of so many operations, each with a short reply.
+    pub(crate) fn with_room(operations: usize) -> Replies {
+        Replies {
+            bytes: Vec::with_capacity(operations * SHORT_REPLY),
+            ends: Vec::with_capacity(operations),
+            operations: Vec::with_capacity(operations),
+            local: Vec::new(),
+        }
+    }
+
     /// Room for the reply that the next command of the open operation appends.
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
@@ -113,11 +126,15 @@ impl Replies {
         }
     }
 
-    /// Frees what was reserved beyond need: it stays for a while.
+    /// Frees what was reserved far beyond need: it stays for a while.
     pub(crate) fn settle(&mut self) {
-        self.bytes.shrink_to_fit();
-        self.ends.shrink_to_fit();
-        self.operations.shrink_to_fit();
+        // What a few short replies grow by is not worth a copy.
+        if self.bytes.capacity() > 2 * self.bytes.len() + 256 {
+            self.bytes.shrink_to_fit();
+        }
+        if self.ends.capacity() > 2 * self.ends.len() + 32 {
+            self.ends.shrink_to_fit();
+        }
     }
 
     /// Writes it for another replica.

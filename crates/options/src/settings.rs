@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::time::Duration;
 
 use crate::advertise::Advertised;
 use crate::bind::BindAddress;
@@ -274,6 +275,12 @@ impl fmt::Display for SetError {
 impl std::error::Error for SetError {}
 
 impl Settings {
+    /// How long a command takes that goes into the slow log; `None` if there is none.
+    pub fn slow_from(&self) -> Option<Duration> {
+        let micros = u64::try_from(self.slowlog_log_slower_than_micros);
+        micros.ok().map(Duration::from_micros)
+    }
+
     /// Every name that a pattern of `CONFIG GET` is compared with, aliases included, in the order of the table.
     /// A word without wildcards goes to [`Settings::get`], which knows hidden options too.
     pub fn names() -> impl Iterator<Item = &'static str> {

@@ -15,11 +15,13 @@
 //! Little-endian. The writes are operations as entries hold them, so that the leader copies them and nothing else.
 //! Reading is total on any bytes: whatever a peer sends, there is an answer or an error.
 
+use bytes::Bytes;
 use ids::{Db, Version};
 use keyspace::{KeyVersion, Operations};
 use resp::{Args, Protocol, Span};
 
-/// What one node sends to one group at once.
+/// What one node sends to one group at once. It is kept until it is answered, sent, and put into an entry: all share its
+/// bytes.
 #[derive(Clone, Default, Debug)]
 pub struct Batch {
     /// Counts all batches of this node for this group; the answer carries it.
@@ -28,16 +30,39 @@ pub struct Batch {
     pub number: u64,
     /// Up to here the node has every answer: what the group remembers of them can go.
     pub acknowledged: u64,
-    /// The writes, as entries hold them.
-    pub writes: Operations,
+    /// The writes, as entries hold them: whatever they come from, [`Operations::check`] has looked at them.
+    pub writes: Bytes,
     /// The reads.
-    pub reads: Vec<u8>,
+    pub reads: Bytes,
 }
 
 impl Batch {
     /// Bytes of what it asks for.
     pub fn byte_len(&self) -> usize {
+        self.writes.len() + self.reads.len()
+    }
+}
+
+/// What a batch will hold.
+#[derive(Default)]
+pub(crate) struct BatchBuf {
+    pub(crate) writes: Operations,
+    pub(crate) reads: Vec<u8>,
+}
+
+impl BatchBuf {
+    /// Bytes of what it asks for by now.
+    pub(crate) fn byte_len(&self) -> usize {
         self.writes.bytes().len() + self.reads.len()
+    }
+
+    /// The batch, to be numbered.
+    pub(crate) fn finish(self) -> Batch {
+        Batch {
+            writes: self.writes.into_bytes().into(),
+            reads: self.reads.into(),
+            ..Batch::default()
+        }
     }
 
     /// Adds a read, behind the writes that the batch holds so far.
@@ -142,6 +167,13 @@ pub(crate) fn reads(bytes: &[u8]) -> Result<Vec<Read<'_>>, Malformed> {
 pub(crate) struct AnswersBuf(Vec<u8>);
 
 impl AnswersBuf {
+    /// Those to so many items, each with a short reply.
+    pub(crate) fn with_room(items: usize) -> AnswersBuf {
+        /// `+OK`, or a number, and what stands before it.
+        const SHORT: usize = 12;
+        AnswersBuf(Vec::with_capacity(items * SHORT))
+    }
+
     /// The reply to a command.
     pub(crate) fn reply(&mut self, reply: &[u8]) {
         self.0.push(REPLY);
@@ -325,7 +357,7 @@ mod tests {
 
     #[test]
     fn reads_and_answers_come_back_as_they_were_put_in() {
-        let mut batch = Batch::default();
+        let mut batch = BatchBuf::default();
         let get = ArgsBuf::from_slices(["get", "k"]);
         let db = Db::new(3).expect("one of sixteen");
         batch.push_read(db, Protocol::Resp3, true, get.as_args());
@@ -358,7 +390,7 @@ mod tests {
 
     #[test]
     fn cut_or_changed_bytes_are_refused_or_read_but_never_panic() {
-        let mut batch = Batch::default();
+        let mut batch = BatchBuf::default();
         let get = ArgsBuf::from_slices(["mget", "k", "another"]);
         batch.push_read(Db::default(), Protocol::Resp2, false, get.as_args());
         batch.push_versions([(Db::default(), &b"a"[..])].into_iter());

@@ -19,13 +19,14 @@
 //! 3. What was sent stays here until the group has said what became of it, even if its client was told that this is not
 //!    known: a later number would be a gap.
 
-use crate::batch::{Answer, Answers, Batch};
+use crate::batch::{Answer, Answers, Batch, BatchBuf, reads};
 use crate::operation::{Condition, Operation, Replies};
-use crate::request::{IndexedKey, Output, Ticket};
+use crate::request::{IndexedKey, Journey, Output, Ticket};
+use bytes::Bytes;
 use command::{Flags, Spec};
 use ids::{Db, GatewayId, GroupId, Monotonic, Slot};
-use keyspace::{BlockCommand, Operations};
-use resp::{Args, Protocol};
+use keyspace::BlockCommand;
+use resp::{Args, ArgsBuf, Protocol};
 use std::collections::VecDeque;
 use std::time::Duration;
 use txn::TxnId;
@@ -67,9 +68,20 @@ enum Origin {
 struct Item {
     /// `None` once it was answered.
     origin: Option<Origin>,
+    /// If it is measured here: which command, and since when it waits.
+    trip: Option<(&'static Spec, Monotonic)>,
     is_read: bool,
     /// Of its first key; nothing is known of a command that names none.
     slot: Option<Slot>,
+}
+
+/// What gathers.
+#[derive(Default)]
+struct Open {
+    batch: BatchBuf,
+    items: Vec<Item>,
+    /// Since when its oldest item waits.
+    since: Monotonic,
 }
 
 struct Sent {
@@ -92,13 +104,15 @@ struct Sent {
 pub struct Courier {
     group: GroupId,
     gateway: GatewayId,
-    open: Sent,
+    open: Open,
     unanswered: VecDeque<Sent>,
     next_sequence: u64,
     next_number: u64,
     /// Up to here everything was answered.
     acknowledged: u64,
     now: Monotonic,
+    /// Of a command that takes so long, the words are told with the answer.
+    slow: Option<Duration>,
     /// Batches that were handed to somebody, and how many of them not for the first time.
     handed: u64,
     resent: u64,
@@ -115,6 +129,8 @@ pub struct Asked<'a> {
     pub protocol: Protocol,
     /// Whether it counts as use of its keys.
     pub touches: bool,
+    /// Since when it waits, if what it takes is to be told with its answer.
+    pub began: Option<Monotonic>,
     /// Its words.
     pub args: Args<'a>,
 }
@@ -128,6 +144,7 @@ impl<'a> Asked<'a> {
             db: operation.db,
             protocol: operation.protocol,
             touches: true,
+            began: None,
             args,
         }
     }
@@ -137,7 +154,7 @@ impl<'a> Asked<'a> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict<'a> {
     /// It was carried out, now or before. What it answers, as the group wrote it.
-    Answered(&'a [u8]),
+    Answered(&'a Bytes),
     /// It was not looked at: who was asked does not lead, or knows another map.
     Elsewhere,
     /// It was not carried out, because numbers before it are missing: the group has applied up to this one.
@@ -152,12 +169,13 @@ impl Courier {
         Courier {
             group,
             gateway,
-            open: Sent::new(Monotonic(0)),
+            open: Open::default(),
             unanswered: VecDeque::new(),
             next_sequence: 1,
             next_number: 1,
             acknowledged: 0,
             now: Monotonic(0),
+            slow: None,
             handed: 0,
             resent: 0,
         }
@@ -183,9 +201,9 @@ impl Courier {
         self.unanswered.front().is_some_and(|sent| sent.is_given_up)
     }
 
-    /// Learns the time, once a turn.
-    pub fn begin(&mut self, now: Monotonic) {
-        self.now = now;
+    /// Learns the time, and what counts as slow, if anything does.
+    pub fn begin(&mut self, now: Monotonic, slow: Option<Duration>) {
+        (self.now, self.slow) = (now, slow);
     }
 
     /// Takes a command.
@@ -206,6 +224,7 @@ impl Courier {
             db,
             protocol,
             touches,
+            began,
             args,
         } = asked;
         let writes = spec.flags.contains(Flags::WRITE);
@@ -218,7 +237,7 @@ impl Courier {
         } else {
             batch.push_read(db, protocol, touches, args);
         }
-        self.took(origin, !writes, slot);
+        self.took(origin, began.map(|began| (spec, began)), !writes, slot);
     }
 
     /// Takes commands that are carried out as one, if conditions hold.
@@ -235,7 +254,7 @@ impl Courier {
         });
         // It may write anything it names.
         let slot = None;
-        self.took(Origin::Block(ticket), false, slot);
+        self.took(Origin::Block(ticket), None, false, slot);
     }
 
     /// Takes a question for the versions of keys.
@@ -246,7 +265,7 @@ impl Courier {
             .batch
             .push_versions(keys.iter().map(|(_, db, key)| (*db, &**key)));
         let indices = keys.iter().map(|(at, ..)| *at).collect();
-        self.took(Origin::Versions(ticket, indices), true, None);
+        self.took(Origin::Versions(ticket, indices), None, true, None);
         self.close();
     }
 
@@ -257,12 +276,19 @@ impl Courier {
         }
     }
 
-    fn took(&mut self, origin: Origin, is_read: bool, slot: Option<Slot>) {
+    fn took(
+        &mut self,
+        origin: Origin,
+        trip: Option<(&'static Spec, Monotonic)>,
+        is_read: bool,
+        slot: Option<Slot>,
+    ) {
         if self.open.items.is_empty() {
             self.open.since = self.now;
         }
         self.open.items.push(Item {
             origin: Some(origin),
+            trip,
             is_read,
             slot,
         });
@@ -273,15 +299,24 @@ impl Courier {
         if self.open.items.is_empty() {
             return;
         }
-        let mut closed = std::mem::replace(&mut self.open, Sent::new(self.now));
-        closed.batch.sequence = self.next_sequence;
+        let Open { batch, items, since } = std::mem::take(&mut self.open);
+        let mut batch = batch.finish();
+        batch.sequence = self.next_sequence;
         self.next_sequence += 1;
-        if !closed.batch.writes.is_empty() {
-            closed.batch.number = self.next_number;
+        if !batch.writes.is_empty() {
+            batch.number = self.next_number;
             self.next_number += 1;
         }
-        closed.is_due = true;
-        self.unanswered.push_back(closed);
+        self.unanswered.push_back(Sent {
+            batch,
+            items,
+            since,
+            was_sent: false,
+            sent_at: self.now,
+            is_due: true,
+            is_given_up: false,
+            is_answered: false,
+        });
     }
 
     /// At the turn's end, if a leader is known: hands every batch that is due to `send`, in order.
@@ -344,16 +379,23 @@ impl Courier {
             }
         }
         for index in overtaken {
-            let origin = self.unanswered[at].items[index].origin.take();
-            origin
-                .expect("found a moment ago")
-                .fail(self.group, OVERTAKEN, out);
+            let sent = &mut self.unanswered[at];
+            let origin = sent.items[index].origin.take().expect("found a moment ago");
+            let journey = sent.journey(index, self.now, self.slow);
+            origin.fail(self.group, OVERTAKEN, journey, out);
         }
     }
 
     /// The leader's word on the batch of this number in the courier's own count. `false` if the bytes are not what a leader
     /// writes, which counts as no answer.
-    pub fn on_verdict(&mut self, sequence: u64, verdict: &Verdict<'_>, out: &mut Vec<Output>) -> bool {
+    pub fn on_verdict(
+        &mut self,
+        sequence: u64,
+        verdict: &Verdict<'_>,
+        now: Monotonic,
+        out: &mut Vec<Output>,
+    ) -> bool {
+        self.now = self.now.max(now);
         let Some(first) = self.unanswered.front().map(|sent| sent.batch.sequence) else {
             return true;
         };
@@ -365,15 +407,16 @@ impl Courier {
             return true;
         };
         let (sent, group) = (&mut self.unanswered[at], self.group);
+        let (now, slow) = (self.now, self.slow);
         match verdict {
             Verdict::Elsewhere => return true,
             Verdict::Gap(applied) => {
                 self.on_gap(*applied);
                 return true;
             }
-            Verdict::Forgotten => sent.fail(group, |_| UNKNOWN, out),
+            Verdict::Forgotten => sent.fail(group, |_| UNKNOWN, now, slow, out),
             Verdict::Answered(bytes) => {
-                if !sent.is_answered && !sent.answer(group, bytes, out) {
+                if !sent.is_answered && !sent.answer(group, bytes, now, slow, out) {
                     return false;
                 }
             }
@@ -409,7 +452,7 @@ impl Courier {
     /// Tells clients that waited too long, and sends again what nobody has answered for a while: it may be lost on a link
     /// that had no room. Called once a tick.
     pub fn give_up(&mut self, out: &mut Vec<Output>) {
-        let (now, group) = (self.now, self.group);
+        let (now, slow, group) = (self.now, self.slow, self.group);
         let is_late = |sent: &Sent| sent.was_sent && now.since(sent.sent_at) >= RETRY;
         if self.unanswered.front().is_some_and(is_late) {
             self.resend(out);
@@ -427,11 +470,11 @@ impl Courier {
                     UNREACHABLE
                 }
             };
-            sent.fail(group, error, out);
+            sent.fail(group, error, now, slow, out);
             if !was_sent {
                 // Nobody has seen it: its number stays, and nothing is in it.
-                sent.batch.writes = Operations::new();
-                sent.batch.reads.clear();
+                sent.batch.writes = Bytes::new();
+                sent.batch.reads = Bytes::new();
                 sent.items.clear();
             }
         }
@@ -439,36 +482,60 @@ impl Courier {
 
     /// Refuses a command at once, because nobody leads its group.
     pub fn refuse(&self, ticket: Ticket, out: &mut Vec<Output>) {
-        Origin::Command(ticket).fail(self.group, UNREACHABLE, out);
+        Origin::Command(ticket).fail(self.group, UNREACHABLE, None, out);
     }
 }
 
 impl Sent {
-    fn new(now: Monotonic) -> Sent {
-        Sent {
-            batch: Batch::default(),
-            items: Vec::new(),
-            since: now,
-            was_sent: false,
-            sent_at: now,
-            is_due: false,
-            is_given_up: false,
-            is_answered: false,
-        }
-    }
-
     /// Answers all items that were not answered yet.
-    fn fail(&mut self, group: GroupId, error: impl Fn(&Item) -> &'static str, out: &mut Vec<Output>) {
-        for item in &mut self.items {
-            let error = error(item);
-            if let Some(origin) = item.origin.take() {
-                origin.fail(group, error, out);
+    fn fail(
+        &mut self,
+        group: GroupId,
+        error: impl Fn(&Item) -> &'static str,
+        now: Monotonic,
+        slow: Option<Duration>,
+        out: &mut Vec<Output>,
+    ) {
+        for index in 0..self.items.len() {
+            let error = error(&self.items[index]);
+            if let Some(origin) = self.items[index].origin.take() {
+                origin.fail(group, error, self.journey(index, now, slow), out);
             }
         }
     }
 
+    /// What one of the items took, if it is measured.
+    fn journey(&self, index: usize, now: Monotonic, slow: Option<Duration>) -> Option<Journey> {
+        let (spec, began) = self.items[index].trip?;
+        let took = now.since(began);
+        let is_slow = slow.is_some_and(|slow| took >= slow);
+        Some(Journey {
+            spec,
+            took,
+            words: is_slow.then(|| self.words(index)).flatten().map(Box::new),
+        })
+    }
+
+    fn words(&self, index: usize) -> Option<ArgsBuf> {
+        let is_read = self.items[index].is_read;
+        let before = self.items[..index].iter().filter(|item| item.is_read == is_read);
+        let place = before.count();
+        if !is_read {
+            return keyspace::Operations::words(&self.batch.writes, place);
+        }
+        let reads = reads(&self.batch.reads).ok()?;
+        Some(reads.get(place)?.question.args().to_buf())
+    }
+
     /// Answers all items with what the group answered. `false` if these are not their answers.
-    fn answer(&mut self, group: GroupId, bytes: &[u8], out: &mut Vec<Output>) -> bool {
+    fn answer(
+        &mut self,
+        group: GroupId,
+        bytes: &Bytes,
+        now: Monotonic,
+        slow: Option<Duration>,
+        out: &mut Vec<Output>,
+    ) -> bool {
         let mut answers = Answers::new(bytes);
         let mut all = Vec::with_capacity(self.items.len());
         for item in &self.items {
@@ -482,9 +549,17 @@ impl Sent {
         if !answers.is_over() {
             return false;
         }
-        for (item, answer) in self.items.iter_mut().zip(all) {
-            if let Some(origin) = item.origin.take() {
-                origin.answer(group, answer, out);
+        for (index, answer) in all.into_iter().enumerate() {
+            let Some(origin) = self.items[index].origin.take() else {
+                continue;
+            };
+            match (origin, answer) {
+                (Origin::Command(ticket), Answer::Reply(reply)) => out.push(Output::Replied {
+                    ticket,
+                    reply: bytes.slice_ref(reply),
+                    journey: self.journey(index, now, slow),
+                }),
+                (origin, answer) => origin.answer(group, answer, out),
             }
         }
         true
@@ -516,7 +591,7 @@ impl Origin {
 
     fn answer(self, group: GroupId, answer: Answer<'_>, out: &mut Vec<Output>) {
         out.push(match (self, answer) {
-            (Origin::Command(ticket) | Origin::Block(ticket), Answer::Reply(reply)) => Output::Answered {
+            (Origin::Block(ticket), Answer::Reply(reply)) => Output::Answered {
                 ticket,
                 replies: Some(Replies::of([reply])),
             },
@@ -541,11 +616,13 @@ impl Origin {
         });
     }
 
-    fn fail(self, group: GroupId, error: &'static str, out: &mut Vec<Output>) {
+    fn fail(self, group: GroupId, error: &'static str, journey: Option<Journey>, out: &mut Vec<Output>) {
         out.push(match self {
-            Origin::Command(ticket) | Origin::Block(ticket) | Origin::Versions(ticket, _) => {
-                Output::Failed { ticket, error }
-            }
+            Origin::Command(ticket) | Origin::Block(ticket) | Origin::Versions(ticket, _) => Output::Failed {
+                ticket,
+                error,
+                journey,
+            },
             Origin::Part(txn) => Output::FailedPart { txn, group, error },
         });
     }

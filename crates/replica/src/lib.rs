@@ -24,7 +24,7 @@ pub use courier::{Asked, Courier, UNREACHABLE, Verdict as BatchVerdict};
 pub use member::{Cut, Effects, FLIGHTS_MAX, Member, Said, Sender};
 pub use operation::{Condition, Operation, Outcome, Replies, locks_of, with_conditions};
 pub use replica::{Counters, LocalCounts, Replica};
-pub use request::{FullKey, IndexedKey, Output, Request, Task, Ticket, Verdict};
+pub use request::{FullKey, IndexedKey, Journey, Output, Request, Task, Ticket, Verdict};
 pub use scratch::{Returned, Scratch, databases};
 pub use steps::{steps, steps_of};
 pub use turn::Turn;

@@ -77,7 +77,7 @@ pub struct Effects {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Said {
     /// See [`Verdict::Answered`].
-    Answered(Vec<u8>),
+    Answered(Bytes),
     /// See [`Verdict::Elsewhere`].
     Elsewhere,
     /// See [`Verdict::Gap`].
@@ -453,7 +453,8 @@ impl Member {
             let ready = self.raft.take_ready(now);
             let is_over = is_empty(&ready);
             self.carry_out(replica, turn, ready, effects);
-            if is_over {
+            let waits = self.can_propose() || !self.unconfirmed.is_empty() || self.raft.has_ready();
+            if is_over || !waits {
                 break;
             }
         }
@@ -515,19 +516,25 @@ impl Member {
         applied
     }
 
+    /// Whether anything was gathered, and has room in flight.
+    fn can_propose(&self) -> bool {
+        let is_leading = self.role == Role::Leader && !self.is_stopped;
+        let has_any = !self.gathered.is_empty() || !self.own.is_empty();
+        is_leading && has_any && self.flights.len() < FLIGHTS_MAX
+    }
+
     /// Makes an entry of what was gathered, if there is room in flight.
     fn propose(&mut self, turn: &Turn) {
-        if self.role != Role::Leader || self.is_stopped {
-            return;
-        }
-        while self.flights.len() < FLIGHTS_MAX && (!self.gathered.is_empty() || !self.own.is_empty()) {
+        while self.can_propose() {
             let seed =
                 Prng::new(turn.seed ^ u64::from(self.group.number()) ^ self.applied.0 << 16).next_u64();
-            let mut entry = EntryBuf::new(&Header {
+            let header = Header {
                 semantics: turn.semantics,
                 now: turn.now,
                 seed,
-            });
+            };
+            let room = self.gathered_bytes.min(ENTRY_BYTES_MAX) + self.own.bytes().len();
+            let mut entry = EntryBuf::with_room(&header, self.gathered.len() + 1, room);
             if !self.own.is_empty() {
                 entry.begin_own_batch();
                 entry.append(std::mem::take(&mut self.own).bytes());
@@ -541,7 +548,7 @@ impl Member {
                 bytes += batch.byte_len();
                 count += 1;
                 entry.begin_batch(sender.gateway, batch.number, batch.acknowledged);
-                entry.append(batch.writes.bytes());
+                entry.append(&batch.writes);
             }
             let entry = Bytes::from(entry.finish());
             let entry_bytes = entry.len();
@@ -765,7 +772,7 @@ impl Member {
         for gathered in ready {
             if let Some(answers) = self.evaluate(replica, turn, &gathered, effects) {
                 self.counts.reads_confirmed += 1;
-                let said = Said::Answered(answers);
+                let said = Said::Answered(answers.into());
                 effects
                     .verdicts
                     .push((gathered.sender, gathered.batch.sequence, said));
@@ -782,7 +789,7 @@ impl Member {
         for Evaluated { gathered, answers } in self.evaluated.drain(..) {
             if holds {
                 self.counts.reads_leased += 1;
-                let said = Said::Answered(answers);
+                let said = Said::Answered(answers.into());
                 effects
                     .verdicts
                     .push((gathered.sender, gathered.batch.sequence, said));

@@ -3,8 +3,12 @@
 use crate::operation::{Condition, Operation, Outcome, Replies};
 use crate::replica::LocalCounts;
 use crate::scratch::Returned;
+use bytes::Bytes;
+use command::Spec;
 use ids::{Db, GroupId};
 use keyspace::{Event, Garbage, KeyVersion, Object};
+use resp::ArgsBuf;
+use std::time::Duration;
 use txn::{Locks, Priority, TxnId, Vote};
 
 /// Where an answer goes: a place in the pipeline of a connection of a worker.
@@ -148,9 +152,29 @@ pub enum Verdict {
     Abort,
 }
 
+/// What a command's way to its group's leader took.
+#[derive(Debug)]
+pub struct Journey {
+    /// Which command.
+    pub spec: &'static Spec,
+    /// From the turn in which it came to the one in which it was answered.
+    pub took: Duration,
+    /// Its words, if it was slow.
+    pub words: Option<Box<ArgsBuf>>,
+}
+
 /// What a replica answers.
 #[derive(Debug)]
 pub enum Output {
+    /// To a command that went to its group's leader.
+    Replied {
+        /// Where the reply goes.
+        ticket: Ticket,
+        /// Its bytes.
+        reply: Bytes,
+        /// What it took, if that is measured here.
+        journey: Option<Journey>,
+    },
     /// To [`Request::Execute`] and [`Request::Block`]; `None` if a condition did not hold.
     Answered {
         /// Where the replies go.
@@ -169,6 +193,8 @@ pub enum Output {
         ticket: Ticket,
         /// In the client's words.
         error: &'static str,
+        /// What it took, if that is measured here.
+        journey: Option<Journey>,
     },
     /// The same, to one group's part of a command that every group carries out for itself.
     FailedPart {

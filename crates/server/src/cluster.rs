@@ -458,16 +458,16 @@ impl Gateway {
             return;
         };
         let sender = Sender { node: from, gateway };
-        let Ok(writes) = Operations::of_bytes(writes.into()) else {
+        if Operations::check(&writes).is_err() {
             // No gateway of an agreed version sends this: it would be refused for ever.
             return self.say(index, sender, sequence, Said::Forgotten);
-        };
+        }
         let batch = Batch {
             sequence,
             number,
             acknowledged,
             writes,
-            reads: reads.into(),
+            reads,
         };
         self.hand_over(index, sender, batch);
     }
@@ -501,7 +501,7 @@ impl Gateway {
             Said::Answered(_) | Said::Gap(_) | Said::Forgotten => None,
         };
         let outcome = match said {
-            Said::Answered(bytes) => Outcome::Answered(Bytes::from(bytes)),
+            Said::Answered(bytes) => Outcome::Answered(bytes),
             Said::Elsewhere => Outcome::NotLeader { leader },
             Said::Gap(applied) => Outcome::Gap { applied },
             Said::Forgotten => Outcome::Forgotten,
@@ -529,7 +529,7 @@ impl Gateway {
         }
         let mut hint = None;
         let said = match answers.outcome {
-            Outcome::Answered(bytes) => Said::Answered(bytes.into()),
+            Outcome::Answered(bytes) => Said::Answered(bytes),
             Outcome::NotLeader { leader } => {
                 if seat.target != Some(from) {
                     // Somebody else was asked meanwhile.
@@ -546,13 +546,14 @@ impl Gateway {
 
     fn on_said(&mut self, index: usize, sequence: u64, said: &Said, hint: Option<NodeId>) {
         let mut outputs = Vec::new();
+        let now = self.cluster.now;
         let seat = &mut self.cluster.seats[index];
         if *said == Said::Elsewhere {
             seat.lose_target(hint, &mut outputs);
         }
         // What no leader writes counts as no answer: the batch is sent again.
         seat.courier
-            .on_verdict(sequence, &said.as_verdict(), &mut outputs);
+            .on_verdict(sequence, &said.as_verdict(), now, &mut outputs);
         self.cluster.touch(index);
         self.transactions.outputs.extend(outputs);
     }
@@ -634,7 +635,9 @@ impl Gateway {
                 .seats
                 .push(Seat::new(group, layout.boot, self.worker));
             // What clients ask for before the first tick is asked for now, not at the beginning of time.
-            self.cluster.seats[index].courier.begin(self.cluster.now);
+            self.cluster.seats[index]
+                .courier
+                .begin(self.cluster.now, self.settings.slow_from());
         }
         let now = self.cluster.now;
         let seed = self.prng.next_u64();
@@ -680,7 +683,7 @@ impl Gateway {
         let mut outputs = Vec::new();
         let group = layout.group(self.replicas[index].group());
         let seat = &mut seats[index];
-        let changed = seat.tick(group, *now, is_up, &mut outputs);
+        let changed = seat.tick(group, *now, self.settings.slow_from(), is_up, &mut outputs);
         if let Some(member) = seat.member.as_mut().filter(|member| member.leads()) {
             if seat.fenced < Some(layout.epoch) {
                 seat.fenced = Some(layout.epoch);
@@ -759,8 +762,8 @@ impl Gateway {
                         sequence: batch.sequence,
                         number: batch.number,
                         acknowledged: batch.acknowledged,
-                        reads: Bytes::copy_from_slice(&batch.reads),
-                        writes: Bytes::copy_from_slice(batch.writes.bytes()),
+                        reads: batch.reads.clone(),
+                        writes: batch.writes.clone(),
                     };
                     *forwarded += 1;
                     outbox.push((target, PeerMessage::Batch(batch)));
@@ -893,12 +896,12 @@ impl Gateway {
         let ticket = self.reserve(session, pipeline);
         // It is measured when it is answered.
         self.timing.is_ours = false;
-        self.note_departure(ticket, spec, args);
         let asked = Asked {
             spec,
             db: session.db,
             protocol: session.protocol,
             touches: crate::gateway::touches(session, spec),
+            began: Some(self.cluster.now),
             args,
         };
         self.cluster.seats[index].courier.command(ticket, asked);
@@ -1009,8 +1012,10 @@ impl Gateway {
         } else if self.cluster.seats[index].courier.is_cut_off() {
             self.cluster.seats[index].courier.refuse(ticket, &mut outputs);
         } else {
-            self.note_departure(ticket, asked.spec, asked.args);
-            self.cluster.seats[index].courier.command(ticket, asked);
+            let began = Some(self.cluster.now);
+            self.cluster.seats[index]
+                .courier
+                .command(ticket, Asked { began, ..asked });
             self.cluster.touch(index);
         }
         self.transactions.outputs.extend(outputs);

@@ -6,19 +6,30 @@
 use crate::block::note_watched;
 use crate::connection::Connection;
 use crate::gateway::Gateway;
+use crate::pipeline::Pipeline;
 use crate::program::{Item, Program, merge};
 use crate::pubsub::Listeners;
 use crate::session::{Session, Watched};
 use crate::timing::Caller;
+use bytes::Bytes;
 use command::{Command, CommandId};
 use ids::GroupId;
-use replica::{Operation, Replies, Ticket};
+use replica::{Journey, Operation, Replies, Ticket};
 use resp::{ArgsBuf, Protocol, Writer};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// An answer for a connection of this worker.
 pub enum Delivery {
+    /// The reply to a command that went to its group's leader.
+    Replied {
+        /// Where it goes.
+        ticket: Ticket,
+        /// Its bytes.
+        reply: Bytes,
+        /// What it took, if that was not noted elsewhere.
+        journey: Option<Journey>,
+    },
     /// A finished reply.
     Reply {
         /// Where it goes.
@@ -99,7 +110,8 @@ impl Delivery {
     /// The connection it is for; `None` for all.
     pub fn connection(&self) -> Option<u64> {
         match self {
-            Delivery::Reply { ticket, .. }
+            Delivery::Replied { ticket, .. }
+            | Delivery::Reply { ticket, .. }
             | Delivery::Unblocked { ticket, .. }
             | Delivery::Failed { ticket, .. }
             | Delivery::Watched { ticket, .. }
@@ -133,6 +145,21 @@ impl Gateway {
         let session = &mut connection.session;
         let mut bytes = Vec::new();
         let ticket = match delivery {
+            Delivery::Replied {
+                ticket,
+                reply,
+                journey,
+            } => {
+                self.look_at_reply(None, &reply);
+                if let Some(journey) = journey {
+                    self.note_journey(&journey, &reply, &session.card);
+                }
+                return if reply.len() < Pipeline::LARGE_BYTES {
+                    connection.pipeline.complete(ticket.sequence, &reply)
+                } else {
+                    connection.pipeline.complete_with(ticket.sequence, reply.into())
+                };
+            }
             Delivery::Reply { ticket, bytes } => {
                 self.look_at_reply(None, &bytes);
                 return connection.pipeline.complete_with(ticket.sequence, bytes);

@@ -157,6 +157,7 @@ impl Gateway {
                 db,
                 protocol,
                 touches,
+                began: None,
                 args,
             };
             self.timing.is_ours = false;

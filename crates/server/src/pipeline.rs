@@ -208,7 +208,7 @@ impl Pipeline {
     }
 
     /// A reply of so many bytes or more is not copied.
-    const LARGE_BYTES: usize = 64 * 1024;
+    pub(crate) const LARGE_BYTES: usize = 64 * 1024;
 
     /// Capacity that an idle connection keeps, in bytes.
     const KEPT_BYTES: usize = 16 * 1024;

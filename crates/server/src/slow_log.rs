@@ -1,8 +1,8 @@
 //! The slow log of one worker: commands that took long.
 
-use command::{CommandId, Route, Spec};
+use command::{CommandId, Spec};
 use options::Parameter;
-use resp::{Args, ArgsBuf};
+use resp::Args;
 use std::collections::VecDeque;
 
 /// Commands that took long, oldest first. Each worker has its own; who reads them puts them together by their ids.
@@ -83,15 +83,6 @@ impl SlowEntry {
         }
         words
     }
-
-    /// [`SlowEntry::words`], for a command of which it is not known yet whether it will be slow.
-    pub(crate) fn kept(spec: &Spec, args: Args<'_>) -> ArgsBuf {
-        if args.len() <= WORDS_MAX && args.byte_len() <= WORD_BYTES_MAX && spec.route == Route::Keys {
-            // Nothing in it is shortened, and no secret is a key or a value.
-            return args.to_buf();
-        }
-        ArgsBuf::from_slices(SlowEntry::words(spec, args))
-    }
 }
 
 fn shortened(word: &[u8]) -> Vec<u8> {
@@ -128,6 +119,7 @@ fn is_secret(spec: &Spec, args: Args<'_>, at: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use resp::ArgsBuf;
 
     fn words(text: &str) -> Vec<String> {
         let args = ArgsBuf::from_slices(text.split(' '));

@@ -22,9 +22,8 @@ use crate::gateway::Gateway;
 use crate::slow_log::SlowEntry;
 use crate::stats::Counter;
 use command::{Access, CommandId, Flags, Route, Spec};
-use replica::Ticket;
-use resp::{Args, ArgsBuf};
-use std::collections::BTreeMap;
+use replica::{Journey, Ticket};
+use resp::Args;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
@@ -51,17 +50,6 @@ pub(crate) struct Timing {
     pub(crate) is_ours: bool,
     /// The command in hand was refused before it was carried out.
     pub(crate) is_refused: bool,
-    /// Commands on their way to the leaders of their groups, by worker, connection and place. Bounded by the places of the
-    /// node's connections.
-    departed: BTreeMap<(u16, u64, u64), Departure>,
-}
-
-/// A command that will be measured when it is answered.
-struct Departure {
-    spec: &'static Spec,
-    began: u64,
-    /// As the slow log keeps them, if there is one.
-    words: Option<ArgsBuf>,
 }
 
 /// For whom a command is carried out.
@@ -98,7 +86,6 @@ impl Timing {
             tracks: true,
             is_ours: false,
             is_refused: false,
-            departed: BTreeMap::new(),
         }
     }
 
@@ -208,34 +195,20 @@ impl Gateway {
         self.note_event(if is_fast { "fast-command" } else { "command" }, nanos);
     }
 
-    /// A command goes to a group's leader, wherever that is: it takes as long as it waits for the answer.
-    pub(crate) fn note_departure(&mut self, ticket: Ticket, spec: &'static Spec, args: Args<'_>) {
-        let departure = Departure {
-            spec,
-            began: self.timing.now(),
-            words: (self.settings.slowlog_log_slower_than_micros >= 0).then(|| SlowEntry::kept(spec, args)),
-        };
-        let place = (ticket.worker, ticket.connection, ticket.sequence);
-        self.timing.departed.insert(place, departure);
-    }
-
-    /// It was answered: by `reply`, or by an error if there is none.
-    pub(crate) fn note_arrival(&mut self, ticket: Ticket, reply: Option<&[u8]>) {
-        let place = (ticket.worker, ticket.connection, ticket.sequence);
-        let Some(Departure { spec, began, words }) = self.timing.departed.remove(&place) else {
-            return;
-        };
-        if reply.and_then(<[u8]>::first).is_none_or(|&first| first == b'-') {
+    /// A command was answered by its group's leader, wherever that is: it took as long as it waited for the answer.
+    pub(crate) fn note_journey(&mut self, journey: &Journey, reply: &[u8], card: &ClientCard) {
+        let Journey { spec, took, words } = journey;
+        if reply.first().is_none_or(|&first| first == b'-') {
             self.stats.by_command[spec.id].failed.add(1);
         }
-        let nanos = self.timing.now().saturating_sub(began);
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.stats.by_command[spec.id].took(nanos, self.timing.tracks);
-        let micros = nanos / 1_000;
-        let is_slow =
-            u64::try_from(self.settings.slowlog_log_slower_than_micros).is_ok_and(|least| micros >= least);
-        if let Some(words) = words.filter(|_| is_slow && !spec.flags.contains(Flags::SKIP_SLOWLOG)) {
-            let words = words.as_args().iter().map(<[u8]>::to_vec).collect();
-            self.log_slow(micros, words, Caller::of(ticket));
+        if let Some(words) = words
+            .as_ref()
+            .filter(|_| !spec.flags.contains(Flags::SKIP_SLOWLOG))
+        {
+            let words = SlowEntry::words(spec, words.as_args());
+            self.log_slow(nanos / 1_000, words, Caller::Here(card));
         }
         let is_fast = spec.flags.contains(Flags::FAST);
         self.note_event(if is_fast { "fast-command" } else { "command" }, nanos);

@@ -29,10 +29,11 @@ use crate::pipeline::Pipeline;
 use crate::program::{Extent, Item, Program, by_group, group_of_key};
 use crate::session::Session;
 use crate::timing::Caller;
+use bytes::Bytes;
 use ids::{Boot, GroupId};
 use keyspace::Object;
 use replica::{
-    FullKey, Operation, Outcome, Output, Replies, Request, Scratch, Task, Ticket, Verdict, locks_of,
+    FullKey, Journey, Operation, Outcome, Output, Replies, Request, Scratch, Task, Ticket, Verdict, locks_of,
     with_conditions,
 };
 use resp::{Protocol, Writer};
@@ -408,7 +409,8 @@ impl Gateway {
     pub fn pump(&mut self) {
         while let Some(output) = self.transactions.outputs.pop_front() {
             let worker = match &output {
-                Output::Answered { ticket, .. }
+                Output::Replied { ticket, .. }
+                | Output::Answered { ticket, .. }
                 | Output::TooLarge { ticket, .. }
                 | Output::Failed { ticket, .. }
                 | Output::Versions { ticket, .. } => ticket.worker,
@@ -419,14 +421,6 @@ impl Gateway {
                 | Output::FailedPart { txn, .. }
                 | Output::Wound { txn } => txn.worker,
             };
-            match &output {
-                Output::Answered { ticket, replies } => {
-                    let bytes = replies.as_ref().map(Replies::bytes);
-                    self.note_arrival(*ticket, bytes);
-                }
-                Output::Failed { ticket, .. } => self.note_arrival(*ticket, None),
-                _ => {}
-            }
             if worker == self.worker {
                 self.on_output(output);
             } else {
@@ -439,6 +433,11 @@ impl Gateway {
     /// The one dispatch of what groups answer.
     pub(crate) fn on_output(&mut self, output: Output) {
         match output {
+            Output::Replied {
+                ticket,
+                reply,
+                journey,
+            } => self.on_replied(ticket, reply, journey),
             Output::Answered { ticket, replies } => self.on_answered(ticket, replies),
             Output::Versions { ticket, versions } => self.on_versions(ticket, versions),
             Output::TooLarge { ticket } => self.on_too_large(ticket),
@@ -451,14 +450,18 @@ impl Gateway {
                 replies,
             } => self.on_vote(txn, group, vote, replies),
             Output::Resolved { txn, group, replies } => self.on_resolved(txn, group, replies),
-            Output::Failed { ticket, error } => self.on_failed(ticket, error),
+            Output::Failed {
+                ticket,
+                error,
+                journey,
+            } => self.on_failed(ticket, error, journey),
             Output::FailedPart { txn, error, .. } => self.on_failed_part(txn, error),
             Output::Wound { txn } => self.on_wound(txn),
         }
     }
 
     /// A group could not be asked, or what came of it is not known.
-    fn on_failed(&mut self, ticket: Ticket, error: &'static str) {
+    fn on_failed(&mut self, ticket: Ticket, error: &'static str, journey: Option<Journey>) {
         let mut bytes = Vec::new();
         Writer::new(&mut bytes, Protocol::Resp2).error(error);
         if self.on_tried(ticket, &bytes) {
@@ -469,9 +472,25 @@ impl Gateway {
         }
         let place = (ticket.connection, ticket.sequence);
         let Some(program) = self.transactions.blocks.remove(&place) else {
-            return self.deliveries.push_back(Delivery::Reply { ticket, bytes });
+            let reply = bytes.into();
+            return self.deliveries.push_back(Delivery::Replied {
+                ticket,
+                reply,
+                journey,
+            });
         };
         self.finish(ticket, program, Answers::Failed(error));
+    }
+
+    /// The leader of a command's group has answered it.
+    fn on_replied(&mut self, ticket: Ticket, reply: Bytes, journey: Option<Journey>) {
+        if !self.on_tried(ticket, &reply) {
+            self.deliveries.push_back(Delivery::Replied {
+                ticket,
+                reply,
+                journey,
+            });
+        }
     }
 
     /// The same, for one group of several that each do their part.

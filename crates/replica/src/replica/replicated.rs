@@ -46,11 +46,14 @@ impl Replica {
                         });
                     }
                 }
-                start += batch.operations().count();
+                start += batch.len();
             }
         }
         // Answers come in the order of the items: a read before the write that it stood before.
-        let mut answers: Vec<AnswersBuf> = batches.iter().map(|_| AnswersBuf::default()).collect();
+        let of_batches = entry.batches().iter().skip(own).zip(batches);
+        let mut answers: Vec<AnswersBuf> = of_batches
+            .map(|(operations, _)| AnswersBuf::with_room(operations.len()))
+            .collect();
         let mut verdicts: Vec<Batched> = Vec::with_capacity(entry.batches().len());
         self.keyspace
             .apply_with_reads(entry, &attached, &mut self.local, |answered| match answered {
@@ -73,7 +76,7 @@ impl Replica {
             .zip(entry.batches().iter().skip(own));
         Ok(said
             .map(|((batched, answers), batch)| match batched {
-                Batched::Applied | Batched::Repeated => Said::Answered(answers.finish()),
+                Batched::Applied | Batched::Repeated => Said::Answered(answers.finish().into()),
                 Batched::Forgotten | Batched::Fenced => Said::Forgotten,
                 Batched::Refused => Said::Elsewhere,
                 Batched::Gap => Said::Gap(self.keyspace.last_batch(batch.gateway)),

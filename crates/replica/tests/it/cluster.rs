@@ -381,7 +381,8 @@ impl Cluster {
                 self.replicas[group.index()].handle(&turn, *request, &mut outputs);
                 for output in outputs {
                     let gateway = match &output {
-                        Output::Answered { ticket, .. }
+                        Output::Replied { ticket, .. }
+                        | Output::Answered { ticket, .. }
                         | Output::TooLarge { ticket }
                         | Output::Failed { ticket, .. }
                         | Output::Versions { ticket, .. } => ticket.worker,
@@ -407,7 +408,9 @@ impl Cluster {
     fn on_output(&mut self, output: Output) {
         match output {
             Output::Versions { .. } => unreachable!("nothing here watches"),
-            Output::Failed { .. } | Output::FailedPart { .. } => unreachable!("every group has one replica"),
+            Output::Replied { .. } | Output::Failed { .. } | Output::FailedPart { .. } => {
+                unreachable!("every group has one replica")
+            }
             Output::TooLarge { .. } => unreachable!("values here are small"),
             Output::Lent { txn, group, objects } => self.on_lent(txn, group, objects),
             Output::Answered { ticket, replies } => {

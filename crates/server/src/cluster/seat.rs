@@ -6,6 +6,7 @@ use consensus::{Config, Durability, Group, Members, Saved, Term, Times};
 use control::{GroupRef, GroupSight, Order, Report, Role};
 use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, Monotonic, NodeId};
 use replica::{Courier, Member, MemberCounts, Output, Replica, Turn};
+use std::time::Duration;
 
 /// See the file's header.
 pub(crate) struct Seat {
@@ -191,10 +192,11 @@ impl Seat {
         &mut self,
         group: &GroupLayout,
         now: Monotonic,
+        slow: Option<Duration>,
         is_up: impl Fn(NodeId) -> bool,
         outputs: &mut Vec<Output>,
     ) -> bool {
-        self.courier.begin(now);
+        self.courier.begin(now, slow);
         self.courier.give_up(outputs);
         self.is_hinted = false;
         if let Some(member) = &mut self.member {
