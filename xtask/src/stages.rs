@@ -13,6 +13,17 @@ const OPTIONS_PAGE: &str = "docs/operating/options.md";
 /// How long each fuzz target runs; long campaigns are for people.
 const CAMPAIGN: &str = "5s";
 
+/// Units in which it matters that some groups are led by the node that a client talks to, and some are not. With many groups
+/// the others show no more than with one.
+const OVER_GROUPS: &[&str] = &[
+    "unit/type/list",
+    "unit/keyspace",
+    "unit/expire",
+    "unit/multi",
+    "unit/other",
+    "unit/pubsub",
+];
+
 /// Changes nothing but build outputs.
 pub(crate) const VERIFY: &[&Stage] = &[
     &Stage {
@@ -116,12 +127,16 @@ pub(crate) const TEST: &[&Stage] = &[
     },
     &Stage {
         name: "suite",
-        what: "Redis's own tests: as started by default, with one group and one worker, with two workers",
+        what: "Redis's own tests: one node as started by default, with one group and one worker, with two workers; three nodes",
         needs: &["packages", "build"],
         steps: |place| {
-            ["", "--groups 1 --workers 1", "--workers 2"]
-                .map(|extra| suite(place, extra))
-                .into()
+            vec![
+                suite(place, &[]),
+                suite(place, &["--quick", "--extra-args=--groups 1 --workers 1"]),
+                suite(place, &["--quick", "--extra-args=--workers 2"]),
+                suite(place, &["--quick", "--nodes=3", "--groups=1"]),
+                suite(place, &[&["--nodes=3", "--groups=64"], OVER_GROUPS].concat()),
+            ]
         },
     },
     &Stage {
@@ -149,14 +164,9 @@ fn program(line: &str) -> Step {
     Step::Program(Program::new(line))
 }
 
-fn suite(place: &Place, extra: &str) -> Step {
-    let mut suite =
-        Program::new("tests/redis-suite/run --server").word(place.chorale().display().to_string());
-    if !extra.is_empty() {
-        // The whole of it runs once. With `=`, because the value itself begins like an option.
-        suite = suite.word("--quick").word(format!("--extra-args={extra}"));
-    }
-    Step::Program(suite)
+fn suite(place: &Place, words: &[&str]) -> Step {
+    let suite = Program::new("tests/redis-suite/run --server").word(place.chorale().display().to_string());
+    Step::Program(words.iter().fold(suite, |suite, &word| suite.word(word)))
 }
 
 /// The tree is read anew: stages know only where it is.

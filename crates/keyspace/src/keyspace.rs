@@ -335,6 +335,7 @@ impl Keyspace {
         let hash = self.seed.hash(key);
         if let Some(object) = self.databases[db.index()].remove(hash, key) {
             self.garbage.add(object);
+            local.evicted += 1;
             local.event(EventClasses::EVICTED, "evicted", db, key);
         }
     }

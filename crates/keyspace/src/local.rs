@@ -18,6 +18,8 @@ pub struct LeaderLocal {
     pub misses: u64,
     /// Keys deleted because they expired.
     pub expired: u64,
+    /// Keys deleted to make room.
+    pub evicted: u64,
     /// Keys that commands changed: what Redis counts as changes since the last save.
     pub changes: u64,
     /// Whether lookups count as accesses: `CLIENT NO-TOUCH` and introspection turn it off.
@@ -55,6 +57,7 @@ impl LeaderLocal {
             hits: 0,
             misses: 0,
             expired: 0,
+            evicted: 0,
             changes: 0,
             touches: true,
             prng: Prng::new(seed.rotate_left(32)),

@@ -77,8 +77,6 @@ pub struct LocalCounts {
 /// What a replica counted since it began.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Counters {
-    /// Keys deleted to make room.
-    pub evicted: u64,
     /// Transactions over several groups that were prepared here.
     pub prepared: u64,
     /// Requests that had to wait for locks.
@@ -153,7 +151,8 @@ impl Replica {
     /// Forgets hits, misses and other counts.
     pub fn reset_counters(&mut self) {
         self.counters = Counters::default();
-        (self.local.hits, self.local.misses, self.local.expired) = (0, 0, 0);
+        (self.local.hits, self.local.misses) = (0, 0);
+        (self.local.expired, self.local.evicted) = (0, 0);
     }
 
     /// Learns the time, once a turn.
@@ -298,7 +297,6 @@ impl Replica {
         if free {
             self.open();
             self.keyspace.evict(db, key, &mut self.local);
-            self.counters.evicted += 1;
         }
         free
     }

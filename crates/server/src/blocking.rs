@@ -126,9 +126,11 @@ fn awaited_kind(pop: &BlockingPop<'_>) -> Kind {
 }
 
 impl Blocking {
-    /// How many of this worker's clients are blocked.
+    /// How many of this worker's clients are blocked: entered as waiters. Whoever is still tried for the first time, which
+    /// takes a round trip where the group is led elsewhere, may be overtaken by a client that comes now.
     pub(crate) fn count(&self) -> usize {
-        self.blocked.len()
+        let is_waiter = |blocked: &&Blocked| !blocked.workers.is_empty();
+        self.blocked.values().filter(is_waiter).count()
     }
 }
 

@@ -140,6 +140,8 @@ impl Join {
             CommandId::ClientKill if args.len() == 3 => Join::SomeFound,
             CommandId::ClientKill | CommandId::ClientUnblock => Join::Sum,
             CommandId::ClientPause | CommandId::ClientUnpause => Join::Done,
+            // Keys expire where their group is led, and that may be anywhere.
+            CommandId::Debug if is_word(args, 1, b"set-active-expire") => Join::Done,
             CommandId::ConfigSet => Join::Kept,
             CommandId::PubSubChannels | CommandId::PubSubShardChannels => Join::Names,
             CommandId::PubSubNumSub | CommandId::PubSubShardNumSub => Join::Counts,
@@ -244,6 +246,10 @@ fn items_of(mut reply: &[u8]) -> Option<Vec<Item>> {
         is_first = false;
     }
     Some(items)
+}
+
+fn is_word(args: Args<'_>, at: usize, word: &[u8]) -> bool {
+    args.get(at).is_some_and(|given| given.eq_ignore_ascii_case(word))
 }
 
 fn question_of(args: Args<'_>) -> Bytes {
@@ -440,8 +446,9 @@ impl Gateway {
             self.on_node_message(kind, channel, message);
             Writer::new(&mut reply, Protocol::Resp2).integer(receivers as i64);
         } else if Join::of(spec, args).is_some() {
-            // Whoever asks has a connection there, and none here: no client has this number.
-            let nowhere = ([0, 0, 0, 0], 0).into();
+            // Whoever asks has a connection there, and none here: no client has this number. Whether `DEBUG` is for it, if
+            // it is for clients of this machine, was asked there.
+            let nowhere = ([127, 0, 0, 1], 0).into();
             let card = Arc::new(ClientCard::new(
                 0,
                 nowhere,

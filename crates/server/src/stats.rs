@@ -210,7 +210,7 @@ impl Gateway {
         self.stats.hits.set(sum(&|replica| replica.local().hits));
         self.stats.misses.set(sum(&|replica| replica.local().misses));
         self.stats.expired.set(sum(&|replica| replica.local().expired));
-        self.stats.evicted.set(sum(&|replica| replica.counters().evicted));
+        self.stats.evicted.set(sum(&|replica| replica.local().evicted));
         self.stats.changes.set(sum(&|replica| replica.local().changes));
         self.stats
             .applied

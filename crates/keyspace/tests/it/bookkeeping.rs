@@ -137,7 +137,11 @@ fn a_large_collection_is_dropped_in_pieces_however_it_goes() {
                     node.open(2_000);
                     node.keyspace.expire(db(0), b"big", &mut node.local);
                 }
-                "eviction" => node.keyspace.evict(db(0), b"big", &mut node.local),
+                "eviction" => {
+                    node.keyspace.evict(db(0), b"big", &mut node.local);
+                    node.keyspace.evict(db(0), b"gone", &mut node.local);
+                    assert_eq!(node.local.evicted, 1, "what was there is counted");
+                }
                 "installation" => {
                     let effects = vec![Effect::Delete {
                         db: db(0),

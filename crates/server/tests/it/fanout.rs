@@ -82,6 +82,15 @@ fn who_waits_on_another_node_can_be_unblocked() {
 }
 
 #[test]
+fn who_is_still_on_its_way_to_the_leader_does_not_count_as_blocked() {
+    let mut world = three();
+    world.send(1, 5, "BLPOP nothing 0");
+    assert!(world.run(1, 6, "INFO clients").contains("blocked_clients:0"));
+    world.turns(20);
+    assert!(world.run(1, 6, "INFO clients").contains("blocked_clients:1"));
+}
+
+#[test]
 fn a_pause_holds_on_all_nodes_until_any_ends_it() {
     let mut world = three();
     assert_eq!(world.run(0, 1, "CLIENT PAUSE 100000 WRITE"), "+OK");
@@ -90,6 +99,20 @@ fn a_pause_holds_on_all_nodes_until_any_ends_it() {
     assert_eq!(world.nodes[2].take_reply(5), "");
     assert_eq!(world.run(1, 1, "CLIENT UNPAUSE"), "+OK");
     assert_eq!(world.run(2, 6, "SET b 1"), "+OK");
+}
+
+#[test]
+fn keys_stop_to_expire_wherever_their_group_is_led() {
+    let mut world = three();
+    assert_eq!(world.run(1, 1, "DEBUG SET-ACTIVE-EXPIRE 0"), "+OK");
+    assert_eq!(world.run(2, 1, "SET key value PX 1"), "+OK");
+    world.turns(100);
+    world.tend();
+    assert_eq!(world.run(2, 1, "DBSIZE"), ":1");
+    assert_eq!(world.run(2, 1, "DEBUG SET-ACTIVE-EXPIRE 1"), "+OK");
+    world.tend();
+    world.turns(100);
+    assert_eq!(world.run(2, 1, "DBSIZE"), ":0");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Several nodes of one worker each, and a network that loses nothing.
 
 use ids::{Boot, Epoch, GroupCount, HashSeed, Monotonic, NodeId, UnixMillis};
-use options::Settings;
+use options::Sources;
 use peer_wire::PeerMessage;
 use server::{ClientCard, Connection, Delivery, Gateway, Layout, Session, Shared};
 use std::collections::{BTreeMap, VecDeque};
@@ -149,7 +149,13 @@ impl World {
 impl Node {
     fn new(boot: Boot, groups: u16) -> Node {
         let count = GroupCount::new(groups).expect("a valid count");
-        let shared = Shared::new(boot, "run".into(), 0, 6379, count, 1, Settings::default());
+        let flags = vec![("enable-debug-command".into(), "yes".into())];
+        let settings = options::load(&Sources {
+            flags,
+            ..Sources::default()
+        });
+        let settings = settings.expect("one right flag");
+        let shared = Shared::new(boot, "run".into(), 0, 6379, count, 1, settings);
         shared.clients.set_node(NodeId(boot.0));
         let shared = Arc::new(shared);
         let gateway = Gateway::new(0, shared.clone(), HashSeed([boot.0, 7]), boot.0);
