@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -20,7 +21,7 @@ OURS = "target/release/chorale server --port {port} --cluster-port 0 --peer-port
 REDIS = "redis-server --port {port} --bind 127.0.0.1 --save '' --appendonly no"
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 START_SECONDS = 15.0
-PACKAGES = {"redis-server": "redis-server", "redis-benchmark": "redis-tools", "taskset": "util-linux", "timeout": "coreutils"}
+PACKAGES = {"redis-server": "redis-server", "redis-benchmark": "redis-tools", "redis-cli": "redis-tools", "taskset": "util-linux", "timeout": "coreutils"}
 
 
 class SetupError(Exception):
@@ -112,54 +113,39 @@ class CpuTime:
         return self.stat_ns if self.schedstat_ns is None else self.schedstat_ns
 
 
-class Server:
-    """A running server; use as a context manager so that it never outlives the measurement."""
+class Process:
+    """A running process: whether it lives, what it printed, what it takes."""
 
-    def __init__(self, launch: Launch) -> None:
-        self.launch = launch
-        self.port = free_port()
-        self._scratch = tempfile.TemporaryDirectory(prefix="bench-")
-        self._log = Path(self._scratch.name) / "server.log"
-        argv = launch.argv(self.port, free_port())
-        # An empty working directory: no dump or data folder of an earlier run can be loaded.
-        with self._log.open("wb") as log:
-            self.process = subprocess.Popen(
-                argv, cwd=self._scratch.name, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
-            )
-        self.pid = self.process.pid
-        try:
-            self._wait_until_ready()
-        except BaseException:
-            self.stop()
-            raise
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
 
-    def __enter__(self) -> Server:
-        return self
+    @property
+    def pid(self) -> int:
+        """The process's number."""
+        return self.process.pid
 
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """Ends the process and removes its working directory."""
+    def end(self) -> None:
+        """Ends the process, whatever it is doing."""
         if self.process.poll() is None:
+            self.process.send_signal(signal.SIGCONT)
             self.process.terminate()
             try:
                 self.process.wait(10)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-        self._scratch.cleanup()
 
     def ensure_alive(self) -> None:
-        """Raises with the end of the server's log where it has died."""
+        """Raises with the end of the process's log where it has died."""
         code = self.process.poll()
         if code is not None:
-            raise SetupError(f"{self.launch.name} ended with status {code}; its log ends with:\n{self.log_tail()}")
+            raise SetupError(f"{self.name} ended with status {code}; its log ends with:\n{self.log_tail()}")
 
     def log_tail(self) -> str:
-        """The last lines that the server printed."""
+        """The last lines that the process printed."""
         try:
-            text = self._log.read_text(errors="replace")
+            text = self.log.read_text(errors="replace")
         except OSError:
             return "(no log)"
         return "\n".join(text.splitlines()[-15:]) or "(it printed nothing)"
@@ -191,6 +177,39 @@ class Server:
                 return int(found.group(1)) * 1024
         self.ensure_alive()
         raise SetupError("this kernel shows no resident memory in /proc/PID: run on Linux with /proc mounted")
+
+
+class Server(Process):
+    """A server alone; use as a context manager so that it never outlives the measurement."""
+
+    def __init__(self, launch: Launch) -> None:
+        self.launch = launch
+        self.name = launch.name
+        self.port = free_port()
+        self._scratch = tempfile.TemporaryDirectory(prefix="bench-")
+        self.log = Path(self._scratch.name) / "server.log"
+        argv = launch.argv(self.port, free_port())
+        # An empty working directory: no dump or data folder of an earlier run can be loaded.
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                argv, cwd=self._scratch.name, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            )
+        try:
+            self._wait_until_ready()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Ends the process and removes its working directory."""
+        self.end()
+        self._scratch.cleanup()
 
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + START_SECONDS

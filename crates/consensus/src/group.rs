@@ -105,8 +105,10 @@ pub struct Group {
     promise: Promise,
     /// When the leader was last heard, or the last campaign or vote was.
     heard: Monotonic,
-    /// How much longer than the shortest time-out is waited from then on.
+    /// How much longer than the shortest time-out, or the pause between two campaigns, is waited from then on.
     patience: Duration,
+    /// Whether it was a campaign of its own.
+    has_campaigned: bool,
 
     reign: Option<Reign>,
     transfer_until: Option<Monotonic>,
@@ -185,6 +187,7 @@ impl Group {
             }),
             heard: now,
             patience: Duration::ZERO,
+            has_campaigned: false,
             reign: None,
             transfer_until: None,
             rounds: VecDeque::new(),
@@ -363,13 +366,13 @@ impl Group {
         }
     }
 
-    /// The link to the leader's node is broken: nothing will be heard from it. The wait until a campaign loses its random
-    /// part; the promise stands.
+    /// The link to the leader's node is broken, or has been silent for long: nothing will be heard from it. The wait until
+    /// a campaign loses its random part; the promise stands.
     pub fn leader_link_lost(&mut self, now: Monotonic) {
         if self.is_leader() || self.status.leader.is_none() {
             return;
         }
-        // In turn and not all at once, or the first votes would be split.
+        // In turn and not all at once, or the first votes would be split: by more than what the owners' ticks differ.
         let gone = self.status.leader;
         let rank = self
             .members
@@ -378,7 +381,8 @@ impl Group {
             .filter(|voter| **voter < self.me && Some(**voter) != gone)
             .count();
         let rank = u32::try_from(rank).expect("there are few voters");
-        self.patience = self.patience.min(self.times.tick * rank);
+        let overdue = now.since(self.heard.after(self.times.election_min));
+        self.patience = self.patience.min(overdue + self.times.tick * 2 * rank);
         self.tick(now);
     }
 
@@ -388,6 +392,9 @@ impl Group {
         }
         let shortest = if planted::is(Bug::CampaignInsidePromise) {
             self.times.election_min / 8
+        } else if self.has_campaigned {
+            // The vote was split, or another's promise stood a little longer: nobody leads, and nobody is owed anything new.
+            self.times.election_min / 4
         } else {
             self.times.election_min
         };
@@ -396,6 +403,7 @@ impl Group {
 
     fn campaign(&mut self, now: Monotonic) {
         self.heard = now;
+        self.has_campaigned = true;
         self.draw_patience();
         if self.promise.stands(now) && !planted::is(Bug::CampaignInsidePromise) {
             return;
@@ -418,8 +426,11 @@ impl Group {
 
     fn draw_patience(&mut self) {
         let span = self.times.election_max - self.times.election_min;
-        let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
-        self.patience = Duration::from_nanos(self.prng.below(nanos.max(1)));
+        // Whoever is told that the leader is gone goes first, in turn: those that only wait would come between them.
+        let may_be_short = self.has_campaigned || planted::is(Bug::CampaignInsidePromise);
+        let least = if may_be_short { Duration::ZERO } else { span / 2 };
+        let nanos = u64::try_from((span - least).as_nanos()).unwrap_or(u64::MAX);
+        self.patience = least + Duration::from_nanos(self.prng.below(nanos.max(1)));
     }
 
     // ---- messages
@@ -479,6 +490,7 @@ impl Group {
         self.deliver(message, now);
         if self.raw.raft.term == term.0 && self.raw.raft.vote == from.0 && !self.is_leader() {
             self.heard = now;
+            self.has_campaigned = false;
         }
     }
 
@@ -514,6 +526,7 @@ impl Group {
 
     fn heard_leader(&mut self, term: Term, leader: Incarnation, now: Monotonic) {
         self.heard = now;
+        self.has_campaigned = false;
         self.promise
             .make(term, leader, now.after(self.times.election_min));
     }
@@ -1174,6 +1187,7 @@ impl Group {
             self.raw.mut_store().withdraw_all();
             self.claims_changed = true;
             self.heard = now;
+            self.has_campaigned = false;
         }
         if role == Role::Leader && !goes_on {
             // The library appended the first entry of the term when it was elected, and nothing since.

@@ -1182,6 +1182,7 @@ impl Meta {
             },
             caught_up: members.all().into_iter().filter(is_caught_up).collect(),
             is_changing: false,
+            is_light: true,
         })
     }
 

@@ -41,6 +41,8 @@ pub struct Pace {
     pub learners_max: usize,
     /// Learners on one node that are being filled. The next waits.
     pub learners_of_node_max: usize,
+    /// Learners of light groups on one node that are being filled: these count apart, and only here. The next waits.
+    pub light_learners_of_node_max: usize,
     /// Leaderships that are handed over for evenness in one look. The next waits.
     pub transfers_max: usize,
     /// A node that is silent for so long is waited for.
@@ -54,7 +56,8 @@ impl Default for Pace {
         Pace {
             learners_max: 16,
             learners_of_node_max: 2,
-            transfers_max: 8,
+            light_learners_of_node_max: 32,
+            transfers_max: 16,
             away_after: Duration::from_secs(2),
             replace_after: Duration::from_secs(600),
         }
@@ -73,6 +76,7 @@ pub fn steps(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
         sight,
         pace,
         learners: BTreeMap::new(),
+        light_learners: BTreeMap::new(),
         learner_count: 0,
         transfers_left: pace.transfers_max,
     };
@@ -93,7 +97,7 @@ pub fn steps(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
         if !is_known(group, report) {
             reports.push(report.clone());
         } else if !seen.is_changing {
-            steps.extend(look.step(name, group, seen, is_settled));
+            steps.extend(look.step(name, group, seen, is_settled).into_iter().flatten());
         }
     }
     if !reports.is_empty() {
@@ -115,7 +119,10 @@ struct Look<'a> {
     state: &'a State,
     sight: &'a Sight,
     pace: &'a Pace,
+    /// By node, the learners of heavy groups that are being filled, and of light ones.
     learners: BTreeMap<NodeId, usize>,
+    light_learners: BTreeMap<NodeId, usize>,
+    /// Those of heavy groups, together.
     learner_count: usize,
     transfers_left: usize,
 }
@@ -125,7 +132,11 @@ impl Look<'_> {
     /// could wait for each other's.
     fn count_learners(&mut self) {
         for (name, group) in &self.state.groups {
-            let caught_up = self.sight.groups.get(name).map(|seen| &seen.caught_up);
+            let seen = self.sight.groups.get(name);
+            let (caught_up, is_light) = (
+                seen.map(|seen| &seen.caught_up),
+                seen.is_some_and(|seen| seen.is_light),
+            );
             let learners = group.members.iter().filter(|member| {
                 member.role == Role::Learner
                     && !caught_up.is_some_and(|caught_up| caught_up.contains(&member.incarnation))
@@ -133,15 +144,28 @@ impl Look<'_> {
             let expected = group.expected.iter().map(|expected| expected.node);
             for node in learners.map(|member| member.node).chain(expected) {
                 if self.is_there(node) {
-                    self.add_learner(node);
+                    self.add_learner(node, is_light);
                 }
             }
         }
     }
 
-    fn add_learner(&mut self, node: NodeId) {
-        *self.learners.entry(node).or_default() += 1;
-        self.learner_count += 1;
+    fn add_learner(&mut self, node: NodeId, is_light: bool) {
+        if is_light {
+            *self.light_learners.entry(node).or_default() += 1;
+        } else {
+            *self.learners.entry(node).or_default() += 1;
+            self.learner_count += 1;
+        }
+    }
+
+    fn has_room(&self, node: NodeId, is_light: bool) -> bool {
+        let on_node = |learners: &BTreeMap<NodeId, usize>| learners.get(&node).copied().unwrap_or(0);
+        if is_light {
+            return on_node(&self.light_learners) < self.pace.light_learners_of_node_max;
+        }
+        self.learner_count < self.pace.learners_max
+            && on_node(&self.learners) < self.pace.learners_of_node_max
     }
 
     fn is_there(&self, node: NodeId) -> bool {
@@ -159,14 +183,20 @@ impl Look<'_> {
         live.saturating_sub(majority(group.voters().count()))
     }
 
-    fn step(&mut self, name: GroupRef, group: &Group, seen: &GroupSight, is_settled: bool) -> Option<Step> {
+    fn step(
+        &mut self,
+        name: GroupRef,
+        group: &Group,
+        seen: &GroupSight,
+        is_settled: bool,
+    ) -> Option<Vec<Step>> {
         let step = |order| {
-            Some(Step::Order {
+            Some(vec![Step::Order {
                 group: name,
                 generation: group.generation,
                 index: group.index,
                 order,
-            })
+            }])
         };
         if self.is_stuck(group, &[], &[]) {
             return None;
@@ -190,8 +220,9 @@ impl Look<'_> {
         if let Some(stray) = learners.find(|member| !is_target(member.node)) {
             return step(remove(stray));
         }
-        if let Some(step) = self.fill(name, group) {
-            return Some(step);
+        let filling = self.fill(name, group, seen);
+        if !filling.is_empty() {
+            return Some(filling);
         }
         if let Some(change) = self.promotion(group, seen) {
             return step(change);
@@ -241,8 +272,9 @@ impl Look<'_> {
         })
     }
 
-    /// A learner for a target that has nothing.
-    fn fill(&mut self, name: GroupRef, group: &Group) -> Option<Step> {
+    /// A learner for a target that has nothing. A group takes one in at a time; the replicas of several are made at once.
+    fn fill(&mut self, name: GroupRef, group: &Group, seen: &GroupSight) -> Vec<Step> {
+        let mut made = Vec::new();
         for &node in &group.targets {
             if group.member_on(node).is_some() || !self.is_there(node) {
                 continue;
@@ -252,20 +284,19 @@ impl Look<'_> {
                     node,
                     incarnation: expected.incarnation,
                 };
-                return Some(Step::Order {
+                return vec![Step::Order {
                     group: name,
                     generation: group.generation,
                     index: group.index,
                     order,
-                });
+                }];
             }
-            let on_node = self.learners.get(&node).copied().unwrap_or(0);
-            if self.learner_count < self.pace.learners_max && on_node < self.pace.learners_of_node_max {
-                self.add_learner(node);
-                return Some(Step::Propose(Command::AddReplica { group: name, node }));
+            if self.has_room(node, seen.is_light) {
+                self.add_learner(node, seen.is_light);
+                made.push(Step::Propose(Command::AddReplica { group: name, node }));
             }
         }
-        None
+        made
     }
 
     /// Learners that become voters, each in the place of a superfluous one as long as there are such.

@@ -1,7 +1,7 @@
 //! What whoever reconciles has seen of the cluster. Nothing of it is replicated, and any part of it may be missing.
 
 use crate::command::Report;
-use crate::group::GroupRef;
+use crate::group::{GroupRef, Role};
 use ids::{Incarnation, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -25,4 +25,16 @@ pub struct GroupSight {
     pub caught_up: BTreeSet<Incarnation>,
     /// Whether a change of members, or of the leader, is under way. Nothing more is asked of the group then.
     pub is_changing: bool,
+    /// Whether its state is so small that a learner is filled in no time: nobody notices many of these at once.
+    pub is_light: bool,
+}
+
+impl GroupSight {
+    /// Whether a member is on its way to a vote.
+    pub fn has_learner(&self) -> bool {
+        self.report
+            .members
+            .iter()
+            .any(|member| member.role == Role::Learner)
+    }
 }

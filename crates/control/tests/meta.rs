@@ -515,6 +515,7 @@ impl World {
                 },
                 caught_up: group.filled.clone(),
                 is_changing: false,
+                is_light: true,
             });
             meta.on_sight(sights.collect(), self.now);
             let lost = self.groups.iter().filter(|(_, group)| !led(group));

@@ -16,10 +16,19 @@ use std::time::Duration;
 const PACE: Pace = Pace {
     learners_max: 6,
     learners_of_node_max: 2,
+    light_learners_of_node_max: 4,
     transfers_max: 4,
     away_after: Duration::from_secs(1),
     replace_after: Duration::from_secs(20),
 };
+
+/// Half of the groups hold little.
+fn is_light(group: GroupRef) -> bool {
+    match group {
+        GroupRef::Meta => true,
+        GroupRef::Data(group) => group.number().is_multiple_of(2),
+    }
+}
 
 struct ModelNode {
     /// Turns since it went down.
@@ -383,6 +392,7 @@ impl World {
                 report,
                 caught_up: group.caught_up.clone(),
                 is_changing: is_joint || (is_changing && self.is_troubled),
+                is_light: is_light(name),
             };
             group.index += u64::from(is_joint);
             if !(is_unheard && self.is_troubled) {
@@ -657,22 +667,30 @@ fn what_is_under_way_keeps_the_pace() {
         world.join();
     }
     world.is_troubled = false;
+    let mut most_light = 0;
     for _ in 0..500 {
         world.live_on();
         let (state, groups) = (&world.state, &world.groups);
-        let mut filling: Vec<NodeId> = Vec::new();
-        for (name, group) in state.groups() {
+        let (mut heavy, mut light): (Vec<NodeId>, Vec<NodeId>) = Default::default();
+        for (&name, group) in state.groups() {
+            let filling = if is_light(name) { &mut light } else { &mut heavy };
             filling.extend(group.expected.iter().map(|expected| expected.node));
             let learners = group.members.iter().filter(|member| member.role == Role::Learner);
-            let learners = learners.filter(|member| !groups[name].caught_up.contains(&member.incarnation));
+            let learners = learners.filter(|member| !groups[&name].caught_up.contains(&member.incarnation));
             filling.extend(learners.map(|member| member.node));
         }
-        assert!(filling.len() <= PACE.learners_max);
+        assert!(heavy.len() <= PACE.learners_max);
+        most_light = most_light.max(light.len());
         for node in world.nodes.keys() {
-            let on_node = filling.iter().filter(|other| *other == node).count();
-            assert!(on_node <= PACE.learners_of_node_max);
+            let on_node = |filling: &[NodeId]| filling.iter().filter(|other| *other == node).count();
+            assert!(on_node(&heavy) <= PACE.learners_of_node_max);
+            assert!(on_node(&light) <= PACE.light_learners_of_node_max);
         }
         world.reconcile();
     }
+    assert!(
+        most_light > PACE.learners_max,
+        "light groups do not wait for heavy ones"
+    );
     world.converge();
 }

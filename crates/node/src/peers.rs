@@ -311,6 +311,8 @@ impl Peers {
     pub(crate) fn finish(&mut self, gateway: &mut Gateway) {
         /// Between two reports of the groups that are led here.
         const SIGHTS: std::time::Duration = std::time::Duration::from_millis(500);
+        /// The same while any of them has a learner: that it has caught up is no news to the gateway, and is waited for.
+        const SIGHTS_SOON: std::time::Duration = std::time::Duration::from_millis(50);
         let now = clock::raw();
         for (node, message) in gateway.take_peer_messages() {
             self.send_by(self.link(node), message);
@@ -324,8 +326,9 @@ impl Peers {
         }
         let news = gateway.take_news();
         if news || now >= self.sights_at {
-            self.sights_at = now.after(SIGHTS);
             let (sights, not_led) = gateway.sights();
+            let has_learner = sights.iter().any(control::GroupSight::has_learner);
+            self.sights_at = now.after(if has_learner { SIGHTS_SOON } else { SIGHTS });
             if !sights.is_empty() || news {
                 drop(self.meta.send(Input::Sights(sights, not_led)));
             }

@@ -427,6 +427,11 @@ impl Member {
             self.ended.push(departure);
             self.raft.transfer_failed(to);
         }
+        self.on_silence(to, now);
+    }
+
+    /// Nothing was heard for long from the node of another member.
+    pub fn on_silence(&mut self, to: Incarnation, now: Monotonic) {
         if self.leader == Some(to) {
             self.raft.leader_link_lost(now);
         }

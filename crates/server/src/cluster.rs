@@ -50,6 +50,12 @@ use txn::{Refusal, Vote};
 /// Between two looks at the clock on behalf of groups that nothing happened to.
 const TICK: std::time::Duration = Times::DEFAULT.tick;
 
+/// A node of which nothing was heard for so long, although it is in reach, is not waited for by the groups that it leads.
+const SILENT_AFTER: std::time::Duration = Times::DEFAULT.election_min;
+
+/// Whoever did not look for so long cannot tell how long others were silent.
+const STOOD_STILL: std::time::Duration = TICK.saturating_mul(5);
+
 /// See the file's header.
 #[derive(Default)]
 pub(crate) struct Cluster {
@@ -82,6 +88,10 @@ pub(crate) struct Cluster {
 /// Another node.
 struct Peer {
     is_up: bool,
+    /// When something was last heard of it; later if this worker could not hear.
+    heard: Monotonic,
+    /// Whether its groups were told that it is silent.
+    is_silent: bool,
     beats: Beats,
     listener: Listener,
 }
@@ -123,10 +133,16 @@ impl Gateway {
         if self.cluster.layout.is_none() || now < self.cluster.ticked.after(TICK) {
             return;
         }
-        self.cluster.ticked = now;
+        let last = std::mem::replace(&mut self.cluster.ticked, now);
         self.end_overdue_questions(now);
+        self.notice_silence(last, now);
         for index in 0..self.cluster.seats.len() {
-            self.tick_seat(index);
+            let seat = &mut self.cluster.seats[index];
+            if now < seat.quiet_until && !seat.is_touched {
+                seat.courier.begin(now);
+            } else {
+                self.tick_seat(index);
+            }
         }
     }
 
@@ -216,6 +232,8 @@ impl Gateway {
         for &node in &layout.peers {
             self.cluster.peers.entry(node).or_insert_with(|| Peer {
                 is_up: false,
+                heard: self.cluster.now,
+                is_silent: false,
                 beats: Beats::new(layout.boot, times.heartbeat),
                 listener: Listener::new(),
             });
@@ -250,7 +268,7 @@ impl Gateway {
         };
         for (seat, replica) in self.cluster.seats.iter().zip(&self.replicas) {
             let group = replica.group();
-            match seat.sight(layout.me, group, layout.group(group)) {
+            match seat.sight(layout.me, replica, layout.group(group)) {
                 Some(sight) => led.push(sight),
                 None => not_led.push(control::GroupRef::Data(group)),
             }
@@ -273,6 +291,7 @@ impl Gateway {
         let now = self.cluster.now;
         if let Some(peer) = self.cluster.peers.get_mut(&node) {
             peer.is_up = is_up;
+            (peer.heard, peer.is_silent) = (now, false);
             if is_up {
                 peer.beats.reconnected(now);
             }
@@ -285,8 +304,33 @@ impl Gateway {
         }
     }
 
+    /// Tells groups of nodes that have been silent for long. A process that stands still keeps its links.
+    fn notice_silence(&mut self, last: Monotonic, now: Monotonic) {
+        let Cluster {
+            layout, seats, peers, ..
+        } = &mut self.cluster;
+        let Some(layout) = layout else { return };
+        let stood_still = now.since(last) >= STOOD_STILL;
+        for (&node, peer) in peers.iter_mut().filter(|(_, peer)| peer.is_up) {
+            if stood_still {
+                peer.heard = now;
+            }
+            if peer.is_silent || now < peer.heard.after(SILENT_AFTER) {
+                continue;
+            }
+            peer.is_silent = true;
+            for (seat, replica) in seats.iter_mut().zip(&self.replicas) {
+                seat.on_silence(layout.group(replica.group()), node, now);
+                seat.quiet_until = now;
+            }
+        }
+    }
+
     /// A message of another node.
     pub fn on_peer(&mut self, from: NodeId, message: PeerMessage) {
+        if let Some(peer) = self.cluster.peers.get_mut(&from) {
+            (peer.heard, peer.is_silent) = (self.cluster.now, false);
+        }
         match message {
             PeerMessage::Raft(Raft { group, message }) => self.on_raft(group, message),
             PeerMessage::Heartbeat(beat) => self.on_beat(from, beat),
@@ -675,7 +719,8 @@ impl Gateway {
             ..
         } = &mut self.cluster;
         let layout = layout.clone().expect("the caller looked");
-        if seats[index].is_unsettled(&layout, &self.replicas[index]) {
+        let was_unsettled = seats[index].is_unsettled(&layout, &self.replicas[index]);
+        if was_unsettled {
             let seed = self.prng.next_u64();
             seats[index].settle(&layout, &mut self.replicas[index], &self.turn, seed, *now);
         }
@@ -708,6 +753,8 @@ impl Gateway {
         }
         self.transactions.outputs.extend(outputs);
         self.tick_watches(index);
+        let (seat, now) = (&mut self.cluster.seats[index], self.cluster.now);
+        seat.quiet_until = if was_unsettled { now } else { seat.quiet_until(now) };
     }
 
     /// At the turn's end: what was gathered goes on its way. `now` is read after everything that was answered. Returns
@@ -720,6 +767,7 @@ impl Gateway {
         // A batch that is answered at once may let a connection go on, whose commands wait for the next turn.
         for index in std::mem::take(&mut self.cluster.touched) {
             self.cluster.seats[index].is_touched = false;
+            self.cluster.seats[index].quiet_until = now;
             self.finish_seat(index, now);
         }
         if std::mem::take(&mut self.cluster.claims_changed) {

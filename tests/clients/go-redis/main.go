@@ -14,7 +14,9 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -404,6 +406,60 @@ func cluster(p place) {
 	expect(must(readers.Get(p.ctx, p.key("read")).Result()), "at a replica")
 }
 
+// The node that leads most keys is killed: every key that was written is there, and can be written again.
+func failover(p place) {
+	pids := map[string]int{}
+	for pair := range strings.SplitSeq(os.Getenv("PIDS"), ",") {
+		port, pid, _ := strings.Cut(pair, ":")
+		pids[port] = must(strconv.Atoi(pid))
+	}
+	address := net.JoinHostPort(variable("HOST", "127.0.0.1"), os.Getenv("CLUSTER_PORT"))
+	all := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, Protocol: p.version})
+	defer all.Close()
+	var names []string
+	led := map[string]int{}
+	for number := range 200 {
+		name := p.key("failover:%d", number)
+		names = append(names, name)
+		expect(must(all.Set(p.ctx, name, "before", 0).Result()), "OK")
+		led[portOf(all, p, name)]++
+	}
+	expect(len(led) > 1, true)
+	victim := slices.MaxFunc(slices.Collect(maps.Keys(led)), func(one, other string) int {
+		return led[one] - led[other]
+	})
+	if err := syscall.Kill(pids[victim], syscall.SIGKILL); err != nil {
+		fail("%v", err)
+	}
+	for _, name := range names {
+		persistently("GET "+name, func() (string, error) { return all.Get(p.ctx, name).Result() }, "before")
+	}
+	for _, name := range names {
+		persistently("SET "+name, func() (string, error) { return all.Set(p.ctx, name, "after", 0).Result() }, "OK")
+	}
+	for _, name := range names {
+		persistently("GET "+name, func() (string, error) { return all.Get(p.ctx, name).Result() }, "after")
+		expect(portOf(all, p, name) != victim, true)
+	}
+}
+
+// The port of the node that the client asks for a key.
+func portOf(all *redis.ClusterClient, p place, name string) string {
+	_, port, err := net.SplitHostPort(must(all.MasterForKey(p.ctx, name)).Options().Addr)
+	return must(port, err)
+}
+
+// The client gives up sooner than a cluster without a leader does; an answer must be the right one.
+func persistently(what string, ask func() (string, error), wanted string) {
+	waitUntil(what, func() bool {
+		got, err := ask()
+		if err == nil || errors.Is(err, redis.Nil) {
+			expect(got, wanted)
+		}
+		return err == nil
+	})
+}
+
 type section struct {
 	name string
 	run  func(place)
@@ -442,11 +498,16 @@ func attempt(section func(place), version int) (trouble string) {
 }
 
 func main() {
-	if _, ok := os.LookupEnv("CLUSTER_PORT"); ok {
+	if _, ok := os.LookupEnv("PIDS"); ok {
+		sections = []section{{"failover", failover}}
+	} else if _, ok := os.LookupEnv("CLUSTER_PORT"); ok {
 		sections = append(sections, section{"cluster", cluster})
 	}
 	failed := 0
 	for _, version := range []int{2, 3} {
+		if !strings.Contains(variable("PROTOCOLS", "RESP2 RESP3"), fmt.Sprintf("RESP%d", version)) {
+			continue
+		}
 		for _, section := range sections {
 			trouble := attempt(section.run, version)
 			if trouble == "" {

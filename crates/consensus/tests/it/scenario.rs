@@ -352,6 +352,34 @@ fn after_a_broken_link_only_the_promise_is_waited_for() {
 }
 
 #[test]
+fn of_those_who_notice_late_that_the_leader_is_gone_one_campaigns_before_the_other() {
+    let mut trio = Trio::led();
+    trio.wait(401);
+    let now = trio.now;
+    trio.groups[1].leader_link_lost(now);
+    trio.groups[2].leader_link_lost(now);
+    assert!(trio.groups[1].has_ready() && !trio.groups[2].has_ready());
+    trio.settle_where(|from, to| from != 1 && to != 1);
+    assert!(trio.groups[1].is_leader());
+}
+
+#[test]
+fn whoever_campaigned_in_vain_tries_again_before_a_leader_would_be_given_up() {
+    let mut trio = Trio::led();
+    trio.wait(800);
+    let now = trio.now;
+    trio.groups[1].tick(now);
+    assert!(trio.groups[1].has_ready());
+    // Nobody hears of it.
+    let _ = trio.groups[1].take_ready(now);
+    assert!(!trio.groups[1].has_ready());
+    trio.wait(500);
+    let now = trio.now;
+    trio.groups[1].tick(now);
+    assert!(trio.groups[1].has_ready());
+}
+
+#[test]
 fn leadership_goes_to_whom_it_is_handed_and_the_lease_is_gone_before() {
     let mut trio = Trio::led();
     let now = trio.now;

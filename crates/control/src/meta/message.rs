@@ -361,7 +361,8 @@ wire_struct!(Pulse {
 wire_struct!(GroupSight {
     report,
     caught_up,
-    is_changing
+    is_changing,
+    is_light
 });
 wire_struct!(Instruction {
     group,

@@ -19,7 +19,7 @@ const WAITING_MAX: usize = 256;
 const SIGHT_LASTS: Duration = Duration::from_secs(3);
 
 /// Between two looks, if something has changed.
-const LOOK_SOON: Duration = Duration::from_millis(100);
+const LOOK_SOON: Duration = Duration::from_millis(50);
 
 /// Between two looks, if nothing has: an order may have been lost.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);

@@ -19,6 +19,8 @@ pub(crate) struct Seat {
     /// The epoch up to which the group was told of dead boots, while this replica leads it.
     pub(super) fenced: Option<Epoch>,
     pub(super) is_touched: bool,
+    /// Until then no tick has anything to do, unless something happens first.
+    pub(super) quiet_until: Monotonic,
     /// Keys that are waited for, here and elsewhere.
     pub(super) watches: Watches,
     /// What the members before this one did.
@@ -40,6 +42,7 @@ impl Seat {
             target: None,
             fenced: None,
             is_touched: false,
+            quiet_until: Monotonic(0),
             watches: Watches::default(),
             past: MemberCounts::default(),
             tries: 0,
@@ -216,6 +219,23 @@ impl Seat {
         self.target.is_some() && self.courier.has_due()
     }
 
+    /// Until when ticks have nothing to do for it, if nothing happens: groups that nobody uses cost next to nothing.
+    pub(super) fn quiet_until(&self, now: Monotonic) -> Monotonic {
+        /// Whatever has no timer of its own is looked after this often.
+        const QUIET_MAX: std::time::Duration = std::time::Duration::from_millis(100);
+        if self.target.is_none() || !self.courier.is_idle() || !self.watches.is_idle() {
+            return now;
+        }
+        let Some(member) = &self.member else {
+            return now.after(QUIET_MAX);
+        };
+        if member.has_own() || member.raft().has_ready() {
+            return now;
+        }
+        let timer = member.raft().next_timer().unwrap_or(Monotonic(u64::MAX));
+        timer.min(now.after(QUIET_MAX))
+    }
+
     /// Carries out what the meta group wants of the leader. What is refused now is asked for again.
     pub(super) fn on_order(&mut self, order: &Order, now: Monotonic) {
         let Some(member) = self.member.as_mut().filter(|member| member.leads()) else {
@@ -248,9 +268,11 @@ impl Seat {
     }
 
     /// What the meta group is told of the group, if it is led here.
-    pub(super) fn sight(&self, me: NodeId, group: GroupId, layout: &GroupLayout) -> Option<GroupSight> {
+    pub(super) fn sight(&self, me: NodeId, replica: &Replica, layout: &GroupLayout) -> Option<GroupSight> {
         /// Entries by which a learner may lag and still count as caught up.
         const LAG_MAX: u64 = 64;
+        /// Bytes of data up to which a group is light: its state is sent in four cuts.
+        const LIGHT_BYTES_MAX: usize = 1 << 20;
         let member = self.member.as_ref().filter(|member| member.leads())?;
         let members = member.members();
         let known = |incarnation: &Incarnation, role| {
@@ -279,7 +301,7 @@ impl Seat {
         };
         Some(GroupSight {
             report: Report {
-                group: GroupRef::Data(group),
+                group: GroupRef::Data(replica.group()),
                 generation: layout.generation,
                 term: member.term().0,
                 index: member.members_at().0,
@@ -289,6 +311,7 @@ impl Seat {
             },
             caught_up: members.all().into_iter().filter(is_caught_up).collect(),
             is_changing: members.is_joint(),
+            is_light: replica.memory() <= LIGHT_BYTES_MAX,
         })
     }
 
@@ -303,6 +326,14 @@ impl Seat {
                     member.on_link_lost(incarnation, now);
                 }
             }
+        }
+    }
+
+    /// Nothing was heard for long from a node that is in reach. What was sent to it stays there: it may go on.
+    pub(super) fn on_silence(&mut self, group: &GroupLayout, node: NodeId, now: Monotonic) {
+        let Some(member) = &mut self.member else { return };
+        for (&incarnation, _) in group.seats.iter().filter(|(_, seat)| **seat == node) {
+            member.on_silence(incarnation, now);
         }
     }
 

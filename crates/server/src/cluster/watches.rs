@@ -73,7 +73,7 @@ impl Watches {
         was_there
     }
 
-    fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.wanted.is_empty() && self.asked.is_none() && self.kept.is_empty()
     }
 }

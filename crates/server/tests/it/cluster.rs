@@ -120,6 +120,27 @@ fn nothing_that_was_acknowledged_is_lost_with_a_leader_and_nothing_is_done_twice
 }
 
 #[test]
+fn a_node_that_stands_still_is_waited_for_no_longer_than_one_that_is_gone() {
+    for is_link_broken in [true, false] {
+        let mut world = replicated(16);
+        world.turns(1_000);
+        world.dead[0] = true;
+        if is_link_broken {
+            for node in [1, 2] {
+                world.nodes[node].gateway.on_link(NodeId(0), false);
+            }
+        }
+        // The promise to the leader, the rest of a heartbeat's interval, and the turns of an election.
+        world.turns(600);
+        let led: usize = [1, 2]
+            .map(|node| world.nodes[node].gateway.sights().0.len())
+            .iter()
+            .sum();
+        assert_eq!(led, 16);
+    }
+}
+
+#[test]
 fn a_transaction_within_one_group_is_one_on_all_replicas() {
     let mut world = replicated(4);
     assert_eq!(world.run(1, 1, "SET {a}1 x"), "+OK");

@@ -1,5 +1,6 @@
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -14,9 +15,12 @@ import java.util.concurrent.Future;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
+import java.util.function.Function;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import redis.clients.jedis.AbstractPipeline;
 import redis.clients.jedis.AbstractTransaction;
+import redis.clients.jedis.Connection;
 import redis.clients.jedis.DefaultJedisClientConfig;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.JedisPubSub;
@@ -29,11 +33,13 @@ import redis.clients.jedis.Response;
 import redis.clients.jedis.args.ListDirection;
 import redis.clients.jedis.args.ListPosition;
 import redis.clients.jedis.exceptions.JedisDataException;
+import redis.clients.jedis.exceptions.JedisException;
 import redis.clients.jedis.params.ScanParams;
 import redis.clients.jedis.params.SetParams;
 import redis.clients.jedis.params.ZRangeParams;
 import redis.clients.jedis.resps.ScanResult;
 import redis.clients.jedis.resps.Tuple;
+import redis.clients.jedis.util.JedisClusterCRC16;
 import redis.clients.jedis.util.KeyValue;
 import redis.clients.jedis.util.SafeEncoder;
 
@@ -362,6 +368,72 @@ public final class Client {
         }
     }
 
+    /** A cluster without a leader may take longer than the client does; an answer must be the right one. */
+    private static void persistently(Callable<String> ask, String wanted) throws Exception {
+        long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(2 * LIMIT_SECS);
+        while (true) {
+            try {
+                expect(ask.call(), wanted);
+                return;
+            } catch (JedisException trouble) {
+                if (System.nanoTime() > until) {
+                    throw trouble;
+                }
+                Thread.sleep(50);
+            }
+        }
+    }
+
+    /** Ends the node that leads most keys, at once. */
+    private static void kill(List<Integer> leaders) {
+        Map<Integer, Long> led = leaders.stream().collect(Collectors.groupingBy(Function.identity(), Collectors.counting()));
+        expect(led.size() > 1, true);
+        int victim = Collections.max(led.entrySet(), Map.Entry.comparingByValue()).getKey();
+        for (String pair : System.getenv("PIDS").split(",")) {
+            String[] parts = pair.split(":");
+            if (Integer.parseInt(parts[0]) == victim) {
+                expect(ProcessHandle.of(Long.parseLong(parts[1])).orElseThrow().destroyForcibly(), true);
+            }
+        }
+    }
+
+    /** The node that leads most keys is killed: every key that was written is there, and can be written again. */
+    private void failover() throws Exception {
+        RedisProtocol protocol = version == 3 ? RedisProtocol.RESP3 : RedisProtocol.RESP2;
+        try (RedisClusterClient all = RedisClusterClient.builder()
+                .nodes(Set.of(new HostAndPort(HOST, CLUSTER_PORT)))
+                .clientConfig(DefaultJedisClientConfig.builder().protocol(protocol).build())
+                .build()) {
+            List<String> names = IntStream.range(0, 200).mapToObj(number -> key("failover:" + number)).toList();
+            for (String name : names) {
+                expect(all.set(name, "before"), "OK");
+            }
+            // Jedis does not say where it goes with a key: the server does.
+            Map<Integer, Integer> ports = new HashMap<>();
+            try (Connection asked = all.getClusterNodes().values().iterator().next().getResource()) {
+                asked.sendCommand(Protocol.Command.CLUSTER, "SLOTS");
+                for (Object range : asked.getObjectMultiBulkReply()) {
+                    List<?> parts = (List<?>) range;
+                    int port = ((Long) ((List<?>) parts.get(2)).get(1)).intValue();
+                    int last = ((Long) parts.get(1)).intValue();
+                    for (int slot = ((Long) parts.get(0)).intValue(); slot <= last; slot++) {
+                        ports.put(slot, port);
+                    }
+                }
+            }
+            kill(names.stream().map(name -> ports.get(JedisClusterCRC16.getSlot(name))).toList());
+            for (String name : names) {
+                persistently(() -> all.get(name), "before");
+            }
+            for (String name : names) {
+                persistently(() -> all.set(name, "after"), "OK");
+            }
+            for (String name : names) {
+                persistently(() -> all.get(name), "after");
+            }
+        }
+    }
+
     private void cluster() throws Exception {
         RedisProtocol protocol = version == 3 ? RedisProtocol.RESP3 : RedisProtocol.RESP2;
         try (RedisClusterClient all = RedisClusterClient.builder()
@@ -443,11 +515,16 @@ public final class Client {
 
     public static void main(String[] arguments) {
         List<Named> sections = new ArrayList<>(SECTIONS);
-        if (CLUSTER_PORT != 0) {
+        if (System.getenv("PIDS") != null) {
+            sections = List.of(new Named("failover", Client::failover));
+        } else if (CLUSTER_PORT != 0) {
             sections.add(new Named("cluster", Client::cluster));
         }
         int failed = 0;
         for (int version : new int[] {2, 3}) {
+            if (!variable("PROTOCOLS", "RESP2 RESP3").contains("RESP" + version)) {
+                continue;
+            }
             Client client = new Client(version);
             for (Named named : sections) {
                 String trouble = "ok";

@@ -5,6 +5,7 @@ import io.lettuce.core.Range;
 import io.lettuce.core.ReadFrom;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisCommandExecutionException;
+import io.lettuce.core.RedisException;
 import io.lettuce.core.RedisFuture;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.ScanArgs;
@@ -16,7 +17,9 @@ import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.api.async.RedisAsyncCommands;
 import io.lettuce.core.api.sync.RedisCommands;
 import io.lettuce.core.cluster.ClusterClientOptions;
+import io.lettuce.core.cluster.ClusterTopologyRefreshOptions;
 import io.lettuce.core.cluster.RedisClusterClient;
+import io.lettuce.core.cluster.SlotHash;
 import io.lettuce.core.cluster.api.StatefulRedisClusterConnection;
 import io.lettuce.core.cluster.api.sync.RedisAdvancedClusterCommands;
 import io.lettuce.core.cluster.models.partitions.RedisClusterNode;
@@ -33,6 +36,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -48,6 +52,8 @@ import java.util.concurrent.Future;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
+import java.util.function.Function;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
 /**
@@ -369,6 +375,76 @@ public final class Client {
         }
     }
 
+    /** A cluster without a leader may take longer than the client does; an answer must be the right one. */
+    private static void persistently(Callable<String> ask, String wanted) throws Exception {
+        long until = System.nanoTime() + TimeUnit.SECONDS.toNanos(2 * LIMIT_SECS);
+        while (true) {
+            try {
+                expect(ask.call(), wanted);
+                return;
+            } catch (RedisException trouble) {
+                if (System.nanoTime() > until) {
+                    throw trouble;
+                }
+                Thread.sleep(50);
+            }
+        }
+    }
+
+    /** Ends the node that leads most keys, at once. */
+    private static int kill(List<Integer> leaders) {
+        Map<Integer, Long> led = leaders.stream().collect(Collectors.groupingBy(Function.identity(), Collectors.counting()));
+        expect(led.size() > 1, true);
+        int victim = Collections.max(led.entrySet(), Map.Entry.comparingByValue()).getKey();
+        for (String pair : System.getenv("PIDS").split(",")) {
+            String[] parts = pair.split(":");
+            if (Integer.parseInt(parts[0]) == victim) {
+                expect(ProcessHandle.of(Long.parseLong(parts[1])).orElseThrow().destroyForcibly(), true);
+            }
+        }
+        return victim;
+    }
+
+    /** The node that leads most keys is killed: every key that was written is there, and can be written again. */
+    private void failover() throws Exception {
+        ProtocolVersion protocol = version == 3 ? ProtocolVersion.RESP3 : ProtocolVersion.RESP2;
+        RedisClusterClient cluster = RedisClusterClient.create(
+                RedisURI.builder().withHost(HOST).withPort(CLUSTER_PORT).withTimeout(Duration.ofSeconds(1)).build());
+        // Lettuce learns of another leader only if it is told to look.
+        cluster.setOptions(ClusterClientOptions.builder()
+                .protocolVersion(protocol)
+                .topologyRefreshOptions(ClusterTopologyRefreshOptions.builder()
+                        .enableAllAdaptiveRefreshTriggers()
+                        .adaptiveRefreshTriggersTimeout(Duration.ofMillis(200))
+                        .build())
+                .build());
+        try (StatefulRedisClusterConnection<String, String> connection = cluster.connect()) {
+            RedisAdvancedClusterCommands<String, String> all = connection.sync();
+            List<String> names = IntStream.range(0, 200).mapToObj(number -> key("failover:" + number)).toList();
+            for (String name : names) {
+                expect(all.set(name, "before"), "OK");
+            }
+            Function<String, Integer> portOf = name -> connection
+                    .getPartitions()
+                    .getPartitionBySlot(SlotHash.getSlot(name))
+                    .getUri()
+                    .getPort();
+            int victim = kill(names.stream().map(portOf).toList());
+            for (String name : names) {
+                persistently(() -> all.get(name), "before");
+            }
+            for (String name : names) {
+                persistently(() -> all.set(name, "after"), "OK");
+            }
+            for (String name : names) {
+                persistently(() -> all.get(name), "after");
+                expect(portOf.apply(name) != victim, true);
+            }
+        } finally {
+            cluster.shutdown(Duration.ZERO, Duration.ofSeconds(1));
+        }
+    }
+
     private void cluster() throws Exception {
         ProtocolVersion protocol = version == 3 ? ProtocolVersion.RESP3 : ProtocolVersion.RESP2;
         RedisClusterClient cluster = RedisClusterClient.create(
@@ -443,11 +519,16 @@ public final class Client {
 
     public static void main(String[] arguments) {
         List<Named> sections = new ArrayList<>(SECTIONS);
-        if (CLUSTER_PORT != 0) {
+        if (System.getenv("PIDS") != null) {
+            sections = List.of(new Named("failover", Client::failover));
+        } else if (CLUSTER_PORT != 0) {
             sections.add(new Named("cluster", Client::cluster));
         }
         int failed = 0;
         for (int version : new int[] {2, 3}) {
+            if (!variable("PROTOCOLS", "RESP2 RESP3").contains("RESP" + version)) {
+                continue;
+            }
             Client client = new Client(version);
             for (Named named : sections) {
                 String trouble = "ok";
