@@ -68,6 +68,7 @@ pub fn steps(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
     let placing = placing(state, sight, pace);
     let is_settled = placing.is_none();
     steps.extend(placing.map(Step::Propose));
+    steps.extend(fences(state, sight, pace));
     let mut look = Look {
         state,
         sight,
@@ -102,6 +103,17 @@ pub fn steps(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
     steps
 }
 
+/// Starts of nodes that are replaced are dead: until then groups keep what their gateways have not acknowledged. A node that
+/// was only out of reach has to start again.
+fn fences(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
+    let away = state.nodes.iter().filter(|(id, node)| {
+        let silence = sight.silence.get(id);
+        !node.is_fenced && silence.is_some_and(|&silent| silent >= pace.replace_after)
+    });
+    away.map(|(_, node)| Step::Propose(Command::Fence { boot: node.boot }))
+        .collect()
+}
+
 /// Whether the state has it as the leader says. What a group began with is to be reported once, too, and so is a later place
 /// of the same members, as the end of a joint change has: the leader takes no order that was made for an earlier one.
 fn is_known(group: &Group, report: &Report) -> bool {
@@ -122,9 +134,12 @@ struct Look<'a> {
 
 impl Look<'_> {
     /// One that is waited for holds nobody up, and neither does one that is filled and waits for another one: two groups
-    /// could wait for each other's.
+    /// could wait for each other's. Nor does one of a group that stands still: it may do so until an operator decides.
     fn count_learners(&mut self) {
         for (name, group) in &self.state.groups {
+            if self.is_stuck(group, &[], &[]) {
+                continue;
+            }
             let caught_up = self.sight.groups.get(name).map(|seen| &seen.caught_up);
             let learners = group.members.iter().filter(|member| {
                 member.role == Role::Learner

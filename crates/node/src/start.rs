@@ -12,10 +12,11 @@ use crate::meta::{self, Desk, Input, Outbox};
 use crate::metrics::metrics;
 use crate::peers::{Handed, Peers};
 use crate::random;
+use crate::recovery;
 use crate::status;
 use crate::view::View;
 use crate::worker::{WAKER, Worker};
-use admin::{AdminSource, ClusterView, Health};
+use admin::{AdminSource, ClusterView, Health, Recovered, Recovery};
 use control::Announcement;
 use ids::{Boot, GroupCount, HashSeed, NodeId, Prng, SemanticsVersion};
 use mio::{Poll, Waker};
@@ -115,20 +116,27 @@ impl Drop for EndOfWorker {
 /// What the admin port shows.
 struct Source {
     shared: Arc<Shared>,
-    /// What is seen of the cluster, and who the node is in it.
-    cluster: Option<(Arc<View>, NodeId)>,
+    /// What is seen of the cluster, who the node is in it, and the thread that can change it.
+    cluster: Option<(Arc<View>, NodeId, mpsc::Sender<Input>)>,
 }
 
 impl AdminSource for Source {
     fn metrics(&self) -> String {
         let cluster = self.cluster.as_ref();
-        metrics(&self.shared, cluster.map(|(view, me)| (&**view, *me)))
+        metrics(&self.shared, cluster.map(|(view, me, _)| (&**view, *me)))
     }
 
     fn cluster(&self) -> ClusterView {
         match &self.cluster {
             None => ClusterView::alone(),
-            Some((view, me)) => status::cluster_view(&self.shared, view, *me),
+            Some((view, me, _)) => status::cluster_view(&self.shared, view, *me),
+        }
+    }
+
+    fn recover(&self, recovery: &Recovery) -> Result<Recovered, String> {
+        match &self.cluster {
+            None => Err("this node is in no cluster".to_owned()),
+            Some((view, me, inputs)) => recovery::recover(&self.shared, view, *me, inputs, recovery),
         }
     }
 
@@ -214,6 +222,7 @@ impl ClusterParts {
         mesh: &Arc<Mesh>,
         shared: &Arc<Shared>,
         polls: &[Poll],
+        (inputs, received): (mpsc::Sender<Input>, mpsc::Receiver<Input>),
     ) -> io::Result<ClusterParts> {
         let Born {
             directory,
@@ -227,7 +236,6 @@ impl ClusterParts {
         let (node, boot) = (own.node, own.boot);
         let outbox = Arc::new(Outbox::default());
         let handed: Handed = Arc::new(polls.iter().map(|_| Mutex::default()).collect());
-        let (inputs, received) = mpsc::channel();
         let mut peers = VecDeque::new();
         for (worker, poll) in (0..).zip(polls) {
             let registry = poll.registry().try_clone()?;
@@ -387,13 +395,16 @@ pub fn run(
     }
     let shared = Arc::new(shared);
     let view = Arc::new(View::default());
+    let (inputs, received) = mpsc::channel();
     let admin = match admin_listener {
         None => None,
         Some(listener) => {
             let port = trying("cannot read the admin port's address", listener.local_addr())?.port();
             let source = Arc::new(Source {
                 shared: shared.clone(),
-                cluster: born.as_ref().map(|born| (view.clone(), born.own.node)),
+                cluster: born
+                    .as_ref()
+                    .map(|born| (view.clone(), born.own.node, inputs.clone())),
             });
             let handle = trying("cannot start the admin port", admin::spawn(listener, source))?;
             Some((handle, port))
@@ -417,7 +428,15 @@ pub fn run(
         None => None,
         Some(mut born) => {
             kept = std::mem::take(&mut born.kept);
-            let opened = ClusterParts::begin(born, &said, view, &mesh, &shared, &polls);
+            let opened = ClusterParts::begin(
+                born,
+                &said,
+                view.clone(),
+                &mesh,
+                &shared,
+                &polls,
+                (inputs, received),
+            );
             Some(opening("cannot open the peer port", "peer-port", opened)?)
         }
     };
@@ -504,5 +523,12 @@ pub fn run(
         });
     }
     tracing::info!("stopped");
+    if view.is_dead() {
+        return Err(StartError {
+            what: "the node has stopped".to_owned(),
+            source: io::Error::other(meta::DEAD),
+            port_option: None,
+        });
+    }
     Ok(())
 }
