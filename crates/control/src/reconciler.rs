@@ -69,6 +69,11 @@ pub fn steps(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
     let is_settled = placing.is_none();
     steps.extend(placing.map(Step::Propose));
     steps.extend(fences(state, sight, pace));
+    // As soon as every node can follow newer rules: those that are away too, since they come back with the build they had.
+    let to = state.semantics_possible();
+    if to > state.semantics {
+        steps.push(Step::Propose(Command::RaiseSemantics { to }));
+    }
     let mut look = Look {
         state,
         sight,

@@ -146,6 +146,8 @@ struct World {
     /// By term. Two meta groups of one cluster, which no operator should make, may share some: `is_split`.
     leaders: BTreeMap<u64, usize>,
     is_split: bool,
+    /// The newest rules that the builds of now follow.
+    newest: SemanticsVersion,
     boots: BTreeSet<Boot>,
     sent: u64,
     steps: u64,
@@ -177,6 +179,7 @@ impl World {
             maps: BTreeMap::new(),
             leaders: BTreeMap::new(),
             is_split: false,
+            newest: announcement().semantics_max,
             boots: BTreeSet::new(),
             sent: 0,
             steps: 0,
@@ -186,7 +189,10 @@ impl World {
     fn config(&mut self, node: Option<NodeId>) -> MetaConfig {
         MetaConfig {
             node,
-            announcement: announcement(),
+            announcement: Announcement {
+                semantics_max: self.newest,
+                ..announcement()
+            },
             token: Token(u128::from(self.prng.next_u64())),
             times: Times::DEFAULT,
             pace: Pace::default(),
@@ -989,6 +995,50 @@ fn a_node_that_is_silent_for_as_long_as_replacing_takes_is_fenced_and_its_return
     world.run_until("the others know", Duration::from_secs(5), |world| {
         world.state().is_some_and(|state| state.is_alive(next))
     });
+}
+
+#[test]
+fn rules_are_raised_when_the_last_node_can_follow_them_and_no_older_build_comes_in_after_that() {
+    let (old, new) = (SemanticsVersion(1), SemanticsVersion(2));
+    let mut world = World::new(34);
+    world.newest = old;
+    world.create(8);
+    world.settle(1, 1);
+    for _ in 1..3 {
+        world.join(0);
+    }
+    world.settle(3, 3);
+    let seen = |world: &World| -> Vec<SemanticsVersion> {
+        let maps = world.machines.iter().filter_map(|machine| machine.map.as_ref());
+        maps.map(|map| map.semantics).collect()
+    };
+    world.newest = new;
+    for machine in [1, 2, 0] {
+        assert_eq!(seen(&world), [old; 3], "a node is older yet");
+        world.crash(machine);
+        world.boot(machine);
+        world.run_until("it has started", Duration::from_secs(20), |world| {
+            world.machines[machine].boot.is_some()
+        });
+        world.settle(3, 3);
+    }
+    world.run_until("all follow the newer rules", Duration::from_secs(20), |world| {
+        seen(world) == [new; 3]
+    });
+    world.newest = old;
+    let late = world.join(0);
+    let refused = Notice::StartRefused {
+        refusal: Refusal::Semantics,
+    };
+    world.run_until("an older build is refused", Duration::from_secs(20), |world| {
+        world.machines[late].notices.contains(&refused)
+    });
+    world.crash(2);
+    world.boot(2);
+    world.run_until("so is one that goes back", Duration::from_secs(20), |world| {
+        world.machines[2].notices.contains(&refused)
+    });
+    assert_eq!(world.state().expect("two of three lead").semantics(), new);
 }
 
 #[test]

@@ -20,18 +20,18 @@ use crate::view;
 use control::{
     Announcement, Beginning, Factor, GroupRef, Meta, MetaConfig, Pace, RoutingMap, Started, Token,
 };
-use ids::{ClusterId, GroupCount, SemanticsVersion};
+use ids::{ClusterId, GroupCount, Monotonic, SemanticsVersion};
 use mio::{Events, Poll};
 use options::{PeerAddress, Settings};
-use peer_wire::hello::{Peer, Secret, Who};
+use peer_wire::hello::{NotIntroduced, Peer, Refusal, Secret, Who};
 use peer_wire::{Join, PeerMessage, Question};
 use server::Kept;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use storage::{DataDirectory, Identity, PeerBook};
-use transport::{Event, Greeter, Lane, LinkId, Remote, Transport};
+use transport::{Event, Greeter, Lane, LinkId, Refusals, Remote, Transport};
 
 /// A node that knows who it is.
 pub(crate) struct Born {
@@ -53,6 +53,9 @@ pub(crate) struct Said {
     /// Where it listens for peers; none if nobody is ever to come.
     pub(crate) peer_address: Option<SocketAddr>,
 }
+
+/// How long a node that comes back waits for a word of those that `--join` names, to see that they are of its cluster.
+const CHECK: Duration = Duration::from_secs(1);
 
 /// Between two looks at a cluster that does not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -233,11 +236,13 @@ impl Overture {
         secret: &Secret,
         workers: u16,
     ) -> Result<(), Failure> {
-        // Alone, everything is known at once.
+        // Alone, everything is known at once; but whoever is told to join somebody may be somewhere else than he thinks.
         self.step(None)?;
-        if self.is_over() {
+        let is_checked = matches!(who, Who::Joining) || settings.join.is_empty();
+        if self.is_over() && is_checked {
             return Ok(());
         }
+        let mut check = Check::new(is_checked);
         let io = |error: std::io::Error| format!("cannot reach other nodes: {error}");
         let mut poll = Poll::new().map_err(io)?;
         let mut events = Events::with_capacity(64);
@@ -248,7 +253,8 @@ impl Overture {
             seed: clock::raw().0,
         };
         let registry = poll.registry().try_clone().map_err(io)?;
-        let greeter = greeter(who, secret.clone(), 0, workers, None);
+        let mut greeter = greeter(who, secret.clone(), 0, workers, None);
+        greeter.refusals = Some(check.refusals());
         let mut transport = Transport::new(transport_settings, greeter, registry);
         if let (Some(address), Some(_)) = (said.peer_address, who.node()) {
             transport.listen(address).map_err(|error| {
@@ -283,14 +289,20 @@ impl Overture {
             transport.tick(now, &mut |event| happened.extend(note(event)));
             for one in happened {
                 match one {
-                    Heard::Link(remote, is_up) => self.driver.on_link(remote, is_up, now),
+                    Heard::Link(remote, is_up) => {
+                        check.on_link(remote);
+                        self.driver.on_link(remote, is_up, now);
+                    }
                     Heard::Message(remote, bytes) => self.driver.on_message(remote, &bytes, now),
                 }
             }
             self.step(Some((&mut transport, who)))?;
             let mut ignored = |_: Event<'_, Peer>| {};
             transport.flush(now, &mut ignored);
-            if self.is_over() {
+            if let (Some(number), Who::Starting { cluster, node }) = (check.other_cluster(), who) {
+                return Err(elsewhere(settings, number, cluster, node));
+            }
+            if self.is_over() && check.is_over(&settings.join, now) {
                 return Ok(());
             }
             if now.since(told_at) >= PATIENCE {
@@ -391,6 +403,82 @@ impl Overture {
         }
         Ok(())
     }
+}
+
+/// Whether those that `--join` names are of the cluster that the directory belongs to.
+struct Check {
+    is_over: bool,
+    since: Monotonic,
+    /// What those that were called did not like, or this node of them.
+    refused: Arc<Mutex<Vec<(Remote, Option<Refusal>)>>>,
+}
+
+impl Check {
+    fn new(is_over: bool) -> Check {
+        Check {
+            is_over,
+            since: clock::raw(),
+            refused: Arc::default(),
+        }
+    }
+
+    fn refusals(&self) -> Refusals {
+        /// What is remembered; what comes later is as the first was.
+        const REFUSED_MAX: usize = 64;
+        let refused = Arc::clone(&self.refused);
+        Arc::new(move |link, error| {
+            let refusal = match error {
+                NotIntroduced::Refused(refusal) => Some(*refusal),
+                NotIntroduced::RefusedByPeer { refusal, .. } => Some(*refusal),
+                NotIntroduced::Garbled(_) => None,
+            };
+            let mut refused = refused.lock().unwrap_or_else(PoisonError::into_inner);
+            if refused.len() < REFUSED_MAX {
+                refused.push((link.remote, refusal));
+            }
+        })
+    }
+
+    fn on_link(&mut self, remote: Remote) {
+        self.is_over |= matches!(remote, Remote::Contact(_));
+    }
+
+    /// The one of them that is of another cluster.
+    fn other_cluster(&self) -> Option<u16> {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.iter().find_map(|said| match said {
+            (Remote::Contact(number), Some(Refusal::OtherCluster)) => Some(*number),
+            _ => None,
+        })
+    }
+
+    /// Whether one of them has said something, or was waited for long enough.
+    fn is_over(&mut self, join: &[PeerAddress], now: Monotonic) -> bool {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_said = refused
+            .iter()
+            .any(|(remote, _)| matches!(remote, Remote::Contact(_)));
+        drop(refused);
+        if !self.is_over && !has_said && now.since(self.since) >= CHECK {
+            tracing::warn!(
+                join = %list(join),
+                "nobody answers there; the node goes on in the cluster that its data directory belongs to"
+            );
+            self.is_over = true;
+        }
+        self.is_over || has_said
+    }
+}
+
+fn elsewhere(settings: &Settings, number: u16, cluster: ClusterId, node: ids::NodeId) -> Failure {
+    let named = settings.join.get(usize::from(number));
+    let named = named.map_or_else(String::new, ToString::to_string);
+    format!(
+        "the data directory {} is that of node {} of cluster {:032x}, and --join names {named}, which is of another cluster. \
+         Without --join the node goes on in its own cluster; to join the other one, give it another --dir, or, if what it had \
+         may be lost, an empty one",
+        settings.dir, node.0, cluster.0
+    )
 }
 
 fn list(peers: &[PeerAddress]) -> String {

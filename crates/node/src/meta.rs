@@ -15,10 +15,10 @@ use crate::view::{self, Seen, View};
 use bytes::Bytes;
 use consensus::Times;
 use control::{
-    Command, Contact, Failure, GroupRef, GroupSight, Meta, MetaMessage, Notice, Outcome, Record, Restored,
-    RoutingMap, Setting, Started, Survivor,
+    Command, Contact, Failure, GroupRef, GroupSight, Meta, MetaMessage, Notice, Outcome, Record, Refusal,
+    Restored, RoutingMap, Setting, Started, Survivor,
 };
-use ids::Monotonic;
+use ids::{Monotonic, SemanticsVersion};
 use server::{Layout, Shared, Wish};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
@@ -392,7 +392,21 @@ fn tell(notice: Notice, happened: &mut Happened) {
             );
         }
         Notice::Removed => tracing::error!("the node is a member of the cluster no longer"),
-        Notice::StartRefused { refusal } => happened.refused = Some(format!("{refusal:?}")),
+        Notice::StartRefused { refusal } => happened.refused = Some(refused(refusal)),
+    }
+}
+
+/// Why a node may not start, for an operator.
+fn refused(refusal: Refusal) -> String {
+    match refusal {
+        Refusal::Semantics => format!(
+            "its entries follow rules that this build does not know; it knows semantics versions {} to {}. Start a newer build: \
+             once every node of a cluster has run one, none can go back",
+            SemanticsVersion::OLDEST.0,
+            SemanticsVersion::CURRENT.0
+        ),
+        Refusal::Full => "it has as many nodes as there can be".to_owned(),
+        other => format!("{other:?}"),
     }
 }
 

@@ -90,6 +90,7 @@ pub(crate) fn greeter(
             }
             Nonce(nonce)
         }),
+        refusals: None,
         answered: 0,
     }
 }

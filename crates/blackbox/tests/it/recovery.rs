@@ -145,3 +145,56 @@ fn a_survivor_goes_on_when_the_directories_of_two_of_three_are_gone_for_good() {
     });
     assert_eq!(cluster.client(3).run("GET key:7"), Value::bulk("new"));
 }
+
+#[test]
+fn a_node_that_is_told_to_join_another_cluster_than_its_own_says_what_to_do() {
+    let first = Cluster::start(1, GROUPS);
+    let mut second = Cluster::start(1, GROUPS);
+    assert!(second.terminate(0).success());
+    second.flag("join", &first.peer_address(0).to_string());
+    second.restart(0);
+    assert_eq!(second.wait(0).code(), Some(1));
+    let log = second.log(0);
+    assert!(log.contains("is that of node 1 of cluster"), "{log}");
+    assert!(log.contains("give it another --dir"), "{log}");
+    // Whom nobody answers goes on where it belongs.
+    second.flag("join", "127.0.0.1:1");
+    second.restart(0);
+    second.wait_until_ready(0);
+}
+
+#[test]
+fn a_password_that_is_set_for_the_cluster_is_on_disk_for_the_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let mut cluster = Cluster::start(3, GROUPS);
+    let mut client = cluster.client(0);
+    client.run_ok("CONFIG SET requirepass secret:7");
+    client.run_ok("AUTH secret:7");
+    for node in 1..3 {
+        eventually("every node asks for the password", || {
+            let mut other = cluster.client(node);
+            let refused = format!("{:?}", other.run("CONFIG GET requirepass"));
+            other.run("AUTH secret:7");
+            let known = format!("{:?}", other.run("CONFIG GET requirepass"));
+            refused.contains("NOAUTH") && known.contains("requirepass") && known != refused
+        });
+    }
+    for node in 0..3 {
+        assert!(
+            cluster.terminate(node).success(),
+            "what it hands over is there too"
+        );
+        let data = cluster.data(node);
+        let mode = |path: &std::path::Path| {
+            let metadata = std::fs::metadata(path).expect("it is there");
+            metadata.permissions().mode() & 0o777
+        };
+        assert_eq!(mode(&data), 0o700);
+        let entries = std::fs::read_dir(&data).expect("it is ours");
+        let files: Vec<_> = entries.map(|entry| entry.expect("it is ours").path()).collect();
+        assert!(files.len() >= 3, "{files:?}");
+        for file in files {
+            assert_eq!(mode(&file), 0o600, "{file:?}");
+        }
+    }
+}
