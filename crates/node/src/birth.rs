@@ -20,7 +20,7 @@ use crate::view;
 use control::{
     Announcement, Beginning, Factor, GroupRef, Meta, MetaConfig, Pace, RoutingMap, Started, Token,
 };
-use ids::{ClusterId, GroupCount, Monotonic, SemanticsVersion};
+use ids::{Boot, ClusterId, GroupCount, Monotonic, SemanticsVersion};
 use mio::{Events, Poll};
 use options::{PeerAddress, Settings};
 use peer_wire::hello::{NotIntroduced, Peer, Refusal, Secret, Who};
@@ -28,6 +28,7 @@ use peer_wire::{Join, PeerMessage, Question};
 use server::Kept;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use storage::{DataDirectory, Identity, PeerBook};
@@ -62,8 +63,36 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 type Failure = String;
 
+/// Why there is no node.
+pub(crate) enum Unborn {
+    /// It was told to stop before the cluster had counted its start.
+    Stopped,
+    /// In words for an operator.
+    Failed(Failure),
+}
+
+impl From<Failure> for Unborn {
+    fn from(failure: Failure) -> Unborn {
+        Unborn::Failed(failure)
+    }
+}
+
+impl From<&str> for Unborn {
+    fn from(failure: &str) -> Unborn {
+        Unborn::Failed(failure.to_owned())
+    }
+}
+
 /// See the file's header. It comes back when the cluster has counted this start, however long that takes.
-pub(crate) fn begin(settings: &Settings, said: &Said, workers: u16) -> Result<Born, Failure> {
+///
+/// # Errors
+/// If the node does not start. What the last stop handed over is left to the next start again.
+pub(crate) fn begin(
+    settings: &Settings,
+    said: &Said,
+    workers: u16,
+    told_to_stop: &AtomicBool,
+) -> Result<Born, Unborn> {
     let path = Path::new(&settings.dir);
     let directory = DataDirectory::open(path).map_err(|error| error.to_string())?;
     let disk = directory.disk();
@@ -85,13 +114,13 @@ pub(crate) fn begin(settings: &Settings, said: &Said, workers: u16) -> Result<Bo
         seed: random("a seed")? as u64,
     };
     let groups = GroupCount::new(settings.groups).expect("the option's bounds are those of a group count");
-    let mut kept = Vec::new();
+    let (mut left_by, mut kept) = (Boot(0), Vec::new());
     let book = PeerBook::read(&disk).unwrap_or_else(|error| {
         tracing::warn!(%error, "going without what was written down of where the other nodes are");
         PeerBook::default()
     });
     if let Some(identity) = &identity {
-        kept = handover::take(&disk, identity.node).map_err(|error| error.to_string())?;
+        (left_by, kept) = handover::take(&disk, identity.node).map_err(|error| error.to_string())?;
     }
     let (meta, log, who) = match &identity {
         Some(identity) => {
@@ -125,7 +154,17 @@ pub(crate) fn begin(settings: &Settings, said: &Said, workers: u16) -> Result<Bo
         started: None,
         book,
     };
-    overture.play(settings, said, who, &secret, workers)?;
+    let played = overture.play(settings, said, who, &secret, workers, told_to_stop);
+    if let (Err(_), Some(identity)) = (&played, &identity)
+        && !kept.is_empty()
+    {
+        // Nothing was said in the name of these replicas: the next start may have them as this one did.
+        if let Err(error) = handover::leave(disk, identity.node, left_by, kept) {
+            tracing::error!(%error, "what the last stop handed over is lost: it could not be left to the next start");
+        }
+        return Err(played.err().expect("it was looked at"));
+    }
+    played?;
     let (Some(started), Some(map)) = (overture.started, overture.map) else {
         unreachable!("it plays until both are there");
     };
@@ -235,7 +274,8 @@ impl Overture {
         who: Who,
         secret: &Secret,
         workers: u16,
-    ) -> Result<(), Failure> {
+        told_to_stop: &AtomicBool,
+    ) -> Result<(), Unborn> {
         // Alone, everything is known at once; but whoever is told to join somebody may be somewhere else than he thinks.
         self.step(None)?;
         let is_checked = matches!(who, Who::Joining) || settings.join.is_empty();
@@ -279,7 +319,10 @@ impl Overture {
             if let Err(error) = poll.poll(&mut events, Some(wait))
                 && error.kind() != std::io::ErrorKind::Interrupted
             {
-                return Err(io(error));
+                return Err(io(error).into());
+            }
+            if told_to_stop.load(Ordering::Relaxed) {
+                return Err(Unborn::Stopped);
             }
             let now = clock::raw();
             let mut happened = Vec::new();
@@ -300,7 +343,7 @@ impl Overture {
             let mut ignored = |_: Event<'_, Peer>| {};
             transport.flush(now, &mut ignored);
             if let (Some(number), Who::Starting { cluster, node }) = (check.other_cluster(), who) {
-                return Err(elsewhere(settings, number, cluster, node));
+                return Err(elsewhere(settings, number, cluster, node).into());
             }
             if self.is_over() && check.is_over(&settings.join, now) {
                 return Ok(());

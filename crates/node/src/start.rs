@@ -1,6 +1,6 @@
 //! Birth and death of a node, each as a list of steps.
 
-use crate::birth::{self, Born, Said};
+use crate::birth::{self, Born, Said, Unborn};
 use crate::clock;
 use crate::errands::Errands;
 use crate::handover;
@@ -29,7 +29,7 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::net::{SocketAddr, TcpListener};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use storage::DataDirectory;
@@ -352,15 +352,32 @@ pub fn run(
     };
 
     let said = said(&settings, port, cluster_port);
+    // From here on a signal ends the node in order: it may have taken over what the last stop left.
+    let told_to_stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT] {
+        let registered = signal_hook::flag::register(signal, told_to_stop.clone());
+        trying("cannot watch signals", registered)?;
+    }
     let born = match said.peer_address {
         None => None,
-        Some(_) => {
-            let born = birth::begin(&settings, &said, workers as u16);
-            Some(born.map_err(|what| StartError {
-                what,
-                source: io::Error::other("the node does not start"),
-                port_option: None,
-            })?)
+        Some(address) => {
+            // Now, as long as nothing was taken over that a start that fails would have to leave again.
+            let free = TcpListener::bind(address).map(drop);
+            opening("cannot open the peer port", "peer-port", free)?;
+            match birth::begin(&settings, &said, workers as u16, &told_to_stop) {
+                Ok(born) => Some(born),
+                Err(Unborn::Stopped) => {
+                    tracing::info!("stopped before the cluster has counted this start");
+                    return Ok(());
+                }
+                Err(Unborn::Failed(what)) => {
+                    return Err(StartError {
+                        what,
+                        source: io::Error::other("the node does not start"),
+                        port_option: None,
+                    });
+                }
+            }
         }
     };
     let alone = || GroupCount::new(settings.groups).expect("the option's bounds are those of a group count");
@@ -491,6 +508,10 @@ pub fn run(
     let watcher = {
         let (shared, mesh) = (shared.clone(), mesh.clone());
         std::thread::spawn(move || {
+            if told_to_stop.load(Ordering::Relaxed) {
+                shared.is_stopping.store(true, Ordering::Relaxed);
+                (0..mesh.workers()).for_each(|worker| mesh.wake(worker));
+            }
             for signal in signals.forever() {
                 tracing::info!(signal, "stopping");
                 shared.is_stopping.store(true, Ordering::Relaxed);

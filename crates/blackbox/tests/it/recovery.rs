@@ -150,6 +150,7 @@ fn a_survivor_goes_on_when_the_directories_of_two_of_three_are_gone_for_good() {
 fn a_node_that_is_told_to_join_another_cluster_than_its_own_says_what_to_do() {
     let first = Cluster::start(1, GROUPS);
     let mut second = Cluster::start(1, GROUPS);
+    second.client(0).run_ok("SET key:0 0");
     assert!(second.terminate(0).success());
     second.flag("join", &first.peer_address(0).to_string());
     second.restart(0);
@@ -157,10 +158,38 @@ fn a_node_that_is_told_to_join_another_cluster_than_its_own_says_what_to_do() {
     let log = second.log(0);
     assert!(log.contains("is that of node 1 of cluster"), "{log}");
     assert!(log.contains("give it another --dir"), "{log}");
-    // Whom nobody answers goes on where it belongs.
+    // Whom nobody answers goes on where it belongs, with what it had: the start that failed has left it as it was.
     second.flag("join", "127.0.0.1:1");
     second.restart(0);
     second.wait_until_ready(0);
+    assert_eq!(second.client(0).run("GET key:0"), Value::bulk("0"));
+}
+
+#[test]
+fn a_start_that_is_stopped_before_it_is_counted_leaves_what_the_last_one_left() {
+    let mut cluster = Cluster::start(3, GROUPS);
+    fill(&mut cluster.client(0));
+    for node in 0..3 {
+        assert!(cluster.terminate(node).success());
+    }
+    // Alone it has no majority of the meta group, and waits for the others.
+    cluster.restart(0);
+    eventually("it waits", || {
+        cluster.log(0).contains("waiting for the other nodes")
+    });
+    assert!(cluster.terminate(0).success());
+    for node in 0..3 {
+        cluster.restart(node);
+    }
+    for node in 0..3 {
+        cluster.wait_until_ready(node);
+    }
+    assert_alive(&mut cluster.client(1));
+    let page = admin(&["status", &cluster.admin_address(0).to_string(), "--json"]).expect("it answers");
+    assert!(
+        !page.contains("\"role\": \"lost\""),
+        "the node has what it had: {page}"
+    );
 }
 
 #[test]
