@@ -20,6 +20,10 @@ pub struct ClusterView {
     pub replication_factor: u8,
     /// The node that leads the meta group, if it is known.
     pub meta_leader: Option<u64>,
+    /// Whether the node that answers has heard nothing of a leader of the meta group for some time: then nobody joins,
+    /// nothing moves, and no group can be recovered.
+    #[serde(default)]
+    pub is_meta_leaderless: bool,
     /// The nodes on which the meta group has replicas.
     pub meta_nodes: Vec<u64>,
     /// All nodes, in ascending order of their ids.
@@ -66,8 +70,35 @@ pub struct GroupView {
     pub term: Option<u64>,
     /// Entries that the leader has applied.
     pub applied: Option<u64>,
+    /// How many times it began anew because its majority was gone.
+    #[serde(default)]
+    pub generation: u64,
+    /// How many of its members vote, those included whose memory is gone.
+    #[serde(default)]
+    pub voters: u64,
+    /// Whether the memory of so many voters is gone that only `chorale admin recover` helps.
+    #[serde(default)]
+    pub has_lost_majority: bool,
     /// Its replicas.
     pub replicas: Vec<ReplicaView>,
+    /// What replicas have that know no leader.
+    #[serde(default)]
+    pub survivors: Vec<SurvivorView>,
+}
+
+/// What is left of a group that nobody leads: one replica, as its own node knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SurvivorView {
+    /// Where it is.
+    pub node: u64,
+    /// Whose memory.
+    pub incarnation: u64,
+    /// The term of the last entry of its log.
+    pub term: u64,
+    /// The place of that entry.
+    pub last: u64,
+    /// Entries that it has applied.
+    pub applied: u64,
 }
 
 /// One replica.
@@ -95,6 +126,17 @@ pub enum ReplicaRole {
     Expected,
     /// Its memory is gone; its group will remove it.
     Lost,
+}
+
+impl GroupView {
+    /// Whether most of its voters have no memory, or are on nodes that are gone.
+    pub fn lacks_majority(&self, gone: &[u64]) -> bool {
+        let left = self
+            .replicas
+            .iter()
+            .filter(|replica| replica.role == ReplicaRole::Voter && !gone.contains(&replica.node));
+        self.voters > 0 && left.count() as u64 * 2 <= self.voters
+    }
 }
 
 impl ClusterView {

@@ -1,14 +1,18 @@
-//! HTTP for operators: an index page, metrics for Prometheus, health, the cluster.
+//! HTTP for operators: an index page, metrics for Prometheus, health, the cluster, and the recovery of what has lost its
+//! majority.
 //!
 //! The port has a thread and a small async runtime of its own, so that nothing an HTTP client does can hold up a
-//! worker. It reads the node through [`AdminSource`] and changes nothing. Requests are few and answers small;
+//! worker. It reads the node through [`AdminSource`] and changes nothing but by [`Recovery`], which is
+//! taken from this machine alone. Requests are few and answers small;
 //! what an unfriendly client can take is bounded by the constants in `port.rs`.
 
 mod cluster;
 pub mod metrics;
 mod pages;
 mod port;
+mod recovery;
 
-pub use cluster::{ClusterView, GroupView, NodeView, ReplicaRole, ReplicaView};
-pub use pages::{AdminSource, Health};
+pub use cluster::{ClusterView, GroupView, NodeView, ReplicaRole, ReplicaView, SurvivorView};
+pub use pages::{AdminSource, CONFIRMATION, Health};
 pub use port::{Handle, spawn};
+pub use recovery::{Fate, Plan, Recovered, Recovery, Renewal, list};

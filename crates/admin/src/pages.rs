@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::http::{HeaderName, Method, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 
 use crate::cluster::ClusterView;
+use crate::recovery::{Recovered, Recovery};
 
 /// What the port tells about. Called on the admin thread, one call at a time; a call may wait for the workers,
 /// but not for long: the next request waits for it.
@@ -23,6 +25,14 @@ pub trait AdminSource: Send + Sync + 'static {
     /// The cluster as the node sees it.
     fn cluster(&self) -> ClusterView {
         ClusterView::alone()
+    }
+
+    /// Has groups begin anew. It may wait for long; it is called on a thread of its own.
+    ///
+    /// # Errors
+    /// Why nothing was done, in a sentence for an operator.
+    fn recover(&self, _recovery: &Recovery) -> Result<Recovered, String> {
+        Err("this node is in no cluster".to_owned())
     }
 }
 
@@ -56,10 +66,24 @@ const INDEX: &str = concat!(
     "</ul>\n</html>\n",
 );
 
+/// Whoever posts must set it: no page of a browser can without being allowed to.
+pub const CONFIRMATION: &str = "x-chorale-confirm";
+
+/// Bytes of a recovery: all groups of a cluster. More is answered with 413.
+const RECOVERY_BYTES_MAX: usize = 256 << 10;
+
 type Source = Arc<dyn AdminSource>;
 
-pub(crate) fn router(source: Source) -> Router {
+/// The pages, for a client of this machine or another one.
+pub(crate) fn router(source: Source, is_local: bool) -> Router {
+    let recovery = if is_local {
+        post(recover)
+    } else {
+        post(recover_elsewhere)
+    };
     Router::new()
+        .route("/recover", recovery)
+        .layer(DefaultBodyLimit::max(RECOVERY_BYTES_MAX))
         .route("/", get(index))
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
@@ -100,6 +124,37 @@ async fn healthz(State(source): State<Source>) -> Response {
 
 async fn cluster(State(source): State<Source>) -> Response {
     answer(StatusCode::OK, JSON_TYPE, source.cluster().to_json())
+}
+
+async fn recover(State(source): State<Source>, headers: HeaderMap, body: Bytes) -> Response {
+    if headers.get(CONFIRMATION).is_none_or(|value| value != "recover") {
+        let text = format!("a recovery is confirmed by the header {CONFIRMATION}: recover\n");
+        return answer(StatusCode::FORBIDDEN, TEXT_TYPE, text);
+    }
+    let recovery: Recovery = match serde_json::from_slice(&body) {
+        Ok(recovery) => recovery,
+        Err(error) => {
+            let text = format!("this is no recovery: {error}\n");
+            return answer(StatusCode::BAD_REQUEST, TEXT_TYPE, text);
+        }
+    };
+    let recovered = tokio::task::spawn_blocking(move || source.recover(&recovery)).await;
+    match recovered {
+        Ok(Ok(recovered)) => {
+            let page = serde_json::to_string(&recovered).expect("texts and numbers have a form in JSON");
+            answer(StatusCode::OK, JSON_TYPE, page)
+        }
+        Ok(Err(reason)) => answer(StatusCode::CONFLICT, TEXT_TYPE, format!("{reason}\n")),
+        Err(_) => answer(StatusCode::INTERNAL_SERVER_ERROR, TEXT_TYPE, "see the log\n"),
+    }
+}
+
+async fn recover_elsewhere() -> Response {
+    answer(
+        StatusCode::FORBIDDEN,
+        TEXT_TYPE,
+        "a recovery is taken from the node's own machine alone\n",
+    )
 }
 
 async fn not_found(uri: Uri) -> Response {

@@ -72,7 +72,7 @@ pub fn spawn(listener: TcpListener, source: Arc<dyn AdminSource>) -> io::Result<
     let (stop, stopped) = oneshot::channel();
     let thread = std::thread::Builder::new().name("admin".into()).spawn(move || {
         runtime.block_on(async {
-            tokio::spawn(accept(listener, router(source)));
+            tokio::spawn(accept(listener, source));
             // An error means that the handle was dropped: also a reason to stop.
             let _ = stopped.await;
         });
@@ -81,7 +81,8 @@ pub fn spawn(listener: TcpListener, source: Arc<dyn AdminSource>) -> io::Result<
     Ok(Handle { stop, thread })
 }
 
-async fn accept(listener: tokio::net::TcpListener, router: Router) {
+async fn accept(listener: tokio::net::TcpListener, source: Arc<dyn AdminSource>) {
+    let (here, elsewhere) = (router(source.clone(), true), router(source, false));
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let place = Arc::clone(&places)
@@ -89,8 +90,9 @@ async fn accept(listener: tokio::net::TcpListener, router: Router) {
             .await
             .expect("the semaphore is never closed");
         match listener.accept().await {
-            Ok((stream, _)) => {
-                let router = router.clone();
+            Ok((stream, client)) => {
+                let is_local = client.ip().to_canonical().is_loopback();
+                let router = if is_local { here.clone() } else { elsewhere.clone() };
                 tokio::spawn(async move {
                     serve(stream, router).await;
                     drop(place);

@@ -17,22 +17,39 @@ pub(crate) struct Page {
     pub(crate) body: String,
 }
 
+/// How long the answer to what changes something may take.
+const CHANGE_TIME_MAX: Duration = Duration::from_secs(90);
+
 /// Asks for `path` at `address`, `HOST:PORT`.
 pub(crate) fn get(address: &str, path: &str) -> io::Result<Page> {
+    let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
+    ask(address, &request, STEP_TIME_MAX)
+}
+
+/// Posts a body to `path`, with one header of its own.
+pub(crate) fn post(address: &str, path: &str, (name, value): (&str, &str), body: &str) -> io::Result<Page> {
+    let length = body.len();
+    let request = format!(
+        "POST {path} HTTP/1.0\r\nHost: {address}\r\n{name}: {value}\r\nContent-Length: {length}\r\n\r\n{body}"
+    );
+    ask(address, &request, CHANGE_TIME_MAX)
+}
+
+fn ask(address: &str, request: &str, patience: Duration) -> io::Result<Page> {
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for socket in address.to_socket_addrs()? {
         match TcpStream::connect_timeout(&socket, STEP_TIME_MAX) {
-            Ok(stream) => return exchange(stream, address, path),
+            Ok(stream) => return exchange(stream, request, patience),
             Err(error) => failure = error,
         }
     }
     Err(failure)
 }
 
-fn exchange(mut stream: TcpStream, address: &str, path: &str) -> io::Result<Page> {
-    stream.set_read_timeout(Some(STEP_TIME_MAX))?;
+fn exchange(mut stream: TcpStream, request: &str, patience: Duration) -> io::Result<Page> {
+    stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(STEP_TIME_MAX))?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n")?;
+    stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
     // One byte more than is allowed tells a longer answer from one of just that length.
     stream.take(ANSWER_BYTES_MAX + 1).read_to_string(&mut answer)?;

@@ -5,6 +5,7 @@ mod dev;
 mod http;
 mod log;
 mod operate;
+mod recover;
 mod server;
 mod status;
 

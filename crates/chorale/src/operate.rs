@@ -6,11 +6,16 @@ use std::process::ExitCode;
 use admin::ClusterView;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::{http, print, status};
+use crate::{http, print, recover, status};
 
 /// Names of the subcommands, and of their arguments.
 pub(crate) const ADMIN: &str = "admin";
 const STATUS: &str = "status";
+const RECOVER: &str = "recover";
+const GONE: &str = "gone";
+const META: &str = "meta";
+const DIR: &str = "dir";
+const CONFIRM: &str = "confirm";
 const ADDRESS: &str = "address";
 const GROUPS: &str = "groups";
 const JSON: &str = "json";
@@ -28,6 +33,23 @@ Examples:
       Groups without a leader.
 
 Nodes may see the cluster differently for a moment. The lag of a replica is known to the node that leads its group.";
+
+const RECOVER_EXAMPLES: &str = "\
+Examples:
+  chorale admin recover
+      What could be saved of groups that have lost the memory of most of their voters. Changes nothing.
+  chorale admin recover --confirm
+      Does what that said.
+  chorale admin recover --gone 2 --gone 3
+      The same if nodes 2 and 3 will never come back with what they had. A node that was killed and is started again
+      need not be named: it says itself that it has lost its memory.
+  chorale admin recover --meta --dir /var/lib/chorale --confirm
+      On the machine of a node that is stopped: makes it the only voter of the meta group, because the directories of a
+      majority of the others are gone for good. Do this on one node only; stop the others first. Then start this
+      node, then the others, and recover the groups of keys.
+
+What was acknowledged and is on no surviving replica is lost. Copy the data directory before you use --meta.
+Recovery is taken from the node's own machine alone.";
 
 /// The command line of `chorale admin`.
 pub(crate) fn command() -> Command {
@@ -59,6 +81,48 @@ pub(crate) fn command() -> Command {
                 )
                 .after_help(STATUS_EXAMPLES),
         )
+        .subcommand(
+            Command::new(RECOVER)
+                .about(
+                    "Say what can be saved of groups that have lost their majority, and do it if confirmed",
+                )
+                .arg(
+                    Arg::new(ADDRESS)
+                        .value_name("HOST:PORT")
+                        .default_value(DEFAULT_ADDRESS)
+                        .help("Admin port of a node of this machine; a port alone will do"),
+                )
+                .arg(
+                    Arg::new(GONE)
+                        .long(GONE)
+                        .value_name("NODE")
+                        .action(ArgAction::Append)
+                        .value_parser(clap::value_parser!(u64))
+                        .help("A node that will never come back with what it had; may be given again"),
+                )
+                .arg(
+                    Arg::new(META)
+                        .long(META)
+                        .action(ArgAction::SetTrue)
+                        .requires(DIR)
+                        .conflicts_with(GONE)
+                        .help("The meta group, on the directory of a stopped node"),
+                )
+                .arg(
+                    Arg::new(DIR)
+                        .long(DIR)
+                        .value_name("PATH")
+                        .requires(META)
+                        .help("The data directory of that node"),
+                )
+                .arg(
+                    Arg::new(CONFIRM)
+                        .long(CONFIRM)
+                        .action(ArgAction::SetTrue)
+                        .help("Do it"),
+                )
+                .after_help(RECOVER_EXAMPLES),
+        )
 }
 
 /// Does what the command line says.
@@ -66,24 +130,45 @@ pub(crate) fn main(matches: &ArgMatches) -> ExitCode {
     match matches.subcommand() {
         Some((STATUS, matches)) => {
             let address = matches.get_one::<String>(ADDRESS).expect("it has a default");
-            let page = show_status(address, matches.get_flag(GROUPS), matches.get_flag(JSON));
-            match page {
-                Ok(page) => print(&page),
-                Err(reason) => {
-                    eprintln!("chorale: {reason}");
-                    ExitCode::FAILURE
-                }
+            show(show_status(
+                address,
+                matches.get_flag(GROUPS),
+                matches.get_flag(JSON),
+            ))
+        }
+        Some((RECOVER, matches)) => {
+            let is_confirmed = matches.get_flag(CONFIRM);
+            if let Some(directory) = matches.get_one::<String>(DIR) {
+                return show(recover::meta(directory, is_confirmed));
             }
+            let address = matches.get_one::<String>(ADDRESS).expect("it has a default");
+            let gone: Vec<u64> = matches.get_many(GONE).into_iter().flatten().copied().collect();
+            show(recover::groups(&full(address), &gone, is_confirmed))
         }
         _ => unreachable!("clap requires one of the subcommands above"),
     }
 }
 
-fn show_status(address: &str, is_listing: bool, is_json: bool) -> Result<String, String> {
-    let address = match address.parse::<u16>() {
+fn show(page: Result<String, String>) -> ExitCode {
+    match page {
+        Ok(page) => print(&page),
+        Err(reason) => {
+            eprintln!("chorale: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A port alone is one of this machine.
+fn full(address: &str) -> String {
+    match address.parse::<u16>() {
         Ok(port) => format!("127.0.0.1:{port}"),
         Err(_) => address.to_owned(),
-    };
+    }
+}
+
+fn show_status(address: &str, is_listing: bool, is_json: bool) -> Result<String, String> {
+    let address = full(address);
     let page = page(&address)?;
     if is_json {
         return Ok(page);

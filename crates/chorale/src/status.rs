@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use admin::{ClusterView, GroupView, NodeView, ReplicaRole};
+use admin::{ClusterView, GroupView, NodeView, ReplicaRole, list};
 
 /// Letters of a full bar.
 const BAR_WIDTH: u64 = 10;
@@ -23,12 +23,59 @@ pub(crate) fn report(view: &ClusterView, is_listing: bool) -> String {
         let _ = write!(text, "; node {leader} leads the meta group");
     }
     let _ = write!(text, ".\n{} {}\n\n", nodes_in_words(view), groups_in_words(view));
+    if let Some(trouble) = trouble(view) {
+        let _ = write!(text, "{trouble}\n\n");
+    }
     text.push_str(&columns(&node_rows(view)));
     if is_listing && !view.groups.is_empty() {
         text.push('\n');
         text.push_str(&columns(&group_rows(view)));
     }
     text
+}
+
+/// What stands still until somebody does something, and what to do.
+fn trouble(view: &ClusterView) -> Option<String> {
+    let mut said = Vec::new();
+    if view.is_meta_leaderless {
+        said.push(format!(
+            "Nobody leads the meta group: members and placement stay as they are. Bring back a majority of its nodes ({}), \
+             with their directories; if the directories of a majority are gone for good: chorale admin recover --help.",
+            list(view.meta_nodes.iter())
+        ));
+    }
+    let numbers = |groups: Vec<&GroupView>| list(groups.iter().map(|group| group.number));
+    let lost: Vec<&GroupView> = view
+        .groups
+        .iter()
+        .filter(|group| group.has_lost_majority)
+        .collect();
+    if !lost.is_empty() {
+        said.push(format!(
+            "{} lost the memory of most voters and stand still: {}. chorale admin recover says what can be saved.",
+            counted(lost.len(), "group"),
+            numbers(lost)
+        ));
+    }
+    let down: Vec<u64> = view
+        .nodes
+        .iter()
+        .filter(|node| !node.is_up)
+        .map(|node| node.id)
+        .collect();
+    let waits = |group: &&GroupView| !group.has_lost_majority && group.lacks_majority(&down);
+    let waiting: Vec<&GroupView> = view.groups.iter().filter(waits).collect();
+    if !waiting.is_empty() {
+        let gone = list(down.iter().map(|node| format!("--gone {node}")));
+        said.push(format!(
+            "{} wait for nodes that are not heard of: {}. Bring these nodes back ({}); if they will never come back with what \
+             they had, chorale admin recover {gone} says what can be saved.",
+            counted(waiting.len(), "group"),
+            numbers(waiting),
+            list(down.iter())
+        ));
+    }
+    (!said.is_empty()).then(|| said.join("\n"))
 }
 
 fn counted(count: usize, noun: &str) -> String {
@@ -234,6 +281,7 @@ mod tests {
                     lag: Some(u64::from(node == 3) * 7),
                 })
                 .collect(),
+            ..GroupView::default()
         };
         let mut view = ClusterView {
             cluster: "0f".repeat(16),
@@ -241,6 +289,7 @@ mod tests {
             answered_by: 1,
             replication_factor: 2,
             meta_leader: Some(2),
+            is_meta_leaderless: false,
             meta_nodes: vec![1, 2, 3],
             nodes: vec![node(1), node(2), node(3)],
             groups: vec![
@@ -271,6 +320,29 @@ Cluster 0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f, as node 1 sees it at epoch 17; node 2 
 ";
         let report = report(&three_nodes(), true);
         assert_eq!(report, expected, "\n{report}");
+    }
+
+    #[test]
+    fn what_stands_still_is_said_with_what_to_do_about_it() {
+        let mut view = three_nodes();
+        assert_eq!(trouble(&view), None, "voters are not counted there");
+        for group in &mut view.groups {
+            group.voters = 2;
+        }
+        view.groups[2].voters = 3;
+        view.groups[2].has_lost_majority = true;
+        view.is_meta_leaderless = true;
+        let said = trouble(&view).expect("there is trouble");
+        let parts = [
+            "(1 2 3)",
+            "1 group lost",
+            "stand still: 2.",
+            "1 group wait",
+            "--gone 3",
+        ];
+        for part in parts {
+            assert!(said.contains(part), "{part} is missing:\n{said}");
+        }
     }
 
     #[test]

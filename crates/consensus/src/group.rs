@@ -256,6 +256,11 @@ impl Group {
         Index(self.raw.raft.raft_log.last_index())
     }
 
+    /// The term of the last entry.
+    pub fn last_term(&self) -> Term {
+        Term(self.raw.raft.raft_log.last_term())
+    }
+
     /// As far as it is known to be committed.
     pub fn commit_index(&self) -> Index {
         Index(self.raw.raft.raft_log.committed)

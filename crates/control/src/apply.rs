@@ -39,6 +39,7 @@ impl State {
                 kept,
             } => self.on_boot(*node, *token, announcement, kept),
             Command::Fence { boot } => self.on_fence(*boot),
+            Command::Gone { boot } => self.on_gone(*boot),
             Command::Report { reports } => self.on_report(reports),
             Command::Place {
                 members,
@@ -256,6 +257,28 @@ impl State {
         Ok(Outcome::Done)
     }
 
+    fn on_gone(&mut self, boot: Boot) -> Result<Outcome, Refusal> {
+        if boot.0 >= self.next_boot {
+            return Err(Refusal::Unknown);
+        }
+        let Some((&id, _)) = self.nodes.iter().find(|(_, node)| node.boot == boot) else {
+            return Ok(Outcome::Done);
+        };
+        // Who decides this must be able to decide the next thing too.
+        let mut meta = self.groups[&GroupRef::Meta].clone();
+        give_up_memory(&mut meta, id);
+        if !meta.has_majority() {
+            return Err(Refusal::Last);
+        }
+        for group in self.groups.values_mut() {
+            give_up_memory(group, id);
+        }
+        let node = self.nodes.get_mut(&id).expect("it was found above");
+        node.is_fenced = true;
+        self.touch();
+        Ok(Outcome::Done)
+    }
+
     fn on_report(&mut self, reports: &[Report]) -> Result<Outcome, Refusal> {
         let mut named = BTreeSet::new();
         let mut new_here = BTreeSet::new();
@@ -438,6 +461,9 @@ impl State {
         {
             return Err(Refusal::Unknown);
         }
+        if group.has_majority() {
+            return Err(Refusal::NotNeeded);
+        }
         begin_anew(group, node, survivor, &mut self.next_incarnation);
         let replica = Replica {
             group: name,
@@ -447,6 +473,26 @@ impl State {
         };
         self.touch();
         Ok(Outcome::Replica(replica))
+    }
+}
+
+impl State {
+    /// The meta group begins anew with one voter, on a node of the cluster, and whatever is counted goes on after a leap. Answers
+    /// the voter's identity, and the generation.
+    pub(crate) fn refound_meta(&mut self, node: NodeId, leap: u64) -> (Incarnation, u64) {
+        // There are no more nodes at a time than this; their numbers are read by people.
+        self.next_node += NODES_MAX as u64;
+        self.next_boot += leap;
+        self.next_incarnation += leap;
+        self.settings_version += leap;
+        self.epoch.0 += leap;
+        let meta = self.groups.get_mut(&GroupRef::Meta).expect("a cluster has one");
+        begin_anew(meta, node, None, &mut self.next_incarnation);
+        // Where it ought to be is computed again, from the nodes that are there then.
+        meta.targets = vec![node];
+        meta.leader_target = None;
+        self.placed_factor = 0;
+        (meta.members[0].incarnation, meta.generation)
     }
 }
 
@@ -479,6 +525,16 @@ fn lose_memory(group: &mut Group, node: NodeId, next: &mut u64, is_kept: impl Fn
     if group.targets.contains(&node) && group.expected_on(node).is_none() {
         let incarnation = new_incarnation(next);
         group.expected.push(Expected { incarnation, node });
+    }
+}
+
+/// A node will not come back: nothing is to be there, and whatever was is lost. A group that had nobody else waits for
+/// `Recover`, since there is no node yet to begin it anew on.
+fn give_up_memory(group: &mut Group, node: NodeId) {
+    group.expected.retain(|expected| expected.node != node);
+    if let Some(&member) = group.member_on(node) {
+        group.lost.push(member.incarnation);
+        group.lost.sort_unstable();
     }
 }
 

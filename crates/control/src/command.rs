@@ -166,7 +166,14 @@ pub enum Command {
         /// Which node.
         node: NodeId,
     },
-    /// A group whose majority is gone begins anew with one replica, under a new generation. Answers `Replica`.
+    /// A node will not come back with what it had, as an operator says: this start of it is dead, and so is the memory of all
+    /// its replicas. The meta group must be able to do without it. Answers `Done`.
+    Gone {
+        /// Its start. If the node has started again since, nothing is done: what it has now it has said itself.
+        boot: Boot,
+    },
+    /// A group whose majority is gone begins anew with one replica, under a new generation: nothing that its former members
+    /// say is heard any more. Answers `Replica`.
     Recover {
         /// Which group.
         group: GroupRef,
@@ -191,6 +198,7 @@ wire_enum!(Command {
     11 SetLeaving { node, is_leaving },
     12 Remove { node },
     13 Recover { group, node, survivor },
+    14 Gone { boot },
 });
 
 impl Command {

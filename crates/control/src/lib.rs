@@ -28,6 +28,7 @@ mod settings;
 mod sight;
 mod state;
 mod step;
+mod survivor;
 mod wire;
 
 pub use command::{Beginning, ClusterId, Command, Factor, Outcome, Refusal, Replica, Report, Target};
@@ -35,7 +36,7 @@ pub use group::{Expected, Group, GroupRef, MEMBERS_MAX, Member, Role, majority};
 pub use map::{Route, RoutingMap, Site, Standing, Stop};
 pub use meta::{
     Answer, Contact, Failure, Instruction, Meta, MetaConfig, MetaEffects, MetaMessage, Notice, Persist,
-    Pulse, Record, Restored, Started,
+    Pulse, Record, Refounded, Restored, Started,
 };
 pub use node::{ADDRESS_BYTES_MAX, Announcement, NODES_MAX, Node, Token};
 pub use reconciler::{Pace, steps};
@@ -43,4 +44,5 @@ pub use settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
 pub use sight::{GroupSight, Sight};
 pub use state::{FOUNDER, State, TARGETS_MAX};
 pub use step::{Order, Step};
+pub use survivor::Survivor;
 pub use wire::DecodeError;

@@ -20,12 +20,14 @@ mod effects;
 mod errands;
 mod message;
 mod proposal;
+mod refounding;
 mod reign;
 mod seat;
 
 pub use contact::Contact;
 pub use effects::{Failure, MetaEffects, Notice, Persist, Record, Started};
 pub use message::{Answer, Instruction, MetaMessage, Pulse};
+pub use refounding::Refounded;
 pub use seat::Restored;
 
 use crate::command::{ClusterId, Command, Factor, Outcome, Refusal, Report};
@@ -37,6 +39,7 @@ use crate::settings::Setting;
 use crate::sight::GroupSight;
 use crate::state::{FOUNDER, State};
 use crate::step::{Order, Step};
+use crate::survivor::Survivor;
 use consensus::{Beats, Listener, Members, Message, SnapshotPoint, Term, Times};
 use errands::{Client, Errand, Errands};
 use ids::{Boot, Epoch, GroupCount, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion};
@@ -109,6 +112,9 @@ pub struct Meta {
     turn: usize,
 
     sights: BTreeMap<GroupRef, GroupSight>,
+    /// Replicas here of groups that nobody leads, and all that whoever leads the meta group last told of.
+    own_survivors: Vec<Survivor>,
+    told_survivors: Vec<Survivor>,
     pulsed: Option<Monotonic>,
     /// Pulses that nobody answered.
     unheard: u32,
@@ -123,8 +129,9 @@ pub struct Meta {
     /// The last that was said of leaders, and of this node itself.
     told_leader: Option<Notice>,
     told_self: Option<Notice>,
-    /// Whether a map was seen that names this start.
-    is_listed: bool,
+    /// The epoch of the first map that named this start. A later one that does not is of a meta group that has begun anew
+    /// without knowing of it: then the start is dead.
+    listed: Option<Epoch>,
 
     effects: MetaEffects,
 }
@@ -149,6 +156,8 @@ impl Meta {
             peers: Vec::new(),
             turn: 0,
             sights: BTreeMap::new(),
+            own_survivors: Vec::new(),
+            told_survivors: Vec::new(),
             pulsed: None,
             unheard: 0,
             is_pulse_due: false,
@@ -159,7 +168,7 @@ impl Meta {
             is_leaderless: false,
             told_leader: None,
             told_self: None,
-            is_listed: false,
+            listed: None,
             effects: MetaEffects::default(),
             config,
         }
@@ -407,6 +416,29 @@ impl Meta {
         }
     }
 
+    /// The replicas here of groups that nobody leads, in place of those of before.
+    pub fn on_survivors(&mut self, survivors: Vec<Survivor>) {
+        self.own_survivors = survivors;
+    }
+
+    /// What is left of groups that nobody leads, as whoever leads the meta group last told; what is here, if there is nobody.
+    pub fn survivors(&self, now: Monotonic) -> Vec<Survivor> {
+        let mut survivors = match &self.reign {
+            Some(reign) => reign.survivors(now),
+            None if self.is_leaderless => Vec::new(),
+            None => self.told_survivors.clone(),
+        };
+        let is_told = |own: &&Survivor| !survivors.iter().any(|told| told.incarnation == own.incarnation);
+        let untold: Vec<Survivor> = self.own_survivors.iter().filter(is_told).copied().collect();
+        survivors.extend(untold);
+        survivors
+    }
+
+    /// Whether nothing was heard of a leader of the meta group for some time.
+    pub fn is_leaderless(&self) -> bool {
+        self.is_leaderless
+    }
+
     /// Everything that is to be done.
     pub fn take_effects(&mut self, now: Monotonic) -> MetaEffects {
         self.work(now);
@@ -422,7 +454,11 @@ impl Meta {
             MetaMessage::Request { id, proposal } => self.on_request(from, id, proposal, now),
             MetaMessage::Answer { id, answer } => self.on_answer(from, id, answer, now),
             MetaMessage::Pulse(pulse) => self.on_pulse(from, &pulse, now),
-            MetaMessage::Heard { leader, leads } => self.on_heard(from, leader, leads, now),
+            MetaMessage::Heard {
+                leader,
+                leads,
+                survivors,
+            } => self.on_heard(from, leader, leads, survivors, now),
             MetaMessage::Map(map) => {
                 self.adopt_map(map, now);
             }
@@ -613,7 +649,13 @@ impl Meta {
     fn on_pulse(&mut self, from: Contact, pulse: &Pulse, now: Monotonic) {
         let leads = self.leads();
         let leader = if leads { self.node } else { self.leader };
-        self.send(from, MetaMessage::Heard { leader, leads });
+        let survivors = if leads { self.survivors(now) } else { Vec::new() };
+        let heard = MetaMessage::Heard {
+            leader,
+            leads,
+            survivors,
+        };
+        self.send(from, heard);
         let state = self
             .seat
             .as_ref()
@@ -639,9 +681,17 @@ impl Meta {
         }
     }
 
-    fn on_heard(&mut self, from: Contact, leader: Option<NodeId>, leads: bool, now: Monotonic) {
+    fn on_heard(
+        &mut self,
+        from: Contact,
+        leader: Option<NodeId>,
+        leads: bool,
+        survivors: Vec<Survivor>,
+        now: Monotonic,
+    ) {
         match leader {
             Some(_) if leads => {
+                self.told_survivors = survivors;
                 self.unheard = 0;
                 self.heard = now;
                 if leader != self.node {
@@ -749,19 +799,27 @@ impl Meta {
         let notice = match site {
             Some(site) if site.boot > boot => Some(Notice::Superseded { by: site.boot }),
             Some(site) if site.boot == boot => {
-                self.is_listed = true;
+                self.listed = self.listed.or(Some(map.epoch));
                 site.is_fenced.then_some(Notice::Fenced)
             }
+            Some(_) if self.is_forgotten(map) => Some(Notice::Fenced),
             // An older map than this start.
             Some(_) => None,
             // Boots are counted over the whole cluster: one that knows a later one knows of this one, too.
-            None if self.is_listed || map.nodes.values().any(|site| site.boot > boot) => {
+            None if self.listed.is_some() || map.nodes.values().any(|site| site.boot > boot) => {
                 Some(Notice::Removed)
             }
             None => None,
         };
         self.say_of_self(notice);
         self.take_seat(map, (node, boot), now);
+    }
+
+    /// Whether the meta group has begun anew without knowing of this start.
+    fn is_forgotten(&self, map: &RoutingMap) -> bool {
+        let site = self.node.and_then(|node| map.nodes.get(&node));
+        let is_earlier = site.is_some_and(|site| Some(site.boot) < self.boot);
+        is_earlier && self.listed.is_some_and(|listed| map.epoch > listed)
     }
 
     fn say_of_self(&mut self, notice: Option<Notice>) {
@@ -774,7 +832,7 @@ impl Meta {
     /// Takes the seat that the map has for this node, and leaves one that it does not have any more.
     fn take_seat(&mut self, map: &RoutingMap, (node, boot): (NodeId, Boot), now: Monotonic) {
         // A map from before this start names identities whose memory may be gone.
-        let is_of_now = map.nodes.get(&node).is_none_or(|site| site.boot >= boot);
+        let is_of_now = map.nodes.get(&node).is_none_or(|site| site.boot >= boot) || self.is_forgotten(map);
         if !is_of_now {
             return;
         }
@@ -1046,6 +1104,7 @@ impl Meta {
                 epoch: self.epoch(),
                 settings_version: self.settings_version,
                 sights: self.sights.values().cloned().collect(),
+                survivors: self.own_survivors.clone(),
             };
             self.send(to, MetaMessage::Pulse(pulse));
         }
@@ -1076,6 +1135,16 @@ impl Meta {
             return;
         };
         let Some(book) = seat.book() else { return };
+        if reign.is_established
+            && self
+                .map
+                .as_ref()
+                .is_some_and(|map| map.epoch > book.state.epoch())
+        {
+            // Nobody knows more than who leads: the map is of a meta group that has begun anew without this node.
+            self.leave_seat();
+            return self.say_of_self(Some(Notice::Fenced));
+        }
         let version = (book.state.epoch(), book.state.settings_version());
         let untold = reign.untold(node, &book.state, version);
         let is_due = reign.is_look_due(seat.applied(), now);

@@ -49,10 +49,8 @@ pub(crate) fn placing(state: &State, sight: &Sight, pace: &Pace) -> Option<Comma
 fn fit(state: &State, sight: &Sight, pace: &Pace, wanted: usize) -> BTreeSet<NodeId> {
     let staying = state.nodes.iter().filter(|(_, node)| !node.is_leaving);
     let (gone, mut fit): (BTreeSet<NodeId>, BTreeSet<NodeId>) = staying.map(|(&id, _)| id).partition(|id| {
-        sight
-            .silence
-            .get(id)
-            .is_some_and(|&silent| silent >= pace.replace_after)
+        let is_silent = |&silent: &std::time::Duration| silent >= pace.replace_after;
+        state.nodes[id].is_fenced || sight.silence.get(id).is_some_and(is_silent)
     });
     // First those that have replicas already.
     let (had, new): (Vec<NodeId>, Vec<NodeId>) =

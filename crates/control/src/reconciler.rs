@@ -71,6 +71,12 @@ pub fn steps(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
     let placing = placing(state, sight, pace);
     let is_settled = placing.is_none();
     steps.extend(placing.map(Step::Propose));
+    steps.extend(fences(state, sight, pace));
+    // As soon as every node can follow newer rules: those that are away too, since they come back with the build they had.
+    let to = state.semantics_possible();
+    if to > state.semantics {
+        steps.push(Step::Propose(Command::RaiseSemantics { to }));
+    }
     let mut look = Look {
         state,
         sight,
@@ -106,6 +112,17 @@ pub fn steps(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
     steps
 }
 
+/// Starts of nodes that are replaced are dead: until then groups keep what their gateways have not acknowledged. A node that
+/// was only out of reach has to start again.
+fn fences(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
+    let away = state.nodes.iter().filter(|(id, node)| {
+        let silence = sight.silence.get(id);
+        !node.is_fenced && silence.is_some_and(|&silent| silent >= pace.replace_after)
+    });
+    away.map(|(_, node)| Step::Propose(Command::Fence { boot: node.boot }))
+        .collect()
+}
+
 /// Whether the state has it as the leader says. What a group began with is to be reported once, too, and so is a later place
 /// of the same members, as the end of a joint change has: the leader takes no order that was made for an earlier one.
 fn is_known(group: &Group, report: &Report) -> bool {
@@ -129,9 +146,12 @@ struct Look<'a> {
 
 impl Look<'_> {
     /// One that is waited for holds nobody up, and neither does one that is filled and waits for another one: two groups
-    /// could wait for each other's.
+    /// could wait for each other's. Nor does one of a group that stands still: it may do so until an operator decides.
     fn count_learners(&mut self) {
         for (name, group) in &self.state.groups {
+            if self.is_stuck(group, &[], &[]) {
+                continue;
+            }
             let seen = self.sight.groups.get(name);
             let (caught_up, is_light) = (
                 seen.map(|seen| &seen.caught_up),

@@ -11,7 +11,7 @@ use consensus::{Entry, HardState, Index, Payload, SnapshotPoint, Term, Times};
 use control::{
     Announcement, Beginning, ClusterId, Command, Contact, Factor, Failure, GroupRef, GroupSight, Instruction,
     Member, Meta, MetaConfig, MetaEffects, MetaMessage, Notice, Order, Outcome, Pace, Persist, Record,
-    Refusal, Report, Restored, Role, RoutingMap, Standing, State, Token, majority,
+    Refounded, Refusal, Report, Restored, Role, RoutingMap, Standing, State, Token, majority,
 };
 use ids::{Boot, Epoch, GroupCount, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -143,7 +143,11 @@ struct World {
     /// Machines that reach nobody.
     cut_off: BTreeSet<usize>,
     maps: BTreeMap<Epoch, Arc<RoutingMap>>,
+    /// By term. Two meta groups of one cluster, which no operator should make, may share some: `is_split`.
     leaders: BTreeMap<u64, usize>,
+    is_split: bool,
+    /// The newest rules that the builds of now follow.
+    newest: SemanticsVersion,
     boots: BTreeSet<Boot>,
     sent: u64,
     steps: u64,
@@ -174,6 +178,8 @@ impl World {
             cut_off: BTreeSet::new(),
             maps: BTreeMap::new(),
             leaders: BTreeMap::new(),
+            is_split: false,
+            newest: announcement().semantics_max,
             boots: BTreeSet::new(),
             sent: 0,
             steps: 0,
@@ -183,7 +189,10 @@ impl World {
     fn config(&mut self, node: Option<NodeId>) -> MetaConfig {
         MetaConfig {
             node,
-            announcement: announcement(),
+            announcement: Announcement {
+                semantics_max: self.newest,
+                ..announcement()
+            },
             token: Token(u128::from(self.prng.next_u64())),
             times: Times::DEFAULT,
             pace: Pace::default(),
@@ -530,7 +539,9 @@ impl World {
                 state.check().unwrap();
             }
             for notice in &machine.notices {
-                if let Notice::Leads { term } = notice {
+                if let Notice::Leads { term } = notice
+                    && !self.is_split
+                {
                     let leader = *self.leaders.entry(*term).or_insert(place);
                     assert_eq!(leader, place, "a term has one leader");
                 }
@@ -883,6 +894,152 @@ fn a_node_that_is_emptied_and_removed_learns_it() {
     world.boot(gone);
     world.run_for(Duration::from_secs(5));
     assert!(world.machines[gone].notices.contains(&Notice::Removed));
+}
+
+/// Makes the machine's log that of the only member, as `chorale admin recover --meta` does.
+fn refound(world: &mut World, machine: usize, chance: u64) {
+    let known = &mut world.machines[machine];
+    let restored = known.disk.restored().expect("it has a log");
+    let node = known.node.expect("it has joined");
+    let refounded = Refounded::of(&restored, node, chance).expect("it is a voter, and there are others");
+    assert_eq!(refounded.others.len(), 2);
+    known.disk.write(Record::Snapshot {
+        point: refounded.point,
+        state: refounded.state,
+    });
+}
+
+#[test]
+fn one_survivor_makes_the_meta_group_anew_and_others_join_it() {
+    let mut world = World::cluster(31, 3);
+    let cluster = world.state().expect("it is settled").cluster();
+    for machine in 0..3 {
+        world.crash(machine);
+    }
+    for lost in [1, 2] {
+        world.machines[lost].disk = Disk::default();
+    }
+    refound(&mut world, 0, u64::MAX);
+    world.boot(0);
+    world.run_until("the survivor leads alone", Duration::from_secs(20), |world| {
+        world.leader() == Some(0) && world.machines[0].boot.is_some()
+    });
+    let state = world.state().expect("it leads");
+    assert_eq!(state.cluster(), cluster);
+    let meta = &state.groups()[&GroupRef::Meta];
+    assert_eq!((meta.generation, meta.members.len()), (1, 1));
+    // Nodes whose logs are gone come back under their numbers, and a new one comes: all are let in.
+    world.boot(1);
+    world.boot(2);
+    let new = world.join(0);
+    world.run_until("all have started", Duration::from_secs(20), |world| {
+        let has_started = |machine: usize| world.machines[machine].boot.is_some();
+        [1, 2, new].into_iter().all(has_started)
+    });
+    world.run_until(
+        "the meta group has three voters",
+        Duration::from_secs(60),
+        |world| {
+            let state = world.state();
+            state.is_some_and(|state| state.groups()[&GroupRef::Meta].voters().count() == 3)
+        },
+    );
+}
+
+#[test]
+fn of_two_survivors_that_both_begin_anew_one_gives_in_when_they_meet() {
+    let mut world = World::cluster(32, 3);
+    for machine in 0..3 {
+        world.crash(machine);
+    }
+    world.machines[2].disk = Disk::default();
+    // What must not be done: both think that the other is gone.
+    world.is_split = true;
+    refound(&mut world, 0, 1 << 60);
+    refound(&mut world, 1, 1 << 63);
+    world.boot(0);
+    world.boot(1);
+    world.run_until("one of them gives in", Duration::from_secs(60), |world| {
+        let meta = |machine: usize| {
+            world.machines[machine]
+                .map
+                .as_ref()
+                .map(|map| map.meta.replicas.clone())
+        };
+        let agreed = meta(0).is_some() && meta(0) == meta(1);
+        let gave_in = world.machines[0].notices.contains(&Notice::Fenced);
+        agreed && gave_in
+    });
+    let leads = |machine: usize| world.machines[machine].meta.as_ref().is_some_and(Meta::leads);
+    assert_eq!((leads(0), leads(1)), (false, true), "the larger epoch wins");
+}
+
+#[test]
+fn a_node_that_is_silent_for_as_long_as_replacing_takes_is_fenced_and_its_return_is_another_start() {
+    let mut world = World::cluster(33, 4);
+    let leader = world.leader().expect("it is settled");
+    let away = (0..4).find(|&machine| machine != leader).expect("there are four");
+    let dead = world.machines[away].boot.expect("it is settled");
+    let alive = |world: &World| world.state().is_some_and(|state| state.is_alive(dead));
+    world.crash(away);
+    world.run_for(Pace::default().replace_after / 2);
+    assert!(alive(&world), "it may come back");
+    world.run_until("it is fenced", Pace::default().replace_after, |world| {
+        !alive(world)
+    });
+    world.boot(away);
+    world.run_until("it has another start", Duration::from_secs(20), |world| {
+        world.machines[away].boot.is_some()
+    });
+    let next = world.machines[away].boot.expect("it was waited for");
+    assert!(next > dead);
+    world.run_until("the others know", Duration::from_secs(5), |world| {
+        world.state().is_some_and(|state| state.is_alive(next))
+    });
+}
+
+#[test]
+fn rules_are_raised_when_the_last_node_can_follow_them_and_no_older_build_comes_in_after_that() {
+    let (old, new) = (SemanticsVersion(1), SemanticsVersion(2));
+    let mut world = World::new(34);
+    world.newest = old;
+    world.create(8);
+    world.settle(1, 1);
+    for _ in 1..3 {
+        world.join(0);
+    }
+    world.settle(3, 3);
+    let seen = |world: &World| -> Vec<SemanticsVersion> {
+        let maps = world.machines.iter().filter_map(|machine| machine.map.as_ref());
+        maps.map(|map| map.semantics).collect()
+    };
+    world.newest = new;
+    for machine in [1, 2, 0] {
+        assert_eq!(seen(&world), [old; 3], "a node is older yet");
+        world.crash(machine);
+        world.boot(machine);
+        world.run_until("it has started", Duration::from_secs(20), |world| {
+            world.machines[machine].boot.is_some()
+        });
+        world.settle(3, 3);
+    }
+    world.run_until("all follow the newer rules", Duration::from_secs(20), |world| {
+        seen(world) == [new; 3]
+    });
+    world.newest = old;
+    let late = world.join(0);
+    let refused = Notice::StartRefused {
+        refusal: Refusal::Semantics,
+    };
+    world.run_until("an older build is refused", Duration::from_secs(20), |world| {
+        world.machines[late].notices.contains(&refused)
+    });
+    world.crash(2);
+    world.boot(2);
+    world.run_until("so is one that goes back", Duration::from_secs(20), |world| {
+        world.machines[2].notices.contains(&refused)
+    });
+    assert_eq!(world.state().expect("two of three lead").semantics(), new);
 }
 
 #[test]

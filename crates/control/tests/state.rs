@@ -344,15 +344,16 @@ fn a_group_without_a_majority_goes_on_from_a_survivor_under_a_new_identity() {
         member(5, 3, Role::Voter),
     ];
     state.apply(&report(data(0), 5, members)).unwrap();
-    boot(&mut state, 2, 20, Vec::new());
-    assert!(state.groups()[&data(0)].has_majority());
-    boot(&mut state, 3, 30, Vec::new());
-    assert!(!state.groups()[&data(0)].has_majority());
     let recover = |node, survivor: Option<u64>| Command::Recover {
         group: data(0),
         node: NodeId(node),
         survivor: survivor.map(Incarnation),
     };
+    boot(&mut state, 2, 20, Vec::new());
+    assert!(state.groups()[&data(0)].has_majority());
+    assert_eq!(state.apply(&recover(1, Some(2))), Err(Refusal::NotNeeded));
+    boot(&mut state, 3, 30, Vec::new());
+    assert!(!state.groups()[&data(0)].has_majority());
     assert_eq!(
         state.apply(&recover(3, Some(5))),
         Err(Refusal::Unknown),
@@ -378,16 +379,123 @@ fn a_group_without_a_majority_goes_on_from_a_survivor_under_a_new_identity() {
         ],
     );
     assert_eq!(replicas[1].beginning, Beginning::Heir { of: Incarnation(2) });
-    let Ok(Outcome::Replica(replica)) = state.apply(&recover(2, None)) else {
-        panic!()
-    };
-    assert_eq!((replica.generation, replica.beginning), (2, Beginning::Founder));
+    assert_eq!(
+        state.apply(&recover(2, None)),
+        Err(Refusal::NotNeeded),
+        "it has begun anew: asked again, nothing happens"
+    );
     let meta = Command::Recover {
         group: META,
         node: NodeId(1),
         survivor: None,
     };
     assert_eq!(state.apply(&meta), Err(Refusal::Unknown));
+}
+
+#[test]
+fn a_node_that_is_gone_is_taken_at_an_operators_word_and_its_groups_begin_anew() {
+    let mut state = created();
+    for token in [2, 3] {
+        join(&mut state, token);
+    }
+    state.apply(&place(data(0), &[1, 2, 3])).expect("they are nodes");
+    let members = vec![
+        member(2, 1, Role::Voter),
+        member(4, 2, Role::Voter),
+        member(5, 3, Role::Voter),
+    ];
+    for node in [2, 3] {
+        let add = Command::AddReplica {
+            group: data(0),
+            node: NodeId(node),
+        };
+        state.apply(&add).expect("it is a target");
+    }
+    state
+        .apply(&report(data(0), 5, members))
+        .expect("all were expected");
+    let recover = Command::Recover {
+        group: data(0),
+        node: NodeId(1),
+        survivor: Some(Incarnation(2)),
+    };
+    let gone = |boot| Command::Gone { boot };
+    let boots = [2, 3].map(|node| state.nodes()[&NodeId(node)].boot);
+    assert_eq!(state.apply(&gone(boots[0])), Ok(Outcome::Done));
+    assert!(state.is_dead(boots[0]));
+    assert_eq!(
+        state.apply(&recover),
+        Err(Refusal::NotNeeded),
+        "two of three are left"
+    );
+    assert_eq!(state.apply(&gone(boots[1])), Ok(Outcome::Done));
+    assert!(!state.groups()[&data(0)].has_majority());
+    let Ok(Outcome::Replica(replica)) = state.apply(&recover) else {
+        panic!("its majority is gone")
+    };
+    assert_eq!(
+        (replica.generation, replica.beginning),
+        (1, Beginning::Heir { of: Incarnation(2) })
+    );
+    // What the dead leader said last comes late.
+    let late = state.groups()[&data(0)].clone();
+    let members = vec![member(5, 3, Role::Voter)];
+    state
+        .apply(&report(data(0), 9, members))
+        .expect("it is no contradiction");
+    assert_eq!(state.groups()[&data(0)], late, "it is of another generation");
+    // One comes back after all, with all that it had.
+    let kept = vec![(data(0), Incarnation(4))];
+    let (boot_number, replicas) = boot(&mut state, 2, 20, kept);
+    assert!(state.is_alive(boot_number));
+    assert!(replicas.is_empty(), "nothing that it has counts: {replicas:?}");
+    assert_eq!(state.check(), Ok(()));
+}
+
+#[test]
+fn a_node_that_the_meta_group_needs_is_not_taken_for_gone() {
+    let mut state = created();
+    join(&mut state, 2);
+    let boots = [1, 2].map(|node| state.nodes()[&NodeId(node)].boot);
+    let before = state.clone();
+    let gone = |boot| Command::Gone { boot };
+    assert_eq!(state.apply(&gone(boots[0])), Err(Refusal::Last));
+    assert_eq!(state.apply(&gone(Boot(99))), Err(Refusal::Unknown));
+    assert_eq!(state, before);
+    // It has started again since: what it has now it has said itself.
+    boot(&mut state, 2, 20, Vec::new());
+    let before = state.clone();
+    assert_eq!(state.apply(&gone(boots[1])), Ok(Outcome::Done));
+    assert_eq!(state, before);
+}
+
+#[test]
+fn a_group_with_one_replica_waits_for_recovery_if_its_node_is_gone() {
+    let mut state = created();
+    let node = join(&mut state, 2);
+    state.apply(&place(data(0), &[2])).expect("it is a node");
+    let add = Command::AddReplica { group: data(0), node };
+    state.apply(&add).expect("it is a target");
+    let members = vec![member(4, 2, Role::Voter)];
+    state
+        .apply(&report(data(0), 5, members))
+        .expect("it was expected");
+    let boot_number = state.nodes()[&node].boot;
+    state
+        .apply(&Command::Gone { boot: boot_number })
+        .expect("the meta group is on another node");
+    assert!(!state.groups()[&data(0)].has_majority());
+    let (_, replicas) = boot(&mut state, 2, 20, Vec::new());
+    assert!(replicas.is_empty(), "only an operator lets it begin empty");
+    let recover = Command::Recover {
+        group: data(0),
+        node: NodeId(1),
+        survivor: None,
+    };
+    let Ok(Outcome::Replica(replica)) = state.apply(&recover) else {
+        panic!("nobody has anything")
+    };
+    assert_eq!(replica.beginning, Beginning::Founder);
 }
 
 #[test]
@@ -527,7 +635,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_bytes_are_a_command_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200), tag in 1u8..14) {
+    fn any_bytes_are_a_command_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200), tag in 1u8..15) {
         let bytes = [&[1, tag], bytes.as_slice()].concat();
         if let Ok(command) = Command::decode(&bytes) {
             prop_assert_eq!(command.encode(), bytes);

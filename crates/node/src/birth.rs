@@ -20,18 +20,19 @@ use crate::view;
 use control::{
     Announcement, Beginning, Factor, GroupRef, Meta, MetaConfig, Pace, RoutingMap, Started, Token,
 };
-use ids::{ClusterId, GroupCount, SemanticsVersion};
+use ids::{Boot, ClusterId, GroupCount, Monotonic, SemanticsVersion};
 use mio::{Events, Poll};
 use options::{PeerAddress, Settings};
-use peer_wire::hello::{Peer, Secret, Who};
+use peer_wire::hello::{NotIntroduced, Peer, Refusal, Secret, Who};
 use peer_wire::{Join, PeerMessage, Question};
 use server::Kept;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use storage::{DataDirectory, Identity, PeerBook};
-use transport::{Event, Greeter, Lane, LinkId, Remote, Transport};
+use transport::{Event, Greeter, Lane, LinkId, Refusals, Remote, Transport};
 
 /// A node that knows who it is.
 pub(crate) struct Born {
@@ -54,13 +55,44 @@ pub(crate) struct Said {
     pub(crate) peer_address: Option<SocketAddr>,
 }
 
+/// How long a node that comes back waits for a word of those that `--join` names, to see that they are of its cluster.
+const CHECK: Duration = Duration::from_secs(1);
+
 /// Between two looks at a cluster that does not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 type Failure = String;
 
+/// Why there is no node.
+pub(crate) enum Unborn {
+    /// It was told to stop before the cluster had counted its start.
+    Stopped,
+    /// In words for an operator.
+    Failed(Failure),
+}
+
+impl From<Failure> for Unborn {
+    fn from(failure: Failure) -> Unborn {
+        Unborn::Failed(failure)
+    }
+}
+
+impl From<&str> for Unborn {
+    fn from(failure: &str) -> Unborn {
+        Unborn::Failed(failure.to_owned())
+    }
+}
+
 /// See the file's header. It comes back when the cluster has counted this start, however long that takes.
-pub(crate) fn begin(settings: &Settings, said: &Said, workers: u16) -> Result<Born, Failure> {
+///
+/// # Errors
+/// If the node does not start. What the last stop handed over is left to the next start again.
+pub(crate) fn begin(
+    settings: &Settings,
+    said: &Said,
+    workers: u16,
+    told_to_stop: &AtomicBool,
+) -> Result<Born, Unborn> {
     let path = Path::new(&settings.dir);
     let directory = DataDirectory::open(path).map_err(|error| error.to_string())?;
     let disk = directory.disk();
@@ -82,13 +114,13 @@ pub(crate) fn begin(settings: &Settings, said: &Said, workers: u16) -> Result<Bo
         seed: random("a seed")? as u64,
     };
     let groups = GroupCount::new(settings.groups).expect("the option's bounds are those of a group count");
-    let mut kept = Vec::new();
+    let (mut left_by, mut kept) = (Boot(0), Vec::new());
     let book = PeerBook::read(&disk).unwrap_or_else(|error| {
         tracing::warn!(%error, "going without what was written down of where the other nodes are");
         PeerBook::default()
     });
     if let Some(identity) = &identity {
-        kept = handover::take(&disk, identity.node).map_err(|error| error.to_string())?;
+        (left_by, kept) = handover::take(&disk, identity.node).map_err(|error| error.to_string())?;
     }
     let (meta, log, who) = match &identity {
         Some(identity) => {
@@ -122,7 +154,17 @@ pub(crate) fn begin(settings: &Settings, said: &Said, workers: u16) -> Result<Bo
         started: None,
         book,
     };
-    overture.play(settings, said, who, &secret, workers)?;
+    let played = overture.play(settings, said, who, &secret, workers, told_to_stop);
+    if let (Err(_), Some(identity)) = (&played, &identity)
+        && !kept.is_empty()
+    {
+        // Nothing was said in the name of these replicas: the next start may have them as this one did.
+        if let Err(error) = handover::leave(disk, identity.node, left_by, kept) {
+            tracing::error!(%error, "what the last stop handed over is lost: it could not be left to the next start");
+        }
+        return Err(played.err().expect("it was looked at"));
+    }
+    played?;
     let (Some(started), Some(map)) = (overture.started, overture.map) else {
         unreachable!("it plays until both are there");
     };
@@ -232,12 +274,15 @@ impl Overture {
         who: Who,
         secret: &Secret,
         workers: u16,
-    ) -> Result<(), Failure> {
-        // Alone, everything is known at once.
+        told_to_stop: &AtomicBool,
+    ) -> Result<(), Unborn> {
+        // Alone, everything is known at once; but whoever is told to join somebody may be somewhere else than he thinks.
         self.step(None)?;
-        if self.is_over() {
+        let is_checked = matches!(who, Who::Joining) || settings.join.is_empty();
+        if self.is_over() && is_checked {
             return Ok(());
         }
+        let mut check = Check::new(is_checked);
         let io = |error: std::io::Error| format!("cannot reach other nodes: {error}");
         let mut poll = Poll::new().map_err(io)?;
         let mut events = Events::with_capacity(64);
@@ -248,7 +293,8 @@ impl Overture {
             seed: clock::raw().0,
         };
         let registry = poll.registry().try_clone().map_err(io)?;
-        let greeter = greeter(who, secret.clone(), 0, workers, None);
+        let mut greeter = greeter(who, secret.clone(), 0, workers, None);
+        greeter.refusals = Some(check.refusals());
         let mut transport = Transport::new(transport_settings, greeter, registry);
         if let (Some(address), Some(_)) = (said.peer_address, who.node()) {
             transport.listen(address).map_err(|error| {
@@ -273,7 +319,10 @@ impl Overture {
             if let Err(error) = poll.poll(&mut events, Some(wait))
                 && error.kind() != std::io::ErrorKind::Interrupted
             {
-                return Err(io(error));
+                return Err(io(error).into());
+            }
+            if told_to_stop.load(Ordering::Relaxed) {
+                return Err(Unborn::Stopped);
             }
             let now = clock::raw();
             let mut happened = Vec::new();
@@ -283,14 +332,20 @@ impl Overture {
             transport.tick(now, &mut |event| happened.extend(note(event)));
             for one in happened {
                 match one {
-                    Heard::Link(remote, is_up) => self.driver.on_link(remote, is_up, now),
+                    Heard::Link(remote, is_up) => {
+                        check.on_link(remote);
+                        self.driver.on_link(remote, is_up, now);
+                    }
                     Heard::Message(remote, bytes) => self.driver.on_message(remote, &bytes, now),
                 }
             }
             self.step(Some((&mut transport, who)))?;
             let mut ignored = |_: Event<'_, Peer>| {};
             transport.flush(now, &mut ignored);
-            if self.is_over() {
+            if let (Some(number), Who::Starting { cluster, node }) = (check.other_cluster(), who) {
+                return Err(elsewhere(settings, number, cluster, node).into());
+            }
+            if self.is_over() && check.is_over(&settings.join, now) {
                 return Ok(());
             }
             if now.since(told_at) >= PATIENCE {
@@ -357,6 +412,9 @@ impl Overture {
         if let Some(refused) = happened.refused {
             return Err(format!("the cluster does not let this node start: {refused}"));
         }
+        if happened.is_dead {
+            return Err(meta::DEAD.to_owned());
+        }
         self.map = happened.map.or(self.map.take());
         self.started = happened.started.or(self.started.take());
         let Some((transport, who)) = links else {
@@ -388,6 +446,82 @@ impl Overture {
         }
         Ok(())
     }
+}
+
+/// Whether those that `--join` names are of the cluster that the directory belongs to.
+struct Check {
+    is_over: bool,
+    since: Monotonic,
+    /// What those that were called did not like, or this node of them.
+    refused: Arc<Mutex<Vec<(Remote, Option<Refusal>)>>>,
+}
+
+impl Check {
+    fn new(is_over: bool) -> Check {
+        Check {
+            is_over,
+            since: clock::raw(),
+            refused: Arc::default(),
+        }
+    }
+
+    fn refusals(&self) -> Refusals {
+        /// What is remembered; what comes later is as the first was.
+        const REFUSED_MAX: usize = 64;
+        let refused = Arc::clone(&self.refused);
+        Arc::new(move |link, error| {
+            let refusal = match error {
+                NotIntroduced::Refused(refusal) => Some(*refusal),
+                NotIntroduced::RefusedByPeer { refusal, .. } => Some(*refusal),
+                NotIntroduced::Garbled(_) => None,
+            };
+            let mut refused = refused.lock().unwrap_or_else(PoisonError::into_inner);
+            if refused.len() < REFUSED_MAX {
+                refused.push((link.remote, refusal));
+            }
+        })
+    }
+
+    fn on_link(&mut self, remote: Remote) {
+        self.is_over |= matches!(remote, Remote::Contact(_));
+    }
+
+    /// The one of them that is of another cluster.
+    fn other_cluster(&self) -> Option<u16> {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.iter().find_map(|said| match said {
+            (Remote::Contact(number), Some(Refusal::OtherCluster)) => Some(*number),
+            _ => None,
+        })
+    }
+
+    /// Whether one of them has said something, or was waited for long enough.
+    fn is_over(&mut self, join: &[PeerAddress], now: Monotonic) -> bool {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_said = refused
+            .iter()
+            .any(|(remote, _)| matches!(remote, Remote::Contact(_)));
+        drop(refused);
+        if !self.is_over && !has_said && now.since(self.since) >= CHECK {
+            tracing::warn!(
+                join = %list(join),
+                "nobody answers there; the node goes on in the cluster that its data directory belongs to"
+            );
+            self.is_over = true;
+        }
+        self.is_over || has_said
+    }
+}
+
+fn elsewhere(settings: &Settings, number: u16, cluster: ClusterId, node: ids::NodeId) -> Failure {
+    let named = settings.join.get(usize::from(number));
+    let named = named.map_or_else(String::new, ToString::to_string);
+    format!(
+        "the data directory {} is that of node {} of cluster {:032x}, and --join names {named}, which is of another cluster. \
+         Without --join the node goes on in its own cluster; to join the other one, give it another --dir, or, if what it had \
+         may be lost, an empty one",
+        settings.dir, node.0, cluster.0
+    )
 }
 
 fn list(peers: &[PeerAddress]) -> String {

@@ -164,9 +164,9 @@ fn position(kept: &Kept) -> Position {
 ///
 /// # Errors
 /// The node must not start: see [`Handover::take`].
-pub(crate) fn take(disk: &DirectoryDisk, node: NodeId) -> Result<Vec<Kept>, StorageError> {
+pub(crate) fn take(disk: &DirectoryDisk, node: NodeId) -> Result<(Boot, Vec<Kept>), StorageError> {
     let mut handover = match Handover::take(disk, node)? {
-        Taken::Nothing | Taken::Unusable(_) => return Ok(Vec::new()),
+        Taken::Nothing | Taken::Unusable(_) => return Ok((Boot(0), Vec::new())),
         Taken::Found(handover) => handover,
     };
     let of = handover.positions().len();
@@ -198,7 +198,7 @@ pub(crate) fn take(disk: &DirectoryDisk, node: NodeId) -> Result<Vec<Kept>, Stor
         }
     }
     progress.end("read what the last stop handed over");
-    Ok(all)
+    Ok((handover.boot(), all))
 }
 
 /// A group on its way back.

@@ -16,9 +16,11 @@ mod meta;
 mod metrics;
 mod peers;
 mod random;
+mod recovery;
 mod start;
 mod status;
 mod view;
 mod worker;
 
+pub use recovery::{MetaRecovery, recover_meta};
 pub use start::{StartError, run};

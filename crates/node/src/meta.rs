@@ -15,13 +15,14 @@ use crate::view::{self, Seen, View};
 use bytes::Bytes;
 use consensus::Times;
 use control::{
-    Contact, GroupRef, GroupSight, Meta, MetaMessage, Notice, Record, Restored, RoutingMap, Setting, Started,
+    Command, Contact, Failure, GroupRef, GroupSight, Meta, MetaMessage, Notice, Outcome, Record, Refusal,
+    Restored, RoutingMap, Setting, Started, Survivor,
 };
-use ids::Monotonic;
+use ids::{Monotonic, SemanticsVersion};
 use server::{Layout, Shared, Wish};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use storage::{DirectoryDisk, HardState, MetaLog, MetaState, PeerBook, Snapshot, StorageError};
@@ -45,10 +46,28 @@ pub(crate) enum Input {
     Link(Remote, bool),
     /// What leaders here know of their groups, and which other groups this one's workers do not lead.
     Sights(Vec<GroupSight>, Vec<GroupRef>),
+    /// What a worker has of groups that nobody leads.
+    Survivors(u16, Vec<Survivor>),
+    /// An operator wants these to be carried out, one after the other.
+    Orders(Vec<Command>, Sender<Results>),
     /// A worker wants something to be set for the whole cluster.
     Wish(u16, Wish),
     /// The node stops.
     Stop,
+}
+
+/// What became of an operator's orders, in order.
+pub(crate) type Results = Vec<Result<Outcome, Failure>>;
+
+/// Orders of operators that are not carried out yet. At the limit the next are refused as a whole.
+const ORDERS_MAX: usize = 4;
+
+/// Orders of one operator, one of which is under way.
+struct Orders {
+    left: VecDeque<Command>,
+    under_way: Option<u64>,
+    results: Results,
+    reply: Sender<Results>,
 }
 
 /// Messages on their way to the first worker, whose links carry them.
@@ -80,6 +99,9 @@ pub(crate) struct Driver {
     /// What is set for the whole cluster, as last heard.
     settings: Option<Arc<BTreeMap<String, Setting>>>,
     wishes: Wishes,
+    orders: VecDeque<Orders>,
+    /// By worker, what it has of groups that nobody leads.
+    survivors: BTreeMap<u16, Vec<Survivor>>,
 }
 
 /// What was proposed for workers of this node. Bounded by their questions under way.
@@ -118,6 +140,8 @@ pub(crate) struct Happened {
     pub(crate) outcomes: Vec<(u16, u64, bool)>,
     /// Why the node cannot be a member.
     pub(crate) refused: Option<String>,
+    /// This start of the node is dead: nothing that it does has an effect any more.
+    pub(crate) is_dead: bool,
 }
 
 /// What the meta log on this disk holds.
@@ -152,6 +176,8 @@ impl Driver {
             log,
             settings: None,
             wishes: Wishes::default(),
+            orders: VecDeque::new(),
+            survivors: BTreeMap::new(),
         }
     }
 
@@ -194,6 +220,63 @@ impl Driver {
         self.meta.on_sight(sights, now);
     }
 
+    pub(crate) fn on_survivors(&mut self, worker: u16, survivors: Vec<Survivor>) {
+        self.survivors.insert(worker, survivors);
+        let all = self.survivors.values().flatten().copied();
+        self.meta.on_survivors(all.collect());
+    }
+
+    /// What is left of groups that nobody leads; none if nobody leads the meta group either.
+    pub(crate) fn remains(&self, now: Monotonic) -> Remains {
+        Remains {
+            survivors: self.meta.survivors(now),
+            is_leaderless: self.meta.is_leaderless(),
+        }
+    }
+
+    /// Carries out what an operator wants. Too much of it is dropped, and with it whoever would be told.
+    pub(crate) fn on_orders(&mut self, commands: Vec<Command>, reply: Sender<Results>) {
+        if self.orders.len() < ORDERS_MAX {
+            self.orders.push_back(Orders {
+                left: commands.into(),
+                under_way: None,
+                results: Vec::new(),
+                reply,
+            });
+            self.order_next();
+        }
+    }
+
+    /// Proposes the next of the operators' orders, if none is under way.
+    fn order_next(&mut self) {
+        while let Some(orders) = self.orders.front_mut() {
+            if orders.under_way.is_some() {
+                return;
+            }
+            if let Some(command) = orders.left.pop_front() {
+                orders.under_way = Some(self.meta.propose(command));
+                return;
+            }
+            let over = self.orders.pop_front().expect("there is a first one");
+            // Whoever asked may have given up waiting.
+            drop(over.reply.send(over.results));
+        }
+    }
+
+    /// Whether it was an operator's.
+    fn on_ordered(&mut self, proposal: u64, outcome: &Result<Outcome, Failure>) -> bool {
+        let Some(orders) = self.orders.front_mut() else {
+            return false;
+        };
+        if orders.under_way != Some(proposal) {
+            return false;
+        }
+        orders.under_way = None;
+        orders.results.push(outcome.clone());
+        self.order_next();
+        true
+    }
+
     /// What is known beside the map, if this node has a replica of the meta group.
     pub(crate) fn ledger(&self) -> Option<Ledger> {
         self.meta.state().map(Ledger::of)
@@ -228,6 +311,9 @@ impl Driver {
                 happened.settings = Some(settings);
             }
             for (proposal, outcome) in effects.outcomes {
+                if self.on_ordered(proposal, &outcome) {
+                    continue;
+                }
                 let outcome = self.wishes.on_outcome(proposal, outcome.is_ok());
                 happened.outcomes.extend(outcome);
             }
@@ -273,6 +359,17 @@ impl Driver {
     }
 }
 
+/// What is said of a start that is fenced.
+pub(crate) const DEAD: &str = "the cluster has declared this start of the node dead, because it was out of reach for long, or because an operator said so: start it again";
+
+/// What is left of groups that nobody leads, and whether anybody could do something about it.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub(crate) struct Remains {
+    pub(crate) survivors: Vec<Survivor>,
+    /// Whether nobody leads the meta group.
+    pub(crate) is_leaderless: bool,
+}
+
 /// Tells the operator.
 fn tell(notice: Notice, happened: &mut Happened) {
     match notice {
@@ -284,7 +381,10 @@ fn tell(notice: Notice, happened: &mut Happened) {
         Notice::LogRefused => tracing::error!(
             "the meta group's log in the data directory cannot be gone on with: the node is a new member of that group, if it is to be one"
         ),
-        Notice::Fenced => tracing::error!("the cluster has declared this start of the node dead; restart it"),
+        Notice::Fenced => {
+            tracing::error!("{DEAD}; the node stops");
+            happened.is_dead = true;
+        }
         Notice::Superseded { by } => {
             tracing::error!(
                 by = by.0,
@@ -292,7 +392,21 @@ fn tell(notice: Notice, happened: &mut Happened) {
             );
         }
         Notice::Removed => tracing::error!("the node is a member of the cluster no longer"),
-        Notice::StartRefused { refusal } => happened.refused = Some(format!("{refusal:?}")),
+        Notice::StartRefused { refusal } => happened.refused = Some(refused(refusal)),
+    }
+}
+
+/// Why a node may not start, for an operator.
+fn refused(refusal: Refusal) -> String {
+    match refusal {
+        Refusal::Semantics => format!(
+            "its entries follow rules that this build does not know; it knows semantics versions {} to {}. Start a newer build: \
+             once every node of a cluster has run one, none can go back",
+            SemanticsVersion::OLDEST.0,
+            SemanticsVersion::CURRENT.0
+        ),
+        Refusal::Full => "it has as many nodes as there can be".to_owned(),
+        other => format!("{other:?}"),
     }
 }
 
@@ -395,6 +509,7 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
     if let Some(settings) = driver.settings() {
         desk.set(&settings);
     }
+    let mut shown = Remains::default();
     loop {
         let now = clock::raw();
         let wait = driver
@@ -411,6 +526,8 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
                 Input::Message(from, bytes) => driver.on_message(from, &bytes, now),
                 Input::Link(remote, is_up) => driver.on_link(remote, is_up, now),
                 Input::Sights(sights, not_led) => driver.on_sights(sights, &not_led, now),
+                Input::Survivors(worker, survivors) => driver.on_survivors(worker, survivors),
+                Input::Orders(commands, reply) => driver.on_orders(commands, reply),
                 Input::Wish(worker, wish) => driver.on_wish(worker, wish),
                 Input::Stop => return,
             }
@@ -422,7 +539,18 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
                 if happened.map.is_some() {
                     desk.view.set_ledger(driver.ledger());
                 }
+                let is_dead = happened.is_dead;
                 desk.hand_over(happened);
+                let remains = driver.remains(now);
+                if remains != shown {
+                    shown.clone_from(&remains);
+                    desk.view.set_remains(remains);
+                }
+                if is_dead {
+                    desk.view.die();
+                    desk.shared.is_stopping.store(true, Ordering::Relaxed);
+                    (0..desk.mesh.workers()).for_each(|worker| desk.mesh.wake(worker));
+                }
             }
             Err(error) => {
                 // What is on disk is not known any more: a node that went on could forget its votes.

@@ -54,6 +54,8 @@ pub(crate) struct Peers {
     /// Bulk messages that a link did not take.
     held: Vec<(LinkId, PeerMessage)>,
     sights_at: Monotonic,
+    /// Whether the last look found replicas that know no leader.
+    has_survivors: bool,
 }
 
 /// Who this node is to others.
@@ -88,6 +90,7 @@ pub(crate) fn greeter(
             }
             Nonce(nonce)
         }),
+        refusals: None,
         answered: 0,
     }
 }
@@ -143,6 +146,7 @@ impl Peers {
             dialled: BTreeSet::new(),
             held: Vec::new(),
             sights_at: Monotonic(0),
+            has_survivors: false,
         }
     }
 
@@ -331,6 +335,11 @@ impl Peers {
             self.sights_at = now.after(if has_learner { SIGHTS_SOON } else { SIGHTS });
             if !sights.is_empty() || news {
                 drop(self.meta.send(Input::Sights(sights, not_led)));
+            }
+            let survivors = gateway.survivors();
+            if self.has_survivors || !survivors.is_empty() {
+                self.has_survivors = !survivors.is_empty();
+                drop(self.meta.send(Input::Survivors(self.worker, survivors)));
             }
         }
         for wish in gateway.take_wishes() {

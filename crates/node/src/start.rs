@@ -1,6 +1,6 @@
 //! Birth and death of a node, each as a list of steps.
 
-use crate::birth::{self, Born, Said};
+use crate::birth::{self, Born, Said, Unborn};
 use crate::clock;
 use crate::errands::Errands;
 use crate::handover;
@@ -12,10 +12,11 @@ use crate::meta::{self, Desk, Input, Outbox};
 use crate::metrics::metrics;
 use crate::peers::{Handed, Peers};
 use crate::random;
+use crate::recovery;
 use crate::status;
 use crate::view::View;
 use crate::worker::{WAKER, Worker};
-use admin::{AdminSource, ClusterView, Health};
+use admin::{AdminSource, ClusterView, Health, Recovered, Recovery};
 use control::Announcement;
 use ids::{Boot, GroupCount, HashSeed, NodeId, Prng, SemanticsVersion};
 use mio::{Poll, Waker};
@@ -28,7 +29,7 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::net::{SocketAddr, TcpListener};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use storage::DataDirectory;
@@ -115,20 +116,27 @@ impl Drop for EndOfWorker {
 /// What the admin port shows.
 struct Source {
     shared: Arc<Shared>,
-    /// What is seen of the cluster, and who the node is in it.
-    cluster: Option<(Arc<View>, NodeId)>,
+    /// What is seen of the cluster, who the node is in it, and the thread that can change it.
+    cluster: Option<(Arc<View>, NodeId, mpsc::Sender<Input>)>,
 }
 
 impl AdminSource for Source {
     fn metrics(&self) -> String {
         let cluster = self.cluster.as_ref();
-        metrics(&self.shared, cluster.map(|(view, me)| (&**view, *me)))
+        metrics(&self.shared, cluster.map(|(view, me, _)| (&**view, *me)))
     }
 
     fn cluster(&self) -> ClusterView {
         match &self.cluster {
             None => ClusterView::alone(),
-            Some((view, me)) => status::cluster_view(&self.shared, view, *me),
+            Some((view, me, _)) => status::cluster_view(&self.shared, view, *me),
+        }
+    }
+
+    fn recover(&self, recovery: &Recovery) -> Result<Recovered, String> {
+        match &self.cluster {
+            None => Err("this node is in no cluster".to_owned()),
+            Some((view, me, inputs)) => recovery::recover(&self.shared, view, *me, inputs, recovery),
         }
     }
 
@@ -214,6 +222,7 @@ impl ClusterParts {
         mesh: &Arc<Mesh>,
         shared: &Arc<Shared>,
         polls: &[Poll],
+        (inputs, received): (mpsc::Sender<Input>, mpsc::Receiver<Input>),
     ) -> io::Result<ClusterParts> {
         let Born {
             directory,
@@ -227,7 +236,6 @@ impl ClusterParts {
         let (node, boot) = (own.node, own.boot);
         let outbox = Arc::new(Outbox::default());
         let handed: Handed = Arc::new(polls.iter().map(|_| Mutex::default()).collect());
-        let (inputs, received) = mpsc::channel();
         let mut peers = VecDeque::new();
         for (worker, poll) in (0..).zip(polls) {
             let registry = poll.registry().try_clone()?;
@@ -344,15 +352,32 @@ pub fn run(
     };
 
     let said = said(&settings, port, cluster_port);
+    // From here on a signal ends the node in order: it may have taken over what the last stop left.
+    let told_to_stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT] {
+        let registered = signal_hook::flag::register(signal, told_to_stop.clone());
+        trying("cannot watch signals", registered)?;
+    }
     let born = match said.peer_address {
         None => None,
-        Some(_) => {
-            let born = birth::begin(&settings, &said, workers as u16);
-            Some(born.map_err(|what| StartError {
-                what,
-                source: io::Error::other("the node does not start"),
-                port_option: None,
-            })?)
+        Some(address) => {
+            // Now, as long as nothing was taken over that a start that fails would have to leave again.
+            let free = TcpListener::bind(address).map(drop);
+            opening("cannot open the peer port", "peer-port", free)?;
+            match birth::begin(&settings, &said, workers as u16, &told_to_stop) {
+                Ok(born) => Some(born),
+                Err(Unborn::Stopped) => {
+                    tracing::info!("stopped before the cluster has counted this start");
+                    return Ok(());
+                }
+                Err(Unborn::Failed(what)) => {
+                    return Err(StartError {
+                        what,
+                        source: io::Error::other("the node does not start"),
+                        port_option: None,
+                    });
+                }
+            }
         }
     };
     let alone = || GroupCount::new(settings.groups).expect("the option's bounds are those of a group count");
@@ -387,13 +412,16 @@ pub fn run(
     }
     let shared = Arc::new(shared);
     let view = Arc::new(View::default());
+    let (inputs, received) = mpsc::channel();
     let admin = match admin_listener {
         None => None,
         Some(listener) => {
             let port = trying("cannot read the admin port's address", listener.local_addr())?.port();
             let source = Arc::new(Source {
                 shared: shared.clone(),
-                cluster: born.as_ref().map(|born| (view.clone(), born.own.node)),
+                cluster: born
+                    .as_ref()
+                    .map(|born| (view.clone(), born.own.node, inputs.clone())),
             });
             let handle = trying("cannot start the admin port", admin::spawn(listener, source))?;
             Some((handle, port))
@@ -417,7 +445,15 @@ pub fn run(
         None => None,
         Some(mut born) => {
             kept = std::mem::take(&mut born.kept);
-            let opened = ClusterParts::begin(born, &said, view, &mesh, &shared, &polls);
+            let opened = ClusterParts::begin(
+                born,
+                &said,
+                view.clone(),
+                &mesh,
+                &shared,
+                &polls,
+                (inputs, received),
+            );
             Some(opening("cannot open the peer port", "peer-port", opened)?)
         }
     };
@@ -472,6 +508,10 @@ pub fn run(
     let watcher = {
         let (shared, mesh) = (shared.clone(), mesh.clone());
         std::thread::spawn(move || {
+            if told_to_stop.load(Ordering::Relaxed) {
+                shared.is_stopping.store(true, Ordering::Relaxed);
+                (0..mesh.workers()).for_each(|worker| mesh.wake(worker));
+            }
             for signal in signals.forever() {
                 tracing::info!(signal, "stopping");
                 shared.is_stopping.store(true, Ordering::Relaxed);
@@ -504,5 +544,12 @@ pub fn run(
         });
     }
     tracing::info!("stopped");
+    if view.is_dead() {
+        return Err(StartError {
+            what: "the node has stopped".to_owned(),
+            source: io::Error::other(meta::DEAD),
+            port_option: None,
+        });
+    }
     Ok(())
 }

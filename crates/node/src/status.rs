@@ -1,8 +1,8 @@
 //! The cluster as this node's admin port shows it: the map, and what the node's own workers have written down.
 
 use crate::view::View;
-use admin::{ClusterView, GroupView, NodeView, ReplicaRole, ReplicaView};
-use control::{RoutingMap, Standing, State, Stop};
+use admin::{ClusterView, GroupView, NodeView, ReplicaRole, ReplicaView, SurvivorView};
+use control::{RoutingMap, Standing, State, Stop, Survivor};
 use ids::{Incarnation, NodeId};
 use server::{ClusterFigures, GroupFigures, Shared};
 use std::collections::BTreeMap;
@@ -65,6 +65,7 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
     let map = &*seen.map;
     let figures = figures(shared);
     let ledger = view.ledger();
+    let remains = view.remains();
     let up = nodes_up(&figures, map, me);
     let nodes = map.nodes.iter().map(|(&id, site)| {
         let known = ledger.as_ref().and_then(|ledger| ledger.nodes.get(&id));
@@ -91,7 +92,13 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
         let lost = ledger
             .as_ref()
             .and_then(|ledger| ledger.lost.get(usize::from(number)));
-        group_view(number, route, own, lost.map_or(&[][..], |lost| lost))
+        let mut group = group_view(number, route, own, lost.map_or(&[][..], |lost| lost));
+        let survivors = remains
+            .survivors
+            .iter()
+            .filter(|survivor| survivor.group.number() == number && survivor.generation == route.generation);
+        group.survivors = survivors.map(survivor_view).collect();
+        group
     });
     let voters = |route: &control::Route| {
         let voters = route
@@ -112,6 +119,7 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
         answered_by: me.0,
         replication_factor: u8::try_from(factor).unwrap_or(u8::MAX),
         meta_leader: map.meta.leader.map(|node| node.0),
+        is_meta_leaderless: remains.is_leaderless,
         meta_nodes: map.meta.replicas.iter().map(|stop| stop.node.0).collect(),
         nodes: nodes.collect(),
         groups: groups.collect(),
@@ -142,12 +150,29 @@ fn group_view(
         role: ReplicaRole::Lost,
         lag: None,
     }));
-    GroupView {
+    let is_voter = |stop: &&Stop| stop.standing == Standing::Voter;
+    let voters = route.replicas.iter().chain(&route.lost).filter(is_voter).count() as u64;
+    let mut group = GroupView {
         number,
+        generation: route.generation,
+        voters,
         leader: leader.map(|node| node.0),
         term: own.and_then(|own| own.term),
         applied: own.and_then(|own| own.applied),
         replicas,
+        ..GroupView::default()
+    };
+    group.has_lost_majority = group.lacks_majority(&[]);
+    group
+}
+
+fn survivor_view(survivor: &Survivor) -> SurvivorView {
+    SurvivorView {
+        node: survivor.node.0,
+        incarnation: survivor.incarnation.0,
+        term: survivor.term.0,
+        last: survivor.last.0,
+        applied: survivor.applied.0,
     }
 }
 

@@ -1,13 +1,14 @@
 //! The cluster as the workers of this node are to see it: written by the thread of the meta group, read by each worker when
 //! its number has changed.
 
+use crate::meta::Remains;
 use crate::status::Ledger;
 use control::{Order, RoutingMap};
 use ids::{GroupCount, GroupId, NodeId, UnixMillis};
 use server::{Health, Layout, Node, NodeIndex, NodeName, Placement, Topology};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use storage::PeerBook;
 
@@ -25,6 +26,8 @@ pub(crate) struct View {
     version: AtomicU64,
     seen: Mutex<Option<Arc<Seen>>>,
     ledger: Mutex<Option<Arc<Ledger>>>,
+    remains: Mutex<Remains>,
+    is_dead: AtomicBool,
     /// For each worker, what leaders of its groups are asked for. Bounded by the steps of one look of the reconciler, and
     /// emptied by the worker's next turn.
     orders: Mutex<Vec<(GroupId, u64, Order)>>,
@@ -59,6 +62,24 @@ impl View {
 
     pub(crate) fn set_ledger(&self, ledger: Option<Ledger>) {
         *lock(&self.ledger) = ledger.map(Arc::new);
+    }
+
+    /// What is left of groups that nobody leads.
+    pub(crate) fn remains(&self) -> Remains {
+        lock(&self.remains).clone()
+    }
+
+    pub(crate) fn set_remains(&self, remains: Remains) {
+        *lock(&self.remains) = remains;
+    }
+
+    /// Whether the cluster has declared this start dead.
+    pub(crate) fn is_dead(&self) -> bool {
+        self.is_dead.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn die(&self) {
+        self.is_dead.store(true, Ordering::Release);
     }
 
     /// Changes with new orders.

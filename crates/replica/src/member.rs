@@ -356,6 +356,11 @@ impl Member {
 
     /// Takes a piece of state; what is to be told the sender, if the piece was the next one.
     pub fn on_cut(&mut self, from: Incarnation, cut: &Cut) -> Result<bool, String> {
+        let is_late = |incoming: &Incoming| incoming.from == from && cut.transfer < incoming.transfer;
+        if self.arrival.as_ref().is_some_and(is_late) {
+            // Sent before the one that is under way, and overtaken by it.
+            return Ok(false);
+        }
         if cut.number == 0 {
             if !self.raft.hold_transfer(None) {
                 // What is held is about to be installed.
@@ -833,4 +838,54 @@ impl Member {
 /// Whether nothing has become of anything.
 fn is_empty(ready: &Ready) -> bool {
     *ready == Ready::default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consensus::{Config, Durability, Saved, Times};
+    use ids::HashSeed;
+    use keyspace::{Keyspace, Transfer};
+
+    #[test]
+    fn a_late_first_cut_of_an_older_transfer_does_not_replace_a_newer_one() {
+        let config = Config {
+            group: GroupId::new(0),
+            me: Incarnation(9),
+            start: Config::NOWHERE,
+            saved: Saved::default(),
+            durability: Durability::Memory,
+            times: Times::DEFAULT,
+            seed: 1,
+        };
+        let raft = Group::new(config, Monotonic(0)).expect("its parts agree");
+        let mut member = Member::new(GroupId::new(0), raft, Index(0));
+        let mut keyspace = Keyspace::new(HashSeed([1, 2]));
+        let mut transfer = Transfer::begin(&mut keyspace).expect("it is the first one");
+        let bytes = match transfer.next_cut(&mut keyspace, 1024) {
+            keyspace::Cut::More(bytes) | keyspace::Cut::Last(bytes) => bytes,
+            keyspace::Cut::Lost => panic!("nothing changes meanwhile"),
+        };
+        let cut = |transfer, number| Cut {
+            transfer,
+            number,
+            point: None,
+            bytes: bytes.clone(),
+        };
+        let (leader, other) = (Incarnation(1), Incarnation(2));
+        assert_eq!(member.on_cut(leader, &cut(5, 0)), Ok(true));
+        assert_eq!(member.on_cut(leader, &cut(4, 0)), Ok(false), "it comes late");
+        let arrival = member.arrival.as_ref().expect("the newer one is under way");
+        assert_eq!((arrival.transfer, arrival.next), (5, 1));
+        assert_eq!(
+            member.on_cut(leader, &cut(6, 0)),
+            Ok(true),
+            "the leader has begun again"
+        );
+        assert_eq!(
+            member.on_cut(other, &cut(1, 0)),
+            Ok(true),
+            "another leader counts anew"
+        );
+    }
 }

@@ -63,6 +63,8 @@ pub struct Replica {
     keeps_expired: bool,
     /// Whether others hold the same: nothing is carried out here but entries, and no key is free.
     is_replicated: bool,
+    /// The newest rules that its keyspaces know.
+    known: ids::SemanticsVersion,
 }
 
 /// Lookups that were made elsewhere.
@@ -115,7 +117,15 @@ impl Replica {
             scratch: None,
             keeps_expired: false,
             is_replicated: false,
+            known: ids::SemanticsVersion::CURRENT,
         }
+    }
+
+    /// This replica as a build would have it that knows no rules newer than `newest`.
+    pub fn knows(mut self, newest: ids::SemanticsVersion) -> Replica {
+        self.known = newest;
+        self.keyspace = self.keyspace.knows(newest);
+        self
     }
 
     /// The group.

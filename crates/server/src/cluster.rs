@@ -276,6 +276,19 @@ impl Gateway {
         (led, not_led)
     }
 
+    /// The replicas of this worker that know no leader of their group.
+    pub fn survivors(&self) -> Vec<control::Survivor> {
+        let Some(layout) = &self.cluster.layout else {
+            return Vec::new();
+        };
+        let seats = self.cluster.seats.iter().zip(&self.replicas);
+        let survivors = seats.map(|(seat, replica)| {
+            let group = replica.group();
+            seat.survivor(layout.me, group, layout.group(group))
+        });
+        survivors.flatten().collect()
+    }
+
     /// Whether leaders or members have changed since this was last asked.
     pub fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.cluster.is_news)

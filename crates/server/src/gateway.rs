@@ -130,7 +130,7 @@ impl Gateway {
         let replicas: Vec<Replica> = groups
             .iter()
             .filter(|group| owner(*group) == worker)
-            .map(|group| Replica::new(group, hash_seed(group)))
+            .map(|group| Replica::new(group, hash_seed(group)).knows(shared.semantics))
             .collect();
         let first_group = replicas.first().map_or(0, |replica| replica.group().index());
         let mut gateway = Gateway {
@@ -151,7 +151,7 @@ impl Gateway {
                 lfu: None,
                 notify: keyspace::EventClasses::default(),
                 steps_max: crate::aside::STEPS_MAX,
-                semantics: ids::SemanticsVersion::CURRENT,
+                semantics: shared.semantics,
             },
             prng: Prng::new(seed),
             posts: (0..workers).map(|_| VecDeque::new()).collect(),

@@ -6,7 +6,7 @@ use crate::pause::SharedPause;
 use crate::pubsub::Subscriptions;
 use crate::stats::WorkerStats;
 use crate::topology::{NodeName, Topology};
-use ids::{Boot, GroupCount};
+use ids::{Boot, GroupCount, SemanticsVersion};
 use options::{SetError, Settings};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,6 +25,8 @@ pub struct Shared {
     pub port: u16,
     /// The port of the cluster endpoint, if there is one: told by the node before its workers start.
     pub cluster_port: Option<u16>,
+    /// The newest rules of entries that this build follows; others only where a test has builds that differ.
+    pub semantics: SemanticsVersion,
     /// Connections.
     pub clients: Clients,
     /// How many listen to each channel.
@@ -140,6 +142,7 @@ impl Shared {
             groups,
             port,
             cluster_port: None,
+            semantics: SemanticsVersion::CURRENT,
             clients: Clients::default(),
             subscriptions: Subscriptions::default(),
             monitors: AtomicUsize::new(0),

@@ -3,12 +3,15 @@
 use crate::introduction::{Introduced, Introducer, Introduction, LinkId, Refused, Remote};
 use ids::SemanticsVersion;
 use peer_wire::frame::Frame;
-use peer_wire::hello::{self, Answerer, Caller, Nonce, Peer, Refusal, Secret, Versions, Who};
+use peer_wire::hello::{self, Answerer, Caller, Nonce, NotIntroduced, Peer, Refusal, Secret, Versions, Who};
 use std::fmt;
 use std::sync::Arc;
 
 /// Says whether a peer that has proved who it is may come in, by what is known of the members.
 pub type Judge = Arc<dyn Fn(&Peer) -> Option<Refusal> + Send + Sync>;
+
+/// Is told why a node that was called is not taken, or does not take this one.
+pub type Refusals = Arc<dyn Fn(LinkId, &NotIntroduced) + Send + Sync>;
 
 /// Where nonces come from: the system's source of randomness.
 pub type Nonces = Box<dyn FnMut() -> Nonce + Send>;
@@ -27,6 +30,8 @@ pub struct Greeter {
     pub judge: Judge,
     /// One for each introduction.
     pub nonces: Nonces,
+    /// Who is told of calls that came to nothing, if anybody is.
+    pub refusals: Option<Refusals>,
     /// Introductions that others began, so far: from it the names of those who join. It goes on with a new greeter of the
     /// same worker, lest a name be given twice.
     pub answered: u64,
@@ -68,6 +73,7 @@ impl Introducer for Greeter {
             caller: Caller::new(own, self.secret.clone(), expected, out),
             link,
             worker: self.worker,
+            refusals: self.refusals.clone(),
         })
     }
 
@@ -87,6 +93,7 @@ struct Calling {
     caller: Caller,
     link: LinkId,
     worker: u16,
+    refusals: Option<Refusals>,
 }
 
 struct Answering {
@@ -110,6 +117,9 @@ impl Introduction<Peer> for Calling {
             worker: self.worker,
             peer,
         };
+        if let (Err(error), Some(refusals)) = (&peer, &self.refusals) {
+            refusals(self.link, error);
+        }
         peer.map(|peer| peer.map(introduced))
             .map_err(|error| Refused(error.to_string()))
     }
@@ -171,6 +181,7 @@ mod tests {
                 count += 1;
                 Nonce([count; 32])
             }),
+            refusals: None,
             answered: 0,
         }
     }

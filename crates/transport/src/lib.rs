@@ -25,7 +25,7 @@ mod outgoing;
 mod socket;
 mod transport;
 
-pub use greeter::{Greeter, Judge, Nonces};
+pub use greeter::{Greeter, Judge, Nonces, Refusals};
 pub use introduction::{Introduced, Introducer, Introduction, LinkId, Refused, Remote};
 pub use outgoing::Lane;
 pub use transport::{Arrival, Event, Sent, Settings, Traffic, Transport};

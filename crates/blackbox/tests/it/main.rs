@@ -19,6 +19,7 @@ mod notifications;
 mod observation;
 mod pipeline;
 mod pubsub;
+mod recovery;
 mod restart;
 mod scan;
 mod shutdown;

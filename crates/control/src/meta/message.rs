@@ -15,6 +15,7 @@ use crate::map::RoutingMap;
 use crate::settings::Setting;
 use crate::sight::GroupSight;
 use crate::step::Order;
+use crate::survivor::Survivor;
 use crate::wire::{self, DecodeError, Input, Wire, wire_enum, wire_newtype, wire_struct};
 use bytes::Bytes;
 use consensus::{
@@ -61,6 +62,8 @@ pub enum MetaMessage {
         leader: Option<NodeId>,
         /// Whether the sender leads.
         leads: bool,
+        /// What is left of groups that nobody leads, of whoever leads the meta group.
+        survivors: Vec<Survivor>,
     },
     /// The table, of whoever has a newer one.
     Map(Arc<RoutingMap>),
@@ -128,6 +131,8 @@ pub struct Pulse {
     pub settings_version: u64,
     /// The groups that are led there.
     pub sights: Vec<GroupSight>,
+    /// Its replicas of groups that it knows no leader of.
+    pub survivors: Vec<Survivor>,
 }
 
 /// What the leader of a group is asked for.
@@ -206,10 +211,15 @@ impl Wire for MetaMessage {
                 out.push(6);
                 pulse.put(out);
             }
-            MetaMessage::Heard { leader, leads } => {
+            MetaMessage::Heard {
+                leader,
+                leads,
+                survivors,
+            } => {
                 out.push(7);
                 leader.put(out);
                 leads.put(out);
+                survivors.put(out);
             }
             MetaMessage::Map(map) => {
                 out.push(8);
@@ -268,6 +278,7 @@ impl Wire for MetaMessage {
             7 => MetaMessage::Heard {
                 leader: Wire::take(input)?,
                 leads: Wire::take(input)?,
+                survivors: Wire::take(input)?,
             },
             8 => MetaMessage::Map(Arc::new(Wire::take(input)?)),
             9 => MetaMessage::Settings {
@@ -356,7 +367,8 @@ wire_struct!(Pulse {
     boot,
     epoch,
     settings_version,
-    sights
+    sights,
+    survivors
 });
 wire_struct!(GroupSight {
     report,

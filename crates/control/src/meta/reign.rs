@@ -7,6 +7,7 @@ use crate::group::GroupRef;
 use crate::reconciler::Pace;
 use crate::sight::{GroupSight, Sight};
 use crate::state::State;
+use crate::survivor::{SURVIVORS_MAX, Survivor};
 use consensus::{Index, SnapshotPoint, Term};
 use ids::{Epoch, Incarnation, Monotonic, NodeId};
 use std::collections::BTreeMap;
@@ -51,6 +52,8 @@ pub(crate) struct Reign {
     pub(crate) is_established: bool,
     heard: BTreeMap<NodeId, Monotonic>,
     sights: BTreeMap<GroupRef, (Monotonic, GroupSight)>,
+    /// What each node has of groups that nobody leads.
+    survivors: BTreeMap<NodeId, (Monotonic, Vec<Survivor>)>,
     /// Epoch and version of the settings, as far as each node was told.
     told: BTreeMap<NodeId, (Epoch, u64)>,
     waiting: BTreeMap<Index, Waiting>,
@@ -69,6 +72,7 @@ impl Reign {
             is_established: false,
             heard: BTreeMap::new(),
             sights: BTreeMap::new(),
+            survivors: BTreeMap::new(),
             told: BTreeMap::new(),
             waiting: BTreeMap::new(),
             looked: None,
@@ -95,6 +99,20 @@ impl Reign {
         for sight in &pulse.sights {
             self.see(node, sight, state, now);
         }
+        self.survivors.remove(&node);
+        let mut own = pulse.survivors.clone();
+        own.retain(|survivor| survivor.node == node);
+        if !own.is_empty() {
+            self.survivors.insert(node, (now, own));
+        }
+    }
+
+    /// What nodes have said of groups that nobody leads, in the order of the nodes.
+    pub(crate) fn survivors(&self, now: Monotonic) -> Vec<Survivor> {
+        let said = self.survivors.values();
+        let lasting = said.filter(|(said, _)| now.since(*said) < SIGHT_LASTS);
+        let all = lasting.flat_map(|(_, survivors)| survivors).copied();
+        all.take(SURVIVORS_MAX).collect()
     }
 
     /// A group's leader has said this.

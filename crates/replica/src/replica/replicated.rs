@@ -187,7 +187,7 @@ impl Replica {
 
     /// Becomes what a leader has sent. What was here is dropped piece by piece.
     pub(crate) fn replace_keyspace(&mut self, keyspace: Keyspace) {
-        let before = std::mem::replace(&mut self.keyspace, keyspace);
+        let before = std::mem::replace(&mut self.keyspace, keyspace.knows(self.known));
         self.keyspace.adopt_garbage(before.into_garbage());
     }
 

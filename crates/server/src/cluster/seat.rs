@@ -3,7 +3,7 @@
 use super::watches::Watches;
 use super::{GroupLayout, Kept, Layout};
 use consensus::{Config, Durability, Group, Members, Saved, Term, Times};
-use control::{GroupRef, GroupSight, Order, Report, Role};
+use control::{GroupRef, GroupSight, Order, Report, Role, Survivor};
 use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, Monotonic, NodeId};
 use replica::{Courier, Member, MemberCounts, Output, Replica, Turn};
 use std::time::Duration;
@@ -312,6 +312,21 @@ impl Seat {
             caught_up: members.all().into_iter().filter(is_caught_up).collect(),
             is_changing: members.is_joint(),
             is_light: replica.memory() <= LIGHT_BYTES_MAX,
+        })
+    }
+
+    /// What is left of the group here, if the replica here knows no leader.
+    pub(super) fn survivor(&self, me: NodeId, group: GroupId, layout: &GroupLayout) -> Option<Survivor> {
+        let member = self.member.as_ref().filter(|member| member.leader().is_none())?;
+        let raft = member.raft();
+        Some(Survivor {
+            group,
+            generation: layout.generation,
+            node: me,
+            incarnation: self.incarnation?,
+            term: raft.last_term(),
+            last: raft.last_index(),
+            applied: member.applied(),
         })
     }
 

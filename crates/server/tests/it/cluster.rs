@@ -2,7 +2,7 @@
 
 use crate::world::World;
 use control::Order;
-use ids::{GroupId, Incarnation, NodeId};
+use ids::{GroupId, Incarnation, NodeId, SemanticsVersion};
 
 /// Every group has its one replica on the first node.
 fn spread(nodes: u64, groups: u16) -> World {
@@ -53,6 +53,69 @@ fn grow(world: &mut World) {
     }
     world.lay_out(|layout| layout.groups.iter_mut().for_each(|group| group.voters = 3));
     world.turns(500);
+}
+
+#[test]
+fn builds_of_different_rules_work_in_one_cluster_and_use_what_all_of_them_know() {
+    let (old, new) = (SemanticsVersion(1), SemanticsVersion(2));
+    assert_eq!(
+        SemanticsVersion::CURRENT,
+        old,
+        "the test knows two builds, this one and the next"
+    );
+    let mut world = replicated(2);
+    // Node by node the newer build is installed; the cluster's rules stay, whoever leads.
+    for node in [0, 1] {
+        world.install(node, new);
+        world.restart(node);
+        world.turns(3_000);
+        for key in 0..20 {
+            assert_eq!(world.run(2, 7, &format!("SET key:{key} {node}")), "+OK");
+        }
+    }
+    assert!(
+        world.nodes[2].gateway.take_notices().is_empty(),
+        "it follows all of it"
+    );
+    // The last one, too: now the meta group raises the rules.
+    world.install(2, new);
+    world.restart(2);
+    world.turns(3_000);
+    world.lay_out(|layout| layout.semantics = new);
+    world.turns(100);
+    for key in 0..20 {
+        assert_eq!(world.run(2, 7, &format!("SET key:{key} new")), "+OK");
+    }
+    for node in 0..3 {
+        assert!(world.run(node, 8, "GET key:7").ends_with(" new"));
+        let notices = world.nodes[node].gateway.take_notices();
+        assert!(notices.is_empty(), "node {node}: {notices:?}");
+    }
+}
+
+#[test]
+fn a_build_that_is_too_old_for_an_entry_stops_its_replica_and_says_which_rules_it_lacks() {
+    let new = SemanticsVersion(2);
+    let mut world = replicated(2);
+    for node in [0, 1] {
+        world.install(node, new);
+        world.restart(node);
+        world.turns(3_000);
+    }
+    // What the meta group never does while a member is older.
+    world.lay_out(|layout| layout.semantics = new);
+    world.turns(3_000);
+    for key in 0..20 {
+        assert_eq!(world.run(0, 7, &format!("SET key:{key} new")), "+OK");
+    }
+    world.turns(100);
+    let notices = world.nodes[2].gateway.take_notices();
+    assert!(!notices.is_empty(), "it must not guess what the entries do");
+    assert!(
+        notices.iter().all(|notice| notice.contains("rules of version 2")),
+        "{notices:?}"
+    );
+    assert!(world.run(0, 8, "GET key:7").ends_with(" new"), "the others go on");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Several nodes of one worker each, and a network that loses nothing.
 
-use ids::{Boot, Epoch, GroupCount, HashSeed, Monotonic, NodeId, UnixMillis};
+use ids::{Boot, Epoch, GroupCount, HashSeed, Monotonic, NodeId, SemanticsVersion, UnixMillis};
 use options::Sources;
 use peer_wire::PeerMessage;
 use server::{ClientCard, Connection, Delivery, Gateway, Layout, Session, Shared};
@@ -26,6 +26,8 @@ pub(crate) struct Node {
     /// Clients that come by the cluster endpoint.
     by_cluster: Vec<u64>,
     shared: Arc<Shared>,
+    /// The newest rules that its build follows.
+    knows: SemanticsVersion,
 }
 
 impl World {
@@ -33,7 +35,7 @@ impl World {
     pub(crate) fn new(nodes: u64, groups: u16) -> World {
         World {
             nodes: (0..nodes)
-                .map(|number| Node::new(Boot(number + 1), groups))
+                .map(|number| Node::new(Boot(number + 1), groups, SemanticsVersion::CURRENT))
                 .collect(),
             wire: VecDeque::new(),
             now: TURN,
@@ -69,7 +71,7 @@ impl World {
     pub(crate) fn restart(&mut self, number: usize) {
         let groups = self.layout.groups.len() as u16;
         let boot = Boot(self.nodes[number].boot.0 + 100);
-        let new = Node::new(boot, groups);
+        let new = Node::new(boot, groups, self.nodes[number].knows);
         let old = std::mem::replace(&mut self.nodes[number], new);
         let (mut kept, lost) = old.gateway.into_kept(Monotonic(self.now));
         assert_eq!(lost, Vec::new());
@@ -82,6 +84,11 @@ impl World {
             self.nodes[peer].gateway.on_link(NodeId(number as u64), false);
             self.nodes[peer].gateway.on_link(NodeId(number as u64), true);
         }
+    }
+
+    /// The next start of a node is that of a build that follows these rules and older ones.
+    pub(crate) fn install(&mut self, number: usize, knows: SemanticsVersion) {
+        self.nodes[number].knows = knows;
     }
 
     /// One turn of every node that lives.
@@ -147,7 +154,7 @@ impl World {
 }
 
 impl Node {
-    fn new(boot: Boot, groups: u16) -> Node {
+    fn new(boot: Boot, groups: u16, knows: SemanticsVersion) -> Node {
         let count = GroupCount::new(groups).expect("a valid count");
         let flags = vec![("enable-debug-command".into(), "yes".into())];
         let settings = options::load(&Sources {
@@ -155,8 +162,9 @@ impl Node {
             ..Sources::default()
         });
         let settings = settings.expect("one right flag");
-        let shared = Shared::new(boot, "run".into(), 0, 6379, count, 1, settings);
+        let mut shared = Shared::new(boot, "run".into(), 0, 6379, count, 1, settings);
         shared.clients.set_node(NodeId(boot.0));
+        shared.semantics = knows;
         let shared = Arc::new(shared);
         let gateway = Gateway::new(0, shared.clone(), HashSeed([boot.0, 7]), boot.0);
         Node {
@@ -165,6 +173,7 @@ impl Node {
             clients: BTreeMap::new(),
             by_cluster: Vec::new(),
             shared,
+            knows,
         }
     }
 

@@ -30,6 +30,7 @@ impl Node {
                 count += 1;
                 Nonce([count; 32])
             }),
+            refusals: None,
             answered: 0,
         };
         let settings = Settings {

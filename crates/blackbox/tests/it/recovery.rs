@@ -1,0 +1,229 @@
+//! What an operator can do when more is lost than a cluster bears: `chorale admin recover`.
+
+use std::process::Command;
+
+use blackbox::{Client, Cluster, Value, chorale_binary, eventually};
+
+/// Few, so that tests are quick on processes that were built for tests.
+const GROUPS: usize = 8;
+const KEYS: usize = 200;
+
+/// What `chorale admin` says: its page, or its error.
+fn admin(arguments: &[&str]) -> Result<String, String> {
+    let output = Command::new(chorale_binary())
+        .arg("admin")
+        .args(arguments)
+        .output()
+        .expect("the binary runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match output.status.success() {
+        true => Ok(text(&output.stdout)),
+        false => Err(text(&output.stderr)),
+    }
+}
+
+fn fill(client: &mut Client) {
+    for key in 0..KEYS {
+        client.run_ok(&format!("SET key:{key} {key}"));
+    }
+}
+
+/// Everything that was acknowledged is there, and more can be written.
+#[track_caller]
+fn assert_alive(client: &mut Client) {
+    for key in 0..KEYS {
+        let reply = client.run(&format!("GET key:{key}"));
+        assert_eq!(reply, Value::bulk(key.to_string()), "key:{key}");
+    }
+    for key in 0..KEYS {
+        client.run_ok(&format!("SET key:{key} new"));
+    }
+    assert_eq!(client.run("GET key:7"), Value::bulk("new"));
+}
+
+/// Waits until a plan names this for every group.
+fn wait_for_plan(address: &str, gone: &[&str], says: &str) {
+    let arguments = [&["recover", address], gone].concat();
+    eventually("every group has a survivor", || {
+        admin(&arguments).is_ok_and(|plan| plan.matches(says).count() == GROUPS)
+    });
+}
+
+#[test]
+fn groups_begin_anew_from_the_survivor_when_two_of_three_lost_their_memory() {
+    let mut cluster = Cluster::start(3, GROUPS);
+    fill(&mut cluster.client(0));
+    cluster.kill(1);
+    cluster.kill(2);
+    let mut client = cluster.client(0);
+    let reply = client.run("SET key:0 lost");
+    let text = format!("{reply:?}");
+    assert!(text.contains("CLUSTERDOWN") || text.contains("UNKNOWN"), "{text}");
+    // Their logs of the meta group are on disk: with them that group goes on.
+    cluster.restart(1);
+    cluster.restart(2);
+    cluster.wait_until_ready(1);
+    cluster.wait_until_ready(2);
+    let address = cluster.admin_address(1).to_string();
+    wait_for_plan(&address, &[], "would begin anew with what node 1 has");
+    let status = admin(&["status", &address]).expect("the node answers");
+    assert!(
+        status.contains(&format!("{GROUPS} groups lost the memory of most voters")),
+        "{status}"
+    );
+    let page = admin(&["status", &address, "--json"]).expect("the node answers");
+    assert_eq!(
+        page.matches("\"has_lost_majority\": true").count(),
+        GROUPS,
+        "{page}"
+    );
+    let before = cluster.look(0).expect("the node shows the cluster");
+    let plan = admin(&["recover", &address]).expect("the node answers");
+    assert!(plan.contains("Nothing was done"), "{plan}");
+    assert_eq!(cluster.look(0), Some(before), "a plan changes nothing");
+    let said = admin(&["recover", &address, "--confirm"]).expect("the node answers");
+    assert!(said.contains(&format!("Begun anew: {GROUPS} groups.")), "{said}");
+    eventually("writes are acknowledged", || {
+        let reply = cluster.client(0).run("SET key:0 0");
+        reply == Value::ok()
+    });
+    assert_alive(&mut cluster.client(2));
+    cluster.wait_until_replicated();
+    let said = admin(&["recover", &address, "--confirm"]).expect("the node answers");
+    assert!(said.contains("Every group has the majority"), "{said}");
+}
+
+#[test]
+fn a_survivor_goes_on_when_the_directories_of_two_of_three_are_gone_for_good() {
+    let mut cluster = Cluster::start(3, GROUPS);
+    fill(&mut cluster.client(0));
+    for node in [1, 2] {
+        cluster.kill(node);
+        std::fs::remove_dir_all(cluster.data(node)).expect("it is ours");
+    }
+    let address = cluster.admin_address(0).to_string();
+    eventually("the status says that nobody leads the meta group", || {
+        admin(&["status", &address]).is_ok_and(|status| status.contains("Nobody leads the meta group"))
+    });
+    let refused = admin(&["recover", &address, "--gone", "2", "--gone", "3"]);
+    assert!(refused.is_err_and(|why| why.contains("--meta")));
+    let data = cluster.data(0).display().to_string();
+    let refused = admin(&["recover", "--meta", "--dir", &data, "--confirm"]);
+    assert!(refused.is_err_and(|why| why.contains("SIGTERM")), "the node runs");
+    assert!(cluster.terminate(0).success());
+    let said = admin(&["recover", "--meta", "--dir", &data]).expect("it is stopped");
+    assert!(said.contains("Nothing was done"), "{said}");
+    let said = admin(&["recover", "--meta", "--dir", &data, "--confirm"]).expect("it is stopped");
+    assert!(said.contains("only voter of the meta group now"), "{said}");
+    cluster.restart(0);
+    cluster.wait_until_ready(0);
+    let gone = ["--gone", "2", "--gone", "3"];
+    wait_for_plan(&address, &gone, "would begin anew with what node 1 has");
+    let refused = admin(&["recover", &address, "--gone", "1"]);
+    assert!(refused.is_err_and(|why| why.contains("node 1 is up")));
+    let confirmed = [&["recover", &address, "--confirm"], &gone[..]].concat();
+    let said = admin(&confirmed).expect("the node answers");
+    assert!(said.contains(&format!("Begun anew: {GROUPS} groups.")), "{said}");
+    eventually("writes are acknowledged", || {
+        let reply = cluster.client(0).run("SET key:0 0");
+        reply == Value::ok()
+    });
+    assert_alive(&mut cluster.client(0));
+    // New nodes join it as they would any cluster.
+    cluster.add();
+    cluster.add();
+    eventually("the groups are replicated again", || {
+        let seen = cluster.look(0);
+        let is_whole = |replicas: &Vec<(usize, u64, bool)>| {
+            replicas
+                .iter()
+                .filter(|&&(node, _, votes)| votes && node != 1 && node != 2)
+                .count()
+                == 3
+        };
+        seen.is_some_and(|seen| seen.replicas.iter().all(is_whole))
+    });
+    assert_eq!(cluster.client(3).run("GET key:7"), Value::bulk("new"));
+}
+
+#[test]
+fn a_node_that_is_told_to_join_another_cluster_than_its_own_says_what_to_do() {
+    let first = Cluster::start(1, GROUPS);
+    let mut second = Cluster::start(1, GROUPS);
+    second.client(0).run_ok("SET key:0 0");
+    assert!(second.terminate(0).success());
+    second.flag("join", &first.peer_address(0).to_string());
+    second.restart(0);
+    assert_eq!(second.wait(0).code(), Some(1));
+    let log = second.log(0);
+    assert!(log.contains("is that of node 1 of cluster"), "{log}");
+    assert!(log.contains("give it another --dir"), "{log}");
+    // Whom nobody answers goes on where it belongs, with what it had: the start that failed has left it as it was.
+    second.flag("join", "127.0.0.1:1");
+    second.restart(0);
+    second.wait_until_ready(0);
+    assert_eq!(second.client(0).run("GET key:0"), Value::bulk("0"));
+}
+
+#[test]
+fn a_start_that_is_stopped_before_it_is_counted_leaves_what_the_last_one_left() {
+    let mut cluster = Cluster::start(3, GROUPS);
+    fill(&mut cluster.client(0));
+    for node in 0..3 {
+        assert!(cluster.terminate(node).success());
+    }
+    // Alone it has no majority of the meta group, and waits for the others.
+    cluster.restart(0);
+    eventually("it waits", || {
+        cluster.log(0).contains("waiting for the other nodes")
+    });
+    assert!(cluster.terminate(0).success());
+    for node in 0..3 {
+        cluster.restart(node);
+    }
+    for node in 0..3 {
+        cluster.wait_until_ready(node);
+    }
+    assert_alive(&mut cluster.client(1));
+    let page = admin(&["status", &cluster.admin_address(0).to_string(), "--json"]).expect("it answers");
+    assert!(
+        !page.contains("\"role\": \"lost\""),
+        "the node has what it had: {page}"
+    );
+}
+
+#[test]
+fn a_password_that_is_set_for_the_cluster_is_on_disk_for_the_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let mut cluster = Cluster::start(3, GROUPS);
+    let mut client = cluster.client(0);
+    client.run_ok("CONFIG SET requirepass secret:7");
+    client.run_ok("AUTH secret:7");
+    for node in 1..3 {
+        eventually("every node asks for the password", || {
+            let mut other = cluster.client(node);
+            let refused = format!("{:?}", other.run("CONFIG GET requirepass"));
+            other.run("AUTH secret:7");
+            let known = format!("{:?}", other.run("CONFIG GET requirepass"));
+            refused.contains("NOAUTH") && known.contains("requirepass") && known != refused
+        });
+    }
+    for node in 0..3 {
+        assert!(
+            cluster.terminate(node).success(),
+            "what it hands over is there too"
+        );
+        let data = cluster.data(node);
+        let mode = |path: &std::path::Path| {
+            let metadata = std::fs::metadata(path).expect("it is there");
+            metadata.permissions().mode() & 0o777
+        };
+        assert_eq!(mode(&data), 0o700);
+        let entries = std::fs::read_dir(&data).expect("it is ours");
+        let files: Vec<_> = entries.map(|entry| entry.expect("it is ours").path()).collect();
+        assert!(files.len() >= 3, "{files:?}");
+        for file in files {
+            assert_eq!(mode(&file), 0o600, "{file:?}");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! What is left of groups that nobody leads: one replica, as its own node knows it.
+//!
+//! Nothing of it is replicated. Nodes say it with their pulses, and whoever leads the meta group tells all of them, so that an
+//! operator can be shown, at any node, with what a group could begin anew. A group that is led is not spoken of.
+
+use crate::wire::wire_struct;
+use consensus::{Index, Term};
+use ids::{GroupId, Incarnation, NodeId};
+
+/// Most of one message: more than all groups with six replicas each. What is above is left out.
+pub(crate) const SURVIVORS_MAX: usize = 8_192;
+
+/// One of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Survivor {
+    /// The group.
+    pub group: GroupId,
+    /// The generation that it belongs to.
+    pub generation: u64,
+    /// Where it is.
+    pub node: NodeId,
+    /// Whose memory.
+    pub incarnation: Incarnation,
+    /// The term of the last entry of its log. Of two logs the one with the later term, and then the longer one, has
+    /// everything that was acknowledged and that the other has.
+    pub term: Term,
+    /// The place of that entry.
+    pub last: Index,
+    /// Up to where it is known to be committed, and applied.
+    pub applied: Index,
+}
+
+wire_struct!(Survivor {
+    group,
+    generation,
+    node,
+    incarnation,
+    term,
+    last,
+    applied
+});
