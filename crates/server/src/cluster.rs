@@ -139,7 +139,7 @@ impl Gateway {
         for index in 0..self.cluster.seats.len() {
             let seat = &mut self.cluster.seats[index];
             if now < seat.quiet_until && !seat.is_touched {
-                seat.courier.begin(now);
+                seat.courier.begin(now, self.settings.slow_from());
             } else {
                 self.tick_seat(index);
             }
