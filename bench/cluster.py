@@ -1,0 +1,305 @@
+#!/usr/bin/env python3
+"""Compares what reads and writes cost on three of our nodes with one node, redis-server, Redis Cluster and etcd.
+
+All servers run at the same time and are measured in turn. See README.md in this folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+
+import nodes
+import record
+import server
+from nodes import Cluster, Node, OurCluster, RedisCluster
+from server import Launch, Process, Server, SetupError, free_port, need_tool
+
+CONNECTIONS = 50
+KEYS = 100_000
+VALUE_BYTES = 100
+# redis-benchmark tries for ever to reach a server that is gone.
+GENERATOR_SECONDS_MAX = 300
+ETCD = (
+    "etcd --name {name} --data-dir data --listen-client-urls http://127.0.0.1:{port} "
+    "--advertise-client-urls http://127.0.0.1:{port} --listen-peer-urls http://127.0.0.1:{peer_port} "
+    "--initial-advertise-peer-urls http://127.0.0.1:{peer_port} --initial-cluster {members} --log-level error"
+)
+# What must not rise while nothing fails.
+ELECTIONS = "chorale_campaigns_total"
+SINGLE, ANY, MOVED, REDIS, REDIS_CLUSTER = "ours, one node", "ours, any node", "ours, cluster endpoint", "redis", "redis cluster"
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to send commands: where to, and whose CPU it takes."""
+
+    name: str
+    port: int
+    is_cluster: bool
+    processes: Sequence[Process]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One way, one cell, one round."""
+
+    round: int
+    cell: str
+    way: str
+    requests: int
+    cpu_us_per_command: float
+    requests_per_s: float
+    p50_ms: float
+    p99_ms: float
+
+
+@dataclass(frozen=True)
+class Target:
+    """The most that the CPU of one way may be, in terms of another's."""
+
+    command: str
+    way: str
+    base: str
+    most: float
+
+
+TARGETS = [
+    Target("get", MOVED, SINGLE, 1.1),
+    Target("set", ANY, SINGLE, 4.0),
+    Target("set", MOVED, SINGLE, 4.0),
+    Target("set", MOVED, REDIS_CLUSTER, 1.2),
+]
+ETCD_TIMES = 20.0
+
+
+def generate(way: Way, command: str, pipeline: int, requests: int) -> tuple[float, float, float]:
+    """Requests a second, and the middle and the 99th percentile of how long they took in milliseconds."""
+    words = [need_tool("redis-benchmark"), "-h", "127.0.0.1", "-p", str(way.port), "-c", str(CONNECTIONS)]
+    words += ["-P", str(pipeline), "-n", str(requests), "-r", str(KEYS), "-d", str(VALUE_BYTES), "-t", command, "--csv"]
+    if way.is_cluster:
+        words.append("--cluster")
+    done = subprocess.run(words, capture_output=True, text=True, timeout=GENERATOR_SECONDS_MAX, check=False)
+    rows = [row for row in csv.reader(io.StringIO(done.stdout)) if row and row[0].lower() == command]
+    if done.returncode != 0 or not rows:
+        raise SetupError(f"redis-benchmark failed against {way.name}: {(done.stdout + done.stderr)[-400:]}")
+    return float(rows[0][1]), float(rows[0][4]), float(rows[0][6])
+
+
+def measure(way: Way, number: int, command: str, pipeline: int, requests: int) -> Run:
+    """Runs one cell, and counts the CPU of all processes that have a part in it."""
+    before = [process.cpu_time() for process in way.processes]
+    rate, p50, p99 = generate(way, command, pipeline, requests)
+    spent = sum(process.cpu_time().since(b).best_ns for process, b in zip(way.processes, before))
+    return Run(number, f"{command}/p{pipeline}", way.name, requests, spent / requests / 1_000, rate, p50, p99)
+
+
+def fill(way: Way) -> None:
+    """All keys exist before anything is measured, so that no table grows meanwhile."""
+    generate(way, "set", 16, 4 * KEYS)
+
+
+class Etcd(Cluster):
+    """Three members of etcd, with their logs on disk, as it always has them."""
+
+    def __init__(self, template: str) -> None:
+        super().__init__()
+        launch = Launch("etcd", template)
+        try:
+            ports = [(free_port(), free_port()) for _ in range(3)]
+            members = ",".join(f"m{number}=http://127.0.0.1:{peer}" for number, (_, peer) in enumerate(ports))
+            for number, (port, peer) in enumerate(ports):
+                line = template.format(name=f"m{number}", port=port, peer_port=peer, members=members)
+                argv = [launch.program(), *line.split()[1:]]
+                self.nodes.append(EtcdMember(f"etcd {number}", argv, self.folder / f"m{number}", port))
+            self.endpoints = ",".join(f"127.0.0.1:{port}" for port, _ in ports)
+            nodes.wait_until(lambda: self.control("endpoint", "health").returncode == 0, 60.0, "etcd is whole")
+        except BaseException:
+            self.stop()
+            raise
+
+    def control(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Runs etcdctl."""
+        argv = [need_tool("etcdctl"), f"--endpoints={self.endpoints}", *words]
+        return subprocess.run(argv, capture_output=True, text=True, timeout=180, env={"ETCDCTL_API": "3"}, check=False)
+
+
+class EtcdMember(Node):
+    """One member. It answers only when it has seen the others."""
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.argv, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            )
+
+
+def etcd_writes(etcd: Etcd) -> tuple[float, float]:
+    """Writes a second that etcd takes, and its CPU for each in microseconds: its own check, asked for more than it can do."""
+    before = [node.cpu_time() for node in etcd.nodes]
+    began = time.monotonic()
+    done = etcd.control("check", "perf", "--load=xl", "--auto-compact=false")
+    seconds = time.monotonic() - began
+    # "FAIL: Throughput too low: 4119 writes/s", or "PASS: Throughput is 14998 writes/s".
+    found = re.search(r"Throughput[^0-9]*(\d+) writes/s", done.stdout)
+    if found is None:
+        raise SetupError(f"etcdctl check perf says nothing of throughput: {(done.stdout + done.stderr)[-400:]}")
+    rate = float(found.group(1))
+    spent = sum(node.cpu_time().since(b).best_ns for node, b in zip(etcd.nodes, before))
+    return rate, spent / max(1.0, rate * min(seconds, 60.0)) / 1_000
+
+
+def evaluate(runs: list[Run], cell: str, way: str, value: Callable[[Run], float]) -> dict[str, float]:
+    """The spread of one figure."""
+    return record.spread([value(run) for run in runs if run.cell == cell and run.way == way])
+
+
+def ratios(runs: list[Run], cell: str, way: str, base: str) -> dict[str, float]:
+    """The spread of the ratios of CPU that each round gave."""
+    mine = [run for run in runs if run.cell == cell]
+    rounds = sorted({run.round for run in mine})
+    cost = {(run.round, run.way): run.cpu_us_per_command for run in mine}
+    return record.spread([cost[number, way] / cost[number, base] for number in rounds])
+
+
+def report(runs: list[Run], etcd: tuple[float, float] | None, elections: int) -> str:
+    """The summary."""
+    cells = list(dict.fromkeys(run.cell for run in runs))
+    ways = list(dict.fromkeys(run.way for run in runs))
+    text = (
+        f"\n{CONNECTIONS} connections, values of {VALUE_BYTES} bytes, {KEYS:,} keys, redis-benchmark. CPU is that of all processes "
+        "of a way together, without the generator; middle of the rounds (smallest-largest).\n\n"
+    )
+    rows = []
+    for cell in cells:
+        for way in ways:
+            cpu = record.shown(evaluate(runs, cell, way, lambda run: run.cpu_us_per_command))
+            rate = format(evaluate(runs, cell, way, lambda run: run.requests_per_s)["median"], ",.0f")
+            p50 = record.shown(evaluate(runs, cell, way, lambda run: run.p50_ms))
+            p99 = record.shown(evaluate(runs, cell, way, lambda run: run.p99_ms))
+            rows.append([cell, way, cpu, rate, p50, p99])
+    text += record.table(["cell", "way", "CPU µs/command", "requests/s", "p50 ms", "p99 ms"], rows) + "\n\n"
+    rows = []
+    for target in TARGETS:
+        for cell in [cell for cell in cells if cell.startswith(target.command + "/")]:
+            if target.way in ways and target.base in ways:
+                ratio = ratios(runs, cell, target.way, target.base)
+                verdict = "met" if ratio["median"] <= target.most else "MISSED"
+                rows.append([cell, f"{target.way} : {target.base}", record.shown(ratio), f"<={target.most:.1f} {verdict}"])
+    text += record.table(["cell", "CPU, ratio of", "ratio", "target"], rows) + "\n\n"
+    if etcd is not None:
+        rate, cost = etcd
+        ours = {
+            cell: evaluate(runs, cell, ANY, lambda run: run.requests_per_s)["median"] for cell in cells if cell.startswith("set/")
+        }
+        shown = ", ".join(f"{cell}: {value / rate:.0f} times" for cell, value in ours.items())
+        most = max(ours.values(), default=0.0) / rate
+        text += (
+            f"etcd, three members, `etcdctl check perf --load=xl` (1,000 clients, values of 1,024 bytes, its log on this disk): "
+            f"{rate:,.0f} writes/s, about {cost:.0f} µs of CPU each. Our writes through any node, in throughput: {shown} "
+            f"(target {ETCD_TIMES:.0f}, {'met' if most >= ETCD_TIMES else 'MISSED'} by the best cell).\n\n"
+        )
+    text += f"Campaigns for leadership during all of it: {elections} (target 0, {'met' if elections == 0 else 'MISSED'}).\n"
+    return text
+
+
+def run(options: argparse.Namespace) -> None:
+    """The measurement."""
+    ours = Launch("ours", server.OURS)
+    redis = Launch("redis", server.REDIS)
+    launches = [redis, ours, Launch("ours-3", nodes.OURS), Launch("redis-cluster", nodes.REDIS)]
+    has_etcd = not options.no_etcd and shutil.which("etcd") is not None and shutil.which("etcdctl") is not None
+    if has_etcd:
+        launches.append(Launch("etcd", ETCD))
+    facts = record.environment(launches, ["redis-benchmark"])
+    cells = [(command, pipeline) for pipeline in (1, 16) for command in ("set", "get")]
+    progress = record.Progress(options.rounds * len(cells) + int(has_etcd))
+    runs: list[Run] = []
+    etcd_result = None
+    with ExitStack() as stack:
+        progress.say("starting the servers")
+        one = stack.enter_context(Server(ours))
+        peer = stack.enter_context(Server(redis))
+        three = stack.enter_context(OurCluster(nodes.OURS, options.groups, 1))
+        others = stack.enter_context(RedisCluster(nodes.REDIS, 15_000))
+        first = three.nodes[0]
+        endpoint = int(first.argv[first.argv.index("--cluster-port") + 1])
+        ways = [
+            Way(REDIS, peer.port, False, [peer]),
+            Way(SINGLE, one.port, False, [one]),
+            Way(ANY, first.port, False, three.nodes),
+            Way(MOVED, endpoint, True, three.nodes),
+            Way(REDIS_CLUSTER, others.nodes[0].port, True, others.nodes),
+        ]
+        for way in ways:
+            if way.name != MOVED:
+                progress.say(f"filling {way.name}")
+                fill(way)
+        before = three.counter(ELECTIONS)
+        for number in range(1, options.rounds + 1):
+            for command, pipeline in cells:
+                progress.step(f"round {number} of {options.rounds}, {command}/p{pipeline}")
+                requests = options.requests * (1 if pipeline == 1 else 6)
+                turn = ways if number % 2 else ways[::-1]
+                runs += [measure(way, number, command, pipeline, requests) for way in turn]
+        elections = three.counter(ELECTIONS) - before
+    if has_etcd:
+        progress.step("etcd, one minute")
+        with Etcd(ETCD) as etcd:
+            etcd_result = etcd_writes(etcd)
+    progress.end()
+    text = record.preamble("Speed of a cluster", facts) + report(runs, etcd_result, elections)
+    data = {
+        "facts": facts,
+        "runs": [asdict(run) for run in runs],
+        "etcd": etcd_result and {"writes_per_s": etcd_result[0], "cpu_us_per_write": etcd_result[1]},
+        "elections": elections,
+    }
+    record.write(options.out, data, text)
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    formatter = argparse.ArgumentDefaultsHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
+    parser.add_argument("--rounds", type=int, default=3, help="how often each cell is measured")
+    parser.add_argument("--requests", type=int, default=80_000, help="requests of a cell at pipeline 1; six times as many at 16")
+    parser.add_argument("--groups", type=int, default=64, help="groups of our cluster")
+    parser.add_argument("--no-etcd", action="store_true", help="leave etcd out, which takes a minute")
+    parser.add_argument("--quick", action="store_true", help="few requests: shows that it works, not how good it is")
+    parser.add_argument("--out", help="record to write, such as bench/records/NAME.json")
+    options = parser.parse_args(arguments)
+    if options.quick:
+        options.rounds, options.requests, options.no_etcd = 1, 5_000, True
+    if options.rounds < 1 or options.requests < 1:
+        parser.error("--rounds and --requests must be at least 1")
+    return options
+
+
+def main() -> int:
+    """Runs the measurement; errors are told in one line."""
+    options = parse()
+    record.heed_signals()
+    try:
+        record.check_out(options.out)
+        run(options)
+    except (SetupError, OSError, subprocess.TimeoutExpired) as error:
+        print(f"cluster.py: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("cluster.py: stopped", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
