@@ -20,7 +20,6 @@ const OVER_GROUPS: &[&str] = &[
     "unit/keyspace",
     "unit/expire",
     "unit/multi",
-    "unit/other",
     "unit/pubsub",
 ];
 
