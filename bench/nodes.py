@@ -83,11 +83,13 @@ class Node(Process):
         self.port = port
         self.admin_port = admin_port
         self.log = folder / "server.log"
+        self.process = None
         folder.mkdir()
         self.start()
 
     def start(self) -> None:
-        """Starts the process, and waits until it answers."""
+        """Starts the process, and waits until it answers. The one before is gone by then."""
+        self.reap()
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 self.argv, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
@@ -108,9 +110,13 @@ class Node(Process):
             time.sleep(0.02)
 
     def kill(self) -> None:
-        """As a crash would end it. What it had open is closed when this returns."""
+        """As a crash would end it. Nothing is waited for: on a busy machine the end takes a while."""
         self.process.kill()
-        self.process.wait()
+
+    def reap(self) -> None:
+        """Waits for the end of a process that was killed."""
+        if self.process is not None:
+            self.process.wait()
 
     def pause(self) -> None:
         """It stands still, and its links stay open."""
@@ -157,8 +163,9 @@ class Cluster:
     def stop(self) -> None:
         """Ends all nodes at once and removes the folder: nothing of it is needed any more."""
         for node in self.nodes:
-            if node.process.poll() is None:
-                node.kill()
+            node.kill()
+        for node in self.nodes:
+            node.reap()
         shutil.rmtree(self.folder, ignore_errors=True)
         self._scratch.cleanup()
 

@@ -117,7 +117,7 @@ class Process:
     """A running process: whether it lives, what it printed, what it takes."""
 
     name: str
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | None
     log: Path
 
     @property

@@ -414,7 +414,10 @@ func failover(p place) {
 		pids[port] = must(strconv.Atoi(pid))
 	}
 	address := net.JoinHostPort(variable("HOST", "127.0.0.1"), os.Getenv("CLUSTER_PORT"))
-	all := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, Protocol: p.version})
+	// go-redis asks a node that is gone until it looks where the slots are: every minute, if nobody tells it to.
+	all := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: []string{address}, Protocol: p.version, ClusterStateReloadInterval: time.Second,
+	})
 	defer all.Close()
 	var names []string
 	led := map[string]int{}
@@ -451,13 +454,16 @@ func portOf(all *redis.ClusterClient, p place, name string) string {
 
 // The client gives up sooner than a cluster without a leader does; an answer must be the right one.
 func persistently(what string, ask func() (string, error), wanted string) {
-	waitUntil(what, func() bool {
+	for deadline := time.Now().Add(2 * limit); ; time.Sleep(50 * time.Millisecond) {
 		got, err := ask()
 		if err == nil || errors.Is(err, redis.Nil) {
 			expect(got, wanted)
+			return
 		}
-		return err == nil
-	})
+		if time.Now().After(deadline) {
+			fail("%s: %v", what, err)
+		}
+	}
 }
 
 type section struct {
