@@ -187,3 +187,34 @@ fn shutdown_closes_the_port_and_open_connections() {
     let _ = open.read_to_end(&mut rest);
     assert!(TcpStream::connect(address).is_err());
 }
+
+#[test]
+fn a_recovery_must_be_confirmed_and_readable_and_is_the_nodes_own_decision() {
+    let (address, _node, handle) = start();
+    let post = |header: &str, body: &str| {
+        let length = body.len();
+        let request = format!("POST /recover HTTP/1.0\r\n{header}Content-Length: {length}\r\n\r\n{body}");
+        exchange(address, &request)
+    };
+    let recovery = r#"{"gone":[],"groups":[{"group":1,"node":2,"survivor":3}]}"#;
+    let (head, body) = post("", recovery);
+    assert!(
+        head.starts_with("http/1.0 403") || head.starts_with("http/1.1 403"),
+        "{head}"
+    );
+    assert!(body.contains(admin::CONFIRMATION), "{body}");
+    let confirmed = format!("{}: recover\r\n", admin::CONFIRMATION);
+    let (head, body) = post(&confirmed, "{");
+    assert!(
+        head.contains(" 400 ") && body.contains("no recovery"),
+        "{head}\n{body}"
+    );
+    let (head, body) = post(&confirmed, recovery);
+    assert!(
+        head.contains(" 409 ") && body.contains("in no cluster"),
+        "{head}\n{body}"
+    );
+    let (head, _) = exchange(address, "GET /recover HTTP/1.0\r\n\r\n");
+    assert!(head.contains(" 405 "), "{head}");
+    handle.shutdown();
+}

@@ -155,16 +155,15 @@ pub(crate) fn begin(
         book,
     };
     let played = overture.play(settings, said, who, &secret, workers, told_to_stop);
-    if let (Err(_), Some(identity)) = (&played, &identity)
-        && !kept.is_empty()
-    {
-        // Nothing was said in the name of these replicas: the next start may have them as this one did.
-        if let Err(error) = handover::leave(disk, identity.node, left_by, kept) {
-            tracing::error!(%error, "what the last stop handed over is lost: it could not be left to the next start");
+    if let Err(unborn) = played {
+        if let Some(identity) = identity.as_ref().filter(|_| !kept.is_empty()) {
+            // Nothing was said in the name of these replicas: the next start may have them as this one did.
+            if let Err(error) = handover::leave(disk, identity.node, left_by, kept) {
+                tracing::error!(%error, "what the last stop handed over is lost: it could not be left to the next start");
+            }
         }
-        return Err(played.err().expect("it was looked at"));
+        return Err(unborn);
     }
-    played?;
     let (Some(started), Some(map)) = (overture.started, overture.map) else {
         unreachable!("it plays until both are there");
     };
@@ -448,12 +447,14 @@ impl Overture {
     }
 }
 
+/// What those that were called did not like, or this node of them; none for what was not to be understood.
+type Refused = Vec<(Remote, Option<Refusal>)>;
+
 /// Whether those that `--join` names are of the cluster that the directory belongs to.
 struct Check {
     is_over: bool,
     since: Monotonic,
-    /// What those that were called did not like, or this node of them.
-    refused: Arc<Mutex<Vec<(Remote, Option<Refusal>)>>>,
+    refused: Arc<Mutex<Refused>>,
 }
 
 impl Check {

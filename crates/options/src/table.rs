@@ -332,7 +332,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "replace-after",
         integer(0, INT),
         "600",
-        "Seconds after which a node that is away is given up: its replicas are rebuilt on other nodes. 0: never.",
+        "Seconds after which a node that is away is given up: its replicas are rebuilt on other nodes, and its start is fenced: the process, if it lives, ends. 0: never.",
     )
     .flag()
     .unit("seconds")

@@ -193,6 +193,28 @@ fn a_start_that_is_stopped_before_it_is_counted_leaves_what_the_last_one_left() 
 }
 
 #[test]
+fn a_node_that_stood_still_for_longer_than_replacing_takes_ends_and_is_another_start_when_it_is_back() {
+    let mut cluster = Cluster::new(GROUPS);
+    cluster.flag("replace-after", "6");
+    cluster.grow(4);
+    fill(&mut cluster.client(0));
+    cluster.pause(3);
+    let is_dropped = |cluster: &Cluster| {
+        let seen = cluster.look(0);
+        seen.is_some_and(|seen| seen.replicas.iter().flatten().all(|&(node, ..)| node != 3))
+    };
+    eventually("its replicas are replaced", || is_dropped(&cluster));
+    cluster.resume(3);
+    assert_eq!(cluster.wait(3).code(), Some(1));
+    let log = cluster.log(3);
+    assert!(log.contains("declared this start of the node dead"), "{log}");
+    cluster.restart(3);
+    cluster.wait_until_ready(3);
+    cluster.wait_until_replicated();
+    assert_alive(&mut cluster.client(3));
+}
+
+#[test]
 fn a_password_that_is_set_for_the_cluster_is_on_disk_for_the_owner_alone() {
     use std::os::unix::fs::PermissionsExt;
     let mut cluster = Cluster::start(3, GROUPS);
