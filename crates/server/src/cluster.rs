@@ -53,8 +53,9 @@ const TICK: std::time::Duration = Times::DEFAULT.tick;
 /// A node of which nothing was heard for so long, although it is in reach, is not waited for by the groups that it leads.
 const SILENT_AFTER: std::time::Duration = Times::DEFAULT.election_min;
 
-/// Whoever did not look for so long cannot tell how long others were silent.
-const STOOD_STILL: std::time::Duration = TICK.saturating_mul(5);
+/// Whoever did not look for so long cannot tell how long others were silent. Twice as long as between two looks when nothing
+/// happens.
+const STOOD_STILL: std::time::Duration = seat::QUIET_MAX.saturating_mul(2);
 
 /// See the file's header.
 #[derive(Default)]
@@ -62,6 +63,8 @@ pub(crate) struct Cluster {
     layout: Option<Arc<Layout>>,
     now: Monotonic,
     ticked: Monotonic,
+    /// Until then no tick has anything to do, unless something happens first.
+    quiet_until: Monotonic,
     seats: Vec<Seat>,
     /// Indices of seats that something happened to since the last turn's end.
     touched: Vec<usize>,
@@ -136,6 +139,7 @@ impl Gateway {
         let last = std::mem::replace(&mut self.cluster.ticked, now);
         self.end_overdue_questions(now);
         self.notice_silence(last, now);
+        let mut quiet_until = now.after(seat::QUIET_MAX);
         for index in 0..self.cluster.seats.len() {
             let seat = &mut self.cluster.seats[index];
             if now < seat.quiet_until && !seat.is_touched {
@@ -143,18 +147,30 @@ impl Gateway {
             } else {
                 self.tick_seat(index);
             }
+            quiet_until = quiet_until.min(self.cluster.seats[index].quiet_until);
         }
+        self.cluster.quiet_until = quiet_until;
     }
 
     /// When this worker is to be called again, at the latest, if nothing happens.
     pub fn next_cluster_timer(&self) -> Option<Monotonic> {
-        let has_work = !self.cluster.touched.is_empty();
-        let next = if has_work {
-            self.cluster.now
-        } else {
-            self.cluster.ticked.after(TICK)
-        };
-        (self.is_spread || has_work).then_some(next)
+        let Cluster {
+            touched,
+            now,
+            ticked,
+            quiet_until,
+            peers,
+            ..
+        } = &self.cluster;
+        if !touched.is_empty() {
+            return Some(*now);
+        }
+        let tick = ticked.after(TICK);
+        let quiet_until = if self.has_questions() { tick } else { *quiet_until };
+        let beats = peers.values().filter(|peer| peer.is_up);
+        let beat = beats.filter_map(|peer| peer.beats.due()).min();
+        let next = tick.max(quiet_until).min(beat.unwrap_or(Monotonic(u64::MAX)));
+        self.is_spread.then_some(next)
     }
 
     /// Takes from what the last life of the process left all that is of this worker's groups. Before the first layout: its
@@ -781,6 +797,7 @@ impl Gateway {
         for index in std::mem::take(&mut self.cluster.touched) {
             self.cluster.seats[index].is_touched = false;
             self.cluster.seats[index].quiet_until = now;
+            self.cluster.quiet_until = now;
             self.finish_seat(index, now);
         }
         if std::mem::take(&mut self.cluster.claims_changed) {

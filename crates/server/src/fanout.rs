@@ -487,6 +487,11 @@ impl Gateway {
         ids.into_iter().for_each(|id| self.end_question(id, None));
     }
 
+    /// Whether answers of other nodes are waited for.
+    pub(crate) fn has_questions(&self) -> bool {
+        !self.fanout.questions.is_empty()
+    }
+
     /// Waits no longer for answers that are overdue.
     pub(crate) fn end_overdue_questions(&mut self, now: Monotonic) {
         while let Some((&id, asking)) = self.fanout.questions.first_key_value() {

@@ -8,6 +8,9 @@ use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, Monotonic, NodeId};
 use replica::{Courier, Member, MemberCounts, Output, Replica, Turn};
 use std::time::Duration;
 
+/// Whatever has no timer of its own is looked after this often, although nothing happens.
+pub(super) const QUIET_MAX: Duration = Duration::from_millis(100);
+
 /// See the file's header.
 pub(crate) struct Seat {
     pub(super) courier: Courier,
@@ -221,8 +224,6 @@ impl Seat {
 
     /// Until when ticks have nothing to do for it, if nothing happens: groups that nobody uses cost next to nothing.
     pub(super) fn quiet_until(&self, now: Monotonic) -> Monotonic {
-        /// Whatever has no timer of its own is looked after this often.
-        const QUIET_MAX: std::time::Duration = std::time::Duration::from_millis(100);
         if self.target.is_none() || !self.courier.is_idle() || !self.watches.is_idle() {
             return now;
         }
