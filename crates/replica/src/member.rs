@@ -449,6 +449,9 @@ impl Member {
     pub fn finish(&mut self, replica: &mut Replica, turn: &Turn, now: Monotonic, effects: &mut Effects) {
         loop {
             self.propose(turn);
+            if planted::is(Bug::ReplyBeforeCommit) {
+                self.answer_early(replica, turn, effects);
+            }
             self.begin_round(now);
             let ready = self.raft.take_ready(now);
             let is_over = is_empty(&ready);
@@ -566,6 +569,16 @@ impl Member {
                 gathered,
                 attached,
             });
+        }
+    }
+
+    /// The mistake of answering what is proposed and not committed.
+    fn answer_early(&mut self, replica: &mut Replica, turn: &Turn, effects: &mut Effects) {
+        for flight in std::mem::take(&mut self.flights) {
+            let entries = self.raft.entries_after(Index(flight.index.0 - 1));
+            if let Some(Payload::Data(bytes)) = entries.first().map(|entry| &entry.payload) {
+                self.apply(replica, turn, bytes, Some(flight), effects);
+            }
         }
     }
 

@@ -19,12 +19,14 @@
 //! 3. A layout is never replaced by an older one.
 
 mod figures;
+mod glimpse;
 mod kept;
 mod layout;
 mod seat;
 mod watches;
 
 pub use figures::{ClusterFigures, GroupFigures, ReplicaFigures};
+pub use glimpse::Glimpse;
 pub use kept::Kept;
 pub use layout::{GroupLayout, Layout};
 
@@ -382,13 +384,16 @@ impl Gateway {
         }
     }
 
-    fn on_raft(&mut self, group: GroupId, message: Message) {
+    fn on_raft(&mut self, group: GroupId, mut message: Message) {
         let Some(index) = self.seated(group) else {
             return;
         };
         let now = self.cluster.now;
         let seat = &mut self.cluster.seats[index];
-        let is_ours = seat.incarnation == Some(message.to) || planted::is(Bug::IncarnationNotChecked);
+        if planted::is(Bug::IncarnationNotChecked) {
+            message.to = seat.incarnation.unwrap_or(message.to);
+        }
+        let is_ours = seat.incarnation == Some(message.to);
         if let Some(member) = seat.member.as_mut().filter(|_| is_ours) {
             member.on_message(message, now);
             self.cluster.touch(index);

@@ -18,7 +18,7 @@ pub(crate) struct Client {
     process: Process,
     /// Where it is connected, and as what.
     pub(crate) connection: Option<(Connection, usize)>,
-    waiting: VecDeque<(Ticket, Call)>,
+    waiting: VecDeque<(Ticket, String, Call)>,
     /// When the oldest request that waits was sent.
     pub(crate) waits_since: u64,
     received: Vec<u8>,
@@ -56,10 +56,14 @@ impl Clients {
         }
     }
 
-    /// The storm is over: each client has a few more requests, and then reads everything.
+    /// The storm is over: each client has a few more requests, together they write to everything, and then each reads
+    /// everything.
     pub(crate) fn give_errands(&mut self, count: usize) {
-        for client in &mut self.clients {
+        let all = self.clients.len();
+        let writes = self.workload.writes();
+        for (number, client) in self.clients.iter_mut().enumerate() {
             let mut errands: VecDeque<(String, Call)> = (0..count).map(|_| self.workload.next()).collect();
+            errands.extend(writes.iter().skip(number).step_by(all).cloned());
             errands.extend(self.workload.reads());
             client.errands = Some(errands);
         }
@@ -86,8 +90,8 @@ impl Clients {
                 break;
             };
             let ticket = self.recorder.called(client.process, &key, call, now);
-            client.waiting.push_back((ticket, call));
             bytes.extend(workload::request(&key, call));
+            client.waiting.push_back((ticket, key, call));
         }
         self.clients[index].waits_since = now;
         bytes
@@ -97,12 +101,16 @@ impl Clients {
     pub(crate) fn receive(&mut self, index: usize, bytes: &[u8], now: u64) -> Result<bool, String> {
         let client = &mut self.clients[index];
         client.received.extend_from_slice(bytes);
-        while let Some(&(ticket, call)) = client.waiting.front() {
+        while let Some(&(ticket, _, call)) = client.waiting.front() {
             let Some((answer, length)) = workload::answer(call, &client.received)? else {
                 break;
             };
             client.received.drain(..length);
-            client.waiting.pop_front();
+            let asked = client.waiting.pop_front().map(|(_, key, _)| key);
+            // In the calm nothing stays undone.
+            if let (Answer::Unknown | Answer::Refused, Some(errands)) = (&answer, &mut client.errands) {
+                errands.extend(asked.map(|key| (key, self.workload.again(call))));
+            }
             client.waits_since = now;
             // It may still happen: whoever goes on is another process.
             if answer == Answer::Unknown {

@@ -18,10 +18,14 @@ pub const NODES_MAX: usize = 9;
 pub struct Swarm {
     /// The cluster.
     pub shape: Shape,
+    /// Nodes that start when there are faults already.
+    pub late: usize,
     /// Clients.
     pub clients: usize,
     /// Keys of each family.
     pub keys: usize,
+    /// Whether clients wait for elements of queues.
+    pub has_waits: bool,
     /// How many of a hundred requests only read.
     pub reads: u64,
     /// The longest pause of a client between two requests.
@@ -164,8 +168,10 @@ impl Swarm {
                 replicas: replicas.min(nodes),
                 has_leases,
             },
+            late: 0,
             clients: 3 + prng.below(8) as usize,
             keys: 1 + prng.below(3) as usize,
+            has_waits: false,
             reads: [30, 50, 97][prng.below(3) as usize],
             think: [MILLIS, 20 * MILLIS, 200 * MILLIS, 1_500 * MILLIS][prng.below(4) as usize],
             patience: 200 * MILLIS + prng.below(3_000) * MILLIS,
@@ -210,8 +216,9 @@ impl fmt::Display for Swarm {
         let percent = |chance: u64| chance as f64 / 10_000.0;
         writeln!(
             f,
-            "{} nodes, {} groups of {}, {}; {} clients on {} keys of each kind, up to {} requests at once, {} % reads",
+            "{} nodes, {} of them late, {} groups of {}, {}; {} clients on {} keys of each kind, up to {} requests at once, {} % reads",
             shape.nodes,
+            self.late,
             shape.groups,
             shape.replicas,
             if shape.has_leases { "leases" } else { "no leases" },

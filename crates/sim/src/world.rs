@@ -1,9 +1,9 @@
 //! A cluster from one seed: nodes, network, clients and faults in one thread and one time.
 //!
 //! ```text
-//!   storm: faults as the seed drew them                 calm: a quorum is healed, the others are dead for ever
-//!   |---------------------------------------------------|---------------------------------| rest
-//!   clients ask and give up                              everything is answered in time     histories, states compared
+//!            storm: faults as the seed drew them         calm: a quorum is healed, the others are dead for ever
+//!   |--------|-------------------------------------------|---------------------------------| rest
+//!    forming  clients ask and give up                     everything is answered in time     histories, states compared
 //! ```
 //!
 //! Everything that happens is an event at a moment of the true time; events of one moment happen in the order in which they
@@ -20,6 +20,9 @@ use history::{History, Verdict};
 use ids::{Monotonic, NodeId, Prng};
 use std::collections::BTreeMap;
 
+/// How long a cluster may take to form, and between two looks at it.
+const FORMING_MAX: u64 = 60 * SECONDS;
+const LOOK: u64 = 50 * MILLIS;
 /// How long anything may take once the storm is over, elections and transfers of state included.
 const ANSWER_MAX: u64 = 15 * SECONDS;
 /// How long the calm lasts at most.
@@ -75,6 +78,7 @@ enum Event<N: Node> {
     Wake(usize),
     Patience(usize, Connection),
     Start(usize, u32),
+    Look,
     Fault(Fault),
     Calm,
     Rest(u64),
@@ -127,6 +131,7 @@ pub(crate) struct World<'a, N: Node> {
     shared: N::Shared,
     prng: Prng,
     is_calm: bool,
+    calm_at: u64,
     is_resting: bool,
     is_over: bool,
     count: u64,
@@ -136,7 +141,12 @@ pub(crate) struct World<'a, N: Node> {
 /// Clients of a seed; apart from the world, so that their history outlives a panic.
 pub(crate) fn clients(seed: u64, swarm: &Swarm) -> Clients {
     let mut prng = Prng::new(seed ^ 0x434c_4945_4e54_0002);
-    let workload = Workload::new(swarm.keys, swarm.reads, Prng::new(prng.next_u64()));
+    let workload = Workload::new(
+        swarm.keys,
+        swarm.reads,
+        swarm.has_waits,
+        Prng::new(prng.next_u64()),
+    );
     Clients::new(swarm.clients, workload, prng)
 }
 
@@ -183,6 +193,7 @@ impl<'a, N: Node> World<'a, N> {
             shared,
             prng,
             is_calm: false,
+            calm_at: u64::MAX,
             is_resting: false,
             is_over: false,
             count: 0,
@@ -195,13 +206,55 @@ impl<'a, N: Node> World<'a, N> {
     /// # Errors
     /// What went wrong.
     pub(crate) fn run(mut self) -> Result<Summary, String> {
-        for node in 0..self.machines.len() {
+        for node in 0..self.machines.len() - self.swarm.late {
             let delay = self.prng.below(20 * MILLIS);
             self.schedule(delay, Event::Start(node, 0));
         }
+        self.schedule(LOOK, Event::Look);
+        while !self.is_over {
+            let Some(((at, _), event)) = self.events.pop_first() else {
+                return Err("nothing is left to happen, and the clients are not done".to_owned());
+            };
+            self.now = at;
+            self.count += 1;
+            if self.count > EVENTS_MAX {
+                return Err(format!("more than {EVENTS_MAX} events: it does not come to rest"));
+            }
+            if self.is_calm && !self.is_resting && at > self.calm_at + CALM_MAX {
+                return Err("the calm is over, and the clients are not done".to_owned());
+            }
+            self.happen(event)?;
+        }
+        self.trace.add(self.now, || "at rest".to_owned());
+        Ok(Summary {
+            events: self.count,
+            calls: self.clients.calls(),
+            fingerprint: self.fingerprint,
+        })
+    }
+
+    /// As soon as the cluster has formed, clients come, and faults.
+    fn on_look(&mut self) -> Result<(), String> {
+        let running: Vec<Option<&N>> = self
+            .machines
+            .iter()
+            .map(|machine| machine.node.as_ref())
+            .collect();
+        if !N::is_formed(&running, &self.shared) {
+            if self.now >= FORMING_MAX {
+                return Err("the cluster has not formed".to_owned());
+            }
+            self.schedule(self.now + LOOK, Event::Look);
+            return Ok(());
+        }
+        self.trace.add(self.now, || "the cluster has formed".to_owned());
+        for node in self.machines.len() - self.swarm.late..self.machines.len() {
+            let at = self.now + self.prng.below(self.swarm.storm);
+            self.schedule(at, Event::Start(node, 0));
+        }
         for client in 0..self.clients.clients.len() {
-            let delay = 30 * MILLIS + self.prng.below(self.swarm.think + 1);
-            self.schedule(delay, Event::Wake(client));
+            let delay = self.prng.below(self.swarm.think + 1);
+            self.schedule(self.now + delay, Event::Wake(client));
         }
         for fault in [
             Fault::Partition,
@@ -215,27 +268,9 @@ impl<'a, N: Node> World<'a, N> {
         ] {
             self.schedule_fault(fault);
         }
-        self.schedule(self.swarm.storm, Event::Calm);
-        while !self.is_over {
-            let Some(((at, _), event)) = self.events.pop_first() else {
-                return Err("nothing is left to happen, and the clients are not done".to_owned());
-            };
-            self.now = at;
-            self.count += 1;
-            if self.count > EVENTS_MAX {
-                return Err(format!("more than {EVENTS_MAX} events: it does not come to rest"));
-            }
-            if self.is_calm && !self.is_resting && at > self.swarm.storm + CALM_MAX {
-                return Err("the calm is over, and the clients are not done".to_owned());
-            }
-            self.happen(event)?;
-        }
-        self.trace.add(self.now, || "at rest".to_owned());
-        Ok(Summary {
-            events: self.count,
-            calls: self.clients.calls(),
-            fingerprint: self.fingerprint,
-        })
+        self.calm_at = self.now + self.swarm.storm;
+        self.schedule(self.calm_at, Event::Calm);
+        Ok(())
     }
 
     fn schedule(&mut self, at: u64, event: Event<N>) {
@@ -306,6 +341,7 @@ impl<'a, N: Node> World<'a, N> {
             Event::Wake(client) => self.on_wake(client),
             Event::Patience(client, connection) => self.on_patience(client, connection),
             Event::Start(node, life) => self.on_start(node, life),
+            Event::Look => self.on_look(),
             Event::Fault(fault) => self.on_fault(fault),
             Event::Calm => self.on_calm(),
             Event::Rest(until) => self.on_rest(until),
@@ -401,7 +437,7 @@ impl<'a, N: Node> World<'a, N> {
                 continue;
             }
             self.schedule(self.now, Event::LinkUp(peer, index));
-            if self.network.down_until(index, peer) > self.now {
+            if self.network.down_until(index, peer) > self.now || self.machines[peer].node.is_none() {
                 self.schedule(self.now, Event::LinkDown(index, peer));
             }
         }
@@ -569,7 +605,7 @@ impl<'a, N: Node> World<'a, N> {
             None => {
                 let count = self.machines.len() as u64;
                 let node = self.prng.below(count) as usize;
-                if self.machines[node].node.is_none() {
+                if !self.machines[node].node.as_ref().is_some_and(N::is_serving) {
                     let at = self.now + 5 * MILLIS;
                     self.schedule(at, Event::Wake(index));
                     return Ok(());
@@ -672,7 +708,8 @@ impl<'a, N: Node> World<'a, N> {
             Fault::Break => {
                 let peer = self.prng.below(self.machines.len() as u64) as usize;
                 if peer != node {
-                    let until = self.now + self.prng.below(500) * MILLIS;
+                    // Both ends hear of it before there is another one.
+                    let until = self.now + 2 * MILLIS + self.prng.below(500) * MILLIS;
                     self.break_link(node, peer, until);
                 }
             }
@@ -681,7 +718,13 @@ impl<'a, N: Node> World<'a, N> {
                     self.end(node, false);
                 }
             }
-            Fault::HandOver => self.end(node, true),
+            Fault::HandOver => {
+                // One that has not begun has nothing to hand over yet.
+                let is_serving = self.machines[node].node.as_ref().is_some_and(N::is_serving);
+                if is_serving || self.survives_without(&[node]) {
+                    self.end(node, true);
+                }
+            }
             Fault::Pause => {
                 let pause = 10 * MILLIS + self.prng.below(2 * SECONDS);
                 let machine = &mut self.machines[node];
