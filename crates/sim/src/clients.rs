@@ -8,10 +8,11 @@
 //! ```
 
 use crate::node::Connection;
+use crate::swarm::Swarm;
 use crate::workload::{self, Workload};
 use history::{Answer, Call, History, Process, Recorder, Ticket};
 use ids::Prng;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// One client.
 pub(crate) struct Client {
@@ -24,6 +25,8 @@ pub(crate) struct Client {
     received: Vec<u8>,
     /// What it still has to ask before it is done; `None` as long as the storm lasts.
     pub(crate) errands: Option<VecDeque<(String, Call)>>,
+    /// It was refused something, and goes elsewhere with it.
+    pub(crate) is_turned_away: bool,
 }
 
 /// All clients, and their history.
@@ -45,6 +48,7 @@ impl Clients {
                 waits_since: 0,
                 received: Vec::new(),
                 errands: None,
+                is_turned_away: false,
             })
             .collect();
         Clients {
@@ -77,8 +81,10 @@ impl Clients {
     }
 
     /// The client's next requests, as bytes, each of which is noted as called. Nothing if it has no more.
-    pub(crate) fn ask(&mut self, index: usize, pipeline: u64, now: u64) -> Vec<u8> {
+    pub(crate) fn ask(&mut self, index: usize, swarm: &Swarm, now: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
+        let mut read = BTreeSet::new();
+        let pipeline = swarm.pipeline;
         let count = 1 + self.prng.below(pipeline);
         for _ in 0..count {
             let client = &mut self.clients[index];
@@ -89,6 +95,14 @@ impl Clients {
             let Some((key, call)) = next else {
                 break;
             };
+            if workload::is_read(call) {
+                read.insert(key.clone());
+            } else if !swarm.has_late_writes && read.contains(&key) {
+                if let Some(errands) = &mut client.errands {
+                    errands.push_front((key, call));
+                }
+                break;
+            }
             let ticket = self.recorder.called(client.process, &key, call, now);
             bytes.extend(workload::request(&key, call));
             client.waiting.push_back((ticket, key, call));
@@ -110,6 +124,7 @@ impl Clients {
             // In the calm nothing stays undone.
             if let (Answer::Unknown | Answer::Refused, Some(errands)) = (&answer, &mut client.errands) {
                 errands.extend(asked.map(|key| (key, self.workload.again(call))));
+                client.is_turned_away = true;
             }
             client.waits_since = now;
             // It may still happen: whoever goes on is another process.

@@ -34,6 +34,9 @@ pub struct Swarm {
     pub patience: u64,
     /// Requests that a client sends at once, at most.
     pub pipeline: u64,
+    /// Whether clients that ask several times at once write to what they have just read. A gateway of production sends a
+    /// batch again when its leader is gone; a read in it is then answered anew, and sees writes that came behind it.
+    pub has_late_writes: bool,
     /// How long the faults last.
     pub storm: u64,
     /// What a node's turn costs.
@@ -176,6 +179,7 @@ impl Swarm {
             think: [MILLIS, 20 * MILLIS, 200 * MILLIS, 1_500 * MILLIS][prng.below(4) as usize],
             patience: 200 * MILLIS + prng.below(3_000) * MILLIS,
             pipeline: 1 + often(prng, 3, 12),
+            has_late_writes: true,
             storm: (4 + prng.below(6)) * SECONDS,
             turn: [MICROS, 50 * MICROS, 500 * MICROS, 5 * MILLIS][prng.below(4) as usize],
             latency: (fastest, fastest + often(prng, 2_000, 40_000) * MICROS),

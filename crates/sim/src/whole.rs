@@ -29,13 +29,13 @@ use crate::swarm::Swarm;
 use checks::Checks;
 use consensus::{Members, Times};
 use control::{
-    Announcement, Beginning, ClusterId, Command, Contact, GroupRef, Meta, MetaConfig, MetaMessage,
-    Notice, Pace, RoutingMap, Started, Token,
+    Announcement, Beginning, ClusterId, Command, Contact, GroupRef, Meta, MetaConfig, MetaMessage, Notice,
+    Pace, RoutingMap, Started, Token,
 };
 use frame::{Body, Frame, Who};
 use ids::{GroupCount, GroupId, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, UnixMillis};
 use peer_wire::hello::Secret;
-use server::{Kept, Layout};
+use server::{Glimpse, Kept, Layout};
 use serving::Serving;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -81,6 +81,8 @@ pub struct Whole {
     sights_at: Monotonic,
     tend_at: Monotonic,
     wake_at: Option<Monotonic>,
+    /// What was last noted of it.
+    described: String,
     /// Why the process cannot go on.
     refused: Option<String>,
 }
@@ -183,7 +185,13 @@ impl Whole {
     }
 
     fn on_frame(&mut self, from: usize, frame: Frame, out: &mut Output<Frame>) {
-        if let (Who::Joining, Body::Hello { who: Who::Joining, .. }) = (self.who(), &frame.body) {
+        if let (
+            Who::Joining,
+            Body::Hello {
+                who: Who::Joining, ..
+            },
+        ) = (self.who(), &frame.body)
+        {
             // Who joins lets nobody in.
             return;
         }
@@ -337,6 +345,13 @@ impl Whole {
         self.run_meta(out);
         self.begin_serving(out);
         self.wake_at = self.next_wake(lent());
+        if out.notes.is_some() {
+            let line = self.describe();
+            if line != self.described {
+                out.note(|| line.clone());
+                self.described = line;
+            }
+        }
     }
 
     fn send_peers(&mut self, out: &mut Output<Frame>) {
@@ -444,7 +459,8 @@ impl Whole {
             }
         }
         self.see(&map, out);
-        self.store.write_book(book(&map, self.meta.node().expect("it has begun")));
+        self.store
+            .write_book(book(&map, self.meta.node().expect("it has begun")));
         self.old_views.push_back(map);
     }
 
@@ -543,6 +559,32 @@ fn announcement(machine: usize) -> Announcement {
     }
 }
 
+/// A replica, for the trace of a failure.
+fn describe(glimpse: &Glimpse<'_>) -> String {
+    let (group, me) = (glimpse.group.number(), glimpse.incarnation.0);
+    let Some(member) = glimpse.member else {
+        return format!("{me} is all of group {group}");
+    };
+    let list = |all: &[Incarnation]| {
+        let all: Vec<String> = all.iter().map(|one| one.0.to_string()).collect();
+        all.join(",")
+    };
+    let members = member.members();
+    let learners = match members.learners.as_slice() {
+        [] => String::new(),
+        learners => format!("+{}", list(learners)),
+    };
+    let outgoing = match members.outgoing.as_slice() {
+        [] => String::new(),
+        outgoing => format!(" from {}", list(outgoing)),
+    };
+    let part = if member.leads() { "leads" } else { "in" };
+    format!(
+        "{me} {part} group {group} of {}{learners}{outgoing}",
+        list(&members.voters)
+    )
+}
+
 /// The machine of an address.
 fn machine_of(peer: &str) -> Option<usize> {
     let (host, _) = peer.rsplit_once(':')?;
@@ -571,6 +613,7 @@ impl Node for Whole {
         swarm.is_stream = true;
         (swarm.loss, swarm.duplicates, swarm.replays) = (0, 0, 0);
         swarm.has_waits = true;
+        swarm.has_late_writes = false;
         // Some clusters grow while clients and faults are there already.
         let draw = swarm.storm / SECONDS + swarm.clients as u64 + swarm.patience / MILLIS;
         if draw.is_multiple_of(4) {
@@ -644,6 +687,7 @@ impl Node for Whole {
             sights_at: Monotonic(0),
             tend_at: Monotonic(0),
             wake_at: None,
+            described: String::new(),
             refused: None,
         };
         node.learn(&book);
@@ -748,12 +792,9 @@ impl Node for Whole {
             Stage::Starting(kept) => format!("starting, with {} replicas", kept.len()),
             Stage::Serving(serving) => {
                 let glimpses = serving.gateway.glimpses();
-                let led = glimpses.filter(|glimpse| glimpse.member.is_some_and(|member| member.leads()));
-                let led: Vec<u16> = led.map(|glimpse| glimpse.group.number()).collect();
-                format!(
-                    "node {}, boot {}, leads {led:?}",
-                    serving.node.0, serving.boot.0
-                )
+                let groups: Vec<String> = glimpses.map(|glimpse| describe(&glimpse)).collect();
+                let (node, boot) = (serving.node.0, serving.boot.0);
+                format!("node {node}, boot {boot}: {}", groups.join("; "))
             }
         }
     }

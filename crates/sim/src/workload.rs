@@ -132,6 +132,11 @@ impl Workload {
     }
 }
 
+/// Whether a request changes nothing.
+pub(crate) fn is_read(call: Call) -> bool {
+    matches!(call, Call::Get | Call::Count | Call::List | Call::Has(_))
+}
+
 /// A request's bytes.
 pub(crate) fn request(key: &str, call: Call) -> Vec<u8> {
     let number = |number: i64| number.to_string();

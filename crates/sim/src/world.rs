@@ -21,7 +21,7 @@ use ids::{Monotonic, NodeId, Prng};
 use std::collections::BTreeMap;
 
 /// How long a cluster may take to form, and between two looks at it.
-const FORMING_MAX: u64 = 60 * SECONDS;
+const FORMING_MAX: u64 = 120 * SECONDS;
 const LOOK: u64 = 50 * MILLIS;
 /// How long anything may take once the storm is over, elections and transfers of state included.
 const ANSWER_MAX: u64 = 15 * SECONDS;
@@ -37,6 +37,9 @@ const LATE_MAX: u64 = 100 * MILLIS;
 const CALM_REQUESTS: usize = 8;
 /// Events of one simulation; beyond it, it is taken for one that never comes to rest.
 const EVENTS_MAX: u64 = 4_000_000;
+
+/// The longest pause of a client then.
+const CALM_THINK: u64 = 20 * MILLIS;
 
 const MINUTE: u64 = 60 * SECONDS;
 
@@ -393,10 +396,11 @@ impl<'a, N: Node> World<'a, N> {
                     Input::Gone(connection) => format!("connection {} is gone", connection.0),
                     Input::Order(_) => "an order".to_owned(),
                 };
-                self.trace.add(self.now, || format!("node {index}: {line}"));
+                self.trace.hear(self.now, || format!("node {index}: {line}"));
             }
         }
-        let stalls = if self.is_calm { (0, 0) } else { self.swarm.stalls };
+        let is_storm = self.calm_at != u64::MAX && !self.is_calm;
+        let stalls = if is_storm { self.swarm.stalls } else { (0, 0) };
         let mut clock = Clock::new(&machine.clock, self.now, &mut machine.prng, stalls);
         let mut out = Output::new(self.trace.is_wanted());
         let count = inputs.len() as u64;
@@ -563,11 +567,16 @@ impl<'a, N: Node> World<'a, N> {
         if self.clients.clients[client].connection.map(|(own, _)| own) != Some(connection) {
             return Ok(());
         }
-        self.trace.add(self.now, || {
+        self.trace.hear(self.now, || {
             format!("client {client} is told {:?}", String::from_utf8_lossy(bytes))
         });
         if self.clients.receive(client, bytes, self.now)? {
-            let at = self.now + self.prng.below(self.swarm.think + 1);
+            let think = if self.is_calm {
+                self.swarm.think.min(CALM_THINK)
+            } else {
+                self.swarm.think
+            };
+            let at = self.now + self.prng.below(think + 1);
             self.schedule(at, Event::Wake(client));
         }
         Ok(())
@@ -594,7 +603,8 @@ impl<'a, N: Node> World<'a, N> {
             return Ok(());
         }
         // Now and then a client goes elsewhere without a reason.
-        if self.prng.below(40) == 0
+        let is_turned_away = std::mem::take(&mut self.clients.clients[index].is_turned_away);
+        if (self.prng.below(40) == 0 || is_turned_away)
             && let Some((connection, _)) = self.clients.clients[index].connection
         {
             self.clients.lose(index);
@@ -624,7 +634,7 @@ impl<'a, N: Node> World<'a, N> {
                 connection
             }
         };
-        let bytes = self.clients.ask(index, self.swarm.pipeline, self.now);
+        let bytes = self.clients.ask(index, self.swarm, self.now);
         if bytes.is_empty() {
             if self.clients.are_done() && !self.is_resting {
                 self.is_resting = true;

@@ -73,9 +73,7 @@ impl Checks {
                 glimpse.group.number() == group && leads(&glimpse)
             })
         };
-        nodes > 0
-            && all.iter().all(|node| node.serving().is_some())
-            && (0..self.shape.groups).all(is_led)
+        nodes > 0 && all.iter().all(|node| node.serving().is_some()) && (0..self.shape.groups).all(is_led)
     }
 
     /// Whether every group, that of the cluster's own state too, can go on with these replicas alone.
@@ -119,7 +117,10 @@ impl Checks {
         if let Some(epoch) = serving.gateway.epoch() {
             let known = self.epochs.insert(serving.boot, epoch);
             if known.is_some_and(|known| known > epoch) {
-                return Err(format!("node {machine} goes back to version {} of the cluster", epoch.0));
+                return Err(format!(
+                    "node {machine} goes back to version {} of the cluster",
+                    epoch.0
+                ));
             }
         }
         for glimpse in serving.gateway.glimpses() {
@@ -135,7 +136,10 @@ impl Checks {
                 let leased = running.iter().flatten().copied().filter(is_leased);
                 let leased: Vec<usize> = leased.map(|node| node.machine).collect();
                 if leased.len() > 1 {
-                    return Err(format!("group {}: nodes {leased:?} have a lease at once", group.number()));
+                    return Err(format!(
+                        "group {}: nodes {leased:?} have a lease at once",
+                        group.number()
+                    ));
                 }
             }
         }
@@ -159,7 +163,10 @@ impl Checks {
         let known = self.replicas.insert((group, me), (machine, term, applied));
         let known = known.unwrap_or((machine, 0, 0));
         if known.0 != machine {
-            return Err(format!("group {group}: {} is on nodes {} and {machine}", me.0, known.0));
+            return Err(format!(
+                "group {group}: {} is on nodes {} and {machine}",
+                me.0, known.0
+            ));
         }
         if term < known.1 || applied < known.2 {
             return Err(format!(
@@ -202,9 +209,8 @@ pub(crate) fn check_at_rest(running: &[Option<&Whole>]) -> Result<(), String> {
             continue;
         };
         let voters = &member.members().voters;
-        let is_its = |glimpse: &Glimpse<'_>| {
-            glimpse.group == leader.group && voters.contains(&glimpse.incarnation)
-        };
+        let is_its =
+            |glimpse: &Glimpse<'_>| glimpse.group == leader.group && voters.contains(&glimpse.incarnation);
         let number = leader.group.number();
         for other in glimpses().filter(is_its) {
             let applied = other.member.map(|member| member.applied().0);
