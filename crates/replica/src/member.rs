@@ -449,13 +449,13 @@ impl Member {
     pub fn finish(&mut self, replica: &mut Replica, turn: &Turn, now: Monotonic, effects: &mut Effects) {
         loop {
             self.propose(turn);
-            if planted::is(Bug::ReplyBeforeCommit) {
-                self.answer_early(replica, turn, effects);
-            }
             self.begin_round(now);
             let ready = self.raft.take_ready(now);
             let is_over = is_empty(&ready);
             self.carry_out(replica, turn, ready, effects);
+            if planted::is(Bug::ReplyBeforeCommit) {
+                self.answer_early(replica, turn, effects);
+            }
             if is_over {
                 break;
             }

@@ -131,6 +131,15 @@ impl Swarm {
                 swarm.think = MILLIS;
                 swarm.reads = 30;
             }
+            // A file that is left, and a start that finds it although it was not written for it.
+            Some(Bug::HandoverUsedTwice) => {
+                swarm.hand_overs = 120;
+                swarm.kills = 120;
+            }
+            Some(Bug::IncarnationNotChecked) => {
+                swarm.kills = swarm.kills.max(60);
+                swarm.moves = swarm.moves.max(60);
+            }
             Some(Bug::VoteInsidePromise | Bug::CampaignInsidePromise | Bug::LeaseKeptAcrossTransfer) => {
                 swarm.shape.has_leases = true;
                 swarm.drift_ppm = swarm.drift_ppm.min(49_000);

@@ -81,6 +81,8 @@ pub struct Whole {
     sights_at: Monotonic,
     tend_at: Monotonic,
     wake_at: Option<Monotonic>,
+    /// The next turn has begun: what comes is handled at the time that it was then.
+    is_begun: bool,
     /// What was last noted of it.
     described: String,
     /// Why the process cannot go on.
@@ -687,6 +689,7 @@ impl Node for Whole {
             sights_at: Monotonic(0),
             tend_at: Monotonic(0),
             wake_at: None,
+            is_begun: false,
             described: String::new(),
             refused: None,
         };
@@ -711,11 +714,19 @@ impl Node for Whole {
     ) {
         let wall = clock.wall();
         clock.lend(|| {
-            self.begin_turn(wall, out);
+            if !std::mem::take(&mut self.is_begun) {
+                self.begin_turn(wall, out);
+            }
             for input in inputs {
                 self.on_input(input, out);
             }
             self.finish_turn(out);
+            // A process may be stopped when it has looked at the clock and not yet at its sockets.
+            if self.prng.below(2) == 0 {
+                self.begin_turn(wall, out);
+                self.is_begun = true;
+                self.wake_at = self.next_wake(lent());
+            }
         });
     }
 
