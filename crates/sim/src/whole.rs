@@ -435,7 +435,7 @@ impl Whole {
             return;
         };
         let site = map.nodes.get(&started.node);
-        if !site.is_some_and(|site| site.boot == started.boot) {
+        if site.is_none_or(|site| site.boot != started.boot) {
             // A map from before says what this node had then, not what it has now.
             return;
         }
