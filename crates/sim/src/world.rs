@@ -271,6 +271,7 @@ impl<'a, N: Node> World<'a, N> {
         ] {
             self.schedule_fault(fault);
         }
+        self.network.storm();
         self.calm_at = self.now + self.swarm.storm;
         self.schedule(self.calm_at, Event::Calm);
         Ok(())
