@@ -122,7 +122,12 @@ pub(crate) const TEST: &[&Stage] = &[
         name: "simulation",
         what: "whole clusters from seeds, with faults",
         needs: &["packages"],
-        steps: |_| vec![program("cargo run --locked --release -p sim -- --seeds 2000")],
+        steps: |_| {
+            vec![
+                program("cargo run --locked --release -p sim -- --seeds 500"),
+                program("cargo run --locked --release -p sim -- --seeds 2000 --bare"),
+            ]
+        },
     },
     &Stage {
         name: "suite",

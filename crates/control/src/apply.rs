@@ -7,6 +7,7 @@ use crate::node::{Announcement, NODES_MAX, Node, Token};
 use crate::settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
 use crate::state::{State, TARGETS_MAX};
 use ids::{Boot, GroupCount, Incarnation, NodeId, SemanticsVersion};
+use planted::Bug;
 use std::collections::BTreeSet;
 
 impl State {
@@ -203,7 +204,7 @@ impl State {
         node.is_fenced = false;
         for (&name, group) in &mut self.groups {
             lose_memory(group, id, &mut self.next_incarnation, |incarnation| {
-                kept.contains(&(name, incarnation))
+                kept.contains(&(name, incarnation)) || planted::is(Bug::AmnesiacVote)
             });
         }
         self.touch();

@@ -97,12 +97,13 @@ pub fn steps(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
         };
         let report = &seen.report;
         let is_old = report.term < group.term || report.index < group.index;
-        if report.generation != group.generation || is_old {
+        // While members change, those who go are still needed: were the change reported, they would be let go of too soon.
+        if report.generation != group.generation || is_old || seen.is_changing {
             continue;
         }
         if !is_known(group, report) {
             reports.push(report.clone());
-        } else if !seen.is_changing {
+        } else {
             steps.extend(look.step(name, group, seen, is_settled).into_iter().flatten());
         }
     }

@@ -520,8 +520,9 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return,
         };
-        let now = clock::raw();
         while let Some(one) = input {
+            // After it was received: promises are counted from it.
+            let now = clock::raw();
             match one {
                 Input::Message(from, bytes) => driver.on_message(from, &bytes, now),
                 Input::Link(remote, is_up) => driver.on_link(remote, is_up, now),
@@ -533,6 +534,7 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
             }
             input = inputs.try_recv().ok();
         }
+        let now = clock::raw();
         driver.tick(now);
         match driver.carry_out(now) {
             Ok(happened) => {

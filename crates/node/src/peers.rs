@@ -239,6 +239,9 @@ impl Peers {
     }
 
     fn handle(&mut self, happened: Vec<Happening>, gateway: &mut Gateway) {
+        if !happened.is_empty() {
+            gateway.received(clock::raw());
+        }
         for one in happened {
             match one {
                 Happening::Up(link, peer) => {

@@ -27,7 +27,7 @@ use command::{Flags, Spec};
 use ids::{Db, GatewayId, GroupId, Monotonic, Slot};
 use keyspace::BlockCommand;
 use resp::{Args, ArgsBuf, Protocol};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use txn::TxnId;
 
@@ -68,6 +68,8 @@ enum Origin {
 struct Item {
     /// `None` once it was answered.
     origin: Option<Origin>,
+    /// The worker and connection of the client, also after that.
+    connection: Option<(u16, u64)>,
     /// If it is measured here: which command, and since when it waits.
     trip: Option<(&'static Spec, Monotonic)>,
     is_read: bool,
@@ -287,6 +289,7 @@ impl Courier {
             self.open.since = self.now;
         }
         self.open.items.push(Item {
+            connection: origin.connection(),
             origin: Some(origin),
             trip,
             is_read,
@@ -349,40 +352,34 @@ impl Courier {
     /// The leader is another one, or was lost and found again: everything unanswered goes to it, once more.
     pub fn resend(&mut self, out: &mut Vec<Output>) {
         self.close();
-        for at in 0..self.unanswered.len() {
-            let sent = &mut self.unanswered[at];
+        for sent in &mut self.unanswered {
             sent.is_due = !sent.is_answered;
-            if sent.was_sent && sent.is_due {
-                self.withdraw_overtaken(at, out);
-            }
         }
+        self.withdraw_overtaken(out);
     }
 
-    /// Answers reads of a batch that was sent before, if what their connection sent behind them may have been applied.
-    fn withdraw_overtaken(&mut self, at: usize, out: &mut Vec<Output>) {
-        let mut overtaken = Vec::new();
-        for (index, item) in self.unanswered[at].items.iter().enumerate() {
-            let Some(origin @ Origin::Command(_)) = &item.origin else {
-                continue;
-            };
-            let is_overtaking = |other: &Item| {
-                let is_same_slot = other.slot.is_none() || other.slot == item.slot;
-                let connection = other.origin.as_ref().and_then(Origin::connection);
-                !other.is_read && is_same_slot && connection == origin.connection()
-            };
-            let sent_behind = self.unanswered.range(at + 1..).filter(|sent| sent.was_sent);
-            let mut later = self.unanswered[at].items[index + 1..]
-                .iter()
-                .chain(sent_behind.flat_map(|sent| &sent.items));
-            if item.is_read && later.any(is_overtaking) {
-                overtaken.push(index);
+    /// Answers reads that were sent before, if what their connection sent behind them may have been applied: also in the same
+    /// batch, of which the writes are not applied again.
+    fn withdraw_overtaken(&mut self, out: &mut Vec<Output>) {
+        let (now, slow) = (self.now, self.slow);
+        // The writes behind: their connections and slots.
+        let mut written = BTreeSet::new();
+        for sent in self.unanswered.iter_mut().rev().filter(|sent| sent.was_sent) {
+            for index in (0..sent.items.len()).rev() {
+                let item = &sent.items[index];
+                let place = (item.connection, item.slot);
+                if !item.is_read {
+                    written.insert(place);
+                    continue;
+                }
+                let is_overtaken = written.contains(&place) || written.contains(&(item.connection, None));
+                if !sent.is_due || !is_overtaken || !matches!(item.origin, Some(Origin::Command(_))) {
+                    continue;
+                }
+                let journey = sent.journey(index, now, slow);
+                let origin = sent.items[index].origin.take().expect("looked at a moment ago");
+                origin.fail(self.group, OVERTAKEN, journey, out);
             }
-        }
-        for index in overtaken {
-            let sent = &mut self.unanswered[at];
-            let origin = sent.items[index].origin.take().expect("found a moment ago");
-            let journey = sent.journey(index, self.now, self.slow);
-            origin.fail(self.group, OVERTAKEN, journey, out);
         }
     }
 
@@ -411,7 +408,7 @@ impl Courier {
         match verdict {
             Verdict::Elsewhere => return true,
             Verdict::Gap(applied) => {
-                self.on_gap(*applied);
+                self.on_gap(*applied, out);
                 return true;
             }
             Verdict::Forgotten => sent.fail(group, |_| UNKNOWN, now, slow, out),
@@ -431,7 +428,7 @@ impl Courier {
 
     /// The group knows fewer numbers of this node than it was sent: it lost its state, or forgot who this is. What was sent
     /// and not answered was not carried out in the state that is there now; it is numbered anew.
-    fn on_gap(&mut self, applied: u64) {
+    fn on_gap(&mut self, applied: u64, out: &mut Vec<Output>) {
         let is_numbered = |sent: &&mut Sent| sent.batch.number > 0 && !sent.is_answered;
         let first = self.unanswered.iter_mut().find(is_numbered);
         let is_lost = first.is_some_and(|sent| sent.batch.number > applied + 1);
@@ -444,9 +441,7 @@ impl Courier {
                 self.next_number += 1;
             }
         }
-        for sent in &mut self.unanswered {
-            sent.is_due = !sent.is_answered;
-        }
+        self.resend(out);
     }
 
     /// Tells clients that waited too long, and sends again what nobody has answered for a while: it may be lost on a link

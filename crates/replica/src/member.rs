@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  leader    batch --> gathered --turn's end--> entry in flight --committed--> applied --> verdict to the gateway
-//!            reads --> behind unapplied writes of the group: attached to their entry
+//!            reads --> behind unapplied writes of the group: attached to their entry, and ahead of later writes of their gateway
 //!                  \-> else evaluated at once, under the lease, which is looked at again when the turn ends;
 //!                      without a lease: when a round has confirmed that nobody else leads
 //!  anybody   committed entry --> applied
@@ -145,8 +145,11 @@ pub struct Member {
     applied: Index,
     gathered: Vec<Gathered>,
     gathered_bytes: usize,
-    /// Batches of reads alone that came behind what is gathered.
-    attached: Vec<Gathered>,
+    /// Batches of reads alone that came behind what is gathered, each with the number of gathered batches before it.
+    attached: Vec<(usize, Gathered)>,
+    /// Numbers of gathered batches at which an entry ends, ascending: the next batch is of a gateway whose reads are attached
+    /// before it, and they must not see it.
+    barriers: VecDeque<usize>,
     /// What the leader itself asks for: expired keys, limits, fences.
     own: Operations,
     flights: VecDeque<Flight>,
@@ -189,6 +192,7 @@ impl Member {
             gathered: Vec::new(),
             gathered_bytes: 0,
             attached: Vec::new(),
+            barriers: VecDeque::new(),
             own: Operations::new(),
             flights: VecDeque::new(),
             unconfirmed: Vec::new(),
@@ -283,15 +287,28 @@ impl Member {
         }
         let gathered = Gathered { sender, batch };
         if gathered.batch.number > 0 {
-            self.gathered_bytes += gathered.batch.byte_len();
-            self.gathered.push(gathered);
+            self.gather(gathered);
         } else if !self.gathered.is_empty() {
-            self.attached.push(gathered);
+            self.attached.push((self.gathered.len(), gathered));
         } else if let Some(flight) = self.flights.back_mut() {
             flight.attached.push(gathered);
         } else {
             self.read(replica, turn, now, gathered, effects);
         }
+    }
+
+    /// Takes a batch with writes.
+    fn gather(&mut self, gathered: Gathered) {
+        let last = self.barriers.back().copied().unwrap_or(0);
+        let behind = self.attached.iter().rev().take_while(|(at, _)| *at > last);
+        if behind
+            .map(|(_, read)| read.sender)
+            .any(|sender| sender == gathered.sender)
+        {
+            self.barriers.push_back(self.gathered.len());
+        }
+        self.gathered_bytes += gathered.batch.byte_len();
+        self.gathered.push(gathered);
     }
 
     /// Answers a batch of reads alone that waits for no write.
@@ -463,6 +480,9 @@ impl Member {
             let ready = self.raft.take_ready(now);
             let is_over = is_empty(&ready);
             self.carry_out(replica, turn, ready, effects);
+            if planted::is(Bug::ReplyBeforeCommit) {
+                self.answer_early(replica, turn, effects);
+            }
             let waits = self.can_propose() || !self.unconfirmed.is_empty() || self.raft.has_ready();
             if is_over || !waits {
                 break;
@@ -529,8 +549,26 @@ impl Member {
     /// Whether anything was gathered, and has room in flight.
     fn can_propose(&self) -> bool {
         let is_leading = self.role == Role::Leader && !self.is_stopped;
-        let has_any = !self.gathered.is_empty() || !self.own.is_empty();
-        is_leading && has_any && self.flights.len() < FLIGHTS_MAX
+        let has_room = self.flights.len() < FLIGHTS_MAX;
+        is_leading && has_room && (self.proposable() > 0 || !self.own.is_empty())
+    }
+
+    /// How many of the gathered batches may be in the next entry: none that stands behind a read of the same gateway, which
+    /// must not see it.
+    fn proposable(&self) -> usize {
+        let count = self.barriers.front().copied().unwrap_or(self.gathered.len());
+        if self.unconfirmed.is_empty() && self.confirmed.is_empty() {
+            return count;
+        }
+        // What came behind gathered batches is attached: those that are here came before them.
+        let unconfirmed = || self.unconfirmed.iter().map(|(_, read)| read.sender);
+        let confirmed = || self.confirmed.iter().map(|(_, read)| read.sender);
+        let waits = |batch: &Gathered| {
+            unconfirmed()
+                .chain(confirmed())
+                .any(|sender| sender == batch.sender)
+        };
+        self.gathered[..count].iter().position(waits).unwrap_or(count)
     }
 
     /// Makes an entry of what was gathered, if there is room in flight.
@@ -551,7 +589,7 @@ impl Member {
             }
             let mut bytes = 0;
             let mut count = 0;
-            for Gathered { sender, batch } in &self.gathered {
+            for Gathered { sender, batch } in &self.gathered[..self.proposable()] {
                 if count > 0 && bytes + batch.byte_len() > ENTRY_BYTES_MAX {
                     break;
                 }
@@ -571,18 +609,33 @@ impl Member {
             self.counts.bytes_proposed += entry_bytes as u64;
             self.gathered_bytes -= bytes;
             let gathered: Vec<Gathered> = self.gathered.drain(..count).collect();
-            // Reads that came behind what was gathered stand behind the last of its entries.
-            let attached = if self.gathered.is_empty() {
-                std::mem::take(&mut self.attached)
-            } else {
-                Vec::new()
-            };
+            let attached = self.attached.extract_if(.., |(at, _)| *at <= count);
+            let attached: Vec<Gathered> = attached.map(|(_, read)| read).collect();
+            for at in self
+                .attached
+                .iter_mut()
+                .map(|(at, _)| at)
+                .chain(&mut self.barriers)
+            {
+                *at -= count;
+            }
+            self.barriers.pop_front_if(|at| *at == 0);
             self.flights.push_back(Flight {
                 index,
                 term,
                 gathered,
                 attached,
             });
+        }
+    }
+
+    /// The mistake of answering what is proposed and not committed.
+    fn answer_early(&mut self, replica: &mut Replica, turn: &Turn, effects: &mut Effects) {
+        for flight in std::mem::take(&mut self.flights) {
+            let entries = self.raft.entries_after(Index(flight.index.0 - 1));
+            if let Some(Payload::Data(bytes)) = entries.first().map(|entry| &entry.payload) {
+                self.apply(replica, turn, bytes, Some(flight), effects);
+            }
         }
     }
 
@@ -643,7 +696,7 @@ impl Member {
         let waiting = flights
             .flat_map(|flight| flight.gathered.into_iter().chain(flight.attached))
             .chain(self.gathered.drain(..))
-            .chain(self.attached.drain(..))
+            .chain(self.attached.drain(..).map(|(_, read)| read))
             .chain(self.unconfirmed.drain(..).map(|(_, gathered)| gathered))
             .chain(self.confirmed.drain(..).map(|(_, gathered)| gathered))
             .chain(self.evaluated.drain(..).map(|evaluated| evaluated.gathered));
@@ -651,6 +704,7 @@ impl Member {
             effects.verdicts.push((sender, batch.sequence, Said::Elsewhere));
         }
         self.gathered_bytes = 0;
+        self.barriers.clear();
         self.own = Operations::new();
         self.ended
             .extend(std::mem::take(&mut self.departures).into_values());
@@ -796,6 +850,7 @@ impl Member {
             return;
         }
         let holds = self.still_leads(now);
+        let mut lost = Vec::new();
         for Evaluated { gathered, answers } in self.evaluated.drain(..) {
             if holds {
                 self.counts.reads_leased += 1;
@@ -804,12 +859,25 @@ impl Member {
                     .verdicts
                     .push((gathered.sender, gathered.batch.sequence, said));
             } else {
+                lost.push(gathered);
+            }
+        }
+        for gathered in lost {
+            let (sender, sequence) = (gathered.sender, gathered.batch.sequence);
+            let flights = self.flights.iter().flat_map(|flight| &flight.gathered);
+            if self
+                .gathered
+                .iter()
+                .chain(flights)
+                .any(|batch| batch.sender == sender)
+            {
+                // What its gateway sent behind it may be applied before leadership is confirmed: to be asked once more.
+                effects.verdicts.push((sender, sequence, Said::Elsewhere));
+            } else {
                 self.unconfirmed.push((None, gathered));
             }
         }
-        if !holds {
-            self.begin_round(now);
-        }
+        self.begin_round(now);
     }
 
     /// Sends learners the next piece of the state.

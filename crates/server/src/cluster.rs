@@ -19,12 +19,14 @@
 //! 3. A layout is never replaced by an older one.
 
 mod figures;
+mod glimpse;
 mod kept;
 mod layout;
 mod seat;
 mod watches;
 
 pub use figures::{ClusterFigures, GroupFigures, ReplicaFigures};
+pub use glimpse::Glimpse;
 pub use kept::Kept;
 pub use layout::{GroupLayout, Layout};
 
@@ -43,7 +45,8 @@ use planted::Bug;
 use replica::{Asked, Batch, Cut, Effects, Output, Request, Said, Sender, Ticket};
 use resp::Args;
 use seat::Seat;
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use txn::{Refusal, Vote};
 
@@ -69,6 +72,8 @@ pub(crate) struct Cluster {
     /// Indices of seats that something happened to since the last turn's end.
     touched: Vec<usize>,
     peers: BTreeMap<NodeId, Peer>,
+    /// The nodes that there is a link to. One that has just joined may be there before the layout that names it.
+    links: BTreeSet<NodeId>,
     /// Whether heartbeats are to gather their claims again.
     claims_changed: bool,
     outbox: Vec<(NodeId, PeerMessage)>,
@@ -245,20 +250,31 @@ impl Gateway {
         // Groups are told of the world once a turn, and it is another one from here on.
         self.turn.number += 1;
         let times = Times::DEFAULT;
+        let mut linked = Vec::new();
         for &node in &layout.peers {
-            self.cluster.peers.entry(node).or_insert_with(|| Peer {
-                is_up: false,
-                heard: self.cluster.now,
-                is_silent: false,
-                beats: Beats::new(layout.boot, times.heartbeat),
-                listener: Listener::new(),
-            });
+            let Cluster {
+                peers, links, now, ..
+            } = &mut self.cluster;
+            if let Entry::Vacant(place) = peers.entry(node) {
+                place.insert(Peer {
+                    is_up: false,
+                    heard: *now,
+                    is_silent: false,
+                    beats: Beats::new(layout.boot, times.heartbeat),
+                    listener: Listener::new(),
+                });
+                linked.extend(links.get(&node));
+            }
         }
         self.cluster.peers.retain(|node, _| layout.peers.contains(node));
         self.cluster.layout = Some(layout);
         self.cluster.claims_changed = true;
         for index in 0..self.replicas.len() {
             self.seat(index);
+        }
+        // They had linked before this node heard of them.
+        for node in linked {
+            self.on_link(node, true);
         }
     }
 
@@ -318,6 +334,11 @@ impl Gateway {
     /// The link to a node came up, or broke.
     pub fn on_link(&mut self, node: NodeId, is_up: bool) {
         let now = self.cluster.now;
+        if is_up {
+            self.cluster.links.insert(node);
+        } else {
+            self.cluster.links.remove(&node);
+        }
         if let Some(peer) = self.cluster.peers.get_mut(&node) {
             peer.is_up = is_up;
             (peer.heard, peer.is_silent) = (now, false);
@@ -355,7 +376,14 @@ impl Gateway {
         }
     }
 
-    /// A message of another node.
+    /// Learns the raw monotonic time, as it is after messages were received and before they are handed over. Promises are
+    /// counted from it: the process may have stood still since the turn began, and a message that came meanwhile is no older
+    /// than its arrival.
+    pub fn received(&mut self, now: Monotonic) {
+        self.cluster.now = self.cluster.now.max(now);
+    }
+
+    /// A message of another node. What was read from the links before is told by [`Gateway::received`].
     pub fn on_peer(&mut self, from: NodeId, message: PeerMessage) {
         if let Some(peer) = self.cluster.peers.get_mut(&from) {
             (peer.heard, peer.is_silent) = (self.cluster.now, false);
@@ -455,13 +483,16 @@ impl Gateway {
         }
     }
 
-    fn on_raft(&mut self, group: GroupId, message: Message) {
+    fn on_raft(&mut self, group: GroupId, mut message: Message) {
         let Some(index) = self.seated(group) else {
             return;
         };
         let now = self.cluster.now;
         let seat = &mut self.cluster.seats[index];
-        let is_ours = seat.incarnation == Some(message.to) || planted::is(Bug::IncarnationNotChecked);
+        if planted::is(Bug::IncarnationNotChecked) {
+            message.to = seat.incarnation.unwrap_or(message.to);
+        }
+        let is_ours = seat.incarnation == Some(message.to);
         if let Some(member) = seat.member.as_mut().filter(|_| is_ours) {
             member.on_message(message, now);
             self.cluster.touch(index);

@@ -46,7 +46,7 @@ mod transaction;
 
 pub use aside::Errand;
 pub use client::{ClientCard, Clients, Labels};
-pub use cluster::{ClusterFigures, GroupFigures, GroupLayout, Kept, Layout, ReplicaFigures};
+pub use cluster::{ClusterFigures, Glimpse, GroupFigures, GroupLayout, Kept, Layout, ReplicaFigures};
 pub use connection::Connection;
 pub use delivery::{Answered, Delivery};
 pub use endpoint::Endpoint;

@@ -387,6 +387,8 @@ impl Saying {
 }
 
 impl Node for Bare {
+    const KIND: &'static str = "--bare ";
+
     type Frame = Frame;
     type Order = Order;
     type Left = Left;

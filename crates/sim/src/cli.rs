@@ -23,6 +23,7 @@ pub(crate) enum Seeds {
 pub(crate) struct Plan {
     pub(crate) seeds: Seeds,
     pub(crate) options: Options,
+    pub(crate) is_bare: bool,
     pub(crate) time: Option<Duration>,
     pub(crate) threads: u64,
     pub(crate) history: Option<PathBuf>,
@@ -34,7 +35,12 @@ one seed. The same seed of the same commit does the same thing, always. While th
 and faults happen; then a quorum is healed, the other nodes are dead for ever, and every request must be
 answered. What clients saw is then judged by a checker that knows nothing of the implementation.
 
+Nodes are those of production: gateways, replicas and the meta group, with links, files and clocks that are
+simulated. Bare nodes have nothing but consensus and data, and know of each other by magic: they see worse
+networks and clocks than production promises to bear.
+
   sim --seeds 500                     500 seeds; the first failure is explained, with the command that repeats it
+  sim --seeds 500 --bare              the same with bare nodes
   sim --seed 4711                     this one alone, with the last events if it fails
   sim --seed 4711 --history f.txt     the same, and what the clients saw as text
   sim --bug AmnesiacVote --seeds 200  plants a mistake; succeeds if somebody notices
@@ -77,6 +83,12 @@ fn command() -> Command {
                 .value_name("FROM..TO")
                 .help("How many nodes a cluster may have: a number, or the first and the last")
                 .default_value("3..5"),
+        )
+        .arg(
+            Arg::new("bare")
+                .long("bare")
+                .help("Nodes of the cores alone: faster, on a network that loses and repeats frames, with clocks that lie")
+                .action(clap::ArgAction::SetTrue),
         )
         .arg(
             Arg::new("bug")
@@ -133,6 +145,7 @@ pub(crate) fn plan(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cla
     Ok(Plan {
         seeds,
         options: Options { nodes, bug },
+        is_bare: matches.get_flag("bare"),
         time: number("minutes").map(|minutes| Duration::from_secs(minutes.saturating_mul(60))),
         threads: number("threads").unwrap_or(1),
         history: matches.get_one::<PathBuf>("history").cloned(),
@@ -155,7 +168,8 @@ mod tests {
 
     #[test]
     fn the_command_that_repeats_a_failure_is_understood() {
-        let plan = parse("sim --nodes 3..5 --seed 17 --bug AmnesiacVote").unwrap();
+        let plan = parse("sim --bare --nodes 3..5 --seed 17 --bug AmnesiacVote").unwrap();
+        assert!(plan.is_bare);
         assert!(matches!(plan.seeds, Seeds::One(17)));
         assert_eq!(plan.options.nodes, 3..=5);
         assert_eq!(plan.options.bug, Some(Bug::AmnesiacVote));

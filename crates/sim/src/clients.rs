@@ -8,22 +8,25 @@
 //! ```
 
 use crate::node::Connection;
+use crate::swarm::Swarm;
 use crate::workload::{self, Workload};
 use history::{Answer, Call, History, Process, Recorder, Ticket};
 use ids::Prng;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// One client.
 pub(crate) struct Client {
     process: Process,
     /// Where it is connected, and as what.
     pub(crate) connection: Option<(Connection, usize)>,
-    waiting: VecDeque<(Ticket, Call)>,
+    waiting: VecDeque<(Ticket, String, Call)>,
     /// When the oldest request that waits was sent.
     pub(crate) waits_since: u64,
     received: Vec<u8>,
     /// What it still has to ask before it is done; `None` as long as the storm lasts.
     pub(crate) errands: Option<VecDeque<(String, Call)>>,
+    /// It was refused something, and goes elsewhere with it.
+    pub(crate) is_turned_away: bool,
 }
 
 /// All clients, and their history.
@@ -45,6 +48,7 @@ impl Clients {
                 waits_since: 0,
                 received: Vec::new(),
                 errands: None,
+                is_turned_away: false,
             })
             .collect();
         Clients {
@@ -56,10 +60,14 @@ impl Clients {
         }
     }
 
-    /// The storm is over: each client has a few more requests, and then reads everything.
+    /// The storm is over: each client has a few more requests, together they write to everything, and then each reads
+    /// everything.
     pub(crate) fn give_errands(&mut self, count: usize) {
-        for client in &mut self.clients {
+        let all = self.clients.len();
+        let writes = self.workload.writes();
+        for (number, client) in self.clients.iter_mut().enumerate() {
             let mut errands: VecDeque<(String, Call)> = (0..count).map(|_| self.workload.next()).collect();
+            errands.extend(writes.iter().skip(number).step_by(all).cloned());
             errands.extend(self.workload.reads());
             client.errands = Some(errands);
         }
@@ -73,8 +81,10 @@ impl Clients {
     }
 
     /// The client's next requests, as bytes, each of which is noted as called. Nothing if it has no more.
-    pub(crate) fn ask(&mut self, index: usize, pipeline: u64, now: u64) -> Vec<u8> {
+    pub(crate) fn ask(&mut self, index: usize, swarm: &Swarm, now: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
+        let mut read = BTreeSet::new();
+        let pipeline = swarm.pipeline;
         let count = 1 + self.prng.below(pipeline);
         for _ in 0..count {
             let client = &mut self.clients[index];
@@ -85,9 +95,17 @@ impl Clients {
             let Some((key, call)) = next else {
                 break;
             };
+            if workload::is_read(call) {
+                read.insert(key.clone());
+            } else if !swarm.has_late_writes && read.contains(&key) {
+                if let Some(errands) = &mut client.errands {
+                    errands.push_front((key, call));
+                }
+                break;
+            }
             let ticket = self.recorder.called(client.process, &key, call, now);
-            client.waiting.push_back((ticket, call));
             bytes.extend(workload::request(&key, call));
+            client.waiting.push_back((ticket, key, call));
         }
         self.clients[index].waits_since = now;
         bytes
@@ -97,12 +115,17 @@ impl Clients {
     pub(crate) fn receive(&mut self, index: usize, bytes: &[u8], now: u64) -> Result<bool, String> {
         let client = &mut self.clients[index];
         client.received.extend_from_slice(bytes);
-        while let Some(&(ticket, call)) = client.waiting.front() {
+        while let Some(&(ticket, _, call)) = client.waiting.front() {
             let Some((answer, length)) = workload::answer(call, &client.received)? else {
                 break;
             };
             client.received.drain(..length);
-            client.waiting.pop_front();
+            let asked = client.waiting.pop_front().map(|(_, key, _)| key);
+            // In the calm nothing stays undone.
+            if let (Answer::Unknown | Answer::Refused, Some(errands)) = (&answer, &mut client.errands) {
+                errands.extend(asked.map(|key| (key, self.workload.again(call))));
+                client.is_turned_away = true;
+            }
             client.waits_since = now;
             // It may still happen: whoever goes on is another process.
             if answer == Answer::Unknown {

@@ -1,6 +1,7 @@
 //! Clocks: one truth, and what each node takes for it.
 
 use ids::{Monotonic, Prng, UnixMillis};
+use std::cell::RefCell;
 
 /// A microsecond.
 pub(crate) const MICROS: u64 = 1_000;
@@ -95,6 +96,54 @@ impl<'a> Clock<'a> {
     pub fn truth(&self) -> u64 {
         self.truth
     }
+}
+
+/// A clock whose reader has it from nowhere: the product asks a function for the time.
+struct Lent {
+    clock: NodeClock,
+    truth: u64,
+    prng: Prng,
+    stalls: (u64, u64),
+}
+
+thread_local! {
+    static LENT: RefCell<Option<Lent>> = const { RefCell::new(None) };
+}
+
+impl Clock<'_> {
+    /// Does `work`, while [`lent`] and [`glance`] read this clock.
+    pub(crate) fn lend<R>(&mut self, work: impl FnOnce() -> R) -> R {
+        let lent = Lent {
+            clock: self.clock.clone(),
+            truth: self.truth,
+            prng: std::mem::replace(self.prng, Prng::new(0)),
+            stalls: self.stalls,
+        };
+        LENT.set(Some(lent));
+        let result = work();
+        let lent = LENT.take().expect("it was lent above");
+        self.truth = lent.truth;
+        *self.prng = lent.prng;
+        result
+    }
+}
+
+/// Reads the clock that is lent, as [`Clock::read`] does. Without one no time passes.
+pub(crate) fn lent() -> Monotonic {
+    LENT.with_borrow_mut(|lent| match lent {
+        Some(lent) => {
+            let mut clock = Clock::new(&lent.clock, lent.truth, &mut lent.prng, lent.stalls);
+            let now = clock.read();
+            lent.truth = clock.truth;
+            now
+        }
+        None => Monotonic(0),
+    })
+}
+
+/// Nanoseconds on the clock that is lent, for what nobody is promised anything by: looking takes no time.
+pub(crate) fn glance() -> u64 {
+    LENT.with_borrow(|lent| lent.as_ref().map_or(0, |lent| lent.clock.monotonic(lent.truth).0))
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod node;
 mod seed;
 mod swarm;
 mod trace;
+mod whole;
 mod workload;
 mod world;
 
@@ -23,4 +24,5 @@ pub use clock::Clock;
 pub use node::{Birth, Connection, Input, Node, Output, Shape, Whim};
 pub use seed::{Failure, Options, run};
 pub use swarm::{NODES_MAX, Swarm};
+pub use whole::Whole;
 pub use world::Summary;

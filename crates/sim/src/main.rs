@@ -5,7 +5,7 @@ mod progress;
 
 use cli::Seeds;
 use progress::Progress;
-use sim::{Bare, Failure};
+use sim::{Bare, Failure, Whole};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,7 +32,11 @@ fn main() -> ExitCode {
             if seed > last || is_late {
                 break;
             }
-            match sim::run::<Bare>(seed, &plan.options) {
+            let result = match plan.is_bare {
+                true => sim::run::<Bare>(seed, &plan.options),
+                false => sim::run::<Whole>(seed, &plan.options),
+            };
+            match result {
                 Ok(summary) => progress.done(&summary),
                 Err(found) => {
                     is_over.store(true, Ordering::Relaxed);

@@ -65,8 +65,13 @@ impl<F: Clone> Network<F> {
             paths,
             links: vec![Link::default(); nodes * nodes],
             prng,
-            is_calm: false,
+            is_calm: true,
         }
+    }
+
+    /// From now on frames are harmed. Until then nothing is lost, late or repeated.
+    pub(crate) fn storm(&mut self) {
+        self.is_calm = false;
     }
 
     /// From now on nothing is lost, late or repeated, and all paths are open.

@@ -11,6 +11,7 @@
 //! outputs.
 
 use crate::clock::Clock;
+use crate::swarm::Swarm;
 use ids::{Monotonic, NodeId, Prng};
 
 /// A client's connection: never used again.
@@ -106,6 +107,12 @@ pub trait Node: Sized {
     /// What the checks remember, and what stands for parts that are not simulated.
     type Shared;
 
+    /// The words of the command line that choose this kind of node, and a space behind them.
+    const KIND: &'static str = "";
+
+    /// Takes out of a seed's draw what no node of this kind is made for.
+    fn fit(_swarm: &mut Swarm) {}
+
     /// Of a new cluster, before any node is born.
     fn share(shape: &Shape, seed: u64) -> Self::Shared;
 
@@ -125,6 +132,16 @@ pub trait Node: Sized {
         clock: &mut Clock<'_>,
         out: &mut Output<Self::Frame>,
     );
+
+    /// Whether clients can connect to it.
+    fn is_serving(&self) -> bool {
+        true
+    }
+
+    /// Whether the cluster is what it is to be before there are faults.
+    fn is_formed(_running: &[Option<&Self>], _shared: &Self::Shared) -> bool {
+        true
+    }
 
     /// When it wants to be told the time, by its own clock.
     fn next_timer(&self) -> Option<Monotonic>;

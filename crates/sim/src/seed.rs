@@ -36,6 +36,8 @@ pub struct Failure {
     pub seed: u64,
     /// How it was run.
     pub options: Options,
+    /// The words that choose this kind of node.
+    pub kind: &'static str,
     /// What the seed drew.
     pub swarm: Swarm,
     /// What went wrong.
@@ -55,8 +57,9 @@ impl Failure {
             .bug
             .map(|bug| format!(" --bug {bug:?}"))
             .unwrap_or_default();
+        let kind = self.kind;
         format!(
-            "cargo run -p sim -- --nodes {}..{} --seed {}{bug}",
+            "cargo run -p sim -- {kind}--nodes {}..{} --seed {}{bug}",
             nodes.start(),
             nodes.end(),
             self.seed
@@ -80,7 +83,8 @@ impl fmt::Display for Failure {
 /// # Errors
 /// If it failed.
 pub fn run<N: Node>(seed: u64, options: &Options) -> Result<Summary, Box<Failure>> {
-    let swarm = Swarm::draw(seed, &options.nodes, options.bug);
+    let mut swarm = Swarm::draw(seed, &options.nodes, options.bug);
+    N::fit(&mut swarm);
     let (result, _, _) = attempt::<N>(seed, &swarm, options, false);
     result.map_err(|first| {
         let (again, trace, history) = attempt::<N>(seed, &swarm, options, true);
@@ -92,6 +96,7 @@ pub fn run<N: Node>(seed: u64, options: &Options) -> Result<Summary, Box<Failure
         Box::new(Failure {
             seed,
             options: options.clone(),
+            kind: N::KIND,
             swarm: swarm.clone(),
             what,
             trace,

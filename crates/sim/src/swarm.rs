@@ -18,10 +18,14 @@ pub const NODES_MAX: usize = 9;
 pub struct Swarm {
     /// The cluster.
     pub shape: Shape,
+    /// Nodes that start when there are faults already.
+    pub late: usize,
     /// Clients.
     pub clients: usize,
     /// Keys of each family.
     pub keys: usize,
+    /// Whether clients wait for elements of queues.
+    pub has_waits: bool,
     /// How many of a hundred requests only read.
     pub reads: u64,
     /// The longest pause of a client between two requests.
@@ -30,6 +34,9 @@ pub struct Swarm {
     pub patience: u64,
     /// Requests that a client sends at once, at most.
     pub pipeline: u64,
+    /// Whether clients that ask several times at once write to what they have just read. A gateway of production sends a
+    /// batch again when its leader is gone; a read in it is then answered anew, and sees writes that came behind it.
+    pub has_late_writes: bool,
     /// How long the faults last.
     pub storm: u64,
     /// What a node's turn costs.
@@ -124,6 +131,15 @@ impl Swarm {
                 swarm.think = MILLIS;
                 swarm.reads = 30;
             }
+            // A file that is left, and a start that finds it although it was not written for it.
+            Some(Bug::HandoverUsedTwice) => {
+                swarm.hand_overs = 120;
+                swarm.kills = 120;
+            }
+            Some(Bug::IncarnationNotChecked) => {
+                swarm.kills = swarm.kills.max(60);
+                swarm.moves = swarm.moves.max(60);
+            }
             Some(Bug::VoteInsidePromise | Bug::CampaignInsidePromise | Bug::LeaseKeptAcrossTransfer) => {
                 swarm.shape.has_leases = true;
                 swarm.drift_ppm = swarm.drift_ppm.min(49_000);
@@ -164,12 +180,15 @@ impl Swarm {
                 replicas: replicas.min(nodes),
                 has_leases,
             },
+            late: 0,
             clients: 3 + prng.below(8) as usize,
             keys: 1 + prng.below(3) as usize,
+            has_waits: false,
             reads: [30, 50, 97][prng.below(3) as usize],
             think: [MILLIS, 20 * MILLIS, 200 * MILLIS, 1_500 * MILLIS][prng.below(4) as usize],
             patience: 200 * MILLIS + prng.below(3_000) * MILLIS,
             pipeline: 1 + often(prng, 3, 12),
+            has_late_writes: true,
             storm: (4 + prng.below(6)) * SECONDS,
             turn: [MICROS, 50 * MICROS, 500 * MICROS, 5 * MILLIS][prng.below(4) as usize],
             latency: (fastest, fastest + often(prng, 2_000, 40_000) * MICROS),
@@ -210,8 +229,9 @@ impl fmt::Display for Swarm {
         let percent = |chance: u64| chance as f64 / 10_000.0;
         writeln!(
             f,
-            "{} nodes, {} groups of {}, {}; {} clients on {} keys of each kind, up to {} requests at once, {} % reads",
+            "{} nodes, {} of them late, {} groups of {}, {}; {} clients on {} keys of each kind, up to {} requests at once, {} % reads",
             shape.nodes,
+            self.late,
             shape.groups,
             shape.replicas,
             if shape.has_leases { "leases" } else { "no leases" },

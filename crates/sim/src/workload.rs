@@ -15,18 +15,24 @@ pub(crate) struct Workload {
     last_value: i64,
     /// The latest value that was written to each register, for conditions that often hold.
     latest: Vec<i64>,
+    has_waits: bool,
 }
 
-/// The families, by the letter that their keys begin with.
-const LETTERS: [char; 5] = ['r', 'c', 'l', 's', 'q'];
+/// The families, by the letter that their keys begin with: registers, counters, lists, sets, queues, and queues whose
+/// consumers wait a little for an element.
+const LETTERS: [char; 6] = ['r', 'c', 'l', 's', 'q', 'w'];
+
+/// How long a consumer waits for an element.
+const WAIT_SECS: &str = "0.1";
 
 /// Members of a set.
 const MEMBERS: u64 = 3;
 
 impl Workload {
-    pub(crate) fn new(keys: usize, reads: u64, prng: Prng) -> Workload {
+    pub(crate) fn new(keys: usize, reads: u64, has_waits: bool, prng: Prng) -> Workload {
         Workload {
             prng,
+            has_waits,
             keys: keys as u64,
             reads,
             last_value: 0,
@@ -40,7 +46,7 @@ impl Workload {
         let kinds = if self.reads > 90 && self.prng.below(8) > 0 {
             3
         } else {
-            5
+            5 + u64::from(self.has_waits)
         };
         let letter = LETTERS[self.prng.below(kinds) as usize];
         let number = self.prng.below(self.keys);
@@ -66,13 +72,47 @@ impl Workload {
             ('c', _) => Call::Add(self.prng.below(3) as i64 + 1),
             ('l', _) if is_read => Call::List,
             ('l', _) => Call::Append(value),
-            ('q', 0..5) => Call::Pop,
-            ('q', _) => Call::Push(value),
+            ('q' | 'w', 0..5) => Call::Pop,
+            ('q' | 'w', _) => Call::Push(value),
             _ if is_read => Call::Has(member),
             (_, 0..5) => Call::Insert(member),
             _ => Call::Remove(member),
         };
         (key, call)
+    }
+
+    /// What to ask in place of a request that was not carried out, or perhaps was. No value is written twice.
+    pub(crate) fn again(&mut self, call: Call) -> Call {
+        self.last_value += 1;
+        let value = self.last_value;
+        match call {
+            Call::Set(_) => Call::Set(value),
+            Call::Swap(_) => Call::Swap(value),
+            Call::Cas(from, _) => Call::Cas(from, value),
+            Call::Append(_) => Call::Append(value),
+            Call::Push(_) => Call::Push(value),
+            Call::Get
+            | Call::Count
+            | Call::Add(_)
+            | Call::List
+            | Call::Pop
+            | Call::Insert(_)
+            | Call::Remove(_)
+            | Call::Has(_) => call,
+        }
+    }
+
+    /// A write to everything there is.
+    pub(crate) fn writes(&mut self) -> Vec<(String, Call)> {
+        let mut writes = Vec::new();
+        for number in 0..self.keys {
+            let fresh = [Call::Set(0), Call::Append(0), Call::Push(0)].map(|call| self.again(call));
+            let calls = [('r', fresh[0]), ('l', fresh[1]), ('q', fresh[2])];
+            let others = [('c', Call::Add(1)), ('s', Call::Insert(0))];
+            let all = calls.into_iter().chain(others);
+            writes.extend(all.map(|(letter, call)| (format!("{letter}{number}"), call)));
+        }
+        writes
     }
 
     /// Reads of everything there is.
@@ -83,10 +123,18 @@ impl Workload {
             reads.push((format!("c{number}"), Call::Count));
             reads.push((format!("l{number}"), Call::List));
             reads.push((format!("q{number}"), Call::Pop));
+            if self.has_waits {
+                reads.push((format!("w{number}"), Call::Pop));
+            }
             reads.extend((0..MEMBERS).map(|member| (format!("s{number}"), Call::Has(member as i64))));
         }
         reads
     }
+}
+
+/// Whether a request changes nothing.
+pub(crate) fn is_read(call: Call) -> bool {
+    matches!(call, Call::Get | Call::Count | Call::List | Call::Has(_))
 }
 
 /// A request's bytes.
@@ -100,6 +148,7 @@ pub(crate) fn request(key: &str, call: Call) -> Vec<u8> {
         Call::Add(by) => vec!["INCRBY".into(), key.into(), number(by)],
         Call::Append(value) | Call::Push(value) => vec!["RPUSH".into(), key.into(), number(value)],
         Call::List => vec!["LRANGE".into(), key.into(), "0".into(), "-1".into()],
+        Call::Pop if key.starts_with('w') => vec!["BLPOP".into(), key.into(), WAIT_SECS.into()],
         Call::Pop => vec!["LPOP".into(), key.into()],
         Call::Insert(member) => vec!["SADD".into(), key.into(), number(member)],
         Call::Remove(member) => vec!["SREM".into(), key.into(), number(member)],

@@ -1,9 +1,9 @@
 //! A cluster from one seed: nodes, network, clients and faults in one thread and one time.
 //!
 //! ```text
-//!   storm: faults as the seed drew them                 calm: a quorum is healed, the others are dead for ever
-//!   |---------------------------------------------------|---------------------------------| rest
-//!   clients ask and give up                              everything is answered in time     histories, states compared
+//!            storm: faults as the seed drew them         calm: a quorum is healed, the others are dead for ever
+//!   |--------|-------------------------------------------|---------------------------------| rest
+//!    forming  clients ask and give up                     everything is answered in time     histories, states compared
 //! ```
 //!
 //! Everything that happens is an event at a moment of the true time; events of one moment happen in the order in which they
@@ -20,6 +20,9 @@ use history::{History, Verdict};
 use ids::{Monotonic, NodeId, Prng};
 use std::collections::BTreeMap;
 
+/// How long a cluster may take to form, and between two looks at it.
+const FORMING_MAX: u64 = 120 * SECONDS;
+const LOOK: u64 = 50 * MILLIS;
 /// How long anything may take once the storm is over, elections and transfers of state included.
 const ANSWER_MAX: u64 = 15 * SECONDS;
 /// How long the calm lasts at most.
@@ -34,6 +37,9 @@ const LATE_MAX: u64 = 100 * MILLIS;
 const CALM_REQUESTS: usize = 8;
 /// Events of one simulation; beyond it, it is taken for one that never comes to rest.
 const EVENTS_MAX: u64 = 4_000_000;
+
+/// The longest pause of a client then.
+const CALM_THINK: u64 = 20 * MILLIS;
 
 const MINUTE: u64 = 60 * SECONDS;
 
@@ -75,6 +81,7 @@ enum Event<N: Node> {
     Wake(usize),
     Patience(usize, Connection),
     Start(usize, u32),
+    Look,
     Fault(Fault),
     Calm,
     Rest(u64),
@@ -127,6 +134,7 @@ pub(crate) struct World<'a, N: Node> {
     shared: N::Shared,
     prng: Prng,
     is_calm: bool,
+    calm_at: u64,
     is_resting: bool,
     is_over: bool,
     count: u64,
@@ -136,7 +144,12 @@ pub(crate) struct World<'a, N: Node> {
 /// Clients of a seed; apart from the world, so that their history outlives a panic.
 pub(crate) fn clients(seed: u64, swarm: &Swarm) -> Clients {
     let mut prng = Prng::new(seed ^ 0x434c_4945_4e54_0002);
-    let workload = Workload::new(swarm.keys, swarm.reads, Prng::new(prng.next_u64()));
+    let workload = Workload::new(
+        swarm.keys,
+        swarm.reads,
+        swarm.has_waits,
+        Prng::new(prng.next_u64()),
+    );
     Clients::new(swarm.clients, workload, prng)
 }
 
@@ -183,6 +196,7 @@ impl<'a, N: Node> World<'a, N> {
             shared,
             prng,
             is_calm: false,
+            calm_at: u64::MAX,
             is_resting: false,
             is_over: false,
             count: 0,
@@ -195,13 +209,55 @@ impl<'a, N: Node> World<'a, N> {
     /// # Errors
     /// What went wrong.
     pub(crate) fn run(mut self) -> Result<Summary, String> {
-        for node in 0..self.machines.len() {
+        for node in 0..self.machines.len() - self.swarm.late {
             let delay = self.prng.below(20 * MILLIS);
             self.schedule(delay, Event::Start(node, 0));
         }
+        self.schedule(LOOK, Event::Look);
+        while !self.is_over {
+            let Some(((at, _), event)) = self.events.pop_first() else {
+                return Err("nothing is left to happen, and the clients are not done".to_owned());
+            };
+            self.now = at;
+            self.count += 1;
+            if self.count > EVENTS_MAX {
+                return Err(format!("more than {EVENTS_MAX} events: it does not come to rest"));
+            }
+            if self.is_calm && !self.is_resting && at > self.calm_at + CALM_MAX {
+                return Err("the calm is over, and the clients are not done".to_owned());
+            }
+            self.happen(event)?;
+        }
+        self.trace.add(self.now, || "at rest".to_owned());
+        Ok(Summary {
+            events: self.count,
+            calls: self.clients.calls(),
+            fingerprint: self.fingerprint,
+        })
+    }
+
+    /// As soon as the cluster has formed, clients come, and faults.
+    fn on_look(&mut self) -> Result<(), String> {
+        let running: Vec<Option<&N>> = self
+            .machines
+            .iter()
+            .map(|machine| machine.node.as_ref())
+            .collect();
+        if !N::is_formed(&running, &self.shared) {
+            if self.now >= FORMING_MAX {
+                return Err("the cluster has not formed".to_owned());
+            }
+            self.schedule(self.now + LOOK, Event::Look);
+            return Ok(());
+        }
+        self.trace.add(self.now, || "the cluster has formed".to_owned());
+        for node in self.machines.len() - self.swarm.late..self.machines.len() {
+            let at = self.now + self.prng.below(self.swarm.storm);
+            self.schedule(at, Event::Start(node, 0));
+        }
         for client in 0..self.clients.clients.len() {
-            let delay = 30 * MILLIS + self.prng.below(self.swarm.think + 1);
-            self.schedule(delay, Event::Wake(client));
+            let delay = self.prng.below(self.swarm.think + 1);
+            self.schedule(self.now + delay, Event::Wake(client));
         }
         for fault in [
             Fault::Partition,
@@ -215,27 +271,10 @@ impl<'a, N: Node> World<'a, N> {
         ] {
             self.schedule_fault(fault);
         }
-        self.schedule(self.swarm.storm, Event::Calm);
-        while !self.is_over {
-            let Some(((at, _), event)) = self.events.pop_first() else {
-                return Err("nothing is left to happen, and the clients are not done".to_owned());
-            };
-            self.now = at;
-            self.count += 1;
-            if self.count > EVENTS_MAX {
-                return Err(format!("more than {EVENTS_MAX} events: it does not come to rest"));
-            }
-            if self.is_calm && !self.is_resting && at > self.swarm.storm + CALM_MAX {
-                return Err("the calm is over, and the clients are not done".to_owned());
-            }
-            self.happen(event)?;
-        }
-        self.trace.add(self.now, || "at rest".to_owned());
-        Ok(Summary {
-            events: self.count,
-            calls: self.clients.calls(),
-            fingerprint: self.fingerprint,
-        })
+        self.network.storm();
+        self.calm_at = self.now + self.swarm.storm;
+        self.schedule(self.calm_at, Event::Calm);
+        Ok(())
     }
 
     fn schedule(&mut self, at: u64, event: Event<N>) {
@@ -306,6 +345,7 @@ impl<'a, N: Node> World<'a, N> {
             Event::Wake(client) => self.on_wake(client),
             Event::Patience(client, connection) => self.on_patience(client, connection),
             Event::Start(node, life) => self.on_start(node, life),
+            Event::Look => self.on_look(),
             Event::Fault(fault) => self.on_fault(fault),
             Event::Calm => self.on_calm(),
             Event::Rest(until) => self.on_rest(until),
@@ -357,10 +397,11 @@ impl<'a, N: Node> World<'a, N> {
                     Input::Gone(connection) => format!("connection {} is gone", connection.0),
                     Input::Order(_) => "an order".to_owned(),
                 };
-                self.trace.add(self.now, || format!("node {index}: {line}"));
+                self.trace.hear(self.now, || format!("node {index}: {line}"));
             }
         }
-        let stalls = if self.is_calm { (0, 0) } else { self.swarm.stalls };
+        let is_storm = self.calm_at != u64::MAX && !self.is_calm;
+        let stalls = if is_storm { self.swarm.stalls } else { (0, 0) };
         let mut clock = Clock::new(&machine.clock, self.now, &mut machine.prng, stalls);
         let mut out = Output::new(self.trace.is_wanted());
         let count = inputs.len() as u64;
@@ -401,7 +442,7 @@ impl<'a, N: Node> World<'a, N> {
                 continue;
             }
             self.schedule(self.now, Event::LinkUp(peer, index));
-            if self.network.down_until(index, peer) > self.now {
+            if self.network.down_until(index, peer) > self.now || self.machines[peer].node.is_none() {
                 self.schedule(self.now, Event::LinkDown(index, peer));
             }
         }
@@ -527,11 +568,16 @@ impl<'a, N: Node> World<'a, N> {
         if self.clients.clients[client].connection.map(|(own, _)| own) != Some(connection) {
             return Ok(());
         }
-        self.trace.add(self.now, || {
+        self.trace.hear(self.now, || {
             format!("client {client} is told {:?}", String::from_utf8_lossy(bytes))
         });
         if self.clients.receive(client, bytes, self.now)? {
-            let at = self.now + self.prng.below(self.swarm.think + 1);
+            let think = if self.is_calm {
+                self.swarm.think.min(CALM_THINK)
+            } else {
+                self.swarm.think
+            };
+            let at = self.now + self.prng.below(think + 1);
             self.schedule(at, Event::Wake(client));
         }
         Ok(())
@@ -558,7 +604,8 @@ impl<'a, N: Node> World<'a, N> {
             return Ok(());
         }
         // Now and then a client goes elsewhere without a reason.
-        if self.prng.below(40) == 0
+        let is_turned_away = std::mem::take(&mut self.clients.clients[index].is_turned_away);
+        if (self.prng.below(40) == 0 || is_turned_away)
             && let Some((connection, _)) = self.clients.clients[index].connection
         {
             self.clients.lose(index);
@@ -569,7 +616,7 @@ impl<'a, N: Node> World<'a, N> {
             None => {
                 let count = self.machines.len() as u64;
                 let node = self.prng.below(count) as usize;
-                if self.machines[node].node.is_none() {
+                if !self.machines[node].node.as_ref().is_some_and(N::is_serving) {
                     let at = self.now + 5 * MILLIS;
                     self.schedule(at, Event::Wake(index));
                     return Ok(());
@@ -588,7 +635,7 @@ impl<'a, N: Node> World<'a, N> {
                 connection
             }
         };
-        let bytes = self.clients.ask(index, self.swarm.pipeline, self.now);
+        let bytes = self.clients.ask(index, self.swarm, self.now);
         if bytes.is_empty() {
             if self.clients.are_done() && !self.is_resting {
                 self.is_resting = true;
@@ -672,7 +719,8 @@ impl<'a, N: Node> World<'a, N> {
             Fault::Break => {
                 let peer = self.prng.below(self.machines.len() as u64) as usize;
                 if peer != node {
-                    let until = self.now + self.prng.below(500) * MILLIS;
+                    // Both ends hear of it before there is another one.
+                    let until = self.now + 2 * MILLIS + self.prng.below(500) * MILLIS;
                     self.break_link(node, peer, until);
                 }
             }
@@ -681,7 +729,13 @@ impl<'a, N: Node> World<'a, N> {
                     self.end(node, false);
                 }
             }
-            Fault::HandOver => self.end(node, true),
+            Fault::HandOver => {
+                // One that has not begun has nothing to hand over yet.
+                let is_serving = self.machines[node].node.as_ref().is_some_and(N::is_serving);
+                if is_serving || self.survives_without(&[node]) {
+                    self.end(node, true);
+                }
+            }
             Fault::Pause => {
                 let pause = 10 * MILLIS + self.prng.below(2 * SECONDS);
                 let machine = &mut self.machines[node];

@@ -270,7 +270,8 @@ impl Seat {
 
     /// What the meta group is told of the group, if it is led here.
     pub(super) fn sight(&self, me: NodeId, replica: &Replica, layout: &GroupLayout) -> Option<GroupSight> {
-        /// Entries by which a learner may lag and still count as caught up.
+        /// Entries by which a learner may lag and still count as caught up. One that has nothing never does, however short
+        /// the log is: as a voter it would be counted on, and its node may be gone already.
         const LAG_MAX: u64 = 64;
         /// Bytes of data up to which a group is light: its state is sent in four cuts.
         const LIGHT_BYTES_MAX: usize = 1 << 20;
@@ -298,7 +299,7 @@ impl Seat {
             Some(*incarnation) == self.incarnation
                 || raft
                     .matched(*incarnation)
-                    .is_some_and(|index| index.0 + LAG_MAX >= last)
+                    .is_some_and(|index| index.0 > 0 && index.0 + LAG_MAX >= last)
         };
         Some(GroupSight {
             report: Report {

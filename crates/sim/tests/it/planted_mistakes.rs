@@ -1,18 +1,19 @@
-//! A suite that cannot fail proves nothing: each mistake that the bare node contains is caught.
+//! A suite that cannot fail proves nothing: each mistake that a node contains is caught.
 
 use planted::Bug;
-use sim::{Bare, Options};
+use sim::{Bare, Node, Options, Whole};
 
 /// Seeds that a mistake may survive. Most are caught by one of the first ten.
 const SEEDS_MAX: u64 = 150;
 
-fn is_caught(bug: Bug) {
+fn is_caught<N: Node>(bug: Bug) {
     let options = Options {
         bug: Some(bug),
         ..Options::default()
     };
-    let caught = (1..=SEEDS_MAX).find_map(|seed| sim::run::<Bare>(seed, &options).err());
+    let caught = (1..=SEEDS_MAX).find_map(|seed| sim::run::<N>(seed, &options).err());
     let failure = caught.unwrap_or_else(|| panic!("nobody noticed {bug:?} in {SEEDS_MAX} seeds"));
+    assert!(failure.command().contains(N::KIND));
     assert!(
         failure
             .command()
@@ -29,11 +30,11 @@ macro_rules! caught {
         $(
             #[test]
             fn $name() {
-                is_caught(Bug::$bug);
+                is_caught::<Bare>(Bug::$bug);
             }
         )*
 
-        /// Mistakes at places that the bare node does not have.
+        /// Mistakes at places that the bare node does not have: whole nodes are tested for them below.
         const ELSEWHERE: &[Bug] = &[Bug::StaleMapAccepted, Bug::HandoverUsedTwice];
 
         #[test]
@@ -61,4 +62,29 @@ caught! {
     the_batching_of_the_library_is_noticed: LibraryBatching;
     a_lease_counted_from_the_arrival_is_noticed: LeaseFromArrival;
     a_lease_that_is_not_looked_at_again_is_noticed: LeaseNotChecked;
+}
+
+#[test]
+fn an_old_map_that_is_taken_for_news_is_noticed() {
+    is_caught::<Whole>(Bug::StaleMapAccepted);
+}
+
+#[test]
+fn a_hand_over_that_is_used_twice_is_noticed() {
+    is_caught::<Whole>(Bug::HandoverUsedTwice);
+}
+
+#[test]
+fn a_whole_node_that_votes_without_memory_is_noticed() {
+    is_caught::<Whole>(Bug::AmnesiacVote);
+}
+
+#[test]
+fn a_batch_that_a_whole_node_applies_twice_is_noticed() {
+    is_caught::<Whole>(Bug::ForwardAppliedTwice);
+}
+
+#[test]
+fn a_whole_node_that_replies_before_the_commit_is_noticed() {
+    is_caught::<Whole>(Bug::ReplyBeforeCommit);
 }

@@ -1,22 +1,36 @@
 //! Seeds that find nothing.
 
-use sim::{Bare, Options};
+use sim::{Bare, Node, Options, Whole};
 
-#[test]
-fn dozens_of_seeds_find_nothing() {
-    for seed in 1..=24 {
-        if let Err(failure) = sim::run::<Bare>(seed, &Options::default()) {
+fn find_nothing<N: Node>(seeds: impl IntoIterator<Item = u64>) {
+    for seed in seeds {
+        if let Err(failure) = sim::run::<N>(seed, &Options::default()) {
             panic!("{failure}");
         }
     }
 }
 
 #[test]
-fn a_seed_does_the_same_thing_twice() {
-    for seed in 100..104 {
-        let run = || sim::run::<Bare>(seed, &Options::default()).unwrap();
+fn dozens_of_seeds_with_bare_nodes_find_nothing() {
+    find_nothing::<Bare>(1..=24);
+}
+
+#[test]
+fn a_handful_of_seeds_with_whole_nodes_finds_nothing() {
+    find_nothing::<Whole>(1..=6);
+}
+
+fn do_the_same_twice<N: Node>(seeds: impl IntoIterator<Item = u64>) {
+    for seed in seeds {
+        let run = || sim::run::<N>(seed, &Options::default()).expect("a seed that finds nothing");
         assert_eq!(run(), run());
     }
+}
+
+#[test]
+fn a_seed_does_the_same_thing_twice() {
+    do_the_same_twice::<Bare>(100..104);
+    do_the_same_twice::<Whole>(100..102);
 }
 
 #[test]

@@ -1,0 +1,66 @@
+//! Replicas as whoever checks the invariants of a whole cluster sees them: by what they hold, not by what they say.
+
+use crate::gateway::Gateway;
+use consensus::Members;
+use ids::{Epoch, GroupId, Incarnation, Monotonic};
+use replica::{Member, Replica};
+
+/// One replica, between two turns.
+#[derive(Clone, Copy)]
+pub struct Glimpse<'a> {
+    /// Its group.
+    pub group: GroupId,
+    /// The generation of the group that it belongs to.
+    pub generation: u64,
+    /// Which replica.
+    pub incarnation: Incarnation,
+    /// Its part in consensus; none in a group that nobody else has a part in.
+    pub member: Option<&'a Member>,
+    replica: &'a Replica,
+}
+
+impl Glimpse<'_> {
+    /// The members as it knows them, if it is not the only one.
+    pub fn members(&self) -> Option<&Members> {
+        self.member.map(Member::members)
+    }
+
+    /// Whether it would answer a read from its own state at this moment.
+    pub fn has_lease(&self, now: Monotonic) -> bool {
+        self.member.is_some_and(|member| member.may_read(now))
+    }
+
+    /// Of its data.
+    pub fn state_hash(&self) -> u64 {
+        self.replica.keyspace().state_hash()
+    }
+}
+
+impl Gateway {
+    /// This worker's replicas. Of a node that is to have none of a group, nothing is seen.
+    pub fn glimpses(&self) -> impl Iterator<Item = Glimpse<'_>> {
+        let layout = self.cluster.layout.as_deref();
+        let seats = self.cluster.seats.iter().zip(&self.replicas);
+        seats.filter_map(move |(seat, replica)| {
+            let group = layout?.group(replica.group());
+            let alone = || group.seat_on(layout?.me).filter(|me| group.founder == Some(*me));
+            let incarnation = match &seat.member {
+                Some(_) => seat.incarnation?,
+                None if replica.is_replicated() => return None,
+                None => alone()?,
+            };
+            Some(Glimpse {
+                group: replica.group(),
+                generation: group.generation,
+                incarnation,
+                member: seat.member.as_ref(),
+                replica,
+            })
+        })
+    }
+
+    /// The version of the cluster that this worker goes by.
+    pub fn epoch(&self) -> Option<Epoch> {
+        self.cluster.layout.as_ref().map(|layout| layout.epoch)
+    }
+}

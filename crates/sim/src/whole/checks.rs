@@ -1,0 +1,295 @@
+//! What the checks of whole nodes remember.
+//!
+//! Invariants of a cluster, checked after every step:
+//! 1. A group has one leader in a term.
+//! 2. Replicas that applied the same entries have the same state.
+//! 3. No two replicas of a group have a lease at the same moment.
+//! 4. A replica is on one node for ever, and neither its term nor what it has applied goes back, whatever its node does.
+//! 5. A gateway never goes back to an earlier version of the cluster, and of one version there is one map.
+//! 6. No process is refused what it may expect: to start, to read its own log, to apply what was committed.
+
+use super::{Holding, Order, Whole};
+use crate::node::Shape;
+use consensus::Members;
+use control::{Factor, GroupRef, RoutingMap};
+use ids::{Boot, Epoch, GroupCount, Incarnation, Monotonic, NodeId, Prng, UnixMillis};
+use server::{Glimpse, Health, Node, NodeIndex, NodeName, Placement, Topology};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// See the file's header.
+pub struct Checks {
+    shape: Shape,
+    /// By group, generation and term.
+    leaders: BTreeMap<(u16, u64, u64), Incarnation>,
+    /// By group, generation and place in the log.
+    states: BTreeMap<(u16, u64, u64), u64>,
+    /// By group: where the replica is, its last term, and the last entry that it applied.
+    replicas: BTreeMap<(u16, Incarnation), (usize, u64, u64)>,
+    epochs: BTreeMap<Boot, Epoch>,
+    maps: BTreeMap<Epoch, Arc<RoutingMap>>,
+}
+
+/// How many replicas a group is to have.
+pub(crate) fn factor(shape: &Shape) -> Factor {
+    match shape.replicas {
+        5.. => Factor::Five,
+        _ => Factor::Auto,
+    }
+}
+
+impl Checks {
+    pub(crate) fn new(shape: &Shape) -> Checks {
+        Checks {
+            shape: shape.clone(),
+            leaders: BTreeMap::new(),
+            states: BTreeMap::new(),
+            replicas: BTreeMap::new(),
+            epochs: BTreeMap::new(),
+            maps: BTreeMap::new(),
+        }
+    }
+
+    /// Whether every process that has begun is a member, and every group has as many voters as so many nodes can bear.
+    pub(crate) fn is_formed(&self, running: &[Option<&Whole>]) -> bool {
+        let all: Vec<&Whole> = running.iter().flatten().copied().collect();
+        let nodes = all.len();
+        let wanted = match factor(&self.shape) {
+            Factor::Five => nodes.min(5),
+            _ if nodes >= 3 => 3,
+            _ => 1,
+        };
+        let is_led = |group: u16| {
+            let glimpses = all.iter().filter_map(|node| node.serving());
+            let mut glimpses = glimpses.flat_map(|serving| serving.gateway.glimpses());
+            glimpses.any(|glimpse| {
+                let is_whole = |members: &Members| {
+                    members.voters.len() == wanted && members.learners.is_empty() && !members.is_joint()
+                };
+                let leads = |glimpse: &Glimpse<'_>| match glimpse.member {
+                    Some(member) => member.leads() && is_whole(member.members()),
+                    None => nodes == 1,
+                };
+                glimpse.group.number() == group && leads(&glimpse)
+            })
+        };
+        nodes > 0 && all.iter().all(|node| node.serving().is_some()) && (0..self.shape.groups).all(is_led)
+    }
+
+    /// Whether every group, that of the cluster's own state too, can go on with these replicas alone.
+    pub(crate) fn survives(&self, holdings: &[Holding]) -> bool {
+        let groups = (0..self.shape.groups).map(|group| GroupRef::Data(ids::GroupId::new(group)));
+        groups.chain([GroupRef::Meta]).all(|group| {
+            let here = || holdings.iter().filter(|holding| holding.group == group);
+            let held: BTreeSet<Incarnation> = here().map(|holding| holding.incarnation).collect();
+            let is_majority = |voters: &[Incarnation]| {
+                let there = voters.iter().filter(|voter| held.contains(voter)).count();
+                voters.is_empty() || there > voters.len() / 2
+            };
+            let can_go_on = |members: &Members| {
+                // Learners may vote before anybody hears of it.
+                is_majority(&members.voters) && is_majority(&members.outgoing) && is_majority(&members.all())
+            };
+            // A learner that has nothing knows of nobody.
+            let known = |members: &&Members| !members.voters.is_empty();
+            let views = || {
+                here()
+                    .filter_map(|holding| holding.members.as_ref())
+                    .filter(known)
+            };
+            views().next().is_some() && views().all(can_go_on)
+        })
+    }
+
+    pub(crate) fn check(
+        &mut self,
+        running: &[Option<&Whole>],
+        stepped: NodeId,
+        clocks: &dyn Fn(NodeId) -> Monotonic,
+    ) -> Result<(), String> {
+        let machine = stepped.0 as usize;
+        let Some(node) = running[machine] else {
+            return Ok(());
+        };
+        if let Some(refused) = &node.refused {
+            return Err(format!("node {machine}: {refused}"));
+        }
+        if let Some(map) = &node.map {
+            self.check_map(map)?;
+        }
+        let Some(serving) = node.serving() else {
+            return Ok(());
+        };
+        if let Some(epoch) = serving.gateway.epoch() {
+            let known = self.epochs.insert(serving.boot, epoch);
+            if known.is_some_and(|known| known > epoch) {
+                return Err(format!(
+                    "node {machine} goes back to version {} of the cluster",
+                    epoch.0
+                ));
+            }
+        }
+        for glimpse in serving.gateway.glimpses() {
+            self.check_replica(machine, &glimpse)?;
+            let group = glimpse.group;
+            let is_leased = |node: &&Whole| {
+                let glimpses = node.serving().into_iter();
+                let mut glimpses = glimpses.flat_map(|serving| serving.gateway.glimpses());
+                let now = clocks(NodeId(node.machine as u64));
+                glimpses.any(|other| other.group == group && other.has_lease(now))
+            };
+            if glimpse.has_lease(clocks(stepped)) {
+                let leased = running.iter().flatten().copied().filter(is_leased);
+                let leased: Vec<usize> = leased.map(|node| node.machine).collect();
+                if leased.len() > 1 {
+                    return Err(format!(
+                        "group {}: nodes {leased:?} have a lease at once",
+                        group.number()
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_map(&mut self, map: &Arc<RoutingMap>) -> Result<(), String> {
+        let known = self.maps.entry(map.epoch).or_insert_with(|| map.clone());
+        if Arc::ptr_eq(known, map) || known == map {
+            return Ok(());
+        }
+        Err(format!("two maps of version {}", map.epoch.0))
+    }
+
+    fn check_replica(&mut self, machine: usize, glimpse: &Glimpse<'_>) -> Result<(), String> {
+        let Some(member) = glimpse.member else {
+            return Ok(());
+        };
+        let (group, me) = (glimpse.group.number(), glimpse.incarnation);
+        let (term, applied) = (member.raft().status().term.0, member.applied().0);
+        let known = self.replicas.insert((group, me), (machine, term, applied));
+        let known = known.unwrap_or((machine, 0, 0));
+        if known.0 != machine {
+            return Err(format!(
+                "group {group}: {} is on nodes {} and {machine}",
+                me.0, known.0
+            ));
+        }
+        if term < known.1 || applied < known.2 {
+            return Err(format!(
+                "group {group}: {} was in term {} with {} entries applied, and is in term {term} with {applied}",
+                me.0, known.1, known.2
+            ));
+        }
+        if member.leads() {
+            let key = (group, glimpse.generation, member.term().0);
+            let leader = *self.leaders.entry(key).or_insert(me);
+            if leader != me {
+                return Err(format!(
+                    "group {group}: {} and {} lead in term {}",
+                    leader.0, me.0, key.2
+                ));
+            }
+        }
+        if applied > known.2 {
+            let hash = glimpse.state_hash();
+            let known = *self
+                .states
+                .entry((group, glimpse.generation, applied))
+                .or_insert(hash);
+            if known != hash {
+                return Err(format!("group {group}: two states after entry {applied}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What must be so when everything has come to rest.
+pub(crate) fn check_at_rest(running: &[Option<&Whole>]) -> Result<(), String> {
+    let glimpses = || {
+        let serving = running.iter().flatten().filter_map(|node| node.serving());
+        serving.flat_map(|serving| serving.gateway.glimpses())
+    };
+    for leader in glimpses() {
+        let Some(member) = leader.member.filter(|member| member.leads()) else {
+            continue;
+        };
+        let voters = &member.members().voters;
+        let is_its =
+            |glimpse: &Glimpse<'_>| glimpse.group == leader.group && voters.contains(&glimpse.incarnation);
+        let number = leader.group.number();
+        for other in glimpses().filter(is_its) {
+            let applied = other.member.map(|member| member.applied().0);
+            if applied != Some(member.applied().0) {
+                return Err(format!(
+                    "group {number} is at rest, and its replicas have applied {} and {applied:?} entries",
+                    member.applied().0
+                ));
+            }
+            if other.state_hash() != leader.state_hash() {
+                return Err(format!("group {number} is at rest, and its replicas differ"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Leadership of some group is to change hands.
+pub(crate) fn transfer(all: &[&Whole], prng: &mut Prng) -> Option<(NodeId, Order)> {
+    let mut found = Vec::new();
+    for node in all {
+        let glimpses = node.serving().into_iter();
+        for glimpse in glimpses.flat_map(|serving| serving.gateway.glimpses()) {
+            if let Some(member) = glimpse.member.filter(|member| member.leads()) {
+                found.push((node.machine, glimpse.group, member));
+            }
+        }
+    }
+    let &(machine, group, member) = found.get(prng.below(found.len().max(1) as u64) as usize)?;
+    let voters = &member.members().voters;
+    let to = voters[prng.below(voters.len() as u64) as usize];
+    let order = Order::Transfer(group, member.members_at().0, to);
+    Some((NodeId(machine as u64), order))
+}
+
+/// Some node is to give up its replicas, or one that is to may keep them after all.
+pub(crate) fn leave(all: &[&Whole], prng: &mut Prng) -> Option<(NodeId, Order)> {
+    let asked = all.get(prng.below(all.len().max(1) as u64) as usize)?;
+    let nodes = all.iter().find_map(|node| node.meta.state())?.nodes();
+    let leaving = nodes.iter().find(|(_, node)| node.is_leaving);
+    let order = match leaving {
+        Some((&node, _)) => Order::Leave(node, false),
+        None => {
+            let which = prng.below(nodes.len() as u64) as usize;
+            Order::Leave(*nodes.keys().nth(which)?, true)
+        }
+    };
+    Some((NodeId(asked.machine as u64), order))
+}
+
+/// The cluster as clients of the cluster endpoint are told of it.
+pub(crate) fn topology(map: &RoutingMap, me: NodeId, groups: GroupCount) -> Option<Topology> {
+    let numbers: Vec<NodeId> = map.nodes.keys().copied().collect();
+    let index = |node: NodeId| numbers.binary_search(&node).ok().map(|at| NodeIndex(at as u16));
+    let nodes = numbers.iter().map(|node| Node {
+        name: NodeName::default(),
+        host: format!("node-{}", node.0),
+        port: 7379,
+        peer_port: 8379,
+        health: Health::Online,
+        heard_at: UnixMillis(0),
+        link: None,
+        epoch: map.epoch,
+    });
+    let placements = map.groups.iter().map(|route| Placement {
+        leader: route.leader.and_then(index),
+        followers: Vec::new(),
+    });
+    Some(Topology::new(
+        index(me)?,
+        nodes.collect(),
+        groups,
+        placements.collect(),
+        map.epoch,
+    ))
+}

@@ -1,0 +1,210 @@
+//! What a process has on disk: who it is, its part of the meta group's log, and what the last stop left.
+//!
+//! The files are those of production, on a disk that is simulated. `node` does the same with real ones.
+
+use control::{Record, Restored};
+use ids::{Boot, NodeId};
+use keyspace::{Arrival, Cut, Transfer};
+use server::Kept;
+use storage::{
+    Handover, HandoverWriter, HardState, Identity, Item, MetaLog, MetaState, PeerBook, Position, SimDisk,
+    Snapshot, Taken,
+};
+
+/// Bytes of one cut: a chunk holds a whole one.
+const CUT_BYTES: usize = 64 * 1024;
+
+/// See the file's header.
+pub(crate) struct Store {
+    disk: SimDisk,
+    log: Option<MetaLog<SimDisk>>,
+    book: PeerBook,
+}
+
+/// What a start finds.
+pub(crate) struct Found {
+    pub(crate) identity: Option<Identity>,
+    pub(crate) restored: Option<Restored>,
+    pub(crate) kept: Vec<Kept>,
+    pub(crate) peers: Vec<NodeId>,
+}
+
+impl Store {
+    /// A process starts.
+    pub(crate) fn open(disk: SimDisk) -> (Store, Found) {
+        let identity = Identity::read(&disk).expect("nothing harms this disk");
+        let book = PeerBook::read(&disk).expect("nothing harms this disk");
+        let opened = MetaLog::open(disk.clone()).expect("nothing harms this disk");
+        let (log, restored) = match opened.filter(|_| identity.is_some()) {
+            Some((log, state)) => (Some(log), Some(restored(state))),
+            None => (None, None),
+        };
+        let kept = identity
+            .as_ref()
+            .map_or_else(Vec::new, |identity| take(&disk, identity.node));
+        let peers = book.peers.keys().copied().collect();
+        let found = Found {
+            identity,
+            restored,
+            kept,
+            peers,
+        };
+        (Store { disk, log, book }, found)
+    }
+
+    /// The process has ended; the disk stays.
+    pub(crate) fn into_disk(self) -> SimDisk {
+        self.disk
+    }
+
+    pub(crate) fn write_identity(&self, identity: &Identity) {
+        identity.write(&self.disk).expect("nothing harms this disk");
+    }
+
+    /// Where the others were.
+    pub(crate) fn book(&self) -> &PeerBook {
+        &self.book
+    }
+
+    /// Writes down where the others are.
+    pub(crate) fn write_book(&mut self, book: PeerBook) {
+        if self.book != book {
+            book.write(&self.disk).expect("nothing harms this disk");
+            self.book = book;
+        }
+    }
+
+    /// Writes what the meta group wants written.
+    pub(crate) fn write(&mut self, record: Record) {
+        let harmless = "nothing harms this disk";
+        match record {
+            Record::Begin { point, state } => {
+                self.log = None;
+                MetaLog::remove(&self.disk).expect(harmless);
+                let mut log = MetaLog::create(self.disk.clone()).expect(harmless);
+                log.write_snapshot(Snapshot { point, state }).expect(harmless);
+                self.log = Some(log);
+            }
+            Record::Append { entries, hard_state } => {
+                let hard = HardState {
+                    term: hard_state.term,
+                    vote: hard_state.vote,
+                    commit: hard_state.commit,
+                };
+                self.open_log().write(&entries, Some(hard)).expect(harmless);
+            }
+            Record::Snapshot { point, state } => {
+                let snapshot = Snapshot { point, state };
+                self.open_log().write_snapshot(snapshot).expect(harmless);
+            }
+            Record::End => {
+                self.log = None;
+                MetaLog::remove(&self.disk).expect(harmless);
+            }
+        }
+    }
+
+    fn open_log(&mut self) -> &mut MetaLog<SimDisk> {
+        self.log.as_mut().expect("a log begins before it goes on")
+    }
+
+    /// Leaves replicas to the next start.
+    pub(crate) fn leave(&self, node: NodeId, boot: Boot, mut all: Vec<Kept>) {
+        let harmless = "nothing harms this disk";
+        all.sort_unstable_by_key(|kept| kept.group);
+        let positions: Vec<Position> = all.iter().map(position).collect();
+        let mut writer = HandoverWriter::begin(self.disk.clone(), node, boot, &positions).expect(harmless);
+        for mut kept in all {
+            let entries = kept.rest.as_ref().map_or(&[][..], |(_, saved)| &saved.entries);
+            writer.group(kept.group, entries).expect(harmless);
+            let mut transfer = Transfer::begin(&mut kept.keyspace).expect("those of learners have ended");
+            loop {
+                let (cut, is_over) = match transfer.next_cut(&mut kept.keyspace, CUT_BYTES) {
+                    Cut::More(cut) => (cut, false),
+                    Cut::Last(cut) => (cut, true),
+                    Cut::Lost => unreachable!("nothing changes any more"),
+                };
+                writer.chunk(&cut).expect(harmless);
+                if is_over {
+                    break;
+                }
+            }
+            writer.end_group().expect(harmless);
+        }
+        writer.finish().expect(harmless);
+    }
+}
+
+fn restored(state: MetaState) -> Restored {
+    Restored {
+        hard_state: consensus::HardState {
+            term: state.hard.term,
+            vote: state.hard.vote,
+            commit: state.hard.commit,
+        },
+        snapshot: state.snapshot.map(|snapshot| (snapshot.point, snapshot.state)),
+        entries: state.entries,
+    }
+}
+
+/// Where a replica stood.
+fn position(kept: &Kept) -> Position {
+    let alone = || {
+        let members = consensus::Members::of_voters([kept.incarnation]);
+        (consensus::Config::first(members), consensus::Saved::default())
+    };
+    let (applied, saved) = kept.rest.clone().unwrap_or_else(alone);
+    Position {
+        group: kept.group,
+        incarnation: kept.incarnation,
+        hard: HardState {
+            term: saved.hard_state.term,
+            vote: saved.hard_state.vote,
+            commit: saved.hard_state.commit,
+        },
+        applied,
+    }
+}
+
+/// What the last stop left: it is not found again.
+fn take(disk: &SimDisk, node: NodeId) -> Vec<Kept> {
+    let mut handover = match Handover::take(disk, node).expect("nothing harms this disk") {
+        Taken::Nothing => return Vec::new(),
+        Taken::Unusable(damage) => panic!("nothing harms this disk: {damage}"),
+        Taken::Found(handover) => handover,
+    };
+    let mut all = Vec::new();
+    let (mut entries, mut arrival) = (Vec::new(), Arrival::new());
+    loop {
+        match handover.next_item().expect("nothing harms this disk") {
+            Item::Group(_) => (entries, arrival) = (Vec::new(), Arrival::new()),
+            Item::Entry(entry) => entries.push(entry),
+            Item::Chunk(chunk) => {
+                arrival.take(chunk).expect("it is what was written");
+            }
+            Item::Whole(position) => {
+                let hard_state = consensus::HardState {
+                    term: position.hard.term,
+                    vote: position.hard.vote,
+                    commit: position.hard.commit,
+                };
+                let had_others = hard_state.term.0 > 0 || hard_state.commit.0 > 0;
+                let saved = consensus::Saved {
+                    hard_state,
+                    entries: std::mem::take(&mut entries),
+                };
+                let kept = Kept {
+                    group: position.group,
+                    incarnation: position.incarnation,
+                    rest: had_others.then(|| (position.applied.clone(), saved)),
+                    keyspace: std::mem::take(&mut arrival)
+                        .finish()
+                        .expect("it is what was written"),
+                };
+                assert!(kept.is_sound(), "it is what was written");
+                all.push(kept);
+            }
+            Item::End => return all,
+        }
+    }
+}
