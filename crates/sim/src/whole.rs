@@ -284,6 +284,10 @@ impl Whole {
         if let Some(topology) = checks::topology(map, serving.node, self.groups) {
             serving.shared().set_topology(topology);
         }
+        if self.map.as_ref().is_some_and(|newest| newest.epoch > map.epoch) {
+            // An old one, shown once more. Where the others are was learnt from the newest.
+            return;
+        }
         let book = book(map, serving.node);
         self.learn(&book);
         for machine in 0..self.peers.len() {

@@ -259,6 +259,8 @@ pub(crate) fn leave(all: &[&Whole], prng: &mut Prng) -> Option<(NodeId, Order)> 
     let leaving = nodes.iter().find(|(_, node)| node.is_leaving);
     let order = match leaving {
         Some((&node, _)) => Order::Leave(node, false),
+        // Of three nodes two would be left with everything, and could not bear a death.
+        None if nodes.len() <= 3 => return None,
         None => {
             let which = prng.below(nodes.len() as u64) as usize;
             Order::Leave(*nodes.keys().nth(which)?, true)

@@ -21,6 +21,8 @@ pub(crate) struct Serving {
     pub(crate) gateway: Gateway,
     shared: Arc<Shared>,
     clients: BTreeMap<Connection, server::Connection>,
+    /// Connections that have ended: what is on its way to them is not heard.
+    ended: BTreeSet<Connection>,
     /// To be looked at when the turn ends.
     listed: BTreeSet<Connection>,
     /// To be looked at in the next one.
@@ -47,6 +49,7 @@ impl Serving {
             gateway: Gateway::new(0, shared.clone(), secret, prng.next_u64()),
             shared,
             clients: BTreeMap::new(),
+            ended: BTreeSet::new(),
             listed: BTreeSet::new(),
             unread: BTreeSet::new(),
             outbox: Vec::new(),
@@ -63,6 +66,9 @@ impl Serving {
 
     /// A client sends bytes.
     pub(crate) fn receive(&mut self, from: Connection, bytes: &[u8], out: &mut Output<Frame>) {
+        if self.ended.contains(&from) {
+            return;
+        }
         let shared = &self.shared;
         let connection = self.clients.entry(from).or_insert_with(|| {
             let address = ([127, 0, 0, 1], 1).into();
@@ -88,6 +94,7 @@ impl Serving {
             self.gateway.go_on(&mut gone.session);
             self.gateway.stop_listening(&mut gone.session);
             self.shared.clients.remove(gone.session.card.id);
+            self.ended.insert(connection);
         }
         self.listed.remove(&connection);
         self.unread.remove(&connection);
