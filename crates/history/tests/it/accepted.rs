@@ -15,9 +15,10 @@ proptest! {
         clients in 1..12u32,
         spread in 0..120u64,
         unknown in 0..20u64,
+        pipelined in prop_oneof![Just(0), 0..60u64],
         values in prop_oneof![Just(0), 2..20u64],
     ) {
-        let shape = Shape { family: FAMILIES[family], clients, operations: 120, spread, unknown, values };
+        let shape = Shape { family: FAMILIES[family], clients, operations: 120, spread, unknown, pipelined, values };
         let made = made::history(seed, &shape);
         let verdict = check(&made);
         prop_assert!(verdict == Verdict::Linearizable, "{verdict:?}\n{made}");
@@ -30,10 +31,11 @@ proptest! {
         clients in 1..5u32,
         spread in 0..60u64,
         unknown in 0..40u64,
+        pipelined in prop_oneof![Just(0), 0..60u64],
         values in prop_oneof![Just(0), 1..4u64],
         lies in 0..3u64,
     ) {
-        let shape = Shape { family: FAMILIES[family], clients, operations: 7, spread, unknown, values };
+        let shape = Shape { family: FAMILIES[family], clients, operations: 7, spread, unknown, pipelined, values };
         let told = lie(&made::history(seed, &shape), &mut Draw::new(seed ^ 1), lies);
         let verdict = check(&told);
         let expected = naive::is_linearizable(&told);
@@ -84,6 +86,7 @@ fn thousands_of_operations_of_tens_of_clients_are_decided() {
                 operations: 3_000,
                 spread: 300,
                 unknown: 2,
+                pipelined: 0,
                 values: 0,
             };
             let made = made::history(seed, &shape);

@@ -35,6 +35,8 @@ pub(crate) struct Shape {
     pub(crate) spread: u64,
     /// How many of a hundred have an unknown outcome.
     pub(crate) unknown: u64,
+    /// How many of a hundred are asked before the client's last one is answered.
+    pub(crate) pipelined: u64,
     /// From how many values writers choose; 0 for a new one each time.
     pub(crate) values: u64,
 }
@@ -91,23 +93,24 @@ pub(crate) fn history(seed: u64, shape: &Shape) -> History {
     let mut object = Plain::default();
     let mut fresh = 0;
     let mut recent = Vec::new();
-    // When each client is free again, and under which name it goes on.
-    let mut clients: Vec<(u64, u32)> = (0..shape.clients).map(|name| (0, name)).collect();
+    // When each client is free again, under which name it goes on, and when it asked last.
+    let mut clients: Vec<(u64, u32, u64)> = (0..shape.clients).map(|name| (0, name, 0)).collect();
     let mut names = shape.clients;
     let mut operations = Vec::new();
     for turn in 1..=shape.operations {
         let moment = turn * 10 + shape.spread;
+        let waits = !draw.percent(shape.pipelined);
         let free: Vec<usize> = (0..clients.len())
-            .filter(|&client| clients[client].0 < moment)
+            .filter(|&client| !waits || clients[client].0 < moment)
             .collect();
         if free.is_empty() {
             continue;
         }
         let client = free[draw.below(free.len() as u64) as usize];
-        let invoked = moment
-            .saturating_sub(draw.below(shape.spread + 1))
-            .max(clients[client].0);
-        let returned = moment + 1 + draw.below(shape.spread + 1);
+        let (free_at, _, asked_at) = clients[client];
+        let earliest = if waits { free_at } else { asked_at + 1 };
+        let invoked = moment.saturating_sub(draw.below(shape.spread + 1)).max(earliest);
+        let returned = (moment + 1 + draw.below(shape.spread + 1)).max(free_at);
         let call = call(&mut draw, shape, &mut fresh, &recent);
         let process = Process(clients[client].1);
         let is_unknown = draw.percent(shape.unknown);
@@ -120,6 +123,7 @@ pub(crate) fn history(seed: u64, shape: &Shape) -> History {
             recent.push(value);
         }
         clients[client].0 = returned + 1;
+        clients[client].2 = invoked;
         if is_unknown {
             clients[client].1 = names;
             names += 1;

@@ -192,6 +192,7 @@ fn one_wrong_answer_among_thousands_is_found() {
             operations: 3_000,
             spread: 150,
             unknown: 1,
+            pipelined: 0,
             values: 0,
         };
         let Some(spoiled) = spoil(&made::history(11, &shape)) else {

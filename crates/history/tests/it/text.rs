@@ -12,6 +12,7 @@ fn a_history_survives_being_written_down() {
             operations: 200,
             spread: 50,
             unknown: 10,
+            pipelined: 0,
             values: 0,
         };
         let made = made::history(3, &shape);
