@@ -55,6 +55,11 @@ pub(crate) trait Model {
     /// What comes of the operation `index` in this state.
     fn next(&self, state: &Self::State, index: usize) -> Next<Self::State>;
 
+    /// Operations that happened before the operation `index`, if it happened: known from what was answered.
+    fn before(&self, _index: usize) -> &[usize] {
+        &[]
+    }
+
     /// Open operations of one class are as good as each other: only the first called is tried.
     fn class(&self, index: usize) -> u64;
 

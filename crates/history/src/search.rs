@@ -147,6 +147,14 @@ impl<'a, M: Model> Search<'a, M> {
             if self.after[index].is_some_and(|earlier| !self.is_taken[earlier]) {
                 continue;
             }
+            if self
+                .model
+                .before(index)
+                .iter()
+                .any(|&earlier| !self.is_taken[earlier])
+            {
+                continue;
+            }
             match self.model.next(state, index) {
                 Next::Surely(next) => return vec![(index, next)],
                 Next::Only(next) => only = Some((index, next)),

@@ -16,6 +16,8 @@ pub(crate) struct Queue<'a> {
     /// Elements that two operations say they took, or that were pushed twice.
     doubled: BTreeSet<i64>,
     has_open_pops: bool,
+    /// For each push, those of elements that were taken before its own.
+    before: Vec<Vec<usize>>,
 }
 
 impl<'a> Queue<'a> {
@@ -26,6 +28,7 @@ impl<'a> Queue<'a> {
             pushed: BTreeSet::new(),
             doubled: BTreeSet::new(),
             has_open_pops: false,
+            before: Vec::new(),
         };
         for (index, step) in steps.iter().enumerate() {
             match (step.call, step.answer) {
@@ -41,11 +44,39 @@ impl<'a> Queue<'a> {
                 _ => {}
             }
         }
+        queue.before = queue.order_pushes();
         queue
     }
 
+    fn order_pushes(&self) -> Vec<Vec<usize>> {
+        let mut taken: Vec<(usize, usize)> = Vec::new();
+        for (index, step) in self.steps.iter().enumerate() {
+            if let Call::Push(element) = step.call
+                && !self.doubled.contains(&element)
+                && let Some(&taker) = self.takers.get(&element)
+            {
+                taken.push((index, taker));
+            }
+        }
+        let mut before = vec![Vec::new(); self.steps.len()];
+        for &(push, taker) in &taken {
+            for &(other, earlier) in &taken {
+                if self.comes_first(earlier, taker) {
+                    before[push].push(other);
+                }
+            }
+        }
+        before
+    }
+
+    /// Whether one answered operation certainly happened before another.
+    fn comes_first(&self, one: usize, other: usize) -> bool {
+        let (a, b) = (&self.steps[one], &self.steps[other]);
+        a.returned < b.invoked || (a.process == b.process && one < other)
+    }
+
     fn push(&self, waiting: &VecDeque<i64>, element: i64, is_open: bool) -> Next<VecDeque<i64>> {
-        let taker = self.takers.get(&element).map(|&index| &self.steps[index]);
+        let taker = self.takers.get(&element).copied();
         if is_open && taker.is_none() {
             // Nobody can tell whether it happened: leaving it out is always possible.
             return Next::NotYet;
@@ -53,8 +84,8 @@ impl<'a> Queue<'a> {
         if let Some(taker) = taker {
             for before in waiting {
                 let is_stuck = match self.takers.get(before) {
-                    // Whoever is to take the earlier element began after the later one was taken.
-                    Some(&index) => self.steps[index].invoked > taker.returned,
+                    // The later element is taken before the earlier one.
+                    Some(&index) => self.comes_first(taker, index),
                     None => !self.has_open_pops,
                 };
                 if is_stuck {
@@ -106,6 +137,10 @@ impl Model for Queue<'_> {
             },
             _ => Next::Never,
         }
+    }
+
+    fn before(&self, index: usize) -> &[usize] {
+        &self.before[index]
     }
 
     fn class(&self, index: usize) -> u64 {
