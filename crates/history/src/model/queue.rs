@@ -7,6 +7,9 @@ use crate::model::{Model, Next, Step};
 use crate::operation::{Answer, Call};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+/// An element that nobody says he took: all of them are alike. No client pushes this number.
+const NOBODYS: i64 = i64::MIN;
+
 /// A queue that is empty at first.
 pub(crate) struct Queue<'a> {
     steps: &'a [Step<'a>],
@@ -15,7 +18,8 @@ pub(crate) struct Queue<'a> {
     pushed: BTreeSet<i64>,
     /// Elements that two operations say they took, or that were pushed twice.
     doubled: BTreeSet<i64>,
-    has_open_pops: bool,
+    /// When open pops were called.
+    open_pops: Vec<u64>,
     /// For each push, those of elements that were taken before its own.
     before: Vec<Vec<usize>>,
 }
@@ -27,7 +31,7 @@ impl<'a> Queue<'a> {
             takers: BTreeMap::new(),
             pushed: BTreeSet::new(),
             doubled: BTreeSet::new(),
-            has_open_pops: false,
+            open_pops: Vec::new(),
             before: Vec::new(),
         };
         for (index, step) in steps.iter().enumerate() {
@@ -40,7 +44,7 @@ impl<'a> Queue<'a> {
                 {
                     queue.doubled.insert(*element);
                 }
-                (Call::Pop, Answer::Unknown) => queue.has_open_pops = true,
+                (Call::Pop, Answer::Unknown) => queue.open_pops.push(step.invoked),
                 _ => {}
             }
         }
@@ -82,19 +86,21 @@ impl<'a> Queue<'a> {
             return Next::NotYet;
         }
         if let Some(taker) = taker {
-            for before in waiting {
-                let is_stuck = match self.takers.get(before) {
-                    // The later element is taken before the earlier one.
-                    Some(&index) => self.comes_first(taker, index),
-                    None => !self.has_open_pops,
-                };
-                if is_stuck {
-                    return if is_open { Next::NotYet } else { Next::Never };
-                }
+            // The earlier element is taken after this one.
+            let is_overtaken = |before: &i64| {
+                let earlier = self.takers.get(before);
+                earlier.is_some_and(|&earlier| self.comes_first(taker, earlier))
+            };
+            // What nobody says he took is in the way until an open pop takes it.
+            let in_the_way = waiting.iter().filter(|before| **before == NOBODYS).count();
+            let until = self.steps[taker].returned;
+            let open_pops = self.open_pops.iter().filter(|invoked| **invoked <= until).count();
+            if in_the_way > open_pops || waiting.iter().any(is_overtaken) {
+                return if is_open { Next::NotYet } else { Next::Never };
             }
         }
         let mut next = waiting.clone();
-        next.push_back(element);
+        next.push_back(if taker.is_some() { element } else { NOBODYS });
         Next::Perhaps(next)
     }
 }
@@ -127,7 +133,7 @@ impl Model for Queue<'_> {
             (Call::Pop, Answer::Value(None)) if waiting.is_empty() => Next::Surely(waiting.clone()),
             (Call::Pop, Answer::Value(None)) => Next::NotYet,
             (Call::Pop, Answer::Unknown) => match waiting.front() {
-                Some(first) if !self.takers.contains_key(first) => {
+                Some(&NOBODYS) => {
                     let mut next = waiting.clone();
                     next.pop_front();
                     Next::Perhaps(next)
