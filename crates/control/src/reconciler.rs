@@ -343,8 +343,9 @@ impl Look<'_> {
             .iter()
             .filter(|&&node| !voters.iter().any(|voter| voter.node == node) && self.is_there(node))
             .count();
-        let (promote, remove) = match superfluous {
-            // While targets are fewer than voters somebody is to go anyway.
+        let (promote, remove) = match superfluous.filter(|_| voters.len() > 2) {
+            // While targets are fewer than voters somebody is to go anyway. Of two nobody goes before a third votes: if the new
+            // one died meanwhile, no majority would be left.
             Some(voter) => (vec![first], vec![voter.incarnation]),
             None if voters.len() % 2 == 1 && missing >= 2 => match ready.as_slice() {
                 [one, two, ..] => (vec![one.incarnation, two.incarnation], Vec::new()),
