@@ -287,6 +287,20 @@ impl Gateway {
             if member.is_none_or(|member| member.members_at().0 != index_then) {
                 return;
             }
+            // A learner whose node has died meanwhile would be counted on, and a group of few voters could not go on.
+            if let control::Order::Change { promote, .. } = order {
+                let seats = &self.layout_of(index).seats;
+                let is_there = |node: &NodeId| {
+                    let peer = self.cluster.peers.get(node);
+                    peer.is_some_and(|peer| peer.is_up && !peer.is_silent)
+                };
+                if !promote
+                    .iter()
+                    .all(|learner| seats.get(learner).is_some_and(is_there))
+                {
+                    return;
+                }
+            }
             self.cluster.seats[index].on_order(order, now);
             self.cluster.touch(index);
         }

@@ -87,8 +87,15 @@ impl Checks {
                 voters.is_empty() || there > voters.len() / 2
             };
             let can_go_on = |members: &Members| {
+                // A group that grows from one voter promises nothing before it has three: who is to vote next must stay.
+                let is_grown = |voters: &[Incarnation]| voters.is_empty() || voters.len() >= 3;
+                let is_whole = || members.all().iter().all(|member| held.contains(member));
+                let is_grown = is_grown(&members.voters) && is_grown(&members.outgoing);
                 // Learners may vote before anybody hears of it.
-                is_majority(&members.voters) && is_majority(&members.outgoing) && is_majority(&members.all())
+                (is_grown || is_whole())
+                    && is_majority(&members.voters)
+                    && is_majority(&members.outgoing)
+                    && is_majority(&members.all())
             };
             // A learner that has nothing knows of nobody.
             let known = |members: &&Members| !members.voters.is_empty();
