@@ -385,14 +385,7 @@ impl Courier {
 
     /// The leader's word on the batch of this number in the courier's own count. `false` if the bytes are not what a leader
     /// writes, which counts as no answer.
-    pub fn on_verdict(
-        &mut self,
-        sequence: u64,
-        verdict: &Verdict<'_>,
-        now: Monotonic,
-        out: &mut Vec<Output>,
-    ) -> bool {
-        self.now = self.now.max(now);
+    pub fn on_verdict(&mut self, sequence: u64, verdict: &Verdict<'_>, out: &mut Vec<Output>) -> bool {
         let Some(first) = self.unanswered.front().map(|sent| sent.batch.sequence) else {
             return true;
         };

@@ -664,14 +664,16 @@ impl Gateway {
 
     fn on_said(&mut self, index: usize, sequence: u64, said: &Said, hint: Option<NodeId>) {
         let mut outputs = Vec::new();
-        let now = self.cluster.now;
+        let (now, slow) = (self.cluster.now, self.settings.slow_from());
         let seat = &mut self.cluster.seats[index];
+        // The threshold may have been set a moment ago.
+        seat.courier.begin(now, slow);
         if *said == Said::Elsewhere {
             seat.lose_target(hint, &mut outputs);
         }
         // What no leader writes counts as no answer: the batch is sent again.
         seat.courier
-            .on_verdict(sequence, &said.as_verdict(), now, &mut outputs);
+            .on_verdict(sequence, &said.as_verdict(), &mut outputs);
         self.cluster.touch(index);
         self.transactions.outputs.extend(outputs);
     }
