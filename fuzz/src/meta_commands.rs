@@ -233,6 +233,7 @@ fn sight(state: &State, source: &mut Source<'_>) -> Sight {
                 report,
                 caught_up,
                 is_changing: source.below(4) == 0,
+                is_light: source.below(2) == 0,
             },
         );
     }
