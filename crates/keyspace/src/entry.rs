@@ -10,7 +10,10 @@
 //!    4 install  count u32 | (db u8 | tag u8: 0 delete, 1 put | key, or the object)*
 //!    5 limits   eight u32
 //!    6 fence    newest u64 | count u32 | boot u64 *
-//!    7 block    count u32 | condition* | count u32 | (db u8 | protocol u8 | count u32 | (length u32 | bytes)*)*
+//!    7 block    conditions | commands
+//!    8 to 14    of transactions over several groups; see `entry/transaction.rs`
+//!  conditions  count u32 | condition*
+//!  commands    count u32 | (db u8 | protocol u8 | count u32 | (length u32 | bytes)*)*
 //!  condition   db u8 | tag u8: 0 absent, 1 present at, 2 absent since | key | [version u64, unless 0]
 //!  key         length u32 | bytes
 //!  object      key, deadline and value; see `form.rs`
@@ -18,6 +21,11 @@
 //!
 //! Little-endian. [`Entry::decode`] checks the whole structure once, so that reading it later cannot fail; it
 //! is total on any bytes.
+
+mod transaction;
+
+pub(crate) use transaction::write_txn;
+pub use transaction::{Forget, Inquire, Lock, Prepare, Resolve, Work};
 
 use crate::database::KeyVersion;
 use crate::effects::Effect;
@@ -27,6 +35,7 @@ use crate::sessions::Fence;
 use ids::{Boot, Db, GatewayId, SemanticsVersion, UnixMillis, Version};
 use resp::{Args, ArgsBuf, Protocol, Span};
 use std::ops::Range;
+use txn::TxnId;
 
 /// What stands at the head of an entry, decided by the leader that made it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +47,9 @@ pub struct Header {
     /// From which all random choices of the entry follow.
     pub seed: u64,
 }
+
+/// With which [`Operation::Lock`] begins.
+pub(crate) const LOCK_TAG: u8 = 9;
 
 /// How long a head is.
 const HEADER_BYTES: usize = 2 + 8 + 8;
@@ -92,6 +104,26 @@ pub enum Operation<'a> {
         /// The commands in order.
         commands: Vec<BlockCommand<'a>>,
     },
+    /// This group's part of a transaction is to be done or refused, and kept until it is resolved.
+    Prepare(Box<Prepare<'a>>),
+    /// A transaction locks keys before it knows what to do.
+    Lock(Box<Lock<'a>>),
+    /// Transactions were decided.
+    Resolve(Resolve),
+    /// What has become of a transaction here; it is refused if nothing has.
+    Inquire(Inquire),
+    /// An older transaction waits for this one: it is refused if it only waits here.
+    Withdraw {
+        /// Which one.
+        txn: TxnId,
+    },
+    /// Transactions are over everywhere.
+    Forget(Forget),
+    /// Answers that came later have arrived.
+    Received {
+        /// The number of the batch of the same gateway, and the index of the operation in it.
+        answers: Vec<(u64, u32)>,
+    },
 }
 
 /// One command of a block.
@@ -124,6 +156,22 @@ pub enum Condition<'a> {
         /// The key.
         key: &'a [u8],
     },
+}
+
+impl<'a> Condition<'a> {
+    /// Its database.
+    pub fn db(&self) -> Db {
+        match self {
+            Condition::Unchanged { db, .. } | Condition::Absent { db, .. } => *db,
+        }
+    }
+
+    /// The key it is about.
+    pub fn key(&self) -> &'a [u8] {
+        match self {
+            Condition::Unchanged { key, .. } | Condition::Absent { key, .. } => key,
+        }
+    }
 }
 
 /// Operations in the format of entries, on their way into a batch: what a gateway gathers, keeps until it is answered, and
@@ -251,8 +299,7 @@ impl Operations {
             }
             Operation::Install { effects } => {
                 self.bytes.push(4);
-                self.length(effects.len());
-                effects.iter().for_each(|effect| self.effect(effect));
+                self.effects(effects);
             }
             Operation::Limits { limits } => {
                 self.bytes.push(5);
@@ -266,11 +313,40 @@ impl Operations {
             }
             Operation::Block { conditions, commands } => {
                 self.bytes.push(7);
-                self.length(conditions.len());
-                conditions.iter().for_each(|condition| self.condition(condition));
-                self.length(commands.len());
-                for command in commands {
-                    self.command(command.db, command.protocol, command.args);
+                self.conditions(conditions);
+                self.commands(commands);
+            }
+            Operation::Prepare(prepare) => {
+                self.bytes.push(8);
+                self.prepare(prepare);
+            }
+            Operation::Lock(lock) => {
+                self.bytes.push(LOCK_TAG);
+                self.lock(lock);
+            }
+            Operation::Resolve(resolve) => {
+                self.bytes.push(10);
+                self.resolve(resolve);
+            }
+            Operation::Inquire(inquire) => {
+                self.bytes.push(11);
+                self.txn(inquire.txn);
+                self.groups(&inquire.participants);
+            }
+            Operation::Withdraw { txn } => {
+                self.bytes.push(12);
+                self.txn(*txn);
+            }
+            Operation::Forget(forget) => {
+                self.bytes.push(13);
+                self.forget(forget);
+            }
+            Operation::Received { answers } => {
+                self.bytes.push(14);
+                self.length(answers.len());
+                for (number, index) in answers {
+                    self.bytes.extend_from_slice(&number.to_le_bytes());
+                    self.bytes.extend_from_slice(&index.to_le_bytes());
                 }
             }
         }
@@ -312,6 +388,24 @@ impl Operations {
         Ok(count)
     }
 
+    /// Calls `found` with every operation of `bytes`; `None` if they are none.
+    pub(crate) fn read(bytes: &[u8], mut found: impl FnMut(Operation<'_>)) -> Option<()> {
+        let mut cursor = Cursor(bytes);
+        while !cursor.0.is_empty() {
+            let mut spans = Vec::new();
+            let part = cursor.operation(&mut spans).ok()?;
+            found(part.operation(&spans));
+        }
+        Some(())
+    }
+
+    /// What `read` makes of the one operation that `bytes` are; `None` if they are none.
+    pub fn read_one<R>(bytes: &[u8], read: impl FnOnce(Operation<'_>) -> R) -> Option<R> {
+        let mut spans = Vec::new();
+        let part = Cursor(bytes).operation(&mut spans).ok()?;
+        Some(read(part.operation(&spans)))
+    }
+
     /// The words of the command that is operation number `index` of `bytes`; `None` if it is none.
     pub fn words(bytes: &[u8], index: usize) -> Option<ArgsBuf> {
         let mut cursor = Cursor(bytes);
@@ -336,6 +430,23 @@ impl Operations {
         self.bytes.extend_from_slice(&[db.number(), protocol]);
         self.length(args.len());
         args.iter().for_each(|arg| self.text(arg));
+    }
+
+    fn conditions(&mut self, conditions: &[Condition<'_>]) {
+        self.length(conditions.len());
+        conditions.iter().for_each(|condition| self.condition(condition));
+    }
+
+    fn commands(&mut self, commands: &[BlockCommand<'_>]) {
+        self.length(commands.len());
+        for command in commands {
+            self.command(command.db, command.protocol, command.args);
+        }
+    }
+
+    fn effects(&mut self, effects: &[Effect]) {
+        self.length(effects.len());
+        effects.iter().for_each(|effect| self.effect(effect));
     }
 
     fn condition(&mut self, condition: &Condition<'_>) {
@@ -416,6 +527,15 @@ enum Part<'a> {
         conditions: Vec<Condition<'a>>,
         commands: Vec<CommandView<'a>>,
     },
+    Prepare(Box<transaction::PrepareView<'a>>),
+    Lock(Box<Lock<'a>>),
+    Resolve(Resolve),
+    Inquire(Inquire),
+    Withdraw {
+        txn: TxnId,
+    },
+    Forget(Forget),
+    Received(Vec<(u64, u32)>),
 }
 
 struct CommandView<'a> {
@@ -513,9 +633,15 @@ impl Batch<'_> {
 
     /// The operations in order.
     pub fn operations(&self) -> impl Iterator<Item = Operation<'_>> {
-        self.operations.iter().map(|part| match part {
+        self.operations.iter().map(|part| part.operation(&self.spans))
+    }
+}
+
+impl Part<'_> {
+    fn operation<'s>(&'s self, spans: &'s [Span]) -> Operation<'s> {
+        match self {
             Part::Command(command) => {
-                let BlockCommand { db, protocol, args } = command.command(&self.spans);
+                let BlockCommand { db, protocol, args } = command.command(spans);
                 Operation::Command { db, protocol, args }
             }
             Part::Expire { db, key } => Operation::Expire { db: *db, key },
@@ -527,12 +653,18 @@ impl Batch<'_> {
             Part::Fence(fence) => Operation::Fence { fence: fence.clone() },
             Part::Block { conditions, commands } => Operation::Block {
                 conditions: conditions.clone(),
-                commands: commands
-                    .iter()
-                    .map(|command| command.command(&self.spans))
-                    .collect(),
+                commands: commands.iter().map(|command| command.command(spans)).collect(),
             },
-        })
+            Part::Prepare(prepare) => Operation::Prepare(Box::new(prepare.prepare(spans))),
+            Part::Lock(lock) => Operation::Lock(lock.clone()),
+            Part::Resolve(resolve) => Operation::Resolve(resolve.clone()),
+            Part::Inquire(inquire) => Operation::Inquire(inquire.clone()),
+            Part::Withdraw { txn } => Operation::Withdraw { txn: *txn },
+            Part::Forget(forget) => Operation::Forget(forget.clone()),
+            Part::Received(answers) => Operation::Received {
+                answers: answers.clone(),
+            },
+        }
     }
 }
 
@@ -605,14 +737,9 @@ impl<'a> Cursor<'a> {
                 db: self.db()?,
                 key: self.text()?,
             }),
-            4 => {
-                let count = self.length()?;
-                let mut effects = Vec::new();
-                for _ in 0..count {
-                    effects.push(self.effect()?);
-                }
-                Ok(Part::Install { effects })
-            }
+            4 => Ok(Part::Install {
+                effects: self.effects()?,
+            }),
             5 => {
                 let mut numbers = [0; 8];
                 for number in &mut numbers {
@@ -626,15 +753,26 @@ impl<'a> Cursor<'a> {
                 self.0 = rest.0;
                 Ok(Part::Fence(fence))
             }
-            7 => {
-                let (mut conditions, mut commands) = (Vec::new(), Vec::new());
+            7 => Ok(Part::Block {
+                conditions: self.conditions()?,
+                commands: self.commands(spans)?,
+            }),
+            8 => Ok(Part::Prepare(Box::new(self.prepare(spans)?))),
+            LOCK_TAG => Ok(Part::Lock(Box::new(self.lock()?))),
+            10 => Ok(Part::Resolve(self.resolve()?)),
+            11 => Ok(Part::Inquire(Inquire {
+                txn: self.txn()?,
+                participants: self.groups()?,
+            })),
+            12 => Ok(Part::Withdraw { txn: self.txn()? }),
+            13 => Ok(Part::Forget(self.forget()?)),
+            14 => {
+                let mut answers = Vec::new();
                 for _ in 0..self.length()? {
-                    conditions.push(self.condition()?);
+                    let number = u64::from_le_bytes(self.array()?);
+                    answers.push((number, u32::from_le_bytes(self.array()?)));
                 }
-                for _ in 0..self.length()? {
-                    commands.push(self.command(spans)?);
-                }
-                Ok(Part::Block { conditions, commands })
+                Ok(Part::Received(answers))
             }
             _ => Err(EntryError::Unknown),
         }
@@ -664,6 +802,30 @@ impl<'a> Cursor<'a> {
             bytes,
             words: first..spans.len(),
         })
+    }
+
+    fn conditions(&mut self) -> Result<Vec<Condition<'a>>, EntryError> {
+        let mut conditions = Vec::new();
+        for _ in 0..self.length()? {
+            conditions.push(self.condition()?);
+        }
+        Ok(conditions)
+    }
+
+    fn commands(&mut self, spans: &mut Vec<Span>) -> Result<Vec<CommandView<'a>>, EntryError> {
+        let mut commands = Vec::new();
+        for _ in 0..self.length()? {
+            commands.push(self.command(spans)?);
+        }
+        Ok(commands)
+    }
+
+    fn effects(&mut self) -> Result<Vec<EffectView<'a>>, EntryError> {
+        let mut effects = Vec::new();
+        for _ in 0..self.length()? {
+            effects.push(self.effect()?);
+        }
+        Ok(effects)
     }
 
     fn condition(&mut self) -> Result<Condition<'a>, EntryError> {

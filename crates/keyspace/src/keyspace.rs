@@ -40,18 +40,21 @@ use crate::limits::Limits;
 use crate::local::LeaderLocal;
 use crate::object::Object;
 use crate::replies::{Answer, Replies};
+use crate::scratch::Scratch;
 use crate::sessions::{Batched, Fence, Sessions};
+use crate::transactions::{Origin, Transactions};
 use command::{Command, ObjectAspect, ReplyError};
 use ids::{Db, GatewayId, HashSeed, KeyHash, Prng, SemanticsVersion, UnixMillis, Version};
 use resp::{Args, Protocol, Writer};
+use txn::{Locks, Mode};
 
 /// The state of one group. See the file's header.
 pub struct Keyspace {
     seed: HashSeed,
     time: UnixMillis,
-    applied: Version,
-    databases: Vec<Database>,
-    sessions: Sessions,
+    pub(crate) applied: Version,
+    pub(crate) databases: Vec<Database>,
+    pub(crate) sessions: Sessions,
     /// The newest rules that this build follows: not part of the state.
     known: SemanticsVersion,
     /// The newest rules by which an entry was applied: who does not know them cannot take this state over.
@@ -62,6 +65,9 @@ pub struct Keyspace {
     prng: Prng,
     limits: Limits,
     garbage: Garbage,
+    pub(crate) transactions: Transactions,
+    /// Where transactions are tried out, kept for the next one: not part of the state.
+    pub(crate) scratch: Option<Box<Scratch>>,
 }
 
 /// A read that waits for an entry to be applied up to a position.
@@ -78,7 +84,6 @@ pub struct AttachedRead<'a> {
 }
 
 /// What applying an entry answers, piece by piece.
-#[derive(Clone, Copy, Debug)]
 pub enum Answered<'a> {
     /// What became of the entry's next batch. If it was applied, now or before, its operations' answers follow.
     Batch(Batched),
@@ -86,6 +91,11 @@ pub enum Answered<'a> {
     Operation(Answer<'a>),
     /// The attached read of this index, and its reply.
     Read(usize, &'a [u8]),
+    /// The attached read of this index names a key that a transaction holds, or that others wait for: so many had begun to
+    /// wait when it came ([`Keyspace::admits_behind`]).
+    ReadLater(usize, u64),
+    /// Keys may have become free: reads that wait for them look again, before the next who waits goes on.
+    Freed(&'a Keyspace, &'a mut LeaderLocal),
 }
 
 /// An entry whose rules this build does not know. Nothing of it was applied, and nothing that follows can be.
@@ -136,6 +146,8 @@ impl Keyspace {
             prng: Prng::new(0),
             limits: Limits::default(),
             garbage: Garbage::default(),
+            transactions: Transactions::default(),
+            scratch: None,
         }
     }
 
@@ -194,12 +206,17 @@ impl Keyspace {
                 continue;
             }
             let mut replies = Replies::with_room(batch.len());
-            for operation in batch.operations() {
+            for (index, operation) in (0..).zip(batch.operations()) {
                 while let Some((index, read)) = waiting.next_if(|(_, read)| read.position <= position) {
                     self.answer_read(index, read, local, &mut out, &mut answer);
                 }
                 if outcome == Batched::Applied {
-                    self.apply_operation(operation, local, &mut replies);
+                    let origin = Origin {
+                        gateway: batch.gateway,
+                        number: batch.number,
+                        index,
+                    };
+                    self.apply_operation(operation, origin, local, &mut replies, &mut answer);
                     answer(Answered::Operation(replies.newest()));
                 }
                 position += 1;
@@ -224,6 +241,9 @@ impl Keyspace {
         answer: &mut impl FnMut(Answered<'_>),
     ) {
         out.clear();
+        if !self.admits(|| crate::locking::locks_of([read.args])) {
+            return answer(Answered::ReadLater(index, self.arrivals()));
+        }
         let mut writer = Writer::new(out, read.protocol);
         match parse(read.args) {
             Ok(command) if command.writes() => ReplyError::unknown_command(read.args).write(&mut writer),
@@ -237,14 +257,59 @@ impl Keyspace {
         answer(Answered::Read(index, out));
     }
 
-    fn apply_operation(&mut self, operation: Operation<'_>, local: &mut LeaderLocal, replies: &mut Replies) {
+    fn apply_operation(
+        &mut self,
+        operation: Operation<'_>,
+        origin: Origin,
+        local: &mut LeaderLocal,
+        replies: &mut Replies,
+        answer: &mut impl FnMut(Answered<'_>),
+    ) {
         replies.begin();
+        match operation {
+            Operation::Prepare(_)
+            | Operation::Lock(_)
+            | Operation::Resolve(_)
+            | Operation::Inquire(_)
+            | Operation::Withdraw { .. }
+            | Operation::Forget(_)
+            | Operation::Received { .. } => self.apply_transaction(operation, origin, local, replies, answer),
+            operation if self.transactions.is_idle() => self.apply_plain(operation, local, replies),
+            operation => {
+                if !self.parks(&operation, origin, local, replies) {
+                    self.apply_plain(operation, local, replies);
+                }
+            }
+        }
+    }
+
+    /// One operation that no transaction has a part in.
+    pub(crate) fn apply_plain(&mut self, operation: Operation<'_>, local: &mut LeaderLocal, replies: &mut Replies) {
         match operation {
             Operation::Command { db, protocol, args } => {
                 self.apply_words(&BlockCommand { db, protocol, args }, local, replies);
             }
-            Operation::Expire { db, key } => self.expire(db, key, local),
-            Operation::Evict { db, key } => self.evict(db, key, local),
+            Operation::Expire { db, key } => {
+                if self.admits(|| exclusive(key)) {
+                    self.expire(db, key, local);
+                } else {
+                    self.applied.0 += 1;
+                }
+            }
+            Operation::Evict { db, key } => {
+                if self.admits(|| exclusive(key)) {
+                    self.evict(db, key, local);
+                } else {
+                    self.applied.0 += 1;
+                }
+            }
+            Operation::Prepare(_)
+            | Operation::Lock(_)
+            | Operation::Resolve(_)
+            | Operation::Inquire(_)
+            | Operation::Withdraw { .. }
+            | Operation::Forget(_)
+            | Operation::Received { .. } => unreachable!("transactions have a way of their own"),
             Operation::Install { effects } => self.install(effects, local),
             Operation::Limits { limits } => self.set_limits(limits),
             Operation::Fence { fence } => self.fence(&fence),
@@ -260,7 +325,7 @@ impl Keyspace {
         }
     }
 
-    fn apply_words(&mut self, command: &BlockCommand<'_>, local: &mut LeaderLocal, replies: &mut Replies) {
+    pub(crate) fn apply_words(&mut self, command: &BlockCommand<'_>, local: &mut LeaderLocal, replies: &mut Replies) {
         let mut writer = Writer::new(replies.buffer(), command.protocol);
         let is_local = match parse(command.args) {
             Ok(parsed) => {
@@ -350,6 +415,12 @@ impl Keyspace {
     pub fn fence(&mut self, fence: &Fence) {
         self.applied.0 += 1;
         self.sessions.fence(fence);
+        let Keyspace {
+            transactions,
+            sessions,
+            ..
+        } = self;
+        transactions.fence(|boot| sessions.is_dead(boot));
     }
 
     /// The number of the newest batch of `gateway` that was applied; 0 if there was none.
@@ -360,6 +431,11 @@ impl Keyspace {
     /// How many gateways have a session.
     pub fn session_count(&self) -> usize {
         self.sessions.len()
+    }
+
+    /// The newest rules by which an entry was applied.
+    pub(crate) fn semantics(&self) -> SemanticsVersion {
+        self.semantics
     }
 
     /// How large collections may be and still be kept small.
@@ -597,6 +673,7 @@ impl Keyspace {
             digest.number(limit.into());
         }
         self.sessions.hash(&mut digest);
+        self.transactions.hash(&mut digest);
         for database in &self.databases {
             database.hash(&mut digest);
         }
@@ -619,9 +696,13 @@ impl Keyspace {
 
 /// The typed command of any words at all: entries are checked before they are proposed, but `apply` does not
 /// rely on it.
-fn parse(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
+pub(crate) fn parse(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
     let spec = command::resolve(args)?;
     command::parse(spec, args).unwrap_or_else(|| Err(ReplyError::unknown_command(args)))
+}
+
+fn exclusive(key: &[u8]) -> Locks {
+    Locks::Keys(vec![(key.into(), Mode::Exclusive)])
 }
 
 /// Whether a command's reply follows from what is not state: access statistics, addresses, bytes of memory.

@@ -13,9 +13,13 @@ mod keyspace;
 mod digest;
 mod effects;
 mod entry;
+mod evaluate;
 mod local;
+mod locking;
 mod replies;
+mod scratch;
 mod sessions;
+mod transactions;
 mod transfer;
 
 mod apply;
@@ -57,7 +61,11 @@ pub use access::{AccessClock, LfuParameters};
 pub use database::KeyVersion;
 pub use directory::Position;
 pub use effects::Effect;
-pub use entry::{Batch, BlockCommand, Condition, Entry, EntryBuf, EntryError, Header, Operation, Operations};
+pub use entry::{
+    Batch, BlockCommand, Condition, Entry, EntryBuf, EntryError, Forget, Header, Inquire, Lock, Operation, Operations,
+    Prepare, Resolve, Work,
+};
+pub use evaluate::{Answers, Outcome};
 pub use events::{Event, EventClasses};
 pub use eviction::{EvictionPolicy, Victims};
 pub use garbage::Garbage;
@@ -66,11 +74,14 @@ pub use keyspace::{Answered, AttachedRead, Keyspace, UnknownSemantics};
 pub use large::Large;
 pub use limits::Limits;
 pub use local::LeaderLocal;
+pub use locking::{locks_among, locks_of};
 pub use object::{Kind, Object, Value, allocation_size};
 pub use packed::{Element, Packed};
 pub use read::{Read, scan_accepts};
 pub use replies::Answer;
+pub use scratch::{Returned, Scratch, databases};
 pub use sessions::{BOOTS_MAX, Batched, Fence, UNACKNOWLEDGED_BYTES_MAX, UNACKNOWLEDGED_MAX};
+pub use transactions::{Origin, TransactionCounts, UnknownOrigin, WAITING_MAX, read_seen, write_seen};
 pub use transfer::arrival::{Arrival, Progress, TransferError};
 pub use transfer::{Cut, Transfer};
 pub use walks::walks;

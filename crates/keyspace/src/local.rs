@@ -3,7 +3,9 @@
 use crate::access::{Access, AccessClock};
 use crate::events::{Event, EventClasses};
 use crate::object::{Kind, Object};
-use ids::{Db, Prng, UnixMillis};
+use crate::transactions::Origin;
+use ids::{Db, GroupId, Prng, UnixMillis};
+use txn::TxnId;
 
 /// Leader-local companions of a keyspace: clock, statistics, randomness of reads. Nothing here is an input of
 /// `apply`, and nothing here is in the state hash.
@@ -38,6 +40,16 @@ pub struct LeaderLocal {
     pub filled: Vec<(Db, Box<[u8]>)>,
     /// If so: databases were exchanged, and any key may have been filled.
     pub is_swapped: bool,
+    /// Transactions that older ones have begun to wait for, each with all its participants. The driver takes them.
+    pub wounds: Vec<(TxnId, Vec<GroupId>)>,
+    /// Operations that have been answered later than their batches. The driver takes them.
+    pub late: Vec<Origin>,
+    /// Operations that had to wait for a transaction.
+    pub waited: u64,
+    /// Transactions that were prepared.
+    pub prepared: u64,
+    /// Transactions that were refused for an older one.
+    pub wounded: u64,
     /// Whether to note the keys that commands name only while they run.
     pub collects_wanted: bool,
     /// If so: every key that the patterns of `SORT` named, found or not; each once, and as many as its elements and
@@ -67,6 +79,11 @@ impl LeaderLocal {
             is_awaited: false,
             filled: Vec::new(),
             is_swapped: false,
+            wounds: Vec::new(),
+            late: Vec::new(),
+            waited: 0,
+            prepared: 0,
+            wounded: 0,
             collects_wanted: false,
             wanted: Vec::new(),
         }

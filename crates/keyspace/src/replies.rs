@@ -1,7 +1,8 @@
 //! What the operations of a batch answered, kept so that every command's reply can be found again.
 //!
 //! ```text
-//!  operations   [ 1 ]      [ 3 ]           [ NOT ]   [ 0 ]    commands of each; NOT: a condition did not hold
+//!  operations   [ 1 ]      [ 3 ]           [ NOT ]   [ 0 ]    commands of each; NOT: a condition did not hold; another
+//!                                                             number says that the answer comes later
 //!  ends         [ 5 ]   [ 9, 14, 20 ]                         where each command's reply ends
 //!  bytes        +OK\r\n :1\r\n$-1\r\n...
 //! ```
@@ -16,6 +17,9 @@ use crate::form::Rest;
 
 /// Stands for an operation that was not carried out.
 const NOT_CARRIED_OUT: u32 = u32::MAX;
+
+/// Stands for an operation that is answered later than its batch.
+const LATER: u32 = u32::MAX - 1;
 
 /// What a reply counts towards a session's bytes if its length follows from what only this replica knows. It is more than
 /// any of them has.
@@ -72,6 +76,27 @@ impl Replies {
         *self.operations.last_mut().expect("an operation was begun") = NOT_CARRIED_OUT;
     }
 
+    /// The open operation is answered later.
+    pub(crate) fn later(&mut self) {
+        *self.operations.last_mut().expect("an operation was begun") = LATER;
+    }
+
+    /// Where the next reply goes: for [`Replies::has_error_since`] and [`Replies::change_vote`].
+    pub(crate) fn mark(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether any reply since `mark` is an error.
+    pub(crate) fn has_error_since(&self, mark: usize) -> bool {
+        (mark..self.ends.len()).any(|index| self.reply(index).first() == Some(&b'-'))
+    }
+
+    /// Changes the reply at `mark`, which is one byte.
+    pub(crate) fn change_vote(&mut self, mark: usize, vote: u8) {
+        let end = self.ends[mark] as usize;
+        self.bytes[end - 1] = vote;
+    }
+
     /// What the newest operation answered.
     pub(crate) fn newest(&self) -> Answer<'_> {
         let commands = *self.operations.last().expect("an operation was begun");
@@ -82,6 +107,7 @@ impl Replies {
         let start = first.checked_sub(1).map_or(0, |before| self.ends[before]);
         Answer {
             is_carried_out: commands != NOT_CARRIED_OUT,
+            is_later: commands == LATER,
             bytes: &self.bytes,
             start,
             ends: &self.ends[first..first + count(commands)],
@@ -192,7 +218,7 @@ impl Replies {
 
 /// How many replies an operation has.
 fn count(commands: u32) -> usize {
-    if commands == NOT_CARRIED_OUT {
+    if commands == NOT_CARRIED_OUT || commands == LATER {
         0
     } else {
         commands as usize
@@ -203,6 +229,7 @@ fn count(commands: u32) -> usize {
 #[derive(Clone, Copy, Debug)]
 pub struct Answer<'a> {
     is_carried_out: bool,
+    is_later: bool,
     bytes: &'a [u8],
     start: u64,
     ends: &'a [u64],
@@ -212,6 +239,11 @@ impl<'a> Answer<'a> {
     /// `false` only of a block of which a condition did not hold: it did nothing and has no replies.
     pub fn is_carried_out(self) -> bool {
         self.is_carried_out
+    }
+
+    /// Whether it waits for a transaction, and is answered by itself.
+    pub fn is_later(self) -> bool {
+        self.is_later
     }
 
     /// The replies of all its commands, one after another.

@@ -210,6 +210,11 @@ impl Sessions {
         self.sessions.get(&gateway).map_or(0, |session| session.last)
     }
 
+    /// Whether this boot is known to be over.
+    pub(crate) fn is_dead(&self, boot: Boot) -> bool {
+        self.fence.is_dead(boot)
+    }
+
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.sessions.len()

@@ -43,6 +43,42 @@ pub enum Bug {
     LeaseFromArrival,
     /// The lease is not looked at again after a value was read.
     LeaseNotChecked,
+    /// A read passes a key that a prepared transaction holds.
+    LockIgnoredByRead,
+    /// A command passes a key that a prepared transaction holds.
+    LockIgnoredByCommand,
+    /// A group does not know that a transaction is over, and answers as if it had never heard of it.
+    MarkNotConsulted,
+    /// A wound undoes a vote.
+    PreparedRevoked,
+    /// A transaction of a dead coordinator is prepared.
+    FenceIgnored,
+    /// The conditions of a transaction are not judged when it is prepared.
+    ConditionsNotJudged,
+    /// A transaction relies on what it has read, although it has changed.
+    VersionsNotChecked,
+    /// A transaction prepares although an older one has taken its locks away.
+    TakenLockPrepares,
+    /// A group answers that a transaction is refused, and does not remember it.
+    RefusalNotRecorded,
+    /// Locks are released at the vote.
+    LocksReleasedEarly,
+    /// A key with a deadline is locked together with others.
+    MortalLockedShared,
+    /// Values of several groups are taken for simultaneous whatever their age.
+    AgeNotChecked,
+    /// The age of a value is counted from before it was applied.
+    AgeFromBefore,
+    /// A coordinator commits when one vote is missing.
+    CommitWithoutAll,
+    /// Whoever recovers a transaction aborts it when a participant does not answer.
+    AbortOnTimeout,
+    /// A coordinator lets participants forget a transaction before all know its end.
+    ForgottenEarly,
+    /// Votes of an earlier attempt count for the present one.
+    AttemptIgnored,
+    /// An operation that waited is sent again, and not asked for.
+    LateAnswerTwice,
 }
 
 impl Bug {
@@ -64,6 +100,24 @@ impl Bug {
         Bug::LibraryBatching,
         Bug::LeaseFromArrival,
         Bug::LeaseNotChecked,
+        Bug::LockIgnoredByRead,
+        Bug::LockIgnoredByCommand,
+        Bug::MarkNotConsulted,
+        Bug::PreparedRevoked,
+        Bug::FenceIgnored,
+        Bug::ConditionsNotJudged,
+        Bug::VersionsNotChecked,
+        Bug::TakenLockPrepares,
+        Bug::RefusalNotRecorded,
+        Bug::LocksReleasedEarly,
+        Bug::MortalLockedShared,
+        Bug::AgeNotChecked,
+        Bug::AgeFromBefore,
+        Bug::CommitWithoutAll,
+        Bug::AbortOnTimeout,
+        Bug::ForgottenEarly,
+        Bug::AttemptIgnored,
+        Bug::LateAnswerTwice,
     ];
 }
 

@@ -4,21 +4,32 @@
 //!  reads       (position u32 | read)*            position: writes of the batch that come before it
 //!  read        1 command   db u8 | protocol u8 | flags u8 | count u32 | (length u32 | bytes)*
 //!              2 versions  count u32 | (db u8 | length u32 | bytes)*
+//!              3 late      boot u64 | worker u16 | number u64 | index u32
+//!              4 see       length u32 | a block, as entries hold it
+//!              5 fetch     count u32 | (db u8 | length u32 | bytes)*
+//!              6 wound     boot u64 | worker u16 | seq u64 | attempt u32
 //!  answers     answer*                           one for each item, in the order of the batch
 //!  answer      1 reply     length u32 | bytes
 //!              2 block     count u32 | (length u32 | bytes)*
 //!              3 refused
 //!              4 versions  count u32 | (1 present or 0 absent u8 | version u64)*
+//!              5 later     it waits for a transaction, and is answered by itself
+//!              6 seen      nanoseconds u64 | carried out u8 | count u32 | (length u32 | bytes)*
+//!              7 gone      nothing is known of what is asked for
 //!  flags       1 it counts as use of its keys
 //! ```
 //!
 //! Little-endian. The writes are operations as entries hold them, so that the leader copies them and nothing else.
 //! Reading is total on any bytes: whatever a peer sends, there is an answer or an error.
 
+use crate::operation::{Condition, Operation};
+use crate::request::FullKey;
 use bytes::Bytes;
-use ids::{Db, Version};
-use keyspace::{KeyVersion, Operations};
+use ids::{Boot, Db, GatewayId, Version};
+use keyspace::{BlockCommand, KeyVersion, Operations, Origin};
 use resp::{Args, Protocol, Span};
+use std::time::Duration;
+use txn::{Locks, Mode, TxnId};
 
 /// What one node sends to one group at once. It is kept until it is answered, sent, and put into an entry: all share its
 /// bytes.
@@ -78,6 +89,55 @@ impl BatchBuf {
         args.iter().for_each(|arg| put_text(&mut self.reads, arg));
     }
 
+    /// Adds a question for what an operation was answered later than its batch.
+    pub(crate) fn push_late(&mut self, origin: Origin) {
+        self.push_position();
+        self.reads.push(LATE);
+        self.reads.extend_from_slice(&origin.gateway.boot.0.to_le_bytes());
+        self.reads.extend_from_slice(&origin.gateway.worker.to_le_bytes());
+        self.reads.extend_from_slice(&origin.number.to_le_bytes());
+        self.reads.extend_from_slice(&origin.index.to_le_bytes());
+    }
+
+    /// Adds commands that only read, and what must hold for them.
+    pub(crate) fn push_see(&mut self, conditions: &[Condition], operations: &[Operation]) {
+        self.push_position();
+        self.reads.push(SEE);
+        let mut block = Operations::new();
+        block.push(&keyspace::Operation::Block {
+            conditions: conditions.iter().map(Condition::as_state).collect(),
+            commands: operations.iter().map(Operation::as_state).collect(),
+        });
+        put_text(&mut self.reads, block.bytes());
+    }
+
+    /// Adds a question for the objects of keys.
+    pub(crate) fn push_fetch(&mut self, keys: &[FullKey]) {
+        self.push_position();
+        self.reads.push(FETCH);
+        put_length(&mut self.reads, keys.len());
+        for (db, key) in keys {
+            self.reads.push(db.number());
+            put_text(&mut self.reads, key);
+        }
+    }
+
+    /// Adds the hint that an older transaction waits elsewhere for this one.
+    pub(crate) fn push_wound(&mut self, txn: TxnId) {
+        self.push_position();
+        self.reads.push(WOUND);
+        self.reads.extend_from_slice(&txn.boot.0.to_le_bytes());
+        self.reads.extend_from_slice(&txn.worker.to_le_bytes());
+        self.reads.extend_from_slice(&txn.seq.to_le_bytes());
+        self.reads.extend_from_slice(&txn.attempt.to_le_bytes());
+    }
+
+    /// Adds a read that another batch held, as that held it.
+    pub(crate) fn push_again(&mut self, raw: &[u8]) {
+        self.push_position();
+        self.reads.extend_from_slice(raw);
+    }
+
     fn push_position(&mut self) {
         let position = u32::try_from(self.writes.count()).expect("a batch is closed long before");
         self.reads.extend_from_slice(&position.to_le_bytes());
@@ -97,11 +157,18 @@ impl BatchBuf {
 
 const COMMAND: u8 = 1;
 const VERSIONS: u8 = 2;
+const LATE: u8 = 3;
+const SEE: u8 = 4;
+const FETCH: u8 = 5;
+const WOUND: u8 = 6;
 
 const REPLY: u8 = 1;
 const BLOCK: u8 = 2;
 const REFUSED: u8 = 3;
 const ANSWERED_VERSIONS: u8 = 4;
+const LATER: u8 = 5;
+const SEEN: u8 = 6;
+const GONE: u8 = 7;
 
 /// Bytes from a peer do not say what they should.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,6 +179,8 @@ pub(crate) struct Read<'a> {
     /// Writes of the batch that come before it.
     pub(crate) position: u32,
     pub(crate) question: Question<'a>,
+    /// The same, as the batch holds it.
+    pub(crate) raw: &'a [u8],
 }
 
 /// What a read asks.
@@ -126,6 +195,14 @@ pub(crate) enum Question<'a> {
     },
     /// The versions of keys.
     Versions(Vec<(Db, &'a [u8])>),
+    /// What an operation was answered later than its batch.
+    Late(Origin),
+    /// A block of commands that only read, as entries hold it; it was checked.
+    See(&'a [u8]),
+    /// The objects of keys.
+    Fetch(Vec<(Db, &'a [u8])>),
+    /// An older transaction waits elsewhere for this one.
+    Wound(TxnId),
 }
 
 impl Question<'_> {
@@ -133,7 +210,44 @@ impl Question<'_> {
     pub(crate) fn args(&self) -> Args<'_> {
         match self {
             Question::Command { bytes, spans, .. } => Args::new(bytes, spans),
-            Question::Versions(_) => Args::default(),
+            _ => Args::default(),
+        }
+    }
+
+    /// What `look` makes of the conditions and commands of a [`Question::See`].
+    pub(crate) fn block<R: Default>(
+        &self,
+        look: impl FnOnce(&[keyspace::Condition<'_>], &[BlockCommand<'_>]) -> R,
+    ) -> R {
+        let Question::See(bytes) = self else {
+            return R::default();
+        };
+        let looked = Operations::read_one(bytes, |operation| match operation {
+            keyspace::Operation::Block { conditions, commands } => look(&conditions, &commands),
+            _ => R::default(),
+        });
+        looked.unwrap_or_default()
+    }
+
+    /// The locks that keep a transaction from changing what it reads meanwhile.
+    pub(crate) fn locks(&self) -> Locks {
+        let shared = |keys: &[(Db, &[u8])]| {
+            let keys = keys.iter().map(|(_, key)| ((*key).into(), Mode::Shared));
+            Locks::of_keys(keys.collect())
+        };
+        match self {
+            Question::Command { .. } => keyspace::locks_of([self.args()]),
+            Question::Versions(keys) | Question::Fetch(keys) => shared(keys),
+            Question::Late(_) | Question::Wound(_) => Locks::Keys(Vec::new()),
+            Question::See(_) => {
+                let mut locks = Locks::Keys(Vec::new());
+                self.block(|conditions, commands| {
+                    locks = keyspace::locks_of(commands.iter().map(|command| command.args));
+                    let keys: Vec<Box<[u8]>> = conditions.iter().map(|condition| condition.key().into()).collect();
+                    locks = std::mem::replace(&mut locks, Locks::Keys(Vec::new())).and_shared(keys.iter());
+                });
+                locks
+            }
         }
     }
 }
@@ -144,20 +258,42 @@ pub(crate) fn reads(bytes: &[u8]) -> Result<Vec<Read<'_>>, Malformed> {
     let mut found = Vec::new();
     while !cursor.0.is_empty() {
         let position = u32::from_le_bytes(cursor.array()?);
+        let start = cursor.0;
         let question = match cursor.byte()? {
             COMMAND => cursor.command()?,
-            VERSIONS => {
-                let count = cursor.length()?;
-                let mut keys = Vec::new();
-                for _ in 0..count {
-                    let db = cursor.db()?;
-                    keys.push((db, cursor.text()?));
+            VERSIONS => Question::Versions(cursor.keys()?),
+            LATE => Question::Late(Origin {
+                gateway: GatewayId {
+                    boot: Boot(u64::from_le_bytes(cursor.array()?)),
+                    worker: u16::from_le_bytes(cursor.array()?),
+                },
+                number: u64::from_le_bytes(cursor.array()?),
+                index: u32::from_le_bytes(cursor.array()?),
+            }),
+            SEE => {
+                let block = cursor.text()?;
+                let is_block =
+                    Operations::read_one(block, |operation| matches!(operation, keyspace::Operation::Block { .. }));
+                if is_block != Some(true) {
+                    return Err(Malformed);
                 }
-                Question::Versions(keys)
+                Question::See(block)
             }
+            FETCH => Question::Fetch(cursor.keys()?),
+            WOUND => Question::Wound(TxnId {
+                boot: Boot(u64::from_le_bytes(cursor.array()?)),
+                worker: u16::from_le_bytes(cursor.array()?),
+                seq: u64::from_le_bytes(cursor.array()?),
+                attempt: u32::from_le_bytes(cursor.array()?),
+            }),
             _ => return Err(Malformed),
         };
-        found.push(Read { position, question });
+        let raw = &start[..start.len() - cursor.0.len()];
+        found.push(Read {
+            position,
+            question,
+            raw,
+        });
     }
     Ok(found)
 }
@@ -192,8 +328,36 @@ impl AnswersBuf {
         self.0.push(REFUSED);
     }
 
+    /// The answer comes later, by itself.
+    pub(crate) fn later(&mut self) {
+        self.0.push(LATER);
+    }
+
+    /// Nothing is known of what is asked for.
+    pub(crate) fn gone(&mut self) {
+        self.0.push(GONE);
+    }
+
+    /// What is there, and for how long it has been so.
+    pub(crate) fn seen<'a>(
+        &mut self,
+        age: Duration,
+        is_carried_out: bool,
+        replies: impl ExactSizeIterator<Item = &'a [u8]>,
+    ) {
+        self.0.push(SEEN);
+        let nanos = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
+        self.0.extend_from_slice(&nanos.to_le_bytes());
+        self.0.push(u8::from(is_carried_out));
+        put_length(&mut self.0, replies.len());
+        replies.for_each(|reply| put_text(&mut self.0, reply));
+    }
+
     /// What an operation of an entry answered: a command, or a block of them.
     pub(crate) fn operation(&mut self, answer: keyspace::Answer<'_>) {
+        if answer.is_later() {
+            return self.later();
+        }
         if !answer.is_carried_out() {
             return self.refused();
         }
@@ -231,6 +395,43 @@ pub(crate) enum Answer<'a> {
     Block(Vec<&'a [u8]>),
     Refused,
     Versions(Vec<KeyVersion>),
+    Later,
+    Seen {
+        age: Duration,
+        is_carried_out: bool,
+        replies: Vec<&'a [u8]>,
+    },
+    Gone,
+}
+
+impl<'a> Answer<'a> {
+    /// By itself.
+    pub(crate) fn to_bytes(&self) -> Bytes {
+        let mut buf = AnswersBuf::default();
+        match self {
+            Answer::Reply(reply) => buf.reply(reply),
+            Answer::Block(replies) => buf.block(replies.iter().copied()),
+            Answer::Refused => buf.refused(),
+            Answer::Versions(versions) => buf.versions(versions.iter().copied()),
+            Answer::Later => buf.later(),
+            Answer::Gone => buf.gone(),
+            Answer::Seen {
+                age,
+                is_carried_out,
+                replies,
+            } => buf.seen(*age, *is_carried_out, replies.iter().copied()),
+        }
+        buf.finish().into()
+    }
+
+    /// The replies of an operation that has any number of them.
+    pub(crate) fn texts(self) -> Option<Vec<&'a [u8]>> {
+        match self {
+            Answer::Reply(reply) => Some(vec![reply]),
+            Answer::Block(replies) => Some(replies),
+            _ => None,
+        }
+    }
 }
 
 /// The answers to a batch.
@@ -246,13 +447,16 @@ impl<'a> Answers<'a> {
         let cursor = &mut self.0;
         match cursor.byte()? {
             REPLY => Ok(Answer::Reply(cursor.text()?)),
-            BLOCK => {
-                let count = cursor.length()?;
-                let mut replies = Vec::new();
-                for _ in 0..count {
-                    replies.push(cursor.text()?);
-                }
-                Ok(Answer::Block(replies))
+            BLOCK => Ok(Answer::Block(cursor.texts()?)),
+            LATER => Ok(Answer::Later),
+            GONE => Ok(Answer::Gone),
+            SEEN => {
+                let age = Duration::from_nanos(u64::from_le_bytes(cursor.array()?));
+                Ok(Answer::Seen {
+                    age,
+                    is_carried_out: cursor.byte()? != 0,
+                    replies: cursor.texts()?,
+                })
             }
             REFUSED => Ok(Answer::Refused),
             ANSWERED_VERSIONS => {
@@ -315,6 +519,23 @@ impl<'a> Cursor<'a> {
     fn text(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self.length()?;
         self.take(length)
+    }
+
+    fn texts(&mut self) -> Result<Vec<&'a [u8]>, Malformed> {
+        let mut texts = Vec::new();
+        for _ in 0..self.length()? {
+            texts.push(self.text()?);
+        }
+        Ok(texts)
+    }
+
+    fn keys(&mut self) -> Result<Vec<(Db, &'a [u8])>, Malformed> {
+        let mut keys = Vec::new();
+        for _ in 0..self.length()? {
+            let db = self.db()?;
+            keys.push((db, self.text()?));
+        }
+        Ok(keys)
     }
 
     fn db(&mut self) -> Result<Db, Malformed> {

@@ -13,6 +13,10 @@
 //! A read that is sent again could see a write that its connection sent later and that was applied already. Such a read is
 //! answered `TRYAGAIN` instead: it certainly did nothing, and a reply out of order would be wrong.
 //!
+//! What waits for a transaction is answered *later* than its batch: the leader says so, and says by itself when it is over.
+//! After a change of leader, or if nothing was heard for a while, it is asked for. What came is acknowledged with the next
+//! batch, and so is what is over everywhere.
+//!
 //! Invariants:
 //! 1. The numbers of the unanswered batches that have one are consecutive, and end before the next one.
 //! 2. An item is answered once.
@@ -21,21 +25,24 @@
 
 use crate::batch::{Answer, Answers, Batch, BatchBuf, reads};
 use crate::operation::{Condition, Operation, Replies};
-use crate::request::{IndexedKey, Journey, Output, Ticket};
+use crate::request::{Assignment, FullKey, IndexedKey, Journey, Output, Part, Seen, Ticket};
 use bytes::Bytes;
 use command::{Flags, Spec};
 use ids::{Db, GatewayId, GroupId, Monotonic, Slot};
-use keyspace::BlockCommand;
+use keyspace::{BlockCommand, Forget, Inquire, Lock, Prepare, Resolve, Work, read_seen};
 use resp::{Args, ArgsBuf, Protocol};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use txn::TxnId;
+use txn::{Refusal, Register, TxnId, Vote};
 
 /// How long a client waits for a leader of its keys to be found.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long an answer is waited for before the batch is sent again.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// How long what a group need not keep any more waits for a batch to go with.
+const TELL_AFTER: Duration = Duration::from_millis(50);
 
 /// Batches that are on their way to the leader. At the limit what comes gathers in the open one: the group remembers the
 /// answers of so many and no more ([`keyspace::UNACKNOWLEDGED_MAX`]).
@@ -63,6 +70,48 @@ enum Origin {
     Versions(Ticket, Vec<usize>),
     /// This group's part of a command that every group carries out for itself.
     Part(TxnId),
+    /// This group's part of a transaction: a vote is wanted.
+    Vote(TxnId),
+    /// The same, before it votes: its keys' objects are wanted.
+    Lock(TxnId),
+    /// A decision.
+    Decision(TxnId),
+    /// What has become of a transaction, for this worker.
+    Inquiry(TxnId, u16),
+    /// Commands of a transaction that only read.
+    Sight(TxnId),
+    /// Objects that a transaction works on.
+    Objects(TxnId),
+    /// An answer that comes later.
+    Late(Place),
+    /// Nobody.
+    Nobody,
+}
+
+/// What is answered later than its batch.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Place {
+    is_read: bool,
+    /// The batch's number among those with writes, or its sequence if this is a read.
+    batch: u64,
+    /// Which of its operations, or of its reads.
+    index: u32,
+}
+
+/// Something that waits for a transaction.
+struct Waiting {
+    item: Item,
+    /// The reads of its batch, if it is one of them.
+    reads: Bytes,
+    since: Monotonic,
+    asked_at: Monotonic,
+}
+
+/// Transactions that are over, to be told with the next batch.
+#[derive(Default)]
+struct OverOf {
+    low: u64,
+    over: Vec<(u64, u32)>,
 }
 
 struct Item {
@@ -84,6 +133,8 @@ struct Open {
     items: Vec<Item>,
     /// Since when its oldest item waits.
     since: Monotonic,
+    /// Whether it holds reads that are no plain commands: no write goes with them.
+    is_apart: bool,
 }
 
 struct Sent {
@@ -118,6 +169,14 @@ pub struct Courier {
     /// Batches that were handed to somebody, and how many of them not for the first time.
     handed: u64,
     resent: u64,
+    /// What is answered later.
+    late: BTreeMap<Place, Waiting>,
+    /// Late answers that have come and that the group still keeps.
+    received: Vec<(u64, u32)>,
+    /// Transactions that the group need not remember, by coordinator.
+    over: BTreeMap<GatewayId, OverOf>,
+    /// Since when the oldest of these two waits to be told.
+    untold_since: Option<Monotonic>,
 }
 
 /// A command on its way to a group.
@@ -163,6 +222,16 @@ pub enum Verdict<'a> {
     Gap(u64),
     /// It was carried out, but what it answered is no longer known.
     Forgotten,
+    /// What one of its operations or reads was answered, which had waited. The batch is named by its number among those with
+    /// writes, or by its sequence if this is a read.
+    Late {
+        /// Whether it is a read.
+        is_read: bool,
+        /// Which of its operations, or of its reads.
+        index: u32,
+        /// The answer.
+        bytes: &'a Bytes,
+    },
 }
 
 impl Courier {
@@ -180,6 +249,10 @@ impl Courier {
             slow: None,
             handed: 0,
             resent: 0,
+            late: BTreeMap::new(),
+            received: Vec::new(),
+            over: BTreeMap::new(),
+            untold_since: None,
         }
     }
 
@@ -195,7 +268,10 @@ impl Courier {
 
     /// Whether nothing is under way.
     pub fn is_idle(&self) -> bool {
-        self.unanswered.is_empty() && self.open.items.is_empty()
+        self.unanswered.is_empty()
+            && self.open.items.is_empty()
+            && self.late.is_empty()
+            && self.untold_since.is_none()
     }
 
     /// Whether the leader has been out of reach for so long that no more is to be sent: a new command is refused at once.
@@ -230,7 +306,7 @@ impl Courier {
             args,
         } = asked;
         let writes = spec.flags.contains(Flags::WRITE);
-        self.make_room();
+        self.make_room(writes);
         let batch = &mut self.open.batch;
         if writes {
             batch
@@ -244,7 +320,7 @@ impl Courier {
 
     /// Takes commands that are carried out as one, if conditions hold.
     pub fn block(&mut self, ticket: Ticket, conditions: &[Condition], operations: &[Operation]) {
-        self.make_room();
+        self.make_room(true);
         let commands = operations.iter().map(|operation| BlockCommand {
             db: operation.db,
             protocol: operation.protocol,
@@ -261,21 +337,177 @@ impl Courier {
 
     /// Takes a question for the versions of keys.
     pub fn versions(&mut self, ticket: Ticket, keys: &[IndexedKey]) {
-        // Alone: they are looked up behind whatever came before.
-        self.close();
+        self.set_apart();
         self.open
             .batch
             .push_versions(keys.iter().map(|(_, db, key)| (*db, &**key)));
         let indices = keys.iter().map(|(at, ..)| *at).collect();
         self.took(Origin::Versions(ticket, indices), None, true, None);
-        self.close();
     }
 
-    /// Closes the open batch if it is full.
-    fn make_room(&mut self) {
-        if self.open.batch.byte_len() >= BATCH_BYTES_MAX {
+    /// Takes this group's part of a transaction.
+    pub fn vote(&mut self, part: Part) {
+        self.make_room(true);
+        let Part {
+            txn,
+            began,
+            participants,
+            conditions,
+            expects,
+            assignment,
+        } = part;
+        let writes = &mut self.open.batch.writes;
+        let origin = match &assignment {
+            Assignment::Lock { keys } => {
+                let lock = Lock {
+                    txn,
+                    began,
+                    participants,
+                    keys: keys.iter().map(|((db, key), alone)| (*db, &**key, *alone)).collect(),
+                };
+                writes.push(&keyspace::Operation::Lock(Box::new(lock)));
+                Origin::Lock(txn)
+            }
+            Assignment::Evaluate {
+                operations,
+                is_strict,
+            } => {
+                let work = Work::Evaluate {
+                    commands: operations.iter().map(Operation::as_state).collect(),
+                    is_strict: *is_strict,
+                };
+                let prepare = Prepare {
+                    txn,
+                    began,
+                    participants,
+                    conditions: as_state(&conditions),
+                    expects: as_state(&expects),
+                    work,
+                };
+                writes.push(&keyspace::Operation::Prepare(Box::new(prepare)));
+                Origin::Vote(txn)
+            }
+            Assignment::InPlace { operations } => {
+                let prepare = Prepare {
+                    txn,
+                    began,
+                    participants,
+                    conditions: as_state(&conditions),
+                    expects: as_state(&expects),
+                    work: Work::InPlace {
+                        commands: operations.iter().map(Operation::as_state).collect(),
+                    },
+                };
+                writes.push(&keyspace::Operation::Prepare(Box::new(prepare)));
+                Origin::Vote(txn)
+            }
+            Assignment::Install { .. } => {
+                let Assignment::Install { effects, after_lock } = assignment else {
+                    unreachable!("looked at a moment ago")
+                };
+                let prepare = Prepare {
+                    txn,
+                    began,
+                    participants,
+                    conditions: as_state(&conditions),
+                    expects: as_state(&expects),
+                    work: Work::Install { effects, after_lock },
+                };
+                writes.push(&keyspace::Operation::Prepare(Box::new(prepare)));
+                Origin::Vote(txn)
+            }
+        };
+        self.took(origin, None, false, None);
+    }
+
+    /// Takes a decision.
+    pub fn decide(&mut self, txn: TxnId, is_committed: bool) {
+        self.make_room(true);
+        let resolve = Resolve {
+            decisions: vec![(txn, is_committed)],
+        };
+        self.open.batch.writes.push(&keyspace::Operation::Resolve(resolve));
+        self.took(Origin::Decision(txn), None, false, None);
+    }
+
+    /// Takes the question of a worker what has become of a transaction.
+    pub fn inquire(&mut self, txn: TxnId, participants: Vec<GroupId>, worker: u16) {
+        self.make_room(true);
+        let inquire = Inquire { txn, participants };
+        self.open.batch.writes.push(&keyspace::Operation::Inquire(inquire));
+        self.took(Origin::Inquiry(txn, worker), None, false, None);
+    }
+
+    /// Takes the hint that an older transaction waits elsewhere for this one. It may be lost, and is repeated.
+    pub fn wound(&mut self, txn: TxnId) {
+        self.set_apart();
+        self.open.batch.push_wound(txn);
+        self.took(Origin::Nobody, None, true, None);
+    }
+
+    /// Takes commands of a transaction that only read.
+    pub fn see(&mut self, txn: TxnId, conditions: &[Condition], operations: &[Operation]) {
+        self.set_apart();
+        self.open.batch.push_see(conditions, operations);
+        self.took(Origin::Sight(txn), None, true, None);
+    }
+
+    /// Takes a question for objects that a transaction works on.
+    pub fn fetch(&mut self, txn: TxnId, keys: &[FullKey]) {
+        self.set_apart();
+        self.open.batch.push_fetch(keys);
+        self.took(Origin::Objects(txn), None, true, None);
+    }
+
+    /// Every participant has recorded the end of a transaction, and of all that its coordinator numbered below `low`: told
+    /// with the next batch, or after a while.
+    pub fn forget(&mut self, txn: TxnId, low: u64) {
+        let coordinator = GatewayId {
+            boot: txn.boot,
+            worker: txn.worker,
+        };
+        let of = self.over.entry(coordinator).or_default();
+        of.low = of.low.max(low);
+        of.over.push((txn.seq, txn.attempt));
+        self.untold_since.get_or_insert(self.now);
+    }
+
+    /// Puts what the group need not keep any more into the open batch.
+    fn tell_over(&mut self) {
+        if self.untold_since.take().is_none() {
+            return;
+        }
+        if !self.received.is_empty() {
+            let answers = std::mem::take(&mut self.received);
+            let received = keyspace::Operation::Received { answers };
+            self.open.batch.writes.push(&received);
+            self.took(Origin::Nobody, None, false, None);
+        }
+        for (coordinator, OverOf { low, over }) in std::mem::take(&mut self.over) {
+            let forget = Forget {
+                coordinator,
+                low,
+                over,
+            };
+            self.open.batch.writes.push(&keyspace::Operation::Forget(forget));
+            self.took(Origin::Nobody, None, false, None);
+        }
+    }
+
+    /// Closes the open batch if it is full, or if a write cannot go with it.
+    fn make_room(&mut self, is_write: bool) {
+        if self.open.batch.byte_len() >= BATCH_BYTES_MAX || is_write && self.open.is_apart {
             self.close();
         }
+    }
+
+    /// Opens a batch of reads alone: they are answered behind whatever came before.
+    fn set_apart(&mut self) {
+        self.make_room(false);
+        if !self.open.batch.writes.is_empty() {
+            self.close();
+        }
+        self.open.is_apart = true;
     }
 
     fn took(
@@ -302,7 +534,12 @@ impl Courier {
         if self.open.items.is_empty() {
             return;
         }
-        let Open { batch, items, since } = std::mem::take(&mut self.open);
+        if !self.open.batch.writes.is_empty() {
+            self.tell_over();
+        }
+        let Open {
+            batch, items, since, ..
+        } = std::mem::take(&mut self.open);
         let mut batch = batch.finish();
         batch.sequence = self.next_sequence;
         self.next_sequence += 1;
@@ -356,6 +593,81 @@ impl Courier {
             sent.is_due = !sent.is_answered;
         }
         self.withdraw_overtaken(out);
+        let all: Vec<Place> = self.late.keys().copied().collect();
+        for place in all {
+            self.ask_again(place, out);
+        }
+    }
+
+    /// Asks for an answer that comes later: what wrote is asked for, what reads is read again.
+    fn ask_again(&mut self, place: Place, out: &mut Vec<Output>) {
+        let gateway = self.gateway;
+        if !place.is_read {
+            self.set_apart();
+            self.open.batch.push_late(keyspace::Origin {
+                gateway,
+                number: place.batch,
+                index: place.index,
+            });
+            self.took(Origin::Late(place), None, true, None);
+            if let Some(waiting) = self.late.get_mut(&place) {
+                waiting.asked_at = self.now;
+            }
+            return;
+        }
+        let waiting = self.late.remove(&place).expect("the caller has seen it");
+        let Waiting { item, reads: all, .. } = waiting;
+        let Some(origin) = item.origin else { return };
+        let is_behind = |other: &Item| !other.is_read && other.connection == item.connection;
+        let mut others = self.unanswered.iter().flat_map(|sent| &sent.items).chain(&self.open.items);
+        let has_written = item.connection.is_some()
+            && (others.any(is_behind) || self.late.values().any(|waiting| is_behind(&waiting.item)));
+        if has_written && matches!(origin, Origin::Command(_)) {
+            return origin.fail(self.group, OVERTAKEN, None, out);
+        }
+        self.set_apart();
+        let raw = reads(&all).expect("they were written here")[place.index as usize].raw;
+        self.open.batch.push_again(raw);
+        self.took(origin, item.trip, true, item.slot);
+    }
+
+    /// An answer has come later than its batch.
+    fn on_late(&mut self, place: Place, bytes: &Bytes, out: &mut Vec<Output>) -> bool {
+        let Some(waiting) = self.late.get_mut(&place) else {
+            // It was asked for, and both ways brought it.
+            return true;
+        };
+        let mut answers = Answers::new(bytes);
+        let Ok(answer) = answers.next() else { return false };
+        if !answers.is_over() || answer == Answer::Later {
+            return false;
+        }
+        let origin = waiting.item.origin.take();
+        if let Some(origin) = &origin
+            && !origin.expects(&answer)
+        {
+            waiting.item.origin = Some(origin.clone());
+            return false;
+        }
+        let waiting = self.late.remove(&place).expect("looked at a moment ago");
+        if !place.is_read {
+            self.received.push((place.batch, place.index));
+            self.untold_since.get_or_insert(self.now);
+        }
+        if let Some(origin) = origin {
+            let journey = waiting.item.journey(None, self.now, self.slow);
+            origin.answer(self.group, answer, bytes, journey, out);
+        }
+        true
+    }
+
+    /// Nothing is known of what is answered later: the group lost its state, or whoever was asked has answered before.
+    fn on_gone(&mut self, place: Place, out: &mut Vec<Output>) {
+        if let Some(waiting) = self.late.remove(&place)
+            && let Some(origin) = waiting.item.origin
+        {
+            origin.fail(self.group, UNKNOWN, None, out);
+        }
     }
 
     /// Answers reads that were sent before, if what their connection sent behind them may have been applied: also in the same
@@ -386,6 +698,19 @@ impl Courier {
     /// The leader's word on the batch of this number in the courier's own count. `false` if the bytes are not what a leader
     /// writes, which counts as no answer.
     pub fn on_verdict(&mut self, sequence: u64, verdict: &Verdict<'_>, out: &mut Vec<Output>) -> bool {
+        if let Verdict::Late {
+            is_read,
+            index,
+            bytes,
+        } = *verdict
+        {
+            let place = Place {
+                is_read,
+                batch: sequence,
+                index,
+            };
+            return self.on_late(place, bytes, out);
+        }
         let Some(first) = self.unanswered.front().map(|sent| sent.batch.sequence) else {
             return true;
         };
@@ -406,17 +731,43 @@ impl Courier {
             }
             Verdict::Forgotten => sent.fail(group, |_| UNKNOWN, now, slow, out),
             Verdict::Answered(bytes) => {
-                if !sent.is_answered && !sent.answer(group, bytes, now, slow, out) {
+                let mut late = Vec::new();
+                if !sent.is_answered && !sent.answer(group, bytes, now, slow, &mut late, out) {
                     return false;
                 }
+                let since = sent.since;
+                self.on_later(late, since, now, out);
             }
+            Verdict::Late { .. } => unreachable!("looked at above"),
         }
+        let sent = &mut self.unanswered[at];
         sent.is_answered = true;
         sent.is_due = false;
         while let Some(sent) = self.unanswered.pop_front_if(|sent| sent.is_answered) {
             self.acknowledged = self.acknowledged.max(sent.batch.number);
         }
         true
+    }
+
+    /// Some items of a batch were not answered with it.
+    fn on_later(&mut self, late: Vec<Later>, since: Monotonic, now: Monotonic, out: &mut Vec<Output>) {
+        for later in late {
+            match later {
+                Later::Waits { place, item, reads } => {
+                    let waiting = Waiting {
+                        item,
+                        reads,
+                        since,
+                        asked_at: now,
+                    };
+                    self.late.insert(place, waiting);
+                }
+                Later::Came(place, bytes) => {
+                    self.on_late(place, &bytes, out);
+                }
+                Later::Gone(place) => self.on_gone(place, out),
+            }
+        }
     }
 
     /// The group knows fewer numbers of this node than it was sent: it lost its state, or forgot who this is. What was sent
@@ -444,6 +795,24 @@ impl Courier {
         let is_late = |sent: &Sent| sent.was_sent && now.since(sent.sent_at) >= RETRY;
         if self.unanswered.front().is_some_and(is_late) {
             self.resend(out);
+        }
+        let is_quiet = |waiting: &Waiting| now.since(waiting.asked_at) >= RETRY;
+        let quiet = self.late.iter().filter(|(_, waiting)| is_quiet(waiting));
+        let quiet: Vec<Place> = quiet.map(|(place, _)| *place).collect();
+        for place in quiet {
+            self.ask_again(place, out);
+        }
+        for waiting in self.late.values_mut() {
+            // A vote is waited for as long as its coordinator does.
+            let is_given_up = now.since(waiting.since) >= PATIENCE && !waiting.item.is_of_transaction();
+            if let Some(origin) = waiting.item.origin.take_if(|_| is_given_up) {
+                let error = if waiting.item.is_read { UNREACHABLE } else { UNKNOWN };
+                origin.fail(group, error, None, out);
+            }
+        }
+        if self.untold_since.is_some_and(|since| now.since(since) >= TELL_AFTER) {
+            self.make_room(true);
+            self.tell_over();
         }
         for sent in &mut self.unanswered {
             if sent.is_given_up || sent.is_answered || now.since(sent.since) < PATIENCE {
@@ -494,14 +863,7 @@ impl Sent {
 
     /// What one of the items took, if it is measured.
     fn journey(&self, index: usize, now: Monotonic, slow: Option<Duration>) -> Option<Journey> {
-        let (spec, began) = self.items[index].trip?;
-        let took = now.since(began);
-        let is_slow = slow.is_some_and(|slow| took >= slow);
-        Some(Journey {
-            spec,
-            took,
-            words: is_slow.then(|| self.words(index)).flatten().map(Box::new),
-        })
+        self.items[index].journey(Some((self, index)), now, slow)
     }
 
     fn words(&self, index: usize) -> Option<ArgsBuf> {
@@ -522,14 +884,18 @@ impl Sent {
         bytes: &Bytes,
         now: Monotonic,
         slow: Option<Duration>,
+        late: &mut Vec<Later>,
         out: &mut Vec<Output>,
     ) -> bool {
         let mut answers = Answers::new(bytes);
         let mut all = Vec::with_capacity(self.items.len());
         for item in &self.items {
             match answers.next() {
-                Ok(answer) if item.origin.as_ref().is_none_or(|origin| origin.expects(&answer)) => {
-                    all.push(answer)
+                Ok(answer)
+                    if answer == Answer::Later
+                        || item.origin.as_ref().is_none_or(|origin| origin.expects(&answer)) =>
+                {
+                    all.push(answer);
                 }
                 Ok(_) | Err(_) => return false,
             }
@@ -537,20 +903,83 @@ impl Sent {
         if !answers.is_over() {
             return false;
         }
+        let (mut reads, mut writes) = (0, 0);
         for (index, answer) in all.into_iter().enumerate() {
-            let Some(origin) = self.items[index].origin.take() else {
-                continue;
+            let is_read = self.items[index].is_read;
+            let count = if is_read { &mut reads } else { &mut writes };
+            let place = Place {
+                is_read,
+                batch: if is_read {
+                    self.batch.sequence
+                } else {
+                    self.batch.number
+                },
+                index: *count,
             };
+            *count += 1;
+            let origin = self.items[index].origin.take();
             match (origin, answer) {
-                (Origin::Command(ticket), Answer::Reply(reply)) => out.push(Output::Replied {
-                    ticket,
-                    reply: bytes.slice_ref(reply),
-                    journey: self.journey(index, now, slow),
-                }),
-                (origin, answer) => origin.answer(group, answer, out),
+                (Some(Origin::Late(_)), Answer::Later) => {}
+                (origin, Answer::Later) => {
+                    let item = Item {
+                        origin,
+                        ..self.items[index]
+                    };
+                    let reads = if is_read {
+                        self.batch.reads.clone()
+                    } else {
+                        Bytes::new()
+                    };
+                    late.push(Later::Waits { place, item, reads });
+                }
+                (Some(Origin::Late(place)), Answer::Gone) => late.push(Later::Gone(place)),
+                (Some(Origin::Late(place)), answer) => {
+                    // As the leader would have sent it by itself.
+                    late.push(Later::Came(place, answer.to_bytes()));
+                }
+                (Some(origin), answer) => {
+                    let journey = self.journey(index, now, slow);
+                    origin.answer(group, answer, bytes, journey, out);
+                }
+                (None, _) => {}
             }
         }
         true
+    }
+}
+
+/// What was not answered with its batch, or came with a later one.
+enum Later {
+    Waits { place: Place, item: Item, reads: Bytes },
+    Came(Place, Bytes),
+    Gone(Place),
+}
+
+impl Item {
+    /// What it took, if it is measured: the words of it are in a batch that was sent.
+    fn journey(
+        &self,
+        sent: Option<(&Sent, usize)>,
+        now: Monotonic,
+        slow: Option<Duration>,
+    ) -> Option<Journey> {
+        let (spec, began) = self.trip?;
+        let took = now.since(began);
+        let is_slow = slow.is_some_and(|slow| took >= slow);
+        let words = sent.filter(|_| is_slow).and_then(|(sent, index)| sent.words(index));
+        Some(Journey {
+            spec,
+            took,
+            words: words.map(Box::new),
+        })
+    }
+
+    /// Whether a coordinator waits for it, and gives up by itself.
+    fn is_of_transaction(&self) -> bool {
+        matches!(
+            self.origin,
+            Some(Origin::Vote(_) | Origin::Lock(_) | Origin::Decision(_) | Origin::Inquiry(..))
+        )
     }
 }
 
@@ -561,7 +990,7 @@ impl Origin {
             Origin::Command(ticket) | Origin::Block(ticket) | Origin::Versions(ticket, _) => {
                 Some((ticket.worker, ticket.connection))
             }
-            Origin::Part(_) => None,
+            _ => None,
         }
     }
 
@@ -574,22 +1003,42 @@ impl Origin {
             Origin::Versions(_, indices) => {
                 matches!(answer, Answer::Versions(versions) if versions.len() == indices.len())
             }
+            Origin::Vote(_) | Origin::Lock(_) | Origin::Inquiry(..) => {
+                let first = match answer {
+                    Answer::Reply(reply) => Some(*reply),
+                    Answer::Block(replies) => replies.first().copied(),
+                    _ => None,
+                };
+                first.is_some_and(|first| first.len() == 1)
+            }
+            Origin::Decision(_) => matches!(answer, Answer::Reply(_) | Answer::Block(_)),
+            Origin::Sight(_) | Origin::Objects(_) => matches!(answer, Answer::Seen { .. }),
+            Origin::Late(_) | Origin::Nobody => true,
         }
     }
 
-    fn answer(self, group: GroupId, answer: Answer<'_>, out: &mut Vec<Output>) {
+    /// Tells whoever asked. `bytes` hold the answer.
+    fn answer(
+        self,
+        group: GroupId,
+        answer: Answer<'_>,
+        bytes: &Bytes,
+        journey: Option<Journey>,
+        out: &mut Vec<Output>,
+    ) {
         out.push(match (self, answer) {
-            (Origin::Block(ticket), Answer::Reply(reply)) => Output::Answered {
+            (Origin::Command(ticket), Answer::Reply(reply)) => Output::Replied {
                 ticket,
-                replies: Some(Replies::of([reply])),
-            },
-            (Origin::Block(ticket), Answer::Block(replies)) => Output::Answered {
-                ticket,
-                replies: Some(Replies::of(replies)),
+                reply: bytes.slice_ref(reply),
+                journey,
             },
             (Origin::Block(ticket), Answer::Refused) => Output::Answered {
                 ticket,
                 replies: None,
+            },
+            (Origin::Block(ticket), answer) => Output::Answered {
+                ticket,
+                replies: answer.texts().map(Replies::of),
             },
             (Origin::Versions(ticket, indices), Answer::Versions(versions)) => Output::Versions {
                 ticket,
@@ -600,6 +1049,84 @@ impl Origin {
                 group,
                 replies: Replies::of([reply]),
             },
+            (Origin::Decision(txn), answer) => Output::Resolved {
+                txn,
+                group,
+                replies: Replies::of(answer.texts().unwrap_or_default()),
+            },
+            (Origin::Vote(txn), answer) => {
+                let replies = answer.texts().unwrap_or_default();
+                Output::Voted {
+                    txn,
+                    group,
+                    vote: vote(replies[0][0]),
+                    replies: Replies::of(replies[1..].iter().copied()),
+                }
+            }
+            (Origin::Lock(txn), answer) => {
+                let replies = answer.texts().unwrap_or_default();
+                let objects = replies[1..].iter().map(|seen| read_seen(seen));
+                let objects: Option<Vec<_>> = objects.map(|seen| seen.map(|(object, _)| object)).collect();
+                match (vote(replies[0][0]), objects) {
+                    (Vote::Prepared, Some(objects)) => Output::Locked {
+                        txn,
+                        group,
+                        objects,
+                    },
+                    (Vote::Prepared, None) => Output::FailedPart {
+                        txn,
+                        group,
+                        error: UNKNOWN,
+                    },
+                    (vote, _) => Output::Voted {
+                        txn,
+                        group,
+                        vote,
+                        replies: Replies::default(),
+                    },
+                }
+            }
+            (Origin::Inquiry(txn, worker), answer) => {
+                let replies = answer.texts().unwrap_or_default();
+                Output::Inquired {
+                    txn,
+                    group,
+                    register: Register::of_code(replies[0][0]).unwrap_or(Register::Over),
+                    worker,
+                }
+            }
+            (
+                Origin::Sight(txn),
+                Answer::Seen {
+                    age,
+                    is_carried_out,
+                    replies,
+                },
+            ) => Output::Seen {
+                txn,
+                group,
+                seen: Seen {
+                    replies: is_carried_out.then(|| Replies::of(replies)),
+                    age,
+                },
+            },
+            (Origin::Objects(txn), Answer::Seen { age, replies, .. }) => {
+                let objects: Option<Vec<_>> = replies.into_iter().map(read_seen).collect();
+                match objects {
+                    Some(objects) => Output::Fetched {
+                        txn,
+                        group,
+                        objects,
+                        age,
+                    },
+                    None => Output::FailedPart {
+                        txn,
+                        group,
+                        error: UNKNOWN,
+                    },
+                }
+            }
+            (Origin::Nobody, _) => return,
             (origin, answer) => unreachable!("{origin:?} does not expect {answer:?}"),
         });
     }
@@ -611,9 +1138,28 @@ impl Origin {
                 error,
                 journey,
             },
-            Origin::Part(txn) => Output::FailedPart { txn, group, error },
+            Origin::Part(txn)
+            | Origin::Vote(txn)
+            | Origin::Lock(txn)
+            | Origin::Decision(txn)
+            | Origin::Sight(txn)
+            | Origin::Objects(txn) => Output::FailedPart { txn, group, error },
+            // Whoever recovers a transaction asks again.
+            Origin::Inquiry(..) | Origin::Late(_) | Origin::Nobody => return,
         });
     }
+}
+
+/// What a participant says first: 0, or why not.
+fn vote(code: u8) -> Vote {
+    match Refusal::of_code(code) {
+        None => Vote::Prepared,
+        Some(refusal) => Vote::Refused(refusal),
+    }
+}
+
+fn as_state(conditions: &[Condition]) -> Vec<keyspace::Condition<'_>> {
+    conditions.iter().map(Condition::as_state).collect()
 }
 
 /// The slot of a command's first key.

@@ -1,10 +1,10 @@
 //! One replica of one group: the keyspace, its locks, and what waits for them, behind one set of requests.
 //!
-//! Today a group has one replica, which commits at once: what a turn brings is applied to one open entry as it
-//! comes. Consensus will stand between a request and its apply; the requests and outputs stay.
+//! A group that is alone on its node commits at once: what a turn brings is applied to one open entry as it comes. Of any
+//! other, consensus stands between a request and its apply.
 //!
-//! Reading order: `request.rs` (what comes in and goes out), `replica.rs` (what happens to it), `scratch.rs`
-//! (how a transaction's effects are computed before anyone may see them).
+//! Reading order: `request.rs` (what comes in and goes out), `replica.rs` (what happens to it), `member.rs`
+//! and `courier.rs` (what stands between a group and its nodes if it has replicas on several).
 
 mod batch;
 mod counts;
@@ -13,8 +13,8 @@ mod departure;
 mod member;
 mod operation;
 mod replica;
+mod parked;
 mod request;
-mod scratch;
 mod steps;
 mod turn;
 
@@ -22,9 +22,11 @@ pub use batch::Batch;
 pub use counts::MemberCounts;
 pub use courier::{Asked, Courier, UNREACHABLE, Verdict as BatchVerdict};
 pub use member::{Cut, Effects, FLIGHTS_MAX, Member, Said, Sender};
-pub use operation::{Condition, Operation, Outcome, Replies, locks_of, with_conditions};
+pub use keyspace::{Returned, Scratch, locks_among as locks_of};
+pub use operation::{Condition, Operation, Outcome, Replies, databases, with_conditions};
 pub use replica::{Counters, LocalCounts, Replica};
-pub use request::{FullKey, IndexedKey, Journey, Output, Request, Task, Ticket, Verdict};
-pub use scratch::{Returned, Scratch, databases};
+pub use request::{
+    Assignment, FullKey, IndexedKey, Journey, Output, Part, Request, Seen, Task, Ticket, Verdict,
+};
 pub use steps::{steps, steps_of};
 pub use turn::Turn;

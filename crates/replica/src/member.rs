@@ -17,10 +17,11 @@
 //! 3. A read is answered from a state that holds every write that was acknowledged before the read came.
 //! 4. What a follower applies answers nobody. Clients of its own node may hear of it, or wait for a key that it fills.
 
-use crate::batch::{AnswersBuf, Batch, reads};
+use crate::batch::{AnswersBuf, Batch, Question, reads};
 use crate::counts::MemberCounts;
 use crate::courier::Verdict;
 use crate::departure::{Departure, Lost};
+use crate::parked::ReadPlace;
 use crate::replica::Replica;
 use crate::turn::Turn;
 use bytes::Bytes;
@@ -84,6 +85,15 @@ pub enum Said {
     Gap(u64),
     /// See [`Verdict::Forgotten`].
     Forgotten,
+    /// See [`Verdict::Late`]: the number is that of the batch among those with writes, or, of a read, its sequence.
+    Late {
+        /// Whether it is one of the batch's reads.
+        is_read: bool,
+        /// Which of its operations or reads.
+        index: u32,
+        /// The answer.
+        bytes: Bytes,
+    },
 }
 
 impl Said {
@@ -94,6 +104,11 @@ impl Said {
             Said::Elsewhere => Verdict::Elsewhere,
             Said::Gap(applied) => Verdict::Gap(*applied),
             Said::Forgotten => Verdict::Forgotten,
+            Said::Late { is_read, index, bytes } => Verdict::Late {
+                is_read: *is_read,
+                index: *index,
+                bytes,
+            },
         }
     }
 }
@@ -165,6 +180,9 @@ pub struct Member {
     arrival: Option<Incoming>,
     is_stopped: bool,
     counts: MemberCounts,
+    now: Monotonic,
+    /// Where the gateways are that have sent batches with writes to this leader.
+    nodes: BTreeMap<GatewayId, NodeId>,
 }
 
 /// State on its way to this replica.
@@ -204,6 +222,8 @@ impl Member {
             arrival: None,
             is_stopped: false,
             counts: MemberCounts::default(),
+            now: Monotonic(0),
+            nodes: BTreeMap::new(),
         }
     }
 
@@ -285,7 +305,9 @@ impl Member {
         if self.role != Role::Leader || self.is_stopped || waiting >= GATHERED_MAX {
             return effects.verdicts.push((sender, batch.sequence, Said::Elsewhere));
         }
+        self.now = now;
         let gathered = Gathered { sender, batch };
+        self.nodes.insert(sender.gateway, sender.node);
         if gathered.batch.number > 0 {
             self.gather(gathered);
         } else if !self.gathered.is_empty() {
@@ -344,8 +366,19 @@ impl Member {
             return None;
         };
         let mut answers = AnswersBuf::default();
-        for read in &questions {
-            replica.answer(turn, &read.question, &mut answers);
+        for (index, read) in (0..).zip(&questions) {
+            if let Question::Wound(txn) = read.question
+                && replica.keyspace().is_waiting(txn)
+            {
+                self.own.push(&Operation::Withdraw { txn });
+            }
+            let place = ReadPlace {
+                sender: gathered.sender,
+                sequence: gathered.batch.sequence,
+                index,
+            };
+            let (now, all) = (self.now, &gathered.batch.reads);
+            replica.answer(turn, now, &read.question, place, all, &mut answers);
         }
         for (db, key) in replica.take_met_expired() {
             // An answer may say that a key has expired: from here on it has, whoever leads.
@@ -474,6 +507,7 @@ impl Member {
     /// At the turn's end: proposes what was gathered, carries out what consensus says, and looks at the lease again.
     /// `now` is read after all that was answered this turn.
     pub fn finish(&mut self, replica: &mut Replica, turn: &Turn, now: Monotonic, effects: &mut Effects) {
+        self.now = now;
         loop {
             self.propose(turn);
             self.begin_round(now);
@@ -489,7 +523,44 @@ impl Member {
             }
         }
         self.look_again(now, effects);
+        self.answer_late(replica, effects);
         self.depart(replica, effects);
+    }
+
+    /// Whatever has been applied was applied before `now`, which is read after [`Member::finish`].
+    pub fn mark(&self, replica: &mut Replica, now: Monotonic) {
+        replica.mark(now);
+    }
+
+    /// Tells gateways what became of operations that waited for transactions.
+    fn answer_late(&mut self, replica: &mut Replica, effects: &mut Effects) {
+        for (place, bytes) in replica.parked.take_answered() {
+            let said = Said::Late {
+                is_read: true,
+                index: place.index,
+                bytes: bytes.into(),
+            };
+            effects.verdicts.push((place.sender, place.sequence, said));
+        }
+        if self.role != Role::Leader {
+            return replica.step_down();
+        }
+        for (origin, bytes) in replica.take_late() {
+            // A gateway that this leader has not heard of asks for itself.
+            let Some(&node) = self.nodes.get(&origin.gateway) else {
+                continue;
+            };
+            let sender = Sender {
+                node,
+                gateway: origin.gateway,
+            };
+            let said = Said::Late {
+                is_read: false,
+                index: origin.index,
+                bytes: bytes.into(),
+            };
+            effects.verdicts.push((sender, origin.number, said));
+        }
     }
 
     /// Ends here for good: what the next life of this replica needs beside the keyspace, which reflects the point. `None` if
@@ -659,6 +730,7 @@ impl Member {
             (self.role, self.term, self.leader) = (status.role, status.term, status.leader);
             if self.role != Role::Leader {
                 self.step_down(effects);
+                replica.step_down();
             }
             effects.status = Some(status);
         }
@@ -705,6 +777,7 @@ impl Member {
         }
         self.gathered_bytes = 0;
         self.barriers.clear();
+        self.nodes.clear();
         self.own = Operations::new();
         self.ended
             .extend(std::mem::take(&mut self.departures).into_values());
@@ -787,7 +860,8 @@ impl Member {
         // The leader's own batch, if there is one, comes first, and nobody waits for it.
         let own = entry.batches().len() - gathered.len().min(entry.batches().len());
         let batches: Vec<&Batch> = gathered.iter().map(|gathered| &gathered.batch).collect();
-        let said = match replica.apply(turn, &entry, own, &batches, leads) {
+        let senders: Vec<Sender> = gathered.iter().map(|gathered| gathered.sender).collect();
+        let said = match replica.apply(turn, &entry, own, &batches, &senders, leads) {
             Ok(said) => said,
             Err(error) => {
                 self.is_stopped = true;

@@ -1,8 +1,8 @@
 //! Commands that outlive the frame they came in.
 
-use command::{KeyUse, ReplyError, Route, Spec};
+use command::{KeyUse, ReplyError, Spec};
 use ids::Db;
-use keyspace::{Effect, Event, KeyVersion};
+use keyspace::{Answers, BlockCommand, Effect, Event, KeyVersion, Scratch};
 use resp::{Args, ArgsBuf, Protocol, Writer};
 use txn::{Locks, Mode};
 
@@ -24,6 +24,20 @@ impl Operation {
     pub fn parse(&self) -> Result<command::Command<'_>, ReplyError> {
         let parse = self.spec.parse.expect("only commands on keys become operations");
         parse(self.args.as_args())
+    }
+
+    /// As entries hold it.
+    pub fn as_state(&self) -> BlockCommand<'_> {
+        BlockCommand {
+            db: self.db,
+            protocol: self.protocol,
+            args: self.args.as_args(),
+        }
+    }
+
+    /// Carries it out on a scratch.
+    pub fn run_on(&self, scratch: &mut Scratch, replies: &mut Replies) {
+        replies.push(self.protocol, |out| scratch.run(&self.as_state(), out));
     }
 
     /// Which command, and its words.
@@ -134,44 +148,15 @@ impl Replies {
     }
 }
 
-/// The locks that commands need in one group: of its keys among theirs, or of all of it.
-pub fn locks_of<'a>(
-    commands: impl IntoIterator<Item = (&'static Spec, Args<'a>)>,
-    mut is_ours: impl FnMut(&[u8]) -> bool,
-) -> Locks {
-    let mut keys: Vec<(Box<[u8]>, Mode)> = Vec::new();
-    let mut whole: Option<Mode> = None;
-    for (spec, args) in commands {
-        if spec.route != Route::Keys {
-            let writes = spec.flags.contains(command::Flags::WRITE);
-            let mode = if writes { Mode::Exclusive } else { Mode::Shared };
-            whole = Some(stronger(whole.unwrap_or(Mode::Shared), mode));
-            continue;
-        }
-        command::keys(spec, args, &mut |position, key_use| {
-            let key = args.arg(position);
-            if !is_ours(key) {
-                return;
-            }
-            let mode = if key_use == KeyUse::Read {
-                Mode::Shared
-            } else {
-                Mode::Exclusive
-            };
-            keys.push((key.into(), mode));
-        });
-    }
-    match whole {
-        None => Locks::of_keys(keys),
-        Some(mode) => Locks::WholeGroup(
-            keys.iter()
-                .fold(mode, |strongest, (_, mode)| stronger(strongest, *mode)),
-        ),
+impl Answers for Replies {
+    fn answer(&mut self, protocol: Protocol, write: impl FnOnce(&mut Writer<'_>)) {
+        self.push(protocol, write);
     }
 }
 
-fn stronger(a: Mode, b: Mode) -> Mode {
-    if a == Mode::Exclusive { a } else { b }
+/// The databases in which operations may touch keys: their own, and the targets of `COPY` and `MOVE`.
+pub fn databases<'a>(operations: impl IntoIterator<Item = &'a Operation>) -> Vec<Db> {
+    keyspace::databases(operations.into_iter().map(Operation::as_state))
 }
 
 /// Locks that also keep the keys of conditions as they are.

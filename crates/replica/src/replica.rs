@@ -20,16 +20,18 @@
 mod evaluate;
 mod replicated;
 
-use crate::operation::{Condition, Operation, Outcome, Replies, locks_of, with_conditions};
+pub(crate) use replicated::read_words;
+
+use crate::operation::{Condition, Operation, Outcome, Replies, with_conditions};
+use crate::parked::{Marks, Parked};
 use crate::request::{FullKey, Output, Request, Task, Ticket, Verdict};
-use crate::scratch::{Returned, Scratch};
 use crate::turn::Turn;
 use command::Command;
 use ids::{Boot, Db, GroupId, HashSeed, Prng, SemanticsVersion, UnixMillis};
 use keyspace::Position;
 use keyspace::{
     Effect, Event, EventClasses, EvictionPolicy, Garbage, Header, KeyVersion, Keyspace, LeaderLocal, Limits,
-    Object, Read, Victims,
+    Object, Read, Returned, Victims, locks_among as locks_of,
 };
 use resp::Writer;
 use std::collections::BTreeMap;
@@ -57,8 +59,9 @@ pub struct Replica {
     counters: Counters,
     /// Bytes of the values that are lent, by whom they are lent to.
     lent: BTreeMap<TxnId, usize>,
-    /// Where transactions are tried out, kept for the next one.
-    scratch: Option<Scratch>,
+    /// Reads that wait for transactions of the replicated group, and when what was applied.
+    pub(crate) parked: Parked,
+    marks: Marks,
     /// Whether expired keys stay where they are for now: see [`Replica::keep_expired`].
     keeps_expired: bool,
     /// Whether others hold the same: nothing is carried out here but entries, and no key is free.
@@ -114,7 +117,8 @@ impl Replica {
             awaited: 0,
             counters: Counters::default(),
             lent: BTreeMap::new(),
-            scratch: None,
+            parked: Parked::default(),
+            marks: Marks::default(),
             keeps_expired: false,
             is_replicated: false,
             known: ids::SemanticsVersion::CURRENT,
@@ -448,6 +452,14 @@ impl Replica {
             }
             Request::Withdraw { txn } => self.on_withdraw(txn, out),
             Request::Resolve { txn, verdict } => self.on_resolve(txn, verdict, out),
+            Request::Prepared(_)
+            | Request::Lock(_)
+            | Request::Decide { .. }
+            | Request::Inquire { .. }
+            | Request::Wound { .. }
+            | Request::Forget { .. }
+            | Request::See { .. }
+            | Request::Fetch { .. } => unreachable!("these go to groups that have replicas on several nodes"),
         }
         self.go_on(out);
     }
@@ -501,10 +513,7 @@ impl Replica {
                 priority.unwrap_or(arrival),
                 locks.clone(),
             ),
-            Request::Lend { .. }
-            | Request::TakeBack { .. }
-            | Request::Withdraw { .. }
-            | Request::Resolve { .. } => unreachable!("it waits for nothing"),
+            _ => unreachable!("it waits for nothing"),
         }
     }
 
@@ -557,10 +566,7 @@ impl Replica {
             } => {
                 self.on_prepare(txn, &conditions, task, out);
             }
-            Request::Lend { .. }
-            | Request::TakeBack { .. }
-            | Request::Withdraw { .. }
-            | Request::Resolve { .. } => unreachable!("it waits for nothing"),
+            _ => unreachable!("it waits for nothing"),
         }
     }
 

@@ -2,14 +2,13 @@
 
 use crate::operation::{Condition, Operation, Outcome, Replies};
 use crate::replica::LocalCounts;
-use crate::scratch::Returned;
 use bytes::Bytes;
 use command::Spec;
-use ids::{Db, GroupId};
-use keyspace::{Event, Garbage, KeyVersion, Object};
+use ids::{Db, GroupId, UnixMillis};
+use keyspace::{Effect, Event, Garbage, KeyVersion, Object, Returned};
 use resp::ArgsBuf;
 use std::time::Duration;
-use txn::{Locks, Priority, TxnId, Vote};
+use txn::{Locks, Priority, Register, TxnId, Vote};
 
 /// Where an answer goes: a place in the pipeline of a connection of a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -124,6 +123,109 @@ pub enum Request {
         /// What was decided.
         verdict: Verdict,
     },
+    /// Of a group whose log decides: vote on this part of a transaction.
+    Prepared(Box<Part>),
+    /// Of the same: lock keys and answer with their objects, without a vote.
+    Lock(Box<Part>),
+    /// Of the same: the decision.
+    Decide {
+        /// The transaction.
+        txn: TxnId,
+        /// Whether it is committed.
+        is_committed: bool,
+    },
+    /// Of the same: what has become of a transaction; it is refused if nothing has.
+    Inquire {
+        /// The transaction.
+        txn: TxnId,
+        /// All groups that take part.
+        participants: Vec<GroupId>,
+        /// Which worker wants to know.
+        worker: u16,
+    },
+    /// Of the same: an older transaction waits elsewhere for this one.
+    Wound {
+        /// The younger one.
+        txn: TxnId,
+    },
+    /// Of the same: every participant has recorded the end of a transaction.
+    Forget {
+        /// Which one.
+        txn: TxnId,
+        /// All of its coordinator's sequences below are over.
+        low: u64,
+    },
+    /// Of the same: answer commands that only read, if the conditions hold, and for how long it has been so.
+    See {
+        /// Which transaction.
+        txn: TxnId,
+        /// What must hold.
+        conditions: Vec<Condition>,
+        /// The commands in order.
+        operations: Vec<Operation>,
+    },
+    /// Of the same: answer with the objects of keys and their versions.
+    Fetch {
+        /// Which transaction.
+        txn: TxnId,
+        /// Whose.
+        keys: Vec<FullKey>,
+    },
+}
+
+/// One group's part of a transaction over groups whose logs decide.
+#[derive(Debug)]
+pub struct Part {
+    /// The transaction.
+    pub txn: TxnId,
+    /// When its first attempt began.
+    pub began: UnixMillis,
+    /// All groups that take part.
+    pub participants: Vec<GroupId>,
+    /// What must hold, or the client is told that it did not.
+    pub conditions: Vec<Condition>,
+    /// What the coordinator has seen and relies on.
+    pub expects: Vec<Condition>,
+    /// What is to be done.
+    pub assignment: Assignment,
+}
+
+/// What a participant has to do.
+#[derive(Debug)]
+pub enum Assignment {
+    /// Commands whose values stay in this group.
+    Evaluate {
+        /// In order.
+        operations: Vec<Operation>,
+        /// Whether an error that one of them answers is a refusal.
+        is_strict: bool,
+    },
+    /// The coordinator has computed the effects.
+    Install {
+        /// What changes.
+        effects: Vec<Effect>,
+        /// Whether [`Request::Lock`] has taken the locks.
+        after_lock: bool,
+    },
+    /// Commands on the whole group, to be carried out when it is decided.
+    InPlace {
+        /// In order.
+        operations: Vec<Operation>,
+    },
+    /// Of [`Request::Lock`]: the keys whose objects are wanted, and whether they may change.
+    Lock {
+        /// Each with its database.
+        keys: Vec<(FullKey, bool)>,
+    },
+}
+
+/// What a group answers to [`Request::See`].
+#[derive(Debug)]
+pub struct Seen {
+    /// One for each command; `None` if a condition did not hold.
+    pub replies: Option<Replies>,
+    /// For how long at least nothing of it had changed.
+    pub age: Duration,
 }
 
 /// The work of a participant.
@@ -249,6 +351,37 @@ pub enum Output {
         group: GroupId,
         /// One for each command.
         replies: Replies,
+    },
+    /// To [`Request::See`].
+    Seen {
+        /// The transaction.
+        txn: TxnId,
+        /// This group.
+        group: GroupId,
+        /// What it is.
+        seen: Seen,
+    },
+    /// To [`Request::Fetch`].
+    Fetched {
+        /// The transaction.
+        txn: TxnId,
+        /// This group.
+        group: GroupId,
+        /// One for each key: its object, if there is one, and its version.
+        objects: Vec<(Option<Object>, KeyVersion)>,
+        /// For how long at least nothing of it had changed.
+        age: Duration,
+    },
+    /// To [`Request::Inquire`].
+    Inquired {
+        /// The transaction.
+        txn: TxnId,
+        /// This group.
+        group: GroupId,
+        /// What it has written down.
+        register: Register,
+        /// Who wanted to know.
+        worker: u16,
     },
     /// An older request waits for this prepared transaction: tell its coordinator.
     Wound {

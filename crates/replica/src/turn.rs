@@ -1,7 +1,7 @@
 //! What a replica is told of the world, once a turn of its worker's loop.
 
-use ids::{SemanticsVersion, UnixMillis};
-use keyspace::{EventClasses, LfuParameters};
+use ids::{HashSeed, SemanticsVersion, UnixMillis};
+use keyspace::{AccessClock, EventClasses, Header, LfuParameters, Scratch};
 
 /// One turn of a worker's loop. All that a group is asked to do in one turn goes into one entry.
 #[derive(Clone, Copy, Debug)]
@@ -21,4 +21,28 @@ pub struct Turn {
     pub steps_max: usize,
     /// The rules that entries made now are to follow: the newest that every node of the cluster knows.
     pub semantics: SemanticsVersion,
+}
+
+impl Turn {
+    /// An empty scratch at `now`, group time.
+    pub fn scratch(&self, now: UnixMillis) -> Scratch {
+        // Nobody sees the order of keys there: a seed that is no secret will do.
+        let mut scratch = Scratch::new(HashSeed([self.seed, !self.seed]));
+        self.reopen(&mut scratch, now);
+        scratch
+    }
+
+    /// An emptied scratch, to be used again.
+    pub fn reopen(&self, scratch: &mut Scratch, now: UnixMillis) {
+        let header = Header {
+            semantics: SemanticsVersion::CURRENT,
+            now,
+            seed: self.seed,
+        };
+        let mut access = AccessClock::new(self.seed);
+        access.set(self.now, self.lfu);
+        scratch
+            .open(&header, access, self.notify)
+            .expect("a build knows the rules that it writes");
+    }
 }

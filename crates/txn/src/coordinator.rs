@@ -33,8 +33,40 @@ pub enum Refusal {
     Wounded,
     /// The values are too large to be walked over or copied there: try again in another way.
     TooLarge,
-    /// The group's entries are replicated, and it takes no part in transactions over several groups. The client is told.
-    Replicated,
+    /// What the coordinator had seen has changed: look again.
+    Changed,
+    /// A command of a transaction that is to be done as a whole or not at all answered an error. The client is told it.
+    Failed,
+    /// Too much waits there. The client is told to try again.
+    Busy,
+    /// Somebody asked what has become of it, when it had not voted: try again.
+    Inquired,
+    /// It was decided before, or whoever coordinates it is taken for dead.
+    Over,
+}
+
+impl Refusal {
+    const ALL: [Refusal; 8] = [
+        Refusal::Condition,
+        Refusal::Wounded,
+        Refusal::TooLarge,
+        Refusal::Changed,
+        Refusal::Failed,
+        Refusal::Busy,
+        Refusal::Inquired,
+        Refusal::Over,
+    ];
+
+    /// A number for messages and logs, from 1 on.
+    pub fn code(self) -> u8 {
+        let at = Refusal::ALL.iter().position(|other| *other == self);
+        at.map_or(0, |at| at as u8 + 1)
+    }
+
+    /// The refusal of this number.
+    pub fn of_code(code: u8) -> Option<Refusal> {
+        Refusal::ALL.get(usize::from(code).checked_sub(1)?).copied()
+    }
 }
 
 /// What came of a transaction.

@@ -20,7 +20,11 @@
 mod coordinator;
 mod id;
 mod locks;
+mod recovery;
+mod register;
 
 pub use coordinator::{Coordinator, Decision, Refusal, Vote};
 pub use id::{Priority, TxnId};
+pub use recovery::Recovery;
+pub use register::Register;
 pub use locks::{Grant, LockTable, Locks, Mode, RequestId, Requester};

@@ -272,6 +272,47 @@ impl LockTable {
         Some(waiter.id)
     }
 
+    /// What `txn` holds.
+    pub fn locks_of(&self, txn: TxnId) -> Option<&Locks> {
+        self.holders.get(&txn).map(|holder| &holder.locks)
+    }
+    /// Temporary.
+    pub fn arrivals(&self) -> u64 { self.arrivals }
+    /// Temporary.
+    pub fn admits_behind(&self, locks: &Locks, up_to: u64) -> bool {
+        !self.holders.values().any(|holder| holder.locks.conflicts(locks))
+            && !self.waiters.iter().any(|((_, at), waiter)| *at <= up_to && waiter.locks.conflicts(locks))
+    }
+    /// Temporary.
+    pub fn is_waiting(&self, txn: TxnId) -> bool {
+        self.waiters.values().any(|w| match w.requester { Requester::Plain => false, Requester::Reading(t) | Requester::Preparing(t) => t == txn })
+    }
+    /// Temporary.
+    pub fn waiters(&self) -> impl Iterator<Item = (Priority, u64, RequestId, Requester)> {
+        self.waiters.iter().map(|((p, a), w)| (*p, *a, w.id, w.requester))
+    }
+    /// Temporary.
+    pub fn holders(&self) -> impl Iterator<Item = (TxnId, Priority, &Locks, bool)> {
+        self.holders.iter().map(|(t, h)| (*t, h.priority, &h.locks, h.is_prepared))
+    }
+    /// Temporary.
+    pub fn hottest(&self, _n: usize) -> Vec<(&[u8], usize)> { Vec::new() }
+    /// Temporary.
+    pub fn blockers(&self, id: RequestId) -> Vec<TxnId> {
+        let Some(((priority, _), w)) = self.waiters.iter().find(|(_, w)| w.id == id) else { return Vec::new() };
+        self.holders.iter().filter(|(_, h)| h.is_prepared && h.priority > *priority && h.locks.conflicts(&w.locks)).map(|(t, _)| *t).collect()
+    }
+    /// Temporary.
+    pub fn restore_holder(&mut self, txn: TxnId, priority: Priority, locks: Locks, is_prepared: bool) {
+        self.holders.insert(txn, Holder { priority, locks, is_prepared });
+    }
+    /// Temporary.
+    pub fn restore_waiter(&mut self, arrival: u64, id: RequestId, requester: Requester, priority: Priority, locks: Locks) {
+        self.waiters.insert((priority, arrival), Waiter { id, requester, locks });
+    }
+    /// Temporary.
+    pub fn restore_arrivals(&mut self, n: u64) { self.arrivals = n; }
+
     /// Asserts the numbered invariants of this file.
     pub fn check(&self) {
         for (txn, holder) in &self.holders {

@@ -2,7 +2,7 @@
 //! remembered.
 //!
 //! ```text
-//!  rest      semantics u16 | now i64 | applied u64 | limits, eight u32 | stamps of each database | sessions
+//!  rest      semantics u16 | now i64 | applied u64 | limits, eight u32 | stamps of each database | sessions | transactions
 //!  stamps    swapped u64 | count u32 | (bucket u16 | version u64)*
 //!  sessions  fence | count u32 | (boot u64 | worker u16 | last u64 | count u32 | replies*)*
 //! ```
@@ -12,6 +12,7 @@ use crate::form::Rest;
 use crate::limits::Limits;
 use crate::object::{Object, VERSION_MAX};
 use crate::sessions::Sessions;
+use crate::transactions::Transactions;
 use crate::transfer::TRANSFERS_MAX;
 use crate::transfer::changes::Changes;
 use ids::{Db, KeyHash, SemanticsVersion, UnixMillis, Version};
@@ -29,6 +30,7 @@ impl Keyspace {
             .iter()
             .for_each(|database| database.write_stamps(to));
         self.sessions.encode(to);
+        self.transactions.encode(to);
     }
 
     /// Reads what [`Keyspace::write_remainder`] wrote; `None` if the bytes are nothing like it. The newest rules by which
@@ -46,6 +48,7 @@ impl Keyspace {
             database.read_stamps(rest)?;
         }
         self.sessions = Sessions::decode(rest)?;
+        self.transactions = Transactions::decode(rest)?;
         Some(self.semantics)
     }
 

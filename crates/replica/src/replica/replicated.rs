@@ -2,11 +2,39 @@
 
 use super::Replica;
 use crate::batch::{AnswersBuf, Batch, Question, Read, reads};
-use crate::member::Said;
+use crate::member::{Said, Sender};
+use crate::parked::ReadPlace;
 use crate::turn::Turn;
-use ids::Db;
-use keyspace::{Answered, AttachedRead, Batched, Entry, Keyspace, UnknownSemantics};
+use bytes::Bytes;
+use ids::{Db, GroupId, Monotonic};
+use keyspace::{Answered, AttachedRead, Batched, Entry, Keyspace, LeaderLocal, Origin, UnknownSemantics};
 use resp::{Args, Writer};
+use std::time::Duration;
+use txn::{Locks, TxnId};
+
+/// What a client is told whose read finds too many waiting.
+const CROWDED: &[u8] = b"-TRYAGAIN too many commands wait for transactions on keys of this group; nothing was done\r\n";
+
+/// Carries out a command that must not write, in words.
+pub(crate) fn read_words(
+    keyspace: &Keyspace,
+    local: &mut LeaderLocal,
+    db: Db,
+    args: Args<'_>,
+    out: &mut Writer<'_>,
+) {
+    let parsed = command::resolve(args).and_then(|spec| {
+        let parsed = command::parse(spec, args);
+        parsed.unwrap_or_else(|| Err(command::ReplyError::unknown_command(args)))
+    });
+    match parsed {
+        Ok(command) if command.writes() => command::ReplyError::unknown_command(args).write(out),
+        Ok(command) => {
+            keyspace.read(db, &command, local, out);
+        }
+        Err(error) => error.write(out),
+    }
+}
 
 impl Replica {
     /// Applies an entry, and says what became of the batches in it behind the first `own` ones: `batches` are those, with
@@ -20,6 +48,7 @@ impl Replica {
         entry: &Entry<'_>,
         own: usize,
         batches: &[&Batch],
+        senders: &[Sender],
         leads: bool,
     ) -> Result<Vec<Said>, UnknownSemantics> {
         self.begin(turn);
@@ -31,13 +60,17 @@ impl Replica {
         let mut attached: Vec<AttachedRead<'_>> = Vec::new();
         // Which of `batches` each attached read came in.
         let mut places: Vec<usize> = Vec::new();
+        // And which of its reads it is.
+        let mut indices: Vec<u32> = Vec::new();
         if questions.iter().any(|questions| !questions.is_empty()) {
             let mut start = 0;
             for (at, batch) in entry.batches().iter().enumerate() {
                 let index = at.checked_sub(own).filter(|index| *index < questions.len());
-                for read in index.iter().flat_map(|index| &questions[*index]) {
+                let reads = index.iter().flat_map(|index| &questions[*index]);
+                for (read_index, read) in (0..).zip(reads) {
                     if let Question::Command { db, protocol, .. } = &read.question {
                         places.extend(index);
+                        indices.push(read_index);
                         attached.push(AttachedRead {
                             position: start + read.position as usize,
                             db: *db,
@@ -55,6 +88,7 @@ impl Replica {
             .map(|(operations, _)| AnswersBuf::with_room(operations.len()))
             .collect();
         let mut verdicts: Vec<Batched> = Vec::with_capacity(entry.batches().len());
+        let parked = &mut self.parked;
         self.keyspace
             .apply_with_reads(entry, &attached, &mut self.local, |answered| match answered {
                 Answered::Batch(batched) => verdicts.push(batched),
@@ -65,6 +99,21 @@ impl Replica {
                     }
                 }
                 Answered::Read(index, reply) => answers[places[index]].reply(reply),
+                Answered::ReadLater(index, arrivals) => {
+                    let (batch, place) = (places[index], indices[index]);
+                    let place = ReadPlace {
+                        sender: senders[batch],
+                        sequence: batches[batch].sequence,
+                        index: place,
+                    };
+                    let locks = keyspace::locks_of([attached[index].args]);
+                    if parked.park(place, batches[batch].reads.clone(), arrivals, locks) {
+                        answers[batch].later();
+                    } else {
+                        answers[batch].reply(CROWDED);
+                    }
+                }
+                Answered::Freed(keyspace, local) => parked.look_again(keyspace, local),
             })?;
         if !leads {
             self.local.met_expired.clear();
@@ -84,50 +133,93 @@ impl Replica {
             .collect())
     }
 
-    /// Judged by the leader's clock, as reads are: what has expired since the last entry is absent when it is watched, and
-    /// absent for the `EXEC`, whose entry is later.
-    fn versions_of<'a>(
-        &'a self,
-        keys: &'a [(Db, &'a [u8])],
-    ) -> impl ExactSizeIterator<Item = keyspace::KeyVersion> + 'a {
-        keys.iter()
-            .map(|(db, key)| self.keyspace.version_read(*db, key, &self.local))
-    }
-
-    /// Answers one read from the state as it is.
-    pub(crate) fn answer(&mut self, turn: &Turn, question: &Question<'_>, answers: &mut AnswersBuf) {
+    /// Answers one read from the state as it is, or lets it wait for the transactions that hold its keys. What is read is as
+    /// it was judged by the leader's clock, as reads are: what has expired since the last entry is absent when it is watched,
+    /// and absent for the `EXEC`, whose entry is later.
+    pub(crate) fn answer(
+        &mut self,
+        turn: &Turn,
+        now: Monotonic,
+        question: &Question<'_>,
+        place: ReadPlace,
+        all: &Bytes,
+        answers: &mut AnswersBuf,
+    ) {
         self.begin(turn);
-        match question {
-            Question::Versions(keys) => answers.versions(self.versions_of(keys)),
-            Question::Command {
-                db,
-                protocol,
-                touches,
-                ..
-            } => {
-                let mut bytes = Vec::new();
-                let mut out = Writer::new(&mut bytes, *protocol);
-                self.local.touches = *touches;
-                self.read_words(*db, question.args(), &mut out);
-                self.local.touches = true;
-                answers.reply(&bytes);
+        if !self.keyspace.admits(|| question.locks()) {
+            let behind = self.keyspace.arrivals();
+            if self.parked.park(place, all.clone(), behind, question.locks()) {
+                return answers.later();
             }
+            return answers.reply(CROWDED);
         }
+        let age = match question {
+            Question::See(_) | Question::Fetch(_) => self.age_of(question, now),
+            _ => Duration::ZERO,
+        };
+        crate::parked::answer(&self.keyspace, &mut self.local, question, age, answers);
     }
 
-    /// Carries out a command that must not write, in words.
-    fn read_words(&mut self, db: Db, args: Args<'_>, out: &mut Writer<'_>) {
-        let parsed = command::resolve(args).and_then(|spec| {
-            let parsed = command::parse(spec, args);
-            parsed.unwrap_or_else(|| Err(command::ReplyError::unknown_command(args)))
+    /// For how long, at least, nothing has changed of what a question asks for.
+    fn age_of(&self, question: &Question<'_>, now: Monotonic) -> Duration {
+        let (keyspace, local) = (&self.keyspace, &self.local);
+        let changed = match question {
+            Question::Fetch(keys) => keyspace.last_change(keys.iter().copied(), local),
+            _ => question.block(|conditions, commands| {
+                let mut keys: Vec<(Db, &[u8])> = Vec::new();
+                for command in commands {
+                    let Ok(spec) = command::resolve(command.args) else {
+                        continue;
+                    };
+                    if spec.route != command::Route::Keys {
+                        return Some(keyspace.applied());
+                    }
+                    command::keys(spec, command.args, &mut |position, _| {
+                        keys.push((command.db, command.args.arg(position)));
+                    });
+                }
+                for condition in conditions {
+                    keys.push((condition.db(), condition.key()));
+                }
+                keyspace.last_change(keys, local)
+            }),
+        };
+        changed.map_or(Duration::ZERO, |version| self.marks.age(version, now))
+    }
+
+    /// Whatever was applied so far was applied before `now`.
+    pub(crate) fn mark(&mut self, now: Monotonic) {
+        self.marks.mark(now, self.keyspace.applied());
+    }
+
+    /// Nobody is answered here any more.
+    pub(crate) fn step_down(&mut self) {
+        self.parked.clear();
+        self.local.wounds.clear();
+        self.local.late.clear();
+    }
+
+    /// The transactions that older ones have begun to wait for since the last call, with their participants.
+    pub fn take_wounds(&mut self) -> Vec<(TxnId, Vec<GroupId>)> {
+        std::mem::take(&mut self.local.wounds)
+    }
+
+    /// What was answered later than its batch since the last call.
+    pub(crate) fn take_late(&mut self) -> Vec<(Origin, Vec<u8>)> {
+        let late = std::mem::take(&mut self.local.late).into_iter();
+        let answers = late.filter_map(|origin| {
+            let answer = self.keyspace.late_answer(origin).ok()??;
+            let mut answers = AnswersBuf::default();
+            answers.operation(answer);
+            Some((origin, answers.finish()))
         });
-        match parsed {
-            Ok(command) if command.writes() => command::ReplyError::unknown_command(args).write(out),
-            Ok(command) => {
-                self.keyspace.read(db, &command, &mut self.local, out);
-            }
-            Err(error) => error.write(out),
-        }
+        answers.collect()
+    }
+
+    /// Whether a read of these keys need not wait for a transaction.
+    #[inline]
+    pub fn admits(&self, locks: impl FnOnce() -> Locks) -> bool {
+        self.keyspace.admits(locks)
     }
 
     /// Carries out a command that only reads, under the leader's lease: what [`Replica::execute`] is to a group alone.
@@ -136,6 +228,11 @@ impl Replica {
         self.begin(turn);
         debug_assert!(!command.writes(), "what writes is an entry");
         self.keyspace.read(db, command, &mut self.local, out);
+    }
+
+    /// Reads that wait for transactions.
+    pub fn parked_count(&self) -> usize {
+        self.parked.len()
     }
 
     /// Whether nothing is locked, lent or waited for, so that the group can become a replicated one.
@@ -189,6 +286,7 @@ impl Replica {
     pub(crate) fn replace_keyspace(&mut self, keyspace: Keyspace) {
         let before = std::mem::replace(&mut self.keyspace, keyspace.knows(self.known));
         self.keyspace.adopt_garbage(before.into_garbage());
+        self.marks.clear();
     }
 
     pub(crate) fn keyspace_mut(&mut self) -> &mut Keyspace {

@@ -4,16 +4,23 @@
 //! until it is resolved. So its commands run, unchanged, on copies of the objects they name; what differs
 //! afterwards is the effect.
 
-use crate::operation::Replies;
-use crate::replica::LocalCounts;
-use crate::request::FullKey;
-use crate::{Operation, Turn};
-use command::{Command, CommandId};
-use ids::{Db, HashSeed, UnixMillis, Version};
-use keyspace::{Effect, Event, Garbage, Header, Keyspace, LeaderLocal, Limits, Object};
+use crate::access::AccessClock;
+use crate::effects::Effect;
+use crate::entry::{BlockCommand, Header};
+use crate::events::{Event, EventClasses};
+use crate::garbage::Garbage;
+use crate::limits::Limits;
+use crate::local::LeaderLocal;
+use crate::object::Object;
+use crate::{Keyspace, UnknownSemantics};
+use command::{Command, CommandId, ReplyError};
+use ids::{Db, HashSeed, Version};
 use resp::Writer;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+
+/// A key with its database.
+type FullKey = (Db, Box<[u8]>);
 
 /// Copies of objects, and what commands made of them.
 pub struct Scratch {
@@ -29,36 +36,35 @@ pub struct Scratch {
 const VERSION_FLOOR: Version = Version(1 << 47);
 
 impl Scratch {
-    /// An empty scratch at `now`, group time.
-    pub fn new(now: UnixMillis, turn: &Turn) -> Scratch {
-        // Nobody sees the order of keys here: a seed that is no secret will do.
-        let keyspace = Keyspace::scratch(HashSeed([turn.seed, !turn.seed]), VERSION_FLOOR);
-        let mut scratch = Scratch {
-            keyspace,
-            local: LeaderLocal::new(turn.seed),
+    /// An empty scratch. New large collections on it follow the order of `seed`, and its random choices what
+    /// [`Scratch::open`] is told.
+    pub fn new(seed: HashSeed) -> Scratch {
+        Scratch {
+            keyspace: Keyspace::scratch(seed, VERSION_FLOOR),
+            local: LeaderLocal::new(seed.0[0]),
             placed: BTreeMap::new(),
-        };
-        scratch.reopen(now, turn);
-        scratch
+        }
     }
 
-    /// An emptied scratch, to be used again at `now`: making one anew would cost more than most transactions.
-    pub fn reopen(&mut self, now: UnixMillis, turn: &Turn) {
+    /// Begins what follows, on an empty scratch: making one anew would cost more than most transactions. `header` says the
+    /// time by which keys are judged, and the seed of random choices; the rest is for statistics and for who listens.
+    ///
+    /// # Errors
+    /// This build does not know the rules that the header names.
+    pub fn open(
+        &mut self,
+        header: &Header,
+        access: AccessClock,
+        notify: EventClasses,
+    ) -> Result<(), UnknownSemantics> {
         debug_assert!(self.placed.is_empty(), "`take_effects` empties it");
-        let seed = turn.seed;
-        let header = Header {
-            semantics: ids::SemanticsVersion::CURRENT,
-            now,
-            seed,
-        };
-        self.keyspace
-            .open(&header)
-            .expect("a build knows the rules that it writes");
-        self.local.now = now;
-        self.local.access.set(turn.now, turn.lfu);
-        self.local.notify = turn.notify;
+        self.keyspace.open(header)?;
+        self.local.now = header.now;
+        self.local.access = access;
+        self.local.notify = notify;
         self.local.events.clear();
         self.local.met_expired.clear();
+        Ok(())
     }
 
     /// Whether it is worth keeping for the next time: one that held very many keys keeps the tables they needed.
@@ -103,34 +109,36 @@ impl Scratch {
 
     /// Keys that a command would read and that only the data name, as far as they were not placed. What they hold may
     /// lead to more: ask again when they are placed.
-    pub fn wanted(&mut self, operation: &Operation) -> Vec<(Db, Box<[u8]>)> {
-        if !matches!(operation.spec.id, CommandId::Sort | CommandId::SortRo) {
-            return Vec::new();
-        }
-        let Ok(Command::Sort(mut sort)) = operation.parse() else {
+    pub fn wanted(&mut self, command: &BlockCommand<'_>) -> Vec<(Db, Box<[u8]>)> {
+        let is_sort = |id| matches!(id, CommandId::Sort | CommandId::SortRo);
+        let Some(Ok(Command::Sort(mut sort))) = command::resolve(command.args)
+            .ok()
+            .filter(|spec| is_sort(spec.id))
+            .and_then(|spec| command::parse(spec, command.args))
+        else {
             return Vec::new();
         };
         // Sorting for an answer reads what sorting for a destination does, and leaves everything as it is.
         sort.destination = None;
         let mut answer = Vec::new();
-        let mut out = Writer::new(&mut answer, operation.protocol);
+        let mut out = Writer::new(&mut answer, command.protocol);
         self.local.collects_wanted = true;
         self.keyspace
-            .read(operation.db, &Command::Sort(sort), &mut self.local, &mut out);
+            .read(command.db, &Command::Sort(sort), &mut self.local, &mut out);
         self.local.collects_wanted = false;
         let wanted = std::mem::take(&mut self.local.wanted);
         let is_missing = |(db, key): &(Db, Box<[u8]>)| !self.holds(*db, key);
         wanted.into_iter().filter(is_missing).collect()
     }
 
-    /// Carries out a command.
-    pub fn run(&mut self, operation: &Operation, replies: &mut Replies) {
-        replies.push(operation.protocol, |out| match operation.parse() {
-            Ok(command) => self
+    /// Carries out a command, and writes what it answers.
+    pub fn run(&mut self, command: &BlockCommand<'_>, out: &mut Writer<'_>) {
+        match crate::keyspace::parse(command.args) {
+            Ok(parsed) => self
                 .keyspace
-                .apply_command(operation.db, &command, &mut self.local, out),
-            Err(error) => error.write(out),
-        });
+                .apply_command(command.db, &parsed, &mut self.local, out),
+            Err(error) => ReplyError::write(&error, out),
+        }
     }
 
     /// What was placed, as commands have left it.
@@ -143,12 +151,9 @@ impl Scratch {
         self.local.touches = touches;
     }
 
-    /// What was looked up since the last call.
-    pub fn take_counts(&mut self) -> LocalCounts {
-        LocalCounts {
-            hits: std::mem::take(&mut self.local.hits),
-            misses: std::mem::take(&mut self.local.misses),
-        }
+    /// How many of the lookups since the last call found a key, and how many found none.
+    pub fn take_lookups(&mut self) -> (u64, u64) {
+        (std::mem::take(&mut self.local.hits), std::mem::take(&mut self.local.misses))
     }
 
     /// What happened, in order.
@@ -212,19 +217,19 @@ impl Returned {
     }
 }
 
-/// The databases in which operations may touch keys: their own, and the targets of `COPY` and `MOVE`.
-pub fn databases<'a>(operations: impl IntoIterator<Item = &'a Operation>) -> Vec<Db> {
+/// The databases in which commands may touch keys: their own, and the targets of `COPY` and `MOVE`.
+pub fn databases<'a>(commands: impl IntoIterator<Item = BlockCommand<'a>>) -> Vec<Db> {
     let mut databases = Vec::new();
-    for operation in operations {
-        let target = match operation.spec.id {
-            CommandId::Copy | CommandId::Move => match operation.parse() {
+    for BlockCommand { db, args, .. } in commands {
+        let spec = command::resolve(args).ok();
+        let target = spec
+            .filter(|spec| matches!(spec.id, CommandId::Copy | CommandId::Move))
+            .and_then(|spec| match command::parse(spec, args)? {
                 Ok(Command::Copy { db, .. }) => db,
                 Ok(Command::Move { db, .. }) => Some(db),
                 _ => None,
-            },
-            _ => None,
-        };
-        for db in [Some(operation.db), target].into_iter().flatten() {
+            });
+        for db in [Some(db), target].into_iter().flatten() {
             if !databases.contains(&db) {
                 databases.push(db);
             }

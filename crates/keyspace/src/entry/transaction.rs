@@ -1,0 +1,336 @@
+//! Operations of transactions over several groups, and their encoding.
+//!
+//! ```text
+//!   8 prepare   head | conditions | conditions (what was read) | work
+//!     work      1 evaluate  strict u8 | commands
+//!               2 install   after a lock u8 | effects
+//!               3 in place  commands
+//!   9 lock      head | keys (count u32 | (db u8 | alone u8 | key)*)
+//!     head      txn | began i64 | groups
+//!  10 resolve   count u32 | (txn | committed u8)*
+//!  11 inquire   txn | groups
+//!  12 withdraw  txn
+//!  13 forget    boot u64 | worker u16 | low u64 | count u32 | (seq u64 | attempt u32)*
+//!  14 received  count u32 | (number u64 | index u32)*
+//!  txn          boot u64 | worker u16 | seq u64 | attempt u32
+//!  groups       count u32 | group u16 *
+//! ```
+
+use super::{BlockCommand, CommandView, Condition, Cursor, EffectView, EntryError, Operations};
+use crate::effects::Effect;
+use ids::{Boot, Db, GatewayId, GroupId, UnixMillis};
+use resp::Span;
+use txn::TxnId;
+
+/// One group's part of a transaction.
+pub struct Prepare<'a> {
+    /// Which one.
+    pub txn: TxnId,
+    /// When its first attempt began: its age.
+    pub began: UnixMillis,
+    /// All groups that take part.
+    pub participants: Vec<GroupId>,
+    /// What must hold, or the client is told that it did not.
+    pub conditions: Vec<Condition<'a>>,
+    /// What the coordinator has seen and relies on. If it has changed, the coordinator looks again.
+    pub expects: Vec<Condition<'a>>,
+    /// What is to be done.
+    pub work: Work<'a>,
+}
+
+/// What a participant has to do.
+pub enum Work<'a> {
+    /// Commands whose values stay in this group: their effects are computed now, and installed when it is committed.
+    Evaluate {
+        /// The commands in order.
+        commands: Vec<BlockCommand<'a>>,
+        /// Whether an error that one of them answers is a refusal.
+        is_strict: bool,
+    },
+    /// The coordinator has computed the effects.
+    Install {
+        /// What changes.
+        effects: Vec<Effect>,
+        /// Whether the locks were taken before by [`Lock`], and must be held still.
+        after_lock: bool,
+    },
+    /// Commands on the whole group: it is locked now, and they are carried out when it is committed.
+    InPlace {
+        /// The commands in order.
+        commands: Vec<BlockCommand<'a>>,
+    },
+}
+
+/// Locks of a transaction that does not know yet what to do.
+#[derive(Clone)]
+pub struct Lock<'a> {
+    /// Which one.
+    pub txn: TxnId,
+    /// When its first attempt began.
+    pub began: UnixMillis,
+    /// All groups that take part.
+    pub participants: Vec<GroupId>,
+    /// The keys whose objects are wanted, and whether they may change.
+    pub keys: Vec<(Db, &'a [u8], bool)>,
+}
+
+/// Decisions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Resolve {
+    /// Of each transaction, whether it is committed.
+    pub decisions: Vec<(TxnId, bool)>,
+}
+
+/// A question that is a refusal if nothing has happened yet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Inquire {
+    /// Which transaction.
+    pub txn: TxnId,
+    /// All groups that take part.
+    pub participants: Vec<GroupId>,
+}
+
+/// Transactions of one coordinator that every participant has recorded the end of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Forget {
+    /// The coordinator.
+    pub coordinator: GatewayId,
+    /// All of its sequences below this one are over.
+    pub low: u64,
+    /// Sequence and attempt of others that are over.
+    pub over: Vec<(u64, u32)>,
+}
+
+/// [`Prepare`] with its arguments' positions found.
+pub(super) struct PrepareView<'a> {
+    txn: TxnId,
+    began: UnixMillis,
+    participants: Vec<GroupId>,
+    conditions: Vec<Condition<'a>>,
+    expects: Vec<Condition<'a>>,
+    work: WorkView<'a>,
+}
+
+enum WorkView<'a> {
+    Evaluate {
+        commands: Vec<CommandView<'a>>,
+        is_strict: bool,
+    },
+    Install {
+        effects: Vec<EffectView<'a>>,
+        after_lock: bool,
+    },
+    InPlace {
+        commands: Vec<CommandView<'a>>,
+    },
+}
+
+impl PrepareView<'_> {
+    pub(super) fn prepare<'s>(&'s self, spans: &'s [Span]) -> Prepare<'s> {
+        let all = |commands: &'s [CommandView<'_>]| -> Vec<BlockCommand<'s>> {
+            commands.iter().map(|command| command.command(spans)).collect()
+        };
+        Prepare {
+            txn: self.txn,
+            began: self.began,
+            participants: self.participants.clone(),
+            conditions: self.conditions.clone(),
+            expects: self.expects.clone(),
+            work: match &self.work {
+                WorkView::Evaluate { commands, is_strict } => Work::Evaluate {
+                    commands: all(commands),
+                    is_strict: *is_strict,
+                },
+                WorkView::Install { effects, after_lock } => Work::Install {
+                    effects: effects.iter().map(EffectView::effect).collect(),
+                    after_lock: *after_lock,
+                },
+                WorkView::InPlace { commands } => Work::InPlace {
+                    commands: all(commands),
+                },
+            },
+        }
+    }
+}
+
+impl Operations {
+    pub(super) fn prepare(&mut self, prepare: &Prepare<'_>) {
+        self.head(prepare.txn, prepare.began, &prepare.participants);
+        self.conditions(&prepare.conditions);
+        self.conditions(&prepare.expects);
+        match &prepare.work {
+            Work::Evaluate { commands, is_strict } => {
+                self.bytes.extend_from_slice(&[1, u8::from(*is_strict)]);
+                self.commands(commands);
+            }
+            Work::Install { effects, after_lock } => {
+                self.bytes.extend_from_slice(&[2, u8::from(*after_lock)]);
+                self.effects(effects);
+            }
+            Work::InPlace { commands } => {
+                self.bytes.push(3);
+                self.commands(commands);
+            }
+        }
+    }
+
+    pub(super) fn lock(&mut self, lock: &Lock<'_>) {
+        self.head(lock.txn, lock.began, &lock.participants);
+        self.length(lock.keys.len());
+        for (db, key, alone) in &lock.keys {
+            self.bytes.extend_from_slice(&[db.number(), u8::from(*alone)]);
+            self.text(key);
+        }
+    }
+
+    pub(super) fn resolve(&mut self, resolve: &Resolve) {
+        self.length(resolve.decisions.len());
+        for (txn, is_committed) in &resolve.decisions {
+            self.txn(*txn);
+            self.bytes.push(u8::from(*is_committed));
+        }
+    }
+
+    pub(super) fn forget(&mut self, forget: &Forget) {
+        self.bytes
+            .extend_from_slice(&forget.coordinator.boot.0.to_le_bytes());
+        self.bytes
+            .extend_from_slice(&forget.coordinator.worker.to_le_bytes());
+        self.bytes.extend_from_slice(&forget.low.to_le_bytes());
+        self.length(forget.over.len());
+        for (seq, attempt) in &forget.over {
+            self.bytes.extend_from_slice(&seq.to_le_bytes());
+            self.bytes.extend_from_slice(&attempt.to_le_bytes());
+        }
+    }
+
+    fn head(&mut self, txn: TxnId, began: UnixMillis, participants: &[GroupId]) {
+        self.txn(txn);
+        self.bytes.extend_from_slice(&began.0.to_le_bytes());
+        self.groups(participants);
+    }
+
+    pub(super) fn txn(&mut self, txn: TxnId) {
+        write_txn(&mut self.bytes, txn);
+    }
+
+    pub(super) fn groups(&mut self, groups: &[GroupId]) {
+        self.length(groups.len());
+        for group in groups {
+            self.bytes.extend_from_slice(&group.number().to_le_bytes());
+        }
+    }
+}
+
+/// Writes a transaction's name.
+pub(crate) fn write_txn(to: &mut Vec<u8>, txn: TxnId) {
+    to.extend_from_slice(&txn.boot.0.to_le_bytes());
+    to.extend_from_slice(&txn.worker.to_le_bytes());
+    to.extend_from_slice(&txn.seq.to_le_bytes());
+    to.extend_from_slice(&txn.attempt.to_le_bytes());
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn prepare(&mut self, spans: &mut Vec<Span>) -> Result<PrepareView<'a>, EntryError> {
+        let (txn, began, participants) = self.head()?;
+        let (conditions, expects) = (self.conditions()?, self.conditions()?);
+        let work = match self.byte()? {
+            1 => WorkView::Evaluate {
+                is_strict: self.flag()?,
+                commands: self.commands(spans)?,
+            },
+            2 => WorkView::Install {
+                after_lock: self.flag()?,
+                effects: self.effects()?,
+            },
+            3 => WorkView::InPlace {
+                commands: self.commands(spans)?,
+            },
+            _ => return Err(EntryError::Unknown),
+        };
+        Ok(PrepareView {
+            txn,
+            began,
+            participants,
+            conditions,
+            expects,
+            work,
+        })
+    }
+
+    pub(super) fn lock(&mut self) -> Result<Lock<'a>, EntryError> {
+        let (txn, began, participants) = self.head()?;
+        let mut keys = Vec::new();
+        for _ in 0..self.length()? {
+            let (db, alone) = (self.db()?, self.flag()?);
+            keys.push((db, self.text()?, alone));
+        }
+        Ok(Lock {
+            txn,
+            began,
+            participants,
+            keys,
+        })
+    }
+
+    pub(super) fn resolve(&mut self) -> Result<Resolve, EntryError> {
+        let mut decisions = Vec::new();
+        for _ in 0..self.length()? {
+            decisions.push((self.txn()?, self.flag()?));
+        }
+        Ok(Resolve { decisions })
+    }
+
+    pub(super) fn forget(&mut self) -> Result<Forget, EntryError> {
+        let coordinator = GatewayId {
+            boot: Boot(self.long()?),
+            worker: u16::from_le_bytes(self.array()?),
+        };
+        let low = self.long()?;
+        let mut over = Vec::new();
+        for _ in 0..self.length()? {
+            let seq = self.long()?;
+            over.push((seq, u32::from_le_bytes(self.array()?)));
+        }
+        Ok(Forget {
+            coordinator,
+            low,
+            over,
+        })
+    }
+
+    fn head(&mut self) -> Result<(TxnId, UnixMillis, Vec<GroupId>), EntryError> {
+        let txn = self.txn()?;
+        let began = UnixMillis(i64::from_le_bytes(self.array()?));
+        Ok((txn, began, self.groups()?))
+    }
+
+    pub(super) fn txn(&mut self) -> Result<TxnId, EntryError> {
+        Ok(TxnId {
+            boot: Boot(self.long()?),
+            worker: u16::from_le_bytes(self.array()?),
+            seq: self.long()?,
+            attempt: u32::from_le_bytes(self.array()?),
+        })
+    }
+
+    pub(super) fn groups(&mut self) -> Result<Vec<GroupId>, EntryError> {
+        let mut groups = Vec::new();
+        for _ in 0..self.length()? {
+            groups.push(GroupId::new(u16::from_le_bytes(self.array()?)));
+        }
+        Ok(groups)
+    }
+
+    fn long(&mut self) -> Result<u64, EntryError> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn flag(&mut self) -> Result<bool, EntryError> {
+        match self.byte()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(EntryError::Unknown),
+        }
+    }
+}

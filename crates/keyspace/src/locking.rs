@@ -1,0 +1,107 @@
+//! Which locks commands need in one group.
+
+use crate::database::Database;
+use crate::entry::{Condition, Prepare, Work};
+use command::{CommandId, Flags, KeyUse, Route, Spec};
+use ids::HashSeed;
+use resp::Args;
+use txn::{Locks, Mode};
+
+/// The locks of commands all of whose keys are in this group. Words that are no command lock nothing: they do nothing.
+pub fn locks_of<'a>(commands: impl IntoIterator<Item = Args<'a>>) -> Locks {
+    let known = |args: Args<'a>| Some((command::resolve(args).ok()?, args));
+    locks_among(commands.into_iter().filter_map(known), |_| true)
+}
+
+/// The locks that commands need in one group: of its keys among theirs, or of all of it.
+pub fn locks_among<'a>(
+    commands: impl IntoIterator<Item = (&'static Spec, Args<'a>)>,
+    mut is_ours: impl FnMut(&[u8]) -> bool,
+) -> Locks {
+    let mut keys: Vec<(Box<[u8]>, Mode)> = Vec::new();
+    let mut whole: Option<Mode> = None;
+    for (spec, args) in commands {
+        if spec.route != Route::Keys || names_keys_by_data(spec, args) {
+            let writes = spec.flags.contains(Flags::WRITE);
+            let mode = if writes { Mode::Exclusive } else { Mode::Shared };
+            whole = Some(stronger(whole.unwrap_or(Mode::Shared), mode));
+            continue;
+        }
+        command::keys(spec, args, &mut |position, key_use| {
+            let key = args.arg(position);
+            if !is_ours(key) {
+                return;
+            }
+            let mode = if key_use == KeyUse::Read {
+                Mode::Shared
+            } else {
+                Mode::Exclusive
+            };
+            keys.push((key.into(), mode));
+        });
+    }
+    match whole {
+        None => Locks::of_keys(keys),
+        Some(mode) => Locks::WholeGroup(
+            keys.iter()
+                .fold(mode, |strongest, (_, mode)| stronger(strongest, *mode)),
+        ),
+    }
+}
+
+/// Whether a command reads keys that only the data name: `SORT` with patterns. Which ones cannot be said before.
+fn names_keys_by_data(spec: &Spec, args: Args<'_>) -> bool {
+    matches!(spec.id, CommandId::Sort | CommandId::SortRo) && args.iter().skip(2).any(|word| word.contains(&b'*'))
+}
+
+fn stronger(a: Mode, b: Mode) -> Mode {
+    if a == Mode::Exclusive { a } else { b }
+}
+
+/// These, and of the keys of conditions at least shared ones.
+pub(crate) fn and_conditions(locks: Locks, conditions: &[Condition<'_>]) -> Locks {
+    match locks {
+        Locks::Keys(mut keys) => {
+            let of = |condition: &Condition<'_>| (condition.key().into(), Mode::Shared);
+            keys.extend(conditions.iter().map(of));
+            Locks::of_keys(keys)
+        }
+        Locks::WholeGroup(mode) => Locks::WholeGroup(mode),
+    }
+}
+
+/// What a participant locks.
+pub(crate) fn of_prepare(prepare: &Prepare<'_>) -> Locks {
+    let locks = match &prepare.work {
+        Work::Evaluate { commands, .. } => locks_of(commands.iter().map(|command| command.args)),
+        Work::Install { effects, .. } => {
+            let alone = effects.iter().map(|effect| (effect.key().into(), Mode::Exclusive));
+            Locks::of_keys(alone.collect())
+        }
+        Work::InPlace { .. } => Locks::WholeGroup(Mode::Exclusive),
+    };
+    and_conditions(and_conditions(locks, &prepare.conditions), &prepare.expects)
+}
+
+/// The same, but keys with a deadline alone: a lock suspends expiry, and who shared the key could tell.
+pub(crate) fn alone_if_mortal(locks: Locks, databases: &[Database], seed: HashSeed) -> Locks {
+    if planted::is(planted::Bug::MortalLockedShared) || databases.iter().all(|database| database.with_deadline() == 0) {
+        return locks;
+    }
+    match locks {
+        Locks::WholeGroup(_) => Locks::WholeGroup(Mode::Exclusive),
+        Locks::Keys(mut keys) => {
+            for (key, mode) in keys.iter_mut().filter(|(_, mode)| *mode == Mode::Shared) {
+                let hash = seed.hash(key);
+                let is_mortal = |database: &Database| {
+                    let found = database.find(hash, key);
+                    found.is_some_and(|object| object.deadline().is_some())
+                };
+                if databases.iter().any(is_mortal) {
+                    *mode = Mode::Exclusive;
+                }
+            }
+            Locks::Keys(keys)
+        }
+    }
+}

@@ -1,0 +1,1055 @@
+//! Transactions over several groups, as this group's state has them: locks, who waits for them, votes and ends.
+//!
+//! ```text
+//!   Prepare --keys free--> judged --conditions hold--> [ Prepared ] --Resolve--> [ Committed ] or [ Aborted ]
+//!      |                      +---- they do not ----> [ Refused ]
+//!      +--else--> waits, by age --Inquire, Withdraw, Resolve--> [ Refused ]
+//!   Lock ----> holds without a vote; an older one may take its locks away
+//!   commands on locked keys wait like transactions, and hold nothing
+//! ```
+//!
+//! The four in brackets are the *register* of a transaction. All of it is state: every replica has the same queue, and
+//! hands a key over with the same entry. What waited is answered later than its batch: the answer stays here until its
+//! gateway says that it came ([`Operation::Received`]).
+//!
+//! Invariants:
+//! 1. A register is written once, and only `Resolve` changes it, from `Prepared` to what was decided.
+//! 2. `Prepared` transactions hold their locks, and nobody else but those of `Lock` holds any.
+//! 3. Nothing touches a key that is held, except its holder when it is resolved.
+//! 4. Every waiter of the lock table is in `waiting`, and the other way round.
+
+use crate::database::KeyVersion;
+use crate::digest::Digest;
+use crate::effects::Effect;
+use crate::entry::{BlockCommand, Condition, Forget, Inquire, Lock, Operation, Operations, Prepare, Work};
+use crate::events::Event;
+use crate::form::{self, Rest};
+use crate::keyspace::Answered;
+use crate::local::LeaderLocal;
+use crate::object::Object;
+use crate::replies::Replies;
+use crate::entry::{LOCK_TAG, Resolve, write_txn};
+use crate::Keyspace;
+use ids::{Boot, Db, GatewayId, GroupId, UnixMillis, Version};
+use planted::Bug;
+use std::collections::BTreeMap;
+use txn::{Grant, LockTable, Locks, Mode, Priority, Refusal, Register, RequestId, Requester, TxnId};
+
+/// Operations that may wait in one group, or whose answers may not have arrived. At the limit commands get `TRYAGAIN` and
+/// transactions are refused.
+pub const WAITING_MAX: usize = 65_536;
+
+/// Which operation of which batch is answered later.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Origin {
+    /// Whose batch.
+    pub gateway: GatewayId,
+    /// Its number.
+    pub number: u64,
+    /// Which of its operations.
+    pub index: u32,
+}
+
+/// See the file's header.
+#[derive(Default)]
+pub(crate) struct Transactions {
+    locks: LockTable,
+    requests: RequestId,
+    waiting: BTreeMap<RequestId, Waiting>,
+    /// Who holds locks without a vote.
+    held: BTreeMap<TxnId, Vec<GroupId>>,
+    prepared: BTreeMap<TxnId, Prepared>,
+    /// Whose end is known, and not yet everywhere.
+    ended: BTreeMap<TxnId, Ended>,
+    /// Of each coordinator: all sequences below are over.
+    low: BTreeMap<GatewayId, u64>,
+    /// Answers that came later than their batches.
+    late: BTreeMap<Origin, Replies>,
+}
+
+struct Waiting {
+    origin: Origin,
+    priority: Priority,
+    locks: Locks,
+    /// If it is a transaction's.
+    txn: Option<(TxnId, Vec<GroupId>)>,
+    /// The operation, in the format of entries.
+    bytes: Box<[u8]>,
+}
+
+struct Prepared {
+    participants: Vec<GroupId>,
+    effects: Vec<Effect>,
+    /// What is told to those who listen: not state, as it follows from who listens here.
+    events: Vec<Event>,
+    /// Commands to be carried out when it is committed, in the format of entries.
+    in_place: Box<[u8]>,
+}
+
+struct Ended {
+    register: Register,
+    participants: Vec<GroupId>,
+}
+
+impl Transactions {
+    /// Whether nobody holds or waits for anything.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.locks.is_idle()
+    }
+
+    fn register(&self, txn: TxnId) -> Register {
+        if self.prepared.contains_key(&txn) {
+            return Register::Prepared;
+        }
+        self.ended.get(&txn).map_or(Register::Empty, |ended| ended.register)
+    }
+
+    fn is_over(&self, txn: TxnId) -> bool {
+        let coordinator = coordinator(txn);
+        let is_below = self.low.get(&coordinator).is_some_and(|low| txn.seq < *low);
+        is_below && !planted::is(Bug::MarkNotConsulted)
+    }
+
+    fn end(&mut self, txn: TxnId, register: Register, participants: Vec<GroupId>) {
+        let before = self.ended.insert(txn, Ended { register, participants });
+        assert!(before.is_none(), "invariant 1: {txn:?} ended before");
+    }
+
+    fn is_full(&self) -> bool {
+        self.waiting.len() + self.late.len() >= WAITING_MAX
+    }
+
+    /// Takes a transaction out of those that wait; where its answer goes.
+    fn withdraw(&mut self, txn: TxnId) -> Option<Waiting> {
+        let id = self.locks.withdraw(txn)?;
+        Some(self.waiting.remove(&id).expect("invariant 4"))
+    }
+
+    /// What is known of dead coordinators goes, but for what is prepared or has an end that others may ask for.
+    pub(crate) fn fence(&mut self, is_dead: impl Fn(Boot) -> bool) {
+        self.low.retain(|coordinator, _| !is_dead(coordinator.boot));
+        self.late.retain(|origin, _| !is_dead(origin.gateway.boot));
+    }
+
+    pub(crate) fn hash(&self, digest: &mut Digest) {
+        let mut bytes = Vec::new();
+        self.encode(&mut bytes);
+        digest.bytes(&bytes);
+    }
+
+    /// Writes them for another replica.
+    pub(crate) fn encode(&self, to: &mut Vec<u8>) {
+        to.extend_from_slice(&self.requests.to_le_bytes());
+        to.extend_from_slice(&self.locks.arrivals().to_le_bytes());
+        count(to, self.waiting.len());
+        // In the order in which they are to go on, with their places in it.
+        for (priority, arrival, id, _) in self.locks.waiters() {
+            let waiting = &self.waiting[&id];
+            to.extend_from_slice(&id.to_le_bytes());
+            to.extend_from_slice(&arrival.to_le_bytes());
+            origin_to(to, waiting.origin);
+            priority_to(to, priority);
+            form::text(to, &waiting.bytes);
+        }
+        count(to, self.held.len());
+        for (txn, participants) in &self.held {
+            write_txn(to, *txn);
+            groups_to(to, participants);
+        }
+        count(to, self.locks.holders().count());
+        for (txn, priority, locks, is_prepared) in self.locks.holders() {
+            write_txn(to, txn);
+            priority_to(to, priority);
+            to.push(u8::from(is_prepared));
+            locks_to(to, locks);
+        }
+        count(to, self.prepared.len());
+        for (txn, prepared) in &self.prepared {
+            write_txn(to, *txn);
+            groups_to(to, &prepared.participants);
+            count(to, prepared.effects.len());
+            for effect in &prepared.effects {
+                effect_to(to, effect);
+            }
+            form::text(to, &prepared.in_place);
+        }
+        count(to, self.ended.len());
+        for (txn, ended) in &self.ended {
+            write_txn(to, *txn);
+            to.push(ended.register.code());
+            groups_to(to, &ended.participants);
+        }
+        count(to, self.low.len());
+        for (coordinator, low) in &self.low {
+            gateway_to(to, *coordinator);
+            to.extend_from_slice(&low.to_le_bytes());
+        }
+        count(to, self.late.len());
+        for (origin, replies) in &self.late {
+            origin_to(to, *origin);
+            replies.encode(to);
+        }
+    }
+
+    /// Reads what [`Transactions::encode`] wrote; `None` if the bytes are nothing like it.
+    pub(crate) fn decode(rest: &mut Rest<'_>) -> Option<Transactions> {
+        let mut all = Transactions {
+            requests: rest.long()?,
+            ..Transactions::default()
+        };
+        let arrivals = rest.long()?;
+        let mut waiters = Vec::new();
+        for _ in 0..rest.number()? {
+            let (id, arrival) = (rest.long()?, rest.long()?);
+            let (origin, priority) = (origin_of(rest)?, priority_of(rest)?);
+            waiters.push((id, arrival, origin, priority, Box::<[u8]>::from(rest.text()?)));
+        }
+        for _ in 0..rest.number()? {
+            all.held.insert(txn_of(rest)?, groups_of(rest)?);
+        }
+        for _ in 0..rest.number()? {
+            let (txn, priority) = (txn_of(rest)?, priority_of(rest)?);
+            let [is_prepared] = rest.array()?;
+            let locks = locks_from(rest)?;
+            all.locks.restore_holder(txn, priority, locks, is_prepared != 0);
+        }
+        for _ in 0..rest.number()? {
+            let (txn, participants) = (txn_of(rest)?, groups_of(rest)?);
+            let mut effects = Vec::new();
+            for _ in 0..rest.number()? {
+                effects.push(effect_of(rest)?);
+            }
+            let in_place = Box::from(rest.text()?);
+            // It holds its locks.
+            all.locks.locks_of(txn)?;
+            let prepared = Prepared {
+                participants,
+                effects,
+                events: Vec::new(),
+                in_place,
+            };
+            all.prepared.insert(txn, prepared);
+        }
+        for _ in 0..rest.number()? {
+            let txn = txn_of(rest)?;
+            let [code] = rest.array()?;
+            let register = Register::of_code(code)?;
+            let participants = groups_of(rest)?;
+            all.ended.insert(txn, Ended { register, participants });
+        }
+        for _ in 0..rest.number()? {
+            all.low.insert(gateway_of(rest)?, rest.long()?);
+        }
+        for _ in 0..rest.number()? {
+            all.late.insert(origin_of(rest)?, Replies::decode(rest)?);
+        }
+        for (id, arrival, origin, priority, bytes) in waiters {
+            let (locks, txn) = Operations::read_one(&bytes, |operation| {
+                let needs = needs_of(&operation)?;
+                Some((needs.locks, needs.txn))
+            })??;
+            let requester = requester(&txn, is_lock(&bytes));
+            all.locks
+                .restore_waiter(arrival, id, requester, priority, locks.clone());
+            let waiting = Waiting {
+                origin,
+                priority,
+                locks,
+                txn,
+                bytes,
+            };
+            all.waiting.insert(id, waiting);
+        }
+        all.locks.restore_arrivals(arrivals);
+        Some(all)
+    }
+}
+
+/// What an operation has to wait for.
+pub(crate) struct Needs {
+    pub(crate) locks: Locks,
+    pub(crate) txn: Option<(TxnId, Vec<GroupId>)>,
+}
+
+/// Whether the locks of a transaction were taken before.
+fn after_lock(operation: &Operation<'_>) -> bool {
+    match operation {
+        Operation::Prepare(prepare) => matches!(prepare.work, Work::Install { after_lock: true, .. }),
+        _ => false,
+    }
+}
+
+fn is_lock(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&LOCK_TAG)
+}
+
+fn requester(txn: &Option<(TxnId, Vec<GroupId>)>, is_lock: bool) -> Requester {
+    match txn {
+        None => Requester::Plain,
+        Some((txn, _)) if is_lock => Requester::Reading(*txn),
+        Some((txn, _)) => Requester::Preparing(*txn),
+    }
+}
+
+/// What an operation has to wait for; `None` if it waits for nothing.
+fn needs_of(operation: &Operation<'_>) -> Option<Needs> {
+    let (locks, txn) = match operation {
+        Operation::Command { args, .. } => (crate::locking::locks_of([*args]), None),
+        Operation::Block { conditions, commands } => {
+            let locks = crate::locking::locks_of(commands.iter().map(|command| command.args));
+            (crate::locking::and_conditions(locks, conditions), None)
+        }
+        Operation::Prepare(prepare) => {
+            let txn = Some((prepare.txn, prepare.participants.clone()));
+            (crate::locking::of_prepare(prepare), txn)
+        }
+        Operation::Lock(lock) => {
+            let mode = |alone| if alone { Mode::Exclusive } else { Mode::Shared };
+            let keys = lock.keys.iter().map(|(_, key, alone)| ((*key).into(), mode(*alone)));
+            let txn = Some((lock.txn, lock.participants.clone()));
+            (Locks::of_keys(keys.collect()), txn)
+        }
+        Operation::Expire { .. }
+        | Operation::Evict { .. }
+        | Operation::Install { .. }
+        | Operation::Limits { .. }
+        | Operation::Fence { .. }
+        | Operation::Resolve(_)
+        | Operation::Inquire(_)
+        | Operation::Withdraw { .. }
+        | Operation::Forget(_)
+        | Operation::Received { .. } => return None,
+    };
+    Some(Needs { locks, txn })
+}
+
+/// What operators and whoever recovers see of a group's transactions.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct TransactionCounts {
+    /// Prepared here, and not resolved.
+    pub prepared: usize,
+    /// Operations that wait for locks.
+    pub waiting: usize,
+    /// Ends that are kept until they are known everywhere.
+    pub ended: usize,
+    /// Answers that have not arrived.
+    pub late: usize,
+}
+
+impl Keyspace {
+    /// How much of transactions is here.
+    pub fn transaction_counts(&self) -> TransactionCounts {
+        let all = &self.transactions;
+        TransactionCounts {
+            prepared: all.prepared.len(),
+            waiting: all.waiting.len(),
+            ended: all.ended.len(),
+            late: all.late.len(),
+        }
+    }
+
+    /// Keys with the most waiters, and how many these are.
+    pub fn hottest_keys(&self, max: usize) -> Vec<(&[u8], usize)> {
+        self.transactions.locks.hottest(max)
+    }
+
+    /// The transactions that hold locks here, with all their participants: whoever leads sees to it that they end.
+    pub fn open_transactions(&self) -> impl Iterator<Item = (TxnId, &[GroupId])> {
+        let prepared = self.transactions.prepared.iter();
+        let prepared = prepared.map(|(txn, prepared)| (*txn, &*prepared.participants));
+        let held = self.transactions.held.iter();
+        prepared.chain(held.map(|(txn, participants)| (*txn, &**participants)))
+    }
+
+    /// The transactions whose end is kept here although their coordinator is dead.
+    pub fn ended_of_dead(&self) -> impl Iterator<Item = (TxnId, &[GroupId])> {
+        let ended = self.transactions.ended.iter();
+        let is_dead = |txn: &TxnId| self.sessions.is_dead(txn.boot);
+        ended
+            .filter(move |(txn, _)| is_dead(txn))
+            .map(|(txn, ended)| (*txn, &*ended.participants))
+    }
+
+    /// Whether a transaction waits here, and has no vote.
+    pub fn is_waiting(&self, txn: TxnId) -> bool {
+        self.transactions.locks.is_waiting(txn)
+    }
+
+    /// The younger transactions that older ones wait for here, with their participants.
+    pub fn to_be_wounded(&self) -> Vec<(TxnId, Vec<GroupId>)> {
+        let all = &self.transactions;
+        let mut found: Vec<TxnId> = all
+            .waiting
+            .keys()
+            .flat_map(|id| all.locks.blockers(*id))
+            .collect();
+        found.sort_unstable();
+        found.dedup();
+        let of = |txn: TxnId| Some((txn, all.prepared.get(&txn)?.participants.clone()));
+        found.into_iter().filter_map(of).collect()
+    }
+
+    /// Whether a read of these keys may be answered now: no transaction holds them alone, and nobody waits who came before.
+    #[inline]
+    pub fn admits(&self, locks: impl FnOnce() -> Locks) -> bool {
+        self.transactions.is_idle()
+            || planted::is(Bug::LockIgnoredByRead)
+            || self.transactions.locks.admits(&locks())
+    }
+
+    /// The same, of a read that came when so many had begun to wait.
+    pub fn admits_behind(&self, locks: &Locks, arrivals: u64) -> bool {
+        self.transactions.locks.admits_behind(locks, arrivals)
+    }
+
+    /// How many have begun to wait so far.
+    pub fn arrivals(&self) -> u64 {
+        self.transactions.locks.arrivals()
+    }
+
+    /// What an operation was answered later than its batch, if it was; `None` if it waits still.
+    ///
+    /// # Errors
+    /// Nothing is known of it.
+    pub fn late_answer(&self, origin: Origin) -> Result<Option<crate::Answer<'_>>, UnknownOrigin> {
+        if let Some(replies) = self.transactions.late.get(&origin) {
+            return Ok(Some(replies.newest()));
+        }
+        let mut waiting = self.transactions.waiting.values();
+        let is_waiting = waiting.any(|waiting| waiting.origin == origin);
+        if is_waiting { Ok(None) } else { Err(UnknownOrigin) }
+    }
+
+    /// The version of the last change of whatever commands that only read look at, and conditions. `None` if a key has
+    /// expired by the leader's clock and not by the group's: it has changed, and nobody has written down when.
+    pub fn last_change<'a>(
+        &self,
+        keys: impl IntoIterator<Item = (Db, &'a [u8])>,
+        local: &LeaderLocal,
+    ) -> Option<Version> {
+        let mut last = Version(0);
+        for (db, key) in keys {
+            let (seen, held) = (self.version_read(db, key, local), self.version(db, key));
+            if seen != held {
+                return None;
+            }
+            let (KeyVersion::Present(version) | KeyVersion::Absent(version)) = seen;
+            last = last.max(version);
+        }
+        Some(last)
+    }
+
+    /// What `key` holds, with its version, to be worked on elsewhere.
+    pub fn seen_object(&self, db: Db, key: &[u8], local: &LeaderLocal) -> (Option<Object>, KeyVersion) {
+        let version = self.version_read(db, key, local);
+        let object = matches!(version, KeyVersion::Present(_)).then(|| self.copy_object(db, key));
+        (object.flatten(), version)
+    }
+
+    /// Whether the operation must wait for a transaction: it is queued, and answered later.
+    pub(crate) fn parks(
+        &mut self,
+        operation: &Operation<'_>,
+        origin: Origin,
+        local: &mut LeaderLocal,
+        replies: &mut Replies,
+    ) -> bool {
+        if planted::is(Bug::LockIgnoredByCommand) {
+            return false;
+        }
+        let Some(needs) = needs_of(operation).filter(|needs| !self.transactions.locks.admits(&needs.locks)) else {
+            return false;
+        };
+        if self.transactions.is_full() {
+            replies.buffer().extend_from_slice(
+                b"-TRYAGAIN too many commands wait for transactions on keys of this group; nothing was done\r\n",
+            );
+            replies.end_reply(false);
+            return true;
+        }
+        let priority = self.priority_of_arrival();
+        let granted = self.queue(operation, needs, origin, priority, local);
+        assert!(!granted, "it was looked at a moment ago");
+        replies.later();
+        true
+    }
+
+    /// A plain operation is as old as its arrival.
+    fn priority_of_arrival(&self) -> Priority {
+        Priority {
+            began: self.time(),
+            boot: Boot(u64::MAX),
+            seq: self.transactions.requests,
+        }
+    }
+
+    /// Asks for locks. `true` if they are held.
+    fn queue(
+        &mut self,
+        operation: &Operation<'_>,
+        needs: Needs,
+        origin: Origin,
+        priority: Priority,
+        local: &mut LeaderLocal,
+    ) -> bool {
+        let all = &mut self.transactions;
+        all.requests += 1;
+        let id = all.requests;
+        let mut locks = needs.locks;
+        if needs.txn.is_some() {
+            locks = crate::locking::alone_if_mortal(locks, &self.databases, self.seed());
+        }
+        let all = &mut self.transactions;
+        let requester = requester(&needs.txn, matches!(operation, Operation::Lock(_)));
+        let grant = all.locks.request(id, requester, priority, locks.clone());
+        // Whoever held without a vote may have lost his locks to this one.
+        let table = &all.locks;
+        all.held.retain(|txn, _| table.locks_of(*txn).is_some());
+        match grant {
+            Grant::Granted => {
+                if let (Operation::Lock(_), Some((txn, participants))) = (operation, needs.txn) {
+                    all.held.insert(txn, participants);
+                }
+                true
+            }
+            Grant::Waits { wound } => {
+                let of = |txn: TxnId| Some((txn, all.prepared.get(&txn)?.participants.clone()));
+                local.wounds.extend(wound.into_iter().filter_map(of));
+                local.waited += 1;
+                let mut bytes = Operations::new();
+                bytes.push(operation);
+                let waiting = Waiting {
+                    origin,
+                    priority,
+                    locks,
+                    txn: needs.txn,
+                    bytes: bytes.into_bytes().into(),
+                };
+                all.waiting.insert(id, waiting);
+                false
+            }
+        }
+    }
+
+    /// One operation of a transaction.
+    pub(crate) fn apply_transaction(
+        &mut self,
+        operation: Operation<'_>,
+        origin: Origin,
+        local: &mut LeaderLocal,
+        replies: &mut Replies,
+        answer: &mut impl FnMut(Answered<'_>),
+    ) {
+        self.applied.0 += 1;
+        let needs = needs_of(&operation);
+        let asks = match &operation {
+            Operation::Prepare(prepare) => Some((prepare.txn, prepare.began, &prepare.participants)),
+            Operation::Lock(lock) => Some((lock.txn, lock.began, &lock.participants)),
+            _ => None,
+        };
+        if let (Some((txn, began, participants)), Some(needs)) = (asks, needs) {
+            if let Some(refusal) = self.refuses(txn) {
+                return vote(replies, Err(refusal));
+            }
+            let is_granted = if after_lock(&operation) {
+                let is_held = self.transactions.locks.prepare_held(txn);
+                self.transactions.held.remove(&txn);
+                if !is_held && !planted::is(Bug::TakenLockPrepares) {
+                    return self.refuse(txn, participants, Refusal::Wounded, replies);
+                }
+                true
+            } else if self.transactions.is_full() {
+                return self.refuse(txn, participants, Refusal::Busy, replies);
+            } else {
+                self.queue(&operation, needs, origin, priority(txn, began), local)
+            };
+            if is_granted {
+                self.carry_out(operation, local, replies);
+            } else {
+                replies.later();
+            }
+            return self.go_on(local, answer);
+        }
+        match operation {
+            Operation::Resolve(Resolve { decisions }) => {
+                for (txn, is_committed) in decisions {
+                    self.resolve(txn, is_committed, local, replies);
+                    // Each for itself: what waited for the first goes before what waits for the next.
+                    self.go_on(local, answer);
+                }
+            }
+            Operation::Inquire(inquire) => {
+                let register = self.inquire(&inquire, local);
+                replies.buffer().push(register.code());
+                replies.end_reply(false);
+                self.go_on(local, answer);
+            }
+            Operation::Withdraw { txn } => {
+                if planted::is(Bug::PreparedRevoked) && self.transactions.prepared.remove(&txn).is_some() {
+                    self.transactions.locks.release(txn);
+                    self.transactions.end(txn, Register::Refused, Vec::new());
+                }
+                self.refuse_waiting(txn, Refusal::Wounded, local);
+                self.go_on(local, answer);
+            }
+            Operation::Forget(forget) => self.forget(&forget),
+            Operation::Received { answers } => {
+                for (number, index) in answers {
+                    let gateway = origin.gateway;
+                    self.transactions.late.remove(&Origin {
+                        gateway,
+                        number,
+                        index,
+                    });
+                }
+            }
+            Operation::Command { .. }
+            | Operation::Expire { .. }
+            | Operation::Evict { .. }
+            | Operation::Install { .. }
+            | Operation::Limits { .. }
+            | Operation::Fence { .. }
+            | Operation::Block { .. }
+            | Operation::Prepare(_)
+            | Operation::Lock(_) => unreachable!("the caller has looked"),
+        }
+    }
+
+    /// The locks are held.
+    fn carry_out(&mut self, operation: Operation<'_>, local: &mut LeaderLocal, replies: &mut Replies) {
+        match operation {
+            Operation::Prepare(prepare) => self.judge(*prepare, local, replies),
+            Operation::Lock(lock) => self.show(&lock, replies),
+            _ => unreachable!("only these are transactions that wait"),
+        }
+    }
+
+    /// Why a transaction can no longer prepare here.
+    fn refuses(&self, txn: TxnId) -> Option<Refusal> {
+        let is_fenced = self.sessions.is_dead(txn.boot) && !planted::is(Bug::FenceIgnored);
+        let is_known = self.transactions.register(txn) != Register::Empty
+            || self.transactions.locks.is_waiting(txn)
+            || self.transactions.is_over(txn);
+        (is_fenced || is_known).then_some(Refusal::Over)
+    }
+
+    /// The locks are held: conditions are judged, effects computed, the register written.
+    fn judge(&mut self, prepare: Prepare<'_>, local: &mut LeaderLocal, replies: &mut Replies) {
+        let txn = prepare.txn;
+        let holds = |all: &[Condition<'_>]| all.iter().all(|condition| self.holds(condition));
+        let refusal = if !holds(&prepare.conditions) && !planted::is(Bug::ConditionsNotJudged) {
+            Some(Refusal::Condition)
+        } else if !holds(&prepare.expects) && !planted::is(Bug::VersionsNotChecked) {
+            Some(Refusal::Changed)
+        } else {
+            None
+        };
+        if let Some(refusal) = refusal {
+            return self.refuse(txn, &prepare.participants, refusal, replies);
+        }
+        let mut prepared = Prepared {
+            participants: prepare.participants.clone(),
+            effects: Vec::new(),
+            events: Vec::new(),
+            in_place: Box::default(),
+        };
+        let start = replies.mark();
+        vote(replies, Ok(()));
+        match prepare.work {
+            Work::Evaluate { commands, is_strict } => {
+                let evaluated = self.evaluate(&commands, local, replies);
+                if is_strict && replies.has_error_since(start) {
+                    replies.change_vote(start, Refusal::Failed.code());
+                    self.transactions.locks.release(txn);
+                    return self
+                        .transactions
+                        .end(txn, Register::Refused, prepare.participants.clone());
+                }
+                (prepared.effects, prepared.events) = evaluated;
+            }
+            Work::Install { effects, .. } => prepared.effects = effects,
+            Work::InPlace { commands } => {
+                let mut operations = Operations::new();
+                for BlockCommand { db, protocol, args } in commands {
+                    operations.push(&Operation::Command { db, protocol, args });
+                }
+                prepared.in_place = operations.into_bytes().into();
+            }
+        }
+        local.prepared += 1;
+        if planted::is(Bug::LocksReleasedEarly) {
+            self.transactions.locks.release(txn);
+        }
+        let before = self.transactions.prepared.insert(txn, prepared);
+        assert!(before.is_none(), "invariant 1: {txn:?} prepared before");
+    }
+
+    fn refuse(&mut self, txn: TxnId, participants: &[GroupId], refusal: Refusal, replies: &mut Replies) {
+        self.transactions.locks.release(txn);
+        self.transactions
+            .end(txn, Register::Refused, participants.to_vec());
+        vote(replies, Err(refusal));
+    }
+
+    /// The locks of `Lock` are held: answers with what the keys hold.
+    fn show(&mut self, lock: &Lock<'_>, replies: &mut Replies) {
+        vote(replies, Ok(()));
+        for (db, key, _) in &lock.keys {
+            let (object, version) = (self.copy_object(*db, key), self.version(*db, key));
+            write_seen(replies.buffer(), object.as_ref(), version);
+            replies.end_reply(false);
+        }
+    }
+
+    fn resolve(&mut self, txn: TxnId, is_committed: bool, local: &mut LeaderLocal, replies: &mut Replies) {
+        let Some(prepared) = self.transactions.prepared.remove(&txn) else {
+            let register = self.transactions.register(txn);
+            assert!(
+                !is_committed || !matches!(register, Register::Refused | Register::Aborted),
+                "invariant 1: {txn:?} is committed, and was {register:?} here"
+            );
+            if !is_committed {
+                self.refuse_waiting(txn, Refusal::Over, local);
+                self.release_held(txn);
+            }
+            return;
+        };
+        let participants = prepared.participants;
+        self.transactions.locks.release(txn);
+        if !is_committed {
+            return self.transactions.end(txn, Register::Aborted, participants);
+        }
+        self.transactions.end(txn, Register::Committed, participants);
+        if !prepared.effects.is_empty() {
+            self.install(prepared.effects, local);
+        }
+        local.events.extend(prepared.events);
+        let in_place = Operations::read(&prepared.in_place, |operation| {
+            if let Operation::Command { db, protocol, args } = operation {
+                self.apply_words(&BlockCommand { db, protocol, args }, local, replies);
+            }
+        });
+        assert!(in_place.is_some(), "it was encoded here");
+    }
+
+    fn release_held(&mut self, txn: TxnId) {
+        if self.transactions.held.remove(&txn).is_some() {
+            self.transactions.locks.release(txn);
+        }
+    }
+
+    /// Refuses a transaction that waits here.
+    fn refuse_waiting(&mut self, txn: TxnId, refusal: Refusal, local: &mut LeaderLocal) {
+        let Some(waiting) = self.transactions.withdraw(txn) else {
+            return;
+        };
+        let (_, participants) = waiting.txn.expect("only transactions are withdrawn");
+        self.transactions.end(txn, Register::Refused, participants);
+        if refusal == Refusal::Wounded {
+            local.wounded += 1;
+        }
+        let mut replies = Replies::default();
+        replies.begin();
+        vote(&mut replies, Err(refusal));
+        self.answer_late(waiting.origin, replies, local);
+    }
+
+    fn inquire(&mut self, inquire: &Inquire, local: &mut LeaderLocal) -> Register {
+        let txn = inquire.txn;
+        if self.transactions.is_over(txn) {
+            return Register::Over;
+        }
+        let register = self.transactions.register(txn);
+        if register != Register::Empty {
+            return register;
+        }
+        if planted::is(Bug::RefusalNotRecorded) {
+            return Register::Refused;
+        }
+        if self.transactions.locks.is_waiting(txn) {
+            self.refuse_waiting(txn, Refusal::Inquired, local);
+            return Register::Refused;
+        }
+        self.release_held(txn);
+        // Whoever is fenced cannot prepare any more: there is nothing to remember.
+        if !self.sessions.is_dead(txn.boot) {
+            self.transactions
+                .end(txn, Register::Refused, inquire.participants.clone());
+        }
+        Register::Refused
+    }
+
+    fn forget(&mut self, forget: &Forget) {
+        let Forget {
+            coordinator,
+            low,
+            over,
+        } = forget;
+        for &(seq, attempt) in over {
+            let txn = TxnId {
+                boot: coordinator.boot,
+                worker: coordinator.worker,
+                seq,
+                attempt,
+            };
+            self.transactions.ended.remove(&txn);
+        }
+        if self.sessions.is_dead(coordinator.boot) {
+            return;
+        }
+        let mark = self.transactions.low.entry(*coordinator).or_default();
+        *mark = (*mark).max(*low);
+        let mark = *mark;
+        let of = |seq| TxnId {
+            boot: coordinator.boot,
+            worker: coordinator.worker,
+            seq,
+            attempt: 0,
+        };
+        let below: Vec<TxnId> = self
+            .transactions
+            .ended
+            .range(of(0)..of(mark))
+            .map(|(txn, _)| *txn)
+            .collect();
+        for txn in below {
+            self.transactions.ended.remove(&txn);
+        }
+    }
+
+    fn answer_late(&mut self, origin: Origin, replies: Replies, local: &mut LeaderLocal) {
+        if !self.sessions.is_dead(origin.gateway.boot) {
+            self.transactions.late.insert(origin, replies);
+            local.late.push(origin);
+        }
+    }
+
+    /// Carries on whatever waited and is free.
+    fn go_on(&mut self, local: &mut LeaderLocal, answer: &mut impl FnMut(Answered<'_>)) {
+        answer(Answered::Freed(self, local));
+        while let Some(id) = self.transactions.locks.next_granted() {
+            let waiting = self.transactions.waiting.remove(&id).expect("invariant 4");
+            let Waiting {
+                origin,
+                priority,
+                locks,
+                txn,
+                bytes,
+            } = waiting;
+            let mut replies = Replies::default();
+            replies.begin();
+            let is_answered = Operations::read_one(&bytes, |operation| {
+                let Some((txn, participants)) = txn.clone() else {
+                    self.apply_plain(operation, local, &mut replies);
+                    return true;
+                };
+                let mortal = crate::locking::alone_if_mortal(locks.clone(), &self.databases, self.seed());
+                if mortal != locks {
+                    // A key was given a deadline meanwhile.
+                    self.transactions.locks.release(txn);
+                    let needs = Needs {
+                        locks: mortal,
+                        txn: Some((txn, participants.clone())),
+                    };
+                    if !self.queue(&operation, needs, origin, priority, local) {
+                        return false;
+                    }
+                }
+                if matches!(operation, Operation::Lock(_)) {
+                    self.transactions.held.insert(txn, participants);
+                }
+                self.carry_out(operation, local, &mut replies);
+                true
+            });
+            if is_answered.expect("it was encoded here") {
+                self.answer_late(origin, replies, local);
+            }
+            answer(Answered::Freed(self, local));
+        }
+    }
+}
+
+/// Nothing is known of an operation: its answer has arrived, or the state was lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UnknownOrigin;
+
+fn coordinator(txn: TxnId) -> GatewayId {
+    GatewayId {
+        boot: txn.boot,
+        worker: txn.worker,
+    }
+}
+
+fn priority(txn: TxnId, began: UnixMillis) -> Priority {
+    Priority {
+        began,
+        boot: txn.boot,
+        seq: txn.seq,
+    }
+}
+
+/// The first reply of a participant: 0 is a vote for the transaction, anything else the reason against.
+fn vote(replies: &mut Replies, vote: Result<(), Refusal>) {
+    replies
+        .buffer()
+        .push(vote.map_or_else(Refusal::code, |()| 0));
+    replies.end_reply(false);
+}
+
+/// Writes what was seen under a key: `present u8 | version u64 | [object]`.
+pub fn write_seen(to: &mut Vec<u8>, object: Option<&Object>, version: KeyVersion) {
+    let (tag, version) = match version {
+        KeyVersion::Absent(version) => (0, version),
+        KeyVersion::Present(version) => (1, version),
+    };
+    to.push(tag | u8::from(object.is_some()) << 1);
+    to.extend_from_slice(&version.0.to_le_bytes());
+    if let Some(object) = object {
+        form::write_object(to, object);
+    }
+}
+
+/// Reads what [`write_seen`] wrote; `None` if the bytes are nothing like it.
+pub fn read_seen(bytes: &[u8]) -> Option<(Option<Object>, KeyVersion)> {
+    let mut rest = Rest(bytes);
+    let [tag] = rest.array()?;
+    let version = Version(rest.long()?);
+    let object = if tag & 2 == 0 {
+        None
+    } else {
+        Some(form::read_object(&mut rest)?)
+    };
+    let version = if tag & 1 == 0 {
+        KeyVersion::Absent(version)
+    } else {
+        KeyVersion::Present(version)
+    };
+    rest.0.is_empty().then_some((object, version))
+}
+
+fn count(to: &mut Vec<u8>, count: usize) {
+    to.extend_from_slice(&(count as u32).to_le_bytes());
+}
+
+fn gateway_to(to: &mut Vec<u8>, gateway: GatewayId) {
+    to.extend_from_slice(&gateway.boot.0.to_le_bytes());
+    to.extend_from_slice(&gateway.worker.to_le_bytes());
+}
+
+fn gateway_of(rest: &mut Rest<'_>) -> Option<GatewayId> {
+    Some(GatewayId {
+        boot: Boot(rest.long()?),
+        worker: u16::from_le_bytes(rest.array()?),
+    })
+}
+
+fn origin_to(to: &mut Vec<u8>, origin: Origin) {
+    gateway_to(to, origin.gateway);
+    to.extend_from_slice(&origin.number.to_le_bytes());
+    to.extend_from_slice(&origin.index.to_le_bytes());
+}
+
+fn origin_of(rest: &mut Rest<'_>) -> Option<Origin> {
+    Some(Origin {
+        gateway: gateway_of(rest)?,
+        number: rest.long()?,
+        index: rest.number()?,
+    })
+}
+
+fn priority_to(to: &mut Vec<u8>, priority: Priority) {
+    to.extend_from_slice(&priority.began.0.to_le_bytes());
+    to.extend_from_slice(&priority.boot.0.to_le_bytes());
+    to.extend_from_slice(&priority.seq.to_le_bytes());
+}
+
+fn priority_of(rest: &mut Rest<'_>) -> Option<Priority> {
+    Some(Priority {
+        began: UnixMillis(i64::from_le_bytes(rest.array()?)),
+        boot: Boot(rest.long()?),
+        seq: rest.long()?,
+    })
+}
+
+fn txn_of(rest: &mut Rest<'_>) -> Option<TxnId> {
+    Some(TxnId {
+        boot: Boot(rest.long()?),
+        worker: u16::from_le_bytes(rest.array()?),
+        seq: rest.long()?,
+        attempt: rest.number()?,
+    })
+}
+
+fn groups_to(to: &mut Vec<u8>, groups: &[GroupId]) {
+    count(to, groups.len());
+    for group in groups {
+        to.extend_from_slice(&group.number().to_le_bytes());
+    }
+}
+
+fn groups_of(rest: &mut Rest<'_>) -> Option<Vec<GroupId>> {
+    let mut groups = Vec::new();
+    for _ in 0..rest.number()? {
+        groups.push(GroupId::new(u16::from_le_bytes(rest.array()?)));
+    }
+    Some(groups)
+}
+
+fn locks_to(to: &mut Vec<u8>, locks: &Locks) {
+    match locks {
+        Locks::WholeGroup(mode) => to.extend_from_slice(&[1, u8::from(*mode == Mode::Exclusive)]),
+        Locks::Keys(keys) => {
+            to.push(0);
+            count(to, keys.len());
+            for (key, mode) in keys {
+                to.push(u8::from(*mode == Mode::Exclusive));
+                form::text(to, key);
+            }
+        }
+    }
+}
+
+fn locks_from(rest: &mut Rest<'_>) -> Option<Locks> {
+    let mode = |code: u8| if code == 0 { Mode::Shared } else { Mode::Exclusive };
+    let [is_whole] = rest.array()?;
+    if is_whole != 0 {
+        let [code] = rest.array()?;
+        return Some(Locks::WholeGroup(mode(code)));
+    }
+    let mut keys = Vec::new();
+    for _ in 0..rest.number()? {
+        let [code] = rest.array()?;
+        keys.push((rest.text()?.into(), mode(code)));
+    }
+    Some(Locks::of_keys(keys))
+}
+
+fn effect_to(to: &mut Vec<u8>, effect: &Effect) {
+    match effect {
+        Effect::Delete { db, key } => {
+            to.extend_from_slice(&[db.number(), 0]);
+            form::text(to, key);
+        }
+        Effect::Put { db, object } => {
+            to.extend_from_slice(&[db.number(), 1]);
+            form::write_object(to, object);
+        }
+    }
+}
+
+fn effect_of(rest: &mut Rest<'_>) -> Option<Effect> {
+    let [db, tag] = rest.array()?;
+    let db = Db::new(db)?;
+    match tag {
+        0 => Some(Effect::Delete {
+            db,
+            key: rest.text()?.into(),
+        }),
+        1 => Some(Effect::Put {
+            db,
+            object: form::read_object(rest)?,
+        }),
+        _ => None,
+    }
+}
