@@ -1,20 +1,44 @@
 //! Who holds and who waits for the keys of one group.
 //!
-//! The table lives in the leader's memory and holds only keys that are locked or waited for: a group without
-//! transactions over several groups has an empty one, and a command then pays one branch
-//! ([`LockTable::is_idle`]).
+//! The table holds only keys that are locked or waited for: a group without transactions over several groups has
+//! an empty one, and a command then pays one branch ([`LockTable::is_idle`]). It is indexed by key: what a request,
+//! a release or a withdrawal costs grows with the keys it names and with whom it concerns, not with the others that
+//! hold and wait. Locks on the whole group may concern everybody.
 //!
 //! Requests wait in order of age. A request is granted when it conflicts with no holder and with no older
 //! waiter, all its keys at once or none. Plain commands wait like transactions and, once granted, hold nothing:
 //! they run at once.
 //!
+//! Everything is a function of the sequence of calls. A table is copied by its holders
+//! ([`LockTable::restore_holder`]), its waiters with their numbers of arrival ([`LockTable::restore_waiter`]) and
+//! their count ([`LockTable::restore_arrivals`]), in any order; the copy then answers every call as the original
+//! does.
+//!
+//! What is absent: a bound. Whoever asks bounds what waits, and each holder is a transaction that somebody counts.
+//!
 //! Invariants:
 //! 1. A key has one exclusive holder, or any number of shared ones, never both.
-//! 2. A waiter conflicts with a holder or with an older waiter.
+//! 2. A waiter conflicts with a holder or with an older waiter, or is among the candidates that `next_granted`
+//!    looks at; after its `None` there are none.
 //! 3. A prepared holder leaves only by `release`.
+//! 4. The index, the names and the candidates are those of the holders and waiters, and no number of arrival is
+//!    above the count.
+
+mod few;
+mod index;
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+mod tests;
 
 use crate::{Priority, TxnId};
-use std::collections::BTreeMap;
+use ids::{Boot, UnixMillis};
+use index::{Held, Index};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The most requests that a table counts; a copy is given no higher number. Nobody lives to see it: it keeps a
+/// number that comes from outside from overflowing the count.
+const ARRIVALS_MAX: u64 = u64::MAX / 2;
 
 /// A request's name, chosen by the caller; answers come back under it.
 pub type RequestId = u64;
@@ -72,7 +96,9 @@ impl Locks {
         }
     }
 
+    /// The plain form of what the index finds, for checks.
     fn conflicts(&self, other: &Locks) -> bool {
+        index::visit();
         match (self, other) {
             (Locks::WholeGroup(mode), Locks::WholeGroup(other)) => clash(*mode, *other),
             (Locks::WholeGroup(mode), Locks::Keys(keys)) | (Locks::Keys(keys), Locks::WholeGroup(mode)) => {
@@ -121,11 +147,39 @@ pub enum Grant {
     },
 }
 
+/// A waiter's place in the order of waiting.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Age {
+    priority: Priority,
+    arrival: u64,
+}
+
+impl Age {
+    const FIRST: Age = Age {
+        priority: Priority {
+            began: UnixMillis(i64::MIN),
+            boot: Boot(0),
+            seq: 0,
+        },
+        arrival: 0,
+    };
+}
+
 #[derive(Debug)]
 struct Holder {
     priority: Priority,
     locks: Locks,
     is_prepared: bool,
+}
+
+impl Holder {
+    fn held(&self, txn: TxnId) -> Held {
+        Held {
+            is_prepared: self.is_prepared,
+            priority: self.priority,
+            txn,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -135,12 +189,26 @@ struct Waiter {
     locks: Locks,
 }
 
+impl Waiter {
+    fn txn(&self) -> Option<TxnId> {
+        match self.requester {
+            Requester::Plain => None,
+            Requester::Reading(txn) | Requester::Preparing(txn) => Some(txn),
+        }
+    }
+}
+
 /// The locks of one group. See the file's header.
 #[derive(Debug, Default)]
 pub struct LockTable {
     holders: BTreeMap<TxnId, Holder>,
-    /// By age, then by order of arrival.
-    waiters: BTreeMap<(Priority, u64), Waiter>,
+    /// By priority, then by order of arrival.
+    waiters: BTreeMap<Age, Waiter>,
+    index: Index,
+    by_id: BTreeMap<RequestId, Age>,
+    by_txn: BTreeSet<(TxnId, Age)>,
+    /// Waiters that something left which they may have waited for: all that can go on are among them.
+    candidates: BTreeSet<Age>,
     arrivals: u64,
 }
 
@@ -161,7 +229,41 @@ impl LockTable {
         self.waiters.len()
     }
 
+    /// How many requests have had to wait so far: the number of the last one's arrival.
+    pub fn arrivals(&self) -> u64 {
+        self.arrivals
+    }
+
+    /// The transactions that hold locks, in order of their names: name, priority, locks, and whether they cannot
+    /// lose them.
+    pub fn holders(&self) -> impl Iterator<Item = (TxnId, Priority, &Locks, bool)> {
+        let holders = self.holders.iter();
+        holders.map(|(txn, holder)| (*txn, holder.priority, &holder.locks, holder.is_prepared))
+    }
+
+    /// The requests that wait, in the order in which they do: priority, number of arrival, id, and who asks.
+    pub fn waiting_ids(&self) -> impl Iterator<Item = (Priority, u64, RequestId, Requester)> {
+        let waiters = self.waiters.iter();
+        waiters.map(|(age, waiter)| (age.priority, age.arrival, waiter.id, waiter.requester))
+    }
+
+    /// Whether a request of `txn` waits.
+    pub fn is_waiting(&self, txn: TxnId) -> bool {
+        self.oldest_of(txn).is_some()
+    }
+
+    /// The `n` keys that most requests wait for, and how many do; those with more first, then in order of their
+    /// names. It walks the whole table: for operators. Requests on the whole group are not counted.
+    pub fn hottest(&self, n: usize) -> Vec<(&[u8], usize)> {
+        self.index.hottest(n)
+    }
+
     /// Asks for locks.
+    ///
+    /// # Panics
+    ///
+    /// If it has to wait and another request waits under this id, or if it is granted to a transaction that holds
+    /// locks.
     pub fn request(
         &mut self,
         id: RequestId,
@@ -169,41 +271,181 @@ impl LockTable {
         priority: Priority,
         locks: Locks,
     ) -> Grant {
-        self.take_from_younger_readers(priority, &locks);
-        if self.is_free(priority, &locks) {
+        for txn in self.index.younger(&locks, priority, false) {
+            self.release(txn);
+        }
+        let is_behind = |oldest: Age| oldest.priority <= priority;
+        if !self.index.is_held(&locks) && !self.index.oldest(&locks).is_some_and(is_behind) {
             self.hold(requester, priority, locks);
             return Grant::Granted;
         }
-        let wound = self
-            .holders
-            .iter()
-            .filter(|(_, holder)| holder.priority > priority && holder.locks.conflicts(&locks))
-            .map(|(txn, _)| *txn)
-            .collect();
+        let wound = self.index.younger(&locks, priority, true);
+        assert!(!self.by_id.contains_key(&id), "request {id} waits already");
         self.arrivals += 1;
-        self.waiters
-            .insert((priority, self.arrivals), Waiter { id, requester, locks });
-        Grant::Waits { wound }
+        let arrival = self.arrivals;
+        let waiter = Waiter { id, requester, locks };
+        self.enqueue(Age { priority, arrival }, waiter);
+        Grant::Waits {
+            wound: wound.into_iter().collect(),
+        }
     }
 
     /// Whether a request could go on at once without holding anything: for commands that would run in place.
     pub fn admits(&self, locks: &Locks) -> bool {
-        !self.holders.values().any(|holder| holder.locks.conflicts(locks))
-            && !self.waiters.values().any(|waiter| waiter.locks.conflicts(locks))
+        self.admits_behind(locks, u64::MAX)
     }
 
-    fn take_from_younger_readers(&mut self, priority: Priority, locks: &Locks) {
-        self.holders.retain(|_, holder| {
-            holder.is_prepared || holder.priority <= priority || !holder.locks.conflicts(locks)
-        });
+    /// Whether a reader may be evaluated now that came when [`LockTable::arrivals`] was `up_to_arrival`: no holder
+    /// conflicts with it, and none of the waiters that were there before it. Those that came later do not keep
+    /// it waiting, whatever their age.
+    pub fn admits_behind(&self, locks: &Locks, up_to_arrival: u64) -> bool {
+        let is_before = |arrival: u64| arrival <= up_to_arrival;
+        !self.index.is_held(locks) && !self.index.first_arrival(locks).is_some_and(is_before)
     }
 
-    fn is_free(&self, priority: Priority, locks: &Locks) -> bool {
-        !self.holders.values().any(|holder| holder.locks.conflicts(locks))
-            && !self
-                .waiters
-                .range(..=(priority, u64::MAX))
-                .any(|(_, waiter)| waiter.locks.conflicts(locks))
+    /// A transaction that read goes on to prepare: `false` if its locks were taken away meanwhile.
+    pub fn prepare_held(&mut self, txn: TxnId) -> bool {
+        let Some(holder) = self.holders.get_mut(&txn) else {
+            return false;
+        };
+        let before = holder.held(txn);
+        if !before.is_prepared {
+            holder.is_prepared = true;
+            self.index.hold(holder.held(txn), &holder.locks);
+            self.index.let_go(before, &holder.locks);
+        }
+        true
+    }
+
+    /// Whether `txn` holds locks it cannot lose.
+    pub fn is_prepared(&self, txn: TxnId) -> bool {
+        self.holders.get(&txn).is_some_and(|holder| holder.is_prepared)
+    }
+
+    /// The younger prepared transactions that a waiting request waits for, in order of their names: those that its
+    /// arrival answered to be wounded and that are still there.
+    pub fn blockers(&self, id: RequestId) -> Vec<TxnId> {
+        let Some(age) = self.by_id.get(&id) else {
+            return Vec::new();
+        };
+        let younger = self.index.younger(&self.waiters[age].locks, age.priority, true);
+        younger.into_iter().collect()
+    }
+
+    /// Takes `txn` out of the waiters; its request's id if it waited. Of several requests it takes the oldest.
+    pub fn withdraw(&mut self, txn: TxnId) -> Option<RequestId> {
+        let age = self.oldest_of(txn)?;
+        Some(self.take_out(age).id)
+    }
+
+    /// Takes the request of this id out of the waiters; whether it waited.
+    pub fn withdraw_request(&mut self, id: RequestId) -> bool {
+        match self.by_id.get(&id) {
+            Some(&age) => {
+                self.take_out(age);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Lets go of whatever `txn` holds.
+    pub fn release(&mut self, txn: TxnId) {
+        if let Some(holder) = self.holders.remove(&txn) {
+            self.index.let_go(holder.held(txn), &holder.locks);
+            self.index.freed(&holder.locks, None, &mut self.candidates);
+        }
+    }
+
+    /// The next waiter that can go on, oldest first. Call until `None` after each request (it may have taken
+    /// a reader's locks away), release and withdrawal; run what it names before the next call.
+    ///
+    /// # Panics
+    ///
+    /// If the waiter's transaction holds locks.
+    pub fn next_granted(&mut self) -> Option<RequestId> {
+        while let Some(age) = self.candidates.pop_first() {
+            if self.is_blocked(age) {
+                continue;
+            }
+            let waiter = self.dequeue(age);
+            let id = waiter.id;
+            match waiter.requester {
+                Requester::Plain => self.index.freed(&waiter.locks, Some(age), &mut self.candidates),
+                // It keeps waiting as a holder whom it kept waiting before.
+                Requester::Reading(_) | Requester::Preparing(_) => {
+                    self.hold(waiter.requester, age.priority, waiter.locks);
+                }
+            }
+            return Some(id);
+        }
+        None
+    }
+
+    /// Part of copying a table: a transaction that holds locks. `false`, and nothing is done, if it holds locks
+    /// already or these conflict with another holder's: no table has such holders.
+    #[must_use]
+    pub fn restore_holder(
+        &mut self,
+        txn: TxnId,
+        priority: Priority,
+        locks: Locks,
+        is_prepared: bool,
+    ) -> bool {
+        if self.holders.contains_key(&txn) || self.index.is_held(&locks) {
+            return false;
+        }
+        let requester = if is_prepared {
+            Requester::Preparing(txn)
+        } else {
+            Requester::Reading(txn)
+        };
+        self.hold(requester, priority, locks);
+        true
+    }
+
+    /// Part of copying a table: a request that waits, under the number of its arrival. `false`, and nothing is
+    /// done, if one waits under this id or number already, or if no table counts so far. One that waits for nothing
+    /// is named by [`LockTable::next_granted`], as the original would.
+    #[must_use]
+    pub fn restore_waiter(
+        &mut self,
+        arrival: u64,
+        id: RequestId,
+        requester: Requester,
+        priority: Priority,
+        locks: Locks,
+    ) -> bool {
+        let age = Age { priority, arrival };
+        let is_number = (1..=ARRIVALS_MAX).contains(&arrival);
+        if !is_number || self.by_id.contains_key(&id) || self.waiters.contains_key(&age) {
+            return false;
+        }
+        self.arrivals = self.arrivals.max(arrival);
+        self.enqueue(age, Waiter { id, requester, locks });
+        self.candidates.insert(age);
+        true
+    }
+
+    /// Part of copying a table: how many requests have waited in it. `false`, and nothing is done, if a request
+    /// has come under a higher number, or if no table counts so far.
+    #[must_use]
+    pub fn restore_arrivals(&mut self, arrivals: u64) -> bool {
+        if arrivals < self.arrivals || arrivals > ARRIVALS_MAX {
+            return false;
+        }
+        self.arrivals = arrivals;
+        true
+    }
+
+    fn is_blocked(&self, age: Age) -> bool {
+        let locks = &self.waiters[&age].locks;
+        self.index.is_held(locks) || self.index.oldest(locks).is_some_and(|oldest| oldest < age)
+    }
+
+    fn oldest_of(&self, txn: TxnId) -> Option<Age> {
+        let (other, age) = self.by_txn.range((txn, Age::FIRST)..).next()?;
+        (*other == txn).then_some(*age)
     }
 
     fn hold(&mut self, requester: Requester, priority: Priority, locks: Locks) {
@@ -212,108 +454,41 @@ impl LockTable {
             Requester::Reading(txn) => (txn, false),
             Requester::Preparing(txn) => (txn, true),
         };
-        let before = self.holders.insert(
-            txn,
-            Holder {
-                priority,
-                locks,
-                is_prepared,
-            },
-        );
+        let holder = Holder {
+            priority,
+            locks,
+            is_prepared,
+        };
+        self.index.hold(holder.held(txn), &holder.locks);
+        let before = self.holders.insert(txn, holder);
         assert!(before.is_none(), "{txn:?} asks twice");
     }
 
-    /// A transaction that read goes on to prepare: `false` if its locks were taken away meanwhile.
-    pub fn prepare_held(&mut self, txn: TxnId) -> bool {
-        match self.holders.get_mut(&txn) {
-            Some(holder) => {
-                holder.is_prepared = true;
-                true
-            }
-            None => false,
+    fn enqueue(&mut self, age: Age, waiter: Waiter) {
+        self.index.wait(age, &waiter.locks);
+        self.by_id.insert(waiter.id, age);
+        self.by_txn.extend(waiter.txn().map(|txn| (txn, age)));
+        self.waiters.insert(age, waiter);
+    }
+
+    fn dequeue(&mut self, age: Age) -> Waiter {
+        let waiter = self.waiters.remove(&age).expect("invariant 4: named by an index");
+        self.index.leave(age, &waiter.locks);
+        self.by_id.remove(&waiter.id);
+        if let Some(txn) = waiter.txn() {
+            self.by_txn.remove(&(txn, age));
         }
+        self.candidates.remove(&age);
+        waiter
     }
 
-    /// Whether `txn` holds locks it cannot lose.
-    pub fn is_prepared(&self, txn: TxnId) -> bool {
-        self.holders.get(&txn).is_some_and(|holder| holder.is_prepared)
+    fn take_out(&mut self, age: Age) -> Waiter {
+        let waiter = self.dequeue(age);
+        self.index.freed(&waiter.locks, Some(age), &mut self.candidates);
+        waiter
     }
 
-    /// Takes `txn` out of the waiters; its request's id if it waited.
-    pub fn withdraw(&mut self, txn: TxnId) -> Option<RequestId> {
-        let (&at, _) = self.waiters.iter().find(|(_, waiter)| match waiter.requester {
-            Requester::Plain => false,
-            Requester::Reading(other) | Requester::Preparing(other) => other == txn,
-        })?;
-        self.waiters.remove(&at).map(|waiter| waiter.id)
-    }
-
-    /// Lets go of whatever `txn` holds.
-    pub fn release(&mut self, txn: TxnId) {
-        self.holders.remove(&txn);
-    }
-
-    /// The next waiter that can go on, oldest first. Call until `None` after each request (it may have taken
-    /// a reader's locks away), release and withdrawal; run what it names before the next call.
-    pub fn next_granted(&mut self) -> Option<RequestId> {
-        let at = self.waiters.iter().find_map(|(at, waiter)| {
-            let blocked = self
-                .holders
-                .values()
-                .any(|holder| holder.locks.conflicts(&waiter.locks))
-                || self
-                    .waiters
-                    .range(..at)
-                    .any(|(_, older)| older.locks.conflicts(&waiter.locks));
-            (!blocked).then_some(*at)
-        })?;
-        let waiter = self.waiters.remove(&at).expect("found a moment ago");
-        self.hold(waiter.requester, at.0, waiter.locks);
-        Some(waiter.id)
-    }
-
-    /// What `txn` holds.
-    pub fn locks_of(&self, txn: TxnId) -> Option<&Locks> {
-        self.holders.get(&txn).map(|holder| &holder.locks)
-    }
-    /// Temporary.
-    pub fn arrivals(&self) -> u64 { self.arrivals }
-    /// Temporary.
-    pub fn admits_behind(&self, locks: &Locks, up_to: u64) -> bool {
-        !self.holders.values().any(|holder| holder.locks.conflicts(locks))
-            && !self.waiters.iter().any(|((_, at), waiter)| *at <= up_to && waiter.locks.conflicts(locks))
-    }
-    /// Temporary.
-    pub fn is_waiting(&self, txn: TxnId) -> bool {
-        self.waiters.values().any(|w| match w.requester { Requester::Plain => false, Requester::Reading(t) | Requester::Preparing(t) => t == txn })
-    }
-    /// Temporary.
-    pub fn waiters(&self) -> impl Iterator<Item = (Priority, u64, RequestId, Requester)> {
-        self.waiters.iter().map(|((p, a), w)| (*p, *a, w.id, w.requester))
-    }
-    /// Temporary.
-    pub fn holders(&self) -> impl Iterator<Item = (TxnId, Priority, &Locks, bool)> {
-        self.holders.iter().map(|(t, h)| (*t, h.priority, &h.locks, h.is_prepared))
-    }
-    /// Temporary.
-    pub fn hottest(&self, _n: usize) -> Vec<(&[u8], usize)> { Vec::new() }
-    /// Temporary.
-    pub fn blockers(&self, id: RequestId) -> Vec<TxnId> {
-        let Some(((priority, _), w)) = self.waiters.iter().find(|(_, w)| w.id == id) else { return Vec::new() };
-        self.holders.iter().filter(|(_, h)| h.is_prepared && h.priority > *priority && h.locks.conflicts(&w.locks)).map(|(t, _)| *t).collect()
-    }
-    /// Temporary.
-    pub fn restore_holder(&mut self, txn: TxnId, priority: Priority, locks: Locks, is_prepared: bool) {
-        self.holders.insert(txn, Holder { priority, locks, is_prepared });
-    }
-    /// Temporary.
-    pub fn restore_waiter(&mut self, arrival: u64, id: RequestId, requester: Requester, priority: Priority, locks: Locks) {
-        self.waiters.insert((priority, arrival), Waiter { id, requester, locks });
-    }
-    /// Temporary.
-    pub fn restore_arrivals(&mut self, n: u64) { self.arrivals = n; }
-
-    /// Asserts the numbered invariants of this file.
+    /// Asserts the numbered invariants of this file. It compares everybody with everybody.
     pub fn check(&self) {
         for (txn, holder) in &self.holders {
             for (other_txn, other) in self.holders.range(txn..).skip(1) {
@@ -323,176 +498,43 @@ impl LockTable {
                 );
             }
         }
-        for (at, waiter) in &self.waiters {
+        for (age, waiter) in &self.waiters {
+            let is_kept = |other: &Locks| other.conflicts(&waiter.locks);
             assert!(
-                self.holders
-                    .values()
-                    .any(|holder| holder.locks.conflicts(&waiter.locks))
-                    || self
-                        .waiters
-                        .range(..at)
-                        .any(|(_, older)| older.locks.conflicts(&waiter.locks)),
+                self.candidates.contains(age)
+                    || self.holders.values().any(|holder| is_kept(&holder.locks))
+                    || self.waiters.range(..age).any(|(_, older)| is_kept(&older.locks)),
                 "invariant 2: request {} waits for nothing",
                 waiter.id
             );
         }
+        self.check_index();
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use ids::{Boot, UnixMillis};
-
-    fn txn(seq: u64) -> TxnId {
-        TxnId {
-            boot: Boot(1),
-            worker: 0,
-            seq,
-            attempt: 1,
+    fn check_index(&self) {
+        let mut index = Index::default();
+        for (txn, holder) in &self.holders {
+            index.hold(holder.held(*txn), &holder.locks);
         }
-    }
-
-    fn age(seq: u64) -> Priority {
-        Priority {
-            began: UnixMillis(0),
-            boot: Boot(1),
-            seq,
+        let (mut by_id, mut by_txn) = (BTreeMap::new(), BTreeSet::new());
+        for (age, waiter) in &self.waiters {
+            index.wait(*age, &waiter.locks);
+            by_id.insert(waiter.id, *age);
+            by_txn.extend(waiter.txn().map(|txn| (txn, *age)));
+            assert!(
+                age.arrival <= self.arrivals,
+                "invariant 4: more came than were counted"
+            );
         }
-    }
-
-    fn keys(keys: &[(&str, Mode)]) -> Locks {
-        Locks::of_keys(
-            keys.iter()
-                .map(|(key, mode)| (key.as_bytes().into(), *mode))
-                .collect(),
-        )
-    }
-
-    fn exclusive(key: &str) -> Locks {
-        keys(&[(key, Mode::Exclusive)])
-    }
-
-    #[test]
-    fn readers_share_and_a_writer_waits_for_all_of_them() {
-        let mut table = LockTable::default();
-        let shared = keys(&[("k", Mode::Shared)]);
-        assert_eq!(
-            table.request(1, Requester::Preparing(txn(1)), age(1), shared.clone()),
-            Grant::Granted
+        let is_waiter = |age: &Age| self.waiters.contains_key(age);
+        assert!(
+            self.candidates.iter().all(is_waiter),
+            "invariant 4: a candidate has left"
         );
-        assert_eq!(
-            table.request(2, Requester::Preparing(txn(2)), age(2), shared),
-            Grant::Granted
+        assert!(self.index == index, "invariant 4: the index is another table's");
+        assert!(
+            self.by_id == by_id && self.by_txn == by_txn,
+            "invariant 4: names without waiters"
         );
-        let waits = Grant::Waits { wound: vec![] };
-        assert_eq!(
-            table.request(3, Requester::Preparing(txn(3)), age(3), exclusive("k")),
-            waits
-        );
-        table.check();
-        table.release(txn(1));
-        assert_eq!(table.next_granted(), None);
-        table.release(txn(2));
-        assert_eq!(table.next_granted(), Some(3));
-        table.check();
-    }
-
-    #[test]
-    fn an_older_request_wounds_a_younger_prepared_one_and_waits() {
-        let mut table = LockTable::default();
-        table.request(1, Requester::Preparing(txn(9)), age(9), exclusive("k"));
-        let grant = table.request(2, Requester::Preparing(txn(1)), age(1), exclusive("k"));
-        assert_eq!(grant, Grant::Waits { wound: vec![txn(9)] });
-        assert!(table.is_prepared(txn(9)));
-    }
-
-    #[test]
-    fn an_older_request_takes_the_locks_of_a_younger_reader() {
-        let mut table = LockTable::default();
-        table.request(1, Requester::Reading(txn(9)), age(9), exclusive("k"));
-        let grant = table.request(2, Requester::Preparing(txn(1)), age(1), exclusive("k"));
-        assert_eq!(grant, Grant::Granted);
-        assert!(!table.prepare_held(txn(9)));
-        table.check();
-    }
-
-    #[test]
-    fn plain_commands_queue_behind_older_waiters_and_hold_nothing() {
-        let mut table = LockTable::default();
-        table.request(1, Requester::Preparing(txn(1)), age(1), exclusive("k"));
-        table.request(2, Requester::Preparing(txn(2)), age(2), exclusive("k"));
-        table.request(3, Requester::Plain, age(3), exclusive("k"));
-        table.request(4, Requester::Plain, age(4), exclusive("k"));
-        assert_eq!(
-            table.request(5, Requester::Plain, age(5), exclusive("other")),
-            Grant::Granted
-        );
-        table.release(txn(1));
-        assert_eq!(table.next_granted(), Some(2));
-        assert_eq!(table.next_granted(), None);
-        table.release(txn(2));
-        assert_eq!(table.next_granted(), Some(3));
-        assert_eq!(table.next_granted(), Some(4));
-        assert!(table.is_idle());
-    }
-
-    #[test]
-    fn a_whole_group_conflicts_with_every_key() {
-        let mut table = LockTable::default();
-        let all = Locks::WholeGroup(Mode::Exclusive);
-        table.request(1, Requester::Preparing(txn(1)), age(1), exclusive("k"));
-        assert_ne!(
-            table.request(2, Requester::Preparing(txn(2)), age(2), all),
-            Grant::Granted
-        );
-        assert!(!table.admits(&exclusive("other")));
-        assert_eq!(table.withdraw(txn(2)), Some(2));
-        assert!(table.admits(&exclusive("other")));
-    }
-
-    #[test]
-    fn random_requests_never_break_an_invariant_and_all_end() {
-        let mut prng = ids::Prng::new(11);
-        for _ in 0..200 {
-            let mut table = LockTable::default();
-            let mut open = Vec::new();
-            for seq in 0..40 {
-                let key = |prng: &mut ids::Prng| format!("k{}", prng.below(4));
-                let mode = if prng.below(2) == 0 {
-                    Mode::Shared
-                } else {
-                    Mode::Exclusive
-                };
-                let locks = match prng.below(6) {
-                    0 => Locks::WholeGroup(mode),
-                    _ => keys(&[(&key(&mut prng), mode), (&key(&mut prng), Mode::Shared)]),
-                };
-                let requester = match prng.below(3) {
-                    0 => Requester::Plain,
-                    1 => Requester::Reading(txn(seq)),
-                    _ => Requester::Preparing(txn(seq)),
-                };
-                if requester != Requester::Plain {
-                    open.push(txn(seq));
-                }
-                table.request(seq, requester, age(prng.below(100)), locks);
-                while table.next_granted().is_some() {}
-                table.check();
-                if prng.below(3) == 0 && !open.is_empty() {
-                    let txn = open.swap_remove(prng.below(open.len() as u64) as usize);
-                    table.withdraw(txn);
-                    table.release(txn);
-                    while table.next_granted().is_some() {}
-                    table.check();
-                }
-            }
-            for txn in open {
-                table.withdraw(txn);
-                table.release(txn);
-                while table.next_granted().is_some() {}
-            }
-            assert!(table.is_idle());
-        }
     }
 }
