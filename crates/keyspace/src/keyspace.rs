@@ -279,6 +279,7 @@ impl Keyspace {
                 if !self.parks(&operation, origin, local, replies) {
                     self.apply_plain(operation, local, replies);
                 }
+                self.go_on(local, answer);
             }
         }
     }

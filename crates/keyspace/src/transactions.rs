@@ -144,7 +144,7 @@ impl Transactions {
         to.extend_from_slice(&self.locks.arrivals().to_le_bytes());
         count(to, self.waiting.len());
         // In the order in which they are to go on, with their places in it.
-        for (priority, arrival, id, _) in self.locks.waiters() {
+        for (priority, arrival, id, _) in self.locks.waiting_ids() {
             let waiting = &self.waiting[&id];
             to.extend_from_slice(&id.to_le_bytes());
             to.extend_from_slice(&arrival.to_le_bytes());
@@ -212,7 +212,9 @@ impl Transactions {
             let (txn, priority) = (txn_of(rest)?, priority_of(rest)?);
             let [is_prepared] = rest.array()?;
             let locks = locks_from(rest)?;
-            all.locks.restore_holder(txn, priority, locks, is_prepared != 0);
+            if !all.locks.restore_holder(txn, priority, locks, is_prepared != 0) {
+                return None;
+            }
         }
         for _ in 0..rest.number()? {
             let (txn, participants) = (txn_of(rest)?, groups_of(rest)?);
@@ -250,8 +252,12 @@ impl Transactions {
                 Some((needs.locks, needs.txn))
             })??;
             let requester = requester(&txn, is_lock(&bytes));
-            all.locks
-                .restore_waiter(arrival, id, requester, priority, locks.clone());
+            if !all
+                .locks
+                .restore_waiter(arrival, id, requester, priority, locks.clone())
+            {
+                return None;
+            }
             let waiting = Waiting {
                 origin,
                 priority,
@@ -261,8 +267,7 @@ impl Transactions {
             };
             all.waiting.insert(id, waiting);
         }
-        all.locks.restore_arrivals(arrivals);
-        Some(all)
+        all.locks.restore_arrivals(arrivals).then_some(all)
     }
 }
 
@@ -347,6 +352,11 @@ impl Keyspace {
             ended: all.ended.len(),
             late: all.late.len(),
         }
+    }
+
+    /// Whether anything is held or waited for, or an end is kept.
+    pub fn has_transactions(&self) -> bool {
+        !self.transactions.is_idle() || !self.transactions.ended.is_empty()
     }
 
     /// Keys with the most waiters, and how many these are.
@@ -469,8 +479,10 @@ impl Keyspace {
             return true;
         }
         let priority = self.priority_of_arrival();
-        let granted = self.queue(operation, needs, origin, priority, local);
-        assert!(!granted, "it was looked at a moment ago");
+        if self.queue(operation, needs, origin, priority, local) {
+            // Whoever held the keys had no vote, and is younger.
+            return false;
+        }
         replies.later();
         true
     }
@@ -549,10 +561,12 @@ impl Keyspace {
             _ => None,
         };
         if let (Some((txn, began, participants)), Some(needs)) = (asks, needs) {
-            if let Some(refusal) = self.refuses(txn) {
+            let is_after_lock = after_lock(&operation);
+            let is_repeated = !is_after_lock && self.transactions.held.contains_key(&txn);
+            if let Some(refusal) = self.refuses(txn).or(is_repeated.then_some(Refusal::Over)) {
                 return vote(replies, Err(refusal));
             }
-            let is_granted = if after_lock(&operation) {
+            let is_granted = if is_after_lock {
                 let is_held = self.transactions.locks.prepare_held(txn);
                 self.transactions.held.remove(&txn);
                 if !is_held && !planted::is(Bug::TakenLockPrepares) {
@@ -826,7 +840,7 @@ impl Keyspace {
     }
 
     /// Carries on whatever waited and is free.
-    fn go_on(&mut self, local: &mut LeaderLocal, answer: &mut impl FnMut(Answered<'_>)) {
+    pub(crate) fn go_on(&mut self, local: &mut LeaderLocal, answer: &mut impl FnMut(Answered<'_>)) {
         answer(Answered::Freed(self, local));
         while let Some(id) = self.transactions.locks.next_granted() {
             let waiting = self.transactions.waiting.remove(&id).expect("invariant 4");

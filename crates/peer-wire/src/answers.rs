@@ -6,6 +6,7 @@
 //!    2 not leader  known u8 | [node u64]
 //!    3 gap         applied u64
 //!    4 forgotten
+//!    5 late        is a read u8 | index u32 | as 1: the sequence is the batch's number if it is no read
 //! ```
 
 use crate::batch::{put_gateway, take_gateway};
@@ -43,13 +44,23 @@ pub enum Outcome {
     },
     /// It was carried out when it came first, but what it answered is no longer known.
     Forgotten,
+    /// One of its operations or reads had waited for a transaction. The batch is named by its number among those with writes,
+    /// or, for a read, by its sequence.
+    Late {
+        /// Whether it is a read.
+        is_read: bool,
+        /// Which of its operations, or of its reads.
+        index: u32,
+        /// The answer, not looked into here.
+        bytes: Bytes,
+    },
 }
 
 impl Answers {
     /// At least as many bytes as the body has.
     pub(crate) fn weight(&self) -> usize {
         64 + match &self.outcome {
-            Outcome::Answered(bytes) => bytes.len(),
+            Outcome::Answered(bytes) | Outcome::Late { bytes, .. } => bytes.len(),
             Outcome::NotLeader { .. } | Outcome::Gap { .. } | Outcome::Forgotten => 0,
         }
     }
@@ -75,6 +86,16 @@ impl Answers {
                 out.u64(*applied);
             }
             Outcome::Forgotten => out.u8(4),
+            Outcome::Late {
+                is_read,
+                index,
+                bytes,
+            } => {
+                out.u8(5);
+                out.bool(*is_read);
+                out.u32(*index);
+                out.remainder(bytes);
+            }
         }
     }
 
@@ -95,6 +116,11 @@ impl Answers {
                 applied: reader.u64()?,
             },
             4 => Outcome::Forgotten,
+            5 => Outcome::Late {
+                is_read: reader.bool()?,
+                index: reader.u32()?,
+                bytes: reader.remainder(),
+            },
             _ => return Err(unknown),
         };
         Ok(Answers {

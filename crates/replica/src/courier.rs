@@ -74,8 +74,8 @@ enum Origin {
     Vote(TxnId),
     /// The same, before it votes: its keys' objects are wanted.
     Lock(TxnId),
-    /// A decision.
-    Decision(TxnId),
+    /// A decision, for this worker.
+    Decision(TxnId, u16),
     /// What has become of a transaction, for this worker.
     Inquiry(TxnId, u16),
     /// Commands of a transaction that only read.
@@ -421,13 +421,13 @@ impl Courier {
     }
 
     /// Takes a decision.
-    pub fn decide(&mut self, txn: TxnId, is_committed: bool) {
+    pub fn decide(&mut self, txn: TxnId, is_committed: bool, worker: u16) {
         self.make_room(true);
         let resolve = Resolve {
             decisions: vec![(txn, is_committed)],
         };
         self.open.batch.writes.push(&keyspace::Operation::Resolve(resolve));
-        self.took(Origin::Decision(txn), None, false, None);
+        self.took(Origin::Decision(txn, worker), None, false, None);
     }
 
     /// Takes the question of a worker what has become of a transaction.
@@ -978,7 +978,7 @@ impl Item {
     fn is_of_transaction(&self) -> bool {
         matches!(
             self.origin,
-            Some(Origin::Vote(_) | Origin::Lock(_) | Origin::Decision(_) | Origin::Inquiry(..))
+            Some(Origin::Vote(_) | Origin::Lock(_) | Origin::Decision(..) | Origin::Inquiry(..))
         )
     }
 }
@@ -1011,7 +1011,7 @@ impl Origin {
                 };
                 first.is_some_and(|first| first.len() == 1)
             }
-            Origin::Decision(_) => matches!(answer, Answer::Reply(_) | Answer::Block(_)),
+            Origin::Decision(..) => matches!(answer, Answer::Reply(_) | Answer::Block(_)),
             Origin::Sight(_) | Origin::Objects(_) => matches!(answer, Answer::Seen { .. }),
             Origin::Late(_) | Origin::Nobody => true,
         }
@@ -1049,10 +1049,11 @@ impl Origin {
                 group,
                 replies: Replies::of([reply]),
             },
-            (Origin::Decision(txn), answer) => Output::Resolved {
+            (Origin::Decision(txn, worker), answer) => Output::Decided {
                 txn,
                 group,
                 replies: Replies::of(answer.texts().unwrap_or_default()),
+                worker,
             },
             (Origin::Vote(txn), answer) => {
                 let replies = answer.texts().unwrap_or_default();
@@ -1141,9 +1142,9 @@ impl Origin {
             Origin::Part(txn)
             | Origin::Vote(txn)
             | Origin::Lock(txn)
-            | Origin::Decision(txn)
             | Origin::Sight(txn)
             | Origin::Objects(txn) => Output::FailedPart { txn, group, error },
+            Origin::Decision(txn, worker) => Output::Undecided { txn, group, worker },
             // Whoever recovers a transaction asks again.
             Origin::Inquiry(..) | Origin::Late(_) | Origin::Nobody => return,
         });

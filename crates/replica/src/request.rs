@@ -133,6 +133,8 @@ pub enum Request {
         txn: TxnId,
         /// Whether it is committed.
         is_committed: bool,
+        /// Which worker wants to know that it is recorded.
+        worker: u16,
     },
     /// Of the same: what has become of a transaction; it is refused if nothing has.
     Inquire {
@@ -380,6 +382,26 @@ pub enum Output {
         group: GroupId,
         /// What it has written down.
         register: Register,
+        /// Who wanted to know.
+        worker: u16,
+    },
+    /// To [`Request::Decide`]: the end is recorded.
+    Decided {
+        /// The transaction.
+        txn: TxnId,
+        /// This group.
+        group: GroupId,
+        /// Of the commands that were carried out only now.
+        replies: Replies,
+        /// Who wanted to know.
+        worker: u16,
+    },
+    /// The same, if it is not known whether the group was told.
+    Undecided {
+        /// The transaction.
+        txn: TxnId,
+        /// This group.
+        group: GroupId,
         /// Who wanted to know.
         worker: u16,
     },

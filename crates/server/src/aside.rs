@@ -26,7 +26,7 @@ use crate::gateway::Gateway;
 use crate::program::{Program, by_group, group_of_key, names_more};
 use command::{Command, Route, Spec, Spread, Walks};
 use ids::{Db, GroupId};
-use replica::{Operation, Replies, Request, Returned, Scratch, Ticket};
+use replica::{LocalCounts, Operation, Replies, Request, Returned, Scratch, Ticket};
 use resp::Args;
 use std::collections::BTreeMap;
 use txn::TxnId;
@@ -74,7 +74,7 @@ impl Errand {
     pub fn run(&mut self) {
         let mut began = (self.clock)();
         for operation in &self.operations {
-            self.scratch.run(operation, &mut self.replies);
+            operation.run_on(&mut self.scratch, &mut self.replies);
             let ended = (self.clock)();
             self.times.push(ended.saturating_sub(began));
             began = ended;
@@ -176,7 +176,8 @@ impl Gateway {
         });
         // Any group will do for these.
         let mut garbage = scratch.take_garbage();
-        let mut counts = scratch.take_counts();
+        let (hits, misses) = scratch.take_lookups();
+        let mut counts = LocalCounts { hits, misses };
         for group in self.groups_of(txn) {
             let request = Request::TakeBack {
                 txn,

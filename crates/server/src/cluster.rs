@@ -42,6 +42,7 @@ use peer_wire::{
     Answers, ChannelKind, Outcome, PeerMessage, Publish, Raft, TransferAnswer, TransferCut, TransferOutcome,
 };
 use planted::Bug;
+use replica::locks_of;
 use replica::{Asked, Batch, Cut, Effects, Output, Request, Said, Sender, Ticket};
 use resp::Args;
 use seat::Seat;
@@ -119,6 +120,17 @@ impl Cluster {
             .map(|(node, _)| *node)
     }
 
+    /// The cluster as it is known here.
+    pub(crate) fn layout(&self) -> Option<&Layout> {
+        self.layout.as_deref()
+    }
+
+    /// Whether the node of this boot is known, and there is no link to it.
+    pub(crate) fn is_boot_down(&self, boot: ids::Boot) -> bool {
+        let node = self.layout.as_ref().and_then(|layout| layout.node_of(boot));
+        node.is_some_and(|node| self.peers.get(&node).is_some_and(|peer| !peer.is_up))
+    }
+
     fn me(&self) -> NodeId {
         self.layout
             .as_ref()
@@ -143,6 +155,7 @@ impl Gateway {
         }
         let last = std::mem::replace(&mut self.cluster.ticked, now);
         self.end_overdue_questions(now);
+        self.tick_distributed();
         self.notice_silence(last, now);
         let mut quiet_until = now.after(seat::QUIET_MAX);
         for index in 0..self.cluster.seats.len() {
@@ -171,7 +184,8 @@ impl Gateway {
             return Some(*now);
         }
         let tick = ticked.after(TICK);
-        let quiet_until = if self.has_questions() { tick } else { *quiet_until };
+        let is_waiting = self.has_questions() || !self.distributed.is_empty() || self.recoveries.len() > 0;
+        let quiet_until = if is_waiting { tick } else { *quiet_until };
         let beats = peers.values().filter(|peer| peer.is_up);
         let beat = beats.filter_map(|peer| peer.beats.due()).min();
         let next = tick.max(quiet_until).min(beat.unwrap_or(Monotonic(u64::MAX)));
@@ -215,6 +229,7 @@ impl Gateway {
     /// Whether nothing is under way that several groups have a part in, and that this worker answers for.
     pub fn is_at_rest(&self) -> bool {
         self.transactions.is_empty()
+            && self.distributed.is_empty()
             && self.errands.is_empty()
             && self.backlog() == 0
             && !self.replicas.iter().any(replica::Replica::has_transactions)
@@ -616,13 +631,22 @@ impl Gateway {
         }
         let leader = match &said {
             Said::Elsewhere => self.cluster.seats[index].known_leader(self.layout_of(index)),
-            Said::Answered(_) | Said::Gap(_) | Said::Forgotten => None,
+            Said::Answered(_) | Said::Gap(_) | Said::Forgotten | Said::Late { .. } => None,
         };
         let outcome = match said {
             Said::Answered(bytes) => Outcome::Answered(bytes),
             Said::Elsewhere => Outcome::NotLeader { leader },
             Said::Gap(applied) => Outcome::Gap { applied },
             Said::Forgotten => Outcome::Forgotten,
+            Said::Late {
+                is_read,
+                index,
+                bytes,
+            } => Outcome::Late {
+                is_read,
+                index,
+                bytes,
+            },
         };
         let answers = Answers {
             group: self.replicas[index].group(),
@@ -658,6 +682,15 @@ impl Gateway {
             }
             Outcome::Gap { applied } => Said::Gap(applied),
             Outcome::Forgotten => Said::Forgotten,
+            Outcome::Late {
+                is_read,
+                index,
+                bytes,
+            } => Said::Late {
+                is_read,
+                index,
+                bytes,
+            },
         };
         self.on_said(index, answers.sequence, &said, hint);
     }
@@ -781,6 +814,8 @@ impl Gateway {
         seats[index].on_link(group, node, is_up, now);
         if !is_up {
             self.forget_watcher(index, node);
+            // What its gateways coordinate is not waited for.
+            self.look_after_if_led(index);
         }
         self.cluster.touch(index);
     }
@@ -828,9 +863,11 @@ impl Gateway {
             self.cluster.touch(index);
         }
         self.transactions.outputs.extend(outputs);
+        self.look_after_if_led(index);
         self.tick_watches(index);
         let (seat, now) = (&mut self.cluster.seats[index], self.cluster.now);
-        seat.quiet_until = if was_unsettled { now } else { seat.quiet_until(now) };
+        let is_busy = was_unsettled || self.replicas[index].keyspace().has_transactions();
+        seat.quiet_until = if is_busy { now } else { seat.quiet_until(now) };
     }
 
     /// At the turn's end: what was gathered goes on its way. `now` is read after everything that was answered. Returns
@@ -903,6 +940,24 @@ impl Gateway {
         }
         self.carry_out_effects(index, effects);
         self.tell(index);
+        let clock = self.shared.hooks.monotonic;
+        let replica = &mut self.replicas[index];
+        if let Some(member) = self.cluster.seats[index].member.as_ref().filter(|member| member.leads()) {
+            let marked_at = if planted::is(Bug::AgeFromBefore) { Monotonic(0) } else { clock() };
+            member.mark(replica, marked_at);
+            let group = replica.group();
+            for (txn, participants) in replica.take_wounds() {
+                self.wound(group, txn, participants);
+            }
+        }
+    }
+
+    /// Looks after transactions of a group, if it is led here.
+    fn look_after_if_led(&mut self, index: usize) {
+        let member = self.cluster.seats[index].member.as_ref();
+        if member.is_some_and(replica::Member::leads) {
+            self.look_after(index);
+        }
     }
 
     /// Carries out what a member wants done.
@@ -1083,7 +1138,9 @@ impl Gateway {
                 is_settled = is_settled && !session.sent.may_hold(ids::Slot::of_key(args.arg(position)));
             });
         }
-        is_settled && !spec.flags.contains(command::Flags::WRITE) && is_led()
+        // What a transaction holds is waited for at the member.
+        let is_free = || self.replicas[index].admits(|| locks_of([(spec, args)], |_| true));
+        is_settled && !spec.flags.contains(command::Flags::WRITE) && is_led() && is_free()
     }
 
     fn read_leased(
@@ -1168,10 +1225,30 @@ impl Gateway {
                 operations,
             } => courier.block(ticket, &conditions, &operations),
             Request::Watch { ticket, keys } => courier.versions(ticket, &keys),
+            Request::Prepared(part) | Request::Lock(part) => courier.vote(*part),
+            Request::Decide {
+                txn,
+                is_committed,
+                worker,
+            } => courier.decide(txn, is_committed, worker),
+            Request::Inquire {
+                txn,
+                participants,
+                worker,
+            } => courier.inquire(txn, participants, worker),
+            Request::Wound { txn } => courier.wound(txn),
+            Request::Forget { txn, low } => courier.forget(txn, low),
+            Request::See {
+                txn,
+                conditions,
+                operations,
+            } => courier.see(txn, &conditions, &operations),
+            Request::Fetch { txn, keys } => courier.fetch(txn, &keys),
+            // The gateway did not know yet that the group is replicated: it begins again, and knows then.
             Request::LockRead { txn, .. } | Request::Prepare { txn, .. } => outputs.push(Output::Voted {
                 txn,
                 group,
-                vote: Vote::Refused(Refusal::Replicated),
+                vote: Vote::Refused(Refusal::Busy),
                 replies: replica::Replies::default(),
             }),
             // It has voted no, and remembers nothing.

@@ -16,6 +16,7 @@ use crate::blocking::Blocking;
 use crate::cluster::Cluster;
 use crate::connection::Connection;
 use crate::delivery::Delivery;
+use crate::distributed::Distributed;
 use crate::endpoint::Endpoint;
 use crate::fanout::Fanout;
 use crate::message::Parcel;
@@ -24,6 +25,7 @@ use crate::pause::Pause;
 use crate::pipeline::Pipeline;
 use crate::program::{Item, Program, group_of_key, names_more};
 use crate::pubsub::{PubSub, changes_subscriptions};
+use crate::recovery::Recoveries;
 use crate::session::{Session, Watched};
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
@@ -59,6 +61,9 @@ pub struct Gateway {
     pub(crate) posts: Vec<VecDeque<Parcel>>,
     pub(crate) spare_parcels: Vec<Parcel>,
     pub(crate) transactions: Transactions,
+    /// The same over groups whose logs decide.
+    pub(crate) distributed: Distributed,
+    pub(crate) recoveries: Recoveries,
     /// `WATCH` of keys whose groups were asked for versions.
     pub(crate) watches: Asked<Vec<Watched>>,
     /// `INFO` for which the other workers were asked to refresh their figures.
@@ -157,6 +162,8 @@ impl Gateway {
             posts: (0..workers).map(|_| VecDeque::new()).collect(),
             spare_parcels: Vec::new(),
             transactions: Transactions::new(worker, shared.boot),
+            distributed: Distributed::default(),
+            recoveries: Recoveries::default(),
             watches: Asked::default(),
             infos: Asked::default(),
             blocking: Blocking::default(),

@@ -163,7 +163,16 @@ impl Message {
                 | Request::Prepare { .. }
                 | Request::Lend { .. }
                 | Request::TakeBack { .. }
-                | Request::Withdraw { .. } => true,
+                | Request::Withdraw { .. }
+                // Whoever waits for these may be on another node.
+                | Request::Prepared(_)
+                | Request::Lock(_)
+                | Request::Decide { .. }
+                | Request::Inquire { .. }
+                | Request::Wound { .. }
+                | Request::Forget { .. }
+                | Request::See { .. }
+                | Request::Fetch { .. } => true,
             },
             _ => true,
         }

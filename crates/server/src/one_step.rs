@@ -269,10 +269,10 @@ impl Gateway {
         };
         let mut scratch = match self.scratch.take() {
             Some(mut scratch) => {
-                scratch.reopen(self.turn.now, &self.turn);
+                self.turn.reopen(&mut scratch, self.turn.now);
                 scratch
             }
-            None => Scratch::new(self.turn.now, &self.turn),
+            None => self.turn.scratch(self.turn.now),
         };
         scratch.set_limits(self.compactness);
         let databases = replica::databases([&operation]);
@@ -286,7 +286,7 @@ impl Gateway {
             }
         });
         loop {
-            let wanted = scratch.wanted(&operation);
+            let wanted = scratch.wanted(&operation.as_state());
             for (db, key) in &wanted {
                 let index = self
                     .local(group_of_key(self.groups, key))
@@ -298,7 +298,7 @@ impl Gateway {
             }
         }
         let mut replies = replica::Replies::default();
-        scratch.run(&operation, &mut replies);
+        operation.run_on(&mut scratch, &mut replies);
         out.raw(replies.bytes());
         let events = scratch.take_events();
         let groups = self.groups;

@@ -59,6 +59,11 @@ impl Program {
         })
     }
 
+    /// Whether an error of one of its parts is the error of all, and nothing is done.
+    pub(crate) fn is_strict(&self) -> bool {
+        false
+    }
+
     /// The slots of its keys.
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
         let mut slots = Vec::new();

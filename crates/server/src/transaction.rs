@@ -79,10 +79,6 @@ struct Transaction {
     touches: bool,
 }
 
-const SEVERAL_GROUPS: &str = "ERR the keys of this command are in several groups that have replicas on several nodes, \
-                              which this version does not carry out as one; nothing was done: give the keys one hash tag";
-const WHOLE_IN_EXEC: &str = "ERR EXEC cannot hold a command on the whole keyspace while the cluster has several nodes; \
-                             nothing was done";
 
 /// Which way a transaction takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -182,7 +178,8 @@ impl Gateway {
         let sees_whole = extent.is_whole || scans;
         // Where there is one group only, and it decides in the order of its entries, it sees all of the keyspace by itself.
         let is_all = self.is_spread && self.groups.get() == 1;
-        if let ([group], true) = (extent.groups.as_slice(), is_all || !sees_whole && !extent.wants) {
+        let reads_only = self.is_spread && !extent.writes;
+        if let ([group], true) = (extent.groups.as_slice(), (is_all || !sees_whole && !extent.wants) && !reads_only) {
             let operations = program.operations().cloned().collect();
             let conditions = program.conditions.clone();
             self.transactions
@@ -198,14 +195,10 @@ impl Gateway {
             );
             return None;
         }
-        if self.is_spread && sees_whole {
-            if !program.is_exec {
-                return Some(self.open(ticket, program, extent, Kind::Each));
-            }
-            self.finish(ticket, program, Answers::Failed(WHOLE_IN_EXEC));
-            return None;
+        if self.is_spread && scans && !program.is_exec {
+            return Some(self.open(ticket, program, extent, Kind::Each));
         }
-        if extent.flows && sees_whole {
+        if extent.flows && sees_whole && !is_all {
             let error = "ERR EXEC cannot hold both a command on the whole keyspace and one that moves values \
                          between groups of several workers; nothing was done";
             let answered = Answered {
@@ -214,6 +207,10 @@ impl Gateway {
                 replies: Answers::Failed(error),
             };
             self.deliveries.push_back(Delivery::Answered(Box::new(answered)));
+            return None;
+        }
+        if self.is_spread {
+            self.start_distributed(ticket, program, extent, sees_whole);
             return None;
         }
         let kind = match (extent.flows, sees_whole && extent.writes) {
@@ -419,7 +416,12 @@ impl Gateway {
                 | Output::Voted { txn, .. }
                 | Output::Resolved { txn, .. }
                 | Output::FailedPart { txn, .. }
+                | Output::Seen { txn, .. }
+                | Output::Fetched { txn, .. }
                 | Output::Wound { txn } => txn.worker,
+                Output::Inquired { worker, .. }
+                | Output::Decided { worker, .. }
+                | Output::Undecided { worker, .. } => *worker,
             };
             if worker == self.worker {
                 self.on_output(output);
@@ -441,6 +443,9 @@ impl Gateway {
             Output::Answered { ticket, replies } => self.on_answered(ticket, replies),
             Output::Versions { ticket, versions } => self.on_versions(ticket, versions),
             Output::TooLarge { ticket } => self.on_too_large(ticket),
+            Output::Locked { txn, group, objects } if self.distributed.has(txn) => {
+                self.on_locked_distributed(txn, group, objects);
+            }
             Output::Locked { txn, group, objects } => self.on_locked(txn, group, objects),
             Output::Lent { txn, group, objects } => self.on_lent(txn, group, objects),
             Output::Voted {
@@ -448,7 +453,27 @@ impl Gateway {
                 group,
                 vote,
                 replies,
+            } if self.distributed.has(txn) => self.on_vote_distributed(txn, group, vote, replies),
+            Output::Voted {
+                txn,
+                group,
+                vote,
+                replies,
             } => self.on_vote(txn, group, vote, replies),
+            Output::Seen { txn, group, seen } => self.on_seen(txn, group, seen),
+            Output::Fetched {
+                txn,
+                group,
+                objects,
+                age,
+            } => self.on_fetched(txn, group, objects, age),
+            Output::Inquired {
+                txn, group, register, ..
+            } => self.on_inquired(txn, group, register),
+            Output::Decided {
+                txn, group, replies, ..
+            } => self.on_decided(txn, group, replies),
+            Output::Undecided { txn, group, .. } => self.on_undecided(txn, group),
             Output::Resolved { txn, group, replies } => self.on_resolved(txn, group, replies),
             Output::Failed {
                 ticket,
@@ -495,7 +520,7 @@ impl Gateway {
 
     /// The same, for one group of several that each do their part.
     fn on_failed_part(&mut self, txn: TxnId, error: &'static str) {
-        if self.current(txn).is_some() {
+        if !self.on_failed_distributed(txn, error) && self.current(txn).is_some() {
             self.close(txn, Answers::Failed(error));
         }
     }
@@ -558,7 +583,7 @@ impl Gateway {
         let keys = objects_in(&transaction.program, transaction.wanted.get(&group), is_there);
         let scratch = transaction
             .scratch
-            .get_or_insert_with(|| Scratch::new(turn.now, &turn));
+            .get_or_insert_with(|| turn.scratch(turn.now));
         scratch.set_limits(limits);
         for ((db, key), object) in keys.into_iter().zip(objects) {
             scratch.place(db, &key, object);
@@ -580,11 +605,11 @@ impl Gateway {
         let mut evaluated = Replies::default();
         let mut lacks = Vec::new();
         for operation in transaction.program.operations() {
-            lacks = scratch.wanted(operation);
+            lacks = scratch.wanted(&operation.as_state());
             if !lacks.is_empty() {
                 break;
             }
-            scratch.run(operation, &mut evaluated);
+            operation.run_on(&mut scratch, &mut evaluated);
         }
         if !lacks.is_empty() {
             return self.widen(txn, lacks);
@@ -814,9 +839,6 @@ impl Gateway {
         if refusal == Refusal::Condition {
             return self.close(txn, Answers::Refused);
         }
-        if refusal == Refusal::Replicated {
-            return self.close(txn, Answers::Failed(SEVERAL_GROUPS));
-        }
         if refusal == Refusal::TooLarge {
             let transaction = self.current(txn).expect("it is open");
             transaction.kind = Kind::Lend;
@@ -856,7 +878,7 @@ fn is_lendable(program: &Program, extent: &Extent) -> bool {
 
 /// The objects that a program needs of a group, in a fixed order: of the keys that it names and that `is_there` says are in
 /// it, and of those that it wants there.
-fn objects_in(
+pub(crate) fn objects_in(
     program: &Program,
     wanted: Option<&BTreeSet<FullKey>>,
     mut is_there: impl FnMut(&[u8]) -> bool,

@@ -317,6 +317,11 @@ impl LockTable {
         true
     }
 
+    /// What `txn` holds, if it holds anything.
+    pub fn locks_of(&self, txn: TxnId) -> Option<&Locks> {
+        self.holders.get(&txn).map(|holder| &holder.locks)
+    }
+
     /// Whether `txn` holds locks it cannot lose.
     pub fn is_prepared(&self, txn: TxnId) -> bool {
         self.holders.get(&txn).is_some_and(|holder| holder.is_prepared)

@@ -21,6 +21,8 @@ pub struct Layout {
     pub semantics: SemanticsVersion,
     /// The newest boot there has been, and those that live.
     pub boots: (Boot, Vec<Boot>),
+    /// Where the boots are that are present.
+    pub nodes: BTreeMap<Boot, NodeId>,
 }
 
 /// One group in it.
@@ -104,7 +106,13 @@ impl Layout {
             peers: map.nodes.keys().copied().filter(|node| *node != me).collect(),
             semantics: map.semantics,
             boots: (boots.into_iter().max().unwrap_or(boot), alive.collect()),
+            nodes: map.nodes.iter().map(|(node, site)| (site.boot, *node)).collect(),
         }
+    }
+
+    /// The node of a boot, if that is its present one.
+    pub fn node_of(&self, boot: Boot) -> Option<NodeId> {
+        self.nodes.get(&boot).copied()
     }
 
     /// A node that is alone with all groups.
@@ -123,6 +131,7 @@ impl Layout {
             peers: Vec::new(),
             semantics: SemanticsVersion::CURRENT,
             boots: (boot, vec![boot]),
+            nodes: [(boot, me)].into(),
         }
     }
 

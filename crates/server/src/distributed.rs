@@ -1,0 +1,690 @@
+//! Transactions over groups whose logs decide: the coordinator's part.
+//!
+//! ```text
+//!   see     commands that only read --> Seen by all: old enough together? --> answer;  else again;  else vote
+//!   fetch   values that cross groups --> Fetched by all --> evaluated on a scratch --> vote on the effects, if nothing of
+//!                                        what was seen has changed;  else again;  else lock
+//!   lock    the same, with locks first: Locked by all --> evaluated --> vote on the effects
+//!   vote    Prepare to all --> all Prepared: answer, Resolve(commit)    one Refused: Resolve(abort), answer or again
+//!   hold    commands on whole groups: as vote, but the replies come with the end
+//!
+//!   settling: Resolve was recorded by all --> Forget
+//! ```
+//!
+//! Nothing is logged here. A transaction is committed when the last vote for it is in the log of its group, and whoever
+//! asks all groups finds that out: see `recovery.rs`.
+//!
+//! Invariants:
+//! 1. Commit is sent only when every participant has prepared; abort only when one has refused, or was never asked.
+//! 2. The client is answered once.
+//! 3. A participant is told to forget only what all have recorded the end of.
+
+use crate::delivery::{Answered, Answers, Delivery};
+use crate::gateway::Gateway;
+use crate::program::{Extent, Program, by_group, group_of_key};
+use crate::transaction::objects_in;
+use ids::{GroupId, Monotonic, UnixMillis};
+use keyspace::KeyVersion;
+use keyspace::Object;
+use planted::Bug;
+use replica::{
+    Assignment, Condition, FullKey, Operation, Part, Replies, Request, Scratch, Seen, Ticket, UNREACHABLE,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+use txn::{Coordinator, Decision, Refusal, TxnId, Vote};
+
+/// How often values are read again because something changed meanwhile, before locks are taken.
+const TRIES_MAX: u32 = 2;
+
+/// How long votes are waited for before the participants are asked what has become of the transaction.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const BUSY: &str = "TRYAGAIN too many transactions wait for the same keys; nothing was done";
+const TAKEN_FOR_DEAD: &str =
+    "TRYAGAIN this node was taken for dead by a group of the transaction; nothing was done";
+const TIMED_OUT: &str = "TRYAGAIN the keys of this transaction did not become free in time; nothing was done";
+const UNKNOWN: &str = "UNKNOWN a group of this transaction was lost before it answered: whether the transaction was \
+                       carried out is not known";
+
+/// The transactions of one worker's gateway over groups whose logs decide. Bounded by its connections, and by what is
+/// unanswered of groups that are out of reach.
+#[derive(Default)]
+pub(crate) struct Distributed {
+    open: BTreeMap<u64, Open>,
+    /// Decided; who has not recorded it yet.
+    settling: BTreeMap<TxnId, Settling>,
+}
+
+/// Which way a transaction takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    See,
+    Fetch,
+    Lock,
+    Vote,
+    Hold,
+}
+
+struct Open {
+    id: TxnId,
+    began: UnixMillis,
+    /// `None` once the client was answered.
+    client: Option<(Ticket, Program)>,
+    groups: Vec<GroupId>,
+    way: Way,
+    /// Whether anything in it may write.
+    writes: bool,
+    coordinator: Coordinator,
+    /// What the groups answered: for each the index of the item and its reply.
+    parts: BTreeMap<GroupId, (Vec<usize>, Replies)>,
+    /// Keys that it reads and that only the data name, as far as an attempt has found them.
+    wanted: BTreeMap<GroupId, BTreeSet<FullKey>>,
+    /// What was fetched or locked.
+    objects: BTreeMap<GroupId, Vec<(Option<Object>, KeyVersion)>>,
+    /// Groups whose answer to this step is still to come.
+    outstanding: usize,
+    /// The replies of a program that was evaluated here, one for each operation.
+    evaluated: Option<Replies>,
+    /// When the reads of this attempt were sent.
+    sent_at: Monotonic,
+    /// Whether all that was seen so far was there when they were sent.
+    is_together: bool,
+    tries: u32,
+    /// Whether parts were sent that a group may vote on.
+    has_asked: bool,
+    /// All have prepared: the replies are to come.
+    is_committed: bool,
+    /// Since when the attempt's votes are waited for.
+    since: Monotonic,
+    /// Whether the participants were asked what has become of it.
+    is_inquired: bool,
+}
+
+/// A decision on its way.
+struct Settling {
+    groups: Vec<GroupId>,
+    outstanding: BTreeSet<GroupId>,
+    is_committed: bool,
+    /// Whether the participants are to forget it then: not if its coordinator lives elsewhere and sees to it.
+    forgets: bool,
+}
+
+impl Distributed {
+    /// Whether none is under way.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.settling.is_empty()
+    }
+
+    /// How many are open, and how many are decided and not recorded everywhere.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.open.len(), self.settling.len())
+    }
+
+    /// Whether this worker still sees to a transaction.
+    pub(crate) fn has(&self, txn: TxnId) -> bool {
+        self.open.get(&txn.seq).is_some_and(|open| open.id == txn) || self.settling.contains_key(&txn)
+    }
+}
+
+impl Gateway {
+    /// Sends a program on its way over groups whose logs decide.
+    pub(crate) fn start_distributed(
+        &mut self,
+        ticket: Ticket,
+        program: Program,
+        extent: Extent,
+        sees_whole: bool,
+    ) {
+        let way = match (extent.flows, extent.writes) {
+            (true, _) => Way::Fetch,
+            (false, false) => Way::See,
+            (false, true) if sees_whole => Way::Hold,
+            (false, true) => Way::Vote,
+        };
+        let (id, priority) = self.new_transaction();
+        self.stats.transactions.add(1);
+        let open = Open {
+            id,
+            began: priority.began,
+            client: Some((ticket, program)),
+            coordinator: Coordinator::new(extent.groups.iter().copied()),
+            groups: extent.groups,
+            way,
+            writes: extent.writes,
+            parts: BTreeMap::new(),
+            wanted: BTreeMap::new(),
+            objects: BTreeMap::new(),
+            outstanding: 0,
+            evaluated: None,
+            sent_at: Monotonic(0),
+            is_together: true,
+            tries: 0,
+            has_asked: false,
+            is_committed: false,
+            since: self.cluster_now(),
+            is_inquired: false,
+        };
+        self.distributed.open.insert(id.seq, open);
+        self.attempt_distributed(id.seq);
+    }
+
+    /// Sends the first messages of an attempt.
+    fn attempt_distributed(&mut self, seq: u64) {
+        let groups = self.groups;
+        let now = (self.shared.hooks.monotonic)();
+        let open = self.distributed.open.get_mut(&seq).expect("the caller opened it");
+        let (txn, began, participants) = (open.id, open.began, open.groups.clone());
+        let Some((_, program)) = &open.client else {
+            return;
+        };
+        open.parts.clear();
+        open.objects.clear();
+        open.evaluated = None;
+        open.outstanding = open.groups.len();
+        open.is_together = true;
+        open.sent_at = now;
+        open.coordinator = Coordinator::new(open.groups.iter().copied());
+        let mut partition = program.partition(groups);
+        let is_strict = program.is_strict();
+        let mut requests = Vec::with_capacity(open.groups.len());
+        for &group in &open.groups {
+            let conditions = program.conditions_in(groups, group);
+            let is_there = |key: &[u8]| group_of_key(groups, key) == group;
+            let request = match open.way {
+                Way::See | Way::Vote | Way::Hold => {
+                    let parts = partition.remove(&group).unwrap_or_default();
+                    let (items, operations): (Vec<usize>, Vec<Operation>) = parts.into_iter().unzip();
+                    open.parts.insert(group, (items, Replies::default()));
+                    if open.way == Way::See {
+                        Request::See {
+                            txn,
+                            conditions,
+                            operations,
+                        }
+                    } else {
+                        open.has_asked = true;
+                        let assignment = if open.way == Way::Hold {
+                            Assignment::InPlace { operations }
+                        } else {
+                            Assignment::Evaluate {
+                                operations,
+                                is_strict,
+                            }
+                        };
+                        Request::Prepared(Box::new(Part {
+                            txn,
+                            began,
+                            participants: participants.clone(),
+                            conditions,
+                            expects: Vec::new(),
+                            assignment,
+                        }))
+                    }
+                }
+                Way::Fetch => Request::Fetch {
+                    txn,
+                    keys: objects_in(program, open.wanted.get(&group), is_there),
+                },
+                Way::Lock => {
+                    open.has_asked = true;
+                    let keys = objects_in(program, open.wanted.get(&group), is_there);
+                    let changed = changed_keys(program);
+                    let keys = keys.into_iter().map(|(db, key)| {
+                        let alone = changed.contains(&key);
+                        ((db, key), alone)
+                    });
+                    Request::Lock(Box::new(Part {
+                        txn,
+                        began,
+                        participants: participants.clone(),
+                        conditions: Vec::new(),
+                        expects: Vec::new(),
+                        assignment: Assignment::Lock {
+                            keys: keys.collect(),
+                        },
+                    }))
+                }
+            };
+            requests.push((group, request));
+        }
+        if requests.is_empty() {
+            // Nothing was named at all: `EXEC` of connection commands never comes here, `DEL` of nothing is an error.
+            return self.answer_distributed(txn, Answers::Parts(BTreeMap::new()));
+        }
+        for (group, request) in requests {
+            self.request(group, request);
+        }
+    }
+
+    fn open_of(&mut self, txn: TxnId) -> Option<&mut Open> {
+        let is_its = |open: &&mut Open| open.id == txn || planted::is(Bug::AttemptIgnored);
+        self.distributed.open.get_mut(&txn.seq).filter(is_its)
+    }
+
+    /// A group has answered commands that only read.
+    pub(crate) fn on_seen(&mut self, txn: TxnId, group: GroupId, seen: Seen) {
+        let now = (self.shared.hooks.monotonic)();
+        let Some(open) = self.open_of(txn) else { return };
+        let Some(replies) = seen.replies else {
+            return self.answer_distributed(txn, Answers::Refused);
+        };
+        open.is_together &= is_old_enough(seen.age, now.since(open.sent_at));
+        if let Some((_, held)) = open.parts.get_mut(&group) {
+            *held = replies;
+        }
+        open.outstanding -= 1;
+        if open.outstanding > 0 {
+            return;
+        }
+        if open.groups.len() == 1 || open.is_together || planted::is(Bug::AgeNotChecked) {
+            let parts = std::mem::take(&mut open.parts);
+            return self.answer_distributed(txn, Answers::Parts(parts));
+        }
+        open.tries += 1;
+        if open.tries > TRIES_MAX {
+            open.way = Way::Vote;
+        }
+        self.stats.transaction_retries.add(1);
+        self.begin_again_distributed(txn);
+    }
+
+    /// A group has sent objects.
+    pub(crate) fn on_fetched(
+        &mut self,
+        txn: TxnId,
+        group: GroupId,
+        objects: Vec<(Option<Object>, KeyVersion)>,
+        age: Duration,
+    ) {
+        let now = (self.shared.hooks.monotonic)();
+        let Some(open) = self.open_of(txn) else { return };
+        open.is_together &= is_old_enough(age, now.since(open.sent_at));
+        self.on_objects(txn, group, objects);
+    }
+
+    /// A group has locked keys, and sent their objects.
+    pub(crate) fn on_locked_distributed(
+        &mut self,
+        txn: TxnId,
+        group: GroupId,
+        objects: Vec<Option<Object>>,
+    ) {
+        let absent = KeyVersion::Absent(ids::Version(0));
+        let objects = objects.into_iter().map(|object| (object, absent)).collect();
+        self.on_objects(txn, group, objects);
+    }
+
+    fn on_objects(&mut self, txn: TxnId, group: GroupId, objects: Vec<(Option<Object>, KeyVersion)>) {
+        let Some(open) = self.open_of(txn) else { return };
+        if open.objects.insert(group, objects).is_some() {
+            return;
+        }
+        open.outstanding -= 1;
+        if open.outstanding == 0 {
+            self.evaluate_distributed(txn);
+        }
+    }
+
+    /// All objects are here: carries the commands out on a scratch, and asks for votes on what they would change.
+    fn evaluate_distributed(&mut self, txn: TxnId) {
+        let (groups, turn, limits, now) = (self.groups, self.turn, self.compactness, self.cluster_now());
+        let Some(open) = self.open_of(txn) else { return };
+        let Some((_, program)) = &open.client else { return };
+        let mut scratch: Scratch = turn.scratch(turn.now);
+        scratch.set_limits(limits);
+        let mut expects: BTreeMap<GroupId, Vec<Condition>> = BTreeMap::new();
+        for (group, objects) in std::mem::take(&mut open.objects) {
+            let is_there = |key: &[u8]| group_of_key(groups, key) == group;
+            let keys = objects_in(program, open.wanted.get(&group), is_there);
+            for ((db, key), (object, version)) in keys.into_iter().zip(objects) {
+                scratch.place(db, &key, object);
+                expects.entry(group).or_default().push(Condition::Unchanged { db, key, version });
+            }
+        }
+        let mut evaluated = Replies::default();
+        let mut lacks = Vec::new();
+        for operation in program.operations() {
+            lacks = scratch.wanted(&operation.as_state());
+            if !lacks.is_empty() {
+                break;
+            }
+            operation.run_on(&mut scratch, &mut evaluated);
+        }
+        if !lacks.is_empty() {
+            for (db, key) in lacks {
+                let group = group_of_key(groups, &key);
+                open.wanted.entry(group).or_default().insert((db, key));
+            }
+            open.groups.extend(open.wanted.keys());
+            open.groups.sort_unstable();
+            open.groups.dedup();
+            if open.has_asked {
+                self.end_attempt(txn, false);
+            }
+            return self.begin_again_distributed(txn);
+        }
+        let after_lock = open.way == Way::Lock;
+        if !open.writes && !after_lock && program.conditions.is_empty() {
+            if open.is_together || planted::is(Bug::AgeNotChecked) {
+                return self.answer_distributed(txn, Answers::Whole(evaluated));
+            }
+            open.tries += 1;
+            if open.tries <= TRIES_MAX {
+                self.stats.transaction_retries.add(1);
+                return self.begin_again_distributed(txn);
+            }
+        }
+        open.evaluated = Some(evaluated);
+        open.outstanding = open.groups.len();
+        open.has_asked = true;
+        open.since = now;
+        let mut effects = by_group(groups, scratch.take_effects(), |effect| effect.key());
+        let mut requests = Vec::new();
+        for &group in &open.groups {
+            let part = Part {
+                txn,
+                began: open.began,
+                participants: open.groups.clone(),
+                conditions: program.conditions_in(groups, group),
+                expects: if after_lock {
+                    Vec::new()
+                } else {
+                    expects.remove(&group).unwrap_or_default()
+                },
+                assignment: Assignment::Install {
+                    effects: effects.remove(&group).unwrap_or_default(),
+                    after_lock,
+                },
+            };
+            requests.push((group, Request::Prepared(Box::new(part))));
+        }
+        for (group, request) in requests {
+            self.request(group, request);
+        }
+    }
+
+    /// A group has voted.
+    pub(crate) fn on_vote_distributed(&mut self, txn: TxnId, group: GroupId, vote: Vote, replies: Replies) {
+        let Some(open) = self.open_of(txn) else { return };
+        if !open.groups.contains(&group) {
+            return;
+        }
+        if vote == Vote::Refused(Refusal::Failed) {
+            let error = replies.iter().find(|reply| reply.first() == Some(&b'-'));
+            let error = error.map(<[u8]>::to_vec).unwrap_or_default();
+            open.evaluated = Some(Replies::of([&*error]));
+        } else if let Some((_, held)) = open.parts.get_mut(&group) {
+            *held = replies;
+        }
+        let decision = open.coordinator.on_vote(group, vote);
+        let decision = match decision {
+            None if planted::is(Bug::CommitWithoutAll) && open.coordinator.on_wound().len() == 1 => {
+                Some(Decision::Commit)
+            }
+            decision => decision,
+        };
+        match decision {
+            None => {}
+            Some(Decision::Commit) => self.commit_distributed(txn),
+            Some(Decision::Abort(refusal)) => self.abort_distributed(txn, refusal),
+        }
+    }
+
+    /// Every group has prepared.
+    fn commit_distributed(&mut self, txn: TxnId) {
+        let Some(open) = self.open_of(txn) else { return };
+        let is_hold = open.way == Way::Hold;
+        let answers = match open.evaluated.take() {
+            Some(evaluated) => Answers::Whole(evaluated),
+            None if is_hold => {
+                open.is_committed = true;
+                open.outstanding = open.groups.len();
+                return self.end_attempt(txn, true);
+            }
+            None => Answers::Parts(std::mem::take(&mut open.parts)),
+        };
+        self.end_attempt(txn, true);
+        self.answer_distributed(txn, answers);
+    }
+
+    /// A group has refused.
+    fn abort_distributed(&mut self, txn: TxnId, refusal: Refusal) {
+        self.end_attempt(txn, false);
+        let Some(open) = self.open_of(txn) else { return };
+        match refusal {
+            Refusal::Condition => return self.answer_distributed(txn, Answers::Refused),
+            Refusal::Failed => {
+                let error = open.evaluated.take().unwrap_or_default();
+                return self.answer_distributed(txn, Answers::Whole(error));
+            }
+            Refusal::Busy => return self.answer_distributed(txn, Answers::Failed(BUSY)),
+            Refusal::Over => return self.answer_distributed(txn, Answers::Failed(TAKEN_FOR_DEAD)),
+            Refusal::Inquired if open.is_inquired => {
+                return self.answer_distributed(txn, Answers::Failed(TIMED_OUT));
+            }
+            Refusal::Changed => {
+                open.tries += 1;
+                open.way = if open.tries > TRIES_MAX {
+                    Way::Lock
+                } else {
+                    Way::Fetch
+                };
+            }
+            Refusal::Wounded | Refusal::Inquired | Refusal::TooLarge => {}
+        }
+        self.stats.transaction_retries.add(1);
+        self.begin_again_distributed(txn);
+    }
+
+    /// Tells all participants of an attempt how it ended.
+    fn end_attempt(&mut self, txn: TxnId, is_committed: bool) {
+        let Some(open) = self.open_of(txn) else { return };
+        open.has_asked = false;
+        let groups = open.groups.clone();
+        self.settle(txn, groups, is_committed, true);
+    }
+
+    /// Tells participants what was decided, until all have recorded it.
+    pub(crate) fn settle(&mut self, txn: TxnId, groups: Vec<GroupId>, is_committed: bool, forgets: bool) {
+        if let Some(settling) = self.distributed.settling.get(&txn) {
+            assert_eq!(settling.is_committed, is_committed, "{txn:?} is decided once");
+            return;
+        }
+        let settling = Settling {
+            outstanding: groups.iter().copied().collect(),
+            groups: groups.clone(),
+            is_committed,
+            forgets,
+        };
+        self.distributed.settling.insert(txn, settling);
+        for &group in &groups {
+            self.request(group, self.decision(txn, is_committed));
+        }
+        if planted::is(Bug::ForgottenEarly) {
+            self.forget_everywhere(txn, &groups);
+        }
+    }
+
+    fn decision(&self, txn: TxnId, is_committed: bool) -> Request {
+        Request::Decide {
+            txn,
+            is_committed,
+            worker: self.worker,
+        }
+    }
+
+    /// A group has recorded the end of a transaction.
+    pub(crate) fn on_decided(&mut self, txn: TxnId, group: GroupId, replies: Replies) {
+        if let Some(open) = self.open_of(txn).filter(|open| open.is_committed) {
+            if let Some((_, held)) = open.parts.get_mut(&group) {
+                *held = replies;
+            }
+            open.outstanding -= 1;
+            if open.outstanding == 0 {
+                let parts = std::mem::take(&mut open.parts);
+                self.answer_distributed(txn, Answers::Parts(parts));
+            }
+        }
+        let Some(settling) = self.distributed.settling.get_mut(&txn) else {
+            return;
+        };
+        settling.outstanding.remove(&group);
+        if !settling.outstanding.is_empty() {
+            return;
+        }
+        let settling = self.distributed.settling.remove(&txn).expect("looked at a moment ago");
+        if settling.forgets {
+            self.forget_everywhere(txn, &settling.groups);
+        }
+    }
+
+    /// It is not known whether a group was told: it is told again.
+    pub(crate) fn on_undecided(&mut self, txn: TxnId, group: GroupId) {
+        let settling = self.distributed.settling.get(&txn);
+        if let Some(settling) = settling.filter(|settling| settling.outstanding.contains(&group)) {
+            let request = self.decision(txn, settling.is_committed);
+            self.request(group, request);
+        }
+    }
+
+    fn forget_everywhere(&mut self, txn: TxnId, groups: &[GroupId]) {
+        let is_ours = txn.boot == self.shared.boot && txn.worker == self.worker;
+        let open = self.distributed.open.keys().copied();
+        let settling = self.distributed.settling.keys();
+        let settling = settling.filter(|other| other.boot == txn.boot && other.worker == txn.worker);
+        let low = open.chain(settling.map(|other| other.seq)).min().unwrap_or(txn.seq + 1);
+        // Of somebody else's, nothing is known of the others.
+        let low = if is_ours { low } else { 0 };
+        for &group in groups {
+            self.request(group, Request::Forget { txn, low });
+        }
+    }
+
+    /// The next attempt, of the same age.
+    fn begin_again_distributed(&mut self, txn: TxnId) {
+        let now = self.cluster_now();
+        let Some(open) = self.open_of(txn) else { return };
+        if open.client.is_none() {
+            self.distributed.open.remove(&txn.seq);
+            return;
+        }
+        open.id.attempt += 1;
+        open.since = now;
+        open.is_inquired = false;
+        self.attempt_distributed(txn.seq);
+    }
+
+    /// Answers the client, and ends here.
+    fn answer_distributed(&mut self, txn: TxnId, answers: Answers) {
+        let Some(mut open) = self.distributed.open.remove(&txn.seq) else {
+            return;
+        };
+        if let Some((ticket, program)) = open.client.take() {
+            self.finish_program(ticket, program, answers);
+        }
+    }
+
+    /// A group could not be asked, or what came of it is not known. `false` if the transaction is none of these.
+    pub(crate) fn on_failed_distributed(&mut self, txn: TxnId, error: &'static str) -> bool {
+        let is_certain = error == UNREACHABLE;
+        let Some(open) = self.open_of(txn) else {
+            return false;
+        };
+        if !open.has_asked {
+            // Reads did nothing.
+            self.answer_distributed(txn, Answers::Failed(UNREACHABLE));
+        } else if is_certain {
+            // The part was never sent, and will not be.
+            self.end_attempt(txn, false);
+            self.answer_distributed(txn, Answers::Failed(UNREACHABLE));
+        } else {
+            self.inquire_after(txn);
+        }
+        true
+    }
+
+    /// Asks the participants what has become of a transaction of this worker.
+    fn inquire_after(&mut self, txn: TxnId) {
+        let Some(open) = self.open_of(txn) else { return };
+        open.is_inquired = true;
+        let groups = open.groups.clone();
+        self.recover(txn, groups);
+    }
+
+    /// What the participants of a transaction of this worker have written down decides it. `true` if it is one.
+    pub(crate) fn on_recovered(&mut self, txn: TxnId, decision: Option<Decision>) -> bool {
+        let Some(open) = self.open_of(txn) else {
+            return self.distributed.settling.contains_key(&txn);
+        };
+        match decision {
+            // The votes are on their way, with the replies; if the client was told already, they are not waited for.
+            Some(Decision::Commit) if open.client.is_some() => {}
+            Some(Decision::Commit) => {
+                self.end_attempt(txn, true);
+                self.distributed.open.remove(&txn.seq);
+            }
+            Some(Decision::Abort(_)) => self.abort_distributed(txn, Refusal::Inquired),
+            None => self.answer_distributed(txn, Answers::Failed(UNKNOWN)),
+        }
+        true
+    }
+
+    /// Time passes: whoever waits too long for votes asks what has become of his transaction; whoever does not learn it is
+    /// told that it is not known.
+    pub(crate) fn tick_distributed(&mut self) {
+        let now = self.cluster_now();
+        let waits = |open: &&Open, factor: u32| now.since(open.since) >= PATIENCE * factor;
+        let open = self.distributed.open.values();
+        let late: Vec<TxnId> = open
+            .filter(|open| open.has_asked && !open.is_inquired && waits(open, 1))
+            .map(|open| open.id)
+            .collect();
+        for txn in late {
+            self.inquire_after(txn);
+        }
+        let open = self.distributed.open.values();
+        let lost: Vec<TxnId> = open
+            .filter(|open| open.client.is_some() && waits(open, 2))
+            .map(|open| open.id)
+            .collect();
+        for txn in lost {
+            let open = self.distributed.open.get_mut(&txn.seq).expect("looked at a moment ago");
+            if let Some((ticket, program)) = open.client.take() {
+                self.finish_program(ticket, program, Answers::Failed(UNKNOWN));
+            }
+        }
+    }
+
+    fn finish_program(&mut self, ticket: Ticket, program: Program, replies: Answers) {
+        if let Answers::Whole(replies) = &replies
+            && self.on_tried(ticket, replies.bytes())
+        {
+            return;
+        }
+        self.deliveries.push_back(Delivery::Answered(Box::new(Answered {
+            ticket,
+            program,
+            replies,
+        })));
+    }
+}
+
+/// Whether what had not changed for so long when it was read was there when the reads were sent, if sending, reading and
+/// receiving took no longer than `took`. Clocks may differ by a sixteenth in their rates.
+fn is_old_enough(age: Duration, took: Duration) -> bool {
+    age >= took + took / 16
+}
+
+/// The keys that the commands of a program may change.
+fn changed_keys(program: &Program) -> BTreeSet<Box<[u8]>> {
+    let mut changed = BTreeSet::new();
+    for operation in program.operations() {
+        operation.keys(|key, key_use| {
+            if key_use != command::KeyUse::Read {
+                changed.insert(Box::from(key));
+            }
+        });
+    }
+    changed
+}
