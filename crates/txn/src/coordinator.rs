@@ -33,6 +33,8 @@ pub enum Refusal {
     Wounded,
     /// The values are too large to be walked over or copied there: try again in another way.
     TooLarge,
+    /// Its part of a command answers an error, and no group is to do its part. The client is told the error.
+    Failed,
     /// The group's entries are replicated, and it takes no part in transactions over several groups. The client is told.
     Replicated,
 }

@@ -23,7 +23,7 @@ pub(crate) fn group_of(key: &[u8]) -> GroupId {
 
 pub(crate) fn operation(db: u8, line: &str) -> Operation {
     let args = ArgsBuf::from_slices(line.split(' '));
-    let spec = command::resolve(args.as_args()).expect("a known command");
+    let spec = command::resolve_in_group(args.as_args()).expect("a known command");
     Operation {
         spec,
         db: Db::new(db).expect("below sixteen"),
@@ -319,6 +319,7 @@ impl Cluster {
                         let task = Task::Evaluate {
                             operations: operations_of(&transaction.operations, group),
                             is_bounded: true,
+                            is_strict: false,
                         };
                         Request::Prepare {
                             txn,
@@ -637,6 +638,7 @@ impl Cluster {
             }
             Decision::Abort(Refusal::Wounded) => self.attempt(txn.seq),
             Decision::Abort(Refusal::TooLarge) => unreachable!("values here are small"),
+            Decision::Abort(Refusal::Failed) => unreachable!("no part is strict"),
             Decision::Abort(Refusal::Replicated) => unreachable!("every group has one replica"),
         }
     }
