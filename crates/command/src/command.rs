@@ -55,6 +55,22 @@ pub enum Command<'a> {
     IncrBy { key: &'a [u8], by: i64 },
     /// `INCRBYFLOAT key increment`: the increment may be infinite.
     IncrByFloat { key: &'a [u8], by: LongDouble },
+    /// `CAS key expected new`.
+    Cas {
+        key: &'a [u8],
+        expected: &'a [u8],
+        new: &'a [u8],
+    },
+    /// `ADD`, `SUB`, `XFER.TO`: an error where there is nothing to add to.
+    Add { key: &'a [u8], by: i64 },
+    /// `XFER from to amount`: the amount is not negative.
+    Xfer {
+        from: &'a [u8],
+        to: &'a [u8],
+        amount: i64,
+    },
+    /// `XFER.FROM key amount`: the amount is not negative, and an error where there is less.
+    Take { key: &'a [u8], amount: i64 },
     /// `GETRANGE key start end`, `SUBSTR`. Negative positions count from the end.
     GetRange { key: &'a [u8], start: i64, end: i64 },
     /// `SETRANGE key offset value`: offset + length is within [`crate::VALUE_BYTES_MAX`], unless the value is
@@ -352,6 +368,10 @@ impl Command<'_> {
             | Command::Append { .. }
             | Command::IncrBy { .. }
             | Command::IncrByFloat { .. }
+            | Command::Cas { .. }
+            | Command::Add { .. }
+            | Command::Xfer { .. }
+            | Command::Take { .. }
             | Command::SetRange { .. }
             | Command::SetBit { .. }
             | Command::BitOp { .. }
@@ -408,6 +428,10 @@ impl Command<'_> {
             | Command::Append { .. }
             | Command::IncrBy { .. }
             | Command::IncrByFloat { .. }
+            | Command::Cas { .. }
+            | Command::Add { .. }
+            | Command::Xfer { .. }
+            | Command::Take { .. }
             | Command::SetRange { .. }
             | Command::SetBit { .. }
             | Command::BitOp { .. }

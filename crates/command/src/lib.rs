@@ -30,6 +30,7 @@ mod key_spec;
 mod latency;
 mod list;
 pub mod number;
+mod own;
 mod pop_first;
 mod pubsub;
 mod reply_error;
@@ -64,7 +65,7 @@ pub use set::*;
 pub use sort::*;
 pub use sorted_set::*;
 pub use spec::{Access, Categories, Flags, Merge, Parse, Route, Spec, Spread, Walks};
-pub use table::{CommandId, TABLE, check_arity, lookup, resolve};
+pub use table::{CommandId, TABLE, check_arity, lookup, resolve, resolve_in_group};
 
 /// The longest value, in bytes: what Redis's `proto-max-bulk-len` is by default.
 pub const VALUE_BYTES_MAX: u64 = 512 * 1024 * 1024;

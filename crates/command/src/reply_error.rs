@@ -109,6 +109,7 @@ fixed! {
     ValueOutOfRange = "ERR value is out of range";
     Overflow = "ERR increment or decrement would overflow";
     DecrementOverflow = "ERR decrement would overflow";
+    InsufficientBalance = "ERR insufficient balance";
     HashNotAnInteger = "ERR hash value is not an integer";
     HashNotAFloat = "ERR hash value is not a float";
     NotAHyperLogLog = "WRONGTYPE Key is not a valid HyperLogLog string value.";

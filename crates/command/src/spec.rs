@@ -38,6 +38,8 @@ pub struct Spec {
     /// The container takes any word as its subcommand, and those in [`Spec::subcommands`] are only the ones
     /// that are routed differently. Clients do not see them.
     pub open: bool,
+    /// Only gateways say it, to groups, as a part of another command: clients can neither call it nor see it.
+    pub is_internal: bool,
     /// Makes the typed command of words whose number fits the arity; `None` if no group ever sees it.
     pub parse: Option<Parse>,
 }
@@ -62,6 +64,7 @@ impl Spec {
         docs: Docs::BASE,
         subcommands: &[],
         open: false,
+        is_internal: false,
         parse: None,
     };
 
@@ -131,6 +134,10 @@ pub enum Spread {
     Split(Merge),
     /// `MSETNX`: split like `MSET`, but only if none of the keys exists in any group.
     IfAllAbsent,
+    /// `XFER`: every group gets a part of its own, an internal command that may answer an error. One that does refuses for
+    /// all, and the error is the answer; else the answers, in the order of the keys, are an array. Inside an `EXEC` an error
+    /// is a result and stops nobody else, so there the command is carried out as [`Spread::ValueFlow`].
+    AllOrNothing,
     /// Values cross groups: the gateway reads, evaluates and writes in one transaction.
     ValueFlow,
 }

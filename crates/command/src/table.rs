@@ -3,7 +3,7 @@
 use crate::word::Word;
 use crate::{
     ReplyError, Spec, bitmap, blocking, cluster, connection, generic, geo, hash, hyperloglog, latency, list,
-    pubsub, scan, server, set, slowlog, sort, sorted_set, string, transaction,
+    own, pubsub, scan, server, set, slowlog, sort, sorted_set, string, transaction,
 };
 use resp::Args;
 
@@ -54,6 +54,13 @@ command_table! {
     SubStr = string::SUBSTR,
     SetRange = string::SETRANGE,
     Lcs = string::LCS,
+    // Strings, not of Redis.
+    Cas = own::CAS,
+    Add = own::ADD,
+    Sub = own::SUB,
+    Xfer = own::XFER,
+    XferFrom = own::XFER_FROM,
+    XferTo = own::XFER_TO,
     // Bitmaps.
     SetBit = bitmap::SETBIT,
     GetBit = bitmap::GETBIT,
@@ -352,13 +359,13 @@ impl CommandId {
     }
 }
 
-/// The commands without the subcommands, in the order of the documentation.
+/// The commands that clients can call, without the subcommands, in the order of the documentation.
 pub static TABLE: &[&Spec] = {
     const TOP_LEVEL: [&Spec; top_level_count()] = {
         let mut table = [SPECS[0]; top_level_count()];
         let (mut found, mut i) = (0, 0);
         while i < SPECS.len() {
-            if is_top_level(SPECS[i].name) {
+            if is_listed(SPECS[i]) {
                 table[found] = SPECS[i];
                 found += 1;
             }
@@ -372,14 +379,18 @@ pub static TABLE: &[&Spec] = {
 const fn top_level_count() -> usize {
     let (mut count, mut i) = (0, 0);
     while i < SPECS.len() {
-        count += is_top_level(SPECS[i].name) as usize;
+        count += is_listed(SPECS[i]) as usize;
         i += 1;
     }
     count
 }
 
-const fn is_top_level(name: &str) -> bool {
-    let name = name.as_bytes();
+/// Whether clients find it by its name: it is neither a subcommand nor a part of another command.
+const fn is_listed(spec: &Spec) -> bool {
+    if spec.is_internal {
+        return false;
+    }
+    let name = spec.name.as_bytes();
     let mut i = 0;
     while i < name.len() {
         if name[i] == b'|' {
@@ -408,7 +419,7 @@ static BUCKET_TABLE: [Bucket; BUCKETS] = {
     }; BUCKETS];
     let mut i = 0;
     while i < SPECS.len() {
-        if is_top_level(SPECS[i].name) && SPECS[i].name.len() <= Word::MAX {
+        if is_listed(SPECS[i]) && SPECS[i].name.len() <= Word::MAX {
             let name = Word::new(SPECS[i].name.as_bytes());
             let mut bucket = name.hash(BUCKETS.ilog2());
             while table[bucket].spec.is_some() {
@@ -452,7 +463,26 @@ fn lookup_long(name: &[u8]) -> Option<&'static Spec> {
 /// The spec that a client's words mean: the command's, or its subcommand's, with the number of words checked.
 #[inline]
 pub fn resolve(args: Args<'_>) -> Result<&'static Spec, ReplyError> {
-    let found = args.get(0).and_then(lookup);
+    resolve_found(args.get(0).and_then(lookup), args)
+}
+
+/// [`resolve`] of words that a gateway sent to a group: among them are those that only gateways say
+/// ([`Spec::is_internal`]).
+#[inline]
+pub fn resolve_in_group(args: Args<'_>) -> Result<&'static Spec, ReplyError> {
+    let find = |name| lookup(name).or_else(|| lookup_internal(name));
+    resolve_found(args.get(0).and_then(find), args)
+}
+
+#[cold]
+fn lookup_internal(name: &[u8]) -> Option<&'static Spec> {
+    let parts = [CommandId::XferFrom, CommandId::XferTo].map(CommandId::spec);
+    let is_it = |spec: &&'static Spec| spec.name.as_bytes().eq_ignore_ascii_case(name);
+    parts.into_iter().find(is_it)
+}
+
+#[inline]
+fn resolve_found(found: Option<&'static Spec>, args: Args<'_>) -> Result<&'static Spec, ReplyError> {
     let Some(command) = found else {
         return Err(ReplyError::unknown_command(args));
     };
@@ -563,6 +593,37 @@ mod tests {
                 assert!(std::ptr::eq(found, *spec), "{name}");
             }
         }
+    }
+
+    #[test]
+    fn parts_of_commands_are_found_by_groups_alone() {
+        for id in [CommandId::XferFrom, CommandId::XferTo] {
+            let spec = id.spec();
+            assert!(spec.is_internal && TABLE.iter().all(|listed| listed.id != id));
+            assert!(lookup(spec.name.as_bytes()).is_none() && lookup_full(spec.name.as_bytes()).is_none());
+            for name in [spec.name.to_owned(), spec.name.to_ascii_uppercase()] {
+                let words = ArgsBuf::from_slices([name.as_str(), "k", "1"]);
+                assert!(resolve_any(words.as_args()).is_none());
+                assert_eq!(
+                    resolve(words.as_args()).err(),
+                    Some(ReplyError::unknown_command(words.as_args()))
+                );
+                let found = resolve_in_group(words.as_args()).expect("groups know it");
+                assert!(std::ptr::eq(found, spec), "{name}");
+            }
+            let words = ArgsBuf::from_slices([spec.name, "k"]);
+            let error = resolve_in_group(words.as_args()).err();
+            assert_eq!(error, Some(ReplyError::WrongArity(spec.name)));
+        }
+        let internal = all().filter(|spec| spec.is_internal).count();
+        assert_eq!(internal, 2, "`lookup_internal` finds them all");
+        let listed = ArgsBuf::from_slices(["GET", "k"]);
+        assert!(std::ptr::eq(
+            resolve_in_group(listed.as_args()).expect("everybody knows it"),
+            CommandId::Get.spec()
+        ));
+        let unknown = ArgsBuf::from_slices(["XFER.NOPE", "k", "1"]);
+        assert!(resolve_in_group(unknown.as_args()).is_err());
     }
 
     #[test]
@@ -724,6 +785,7 @@ mod tests {
             ("rename a b", vec![write(1), write(2)]),
             ("copy a b replace", vec![read(1), write(2)]),
             ("lcs a b idx", vec![read(1), read(2)]),
+            ("xfer a b 1", vec![write(1), write(2)]),
             ("bitop and d a b", vec![write(2), read(3), read(4)]),
             ("bitfield k get u8 0", vec![read(1)]),
             ("bitfield k get u8 0 overflow sat", vec![read(1)]),

@@ -79,6 +79,23 @@ fn lines_are_refused_in_the_words_of_redis() {
         ("hscan k 0 type hash", SYNTAX),
         ("hscan k 0 match", SYNTAX),
         ("pfdebug bogus k", "ERR Unknown PFDEBUG subcommand 'bogus'"),
+        // The commands that Redis has not.
+        ("cas k a", "ERR wrong number of arguments for 'cas' command"),
+        ("add k 1.5", INTEGER),
+        ("add k 9223372036854775808", INTEGER),
+        ("sub k x", INTEGER),
+        ("sub k -9223372036854775808", "ERR decrement would overflow"),
+        ("xfer a b", "ERR wrong number of arguments for 'xfer' command"),
+        ("xfer a b x", INTEGER),
+        ("xfer a b -1", "ERR value is out of range, must be positive"),
+        (
+            "xfer.from a 1",
+            "ERR unknown command 'xfer.from', with args beginning with: 'a' '1' ",
+        ),
+        (
+            "xfer.to a 1",
+            "ERR unknown command 'xfer.to', with args beginning with: 'a' '1' ",
+        ),
         // SET and GETEX: an option that does not fit is found before a number that does not.
         ("set k v nx xx", SYNTAX),
         ("set k v nx ifeq x", SYNTAX),
@@ -379,6 +396,19 @@ fn the_set_family_is_one_effect_with_different_replies() {
 fn numbers_and_options_reach_the_command() {
     with("decrby k 5", |command| {
         assert!(matches!(command, Command::IncrBy { by: -5, .. }))
+    });
+    with("sub k 5", |command| {
+        assert!(matches!(command, Command::Add { by: -5, .. }))
+    });
+    with("xfer a b 0", |command| {
+        assert!(matches!(
+            command,
+            Command::Xfer {
+                from: b"a",
+                to: b"b",
+                amount: 0
+            }
+        ))
     });
     with("incrbyfloat k -1.5", |command| {
         let Command::IncrByFloat { by, .. } = command else {

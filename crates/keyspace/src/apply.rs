@@ -38,6 +38,10 @@ impl Apply<'_, '_> {
             Command::Append { key, value } => self.append(key, value),
             Command::IncrBy { key, by } => self.incr_by(key, by),
             Command::IncrByFloat { key, by } => self.incr_by_float(key, by),
+            Command::Cas { key, expected, new } => self.cas(key, expected, new),
+            Command::Add { key, by } => self.add(key, by),
+            Command::Xfer { from, to, amount } => self.xfer(from, to, amount),
+            Command::Take { key, amount } => self.take(key, amount),
             Command::SetRange { key, offset, value } => self.set_range(key, offset, value),
             Command::SetBit { key, offset, bit } => self.set_bit(key, offset, bit),
             Command::BitOp {

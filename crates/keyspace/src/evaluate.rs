@@ -74,7 +74,7 @@ impl Keyspace {
             let is_unseen = commands.len() == 1
                 && matches!(parse(command.args), Ok(Command::MSet { .. }))
                 && !local.notify.meets(EventClasses::NEW);
-            let Ok(spec) = command::resolve(command.args) else {
+            let Ok(spec) = command::resolve_in_group(command.args) else {
                 continue;
             };
             command::keys(spec, command.args, &mut |position, _| {

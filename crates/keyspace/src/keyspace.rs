@@ -698,7 +698,7 @@ impl Keyspace {
 /// The typed command of any words at all: entries are checked before they are proposed, but `apply` does not
 /// rely on it.
 pub(crate) fn parse(args: Args<'_>) -> Result<Command<'_>, ReplyError> {
-    let spec = command::resolve(args)?;
+    let spec = command::resolve_in_group(args)?;
     command::parse(spec, args).unwrap_or_else(|| Err(ReplyError::unknown_command(args)))
 }
 

@@ -34,6 +34,7 @@ mod hyperloglog;
 mod integers;
 mod lcs;
 mod list;
+mod own;
 mod set;
 mod sort;
 mod sorted_set;

@@ -9,7 +9,7 @@ use txn::{Locks, Mode};
 
 /// The locks of commands all of whose keys are in this group. Words that are no command lock nothing: they do nothing.
 pub fn locks_of<'a>(commands: impl IntoIterator<Item = Args<'a>>) -> Locks {
-    let known = |args: Args<'a>| Some((command::resolve(args).ok()?, args));
+    let known = |args: Args<'a>| Some((command::resolve_in_group(args).ok()?, args));
     locks_among(commands.into_iter().filter_map(known), |_| true)
 }
 

@@ -137,6 +137,10 @@ impl<'k> Reader<'k, '_> {
             | Command::Append { .. }
             | Command::IncrBy { .. }
             | Command::IncrByFloat { .. }
+            | Command::Cas { .. }
+            | Command::Add { .. }
+            | Command::Xfer { .. }
+            | Command::Take { .. }
             | Command::SetRange { .. }
             | Command::SetBit { .. }
             | Command::BitOp { .. }

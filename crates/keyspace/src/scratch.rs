@@ -111,7 +111,7 @@ impl Scratch {
     /// lead to more: ask again when they are placed.
     pub fn wanted(&mut self, command: &BlockCommand<'_>) -> Vec<(Db, Box<[u8]>)> {
         let is_sort = |id| matches!(id, CommandId::Sort | CommandId::SortRo);
-        let Some(Ok(Command::Sort(mut sort))) = command::resolve(command.args)
+        let Some(Ok(Command::Sort(mut sort))) = command::resolve_in_group(command.args)
             .ok()
             .filter(|spec| is_sort(spec.id))
             .and_then(|spec| command::parse(spec, command.args))
@@ -221,7 +221,7 @@ impl Returned {
 pub fn databases<'a>(commands: impl IntoIterator<Item = BlockCommand<'a>>) -> Vec<Db> {
     let mut databases = Vec::new();
     for BlockCommand { db, args, .. } in commands {
-        let spec = command::resolve(args).ok();
+        let spec = command::resolve_in_group(args).ok();
         let target = spec
             .filter(|spec| matches!(spec.id, CommandId::Copy | CommandId::Move))
             .and_then(|spec| match command::parse(spec, args)? {

@@ -245,13 +245,7 @@ impl Apply<'_, '_> {
     pub(crate) fn incr_by(&mut self, key: &[u8], by: i64) {
         let hash = self.hash(key);
         let result = self.update_string(hash, key, |change| {
-            let before = match change.object.value() {
-                Value::Integer(number) => number,
-                value => {
-                    let text = value.text(&mut Digits::default()).to_owned();
-                    number::parse_i64(&text).ok_or(ReplyError::NotAnInteger)?
-                }
-            };
+            let before = integer(change.object.value())?;
             let after = before.checked_add(by).ok_or(ReplyError::Overflow)?;
             change.object.set_integer(after);
             change.mark();
@@ -390,6 +384,14 @@ fn range(text: &[u8], start: i64, end: i64) -> &[u8] {
         b""
     } else {
         &text[start as usize..=end as usize]
+    }
+}
+
+/// The integer that a string holds.
+pub(crate) fn integer(value: Value<'_>) -> Result<i64, ReplyError> {
+    match value {
+        Value::Integer(number) => Ok(number),
+        value => number::parse_i64(value.text(&mut Digits::default())).ok_or(ReplyError::NotAnInteger),
     }
 }
 

@@ -137,6 +137,11 @@ impl Replies {
             .map(|(start, &end)| &self.bytes[start..end])
     }
 
+    /// The first reply that is an error.
+    pub fn first_error(&self) -> Option<&[u8]> {
+        self.iter().find(|reply| reply.first() == Some(&b'-'))
+    }
+
     /// All replies' bytes, owned.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes

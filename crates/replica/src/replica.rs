@@ -645,6 +645,7 @@ impl Replica {
         if let Task::Evaluate {
             operations,
             is_bounded,
+            ..
         } = &task
             && *is_bounded
             && self.steps_beside(operations) > self.turn.steps_max
@@ -653,7 +654,23 @@ impl Replica {
             return out.push(self.refusal(txn, Refusal::TooLarge));
         }
         let (replies, outcome) = match task {
-            Task::Evaluate { operations, .. } => self.evaluate(&operations),
+            Task::Evaluate {
+                operations,
+                is_strict,
+                ..
+            } => {
+                let (replies, outcome) = self.evaluate(&operations);
+                if is_strict && replies.first_error().is_some() {
+                    self.locks.release(txn);
+                    return out.push(Output::Voted {
+                        txn,
+                        group: self.group,
+                        vote: Vote::Refused(Refusal::Failed),
+                        replies,
+                    });
+                }
+                (replies, outcome)
+            }
             Task::Install(outcome) => (Replies::default(), outcome),
             Task::Hold => (Replies::default(), Outcome::default()),
         };

@@ -239,6 +239,8 @@ pub enum Task {
         operations: Vec<Operation>,
         /// Whether to refuse if they would take too long: then their keys can be lent.
         is_bounded: bool,
+        /// Whether to refuse if one of them answers an error: then no group is to do its part.
+        is_strict: bool,
     },
     /// The outcome was computed by the gateway, from what `LockRead` answered.
     Install(Outcome),
@@ -342,7 +344,7 @@ pub enum Output {
         group: GroupId,
         /// The vote.
         vote: Vote,
-        /// The replies of [`Task::Evaluate`].
+        /// The replies of [`Task::Evaluate`]; with [`txn::Refusal::Failed`] too, for the sake of the error among them.
         replies: Replies,
     },
     /// To [`Verdict::Commit`] with commands, and to [`Request::Part`].

@@ -147,7 +147,7 @@ impl Gateway {
             }
             (_, Spread::Split(merge)) => self.run_split(db, spec, args, merge, command, out),
             (_, Spread::IfAllAbsent) => self.run_if_all_absent(db, command, out),
-            (_, Spread::ValueFlow) => self.run_flow(db, spec, args, out),
+            (_, Spread::AllOrNothing | Spread::ValueFlow) => self.run_flow(db, spec, args, out),
             (_, Spread::Single) => {
                 let mut group = GroupId::new(0);
                 command::keys(spec, args, &mut |position, _| {

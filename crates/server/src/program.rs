@@ -59,11 +59,6 @@ impl Program {
         })
     }
 
-    /// Whether an error of one of its parts is the error of all, and nothing is done.
-    pub(crate) fn is_strict(&self) -> bool {
-        false
-    }
-
     /// The slots of its keys.
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
         let mut slots = Vec::new();
@@ -95,8 +90,9 @@ impl Program {
                 }
                 Route::Keys | Route::Connection => {
                     let concerned = groups_of(spec, operation.args.as_args(), groups);
-                    let is_flow = matches!(spec.spread, Spread::ValueFlow)
-                        || (self.is_exec && spec.spread == Spread::IfAllAbsent);
+                    // In an `EXEC` their refusal would be everybody's.
+                    let may_refuse = matches!(spec.spread, Spread::IfAllAbsent | Spread::AllOrNothing);
+                    let is_flow = spec.spread == Spread::ValueFlow || self.is_exec && may_refuse;
                     let wants = names_more(spec, operation.args.as_args());
                     extent.wants |= wants;
                     extent.flows |= wants || is_flow && concerned.len() > 1;
@@ -110,6 +106,12 @@ impl Program {
         extent.groups.sort_unstable();
         extent.groups.dedup();
         extent
+    }
+
+    /// Whether an error in one group is a refusal for all: it is one command of that kind. In an `EXEC` it is a result.
+    pub(crate) fn is_strict(&self) -> bool {
+        let is_one = |operation: &Operation| operation.spec.spread == Spread::AllOrNothing;
+        !self.is_exec && self.operations().any(is_one)
     }
 
     /// The conditions on keys of `group`.
@@ -214,8 +216,9 @@ fn parts_of(operation: &Operation, groups: GroupCount, scope: &Scope) -> Vec<(Gr
     if let (1, Some((&group, _))) = (words.len(), words.first_key_value()) {
         return vec![(group, operation.clone())];
     }
-    // The part of MSETNX is an MSET: that none of its keys exists is a condition of the transaction.
     let spec = match operation.spec.spread {
+        Spread::AllOrNothing => return transfer_parts(operation, groups),
+        // The part of MSETNX is an MSET: that none of its keys exists is a condition of the transaction.
         Spread::IfAllAbsent => command::CommandId::MSet.spec(),
         Spread::Single | Spread::Split(_) | Spread::ValueFlow => operation.spec,
     };
@@ -229,6 +232,26 @@ fn parts_of(operation: &Operation, groups: GroupCount, scope: &Scope) -> Vec<(Gr
         .into_iter()
         .map(|(group, words)| (group, part(words)))
         .collect()
+}
+
+/// What the two groups of an `XFER` have to do, each for its key.
+fn transfer_parts(operation: &Operation, groups: GroupCount) -> Vec<(GroupId, Operation)> {
+    let args = operation.args.as_args();
+    let part = |(id, key): (CommandId, &[u8])| {
+        let spec = id.spec();
+        let words = [spec.name.as_bytes(), key, args.arg(3)];
+        let part = Operation {
+            spec,
+            args: ArgsBuf::from_slices(words),
+            ..operation.clone()
+        };
+        (group_of_key(groups, key), part)
+    };
+    let parts = [
+        (CommandId::XferFrom, args.arg(1)),
+        (CommandId::XferTo, args.arg(2)),
+    ];
+    parts.map(part).into()
 }
 
 /// Words from one key to the next in commands that can be split.
@@ -276,7 +299,8 @@ pub(crate) fn merge(
         }
         (_, Spread::Split(merge), [(_, part)]) if merge != Merge::RandomKey => return out.raw(part),
         (_, Spread::Split(merge), _) => merge,
-        (_, Spread::Single | Spread::IfAllAbsent | Spread::ValueFlow, _) => {
+        (_, Spread::AllOrNothing, [_, _, ..]) => return merge_by_key(operation, groups, parts, out),
+        (_, Spread::Single | Spread::IfAllAbsent | Spread::AllOrNothing | Spread::ValueFlow, _) => {
             return parts.iter().for_each(|(_, part)| out.raw(part));
         }
     };
@@ -346,6 +370,18 @@ fn merge_by_position(
         let length = skip_value(bytes).expect("one element for each key");
         out.raw(&bytes[..length]);
         *bytes = &bytes[length..];
+    });
+}
+
+/// Each group answers for one key: its answer stands where the key stands.
+fn merge_by_key(operation: &Operation, groups: GroupCount, parts: &[(GroupId, &[u8])], out: &mut Writer<'_>) {
+    let args = operation.args.as_args();
+    out.array(parts.len());
+    command::keys(operation.spec, args, &mut |position, _| {
+        let group = group_of_key(groups, args.arg(position));
+        let part = parts.iter().find(|(other, _)| *other == group);
+        let (_, reply) = part.expect("every key's group answered");
+        out.raw(reply);
     });
 }
 

@@ -10,7 +10,8 @@
 //! | lending | `Lent` from every group, then the errand | `TakeBack`, answer |
 //! | each | `Resolved` with replies from every group, each at a time of its own | answer |
 //!
-//! A refusal for a condition is answered (nil, or 0); a refusal by a wound begins a new attempt of the same age.
+//! A refusal for a condition is answered (nil, or 0), and one for an error by that error; a refusal by a wound begins a new
+//! attempt of the same age.
 //! A program that only reads and writes keys inside their groups goes straight to *preparing*. One that concerns
 //! whole groups and writes locks all of them, and its commands are carried out in place at `Resolve`: *holding*. One
 //! that walks over very large values locks their keys alone, as if to hold them, and borrows the values: *lending*. See
@@ -314,6 +315,7 @@ impl Gateway {
                     let task = Task::Evaluate {
                         operations,
                         is_bounded,
+                        is_strict: program.is_strict(),
                     };
                     (with_conditions(locks, &conditions), task)
                 }
@@ -838,6 +840,13 @@ impl Gateway {
         self.resolve_abort(txn);
         if refusal == Refusal::Condition {
             return self.close(txn, Answers::Refused);
+        }
+        if refusal == Refusal::Failed {
+            let transaction = self.current(txn).expect("it is open");
+            let answered = transaction.parts.values().map(|(_, replies)| replies);
+            let error = answered.filter_map(Replies::first_error).take(1);
+            let error = Replies::of(error);
+            return self.close(txn, Answers::Whole(error));
         }
         if refusal == Refusal::TooLarge {
             let transaction = self.current(txn).expect("it is open");

@@ -121,6 +121,14 @@ fn transactions_of_one_group_waiting_pops_and_channels_work_from_every_node() {
         );
         assert_eq!(client.run(&format!("GET {}", name("a"))), Value::bulk("1"));
 
+        client.run_ok(&format!("SET {} 5", name("c")));
+        assert_eq!(client.run(&format!("CAS {} 5 7", name("c"))), Value::Integer(1));
+        assert_eq!(client.run(&format!("ADD {} 1", name("c"))), Value::Integer(8));
+        let moved = Value::Array(vec![Value::Integer(5), Value::Integer(4)]);
+        assert_eq!(client.run(&format!("XFER {} {} 3", name("c"), name("a"))), moved);
+        let error = other.run(&format!("XFER {} {} 6", name("c"), name("a"))).error();
+        assert_eq!(error.as_deref(), Some("ERR insufficient balance"));
+
         let queue = name("queue");
         client
             .send(&words(&format!("BLPOP {queue} 10")))

@@ -17,6 +17,7 @@ mod large;
 mod monitor;
 mod notifications;
 mod observation;
+mod own_commands;
 mod pipeline;
 mod pubsub;
 mod recovery;

@@ -37,7 +37,7 @@ impl Writers {
 
 /// Runs `write` in `count` threads, each with a client and its number, and `read` in two more again and again until
 /// all writers have finished (and at least once).
-fn race(
+pub(crate) fn race(
     server: &Server,
     count: usize,
     write: impl Fn(&mut Client, usize) + Sync,

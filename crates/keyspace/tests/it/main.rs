@@ -6,6 +6,7 @@ mod expiry;
 mod hashes;
 mod lists;
 mod node;
+mod own;
 mod replication;
 mod scan;
 mod sessions;

@@ -62,7 +62,7 @@ impl Node {
     pub(crate) fn apply(&mut self, db: Db, protocol: Protocol, args: Args<'_>) -> Vec<u8> {
         let mut out = Vec::new();
         let mut writer = Writer::new(&mut out, protocol);
-        match command::resolve(args).map(|spec| command::parse(spec, args)) {
+        match command::resolve_in_group(args).map(|spec| command::parse(spec, args)) {
             Ok(Some(Ok(command))) => self
                 .keyspace
                 .apply_command(db, &command, &mut self.local, &mut writer),

@@ -13,6 +13,9 @@ struct Model {
 }
 
 const OK: &str = "+OK\r\n";
+const ABSENT: &str = "-ERR no such key\r\n";
+const NOT_AN_INTEGER: &str = "-ERR value is not an integer or out of range\r\n";
+const OVERFLOW: &str = "-ERR increment or decrement would overflow\r\n";
 const NIL: &str = "$-1\r\n";
 
 fn bulk(text: &str) -> String {
@@ -29,6 +32,51 @@ impl Model {
         let time = self.time;
         self.keys
             .retain(|_, (_, deadline)| deadline.is_none_or(|deadline| deadline > time));
+    }
+
+    /// The integer under a key that must be there.
+    fn balance(&self, db: u8, key: &str) -> Result<i64, String> {
+        let (value, _) = self.keys.get(&(db, key.to_owned())).ok_or(ABSENT)?;
+        let canonical = value
+            .parse()
+            .ok()
+            .filter(|number: &i64| number.to_string() == *value);
+        canonical.ok_or_else(|| NOT_AN_INTEGER.into())
+    }
+
+    fn put_balance(&mut self, db: u8, key: &str, balance: i64) -> String {
+        let (value, _) = self
+            .keys
+            .get_mut(&(db, key.to_owned()))
+            .expect("it has a balance");
+        *value = balance.to_string();
+        int(balance)
+    }
+
+    fn add(&mut self, db: u8, key: &str, by: i64) -> Result<String, String> {
+        let after = self.balance(db, key)?.checked_add(by).ok_or(OVERFLOW)?;
+        Ok(self.put_balance(db, key, after))
+    }
+
+    /// The two parts of a transfer one after the other, on a copy that is only kept if both are done.
+    fn transfer(&mut self, db: u8, from: &str, to: &str, amount: i64) -> Result<String, String> {
+        if amount < 0 {
+            return Err("-ERR value is out of range, must be positive\r\n".into());
+        }
+        let before = self.keys.clone();
+        let taken = self.take(db, from, amount)?;
+        let given = self.add(db, to, amount).inspect_err(|_| self.keys = before)?;
+        // To itself, nothing is taken away in the end.
+        let taken = if from == to { &given } else { &taken };
+        Ok(format!("*2\r\n{taken}{given}"))
+    }
+
+    fn take(&mut self, db: u8, key: &str, amount: i64) -> Result<String, String> {
+        let before = self.balance(db, key)?;
+        if before < amount {
+            return Err("-ERR insufficient balance\r\n".into());
+        }
+        Ok(self.put_balance(db, key, before - amount))
     }
 
     fn run(&mut self, db: u8, words: &[String]) -> String {
@@ -91,6 +139,22 @@ impl Model {
                         int(after)
                     }
                 }
+            }
+            "CAS" => match self.keys.get_mut(&at(&words[1])) {
+                None => NIL.into(),
+                Some((value, _)) => {
+                    let is_equal = *value == words[2];
+                    if is_equal {
+                        value.clone_from(&words[3]);
+                    }
+                    int(i64::from(is_equal))
+                }
+            },
+            "ADD" => self.add(db, &words[1], number(2)).unwrap_or_else(|error| error),
+            "SUB" => self.add(db, &words[1], -number(2)).unwrap_or_else(|error| error),
+            "XFER" => {
+                let done = self.transfer(db, &words[1], &words[2], number(3));
+                done.unwrap_or_else(|error| error)
             }
             "DEL" => int(words[1..]
                 .iter()
@@ -208,6 +272,11 @@ fn random_words(prng: &mut Prng, time: i64) -> Vec<String> {
         "APPEND K V",
         "STRLEN K",
         "INCRBY K N",
+        "CAS K V V",
+        "ADD K N",
+        "SUB K N",
+        "XFER K K N",
+        "XFER K K 1",
         "DEL K K",
         "EXISTS K K",
         "PEXPIREAT K A",

@@ -23,7 +23,7 @@ pub(crate) fn read_words(
     args: Args<'_>,
     out: &mut Writer<'_>,
 ) {
-    let parsed = command::resolve(args).and_then(|spec| {
+    let parsed = command::resolve_in_group(args).and_then(|spec| {
         let parsed = command::parse(spec, args);
         parsed.unwrap_or_else(|| Err(command::ReplyError::unknown_command(args)))
     });
@@ -168,7 +168,7 @@ impl Replica {
             _ => question.block(|conditions, commands| {
                 let mut keys: Vec<(Db, &[u8])> = Vec::new();
                 for command in commands {
-                    let Ok(spec) = command::resolve(command.args) else {
+                    let Ok(spec) = command::resolve_in_group(command.args) else {
                         continue;
                     };
                     if spec.route != command::Route::Keys {

@@ -16,6 +16,7 @@ const FIELDS: usize = 200;
 struct Outcome {
     answered: u64,
     refused: u64,
+    overdrawn: u64,
     read_all: u64,
     wounds: u64,
 }
@@ -25,6 +26,8 @@ enum Purpose {
     ReadAll,
     /// Adds so much to the counters.
     Count(i64),
+    /// Moves money if there is enough.
+    Transfer,
     Other,
 }
 
@@ -102,7 +105,8 @@ fn run(seed: u64, fault: Fault) -> Result<Outcome, String> {
                     }
                 }
                 (Purpose::Count(by), Answer::Done(_)) => counted += by,
-                (Purpose::Other, Answer::Done(_)) => {}
+                (Purpose::Other | Purpose::Transfer, Answer::Done(_)) => {}
+                (Purpose::Transfer, Answer::Refused) => outcome.overdrawn += 1,
                 (_, Answer::Refused) => outcome.refused += 1,
             }
         }
@@ -141,7 +145,7 @@ fn run(seed: u64, fault: Fault) -> Result<Outcome, String> {
 fn ask(cluster: &mut Cluster, purposes: &mut BTreeMap<u64, Purpose>, counted: &mut i64) {
     let below = |cluster: &mut Cluster, bound| cluster.prng.below(bound);
     let way = [Way::Evaluate, Way::Flow, Way::Lend][below(cluster, 3) as usize];
-    let (number, purpose) = match below(cluster, 13) {
+    let (number, purpose) = match below(cluster, 14) {
         0..5 => {
             let amount = below(cluster, 20);
             let mut operations = Vec::new();
@@ -217,6 +221,21 @@ fn ask(cluster: &mut Cluster, purposes: &mut BTreeMap<u64, Purpose>, counted: &m
                 Purpose::Count(1),
             )
         }
+        12 => {
+            let amount = below(cluster, 150);
+            let (from, to) = (
+                account(below(cluster, ACCOUNTS)),
+                account(below(cluster, ACCOUNTS)),
+            );
+            let parts = vec![
+                operation(0, &format!("XFER.FROM {from} {amount}")),
+                operation(0, &format!("XFER.TO {to} {amount}")),
+            ];
+            (
+                cluster.transaction(Way::Strict, Vec::new(), parts),
+                Purpose::Transfer,
+            )
+        }
         _ => {
             cluster.idle();
             let key = account(below(cluster, ACCOUNTS));
@@ -260,11 +279,12 @@ fn every_read_of_everything_sees_the_same_sum_and_every_request_is_answered() {
         let outcome = run(seed, Fault::None).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         all.read_all += outcome.read_all;
         all.refused += outcome.refused;
+        all.overdrawn += outcome.overdrawn;
         all.wounds += outcome.wounds;
     }
     // The run was worth something.
     assert!(
-        all.read_all > 500 && all.refused > 100 && all.wounds > 100,
+        all.read_all > 500 && all.refused > 100 && all.overdrawn > 100 && all.wounds > 100,
         "{all:?}"
     );
 }
@@ -284,6 +304,11 @@ fn wounds_that_get_lost_are_noticed() {
 #[test]
 fn a_participant_that_is_told_the_wrong_decision_is_noticed() {
     assert!(noticed(Fault::OneParticipantAborts, "saw") > 15);
+}
+
+#[test]
+fn an_error_that_refuses_for_nobody_is_noticed() {
+    assert!(noticed(Fault::ErrorsAreResults, "saw") > 15);
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub(crate) fn group_of(key: &[u8]) -> GroupId {
 
 pub(crate) fn operation(db: u8, line: &str) -> Operation {
     let args = ArgsBuf::from_slices(line.split(' '));
-    let spec = command::resolve(args.as_args()).expect("a known command");
+    let spec = command::resolve_in_group(args.as_args()).expect("a known command");
     Operation {
         spec,
         db: Db::new(db).expect("below sixteen"),
@@ -37,6 +37,8 @@ pub(crate) fn operation(db: u8, line: &str) -> Operation {
 pub(crate) enum Way {
     /// Each group evaluates its part when it prepares.
     Evaluate,
+    /// The same, and a part that answers an error refuses for all.
+    Strict,
     /// Values are read under locks, and the effects computed by the gateway.
     Flow,
     /// The commands run in place at `Resolve`.
@@ -59,6 +61,8 @@ pub(crate) enum Fault {
     LendsWithSharedLocks,
     /// What is lent and not changed is not given back.
     KeepsWhatIsLent,
+    /// A part that answers an error is taken for one that was done.
+    ErrorsAreResults,
 }
 
 /// What a client asked for, and what it was told.
@@ -66,7 +70,7 @@ pub(crate) enum Fault {
 pub(crate) enum Answer {
     /// The replies, group by group.
     Done(BTreeMap<GroupId, Vec<u8>>),
-    /// A condition did not hold.
+    /// A condition did not hold, or a strict part answered an error.
     Refused,
 }
 
@@ -315,10 +319,12 @@ impl Cluster {
             requests.push((
                 group,
                 match transaction.way {
-                    Way::Evaluate => {
+                    Way::Evaluate | Way::Strict => {
                         let task = Task::Evaluate {
                             operations: operations_of(&transaction.operations, group),
                             is_bounded: true,
+                            is_strict: transaction.way == Way::Strict
+                                && self.fault != Fault::ErrorsAreResults,
                         };
                         Request::Prepare {
                             txn,
@@ -598,7 +604,7 @@ impl Cluster {
         let Some(transaction) = self.current(txn) else {
             return;
         };
-        if transaction.way == Way::Evaluate {
+        if matches!(transaction.way, Way::Evaluate | Way::Strict) {
             transaction.replies.insert(group, replies.into_bytes());
         }
         let Some(decision) = transaction.coordinator.on_vote(group, vote) else {
@@ -631,7 +637,7 @@ impl Cluster {
                 transaction.replies.clear();
             }
             Decision::Commit => self.finish(txn.seq),
-            Decision::Abort(Refusal::Condition) => {
+            Decision::Abort(Refusal::Condition | Refusal::Failed) => {
                 self.open.remove(&txn.seq);
                 self.answers.push((txn.seq, Answer::Refused));
             }

@@ -4,7 +4,7 @@ use crate::cluster::operation;
 use ids::{Boot, Db, GroupId, HashSeed, UnixMillis};
 use keyspace::EventClasses;
 use replica::{Output, Replica, Request, Task, Ticket, Turn, Verdict};
-use txn::{Locks, Mode, Priority, TxnId, Vote};
+use txn::{Locks, Mode, Priority, Refusal, TxnId, Vote};
 
 fn replica() -> Replica {
     Replica::new(GroupId::new(0), HashSeed([1, 2]))
@@ -45,6 +45,7 @@ fn prepare(replica: &mut Replica, turn: Turn, seq: u64, keys: &[&str]) -> Vec<Ou
         task: Task::Evaluate {
             operations: Vec::new(),
             is_bounded: true,
+            is_strict: false,
         },
     };
     let mut out = Vec::new();
@@ -114,6 +115,7 @@ fn a_command_waits_for_a_prepared_transaction_and_sees_what_it_did() {
         task: Task::Evaluate {
             operations: vec![operation(0, "SET k new GET"), operation(0, "APPEND k er")],
             is_bounded: true,
+            is_strict: false,
         },
     };
     replica.handle(&turn(2, 2), request, &mut out);
@@ -164,6 +166,67 @@ fn a_command_waits_for_a_prepared_transaction_and_sees_what_it_did() {
     };
     assert_eq!((answered, replies.bytes()), (ticket, &b"$5\r\nnewer\r\n"[..]));
     assert_eq!(replica.lock_counts(), (0, 0));
+}
+
+/// What a group votes on these commands, on the key `k` alone, and what they answer.
+fn evaluate(replica: &mut Replica, turn: Turn, seq: u64, line: &str, is_strict: bool) -> (Vote, String) {
+    let request = Request::Prepare {
+        txn: txn(seq),
+        priority: Some(Priority {
+            began: UnixMillis(0),
+            boot: Boot(1),
+            seq,
+        }),
+        locks: Locks::of_keys(vec![(Box::from(&b"k"[..]), Mode::Exclusive)]),
+        conditions: Vec::new(),
+        task: Task::Evaluate {
+            operations: vec![operation(0, line)],
+            is_bounded: true,
+            is_strict,
+        },
+    };
+    let mut out = Vec::new();
+    replica.handle(&turn, request, &mut out);
+    let Some(Output::Voted { vote, replies, .. }) = out.pop() else {
+        panic!("{out:?}")
+    };
+    (vote, String::from_utf8_lossy(replies.bytes()).into_owned())
+}
+
+#[test]
+fn an_error_is_a_refusal_for_who_is_strict_and_a_result_for_who_is_not() {
+    const INSUFFICIENT: &str = "-ERR insufficient balance\r\n";
+    let mut replica = replica();
+    run(&mut replica, turn(1, 1), "SET k 5");
+    let (vote, reply) = evaluate(&mut replica, turn(2, 2), 1, "XFER.FROM k 6", true);
+    assert_eq!(
+        (vote, reply.as_str()),
+        (Vote::Refused(Refusal::Failed), INSUFFICIENT)
+    );
+    assert_eq!(replica.lock_counts(), (0, 0), "who refuses holds nothing");
+    let resolve = |seq, verdict| Request::Resolve {
+        txn: txn(seq),
+        verdict,
+    };
+    replica.handle(&turn(2, 2), resolve(1, Verdict::Abort), &mut Vec::new());
+
+    let (vote, reply) = evaluate(&mut replica, turn(3, 3), 2, "XFER.FROM k 6", false);
+    assert_eq!((vote, reply.as_str()), (Vote::Prepared, INSUFFICIENT));
+    replica.handle(
+        &turn(3, 3),
+        resolve(2, Verdict::Commit(Vec::new())),
+        &mut Vec::new(),
+    );
+    assert_eq!(run(&mut replica, turn(3, 3), "GET k"), "$1\r\n5\r\n");
+
+    let (vote, reply) = evaluate(&mut replica, turn(4, 4), 3, "XFER.FROM k 5", true);
+    assert_eq!((vote, reply.as_str()), (Vote::Prepared, ":0\r\n"));
+    replica.handle(
+        &turn(4, 4),
+        resolve(3, Verdict::Commit(Vec::new())),
+        &mut Vec::new(),
+    );
+    assert_eq!(run(&mut replica, turn(4, 4), "GET k"), "$1\r\n0\r\n");
 }
 
 #[test]
