@@ -5,7 +5,7 @@ use command::Spec;
 use ids::{Boot, Db, GroupCount, GroupId, HashSeed, Prng, Slot, UnixMillis};
 use keyspace::{Effect, EventClasses, KeyVersion, Object};
 use replica::{
-    Condition, Operation, Outcome, Output, Replica, Replies, Request, Returned, Scratch, Task, Ticket, Turn,
+    Condition, LocalCounts, Operation, Outcome, Output, Replica, Replies, Request, Returned, Task, Ticket, Turn,
     Verdict, locks_of,
 };
 use resp::{ArgsBuf, Protocol};
@@ -398,6 +398,11 @@ impl Cluster {
                         | Output::Resolved { txn, .. }
                         | Output::FailedPart { txn, .. }
                         | Output::Wound { txn } => txn.worker,
+                        Output::Seen { .. }
+                        | Output::Fetched { .. }
+                        | Output::Inquired { .. }
+                        | Output::Decided { .. }
+                        | Output::Undecided { .. } => unreachable!("no group's log decides"),
                     };
                     let queue = self
                         .queues
@@ -414,7 +419,14 @@ impl Cluster {
     fn on_output(&mut self, output: Output) {
         match output {
             Output::Versions { .. } => unreachable!("nothing here watches"),
-            Output::Replied { .. } | Output::Failed { .. } | Output::FailedPart { .. } => {
+            Output::Replied { .. }
+            | Output::Failed { .. }
+            | Output::FailedPart { .. }
+            | Output::Seen { .. }
+            | Output::Fetched { .. }
+            | Output::Inquired { .. }
+            | Output::Decided { .. }
+            | Output::Undecided { .. } => {
                 unreachable!("every group has one replica")
             }
             Output::TooLarge { .. } => unreachable!("values here are small"),
@@ -494,24 +506,22 @@ impl Cluster {
         if transaction.locked < transaction.groups.len() {
             return;
         }
-        let mut scratch = Scratch::new(
+        let turn = Turn {
+            number: 1,
             now,
-            &Turn {
-                number: 1,
-                now,
-                seed,
-                lfu: None,
-                notify: EventClasses::default(),
-                steps_max: usize::MAX,
-                semantics: ids::SemanticsVersion::CURRENT,
-            },
-        );
+            seed,
+            lfu: None,
+            notify: EventClasses::default(),
+            steps_max: usize::MAX,
+            semantics: ids::SemanticsVersion::CURRENT,
+        };
+        let mut scratch = turn.scratch(now);
         for (db, key, object) in transaction.objects.drain(..) {
             scratch.place(db, &key, object);
         }
         for operation in &transaction.operations {
             let mut replies = Replies::default();
-            scratch.run(operation, &mut replies);
+            operation.run_on(&mut scratch, &mut replies);
             let mut group = None;
             operation.keys(|key, _| group = group.or(Some(group_of(key))));
             let part = transaction
@@ -567,13 +577,13 @@ impl Cluster {
             steps_max: usize::MAX,
             semantics: ids::SemanticsVersion::CURRENT,
         };
-        let mut scratch = Scratch::new(now, &turn);
+        let mut scratch = turn.scratch(now);
         for (db, key, object) in transaction.objects.drain(..) {
             scratch.place(db, &key, object);
         }
         for operation in &transaction.operations {
             let mut replies = Replies::default();
-            scratch.run(operation, &mut replies);
+            operation.run_on(&mut scratch, &mut replies);
             let mut group = None;
             operation.keys(|key, _| group = group.or(Some(group_of(key))));
             let part = transaction.replies.entry(group.expect("it has a key"));
@@ -592,7 +602,7 @@ impl Cluster {
                 returned: all.remove(&group).unwrap_or_default(),
                 events: Vec::new(),
                 garbage: std::mem::take(&mut garbage),
-                counts: scratch.take_counts(),
+                counts: LocalCounts::default(),
             };
             self.ask(txn.worker, group, request);
         }
@@ -643,7 +653,7 @@ impl Cluster {
             }
             Decision::Abort(Refusal::Wounded) => self.attempt(txn.seq),
             Decision::Abort(Refusal::TooLarge) => unreachable!("values here are small"),
-            Decision::Abort(Refusal::Replicated) => unreachable!("every group has one replica"),
+            Decision::Abort(refusal) => unreachable!("every group has one replica: {refusal:?}"),
         }
     }
 

@@ -411,7 +411,9 @@ impl Replica {
                     let (_, replies) = outcomes.last_mut().expect("a batch comes before its operations");
                     replies.push(operation.bytes().to_vec());
                 }
-                Answered::Read(..) => unreachable!("none is attached"),
+                Answered::Read(..) | Answered::ReadLater(..) => unreachable!("none is attached"),
+                // Nobody holds any.
+                Answered::Freed(..) => {}
             })
             .expect("there is one version of the rules");
         if !self.group.is_leader() {
