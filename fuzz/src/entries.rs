@@ -1,9 +1,13 @@
 //! Entries from anywhere.
 
 use crate::node::{Node, grows_much, header};
-use ids::{Boot, Db, GatewayId, UnixMillis, Version};
-use keyspace::{BlockCommand, Condition, Effect, Entry, EntryBuf, Fence, KeyVersion, Object, Operation};
+use ids::{Boot, Db, GatewayId, GroupId, UnixMillis, Version};
+use keyspace::{
+    BlockCommand, Condition, Effect, Entry, EntryBuf, Fence, Forget, Inquire, KeyVersion, Lock, Object, Operation,
+    Prepare, Resolve, Work,
+};
 use resp::{ArgsBuf, Protocol};
+use txn::TxnId;
 
 /// Any bytes are an entry or an error; applying one never panics; encoding it again changes nothing.
 pub fn entries(data: &[u8]) {
@@ -15,6 +19,12 @@ pub fn entries(data: &[u8]) {
             let is_slow = match &operation {
                 Operation::Command { args, .. } => grows_much(*args),
                 Operation::Block { commands, .. } => commands.iter().any(|command| grows_much(command.args)),
+                Operation::Prepare(prepare) => match &prepare.work {
+                    Work::Evaluate { commands, .. } | Work::InPlace { commands } => {
+                        commands.iter().any(|command| grows_much(command.args))
+                    }
+                    Work::Install { .. } => false,
+                },
                 _ => false,
             };
             if is_slow {
@@ -109,5 +119,100 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         entry.begin_batch(gateway, 1, 0);
         seeds.push(entry.finish());
     }
+    seeds.push(transactions());
     seeds
+}
+
+/// Transactions that prepare, wait, are refused, end and are forgotten.
+fn transactions() -> Vec<u8> {
+    let db = Db::default();
+    let gateway = GatewayId {
+        boot: Boot(1),
+        worker: 2,
+    };
+    let txn = |seq| TxnId {
+        boot: Boot(1),
+        worker: 2,
+        seq,
+        attempt: 1,
+    };
+    let participants = vec![GroupId::new(0), GroupId::new(3)];
+    let words = ArgsBuf::from_slices(["MSET", "a", "1", "b", "2"]);
+    let command = BlockCommand {
+        db,
+        protocol: Protocol::Resp2,
+        args: words.as_args(),
+    };
+    let prepare = |seq, work| {
+        Operation::Prepare(Box::new(Prepare {
+            txn: txn(seq),
+            began: UnixMillis(seq as i64),
+            participants: participants.clone(),
+            conditions: vec![Condition::Absent { db, key: b"c" }],
+            expects: vec![Condition::Unchanged {
+                db,
+                key: b"d",
+                version: KeyVersion::Absent(Version(0)),
+            }],
+            work,
+        }))
+    };
+    let evaluate = || Work::Evaluate {
+        commands: vec![command],
+        is_strict: true,
+    };
+    let mut entry = EntryBuf::new(&header(1_000, 2));
+    entry.begin_batch(gateway, 1, 0);
+    entry.push(&prepare(2, evaluate()));
+    entry.push(&prepare(1, evaluate()));
+    entry.push(&Operation::Command {
+        db,
+        protocol: Protocol::Resp2,
+        args: words.as_args(),
+    });
+    let lock = Lock {
+        txn: txn(3),
+        began: UnixMillis(3),
+        participants: participants.clone(),
+        keys: vec![(db, b"e", true), (db, b"f", false)],
+    };
+    entry.push(&Operation::Lock(Box::new(lock)));
+    let effects = vec![Effect::Delete {
+        db,
+        key: Box::from(&b"e"[..]),
+    }];
+    entry.push(&prepare(
+        3,
+        Work::Install {
+            effects,
+            after_lock: true,
+        },
+    ));
+    entry.push(&Operation::Withdraw { txn: txn(1) });
+    entry.push(&Operation::Inquire(Inquire {
+        txn: txn(9),
+        participants: participants.clone(),
+    }));
+    entry.push(&Operation::Resolve(Resolve {
+        decisions: vec![(txn(2), true), (txn(3), false)],
+    }));
+    entry.push(&prepare(
+        4,
+        Work::InPlace {
+            commands: vec![command],
+        },
+    ));
+    entry.begin_batch(gateway, 2, 1);
+    entry.push(&Operation::Resolve(Resolve {
+        decisions: vec![(txn(4), true)],
+    }));
+    entry.push(&Operation::Received {
+        answers: vec![(1, 1), (1, 2)],
+    });
+    entry.push(&Operation::Forget(Forget {
+        coordinator: gateway,
+        low: 3,
+        over: vec![(3, 1), (4, 1)],
+    }));
+    entry.finish()
 }

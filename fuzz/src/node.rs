@@ -50,6 +50,13 @@ impl Node {
                 Operation::Limits { limits } => self.keyspace.set_limits(limits),
                 Operation::Install { effects } => self.keyspace.install(effects, &mut self.local),
                 Operation::Fence { fence } => self.keyspace.fence(&fence),
+                Operation::Prepare(_)
+                | Operation::Lock(_)
+                | Operation::Resolve(_)
+                | Operation::Inquire(_)
+                | Operation::Withdraw { .. }
+                | Operation::Forget(_)
+                | Operation::Received { .. } => unreachable!("a group that commits at once has no log of votes"),
                 Operation::Block { conditions, commands } => {
                     if conditions.iter().all(|condition| self.keyspace.holds(condition)) {
                         for command in commands {

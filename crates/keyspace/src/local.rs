@@ -44,6 +44,8 @@ pub struct LeaderLocal {
     pub wounds: Vec<(TxnId, Vec<GroupId>)>,
     /// Operations that have been answered later than their batches. The driver takes them.
     pub late: Vec<Origin>,
+    /// What a log says that no coordinator may have written: the replica must stop.
+    pub violation: Option<String>,
     /// Operations that had to wait for a transaction.
     pub waited: u64,
     /// Transactions that were prepared.
@@ -81,6 +83,7 @@ impl LeaderLocal {
             is_swapped: false,
             wounds: Vec::new(),
             late: Vec::new(),
+            violation: None,
             waited: 0,
             prepared: 0,
             wounded: 0,

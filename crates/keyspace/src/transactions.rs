@@ -719,10 +719,10 @@ impl Keyspace {
     fn resolve(&mut self, txn: TxnId, is_committed: bool, local: &mut LeaderLocal, replies: &mut Replies) {
         let Some(prepared) = self.transactions.prepared.remove(&txn) else {
             let register = self.transactions.register(txn);
-            assert!(
-                !is_committed || !matches!(register, Register::Refused | Register::Aborted),
-                "invariant 1: {txn:?} is committed, and was {register:?} here"
-            );
+            if is_committed && matches!(register, Register::Refused | Register::Aborted) {
+                let what = format!("invariant 1: {txn:?} is committed, and was {register:?} in this group");
+                local.violation = Some(what);
+            }
             if !is_committed {
                 self.refuse_waiting(txn, Refusal::Over, local);
                 self.release_held(txn);

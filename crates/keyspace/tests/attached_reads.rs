@@ -79,6 +79,7 @@ fn run(cuts: u32) -> Vec<String> {
                     (writes.next().expect("one answer for each write"), answer.bytes())
                 }
                 Answered::Read(index, reply) => (reads[index], reply),
+                Answered::ReadLater(..) | Answered::Freed(..) => unreachable!("nobody holds a key"),
             };
             replies[at] = String::from_utf8_lossy(reply).into_owned();
         });
@@ -133,6 +134,7 @@ fn a_repeated_batch_answers_in_the_order_of_its_items() {
             Answered::Batch(_) => {}
             Answered::Operation(answer) => replies.push(String::from_utf8_lossy(answer.bytes()).into_owned()),
             Answered::Read(_, reply) => replies.push(String::from_utf8_lossy(reply).into_owned()),
+            Answered::ReadLater(..) | Answered::Freed(..) => unreachable!("nobody holds a key"),
         });
         applied.expect("the rules are known");
         assert_eq!(replies, ["+OK\r\n", "$1\r\n1\r\n", "+OK\r\n", "$1\r\n2\r\n"]);

@@ -869,6 +869,12 @@ impl Member {
                 return false;
             }
         };
+        if let Some(violation) = replica.take_violation() {
+            // Every replica comes to the same: nothing of the group is served until somebody has looked.
+            self.is_stopped = true;
+            effects.stopped = Some(violation);
+            return false;
+        }
         for (gathered, said) in gathered.into_iter().zip(said) {
             effects
                 .verdicts

@@ -52,7 +52,8 @@ impl Node {
                     replies.push(joined);
                 }
                 Answered::Operation(_) => replies.push(b"not carried out".to_vec()),
-                Answered::Read(..) => unreachable!("none is attached"),
+                Answered::Read(..) | Answered::ReadLater(..) => unreachable!("none is attached"),
+                Answered::Freed(..) => {}
             });
         applied.expect("the rules are known");
         (outcomes, replies)

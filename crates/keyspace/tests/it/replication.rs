@@ -24,6 +24,13 @@ fn apply_one_by_one(node: &mut Node, bytes: &[u8], outcomes: &[Batched]) -> Vec<
                 Operation::Install { effects } => node.keyspace.install(effects, &mut node.local),
                 Operation::Limits { limits } => node.keyspace.set_limits(limits),
                 Operation::Fence { fence } => node.keyspace.fence(&fence),
+                Operation::Prepare(_)
+                | Operation::Lock(_)
+                | Operation::Resolve(_)
+                | Operation::Inquire(_)
+                | Operation::Withdraw { .. }
+                | Operation::Forget(_)
+                | Operation::Received { .. } => unreachable!("there is one group"),
                 Operation::Block { conditions, commands } => {
                     if conditions.iter().all(|condition| node.keyspace.holds(condition)) {
                         for command in commands {

@@ -216,6 +216,11 @@ impl Replica {
         answers.collect()
     }
 
+    /// What the log says that it may not.
+    pub(crate) fn take_violation(&mut self) -> Option<String> {
+        self.local.violation.take()
+    }
+
     /// Whether a read of these keys need not wait for a transaction.
     #[inline]
     pub fn admits(&self, locks: impl FnOnce() -> Locks) -> bool {
