@@ -563,7 +563,7 @@ impl Keyspace {
         if let (Some((txn, began, participants)), Some(needs)) = (asks, needs) {
             let is_after_lock = after_lock(&operation);
             let is_repeated = !is_after_lock && self.transactions.held.contains_key(&txn);
-            if let Some(refusal) = self.refuses(txn).or(is_repeated.then_some(Refusal::Over)) {
+            if let Some(refusal) = self.refuses(txn).or(is_repeated.then_some(Refusal::Inquired)) {
                 return vote(replies, Err(refusal));
             }
             let is_granted = if is_after_lock {
@@ -641,11 +641,14 @@ impl Keyspace {
 
     /// Why a transaction can no longer prepare here.
     fn refuses(&self, txn: TxnId) -> Option<Refusal> {
-        let is_fenced = self.sessions.is_dead(txn.boot) && !planted::is(Bug::FenceIgnored);
+        if self.sessions.is_dead(txn.boot) && !planted::is(Bug::FenceIgnored) {
+            return Some(Refusal::Over);
+        }
+        // Somebody took its coordinator for lost, and asked before it came. The next attempt is another one.
         let is_known = self.transactions.register(txn) != Register::Empty
             || self.transactions.locks.is_waiting(txn)
             || self.transactions.is_over(txn);
-        (is_fenced || is_known).then_some(Refusal::Over)
+        is_known.then_some(Refusal::Inquired)
     }
 
     /// The locks are held: conditions are judged, effects computed, the register written.
