@@ -133,3 +133,17 @@ fn three_transactions_and_three_groups_break_nothing() {
         });
     }
 }
+
+#[test]
+fn transactions_that_share_keys_break_nothing() {
+    let crossing = |from, to| operation(Way::OneShot, &[to]).reading(&[from]);
+    let reads = || operation(Way::OneShot, &[]).reading(&[0, 1]);
+    holds(&faulty(Scenario::new(
+        &[0, 1],
+        vec![crossing(0, 1), crossing(1, 0)],
+    )));
+    holds(&Scenario::new(
+        &[0, 1],
+        vec![reads(), operation(Way::OneShot, &[0, 1]), reads()],
+    ));
+}

@@ -4,7 +4,7 @@
 //! holds; so every state that can be reached tries it, and its own invariants are checked each time.
 
 use crate::scenario::{ATTEMPTS, Mutant, Scenario, Way};
-use crate::world::{Register, World};
+use crate::world::{Phase, Register, World};
 use txn::{Grant, LockTable, Mode, Requester, TxnId};
 
 /// One entry's turn.
@@ -131,11 +131,18 @@ impl Entries<'_> {
             self.see(group, op, attempt);
         }
         let client = self.world.clients[op];
-        let is_running =
-            client.phase == crate::world::Phase::Running && usize::from(client.attempt) == attempt;
+        let is_running = client.phase == Phase::Running && usize::from(client.attempt) == attempt;
         let about = &mut self.world.attempts[op][attempt];
         about.values |= 1 << group;
-        about.asked |= is_running && about.values == self.scenario.participants(op);
+        let has_all = is_running && about.values == self.scenario.participants(op);
+        let mut keys = self.scenario.operations[op].keys.iter();
+        let writes = keys.any(|(_, mode)| *mode == Mode::Exclusive);
+        if has_all && self.scenario.is(Mutant::NothingToWriteAnswers) && !writes {
+            about.has_committed = true;
+            self.world.clients[op].phase = Phase::Committed;
+        } else {
+            about.asked |= has_all;
+        }
     }
 
     fn install(&mut self, group: usize, op: usize, attempt: usize) {
@@ -152,8 +159,8 @@ impl Entries<'_> {
         self.install(group, op, 0);
         self.set(group, op, 0, Register::Done);
         let client = &mut self.world.clients[op];
-        if client.phase == crate::world::Phase::Running {
-            client.phase = crate::world::Phase::Committed;
+        if client.phase == Phase::Running {
+            client.phase = Phase::Committed;
         }
     }
 
@@ -227,8 +234,12 @@ impl Entries<'_> {
 
     pub(crate) fn lock(&mut self, group: usize, op: usize, attempt: usize) {
         self.world.attempts[op][attempt].locked |= 1 << group;
-        let is_over = self.is_over(group, op) || self.is_fenced(group, op);
-        if self.world.register(group, op, attempt) == Register::Empty && !is_over {
+        if self.world.register(group, op, attempt) != Register::Empty || self.is_over(group, op) {
+            return;
+        }
+        if self.is_fenced(group, op) {
+            self.world.attempts[op][attempt].no |= 1 << group;
+        } else {
             self.request(group, op, attempt, Register::QueuedLock);
         }
     }
@@ -237,7 +248,7 @@ impl Entries<'_> {
         if self.scenario.fences {
             self.world.attempts[op][attempt].arrived |= 1 << group;
         }
-        if self.is_over(group, op) || self.is_fenced(group, op) {
+        if self.is_over(group, op) {
             return;
         }
         let again = self.scenario.is(Mutant::AttemptNotNamed) && self.world.clients[op].attempt > 0;
@@ -247,6 +258,10 @@ impl Entries<'_> {
                 assert!(table.prepare_held(self.scenario.txn(op, attempt)));
                 self.judge(group, op, attempt);
                 self.drain(&mut table, group);
+            }
+            // The fence is as lasting as the register would be.
+            Register::Empty if self.is_fenced(group, op) => {
+                self.world.attempts[op][attempt].no |= 1 << group;
             }
             Register::Empty
                 if self.scenario.way(op, attempt) == Way::Locked
@@ -302,7 +317,9 @@ impl Entries<'_> {
 
     pub(crate) fn resolve(&mut self, group: usize, op: usize, attempt: usize, commits: bool) {
         let register = self.world.register(group, op, attempt);
-        if register.is_prepared() {
+        // Without a vote, this is by mistake only.
+        let is_locked = register == Register::Locked && commits;
+        if register.is_prepared() || is_locked {
             let mut table = self.table(group);
             if commits {
                 self.install(group, op, attempt);
@@ -313,7 +330,7 @@ impl Entries<'_> {
                 Register::Aborted
             };
             self.set(group, op, attempt, outcome);
-            if register == Register::Prepared {
+            if register.is_holder() {
                 table.release(self.scenario.txn(op, attempt));
             }
             self.drain(&mut table, group);

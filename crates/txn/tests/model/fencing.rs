@@ -31,10 +31,21 @@ fn what_the_dead_sent_late_locks_nothing() {
     };
     holds(&pair);
     if is_large() {
+        let wide = Scenario::new(&[0, 1, 2], vec![operation(Way::OneShot, &[0, 1, 2])]);
+        let wide = Scenario {
+            crashes: true,
+            fences: true,
+            ..wide
+        };
         holds(&Scenario {
             loses: true,
             gives_up: true,
-            ..pair
+            ..wide
+        });
+        holds(&Scenario {
+            loses: true,
+            gives_up: true,
+            ..alone(Way::Locked)
         });
     }
 }
@@ -46,4 +57,23 @@ fn what_prepares_behind_the_fence_is_committed_after_it_was_aborted() {
         &alone(Way::OneShot).with(Mutant::FenceIgnored),
         Wrong::Disagreement,
     );
+}
+
+/// A node that was only out of reach: what it had prepared is decided without it, and it hears refusals.
+#[test]
+fn a_boot_that_is_fenced_while_it_lives_learns_what_became_of_its_transactions() {
+    holds(&Scenario {
+        fences_living: true,
+        ..alone(Way::OneShot)
+    });
+    holds(&Scenario {
+        fences_living: true,
+        gives_up: true,
+        ..alone(Way::OneShot)
+    });
+    holds(&Scenario {
+        fences_living: true,
+        gives_up: true,
+        ..alone(Way::Locked)
+    });
 }

@@ -72,3 +72,18 @@ fn locks_of_the_dead_that_nobody_asks_after_stay() {
     };
     is_stuck(&scenario.with(Mutant::LocksOfDeadStay));
 }
+
+#[test]
+fn groups_that_were_only_read_vote_too() {
+    let reads_and_writes = operation(Way::Locked, &[1]).reading(&[0]);
+    let scenario = Scenario::new(&[0, 1], vec![operation(Way::OneShot, &[0, 1]), reads_and_writes]);
+    holds(&scenario);
+    let scenario = scenario.with(Mutant::OnlyWritersVote);
+    violates(&scenario, Wrong::Order(Disorder::NotSerializable));
+}
+
+#[test]
+fn an_older_one_that_locks_gets_past_younger_ones_that_do_not() {
+    let operations = vec![operation(Way::Locked, &[0, 1]), operation(Way::OneShot, &[0, 1])];
+    holds(&Scenario::new(&[0, 1], operations));
+}

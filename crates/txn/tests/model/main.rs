@@ -15,14 +15,17 @@
 //! | | locks last until `Resolve`, for readers and new leaders too | `ReadThrough`, `LeaderForgetsLocks` |
 //! | `attempts.rs` | each attempt has registers of its own | `AttemptNotNamed` |
 //! | `locking.rs` | who lost a lock does not prepare; locks of the dead are taken back | `PrepareWithoutLock`, `LocksOfDeadStay` |
-//! | | `Lock` arrives once | `LockTwice` |
+//! | | groups that were only read vote too; `Lock` arrives once | `OnlyWritersVote`, `LockTwice` |
 //! | `validation.rs` | all that was read is compared, under the locks | `ValidatesOnlyWrites`, `JudgesOnArrival` |
+//! | | also where there is nothing to write | `NothingToWriteAnswers` |
 //! | `forgetting.rs` | registers go when all are final, below a mark that is looked at | `ForgetsEarly`, `ForgetsAboveMark`, `MarkIgnored` |
 //! | | an acknowledged `Resolve` is durable | `ResolveForgotten` |
 //! | `fencing.rs` | a dead boot prepares nothing once its registers may go | `FenceIgnored` |
 //! | `plain.rs` | plain commands queue, wound, and are carried out once | `PlainDoesNotWound`, `PlainTwice` |
+//! | | ages of one gateway do not go back | a pipeline that does |
 //! | `reads.rs` | ages and locks are looked at; what is read again is all read again | `AgeUnchecked`, `LocksUnseen`, `RereadsOne` |
 //! | | ages begin at the apply, and at a new leader's own beginning | `AgeFromCommit`, `AgeFromFollower` |
+//! | | all groups are asked at one moment | `OwnSendTimes` |
 //! | | waits end when the answer is in hand; slack and margin cover what clocks do not show | `ReceivedAtTurnStart`, too small a slack or margin |
 //!
 //! What is not here: consensus (a group's log is one sequence; `snapshot.rs` has two replicas that apply it at

@@ -1,6 +1,7 @@
 //! Commands of one group, which queue with the transactions they meet.
 
 use crate::explore::{holds, is_large, is_stuck, violates};
+use crate::order::Disorder;
 use crate::protocol::Wrong;
 use crate::scenario::{Mutant, Scenario, Way, operation};
 
@@ -42,7 +43,6 @@ fn plain_commands_are_carried_out_once_and_in_the_order_of_their_clients() {
         holds(&Scenario {
             crashes: true,
             gives_up: true,
-            attempts: 2,
             ..behind()
         });
     }
@@ -56,4 +56,21 @@ fn a_plain_command_that_waits_wounds_like_a_transaction() {
 #[test]
 fn a_plain_command_that_arrives_twice_is_carried_out_once() {
     violates(&among().with(Mutant::PlainTwice), Wrong::DoneTwice);
+}
+
+/// Two writes of one client to one key, beside a transaction over it.
+fn pipelined(pipeline: (usize, usize)) -> Scenario {
+    let plain = || operation(Way::Plain, &[0]);
+    let operations = vec![plain(), plain(), operation(Way::OneShot, &[0, 1])];
+    Scenario {
+        pipeline: Some(pipeline),
+        ..Scenario::new(&[0, 1], operations)
+    }
+}
+
+/// Ages of one gateway never go back: who is sent later is younger.
+#[test]
+fn what_a_client_sends_later_does_not_pass_what_it_sent_before() {
+    holds(&pipelined((0, 1)));
+    violates(&pipelined((1, 0)), Wrong::Order(Disorder::RealTime));
 }

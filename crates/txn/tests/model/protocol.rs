@@ -69,8 +69,9 @@ fn decision(participants: u8, yes: u8, no: u8) -> Option<Decision> {
 }
 
 impl Scenario {
-    fn may_commit(&self, op: usize, about: &Attempt) -> bool {
-        decision(self.participants(op), about.yes, 0) == Some(Decision::Commit)
+    fn may_commit(&self, op: usize, attempt: usize, about: &Attempt) -> bool {
+        let voters = self.voters(op, attempt);
+        decision(voters, about.yes & voters, 0) == Some(Decision::Commit)
     }
 
     fn may_abort(&self, op: usize, about: &Attempt) -> bool {
@@ -118,13 +119,20 @@ impl Steps<'_> {
     fn of_client(&mut self, op: usize) {
         let (scenario, client) = (self.scenario, self.from.clients[op]);
         let boot = scenario.operations[op].boot;
-        if client.phase == Phase::New && !self.is_dead(boot) {
+        let is_first = scenario
+            .pipeline
+            .is_some_and(|(first, second)| second == op && self.from.clients[first].phase == Phase::New);
+        if client.phase == Phase::New && !self.is_dead(boot) && !is_first {
             self.add(Step::Begin(op), |world| {
                 let is_answered = |op: &usize| world.clients[*op].phase == Phase::Committed;
                 let after = (0..OPERATIONS)
                     .filter(is_answered)
                     .fold(0, |after, op| after | 1 << op);
-                world.clients[op].after = after;
+                let sent_before = match scenario.pipeline {
+                    Some((first, second)) if second == op => 1 << first,
+                    _ => 0,
+                };
+                world.clients[op].after = after | sent_before;
                 world.clients[op].phase = Phase::Running;
                 scenario.begins(op, world);
             });
@@ -134,7 +142,7 @@ impl Steps<'_> {
         }
         let place = scenario.place(&client);
         let about = self.from.attempts[op][place];
-        if scenario.may_commit(op, &about) {
+        if scenario.may_commit(op, place, &about) {
             self.add(Step::Answer(op, true), |world| {
                 world.clients[op].phase = Phase::Committed;
                 world.attempts[op][place].commits = true;
@@ -187,7 +195,10 @@ impl Steps<'_> {
         for group in groups(scenario.participants(op)) {
             let register = self.from.register(group, op, 0);
             let again = scenario.is(Mutant::PlainTwice) && register == Register::Done;
-            if about.begun && (about.locked & 1 << group == 0 || again) {
+            let is_early = scenario.pipeline.is_some_and(|(first, second)| {
+                second == op && self.from.attempts[first][0].locked & 1 << group == 0
+            });
+            if about.begun && (about.locked & 1 << group == 0 || again) && !is_early {
                 self.entry(Step::Plain(op, group), |entries| entries.plain(group, op));
             }
         }
@@ -220,7 +231,7 @@ impl Steps<'_> {
         if way == Way::Locked && about.begun && (about.locked & bit == 0 || again) {
             self.entry(Step::Lock(op, at, group), |entries| entries.lock(group, op, at));
         }
-        if about.asked && about.arrived & bit == 0 {
+        if about.asked && about.arrived & bit == 0 && scenario.voters(op, at) & bit != 0 {
             self.entry(Step::Prepare(op, at, group), |entries| {
                 entries.prepare(group, op, at)
             });
@@ -270,7 +281,7 @@ impl Steps<'_> {
         if !about.inquired {
             return;
         }
-        if scenario.may_commit(op, &about) {
+        if scenario.may_commit(op, at, &about) {
             self.add(Step::Decide(op, at, true), |world| {
                 world.attempts[op][at].commits = true;
                 world.attempts[op][at].has_committed = true;
@@ -322,7 +333,7 @@ impl Steps<'_> {
             });
         }
         for group in 0..GROUPS {
-            if is_dead && scenario.fences {
+            if scenario.fences && (is_dead || scenario.fences_living && has_begun) {
                 self.of_dead(boot, group);
             }
             if !is_dead && scenario.forgets {

@@ -129,6 +129,11 @@ fn what_is_read_again_is_all_read_again() {
     violates(&twice.with(Mistake::RereadsOne), NotSerializable);
 }
 
+#[test]
+fn all_groups_are_asked_at_one_moment() {
+    violates(&transactions().with(Mistake::OwnSendTimes), NotSerializable);
+}
+
 /// Two readings of one clock that are equal do not tell which came first.
 #[test]
 fn an_age_is_longer_than_the_wait_not_equal() {

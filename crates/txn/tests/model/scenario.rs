@@ -66,6 +66,10 @@ pub(crate) enum Mutant {
     LocksOfDeadStay,
     /// Only what is written is validated.
     ValidatesOnlyWrites,
+    /// What has nothing to write is answered when it has been read.
+    NothingToWriteAnswers,
+    /// After `Lock`, only groups with something to write are asked for votes.
+    OnlyWritersVote,
     /// Versions are compared when `Prepare` arrives, not when it has its locks.
     JudgesOnArrival,
     /// Forgotten when one participant has acknowledged.
@@ -100,6 +104,10 @@ pub(crate) struct Scenario {
     pub(crate) forgets: bool,
     /// Dead boots are fenced, and forgotten in the end.
     pub(crate) fences: bool,
+    /// Also boots that live, and were only thought dead.
+    pub(crate) fences_living: bool,
+    /// Two plain commands of one client, which sends the second without waiting for the first.
+    pub(crate) pipeline: Option<(usize, usize)>,
     pub(crate) mutant: Option<Mutant>,
 }
 
@@ -138,6 +146,8 @@ impl Scenario {
             gives_up: false,
             forgets: false,
             fences: false,
+            fences_living: false,
+            pipeline: None,
             mutant: None,
         }
     }
@@ -174,6 +184,18 @@ impl Scenario {
     pub(crate) fn participants(&self, op: usize) -> u8 {
         let keys = self.operations[op].keys.iter();
         keys.fold(0, |groups, &(key, _)| groups | 1 << self.homes[key])
+    }
+
+    /// The groups whose votes decide an attempt: all that take part.
+    pub(crate) fn voters(&self, op: usize, attempt: usize) -> u8 {
+        if self.way(op, attempt) != Way::Locked || !self.is(Mutant::OnlyWritersVote) {
+            return self.participants(op);
+        }
+        let written = self.operations[op]
+            .keys
+            .iter()
+            .filter(|(_, mode)| *mode == Mode::Exclusive);
+        written.fold(0, |groups, &(key, _)| groups | 1 << self.homes[key])
     }
 
     /// The operation's keys of one group.

@@ -33,6 +33,8 @@ pub(crate) enum Mistake {
     AgeFromFollower,
     /// Only the answer that was too young is asked for again.
     RereadsOne,
+    /// Groups are asked one after the other, and each wait begins when its own group was asked.
+    OwnSendTimes,
 }
 
 /// A node's clock: at time `t` it shows `(t * rate + phase) / resolution`.
@@ -179,8 +181,10 @@ struct Reader {
     phase: Phase,
     after: u8,
     tries: u8,
-    /// How long ago it asked.
-    wait: u8,
+    /// Whom it has asked, as bits.
+    asked: u8,
+    /// How long ago, where there is no answer yet. All groups are asked at one moment, before whatever is sent.
+    wait: [u8; GROUPS],
     saw: [u8; GROUPS],
 }
 
@@ -207,6 +211,7 @@ pub(crate) enum Step {
     NewLeader,
     Acknowledge(usize),
     Read(usize),
+    Send(usize, usize),
     Value(usize, usize),
     TooYoung(usize, usize),
     Share(usize, usize),
@@ -291,9 +296,9 @@ impl World {
     fn saw(&mut self, reader: usize, group: usize, version: u8) {
         let reader = &mut self.readers[reader];
         reader.saw[group] = version;
+        reader.wait[group] = 0;
         if !reader.saw.contains(&MISSING) {
             reader.phase = Phase::Done;
-            reader.wait = 0;
         }
     }
 
@@ -343,7 +348,7 @@ impl World {
         if snapshot.is(Mistake::AgeUnchecked) {
             return true;
         }
-        let mut wait = self.readers[reader].wait;
+        let mut wait = self.readers[reader].wait[group];
         if snapshot.is(Mistake::ReceivedAtTurnStart) {
             wait = wait.saturating_sub(1);
         }
@@ -364,7 +369,10 @@ impl World {
             }
         }
         for reader in &mut self.readers {
-            reader.wait += u8::from(reader.phase == Phase::Running);
+            for group in 0..GROUPS {
+                let is_asked = reader.asked & 1 << group != 0 && reader.saw[group] == MISSING;
+                reader.wait[group] += u8::from(is_asked && reader.phase == Phase::Running);
+            }
         }
     }
 }
@@ -390,7 +398,8 @@ impl Model for Snapshot {
             phase: Phase::New,
             after: 0,
             tries: 0,
-            wait: 0,
+            asked: 0,
+            wait: [0; GROUPS],
             saw: [MISSING; GROUPS],
         };
         let mut groups = [group; GROUPS];
@@ -410,7 +419,11 @@ impl Model for Snapshot {
             change(&mut world);
             steps.push((step, world));
         };
-        if from.readers.iter().all(|reader| reader.wait < self.patience) {
+        if from
+            .readers
+            .iter()
+            .all(|reader| reader.wait.iter().all(|wait| *wait < self.patience))
+        {
             add(Step::Tick, &|world| world.tick(self));
         }
         for (at, &wants) in self.writers.iter().enumerate() {
@@ -533,7 +546,13 @@ impl Snapshot {
                 });
             }
             let is_held = state.is_held(state.leader.applied) && !self.is(Mistake::LocksUnseen);
-            let is_reading = reader.phase == Phase::Running;
+            let is_asked = reader.asked & 1 << group != 0;
+            if reader.phase == Phase::Running && !is_asked {
+                add(Step::Send(at, group), &|world| {
+                    world.readers[at].asked |= 1 << group
+                });
+            }
+            let is_reading = reader.phase == Phase::Running && is_asked;
             if is_reading && reader.saw[group] == MISSING && !is_held {
                 self.of_value(from, at, group, add);
             }
@@ -547,6 +566,11 @@ impl Snapshot {
         match reader.phase {
             Phase::New => add(Step::Read(at), &|world| {
                 world.readers[at].after = world.answered();
+                world.readers[at].asked = if self.is(Mistake::OwnSendTimes) {
+                    0
+                } else {
+                    u8::MAX
+                };
                 world.readers[at].phase = match self.readers[at].tries {
                     0 => Phase::Locking,
                     _ => Phase::Running,
@@ -570,7 +594,7 @@ impl Snapshot {
         }
         add(Step::TooYoung(at, group), &|world| {
             let reader = &mut world.readers[at];
-            reader.wait = 0;
+            reader.wait = [0; GROUPS];
             reader.tries += 1;
             if reader.tries == self.readers[at].tries {
                 reader.phase = match self.readers[at].locks {

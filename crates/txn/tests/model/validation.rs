@@ -46,7 +46,6 @@ fn who_is_refused_locks_first_and_gets_through() {
         holds(&Scenario {
             crashes: true,
             loses: true,
-            gives_up: true,
             ..scenario
         });
     }
@@ -71,4 +70,13 @@ fn what_is_only_read_is_validated_too() {
 fn versions_are_compared_under_the_locks() {
     let scenario = pair().with(Mutant::JudgesOnArrival);
     violates(&scenario, Wrong::Order(Disorder::NotSerializable));
+}
+
+#[test]
+fn what_has_nothing_to_write_is_validated_too() {
+    let only_reads = operation(Way::Validated, &[]).reading(&[0, 1]);
+    let scenario = Scenario::new(&[0, 1], vec![operation(Way::OneShot, &[0, 1]), only_reads]);
+    holds(&scenario);
+    let scenario = scenario.with(Mutant::NothingToWriteAnswers);
+    violates(&scenario, Wrong::Order(Disorder::RealTime));
 }
