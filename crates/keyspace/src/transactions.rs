@@ -563,6 +563,10 @@ impl Keyspace {
         if let (Some((txn, began, participants)), Some(needs)) = (asks, needs) {
             let is_after_lock = after_lock(&operation);
             let is_repeated = !is_after_lock && self.transactions.held.contains_key(&txn);
+            if matches!(self.transactions.register(txn), Register::Prepared | Register::Committed) {
+                // It has voted, and a vote is never taken back, whoever asks again.
+                return vote(replies, Ok(()));
+            }
             if let Some(refusal) = self.refuses(txn).or(is_repeated.then_some(Refusal::Inquired)) {
                 return vote(replies, Err(refusal));
             }

@@ -671,9 +671,9 @@ impl Gateway {
 }
 
 /// Whether what had not changed for so long when it was read was there when the reads were sent, if sending, reading and
-/// receiving took no longer than `took`. Clocks may differ by a sixteenth in their rates.
+/// receiving took no longer than `took`. Clocks may differ by a sixteenth in their rates, and tick at different moments.
 fn is_old_enough(age: Duration, took: Duration) -> bool {
-    age >= took + took / 16
+    age > took + took / 16
 }
 
 /// The keys that the commands of a program may change.
