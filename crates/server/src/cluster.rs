@@ -170,6 +170,12 @@ impl Gateway {
         self.cluster.quiet_until = quiet_until;
     }
 
+    /// This start of the node, as the cluster counts them; until it is known, as nobody else does.
+    pub(crate) fn boot(&self) -> ids::Boot {
+        let layout = self.cluster.layout();
+        layout.map_or(self.shared.boot, |layout| layout.boot)
+    }
+
     /// When this worker is to be called again, at the latest, if nothing happens.
     pub fn next_cluster_timer(&self) -> Option<Monotonic> {
         let Cluster {

@@ -549,7 +549,7 @@ impl Gateway {
     }
 
     fn forget_everywhere(&mut self, txn: TxnId, groups: &[GroupId]) {
-        let is_ours = txn.boot == self.shared.boot && txn.worker == self.worker;
+        let is_ours = txn.boot == self.boot() && txn.worker == self.worker;
         let open = self.distributed.open.keys().copied();
         let settling = self.distributed.settling.keys();
         let settling = settling.filter(|other| other.boot == txn.boot && other.worker == txn.worker);

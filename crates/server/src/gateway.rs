@@ -161,7 +161,7 @@ impl Gateway {
             prng: Prng::new(seed),
             posts: (0..workers).map(|_| VecDeque::new()).collect(),
             spare_parcels: Vec::new(),
-            transactions: Transactions::new(worker, shared.boot),
+            transactions: Transactions::new(worker),
             distributed: Distributed::default(),
             recoveries: Recoveries::default(),
             watches: Asked::default(),

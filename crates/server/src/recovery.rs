@@ -109,7 +109,7 @@ impl Gateway {
 
     /// Whether whoever coordinates a transaction cannot be reached from here.
     fn is_lost(&self, boot: Boot) -> bool {
-        boot != self.shared.boot && (self.is_dead(boot) || self.cluster.is_boot_down(boot))
+        boot != self.boot() && (self.is_dead(boot) || self.cluster.is_boot_down(boot))
     }
 
     /// Looks after the transactions that hold locks in a group led here.
@@ -136,7 +136,7 @@ impl Gateway {
         }
         for (txn, participants) in open {
             let since = *self.recoveries.since.entry((group, txn)).or_insert(now);
-            let is_seen_to = txn.boot == self.shared.boot && txn.worker == self.worker && self.distributed.has(txn);
+            let is_seen_to = txn.boot == self.boot() && txn.worker == self.worker && self.distributed.has(txn);
             if !is_seen_to && (self.is_lost(txn.boot) || now.since(since) >= PATIENCE) {
                 self.recover(txn, participants);
             }

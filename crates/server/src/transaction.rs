@@ -31,7 +31,7 @@ use crate::program::{Extent, Item, Program, by_group, group_of_key};
 use crate::session::Session;
 use crate::timing::Caller;
 use bytes::Bytes;
-use ids::{Boot, GroupId};
+use ids::GroupId;
 use keyspace::Object;
 use replica::{
     FullKey, Journey, Operation, Outcome, Output, Replies, Request, Scratch, Task, Ticket, Verdict, locks_of,
@@ -45,7 +45,6 @@ use txn::{Coordinator, Decision, Priority, Refusal, TxnId, Vote};
 /// under way.
 pub(crate) struct Transactions {
     worker: u16,
-    boot: Boot,
     begun: u64,
     open: BTreeMap<u64, Transaction>,
     /// `EXEC` within one group, sent there whole.
@@ -97,10 +96,9 @@ enum Kind {
 }
 
 impl Transactions {
-    pub(crate) fn new(worker: u16, boot: Boot) -> Transactions {
+    pub(crate) fn new(worker: u16) -> Transactions {
         Transactions {
             worker,
-            boot,
             begun: 0,
             open: BTreeMap::new(),
             blocks: BTreeMap::new(),
@@ -256,7 +254,7 @@ impl Gateway {
         self.transactions.begun += 1;
         let workers = self.shared.workers.len() as u64;
         let (boot, seq) = (
-            self.transactions.boot,
+            self.boot(),
             self.transactions.begun * workers + u64::from(self.worker),
         );
         let id = TxnId {
