@@ -240,9 +240,7 @@ impl Gateway {
                         participants: participants.clone(),
                         conditions: Vec::new(),
                         expects: Vec::new(),
-                        assignment: Assignment::Lock {
-                            keys: keys.collect(),
-                        },
+                        assignment: Assignment::Lock { keys: keys.collect() },
                     }))
                 }
             };
@@ -304,12 +302,7 @@ impl Gateway {
     }
 
     /// A group has locked keys, and sent their objects.
-    pub(crate) fn on_locked_distributed(
-        &mut self,
-        txn: TxnId,
-        group: GroupId,
-        objects: Vec<Option<Object>>,
-    ) {
+    pub(crate) fn on_locked_distributed(&mut self, txn: TxnId, group: GroupId, objects: Vec<Option<Object>>) {
         let absent = KeyVersion::Absent(ids::Version(0));
         let objects = objects.into_iter().map(|object| (object, absent)).collect();
         self.on_objects(txn, group, objects);
@@ -339,7 +332,10 @@ impl Gateway {
             let keys = objects_in(program, open.wanted.get(&group), is_there);
             for ((db, key), (object, version)) in keys.into_iter().zip(objects) {
                 scratch.place(db, &key, object);
-                expects.entry(group).or_default().push(Condition::Unchanged { db, key, version });
+                expects
+                    .entry(group)
+                    .or_default()
+                    .push(Condition::Unchanged { db, key, version });
             }
         }
         let mut evaluated = Replies::default();
@@ -533,7 +529,11 @@ impl Gateway {
         if !settling.outstanding.is_empty() {
             return;
         }
-        let settling = self.distributed.settling.remove(&txn).expect("looked at a moment ago");
+        let settling = self
+            .distributed
+            .settling
+            .remove(&txn)
+            .expect("looked at a moment ago");
         if settling.forgets {
             self.forget_everywhere(txn, &settling.groups);
         }
@@ -553,7 +553,10 @@ impl Gateway {
         let open = self.distributed.open.keys().copied();
         let settling = self.distributed.settling.keys();
         let settling = settling.filter(|other| other.boot == txn.boot && other.worker == txn.worker);
-        let low = open.chain(settling.map(|other| other.seq)).min().unwrap_or(txn.seq + 1);
+        let low = open
+            .chain(settling.map(|other| other.seq))
+            .min()
+            .unwrap_or(txn.seq + 1);
         // Of somebody else's, nothing is known of the others.
         let low = if is_ours { low } else { 0 };
         for &group in groups {
@@ -649,7 +652,11 @@ impl Gateway {
             .map(|open| open.id)
             .collect();
         for txn in lost {
-            let open = self.distributed.open.get_mut(&txn.seq).expect("looked at a moment ago");
+            let open = self
+                .distributed
+                .open
+                .get_mut(&txn.seq)
+                .expect("looked at a moment ago");
             if let Some((ticket, program)) = open.client.take() {
                 self.finish_program(ticket, program, Answers::Failed(UNKNOWN));
             }

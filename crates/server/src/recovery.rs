@@ -136,7 +136,8 @@ impl Gateway {
         }
         for (txn, participants) in open {
             let since = *self.recoveries.since.entry((group, txn)).or_insert(now);
-            let is_seen_to = txn.boot == self.boot() && txn.worker == self.worker && self.distributed.has(txn);
+            let is_seen_to =
+                txn.boot == self.boot() && txn.worker == self.worker && self.distributed.has(txn);
             if !is_seen_to && (self.is_lost(txn.boot) || now.since(since) >= PATIENCE) {
                 self.recover(txn, participants);
             }
