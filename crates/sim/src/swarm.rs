@@ -5,6 +5,7 @@
 
 use crate::clock::{MICROS, MILLIS, SECONDS};
 use crate::node::Shape;
+use crate::programs::Mix;
 use ids::Prng;
 use planted::Bug;
 use std::fmt;
@@ -75,6 +76,8 @@ pub struct Swarm {
     pub transfers: u64,
     /// Replicas that move.
     pub moves: u64,
+    /// Transactions of clients.
+    pub(crate) mix: Mix,
 }
 
 /// Chances and rates: none, some, or extremely many.
@@ -219,6 +222,7 @@ impl Swarm {
             jumps: often(prng, 20, 60),
             transfers: often(prng, 40, 200),
             moves: often(prng, 20, 60),
+            mix: Mix::draw(&mut Prng::new(seed ^ 0x4d49_5854_5552_0003)),
         }
     }
 }
@@ -259,6 +263,19 @@ impl fmt::Display for Swarm {
             self.turn / MICROS,
             percent(self.stalls.0),
             self.stalls.1 / MILLIS,
+        )?;
+        let mix = &self.mix;
+        writeln!(
+            f,
+            "transactions: {} % of requests, on {} keys, {} % reads; lists {}, accounts {}, ring {}, elements {}, banners {}",
+            mix.share,
+            mix.keys,
+            mix.reads,
+            mix.weights[0],
+            mix.weights[1],
+            mix.weights[2],
+            mix.weights[3],
+            mix.weights[4],
         )?;
         write!(
             f,

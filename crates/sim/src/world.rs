@@ -41,6 +41,9 @@ const EVENTS_MAX: u64 = 4_000_000;
 /// The longest pause of a client then.
 const CALM_THINK: u64 = 20 * MILLIS;
 
+/// The longest pause between two steps of a transaction.
+const STEP_THINK: u64 = 5 * MILLIS;
+
 const MINUTE: u64 = 60 * SECONDS;
 
 /// A process and the machine it runs on.
@@ -150,7 +153,7 @@ pub(crate) fn clients(seed: u64, swarm: &Swarm) -> Clients {
         swarm.has_waits,
         Prng::new(prng.next_u64()),
     );
-    Clients::new(swarm.clients, workload, prng)
+    Clients::new(swarm.clients, workload, swarm.mix.clone(), prng)
 }
 
 impl<'a, N: Node> World<'a, N> {
@@ -577,6 +580,8 @@ impl<'a, N: Node> World<'a, N> {
             } else {
                 self.swarm.think
             };
+            let is_within = self.clients.is_within(client);
+            let think = if is_within { think.min(STEP_THINK) } else { think };
             let at = self.now + self.prng.below(think + 1);
             self.schedule(at, Event::Wake(client));
         }

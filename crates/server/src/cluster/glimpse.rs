@@ -3,6 +3,7 @@
 use crate::gateway::Gateway;
 use consensus::Members;
 use ids::{Epoch, GroupId, Incarnation, Monotonic};
+use keyspace::TransactionCounts;
 use replica::{Member, Replica};
 
 /// One replica, between two turns.
@@ -34,6 +35,11 @@ impl Glimpse<'_> {
     pub fn state_hash(&self) -> u64 {
         self.replica.keyspace().state_hash()
     }
+
+    /// How much of transactions is in it.
+    pub fn transaction_counts(&self) -> TransactionCounts {
+        self.replica.keyspace().transaction_counts()
+    }
 }
 
 impl Gateway {
@@ -57,6 +63,11 @@ impl Gateway {
                 replica,
             })
         })
+    }
+
+    /// Whether this worker sees to no transaction, as a coordinator or in its coordinator's place.
+    pub fn sees_to_none(&self) -> bool {
+        self.distributed.is_empty() && self.recoveries.len() == 0
     }
 
     /// The version of the cluster that this worker goes by.

@@ -13,6 +13,7 @@ use crate::node::Shape;
 use consensus::Members;
 use control::{Factor, GroupRef, RoutingMap};
 use ids::{Boot, Epoch, GroupCount, Incarnation, Monotonic, NodeId, Prng, UnixMillis};
+use keyspace::TransactionCounts;
 use server::{Glimpse, Health, Node, NodeIndex, NodeName, Placement, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -236,6 +237,18 @@ pub(crate) fn check_at_rest(running: &[Option<&Whole>]) -> Result<(), String> {
             if other.state_hash() != leader.state_hash() {
                 return Err(format!("group {number} is at rest, and its replicas differ"));
             }
+        }
+        let counts = leader.transaction_counts();
+        if counts != TransactionCounts::default() {
+            return Err(format!(
+                "group {number} is at rest, and knows of transactions: {counts:?}"
+            ));
+        }
+    }
+    for node in running.iter().flatten() {
+        let Some(serving) = node.serving() else { continue };
+        if !serving.gateway.sees_to_none() || !serving.gateway.is_at_rest() {
+            return Err(format!("node {} still sees to transactions", node.machine));
         }
     }
     Ok(())
