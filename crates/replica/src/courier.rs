@@ -814,6 +814,7 @@ impl Courier {
             self.make_room(true);
             self.tell_over();
         }
+        let (received, over) = (&mut self.received, &mut self.over);
         for sent in &mut self.unanswered {
             if sent.is_given_up || sent.is_answered || now.since(sent.since) < PATIENCE {
                 continue;
@@ -829,7 +830,18 @@ impl Courier {
             };
             sent.fail(group, error, now, slow, out);
             if !was_sent {
-                // Nobody has seen it: its number stays, and nothing is in it.
+                // Nobody has seen it: its number stays, and nothing is in it. What the group need not keep is told later.
+                let is_read = keyspace::Operations::read(&sent.batch.writes, |operation| match operation {
+                    keyspace::Operation::Received { answers } => received.extend(answers),
+                    keyspace::Operation::Forget(forget) => {
+                        let of: &mut OverOf = over.entry(forget.coordinator).or_default();
+                        of.low = of.low.max(forget.low);
+                        of.over.extend(forget.over);
+                    }
+                    _ => {}
+                });
+                assert!(is_read.is_some(), "it was written here");
+                self.untold_since.get_or_insert(now);
                 sent.batch.writes = Bytes::new();
                 sent.batch.reads = Bytes::new();
                 sent.items.clear();

@@ -54,6 +54,9 @@ pub(crate) struct Distributed {
     open: BTreeMap<u64, Open>,
     /// Decided; who has not recorded it yet.
     settling: BTreeMap<TxnId, Settling>,
+    /// Of groups that were told to forget a transaction before all with smaller numbers were over: the greatest such
+    /// number. They are told once more when that is so. Bounded by the groups.
+    behind: BTreeMap<GroupId, u64>,
 }
 
 /// Which way a transaction takes.
@@ -113,7 +116,7 @@ struct Settling {
 impl Distributed {
     /// Whether none is under way.
     pub(crate) fn is_empty(&self) -> bool {
-        self.open.is_empty() && self.settling.is_empty()
+        self.open.is_empty() && self.settling.is_empty() && self.behind.is_empty()
     }
 
     /// How many are open, and how many are decided and not recorded everywhere.
@@ -488,7 +491,9 @@ impl Gateway {
     /// Tells participants what was decided, until all have recorded it.
     pub(crate) fn settle(&mut self, txn: TxnId, groups: Vec<GroupId>, is_committed: bool, forgets: bool) {
         if let Some(settling) = self.distributed.settling.get(&txn) {
-            assert_eq!(settling.is_committed, is_committed, "{txn:?} is decided once");
+            // Who recovers a dead coordinator's transaction may hear, late, from one that has forgotten it.
+            let is_ours = txn.boot == self.shared.boot && txn.worker == self.worker;
+            assert!(!is_ours || settling.is_committed == is_committed, "{txn:?} is decided once");
             return;
         }
         let settling = Settling {
@@ -550,13 +555,41 @@ impl Gateway {
 
     fn forget_everywhere(&mut self, txn: TxnId, groups: &[GroupId]) {
         let is_ours = txn.boot == self.shared.boot && txn.worker == self.worker;
+        // Of somebody else's, nothing is known of the others.
+        let low = if is_ours { self.lowest_open(txn.seq) } else { 0 };
+        for &group in groups {
+            if is_ours && low <= txn.seq {
+                let behind = self.distributed.behind.entry(group).or_default();
+                *behind = (*behind).max(txn.seq);
+            }
+            self.request(group, Request::Forget { txn, low });
+        }
+    }
+
+    /// All of this worker's transactions below are over everywhere, if those up to `newest` are all that there were.
+    fn lowest_open(&self, newest: u64) -> u64 {
         let open = self.distributed.open.keys().copied();
         let settling = self.distributed.settling.keys();
-        let settling = settling.filter(|other| other.boot == txn.boot && other.worker == txn.worker);
-        let low = open.chain(settling.map(|other| other.seq)).min().unwrap_or(txn.seq + 1);
-        // Of somebody else's, nothing is known of the others.
-        let low = if is_ours { low } else { 0 };
-        for &group in groups {
+        let is_ours = |other: &&TxnId| other.boot == self.shared.boot && other.worker == self.worker;
+        let settling = settling.filter(is_ours).map(|other| other.seq);
+        open.chain(settling).min().unwrap_or(newest + 1)
+    }
+
+    /// Tells groups that know of transactions by their numbers alone that all up to there are over.
+    fn raise_marks(&mut self) {
+        let Some(&newest) = self.distributed.behind.values().max() else {
+            return;
+        };
+        let low = self.lowest_open(newest);
+        let (boot, worker) = (self.shared.boot, self.worker);
+        let behind = self.distributed.behind.extract_if(.., |_, seq| *seq < low);
+        for (group, seq) in behind.collect::<Vec<_>>() {
+            let txn = TxnId {
+                boot,
+                worker,
+                seq,
+                attempt: 0,
+            };
             self.request(group, Request::Forget { txn, low });
         }
     }
@@ -633,6 +666,7 @@ impl Gateway {
     /// Time passes: whoever waits too long for votes asks what has become of his transaction; whoever does not learn it is
     /// told that it is not known.
     pub(crate) fn tick_distributed(&mut self) {
+        self.raise_marks();
         let now = self.cluster_now();
         let waits = |open: &&Open, factor: u32| now.since(open.since) >= PATIENCE * factor;
         let open = self.distributed.open.values();

@@ -186,13 +186,13 @@ impl Clients {
         {
             Next::Wait => return Ok(true),
             Next::Step(bytes) => client.step = bytes,
-            Next::Over(outcome) => {
+            Next::Over(outcome, is_passing) => {
                 if outcome == Outcome::Unknown {
                     client.process = Process(self.processes);
                     self.processes += 1;
                 }
                 let running = client.running.take().expect("looked at a moment ago");
-                if outcome != Outcome::Committed && client.errands.is_some() {
+                if is_passing && client.errands.is_some() {
                     client.tasks.extend(self.books.tried(running.task()));
                     client.is_turned_away = true;
                 }

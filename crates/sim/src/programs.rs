@@ -137,8 +137,8 @@ pub(crate) enum Next {
     Wait,
     /// The next step.
     Step(Vec<u8>),
-    /// It is over.
-    Over(Outcome),
+    /// It is over, and whether it was refused for a reason that passes.
+    Over(Outcome, bool),
 }
 
 /// What was asked of elements that are moved.
@@ -363,7 +363,7 @@ impl Books {
         if running.invoked.is_none() {
             return match next_step(running, &replies)? {
                 Some(commands) => Ok(Next::Step(self.send(running, commands, now))),
-                None => Ok(Next::Over(Outcome::Aborted)),
+                None => Ok(Next::Over(Outcome::Aborted, is_passing(&replies))),
             };
         }
         let is_block = is_block(&running.task);
@@ -372,7 +372,7 @@ impl Books {
             Reply::Error(error) => {
                 let outcome = outcome_of(error).ok_or_else(|| running.unexpected(&replies))?;
                 self.over(running, outcome, None, mix, now)?;
-                return Ok(Next::Over(outcome));
+                return Ok(Next::Over(outcome, is_passing(&replies)));
             }
             // What was watched has changed.
             Reply::Nil if is_block => None,
@@ -386,7 +386,7 @@ impl Books {
             Outcome::Aborted
         };
         self.over(running, outcome, told.as_deref(), mix, now)?;
-        Ok(Next::Over(outcome))
+        Ok(Next::Over(outcome, false))
     }
 
     /// The connection is over.
@@ -411,6 +411,9 @@ impl Books {
         let process = running.process;
         match &running.task {
             Task::Lists(operations) => {
+                if told.into_iter().flatten().any(|reply| matches!(reply, Reply::Error(_))) {
+                    return Err(unexpected());
+                }
                 let mut actions = Vec::new();
                 for (index, (key, element)) in operations.iter().enumerate() {
                     let key = format!("tl{key}");
@@ -818,6 +821,12 @@ fn outcome_of(error: &str) -> Option<Outcome> {
         "ERR" if ["ERR insufficient balance", "ERR no such key"].contains(&error) => Some(Outcome::Aborted),
         _ => None,
     }
+}
+
+/// Whether one of the replies is an error that tells nothing of the data.
+fn is_passing(replies: &[Reply]) -> bool {
+    let is_passing = |reply: &Reply| matches!(reply, Reply::Error(error) if !error.starts_with("ERR "));
+    replies.iter().any(is_passing)
 }
 
 impl Running {

@@ -2,7 +2,7 @@
 
 use crate::gateway::Gateway;
 use consensus::Members;
-use ids::{Epoch, GroupId, Incarnation, Monotonic};
+use ids::{Boot, Epoch, GroupId, Incarnation, Monotonic};
 use keyspace::TransactionCounts;
 use replica::{Member, Replica};
 
@@ -34,6 +34,11 @@ impl Glimpse<'_> {
     /// Of its data.
     pub fn state_hash(&self) -> u64 {
         self.replica.keyspace().state_hash()
+    }
+
+    /// What is kept of transactions in it for a boot, in words.
+    pub fn kept_for(&self) -> impl Iterator<Item = (Boot, String)> {
+        self.replica.keyspace().kept_for()
     }
 
     /// How much of transactions is in it.

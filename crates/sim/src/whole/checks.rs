@@ -13,7 +13,6 @@ use crate::node::Shape;
 use consensus::Members;
 use control::{Factor, GroupRef, RoutingMap};
 use ids::{Boot, Epoch, GroupCount, Incarnation, Monotonic, NodeId, Prng, UnixMillis};
-use keyspace::TransactionCounts;
 use server::{Glimpse, Health, Node, NodeIndex, NodeName, Placement, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -239,10 +238,14 @@ pub(crate) fn check_at_rest(running: &[Option<&Whole>]) -> Result<(), String> {
             }
         }
         let counts = leader.transaction_counts();
-        if counts != TransactionCounts::default() {
-            return Err(format!(
-                "group {number} is at rest, and knows of transactions: {counts:?}"
-            ));
+        if counts.prepared + counts.waiting > 0 {
+            return Err(format!("group {number} is at rest, and has transactions: {counts:?}"));
+        }
+        // For those who are dead and not known to be, more is kept.
+        let serving = running.iter().flatten().filter_map(|node| node.serving());
+        let boots: BTreeSet<Boot> = serving.map(|serving| serving.boot).collect();
+        if let Some((boot, what)) = leader.kept_for().find(|(boot, _)| boots.contains(boot)) {
+            return Err(format!("group {number} is at rest, and keeps for {boot:?}: {what}"));
         }
     }
     for node in running.iter().flatten() {
