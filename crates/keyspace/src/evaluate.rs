@@ -1,5 +1,6 @@
 //! What commands would do, without doing it: a transaction's part is known when it votes, and seen when it is resolved.
 
+use crate::Keyspace;
 use crate::database::KeyVersion;
 use crate::effects::Effect;
 use crate::entry::{BlockCommand, Header};
@@ -8,7 +9,6 @@ use crate::keyspace::parse;
 use crate::local::LeaderLocal;
 use crate::replies::Replies;
 use crate::scratch::{Scratch, databases};
-use crate::Keyspace;
 use command::Command;
 use resp::{Args, Protocol, Writer};
 use std::collections::BTreeSet;

@@ -285,7 +285,12 @@ impl Keyspace {
     }
 
     /// One operation that no transaction has a part in.
-    pub(crate) fn apply_plain(&mut self, operation: Operation<'_>, local: &mut LeaderLocal, replies: &mut Replies) {
+    pub(crate) fn apply_plain(
+        &mut self,
+        operation: Operation<'_>,
+        local: &mut LeaderLocal,
+        replies: &mut Replies,
+    ) {
         match operation {
             Operation::Command { db, protocol, args } => {
                 self.apply_words(&BlockCommand { db, protocol, args }, local, replies);
@@ -326,7 +331,12 @@ impl Keyspace {
         }
     }
 
-    pub(crate) fn apply_words(&mut self, command: &BlockCommand<'_>, local: &mut LeaderLocal, replies: &mut Replies) {
+    pub(crate) fn apply_words(
+        &mut self,
+        command: &BlockCommand<'_>,
+        local: &mut LeaderLocal,
+        replies: &mut Replies,
+    ) {
         let mut writer = Writer::new(replies.buffer(), command.protocol);
         let is_local = match parse(command.args) {
             Ok(parsed) => {

@@ -63,8 +63,8 @@ pub use database::KeyVersion;
 pub use directory::Position;
 pub use effects::Effect;
 pub use entry::{
-    Batch, BlockCommand, Condition, Entry, EntryBuf, EntryError, Forget, Header, Inquire, Lock, Operation, Operations,
-    Prepare, Resolve, Work,
+    Batch, BlockCommand, Condition, Entry, EntryBuf, EntryError, Forget, Header, Inquire, Lock, Operation,
+    Operations, Prepare, Resolve, Work,
 };
 pub use evaluate::{Answers, Outcome};
 pub use events::{Event, EventClasses};

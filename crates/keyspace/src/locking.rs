@@ -51,7 +51,8 @@ pub fn locks_among<'a>(
 
 /// Whether a command reads keys that only the data name: `SORT` with patterns. Which ones cannot be said before.
 fn names_keys_by_data(spec: &Spec, args: Args<'_>) -> bool {
-    matches!(spec.id, CommandId::Sort | CommandId::SortRo) && args.iter().skip(2).any(|word| word.contains(&b'*'))
+    matches!(spec.id, CommandId::Sort | CommandId::SortRo)
+        && args.iter().skip(2).any(|word| word.contains(&b'*'))
 }
 
 fn stronger(a: Mode, b: Mode) -> Mode {
@@ -75,7 +76,9 @@ pub(crate) fn of_prepare(prepare: &Prepare<'_>) -> Locks {
     let locks = match &prepare.work {
         Work::Evaluate { commands, .. } => locks_of(commands.iter().map(|command| command.args)),
         Work::Install { effects, .. } => {
-            let alone = effects.iter().map(|effect| (effect.key().into(), Mode::Exclusive));
+            let alone = effects
+                .iter()
+                .map(|effect| (effect.key().into(), Mode::Exclusive));
             Locks::of_keys(alone.collect())
         }
         Work::InPlace { .. } => Locks::WholeGroup(Mode::Exclusive),
@@ -85,7 +88,9 @@ pub(crate) fn of_prepare(prepare: &Prepare<'_>) -> Locks {
 
 /// The same, but keys with a deadline alone: a lock suspends expiry, and who shared the key could tell.
 pub(crate) fn alone_if_mortal(locks: Locks, databases: &[Database], seed: HashSeed) -> Locks {
-    if planted::is(planted::Bug::MortalLockedShared) || databases.iter().all(|database| database.with_deadline() == 0) {
+    if planted::is(planted::Bug::MortalLockedShared)
+        || databases.iter().all(|database| database.with_deadline() == 0)
+    {
         return locks;
     }
     match locks {

@@ -153,7 +153,10 @@ impl Scratch {
 
     /// How many of the lookups since the last call found a key, and how many found none.
     pub fn take_lookups(&mut self) -> (u64, u64) {
-        (std::mem::take(&mut self.local.hits), std::mem::take(&mut self.local.misses))
+        (
+            std::mem::take(&mut self.local.hits),
+            std::mem::take(&mut self.local.misses),
+        )
     }
 
     /// What happened, in order.

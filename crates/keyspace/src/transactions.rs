@@ -18,18 +18,18 @@
 //! 3. Nothing touches a key that is held, except its holder when it is resolved.
 //! 4. Every waiter of the lock table is in `waiting`, and the other way round.
 
+use crate::Keyspace;
 use crate::database::KeyVersion;
 use crate::digest::Digest;
 use crate::effects::Effect;
 use crate::entry::{BlockCommand, Condition, Forget, Inquire, Lock, Operation, Operations, Prepare, Work};
+use crate::entry::{LOCK_TAG, Resolve, write_txn};
 use crate::events::Event;
 use crate::form::{self, Rest};
 use crate::keyspace::Answered;
 use crate::local::LeaderLocal;
 use crate::object::Object;
 use crate::replies::Replies;
-use crate::entry::{LOCK_TAG, Resolve, write_txn};
-use crate::Keyspace;
 use ids::{Boot, Db, GatewayId, GroupId, UnixMillis, Version};
 use planted::Bug;
 use std::collections::BTreeMap;
@@ -102,7 +102,9 @@ impl Transactions {
         if self.prepared.contains_key(&txn) {
             return Register::Prepared;
         }
-        self.ended.get(&txn).map_or(Register::Empty, |ended| ended.register)
+        self.ended
+            .get(&txn)
+            .map_or(Register::Empty, |ended| ended.register)
     }
 
     fn is_over(&self, txn: TxnId) -> bool {
@@ -112,7 +114,13 @@ impl Transactions {
     }
 
     fn end(&mut self, txn: TxnId, register: Register, participants: Vec<GroupId>) {
-        let before = self.ended.insert(txn, Ended { register, participants });
+        let before = self.ended.insert(
+            txn,
+            Ended {
+                register,
+                participants,
+            },
+        );
         assert!(before.is_none(), "invariant 1: {txn:?} ended before");
     }
 
@@ -241,7 +249,13 @@ impl Transactions {
             let [code] = rest.array()?;
             let register = Register::of_code(code)?;
             let participants = groups_of(rest)?;
-            all.ended.insert(txn, Ended { register, participants });
+            all.ended.insert(
+                txn,
+                Ended {
+                    register,
+                    participants,
+                },
+            );
         }
         for _ in 0..rest.number()? {
             all.low.insert(gateway_of(rest)?, rest.long()?);
@@ -314,7 +328,10 @@ fn needs_of(operation: &Operation<'_>) -> Option<Needs> {
         }
         Operation::Lock(lock) => {
             let mode = |alone| if alone { Mode::Exclusive } else { Mode::Shared };
-            let keys = lock.keys.iter().map(|(_, key, alone)| ((*key).into(), mode(*alone)));
+            let keys = lock
+                .keys
+                .iter()
+                .map(|(_, key, alone)| ((*key).into(), mode(*alone)));
             let txn = Some((lock.txn, lock.participants.clone()));
             (Locks::of_keys(keys.collect()), txn)
         }
@@ -481,7 +498,8 @@ impl Keyspace {
         if planted::is(Bug::LockIgnoredByCommand) {
             return false;
         }
-        let Some(needs) = needs_of(operation).filter(|needs| !self.transactions.locks.admits(&needs.locks)) else {
+        let Some(needs) = needs_of(operation).filter(|needs| !self.transactions.locks.admits(&needs.locks))
+        else {
             return false;
         };
         if self.transactions.is_full() {
@@ -923,9 +941,7 @@ fn priority(txn: TxnId, began: UnixMillis) -> Priority {
 
 /// The first reply of a participant: 0 is a vote for the transaction, anything else the reason against.
 fn vote(replies: &mut Replies, vote: Result<(), Refusal>) {
-    replies
-        .buffer()
-        .push(vote.map_or_else(Refusal::code, |()| 0));
+    replies.buffer().push(vote.map_or_else(Refusal::code, |()| 0));
     replies.end_reply(false);
 }
 

@@ -243,7 +243,10 @@ impl Question<'_> {
                 let mut locks = Locks::Keys(Vec::new());
                 self.block(|conditions, commands| {
                     locks = keyspace::locks_of(commands.iter().map(|command| command.args));
-                    let keys: Vec<Box<[u8]>> = conditions.iter().map(|condition| condition.key().into()).collect();
+                    let keys: Vec<Box<[u8]>> = conditions
+                        .iter()
+                        .map(|condition| condition.key().into())
+                        .collect();
                     locks = std::mem::replace(&mut locks, Locks::Keys(Vec::new())).and_shared(keys.iter());
                 });
                 locks
@@ -272,8 +275,9 @@ pub(crate) fn reads(bytes: &[u8]) -> Result<Vec<Read<'_>>, Malformed> {
             }),
             SEE => {
                 let block = cursor.text()?;
-                let is_block =
-                    Operations::read_one(block, |operation| matches!(operation, keyspace::Operation::Block { .. }));
+                let is_block = Operations::read_one(block, |operation| {
+                    matches!(operation, keyspace::Operation::Block { .. })
+                });
                 if is_block != Some(true) {
                     return Err(Malformed);
                 }

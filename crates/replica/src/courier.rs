@@ -363,7 +363,10 @@ impl Courier {
                     txn,
                     began,
                     participants,
-                    keys: keys.iter().map(|((db, key), alone)| (*db, &**key, *alone)).collect(),
+                    keys: keys
+                        .iter()
+                        .map(|((db, key), alone)| (*db, &**key, *alone))
+                        .collect(),
                 };
                 writes.push(&keyspace::Operation::Lock(Box::new(lock)));
                 Origin::Lock(txn)
@@ -426,7 +429,10 @@ impl Courier {
         let resolve = Resolve {
             decisions: vec![(txn, is_committed)],
         };
-        self.open.batch.writes.push(&keyspace::Operation::Resolve(resolve));
+        self.open
+            .batch
+            .writes
+            .push(&keyspace::Operation::Resolve(resolve));
         self.took(Origin::Decision(txn, worker), None, false, None);
     }
 
@@ -434,7 +440,10 @@ impl Courier {
     pub fn inquire(&mut self, txn: TxnId, participants: Vec<GroupId>, worker: u16) {
         self.make_room(true);
         let inquire = Inquire { txn, participants };
-        self.open.batch.writes.push(&keyspace::Operation::Inquire(inquire));
+        self.open
+            .batch
+            .writes
+            .push(&keyspace::Operation::Inquire(inquire));
         self.took(Origin::Inquiry(txn, worker), None, false, None);
     }
 
@@ -619,7 +628,11 @@ impl Courier {
         let Waiting { item, reads: all, .. } = waiting;
         let Some(origin) = item.origin else { return };
         let is_behind = |other: &Item| !other.is_read && other.connection == item.connection;
-        let mut others = self.unanswered.iter().flat_map(|sent| &sent.items).chain(&self.open.items);
+        let mut others = self
+            .unanswered
+            .iter()
+            .flat_map(|sent| &sent.items)
+            .chain(&self.open.items);
         let has_written = item.connection.is_some()
             && (others.any(is_behind) || self.late.values().any(|waiting| is_behind(&waiting.item)));
         if has_written && matches!(origin, Origin::Command(_)) {
@@ -806,11 +819,18 @@ impl Courier {
             // A vote is waited for as long as its coordinator does.
             let is_given_up = now.since(waiting.since) >= PATIENCE && !waiting.item.is_of_transaction();
             if let Some(origin) = waiting.item.origin.take_if(|_| is_given_up) {
-                let error = if waiting.item.is_read { UNREACHABLE } else { UNKNOWN };
+                let error = if waiting.item.is_read {
+                    UNREACHABLE
+                } else {
+                    UNKNOWN
+                };
                 origin.fail(group, error, None, out);
             }
         }
-        if self.untold_since.is_some_and(|since| now.since(since) >= TELL_AFTER) {
+        if self
+            .untold_since
+            .is_some_and(|since| now.since(since) >= TELL_AFTER)
+        {
             self.make_room(true);
             self.tell_over();
         }
@@ -978,7 +998,9 @@ impl Item {
         let (spec, began) = self.trip?;
         let took = now.since(began);
         let is_slow = slow.is_some_and(|slow| took >= slow);
-        let words = sent.filter(|_| is_slow).and_then(|(sent, index)| sent.words(index));
+        let words = sent
+            .filter(|_| is_slow)
+            .and_then(|(sent, index)| sent.words(index));
         Some(Journey {
             spec,
             took,
@@ -1081,11 +1103,7 @@ impl Origin {
                 let objects = replies[1..].iter().map(|seen| read_seen(seen));
                 let objects: Option<Vec<_>> = objects.map(|seen| seen.map(|(object, _)| object)).collect();
                 match (vote(replies[0][0]), objects) {
-                    (Vote::Prepared, Some(objects)) => Output::Locked {
-                        txn,
-                        group,
-                        objects,
-                    },
+                    (Vote::Prepared, Some(objects)) => Output::Locked { txn, group, objects },
                     (Vote::Prepared, None) => Output::FailedPart {
                         txn,
                         group,

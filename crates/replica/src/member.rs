@@ -104,7 +104,11 @@ impl Said {
             Said::Elsewhere => Verdict::Elsewhere,
             Said::Gap(applied) => Verdict::Gap(*applied),
             Said::Forgotten => Verdict::Forgotten,
-            Said::Late { is_read, index, bytes } => Verdict::Late {
+            Said::Late {
+                is_read,
+                index,
+                bytes,
+            } => Verdict::Late {
                 is_read: *is_read,
                 index: *index,
                 bytes,

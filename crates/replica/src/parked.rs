@@ -71,7 +71,13 @@ impl Parked {
             }
             let mut answers = AnswersBuf::default();
             let all = reads(&read.reads).expect("they were read when they came");
-            answer(keyspace, local, &all[read.place.index as usize].question, Duration::ZERO, &mut answers);
+            answer(
+                keyspace,
+                local,
+                &all[read.place.index as usize].question,
+                Duration::ZERO,
+                &mut answers,
+            );
             answered.push((read.place, answers.finish()));
             false
         });
@@ -104,7 +110,9 @@ pub(crate) fn answer(
 ) {
     match question {
         Question::Versions(keys) => {
-            let versions = keys.iter().map(|(db, key)| keyspace.version_read(*db, key, local));
+            let versions = keys
+                .iter()
+                .map(|(db, key)| keyspace.version_read(*db, key, local));
             answers.versions(versions);
         }
         Question::Command {
@@ -129,7 +137,10 @@ pub(crate) fn answer(
                         keyspace.version_read(db, key, local) == version
                     }
                     keyspace::Condition::Absent { db, key } => {
-                        matches!(keyspace.version_read(db, key, local), keyspace::KeyVersion::Absent(_))
+                        matches!(
+                            keyspace.version_read(db, key, local),
+                            keyspace::KeyVersion::Absent(_)
+                        )
                     }
                 };
                 if !conditions.iter().all(holds) {
@@ -185,7 +196,9 @@ impl Marks {
     /// For how long, at least, what has this version has been there.
     pub(crate) fn age(&self, version: Version, now: Monotonic) -> Duration {
         let at = self.0.partition_point(|(_, applied)| *applied < version);
-        self.0.get(at).map_or(Duration::ZERO, |(since, _)| now.since(*since))
+        self.0
+            .get(at)
+            .map_or(Duration::ZERO, |(since, _)| now.since(*since))
     }
 
     /// The state is another one.
@@ -219,6 +232,9 @@ mod tests {
         for millis in 0..1_000 {
             marks.mark(Monotonic(millis), Version(millis));
         }
-        assert_eq!(marks.age(Version(3), Monotonic(1_000)), Duration::from_nanos(MARKS_MAX as u64));
+        assert_eq!(
+            marks.age(Version(3), Monotonic(1_000)),
+            Duration::from_nanos(MARKS_MAX as u64)
+        );
     }
 }

@@ -942,8 +942,16 @@ impl Gateway {
         self.tell(index);
         let clock = self.shared.hooks.monotonic;
         let replica = &mut self.replicas[index];
-        if let Some(member) = self.cluster.seats[index].member.as_ref().filter(|member| member.leads()) {
-            let marked_at = if planted::is(Bug::AgeFromBefore) { Monotonic(0) } else { clock() };
+        if let Some(member) = self.cluster.seats[index]
+            .member
+            .as_ref()
+            .filter(|member| member.leads())
+        {
+            let marked_at = if planted::is(Bug::AgeFromBefore) {
+                Monotonic(0)
+            } else {
+                clock()
+            };
             member.mark(replica, marked_at);
             let group = replica.group();
             for (txn, participants) in replica.take_wounds() {

@@ -102,6 +102,8 @@ struct Open {
     since: Monotonic,
     /// Whether the participants were asked what has become of it.
     is_inquired: bool,
+    /// They said that all have prepared: the votes, with the replies, are to come.
+    is_found_committed: bool,
 }
 
 /// A decision on its way.
@@ -119,9 +121,22 @@ impl Distributed {
         self.open.is_empty() && self.settling.is_empty() && self.behind.is_empty()
     }
 
-    /// How many are open, and how many are decided and not recorded everywhere.
-    pub(crate) fn counts(&self) -> (usize, usize) {
-        (self.open.len(), self.settling.len())
+    /// What is under way, for traces.
+    pub(crate) fn in_words(&self) -> Vec<String> {
+        let open = self.open.values().map(|open| {
+            let (id, way, outstanding) = (open.id, open.way, open.outstanding);
+            let (has_client, has_asked, is_inquired) = (open.client.is_some(), open.has_asked, open.is_inquired);
+            format!("{id:?} {way:?}: {outstanding} outstanding, client {has_client}, asked {has_asked}, inquired {is_inquired}, committed {}", open.is_committed)
+        });
+        let settling = self
+            .settling
+            .iter()
+            .map(|(id, settling)| format!("{id:?} settles: {:?} outstanding", settling.outstanding));
+        let behind = self
+            .behind
+            .iter()
+            .map(|(group, seq)| format!("{group:?} behind {seq}"));
+        open.chain(settling).chain(behind).collect()
     }
 
     /// Whether this worker still sees to a transaction.
@@ -167,6 +182,7 @@ impl Gateway {
             is_committed: false,
             since: self.cluster_now(),
             is_inquired: false,
+            is_found_committed: false,
         };
         self.distributed.open.insert(id.seq, open);
         self.attempt_distributed(id.seq);
@@ -243,9 +259,7 @@ impl Gateway {
                         participants: participants.clone(),
                         conditions: Vec::new(),
                         expects: Vec::new(),
-                        assignment: Assignment::Lock {
-                            keys: keys.collect(),
-                        },
+                        assignment: Assignment::Lock { keys: keys.collect() },
                     }))
                 }
             };
@@ -307,12 +321,7 @@ impl Gateway {
     }
 
     /// A group has locked keys, and sent their objects.
-    pub(crate) fn on_locked_distributed(
-        &mut self,
-        txn: TxnId,
-        group: GroupId,
-        objects: Vec<Option<Object>>,
-    ) {
+    pub(crate) fn on_locked_distributed(&mut self, txn: TxnId, group: GroupId, objects: Vec<Option<Object>>) {
         let absent = KeyVersion::Absent(ids::Version(0));
         let objects = objects.into_iter().map(|object| (object, absent)).collect();
         self.on_objects(txn, group, objects);
@@ -342,7 +351,10 @@ impl Gateway {
             let keys = objects_in(program, open.wanted.get(&group), is_there);
             for ((db, key), (object, version)) in keys.into_iter().zip(objects) {
                 scratch.place(db, &key, object);
-                expects.entry(group).or_default().push(Condition::Unchanged { db, key, version });
+                expects
+                    .entry(group)
+                    .or_default()
+                    .push(Condition::Unchanged { db, key, version });
             }
         }
         let mut evaluated = Replies::default();
@@ -493,7 +505,10 @@ impl Gateway {
         if let Some(settling) = self.distributed.settling.get(&txn) {
             // Who recovers a dead coordinator's transaction may hear, late, from one that has forgotten it.
             let is_ours = txn.boot == self.shared.boot && txn.worker == self.worker;
-            assert!(!is_ours || settling.is_committed == is_committed, "{txn:?} is decided once");
+            assert!(
+                !is_ours || settling.is_committed == is_committed,
+                "{txn:?} is decided once"
+            );
             return;
         }
         let settling = Settling {
@@ -538,7 +553,11 @@ impl Gateway {
         if !settling.outstanding.is_empty() {
             return;
         }
-        let settling = self.distributed.settling.remove(&txn).expect("looked at a moment ago");
+        let settling = self
+            .distributed
+            .settling
+            .remove(&txn)
+            .expect("looked at a moment ago");
         if settling.forgets {
             self.forget_everywhere(txn, &settling.groups);
         }
@@ -652,7 +671,7 @@ impl Gateway {
         };
         match decision {
             // The votes are on their way, with the replies; if the client was told already, they are not waited for.
-            Some(Decision::Commit) if open.client.is_some() => {}
+            Some(Decision::Commit) if open.client.is_some() => open.is_found_committed = true,
             Some(Decision::Commit) => {
                 self.end_attempt(txn, true);
                 self.distributed.open.remove(&txn.seq);
@@ -664,14 +683,15 @@ impl Gateway {
     }
 
     /// Time passes: whoever waits too long for votes asks what has become of his transaction; whoever does not learn it is
-    /// told that it is not known.
+    /// told that it is not known, and it is asked for until somebody knows.
     pub(crate) fn tick_distributed(&mut self) {
         self.raise_marks();
+        self.drop_lost_inquiries();
         let now = self.cluster_now();
         let waits = |open: &&Open, factor: u32| now.since(open.since) >= PATIENCE * factor;
         let open = self.distributed.open.values();
         let late: Vec<TxnId> = open
-            .filter(|open| open.has_asked && !open.is_inquired && waits(open, 1))
+            .filter(|open| open.has_asked && !open.is_found_committed && waits(open, 1))
             .map(|open| open.id)
             .collect();
         for txn in late {
@@ -683,9 +703,18 @@ impl Gateway {
             .map(|open| open.id)
             .collect();
         for txn in lost {
-            let open = self.distributed.open.get_mut(&txn.seq).expect("looked at a moment ago");
+            let open = self
+                .distributed
+                .open
+                .get_mut(&txn.seq)
+                .expect("looked at a moment ago");
+            let is_found_committed = open.is_found_committed;
             if let Some((ticket, program)) = open.client.take() {
                 self.finish_program(ticket, program, Answers::Failed(UNKNOWN));
+            }
+            if is_found_committed {
+                self.end_attempt(txn, true);
+                self.distributed.open.remove(&txn.seq);
             }
         }
     }

@@ -22,6 +22,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How long the answers to an inquiry are waited for before everybody is asked again.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// After how long an inquiry that nobody has repeated is dropped: answers got lost, and it is wanted no more. Longer than
+/// a group is waited for.
+const LOST_AFTER: Duration = Duration::from_secs(10);
+
 /// Inquiries of one worker at a time; others wait for these to end.
 const RECOVERIES_MAX: usize = 1_024;
 
@@ -45,6 +49,13 @@ impl Recoveries {
     /// How many are under way.
     pub(crate) fn len(&self) -> usize {
         self.open.len()
+    }
+
+    /// What is under way, for traces.
+    pub(crate) fn in_words(&self) -> Vec<String> {
+        let open = self.open.iter();
+        open.map(|(txn, inquiry)| format!("inquires after {txn:?} of {:?}", inquiry.participants))
+            .collect()
     }
 }
 
@@ -79,6 +90,13 @@ impl Gateway {
                 },
             );
         }
+    }
+
+    /// Drops inquiries whose answers were lost. Whoever still wants to know has asked again meanwhile.
+    pub(crate) fn drop_lost_inquiries(&mut self) {
+        let now = self.cluster_now();
+        let is_wanted = |inquiry: &Inquiry| now.since(inquiry.asked_at) < LOST_AFTER;
+        self.recoveries.open.retain(|_, inquiry| is_wanted(inquiry));
     }
 
     /// A participant has answered.
@@ -136,7 +154,8 @@ impl Gateway {
         }
         for (txn, participants) in open {
             let since = *self.recoveries.since.entry((group, txn)).or_insert(now);
-            let is_seen_to = txn.boot == self.shared.boot && txn.worker == self.worker && self.distributed.has(txn);
+            let is_seen_to =
+                txn.boot == self.shared.boot && txn.worker == self.worker && self.distributed.has(txn);
             if !is_seen_to && (self.is_lost(txn.boot) || now.since(since) >= PATIENCE) {
                 self.recover(txn, participants);
             }

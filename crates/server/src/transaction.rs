@@ -80,7 +80,6 @@ struct Transaction {
     touches: bool,
 }
 
-
 /// Which way a transaction takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -180,7 +179,10 @@ impl Gateway {
         // Where there is one group only, and it decides in the order of its entries, it sees all of the keyspace by itself.
         let is_all = self.is_spread && self.groups.get() == 1;
         let reads_only = self.is_spread && !extent.writes;
-        if let ([group], true) = (extent.groups.as_slice(), (is_all || !sees_whole && !extent.wants) && !reads_only) {
+        if let ([group], true) = (
+            extent.groups.as_slice(),
+            (is_all || !sees_whole && !extent.wants) && !reads_only,
+        ) {
             let operations = program.operations().cloned().collect();
             let conditions = program.conditions.clone();
             self.transactions
@@ -583,9 +585,7 @@ impl Gateway {
         let transaction = self.current(txn)?;
         let is_there = |key: &[u8]| group_of_key(groups, key) == group;
         let keys = objects_in(&transaction.program, transaction.wanted.get(&group), is_there);
-        let scratch = transaction
-            .scratch
-            .get_or_insert_with(|| turn.scratch(turn.now));
+        let scratch = transaction.scratch.get_or_insert_with(|| turn.scratch(turn.now));
         scratch.set_limits(limits);
         for ((db, key), object) in keys.into_iter().zip(objects) {
             scratch.place(db, &key, object);

@@ -411,7 +411,11 @@ impl Books {
         let process = running.process;
         match &running.task {
             Task::Lists(operations) => {
-                if told.into_iter().flatten().any(|reply| matches!(reply, Reply::Error(_))) {
+                if told
+                    .into_iter()
+                    .flatten()
+                    .any(|reply| matches!(reply, Reply::Error(_)))
+                {
                     return Err(unexpected());
                 }
                 let mut actions = Vec::new();

@@ -25,6 +25,6 @@ mod register;
 
 pub use coordinator::{Coordinator, Decision, Refusal, Vote};
 pub use id::{Priority, TxnId};
+pub use locks::{Grant, LockTable, Locks, Mode, RequestId, Requester};
 pub use recovery::Recovery;
 pub use register::Register;
-pub use locks::{Grant, LockTable, Locks, Mode, RequestId, Requester};

@@ -11,9 +11,7 @@ impl Replica {
     pub(super) fn evaluate(&mut self, operations: &[Operation]) -> (Replies, Outcome) {
         let commands: Vec<BlockCommand<'_>> = operations.iter().map(Operation::as_state).collect();
         let mut replies = Replies::default();
-        let (effects, events) = self
-            .keyspace
-            .evaluate(&commands, &mut self.local, &mut replies);
+        let (effects, events) = self.keyspace.evaluate(&commands, &mut self.local, &mut replies);
         (replies, Outcome { effects, events })
     }
 

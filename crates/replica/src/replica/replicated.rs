@@ -13,7 +13,8 @@ use std::time::Duration;
 use txn::{Locks, TxnId};
 
 /// What a client is told whose read finds too many waiting.
-const CROWDED: &[u8] = b"-TRYAGAIN too many commands wait for transactions on keys of this group; nothing was done\r\n";
+const CROWDED: &[u8] =
+    b"-TRYAGAIN too many commands wait for transactions on keys of this group; nothing was done\r\n";
 
 /// Carries out a command that must not write, in words.
 pub(crate) fn read_words(

@@ -5,8 +5,8 @@ use command::Spec;
 use ids::{Boot, Db, GroupCount, GroupId, HashSeed, Prng, Slot, UnixMillis};
 use keyspace::{Effect, EventClasses, KeyVersion, Object};
 use replica::{
-    Condition, LocalCounts, Operation, Outcome, Output, Replica, Replies, Request, Returned, Task, Ticket, Turn,
-    Verdict, locks_of,
+    Condition, LocalCounts, Operation, Outcome, Output, Replica, Replies, Request, Returned, Task, Ticket,
+    Turn, Verdict, locks_of,
 };
 use resp::{ArgsBuf, Protocol};
 use std::collections::{BTreeMap, VecDeque};

@@ -70,9 +70,11 @@ impl Gateway {
         })
     }
 
-    /// Whether this worker sees to no transaction, as a coordinator or in its coordinator's place.
-    pub fn sees_to_none(&self) -> bool {
-        self.distributed.is_empty() && self.recoveries.len() == 0
+    /// The transactions that this worker sees to, as a coordinator or in its coordinator's place, in words. Nothing at rest.
+    pub fn seen_to(&self) -> Vec<String> {
+        let mut all = self.distributed.in_words();
+        all.extend(self.recoveries.in_words());
+        all
     }
 
     /// The version of the cluster that this worker goes by.
