@@ -30,6 +30,7 @@ use bytes::Bytes;
 use command::{Flags, Spec};
 use ids::{Db, GatewayId, GroupId, Monotonic, Slot};
 use keyspace::{BlockCommand, Forget, Inquire, Lock, Prepare, Resolve, Work, read_seen};
+use planted::Bug;
 use resp::{Args, ArgsBuf, Protocol};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -611,6 +612,9 @@ impl Courier {
     /// Asks for an answer that comes later: what wrote is asked for, what reads is read again.
     fn ask_again(&mut self, place: Place, out: &mut Vec<Output>) {
         let gateway = self.gateway;
+        if planted::is(Bug::LateAnswerTwice) && !place.is_read {
+            return self.send_again(place);
+        }
         if !place.is_read {
             self.set_apart();
             self.open.batch.push_late(keyspace::Origin {
@@ -642,6 +646,22 @@ impl Courier {
         let raw = reads(&all).expect("they were written here")[place.index as usize].raw;
         self.open.batch.push_again(raw);
         self.took(origin, item.trip, true, item.slot);
+    }
+
+    /// The mistake of [`Bug::LateAnswerTwice`].
+    fn send_again(&mut self, place: Place) {
+        let Some(waiting) = self.late.remove(&place) else { return };
+        let Some(origin) = waiting.item.origin else { return };
+        self.make_room(true);
+        let (writes, mut at) = (&mut self.open.batch.writes, 0);
+        let is_read = keyspace::Operations::read(&waiting.reads, |operation| {
+            if at == place.index {
+                writes.push(&operation);
+            }
+            at += 1;
+        });
+        assert!(is_read.is_some(), "it was written here");
+        self.took(origin, waiting.item.trip, false, waiting.item.slot);
     }
 
     /// An answer has come later than its batch.
@@ -959,6 +979,8 @@ impl Sent {
                     };
                     let reads = if is_read {
                         self.batch.reads.clone()
+                    } else if planted::is(Bug::LateAnswerTwice) {
+                        self.batch.writes.clone()
                     } else {
                         Bytes::new()
                     };
@@ -1164,11 +1186,12 @@ impl Origin {
 
     fn fail(self, group: GroupId, error: &'static str, journey: Option<Journey>, out: &mut Vec<Output>) {
         out.push(match self {
-            Origin::Command(ticket) | Origin::Block(ticket) | Origin::Versions(ticket, _) => Output::Failed {
+            Origin::Command(ticket) | Origin::Block(ticket) => Output::Failed {
                 ticket,
                 error,
                 journey,
             },
+            Origin::Versions(ticket, _) => Output::FailedWatch { ticket, error },
             Origin::Part(txn)
             | Origin::Vote(txn)
             | Origin::Lock(txn)

@@ -11,6 +11,7 @@
 
 use crate::gateway::Gateway;
 use ids::{Boot, GroupId, Monotonic};
+use planted::Bug;
 use replica::Request;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -68,6 +69,11 @@ impl Gateway {
                 return;
             }
             inquiry.asked_at = now;
+            if planted::is(Bug::AbortOnTimeout) {
+                self.recoveries.open.remove(&txn);
+                self.settle(txn, participants, false, false);
+                return;
+            }
         } else if self.recoveries.open.len() >= RECOVERIES_MAX {
             return;
         } else {

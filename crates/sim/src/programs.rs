@@ -50,6 +50,16 @@ impl Mix {
         weights: [0; 5],
     };
 
+    /// Of all families, on few keys.
+    pub(crate) fn busy(reads: u64) -> Mix {
+        Mix {
+            share: 90,
+            keys: 3,
+            reads,
+            weights: [2, 1, 1, 3, 1],
+        }
+    }
+
     pub(crate) fn draw(prng: &mut Prng) -> Mix {
         let mut weights = [0; 5];
         for weight in &mut weights {

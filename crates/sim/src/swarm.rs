@@ -151,6 +151,39 @@ impl Swarm {
                 swarm.transfers = swarm.transfers.max(60);
                 swarm.pauses = swarm.pauses.max(60);
             }
+            // Coordinators and leaders that are lost in the middle of transactions.
+            Some(
+                Bug::MarkNotConsulted
+                | Bug::RefusalNotRecorded
+                | Bug::CommitWithoutAll
+                | Bug::AbortOnTimeout
+                | Bug::ForgottenEarly
+                | Bug::AttemptIgnored
+                | Bug::LateAnswerTwice
+                | Bug::PreparedRevoked
+                | Bug::FenceIgnored,
+            ) => {
+                swarm.mix = Mix::busy(20);
+                swarm.partitions = swarm.partitions.max(60);
+                swarm.breaks = swarm.breaks.max(100);
+                swarm.transfers = swarm.transfers.max(60);
+                swarm.think = 20 * MILLIS;
+            }
+            // Many transactions on the same few keys.
+            Some(
+                Bug::LockIgnoredByRead
+                | Bug::LockIgnoredByCommand
+                | Bug::LocksReleasedEarly
+                | Bug::ConditionsNotJudged
+                | Bug::VersionsNotChecked
+                | Bug::TakenLockPrepares
+                | Bug::AgeNotChecked
+                | Bug::AgeFromBefore,
+            ) => {
+                swarm.mix = Mix::busy(50);
+                swarm.clients = 10;
+                swarm.think = MILLIS;
+            }
             _ => {}
         }
         swarm
