@@ -269,6 +269,13 @@ impl Clients {
         !self.clients[index].waiting.is_empty() || self.clients[index].is_in_step
     }
 
+    /// What they still want, in words.
+    pub(crate) fn undone(&self) -> String {
+        let task = |client: &Client| client.tasks.front().map(|task| format!("{task:?}"));
+        let tasks: Vec<String> = self.clients.iter().filter_map(task).collect();
+        tasks.join(", ")
+    }
+
     pub(crate) fn calls(&self) -> usize {
         self.recorder.len() + self.books.len()
     }

@@ -227,7 +227,10 @@ impl<'a, N: Node> World<'a, N> {
                 return Err(format!("more than {EVENTS_MAX} events: it does not come to rest"));
             }
             if self.is_calm && !self.is_resting && at > self.calm_at + CALM_MAX {
-                return Err("the calm is over, and the clients are not done".to_owned());
+                let undone = self.clients.undone();
+                return Err(format!(
+                    "the calm is over, and the clients are not done: {undone}"
+                ));
             }
             self.happen(event)?;
         }
@@ -685,8 +688,17 @@ impl<'a, N: Node> World<'a, N> {
             return Ok(());
         }
         if self.is_calm {
+            let running: Vec<Option<&N>> = self
+                .machines
+                .iter()
+                .map(|machine| machine.node.as_ref())
+                .collect();
+            let rest = match N::check_at_rest(&running, &mut self.shared) {
+                Ok(()) => "nothing is under way".to_owned(),
+                Err(what) => what,
+            };
             return Err(format!(
-                "client {index} was not answered within {} s after the storm",
+                "client {index} was not answered within {} s after the storm: {rest}",
                 ANSWER_MAX / SECONDS
             ));
         }
