@@ -389,7 +389,7 @@ impl Operations {
     }
 
     /// Calls `found` with every operation of `bytes`; `None` if they are none.
-    pub(crate) fn read(bytes: &[u8], mut found: impl FnMut(Operation<'_>)) -> Option<()> {
+    pub fn read(bytes: &[u8], mut found: impl FnMut(Operation<'_>)) -> Option<()> {
         let mut cursor = Cursor(bytes);
         while !cursor.0.is_empty() {
             let mut spans = Vec::new();

@@ -137,6 +137,9 @@ impl Transactions {
     /// What is known of dead coordinators goes, but for what is prepared or has an end that others may ask for.
     pub(crate) fn fence(&mut self, is_dead: impl Fn(Boot) -> bool) {
         self.low.retain(|coordinator, _| !is_dead(coordinator.boot));
+        // Who is dead cannot prepare any more: what is over need not be told from what never was.
+        self.ended
+            .retain(|txn, ended| ended.register != Register::Over || !is_dead(txn.boot));
         self.late.retain(|origin, _| !is_dead(origin.gateway.boot));
     }
 
@@ -369,6 +372,16 @@ impl Keyspace {
             ended: all.ended.len(),
             late: all.late.len(),
         }
+    }
+
+    /// The ends and answers that are kept here, each by the boot that is to say that they need not be any more, and in words
+    /// for traces.
+    pub fn kept_for(&self) -> impl Iterator<Item = (Boot, String)> {
+        let all = &self.transactions;
+        let ended = all.ended.iter();
+        let ended = ended.map(|(txn, ended)| (txn.boot, format!("{txn:?} {:?}", ended.register)));
+        let late = all.late.keys();
+        ended.chain(late.map(|origin| (origin.gateway.boot, format!("{origin:?}"))))
     }
 
     /// Whether anything is held or waited for, or an end is kept.
@@ -814,11 +827,12 @@ impl Keyspace {
             return Register::Refused;
         }
         self.release_held(txn);
-        // Whoever is fenced cannot prepare any more: there is nothing to remember.
-        if !self.sessions.is_dead(txn.boot) {
-            self.transactions
-                .end(txn, Register::Refused, inquire.participants.clone());
+        if self.sessions.is_dead(txn.boot) {
+            // Whoever is fenced cannot prepare any more: there is nothing to remember. Nor is it known whether there was.
+            return Register::Empty;
         }
+        self.transactions
+            .end(txn, Register::Refused, inquire.participants.clone());
         Register::Refused
     }
 
@@ -835,7 +849,11 @@ impl Keyspace {
                 seq,
                 attempt,
             };
-            self.transactions.ended.remove(&txn);
+            let ended = self.transactions.ended.remove(&txn);
+            // Above the mark it must not look as if it had never been: who asks late would write a refusal.
+            if ended.is_some() && !self.sessions.is_dead(coordinator.boot) {
+                self.transactions.end(txn, Register::Over, Vec::new());
+            }
         }
         if self.sessions.is_dead(coordinator.boot) {
             return;

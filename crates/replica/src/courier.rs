@@ -30,6 +30,7 @@ use bytes::Bytes;
 use command::{Flags, Spec};
 use ids::{Db, GatewayId, GroupId, Monotonic, Slot};
 use keyspace::{BlockCommand, Forget, Inquire, Lock, Prepare, Resolve, Work, read_seen};
+use planted::Bug;
 use resp::{Args, ArgsBuf, Protocol};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -611,6 +612,9 @@ impl Courier {
     /// Asks for an answer that comes later: what wrote is asked for, what reads is read again.
     fn ask_again(&mut self, place: Place, out: &mut Vec<Output>) {
         let gateway = self.gateway;
+        if planted::is(Bug::LateAnswerTwice) && !place.is_read {
+            return self.send_again(place);
+        }
         if !place.is_read {
             self.set_apart();
             self.open.batch.push_late(keyspace::Origin {
@@ -642,6 +646,24 @@ impl Courier {
         let raw = reads(&all).expect("they were written here")[place.index as usize].raw;
         self.open.batch.push_again(raw);
         self.took(origin, item.trip, true, item.slot);
+    }
+
+    /// The mistake of [`Bug::LateAnswerTwice`].
+    fn send_again(&mut self, place: Place) {
+        let Some(waiting) = self.late.remove(&place) else {
+            return;
+        };
+        let Some(origin) = waiting.item.origin else { return };
+        self.make_room(true);
+        let (writes, mut at) = (&mut self.open.batch.writes, 0);
+        let is_read = keyspace::Operations::read(&waiting.reads, |operation| {
+            if at == place.index {
+                writes.push(&operation);
+            }
+            at += 1;
+        });
+        assert!(is_read.is_some(), "it was written here");
+        self.took(origin, waiting.item.trip, false, waiting.item.slot);
     }
 
     /// An answer has come later than its batch.
@@ -834,6 +856,7 @@ impl Courier {
             self.make_room(true);
             self.tell_over();
         }
+        let (received, over) = (&mut self.received, &mut self.over);
         for sent in &mut self.unanswered {
             if sent.is_given_up || sent.is_answered || now.since(sent.since) < PATIENCE {
                 continue;
@@ -849,7 +872,18 @@ impl Courier {
             };
             sent.fail(group, error, now, slow, out);
             if !was_sent {
-                // Nobody has seen it: its number stays, and nothing is in it.
+                // Nobody has seen it: its number stays, and nothing is in it. What the group need not keep is told later.
+                let is_read = keyspace::Operations::read(&sent.batch.writes, |operation| match operation {
+                    keyspace::Operation::Received { answers } => received.extend(answers),
+                    keyspace::Operation::Forget(forget) => {
+                        let of: &mut OverOf = over.entry(forget.coordinator).or_default();
+                        of.low = of.low.max(forget.low);
+                        of.over.extend(forget.over);
+                    }
+                    _ => {}
+                });
+                assert!(is_read.is_some(), "it was written here");
+                self.untold_since.get_or_insert(now);
                 sent.batch.writes = Bytes::new();
                 sent.batch.reads = Bytes::new();
                 sent.items.clear();
@@ -947,6 +981,8 @@ impl Sent {
                     };
                     let reads = if is_read {
                         self.batch.reads.clone()
+                    } else if planted::is(Bug::LateAnswerTwice) {
+                        self.batch.writes.clone()
                     } else {
                         Bytes::new()
                     };
@@ -1152,11 +1188,12 @@ impl Origin {
 
     fn fail(self, group: GroupId, error: &'static str, journey: Option<Journey>, out: &mut Vec<Output>) {
         out.push(match self {
-            Origin::Command(ticket) | Origin::Block(ticket) | Origin::Versions(ticket, _) => Output::Failed {
+            Origin::Command(ticket) | Origin::Block(ticket) => Output::Failed {
                 ticket,
                 error,
                 journey,
             },
+            Origin::Versions(ticket, _) => Output::FailedWatch { ticket, error },
             Origin::Part(txn)
             | Origin::Vote(txn)
             | Origin::Lock(txn)

@@ -293,7 +293,7 @@ pub enum Output {
         /// Where the replies go.
         ticket: Ticket,
     },
-    /// To [`Request::Execute`], [`Request::Block`] and [`Request::Watch`]: there is no answer, and this is why.
+    /// To [`Request::Execute`] and [`Request::Block`]: there is no answer, and this is why.
     Failed {
         /// Where the error goes.
         ticket: Ticket,
@@ -301,6 +301,13 @@ pub enum Output {
         error: &'static str,
         /// What it took, if that is measured here.
         journey: Option<Journey>,
+    },
+    /// The same, to [`Request::Watch`]: other groups that were asked for the same command may answer or fail too.
+    FailedWatch {
+        /// Where the error goes, if it is the first one.
+        ticket: Ticket,
+        /// In the client's words.
+        error: &'static str,
     },
     /// The same, to one group's part of a command that every group carries out for itself.
     FailedPart {

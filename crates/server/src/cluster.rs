@@ -1222,12 +1222,12 @@ impl Gateway {
         let group = self.replicas[index].group();
         let courier = &mut self.cluster.seats[index].courier;
         match request {
-            Request::Execute { ticket, .. }
-            | Request::Block { ticket, .. }
-            | Request::Watch { ticket, .. }
-                if courier.is_cut_off() =>
-            {
+            Request::Execute { ticket, .. } | Request::Block { ticket, .. } if courier.is_cut_off() => {
                 courier.refuse(ticket, outputs);
+            }
+            Request::Watch { ticket, .. } if courier.is_cut_off() => {
+                let error = replica::UNREACHABLE;
+                outputs.push(Output::FailedWatch { ticket, error });
             }
             Request::Execute { ticket, operation } => {
                 courier.command(ticket, Asked::of(&operation));

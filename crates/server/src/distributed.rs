@@ -40,6 +40,12 @@ const TRIES_MAX: u32 = 2;
 /// How long votes are waited for before the participants are asked what has become of the transaction.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Numbers by which a worker's newest transaction is ahead of its oldest one that is not over: what participants remember of
+/// those between grows with them. Another one is refused then.
+const SPAN_MAX: u64 = 1 << 20;
+
+const BEHIND: &str =
+    "TRYAGAIN an older transaction of this node waits for a group that is out of reach; nothing was done";
 const BUSY: &str = "TRYAGAIN too many transactions wait for the same keys; nothing was done";
 const TAKEN_FOR_DEAD: &str =
     "TRYAGAIN this node was taken for dead by a group of the transaction; nothing was done";
@@ -54,6 +60,9 @@ pub(crate) struct Distributed {
     open: BTreeMap<u64, Open>,
     /// Decided; who has not recorded it yet.
     settling: BTreeMap<TxnId, Settling>,
+    /// Of groups that were told to forget a transaction before all with smaller numbers were over: the greatest such
+    /// number. They are told once more when that is so. Bounded by the groups.
+    behind: BTreeMap<GroupId, u64>,
 }
 
 /// Which way a transaction takes.
@@ -99,6 +108,8 @@ struct Open {
     since: Monotonic,
     /// Whether the participants were asked what has become of it.
     is_inquired: bool,
+    /// They said that all have prepared: the votes, with the replies, are to come.
+    is_found_committed: bool,
 }
 
 /// A decision on its way.
@@ -113,12 +124,25 @@ struct Settling {
 impl Distributed {
     /// Whether none is under way.
     pub(crate) fn is_empty(&self) -> bool {
-        self.open.is_empty() && self.settling.is_empty()
+        self.open.is_empty() && self.settling.is_empty() && self.behind.is_empty()
     }
 
-    /// How many are open, and how many are decided and not recorded everywhere.
-    pub(crate) fn counts(&self) -> (usize, usize) {
-        (self.open.len(), self.settling.len())
+    /// What is under way, for traces.
+    pub(crate) fn in_words(&self) -> Vec<String> {
+        let open = self.open.values().map(|open| {
+            let (id, way, outstanding) = (open.id, open.way, open.outstanding);
+            let (has_client, has_asked, is_inquired) = (open.client.is_some(), open.has_asked, open.is_inquired);
+            format!("{id:?} {way:?}: {outstanding} outstanding, client {has_client}, asked {has_asked}, inquired {is_inquired}, committed {}", open.is_committed)
+        });
+        let settling = self
+            .settling
+            .iter()
+            .map(|(id, settling)| format!("{id:?} settles: {:?} outstanding", settling.outstanding));
+        let behind = self
+            .behind
+            .iter()
+            .map(|(group, seq)| format!("{group:?} behind {seq}"));
+        open.chain(settling).chain(behind).collect()
     }
 
     /// Whether this worker still sees to a transaction.
@@ -143,6 +167,9 @@ impl Gateway {
             (false, true) => Way::Vote,
         };
         let (id, priority) = self.new_transaction();
+        if way != Way::See && id.seq - self.lowest_open(id.seq).min(id.seq) >= SPAN_MAX {
+            return self.finish_program(ticket, program, Answers::Failed(BEHIND));
+        }
         self.stats.transactions.add(1);
         let open = Open {
             id,
@@ -164,6 +191,7 @@ impl Gateway {
             is_committed: false,
             since: self.cluster_now(),
             is_inquired: false,
+            is_found_committed: false,
         };
         self.distributed.open.insert(id.seq, open);
         self.attempt_distributed(id.seq);
@@ -484,7 +512,12 @@ impl Gateway {
     /// Tells participants what was decided, until all have recorded it.
     pub(crate) fn settle(&mut self, txn: TxnId, groups: Vec<GroupId>, is_committed: bool, forgets: bool) {
         if let Some(settling) = self.distributed.settling.get(&txn) {
-            assert_eq!(settling.is_committed, is_committed, "{txn:?} is decided once");
+            // Who recovers a dead coordinator's transaction may hear, late, from one that has forgotten it.
+            let is_ours = txn.boot == self.boot() && txn.worker == self.worker;
+            assert!(
+                !is_ours || settling.is_committed == is_committed,
+                "{txn:?} is decided once"
+            );
             return;
         }
         let settling = Settling {
@@ -550,16 +583,47 @@ impl Gateway {
 
     fn forget_everywhere(&mut self, txn: TxnId, groups: &[GroupId]) {
         let is_ours = txn.boot == self.boot() && txn.worker == self.worker;
-        let open = self.distributed.open.keys().copied();
-        let settling = self.distributed.settling.keys();
-        let settling = settling.filter(|other| other.boot == txn.boot && other.worker == txn.worker);
-        let low = open
-            .chain(settling.map(|other| other.seq))
-            .min()
-            .unwrap_or(txn.seq + 1);
         // Of somebody else's, nothing is known of the others.
-        let low = if is_ours { low } else { 0 };
+        let low = if is_ours { self.lowest_open(txn.seq) } else { 0 };
         for &group in groups {
+            if is_ours && low <= txn.seq {
+                let behind = self.distributed.behind.entry(group).or_default();
+                *behind = (*behind).max(txn.seq);
+            }
+            self.request(group, Request::Forget { txn, low });
+        }
+    }
+
+    /// All of this worker's transactions below are over everywhere, if those up to `newest` are all that there were.
+    fn lowest_open(&self, newest: u64) -> u64 {
+        let open = self.distributed.open.keys().next().copied();
+        let first = TxnId {
+            boot: self.boot(),
+            worker: self.worker,
+            seq: 0,
+            attempt: 0,
+        };
+        let settling = self.distributed.settling.range(first..).next();
+        let settling = settling.filter(|(other, _)| other.boot == first.boot && other.worker == first.worker);
+        let settling = settling.map(|(other, _)| other.seq);
+        open.into_iter().chain(settling).min().unwrap_or(newest + 1)
+    }
+
+    /// Tells groups that know of transactions by their numbers alone that all up to there are over.
+    fn raise_marks(&mut self) {
+        let Some(&newest) = self.distributed.behind.values().max() else {
+            return;
+        };
+        let low = self.lowest_open(newest);
+        let (boot, worker) = (self.boot(), self.worker);
+        let behind = self.distributed.behind.extract_if(.., |_, seq| *seq < low);
+        for (group, seq) in behind.collect::<Vec<_>>() {
+            let txn = TxnId {
+                boot,
+                worker,
+                seq,
+                attempt: 0,
+            };
             self.request(group, Request::Forget { txn, low });
         }
     }
@@ -622,7 +686,7 @@ impl Gateway {
         };
         match decision {
             // The votes are on their way, with the replies; if the client was told already, they are not waited for.
-            Some(Decision::Commit) if open.client.is_some() => {}
+            Some(Decision::Commit) if open.client.is_some() => open.is_found_committed = true,
             Some(Decision::Commit) => {
                 self.end_attempt(txn, true);
                 self.distributed.open.remove(&txn.seq);
@@ -634,13 +698,15 @@ impl Gateway {
     }
 
     /// Time passes: whoever waits too long for votes asks what has become of his transaction; whoever does not learn it is
-    /// told that it is not known.
+    /// told that it is not known, and it is asked for until somebody knows.
     pub(crate) fn tick_distributed(&mut self) {
+        self.raise_marks();
+        self.drop_lost_inquiries();
         let now = self.cluster_now();
         let waits = |open: &&Open, factor: u32| now.since(open.since) >= PATIENCE * factor;
         let open = self.distributed.open.values();
         let late: Vec<TxnId> = open
-            .filter(|open| open.has_asked && !open.is_inquired && waits(open, 1))
+            .filter(|open| open.has_asked && !open.is_found_committed && waits(open, 1))
             .map(|open| open.id)
             .collect();
         for txn in late {
@@ -657,8 +723,13 @@ impl Gateway {
                 .open
                 .get_mut(&txn.seq)
                 .expect("looked at a moment ago");
+            let is_found_committed = open.is_found_committed;
             if let Some((ticket, program)) = open.client.take() {
                 self.finish_program(ticket, program, Answers::Failed(UNKNOWN));
+            }
+            if is_found_committed {
+                self.end_attempt(txn, true);
+                self.distributed.open.remove(&txn.seq);
             }
         }
     }

@@ -11,6 +11,7 @@
 
 use crate::gateway::Gateway;
 use ids::{Boot, GroupId, Monotonic};
+use planted::Bug;
 use replica::Request;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,6 +22,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long the answers to an inquiry are waited for before everybody is asked again.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// After how long an inquiry that nobody has repeated is dropped: answers got lost, and it is wanted no more. Longer than
+/// a group is waited for.
+const LOST_AFTER: Duration = Duration::from_secs(10);
 
 /// Inquiries of one worker at a time; others wait for these to end.
 const RECOVERIES_MAX: usize = 1_024;
@@ -46,6 +51,13 @@ impl Recoveries {
     pub(crate) fn len(&self) -> usize {
         self.open.len()
     }
+
+    /// What is under way, for traces.
+    pub(crate) fn in_words(&self) -> Vec<String> {
+        let open = self.open.iter();
+        open.map(|(txn, inquiry)| format!("inquires after {txn:?} of {:?}", inquiry.participants))
+            .collect()
+    }
 }
 
 impl Gateway {
@@ -57,6 +69,11 @@ impl Gateway {
                 return;
             }
             inquiry.asked_at = now;
+            if planted::is(Bug::AbortOnTimeout) {
+                self.recoveries.open.remove(&txn);
+                self.settle(txn, participants, false, false);
+                return;
+            }
         } else if self.recoveries.open.len() >= RECOVERIES_MAX {
             return;
         } else {
@@ -79,6 +96,13 @@ impl Gateway {
                 },
             );
         }
+    }
+
+    /// Drops inquiries whose answers were lost. Whoever still wants to know has asked again meanwhile.
+    pub(crate) fn drop_lost_inquiries(&mut self) {
+        let now = self.cluster_now();
+        let is_wanted = |inquiry: &Inquiry| now.since(inquiry.asked_at) < LOST_AFTER;
+        self.recoveries.open.retain(|_, inquiry| is_wanted(inquiry));
     }
 
     /// A participant has answered.

@@ -412,6 +412,7 @@ impl Gateway {
                 | Output::Answered { ticket, .. }
                 | Output::TooLarge { ticket, .. }
                 | Output::Failed { ticket, .. }
+                | Output::FailedWatch { ticket, .. }
                 | Output::Versions { ticket, .. } => ticket.worker,
                 Output::Locked { txn, .. }
                 | Output::Lent { txn, .. }
@@ -482,6 +483,7 @@ impl Gateway {
                 error,
                 journey,
             } => self.on_failed(ticket, error, journey),
+            Output::FailedWatch { ticket, error } => self.on_failed_watch(ticket, error),
             Output::FailedPart { txn, error, .. } => self.on_failed_part(txn, error),
             Output::Wound { txn } => self.on_wound(txn),
         }
@@ -494,9 +496,6 @@ impl Gateway {
         if self.on_tried(ticket, &bytes) {
             return;
         }
-        if self.watches.forget(ticket) {
-            return self.deliveries.push_back(Delivery::Failed { ticket, bytes });
-        }
         let place = (ticket.connection, ticket.sequence);
         let Some(program) = self.transactions.blocks.remove(&place) else {
             let reply = bytes.into();
@@ -507,6 +506,15 @@ impl Gateway {
             });
         };
         self.finish(ticket, program, Answers::Failed(error));
+    }
+
+    /// A group could not be asked for the versions of keys. The client is told of the first one.
+    fn on_failed_watch(&mut self, ticket: Ticket, error: &'static str) {
+        if self.watches.forget(ticket) {
+            let mut bytes = Vec::new();
+            Writer::new(&mut bytes, Protocol::Resp2).error(error);
+            self.deliveries.push_back(Delivery::Failed { ticket, bytes });
+        }
     }
 
     /// The leader of a command's group has answered it.

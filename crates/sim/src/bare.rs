@@ -22,6 +22,8 @@ mod session;
 
 use crate::clock::Clock;
 use crate::node::{Birth, Connection, Input, Node, Output, Shape, Whim};
+use crate::programs::Mix;
+use crate::swarm::Swarm;
 use cluster::{Cluster, Directory};
 use consensus::{Beats, Claim, Listener, Times};
 use frame::{Body, Frame};
@@ -393,6 +395,10 @@ impl Node for Bare {
     type Order = Order;
     type Left = Left;
     type Shared = Cluster;
+
+    fn fit(swarm: &mut Swarm) {
+        swarm.mix = Mix::NONE;
+    }
 
     fn share(shape: &Shape, seed: u64) -> Cluster {
         Cluster::new(shape, seed)

@@ -12,6 +12,7 @@ mod clients;
 mod clock;
 mod network;
 mod node;
+mod programs;
 mod seed;
 mod swarm;
 mod trace;

@@ -115,9 +115,11 @@ fn attempt<N: Node>(seed: u64, swarm: &Swarm, options: &Options, is_traced: bool
     let result = catch_panic(run).unwrap_or_else(Err);
     planted::plant(None);
     let history = clients.take_history();
+    let (judged, transactions) = clients.judge_transactions();
     let result = result.and_then(|summary| world::judge(&history).map(|()| summary));
+    let result = result.and_then(|summary| judged.map(|()| summary));
     let text = if is_traced {
-        history.to_string()
+        format!("{history}\n{transactions}")
     } else {
         String::new()
     };

@@ -5,6 +5,7 @@
 
 use crate::clock::{MICROS, MILLIS, SECONDS};
 use crate::node::Shape;
+use crate::programs::Mix;
 use ids::Prng;
 use planted::Bug;
 use std::fmt;
@@ -75,6 +76,8 @@ pub struct Swarm {
     pub transfers: u64,
     /// Replicas that move.
     pub moves: u64,
+    /// Transactions of clients.
+    pub(crate) mix: Mix,
 }
 
 /// Chances and rates: none, some, or extremely many.
@@ -148,6 +151,39 @@ impl Swarm {
                 swarm.transfers = swarm.transfers.max(60);
                 swarm.pauses = swarm.pauses.max(60);
             }
+            // Coordinators and leaders that are lost in the middle of transactions.
+            Some(
+                Bug::MarkNotConsulted
+                | Bug::RefusalNotRecorded
+                | Bug::CommitWithoutAll
+                | Bug::AbortOnTimeout
+                | Bug::ForgottenEarly
+                | Bug::AttemptIgnored
+                | Bug::LateAnswerTwice
+                | Bug::PreparedRevoked
+                | Bug::FenceIgnored,
+            ) => {
+                swarm.mix = Mix::busy(20);
+                swarm.partitions = swarm.partitions.max(60);
+                swarm.breaks = swarm.breaks.max(100);
+                swarm.transfers = swarm.transfers.max(60);
+                swarm.think = 20 * MILLIS;
+            }
+            // Many transactions on the same few keys.
+            Some(
+                Bug::LockIgnoredByRead
+                | Bug::LockIgnoredByCommand
+                | Bug::LocksReleasedEarly
+                | Bug::ConditionsNotJudged
+                | Bug::VersionsNotChecked
+                | Bug::TakenLockPrepares
+                | Bug::AgeNotChecked
+                | Bug::AgeFromBefore,
+            ) => {
+                swarm.mix = Mix::busy(50);
+                swarm.clients = 10;
+                swarm.think = MILLIS;
+            }
             _ => {}
         }
         swarm
@@ -219,6 +255,7 @@ impl Swarm {
             jumps: often(prng, 20, 60),
             transfers: often(prng, 40, 200),
             moves: often(prng, 20, 60),
+            mix: Mix::draw(&mut Prng::new(seed ^ 0x4d49_5854_5552_0003)),
         }
     }
 }
@@ -259,6 +296,19 @@ impl fmt::Display for Swarm {
             self.turn / MICROS,
             percent(self.stalls.0),
             self.stalls.1 / MILLIS,
+        )?;
+        let mix = &self.mix;
+        writeln!(
+            f,
+            "transactions: {} % of requests, on {} keys, {} % reads; lists {}, accounts {}, ring {}, elements {}, banners {}",
+            mix.share,
+            mix.keys,
+            mix.reads,
+            mix.weights[0],
+            mix.weights[1],
+            mix.weights[2],
+            mix.weights[3],
+            mix.weights[4],
         )?;
         write!(
             f,

@@ -41,6 +41,9 @@ const EVENTS_MAX: u64 = 4_000_000;
 /// The longest pause of a client then.
 const CALM_THINK: u64 = 20 * MILLIS;
 
+/// The longest pause between two steps of a transaction.
+const STEP_THINK: u64 = 5 * MILLIS;
+
 const MINUTE: u64 = 60 * SECONDS;
 
 /// A process and the machine it runs on.
@@ -150,7 +153,7 @@ pub(crate) fn clients(seed: u64, swarm: &Swarm) -> Clients {
         swarm.has_waits,
         Prng::new(prng.next_u64()),
     );
-    Clients::new(swarm.clients, workload, prng)
+    Clients::new(swarm.clients, workload, swarm.mix.clone(), prng)
 }
 
 impl<'a, N: Node> World<'a, N> {
@@ -224,7 +227,10 @@ impl<'a, N: Node> World<'a, N> {
                 return Err(format!("more than {EVENTS_MAX} events: it does not come to rest"));
             }
             if self.is_calm && !self.is_resting && at > self.calm_at + CALM_MAX {
-                return Err("the calm is over, and the clients are not done".to_owned());
+                let undone = self.clients.undone();
+                return Err(format!(
+                    "the calm is over, and the clients are not done: {undone}"
+                ));
             }
             self.happen(event)?;
         }
@@ -577,6 +583,8 @@ impl<'a, N: Node> World<'a, N> {
             } else {
                 self.swarm.think
             };
+            let is_within = self.clients.is_within(client);
+            let think = if is_within { think.min(STEP_THINK) } else { think };
             let at = self.now + self.prng.below(think + 1);
             self.schedule(at, Event::Wake(client));
         }
@@ -680,8 +688,17 @@ impl<'a, N: Node> World<'a, N> {
             return Ok(());
         }
         if self.is_calm {
+            let running: Vec<Option<&N>> = self
+                .machines
+                .iter()
+                .map(|machine| machine.node.as_ref())
+                .collect();
+            let rest = match N::check_at_rest(&running, &mut self.shared) {
+                Ok(()) => "nothing is under way".to_owned(),
+                Err(what) => what,
+            };
             return Err(format!(
-                "client {index} was not answered within {} s after the storm",
+                "client {index} was not answered within {} s after the storm: {rest}",
                 ANSWER_MAX / SECONDS
             ));
         }

@@ -391,6 +391,7 @@ impl Cluster {
                         | Output::Answered { ticket, .. }
                         | Output::TooLarge { ticket }
                         | Output::Failed { ticket, .. }
+                        | Output::FailedWatch { ticket, .. }
                         | Output::Versions { ticket, .. } => ticket.worker,
                         Output::Locked { txn, .. }
                         | Output::Lent { txn, .. }
@@ -421,6 +422,7 @@ impl Cluster {
             Output::Versions { .. } => unreachable!("nothing here watches"),
             Output::Replied { .. }
             | Output::Failed { .. }
+            | Output::FailedWatch { .. }
             | Output::FailedPart { .. }
             | Output::Seen { .. }
             | Output::Fetched { .. }

@@ -2,7 +2,8 @@
 
 use crate::gateway::Gateway;
 use consensus::Members;
-use ids::{Epoch, GroupId, Incarnation, Monotonic};
+use ids::{Boot, Epoch, GroupId, Incarnation, Monotonic};
+use keyspace::TransactionCounts;
 use replica::{Member, Replica};
 
 /// One replica, between two turns.
@@ -34,6 +35,16 @@ impl Glimpse<'_> {
     pub fn state_hash(&self) -> u64 {
         self.replica.keyspace().state_hash()
     }
+
+    /// What is kept of transactions in it for a boot, in words.
+    pub fn kept_for(&self) -> impl Iterator<Item = (Boot, String)> {
+        self.replica.keyspace().kept_for()
+    }
+
+    /// How much of transactions is in it.
+    pub fn transaction_counts(&self) -> TransactionCounts {
+        self.replica.keyspace().transaction_counts()
+    }
 }
 
 impl Gateway {
@@ -57,6 +68,13 @@ impl Gateway {
                 replica,
             })
         })
+    }
+
+    /// The transactions that this worker sees to, as a coordinator or in its coordinator's place, in words. Nothing at rest.
+    pub fn seen_to(&self) -> Vec<String> {
+        let mut all = self.distributed.in_words();
+        all.extend(self.recoveries.in_words());
+        all
     }
 
     /// The version of the cluster that this worker goes by.

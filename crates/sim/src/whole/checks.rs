@@ -217,6 +217,16 @@ pub(crate) fn check_at_rest(running: &[Option<&Whole>]) -> Result<(), String> {
         let serving = running.iter().flatten().filter_map(|node| node.serving());
         serving.flat_map(|serving| serving.gateway.glimpses())
     };
+    for node in running.iter().flatten() {
+        let Some(serving) = node.serving() else { continue };
+        let seen_to = serving.gateway.seen_to();
+        if !seen_to.is_empty() {
+            return Err(format!(
+                "node {} still sees to transactions: {seen_to:?}",
+                node.machine
+            ));
+        }
+    }
     for leader in glimpses() {
         let Some(member) = leader.member.filter(|member| member.leads()) else {
             continue;
@@ -236,6 +246,20 @@ pub(crate) fn check_at_rest(running: &[Option<&Whole>]) -> Result<(), String> {
             if other.state_hash() != leader.state_hash() {
                 return Err(format!("group {number} is at rest, and its replicas differ"));
             }
+        }
+        let counts = leader.transaction_counts();
+        if counts.prepared + counts.waiting > 0 {
+            return Err(format!(
+                "group {number} is at rest, and has transactions: {counts:?}"
+            ));
+        }
+        // For those who are dead and not known to be, more is kept.
+        let serving = running.iter().flatten().filter_map(|node| node.serving());
+        let boots: BTreeSet<Boot> = serving.map(|serving| serving.boot).collect();
+        if let Some((boot, what)) = leader.kept_for().find(|(boot, _)| boots.contains(boot)) {
+            return Err(format!(
+                "group {number} is at rest, and keeps for {boot:?}: {what}"
+            ));
         }
     }
     Ok(())

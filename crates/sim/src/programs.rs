@@ -1,0 +1,924 @@
+//! Transactions of clients over several groups: what they ask, step by step, and how what they saw is judged.
+//!
+//! ```text
+//!   Task --begins--> Running --a step's commands--> replies --next step--> ... --last step--> committed, aborted, unknown
+//!                       |                                                                         |
+//!                       '---- the connection breaks: unknown if the last step was sent -----------+--> Books --> judged
+//! ```
+//!
+//! Five families, each of which makes broken transactions visible: lists that only grow, accounts with a constant total,
+//! pointers that form a ring, elements that are moved and never taken, and banners of which all parts say the same.
+//! Of programs of several steps only the last one changes anything, so that it alone is the transaction.
+
+use history::{
+    Answer, Call, Judgement, Outcome, Process, Transaction, Transactions, bank, list_append, ring,
+};
+use history::{Recorder, Ticket, Verdict};
+use ids::Prng;
+use resp::{parse_array_header, skip_value};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::Write as _;
+
+/// Keys of each family at most: those of a ring.
+const KEYS_MAX: u64 = 6;
+/// What each account begins with.
+const OPENING: i64 = 100;
+/// Elements that may be put somewhere: reads of everything show all of them.
+const ELEMENTS_MAX: i64 = 40;
+/// Members that each family of sets and lists moves between.
+const PLACES: u64 = 3;
+
+/// How often clients ask for what.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Mix {
+    /// Of a hundred turns of a client, how many are transactions.
+    pub(crate) share: u64,
+    /// Keys of a family.
+    pub(crate) keys: u64,
+    /// How many of a hundred transactions only read.
+    pub(crate) reads: u64,
+    /// The chances of the families: lists, accounts, ring, elements, banners.
+    pub(crate) weights: [u64; 5],
+}
+
+impl Mix {
+    /// No transactions.
+    pub(crate) const NONE: Mix = Mix {
+        share: 0,
+        keys: 3,
+        reads: 0,
+        weights: [0; 5],
+    };
+
+    /// Of all families, on few keys.
+    pub(crate) fn busy(reads: u64) -> Mix {
+        Mix {
+            share: 90,
+            keys: 3,
+            reads,
+            weights: [2, 1, 1, 3, 1],
+        }
+    }
+
+    pub(crate) fn draw(prng: &mut Prng) -> Mix {
+        let mut weights = [0; 5];
+        for weight in &mut weights {
+            *weight = [0, 1, 1, 4][prng.below(4) as usize];
+        }
+        if weights == [0; 5] {
+            weights = [1; 5];
+        }
+        Mix {
+            share: [0, 10, 50, 90][prng.below(4) as usize],
+            keys: 3 + prng.below(KEYS_MAX - 2),
+            reads: [10, 30, 60][prng.below(3) as usize],
+            weights,
+        }
+    }
+}
+
+/// A transaction that a client wants.
+#[derive(Clone, Debug)]
+pub(crate) enum Task {
+    /// `MULTI`: appends of these elements to lists, and reads of lists.
+    Lists(Vec<(u64, Option<i64>)>),
+    /// The accounts are made, if there are none.
+    OpenBank,
+    Transfer {
+        from: u64,
+        to: u64,
+        amount: i64,
+        is_watched: bool,
+    },
+    Balances {
+        is_block: bool,
+    },
+    /// The ring is made, if there is none.
+    OpenRing,
+    /// The two keys behind this one change places.
+    Swap(u64),
+    Whole {
+        is_block: bool,
+    },
+    /// An element is put into a list or a set.
+    Put {
+        is_set: bool,
+        place: u64,
+        element: i64,
+    },
+    /// Elements are moved.
+    Move(Vec<Vec<String>>),
+    /// All lists and sets are read.
+    All,
+    /// All parts of the banner are set to the same.
+    Banner(i64),
+    ReadBanner {
+        is_block: bool,
+    },
+}
+
+/// A transaction under way.
+pub(crate) struct Running {
+    task: Task,
+    process: Process,
+    step: usize,
+    /// When the step that decides was sent; `None` if it was not.
+    invoked: Option<u64>,
+    ticket: Option<Ticket>,
+    wanted: usize,
+    replies: Vec<Reply>,
+    /// What earlier steps read.
+    seen: Vec<i64>,
+}
+
+/// What clients are told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Reply {
+    Nil,
+    Number(i64),
+    Text(String),
+    Array(Vec<Reply>),
+    Error(String),
+}
+
+/// What comes next.
+pub(crate) enum Next {
+    /// More replies.
+    Wait,
+    /// The next step.
+    Step(Vec<u8>),
+    /// It is over, and whether it was refused for a reason that passes.
+    Over(Outcome, bool),
+}
+
+/// What was asked of elements that are moved.
+#[derive(Clone, Debug)]
+enum Moved {
+    Put(i64),
+    All(Vec<i64>),
+}
+
+/// What clients saw of their transactions.
+#[derive(Default)]
+pub(crate) struct Books {
+    lists: Vec<Transaction<list_append::Action>>,
+    bank: Vec<Transaction<bank::Action>>,
+    ring: Vec<Transaction<ring::Action>>,
+    elements: Vec<Transaction<Moved>>,
+    banner: Recorder,
+    /// Whether the accounts were seen, and the ring.
+    has_bank: Option<u64>,
+    has_ring: Option<u64>,
+    last_element: i64,
+    last_append: i64,
+    last_banner: i64,
+}
+
+impl Books {
+    /// The next transaction of some client.
+    pub(crate) fn next(&mut self, mix: &Mix, prng: &mut Prng) -> Task {
+        let total: u64 = mix.weights.iter().sum();
+        let mut draw = prng.below(total.max(1));
+        let mut family = 0;
+        for (index, weight) in mix.weights.iter().enumerate() {
+            if draw < *weight {
+                family = index;
+                break;
+            }
+            draw -= weight;
+        }
+        let is_read = prng.below(100) < mix.reads;
+        let is_block = prng.below(2) == 0;
+        match family {
+            0 => self.lists(mix, is_read, prng),
+            1 if is_read => Task::Balances { is_block },
+            1 => {
+                let from = prng.below(mix.keys);
+                Task::Transfer {
+                    from,
+                    to: (from + 1 + prng.below(mix.keys - 1)) % mix.keys,
+                    amount: 1 + prng.below(60) as i64,
+                    is_watched: prng.below(3) == 0,
+                }
+            }
+            2 if is_read => Task::Whole { is_block },
+            2 => Task::Swap(prng.below(mix.keys)),
+            3 if is_read => Task::All,
+            3 if self.last_element < ELEMENTS_MAX && prng.below(4) == 0 => {
+                self.last_element += 1;
+                Task::Put {
+                    is_set: prng.below(3) == 0,
+                    place: prng.below(PLACES),
+                    element: self.last_element,
+                }
+            }
+            3 => Task::Move(self.moves(prng)),
+            _ if is_read => Task::ReadBanner { is_block },
+            _ => {
+                self.last_banner += 1;
+                Task::Banner(self.last_banner)
+            }
+        }
+    }
+
+    fn lists(&mut self, mix: &Mix, is_read: bool, prng: &mut Prng) -> Task {
+        let count = 1 + prng.below(4);
+        let operations = (0..count).map(|_| {
+            let key = prng.below(mix.keys);
+            let appends = !is_read && prng.below(3) > 0;
+            self.last_append += i64::from(appends);
+            (key, appends.then_some(self.last_append))
+        });
+        Task::Lists(operations.collect())
+    }
+
+    fn moves(&self, prng: &mut Prng) -> Vec<Vec<String>> {
+        let count = 1 + prng.below(2);
+        let one = |prng: &mut Prng| {
+            let from = prng.below(PLACES);
+            let to = prng.below(PLACES);
+            let end = |prng: &mut Prng| ["LEFT", "RIGHT"][prng.below(2) as usize];
+            match prng.below(6) {
+                0..3 => words(&[
+                    "LMOVE",
+                    &format!("tq{from}"),
+                    &format!("tq{to}"),
+                    end(prng),
+                    end(prng),
+                ]),
+                3 => words(&["RPOPLPUSH", &format!("tq{from}"), &format!("tq{to}")]),
+                4 => words(&["RENAMENX", &format!("tq{from}"), &format!("tq{to}")]),
+                _ => {
+                    let element = prng.below(self.last_element as u64 + 1).to_string();
+                    words(&["SMOVE", &format!("ts{from}"), &format!("ts{to}"), &element])
+                }
+            }
+        };
+        (0..count).map(|_| one(prng)).collect()
+    }
+
+    /// What is to be asked in place of what was not done, or perhaps was: nothing is put anywhere twice.
+    pub(crate) fn again(&mut self, task: Task) -> Task {
+        match task {
+            Task::Lists(mut operations) => {
+                for (_, element) in &mut operations {
+                    if let Some(element) = element {
+                        self.last_append += 1;
+                        *element = self.last_append;
+                    }
+                }
+                Task::Lists(operations)
+            }
+            Task::Put { is_set, place, .. } => {
+                self.last_element += 1;
+                Task::Put {
+                    is_set,
+                    place,
+                    element: self.last_element,
+                }
+            }
+            Task::Banner(_) => {
+                self.last_banner += 1;
+                Task::Banner(self.last_banner)
+            }
+            task => task,
+        }
+    }
+
+    /// What is to be done once more when the storm is over: what opens a family is asked for by what needs it.
+    pub(crate) fn tried(&mut self, task: &Task) -> Option<Task> {
+        match task {
+            Task::OpenBank | Task::OpenRing => None,
+            // Nothing forbids that a transfer is refused for ever.
+            Task::Transfer { .. } => None,
+            task => Some(self.again(task.clone())),
+        }
+    }
+
+    /// What must be done before this, if anything.
+    pub(crate) fn before(&self, task: &Task) -> Option<Task> {
+        match task {
+            Task::Transfer { .. } | Task::Balances { .. } if self.has_bank.is_none() => Some(Task::OpenBank),
+            Task::Swap(_) | Task::Whole { .. } if self.has_ring.is_none() => Some(Task::OpenRing),
+            _ => None,
+        }
+    }
+
+    /// Reads of everything.
+    pub(crate) fn reads(&self, mix: &Mix) -> Vec<Task> {
+        if mix.share == 0 {
+            return Vec::new();
+        }
+        vec![
+            Task::Lists((0..mix.keys).map(|key| (key, None)).collect()),
+            Task::Balances { is_block: false },
+            Task::Whole { is_block: true },
+            Task::All,
+            Task::ReadBanner { is_block: false },
+        ]
+    }
+
+    /// A client begins; the first step's bytes.
+    pub(crate) fn begin(&mut self, task: Task, process: Process, mix: &Mix, now: u64) -> (Running, Vec<u8>) {
+        let mut running = Running {
+            task,
+            process,
+            step: 0,
+            invoked: None,
+            ticket: None,
+            wanted: 0,
+            replies: Vec::new(),
+            seen: Vec::new(),
+        };
+        let commands = first_step(&running.task, mix);
+        let bytes = self.send(&mut running, commands, now);
+        (running, bytes)
+    }
+
+    fn send(&mut self, running: &mut Running, commands: Vec<Vec<String>>, now: u64) -> Vec<u8> {
+        running.wanted = commands.len();
+        running.replies.clear();
+        if decides(&running.task, running.step) {
+            running.invoked = Some(now);
+            let call = match running.task {
+                Task::Banner(value) => Some(Call::Set(value)),
+                Task::ReadBanner { .. } => Some(Call::Get),
+                _ => None,
+            };
+            running.ticket = call.map(|call| self.banner.called(running.process, "banner", call, now));
+        }
+        running.step += 1;
+        commands.iter().flat_map(|words| encode(words)).collect()
+    }
+
+    /// Bytes have come.
+    ///
+    /// # Errors
+    /// If no server may answer so.
+    pub(crate) fn receive(
+        &mut self,
+        running: &mut Running,
+        received: &mut Vec<u8>,
+        mix: &Mix,
+        now: u64,
+    ) -> Result<Next, String> {
+        while running.replies.len() < running.wanted {
+            let Some((reply, length)) = parse(received)? else {
+                return Ok(Next::Wait);
+            };
+            received.drain(..length);
+            running.replies.push(reply);
+        }
+        let replies = std::mem::take(&mut running.replies);
+        if running.invoked.is_none() {
+            return match next_step(running, &replies)? {
+                Some(commands) => Ok(Next::Step(self.send(running, commands, now))),
+                None => Ok(Next::Over(Outcome::Aborted, is_passing(&replies))),
+            };
+        }
+        let is_block = is_block(&running.task);
+        let last = replies.last().expect("something was asked");
+        let told = match last {
+            Reply::Error(error) => {
+                let outcome = outcome_of(error).ok_or_else(|| running.unexpected(&replies))?;
+                self.over(running, outcome, None, mix, now)?;
+                return Ok(Next::Over(outcome, is_passing(&replies)));
+            }
+            // What was watched has changed.
+            Reply::Nil if is_block => None,
+            Reply::Array(all) if is_block => Some(all.clone()),
+            _ if is_block => return Err(running.unexpected(&replies)),
+            reply => Some(vec![reply.clone()]),
+        };
+        let outcome = if told.is_some() {
+            Outcome::Committed
+        } else {
+            Outcome::Aborted
+        };
+        self.over(running, outcome, told.as_deref(), mix, now)?;
+        Ok(Next::Over(outcome, false))
+    }
+
+    /// The connection is over.
+    pub(crate) fn lose(&mut self, running: &Running, mix: &Mix) {
+        if running.invoked.is_some() {
+            self.over(running, Outcome::Unknown, None, mix, 0)
+                .expect("nothing was told");
+        }
+    }
+
+    fn over(
+        &mut self,
+        running: &Running,
+        outcome: Outcome,
+        told: Option<&[Reply]>,
+        mix: &Mix,
+        now: u64,
+    ) -> Result<(), String> {
+        let invoked = running.invoked.expect("only what was sent is over");
+        let returned = (outcome != Outcome::Unknown).then_some(now);
+        let unexpected = || running.unexpected(told.unwrap_or_default());
+        let process = running.process;
+        match &running.task {
+            Task::Lists(operations) => {
+                if told
+                    .into_iter()
+                    .flatten()
+                    .any(|reply| matches!(reply, Reply::Error(_)))
+                {
+                    return Err(unexpected());
+                }
+                let mut actions = Vec::new();
+                for (index, (key, element)) in operations.iter().enumerate() {
+                    let key = format!("tl{key}");
+                    actions.push(match element {
+                        Some(element) => list_append::Action::Append {
+                            key,
+                            element: *element,
+                        },
+                        None => {
+                            let elements = match told.map(|told| &told[index]) {
+                                None => None,
+                                Some(reply) => Some(reply.numbers().ok_or_else(unexpected)?),
+                            };
+                            list_append::Action::Read { key, elements }
+                        }
+                    });
+                }
+                self.lists.push(Transaction {
+                    process,
+                    invoked,
+                    returned,
+                    outcome,
+                    actions,
+                });
+            }
+            Task::OpenBank => {
+                if outcome == Outcome::Committed {
+                    self.has_bank = Some(self.has_bank.map_or(now, |at| at.min(now)));
+                }
+            }
+            Task::OpenRing => {
+                if outcome == Outcome::Committed {
+                    self.has_ring = Some(self.has_ring.map_or(now, |at| at.min(now)));
+                }
+            }
+            Task::Transfer { from, to, amount, .. } => {
+                let actions = vec![bank::Action::Transfer {
+                    from: format!("ta{from}"),
+                    to: format!("ta{to}"),
+                    amount: *amount,
+                }];
+                self.bank.push(Transaction {
+                    process,
+                    invoked,
+                    returned,
+                    outcome,
+                    actions,
+                });
+            }
+            Task::Balances { is_block } => {
+                let balances = match told {
+                    Some(told) => Some(whole(told, *is_block).ok_or_else(unexpected)?),
+                    None => None,
+                };
+                let balances = match balances {
+                    Some(all) if all.iter().all(Option::is_none) => {
+                        return absent(self.has_bank, invoked, "accounts");
+                    }
+                    Some(all) => {
+                        let all: Option<Vec<i64>> = all.into_iter().collect();
+                        let all = all.ok_or_else(unexpected)?;
+                        let names = (0..).map(|key| format!("ta{key}"));
+                        Some(names.zip(all).collect())
+                    }
+                    None => None,
+                };
+                let actions = vec![bank::Action::Balances(balances)];
+                self.bank.push(Transaction {
+                    process,
+                    invoked,
+                    returned,
+                    outcome,
+                    actions,
+                });
+            }
+            Task::Swap(key) => {
+                let actions = vec![ring::Action::Swap(format!("tr{key}"))];
+                self.ring.push(Transaction {
+                    process,
+                    invoked,
+                    returned,
+                    outcome,
+                    actions,
+                });
+            }
+            Task::Whole { is_block } => {
+                let pointers = match told {
+                    Some(told) => Some(whole(told, *is_block).ok_or_else(unexpected)?),
+                    None => None,
+                };
+                let pointers = match pointers {
+                    Some(all) if all.iter().all(Option::is_none) => {
+                        return absent(self.has_ring, invoked, "pointers");
+                    }
+                    Some(all) => {
+                        let all: Option<Vec<i64>> = all.into_iter().collect();
+                        let all = all.ok_or_else(unexpected)?;
+                        let pointer = |(from, to): (usize, i64)| (format!("tr{from}"), format!("tr{to}"));
+                        Some(all.into_iter().enumerate().map(pointer).collect())
+                    }
+                    None => None,
+                };
+                let actions = vec![ring::Action::Whole(pointers)];
+                self.ring.push(Transaction {
+                    process,
+                    invoked,
+                    returned,
+                    outcome,
+                    actions,
+                });
+            }
+            Task::Put { element, .. } => {
+                let actions = vec![Moved::Put(*element)];
+                self.elements.push(Transaction {
+                    process,
+                    invoked,
+                    returned,
+                    outcome,
+                    actions,
+                });
+            }
+            // Whatever it did, everything is still there.
+            Task::Move(_) => {}
+            Task::All => {
+                let Some(told) = told else { return Ok(()) };
+                let mut all = Vec::new();
+                for reply in told {
+                    all.extend(reply.numbers().ok_or_else(unexpected)?);
+                }
+                let actions = vec![Moved::All(all)];
+                self.elements.push(Transaction {
+                    process,
+                    invoked,
+                    returned,
+                    outcome,
+                    actions,
+                });
+            }
+            Task::Banner(_) | Task::ReadBanner { .. } => {
+                let answer = match (&running.task, outcome) {
+                    (_, Outcome::Unknown) => Answer::Unknown,
+                    (_, Outcome::Aborted) => Answer::Refused,
+                    (Task::ReadBanner { is_block }, _) => {
+                        let all = whole(told.unwrap_or_default(), *is_block).ok_or_else(unexpected)?;
+                        if all.windows(2).any(|pair| pair[0] != pair[1]) {
+                            return Err(format!("half a banner was seen: {all:?}"));
+                        }
+                        Answer::Value(all[0])
+                    }
+                    _ => Answer::Done,
+                };
+                let ticket = running.ticket.expect("it was called");
+                if outcome != Outcome::Unknown {
+                    self.banner.answered(ticket, answer, now);
+                }
+            }
+        }
+        let _ = mix;
+        Ok(())
+    }
+
+    /// How many transactions were told of.
+    pub(crate) fn len(&self) -> usize {
+        self.lists.len() + self.bank.len() + self.ring.len() + self.elements.len() + self.banner.len()
+    }
+
+    /// Judges what was seen.
+    ///
+    /// # Errors
+    /// What cannot be.
+    pub(crate) fn judge(self, mix: &Mix) -> (Result<(), String>, String) {
+        let mut text = String::new();
+        let lists = Transactions::new(self.lists);
+        let bank = Transactions::new(self.bank);
+        let ring = Transactions::new(self.ring);
+        let banner = self.banner.finish();
+        for part in [
+            lists.to_string(),
+            bank.to_string(),
+            ring.to_string(),
+            banner.to_string(),
+        ] {
+            let _ = writeln!(text, "{part}");
+        }
+        for transaction in &self.elements {
+            let _ = writeln!(text, "{transaction:?}");
+        }
+        let opening: BTreeMap<String, i64> = (0..mix.keys).map(|key| (format!("ta{key}"), OPENING)).collect();
+        let judgements = [
+            list_append::check(&lists),
+            bank::check(&bank, &opening),
+            ring::check(&ring, mix.keys as usize),
+        ];
+        let result = judgements.into_iter().try_for_each(|judgement| match judgement {
+            Judgement::Clean => Ok(()),
+            Judgement::Violated(anomaly) => Err(anomaly.to_string()),
+        });
+        let result = result
+            .and_then(|()| match history::check(&banner) {
+                Verdict::Linearizable => Ok(()),
+                Verdict::Violated(violation) => Err(format!("banners: {violation}")),
+                Verdict::Undecided(undecided) => Err(format!("banners: {undecided}")),
+            })
+            .and_then(|()| judge_elements(&self.elements));
+        (result, text)
+    }
+}
+
+/// Nothing of a family was seen: it must not have been made before.
+fn absent(made: Option<u64>, invoked: u64, what: &str) -> Result<(), String> {
+    match made {
+        Some(at) if at < invoked => Err(format!("the {what} were made, and nobody sees them")),
+        _ => Ok(()),
+    }
+}
+
+/// Each element that was put somewhere is somewhere, once.
+fn judge_elements(history: &[Transaction<Moved>]) -> Result<(), String> {
+    let put = |transaction: &&Transaction<Moved>| matches!(transaction.actions[0], Moved::Put(_));
+    for read in history {
+        let Moved::All(all) = &read.actions[0] else {
+            continue;
+        };
+        let seen: BTreeSet<i64> = all.iter().copied().collect();
+        if seen.len() < all.len() {
+            return Err(format!("one element in two places: {read:?}"));
+        }
+        let mut unexplained = seen.clone();
+        for transaction in history.iter().filter(put) {
+            let Moved::Put(element) = transaction.actions[0] else {
+                continue;
+            };
+            let was_there = transaction.is_committed() && transaction.ended() < read.invoked;
+            if was_there && !seen.contains(&element) {
+                return Err(format!("element {element} is nowhere: {transaction:?}, {read:?}"));
+            }
+            if transaction.outcome != Outcome::Aborted {
+                unexplained.remove(&element);
+            }
+        }
+        if !unexplained.is_empty() {
+            return Err(format!(
+                "elements {unexplained:?} were not put anywhere: {read:?}"
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn of_all(command: &str, letter: &str, mix: &Mix) -> Vec<String> {
+    let keys = (0..mix.keys).map(|key| format!("{letter}{key}"));
+    std::iter::once(command.to_owned()).chain(keys).collect()
+}
+
+/// `MGET`, or `GET` of each in one block.
+fn read_all(letter: &str, is_block: bool, mix: &Mix) -> Vec<Vec<String>> {
+    if !is_block {
+        return vec![of_all("MGET", letter, mix)];
+    }
+    block((0..mix.keys).map(|key| words(&["GET", &format!("{letter}{key}")])))
+}
+
+fn block(commands: impl IntoIterator<Item = Vec<String>>) -> Vec<Vec<String>> {
+    let mut all = vec![words(&["MULTI"])];
+    all.extend(commands);
+    all.push(words(&["EXEC"]));
+    all
+}
+
+fn pairs(command: &str, letter: &str, mix: &Mix, value: impl Fn(u64) -> i64) -> Vec<String> {
+    let mut all = vec![command.to_owned()];
+    for key in 0..mix.keys {
+        all.extend([format!("{letter}{key}"), value(key).to_string()]);
+    }
+    all
+}
+
+/// Whether the answer is that of `EXEC`.
+fn is_block(task: &Task) -> bool {
+    match task {
+        Task::Lists(_) | Task::All | Task::Swap(_) => true,
+        Task::Transfer { is_watched, .. } => *is_watched,
+        Task::Balances { is_block } | Task::Whole { is_block } | Task::ReadBanner { is_block } => *is_block,
+        Task::Move(moves) => moves.len() > 1,
+        Task::OpenBank | Task::OpenRing | Task::Put { .. } | Task::Banner(_) => false,
+    }
+}
+
+/// Whether a step is the last one, which alone changes anything.
+fn decides(task: &Task, step: usize) -> bool {
+    match task {
+        Task::Transfer { is_watched: true, .. } => step == 1,
+        Task::Swap(_) => step == 3,
+        _ => true,
+    }
+}
+
+fn first_step(task: &Task, mix: &Mix) -> Vec<Vec<String>> {
+    match task {
+        Task::Lists(operations) => block(operations.iter().map(|(key, element)| {
+            let key = format!("tl{key}");
+            match element {
+                Some(element) => words(&["RPUSH", &key, &element.to_string()]),
+                None => words(&["LRANGE", &key, "0", "-1"]),
+            }
+        })),
+        Task::OpenBank => vec![pairs("MSETNX", "ta", mix, |_| OPENING)],
+        Task::Transfer {
+            from,
+            to,
+            amount,
+            is_watched,
+        } => {
+            let (from, to) = (format!("ta{from}"), format!("ta{to}"));
+            if *is_watched {
+                return vec![
+                    words(&["WATCH", &from, &to]),
+                    words(&["GET", &from]),
+                    words(&["GET", &to]),
+                ];
+            }
+            vec![words(&["XFER", &from, &to, &amount.to_string()])]
+        }
+        Task::Balances { is_block } => read_all("ta", *is_block, mix),
+        Task::OpenRing => vec![pairs("MSETNX", "tr", mix, |key| ((key + 1) % mix.keys) as i64)],
+        Task::Swap(key) => watched(*key as i64),
+        Task::Whole { is_block } => read_all("tr", *is_block, mix),
+        Task::Put {
+            is_set,
+            place,
+            element,
+        } => {
+            let (command, letter) = if *is_set { ("SADD", "ts") } else { ("RPUSH", "tq") };
+            vec![words(&[
+                command,
+                &format!("{letter}{place}"),
+                &element.to_string(),
+            ])]
+        }
+        Task::Move(moves) if moves.len() > 1 => block(moves.iter().cloned()),
+        Task::Move(moves) => moves.clone(),
+        Task::All => {
+            let lists = (0..PLACES).map(|place| words(&["LRANGE", &format!("tq{place}"), "0", "-1"]));
+            let sets = (0..PLACES).map(|place| words(&["SMEMBERS", &format!("ts{place}")]));
+            block(lists.chain(sets))
+        }
+        Task::Banner(value) => vec![pairs("MSET", "tb", mix, |_| *value)],
+        Task::ReadBanner { is_block } => read_all("tb", *is_block, mix),
+    }
+}
+
+fn watched(key: i64) -> Vec<Vec<String>> {
+    let key = format!("tr{key}");
+    vec![words(&["WATCH", &key]), words(&["GET", &key])]
+}
+
+/// What follows from what an earlier step was told; nothing if it is given up.
+fn next_step(running: &mut Running, replies: &[Reply]) -> Result<Option<Vec<Vec<String>>>, String> {
+    for reply in &replies[1..] {
+        match reply {
+            Reply::Text(text) => match text.parse() {
+                Ok(number) => running.seen.push(number),
+                Err(_) => return Err(running.unexpected(replies)),
+            },
+            Reply::Nil => return Ok(None),
+            Reply::Error(error) if outcome_of(error).is_some() => return Ok(None),
+            _ => return Err(running.unexpected(replies)),
+        }
+    }
+    match &replies[0] {
+        Reply::Text(text) if text == "OK" => {}
+        Reply::Error(error) if outcome_of(error).is_some() => return Ok(None),
+        _ => return Err(running.unexpected(replies)),
+    }
+    let set = |letter: &str, key: &dyn std::fmt::Display, value: i64| {
+        words(&["SET", &format!("{letter}{key}"), &value.to_string()])
+    };
+    let seen = &running.seen;
+    Ok(match (&running.task, seen.as_slice()) {
+        (Task::Transfer { from, to, amount, .. }, [here, there]) if here >= amount => Some(block([
+            set("ta", from, here - amount),
+            set("ta", to, there + amount),
+        ])),
+        (Task::Swap(_), [next] | [_, next]) => Some(watched(*next)),
+        (Task::Swap(first), &[second, third, fourth]) if second != third && *first as i64 != third => {
+            Some(block([
+                set("tr", first, third),
+                set("tr", &third, second),
+                set("tr", &second, fourth),
+            ]))
+        }
+        _ => None,
+    })
+}
+
+/// What an error says of a transaction: only some say that nothing was done.
+fn outcome_of(error: &str) -> Option<Outcome> {
+    match error.split(' ').next()? {
+        "UNKNOWN" => Some(Outcome::Unknown),
+        "TRYAGAIN" | "CLUSTERDOWN" | "MOVED" | "LOADING" | "EXECABORT" => Some(Outcome::Aborted),
+        "ERR" if ["ERR insufficient balance", "ERR no such key"].contains(&error) => Some(Outcome::Aborted),
+        _ => None,
+    }
+}
+
+/// Whether one of the replies is an error that tells nothing of the data.
+fn is_passing(replies: &[Reply]) -> bool {
+    let is_passing = |reply: &Reply| matches!(reply, Reply::Error(error) if !error.starts_with("ERR "));
+    replies.iter().any(is_passing)
+}
+
+impl Running {
+    fn unexpected(&self, replies: &[Reply]) -> String {
+        format!("{:?} was answered {replies:?}", self.task)
+    }
+
+    pub(crate) fn task(&self) -> &Task {
+        &self.task
+    }
+}
+
+/// Numbers of all keys of a family.
+fn whole(told: &[Reply], is_block: bool) -> Option<Vec<Option<i64>>> {
+    let all = match told {
+        [Reply::Array(all)] if !is_block => all,
+        _ if is_block => told,
+        _ => return None,
+    };
+    let number = |reply: &Reply| match reply {
+        Reply::Nil => Some(None),
+        Reply::Text(text) => text.parse().ok().map(Some),
+        _ => None,
+    };
+    all.iter().map(number).collect()
+}
+
+impl Reply {
+    fn numbers(&self) -> Option<Vec<i64>> {
+        let Reply::Array(all) = self else { return None };
+        let number = |reply: &Reply| match reply {
+            Reply::Text(text) => text.parse().ok(),
+            _ => None,
+        };
+        all.iter().map(number).collect()
+    }
+}
+
+fn encode(words: &[String]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        bytes.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
+    }
+    bytes
+}
+
+/// The first reply in `bytes`, and its length; `None` if it is not whole.
+fn parse(bytes: &[u8]) -> Result<Option<(Reply, usize)>, String> {
+    let Some(length) = skip_value(bytes) else {
+        return Ok(None);
+    };
+    let reply = reply_of(&bytes[..length]);
+    let reply = reply.ok_or_else(|| format!("no reply: {:?}", String::from_utf8_lossy(&bytes[..length])))?;
+    Ok(Some((reply, length)))
+}
+
+fn reply_of(bytes: &[u8]) -> Option<Reply> {
+    if matches!(bytes, b"$-1\r\n" | b"*-1\r\n" | b"_\r\n") {
+        return Some(Reply::Nil);
+    }
+    if let Some((count, head)) = parse_array_header(bytes) {
+        let (mut all, mut at) = (Vec::new(), head);
+        for _ in 0..count {
+            let length = skip_value(&bytes[at..])?;
+            all.push(reply_of(&bytes[at..at + length])?);
+            at += length;
+        }
+        return Some(Reply::Array(all));
+    }
+    let text = std::str::from_utf8(bytes).ok()?.strip_suffix("\r\n")?;
+    match text.as_bytes().first()? {
+        b'-' => Some(Reply::Error(text[1..].to_owned())),
+        b'+' => Some(Reply::Text(text[1..].to_owned())),
+        b':' => text[1..].parse().ok().map(Reply::Number),
+        b'$' => Some(Reply::Text(text.split_once("\r\n")?.1.to_owned())),
+        _ => None,
+    }
+}
+
+/// What a client still has to do when the storm is over.
+pub(crate) type Tasks = VecDeque<Task>;
