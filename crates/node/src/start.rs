@@ -396,7 +396,10 @@ pub fn run(
         groups,
     );
     let run_id: String = id.iter().map(|word| format!("{word:016x}")).collect::<String>()[..40].to_owned();
-    let boot = Boot(clock::now().0 as u64);
+    // Transactions are named by it, and groups judge by it whether their coordinator is dead: it must be the boot that the
+    // cluster knows.
+    let alone = || Boot(clock::now().0 as u64);
+    let boot = born.as_ref().map_or_else(alone, |born| born.own.boot);
     let has_admin = settings.admin_port.is_some();
     let mut shared = Shared::new(boot, run_id, clock::now().0, port, groups, workers, settings);
     shared.hooks = Hooks {
