@@ -63,8 +63,8 @@ pub use database::KeyVersion;
 pub use directory::Position;
 pub use effects::Effect;
 pub use entry::{
-    Batch, BlockCommand, Condition, Entry, EntryBuf, EntryError, Forget, Header, Inquire, Lock, Operation, Operations,
-    Prepare, Resolve, Work,
+    Batch, BlockCommand, Condition, Entry, EntryBuf, EntryError, Forget, Header, Inquire, Lock, Operation,
+    Operations, Prepare, Resolve, Work,
 };
 pub use evaluate::{Answers, Outcome};
 pub use events::{Event, EventClasses};
@@ -82,7 +82,9 @@ pub use read::{Read, scan_accepts};
 pub use replies::Answer;
 pub use scratch::{Returned, Scratch, databases};
 pub use sessions::{BOOTS_MAX, Batched, Fence, UNACKNOWLEDGED_BYTES_MAX, UNACKNOWLEDGED_MAX};
-pub use transactions::{Origin, TransactionCounts, UnknownOrigin, WAITING_MAX, read_seen, write_seen};
+pub use transactions::{
+    OpenTransaction, Origin, TransactionCounts, UnknownOrigin, WAITING_MAX, read_seen, write_seen,
+};
 pub use transfer::arrival::{Arrival, Progress, TransferError};
 pub use transfer::{Cut, Transfer};
 pub use walks::walks;

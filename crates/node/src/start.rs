@@ -14,9 +14,10 @@ use crate::peers::{Handed, Peers};
 use crate::random;
 use crate::recovery;
 use crate::status;
+use crate::transactions;
 use crate::view::View;
 use crate::worker::{WAKER, Worker};
-use admin::{AdminSource, ClusterView, Health, Recovered, Recovery};
+use admin::{AdminSource, ClusterView, Health, Recovered, Recovery, TransactionsView};
 use control::Announcement;
 use ids::{Boot, GroupCount, HashSeed, NodeId, Prng, SemanticsVersion};
 use mio::{Poll, Waker};
@@ -131,6 +132,11 @@ impl AdminSource for Source {
             None => ClusterView::alone(),
             Some((view, me, _)) => status::cluster_view(&self.shared, view, *me),
         }
+    }
+
+    fn transactions(&self) -> TransactionsView {
+        let me = self.cluster.as_ref().map_or(1, |(_, me, _)| me.0);
+        transactions::view(&self.shared, me)
     }
 
     fn recover(&self, recovery: &Recovery) -> Result<Recovered, String> {
