@@ -1,5 +1,5 @@
-//! HTTP for operators: an index page, metrics for Prometheus, health, the cluster, and the recovery of what has lost its
-//! majority.
+//! HTTP for operators: an index page, metrics for Prometheus, health, the cluster, transactions, and the recovery of what
+//! has lost its majority.
 //!
 //! The port has a thread and a small async runtime of its own, so that nothing an HTTP client does can hold up a
 //! worker. It reads the node through [`AdminSource`] and changes nothing but by [`Recovery`], which is
@@ -11,8 +11,10 @@ pub mod metrics;
 mod pages;
 mod port;
 mod recovery;
+mod transactions;
 
 pub use cluster::{ClusterView, GroupView, NodeView, ReplicaRole, ReplicaView, SurvivorView};
 pub use pages::{AdminSource, CONFIRMATION, Health};
 pub use port::{Handle, spawn};
 pub use recovery::{Fate, Plan, Recovered, Recovery, Renewal, list};
+pub use transactions::{HotKeyView, LISTED_MAX, TransactionView, TransactionsView};

@@ -12,6 +12,7 @@ use axum::routing::{get, post};
 
 use crate::cluster::ClusterView;
 use crate::recovery::{Recovered, Recovery};
+use crate::transactions::TransactionsView;
 
 /// What the port tells about. Called on the admin thread, one call at a time; a call may wait for the workers,
 /// but not for long: the next request waits for it.
@@ -25,6 +26,11 @@ pub trait AdminSource: Send + Sync + 'static {
     /// The cluster as the node sees it.
     fn cluster(&self) -> ClusterView {
         ClusterView::alone()
+    }
+
+    /// Transactions over several groups as the node sees them.
+    fn transactions(&self) -> TransactionsView {
+        TransactionsView::default()
     }
 
     /// Has groups begin anew. It may wait for long; it is called on a thread of its own.
@@ -63,6 +69,8 @@ const INDEX: &str = concat!(
     "<li><a href=\"/healthz\">/healthz</a>: 200 while this node can serve clients, 503 with the reason otherwise</li>\n",
     "<li><a href=\"/cluster\">/cluster</a>: nodes, groups and replicas as this node sees them, as JSON; ",
     "<code>chorale admin status</code> prints it for people</li>\n",
+    "<li><a href=\"/transactions\">/transactions</a>: transactions over several groups and the keys that they wait for, as JSON; ",
+    "<code>chorale admin txns</code> prints it for people</li>\n",
     "</ul>\n</html>\n",
 );
 
@@ -88,6 +96,7 @@ pub(crate) fn router(source: Source, is_local: bool) -> Router {
         .route("/metrics", get(metrics))
         .route("/healthz", get(healthz))
         .route("/cluster", get(cluster))
+        .route("/transactions", get(transactions))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(source)
@@ -124,6 +133,10 @@ async fn healthz(State(source): State<Source>) -> Response {
 
 async fn cluster(State(source): State<Source>) -> Response {
     answer(StatusCode::OK, JSON_TYPE, source.cluster().to_json())
+}
+
+async fn transactions(State(source): State<Source>) -> Response {
+    answer(StatusCode::OK, JSON_TYPE, source.transactions().to_json())
 }
 
 async fn recover(State(source): State<Source>, headers: HeaderMap, body: Bytes) -> Response {

@@ -103,7 +103,7 @@ fn the_index_links_to_every_page() {
     let (address, _, handle) = start();
     let (head, body) = ask(address, "GET /");
     assert!(head.contains("content-type: text/html"), "{head}");
-    for path in ["/metrics", "/healthz", "/cluster"] {
+    for path in ["/metrics", "/healthz", "/cluster", "/transactions"] {
         assert!(body.contains(&format!("<a href=\"{path}\">")), "{body}");
         assert!(
             ask(address, &format!("GET {path}"))

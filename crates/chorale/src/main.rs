@@ -8,6 +8,7 @@ mod operate;
 mod recover;
 mod server;
 mod status;
+mod transactions;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

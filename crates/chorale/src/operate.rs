@@ -3,14 +3,15 @@
 use std::io;
 use std::process::ExitCode;
 
-use admin::ClusterView;
+use admin::{ClusterView, TransactionsView};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::{http, print, recover, status};
+use crate::{http, print, recover, status, transactions};
 
 /// Names of the subcommands, and of their arguments.
 pub(crate) const ADMIN: &str = "admin";
 const STATUS: &str = "status";
+const TXNS: &str = "txns";
 const RECOVER: &str = "recover";
 const GONE: &str = "gone";
 const META: &str = "meta";
@@ -34,6 +35,34 @@ Examples:
 
 Nodes may see the cluster differently for a moment. The lag of a replica is known to the node that leads its group.";
 
+const TXNS_EXAMPLES: &str = "\
+What the columns say:
+  in flight      transactions that the node coordinates and has not answered
+  settling       decided and answered; some group has not recorded the end yet
+  in doubt       the node asks all groups of the transaction what has become of it, because its coordinator is silent
+  hold locks     transactions that have prepared in groups that the node leads: others wait for their keys
+  waiting        commands and transactions that wait for locks there
+  ends kept      ends of transactions, kept until all their groups have them
+  late answers   answers to what waited, kept until whoever asked has them
+  retries        attempts begun anew, after a conflict or because values had changed
+  refused        nothing was done, because a watched key had changed or a key of MSETNX was there
+  wounded        gave way to an older transaction, and began anew; every replica counts them
+  recovered      of those in doubt, the ones whose end was found
+
+Each node knows what it coordinates and what the groups hold that it leads: ask all nodes to see everything.
+
+Examples:
+  chorale admin txns
+      The node on this machine.
+  chorale admin txns 10.0.0.7:9121 10.0.0.8:9121 10.0.0.9:9121
+      Three nodes in one table.
+  chorale admin txns --json | jq '.hottest[] | [.waiters, .key]'
+      The keys that most wait for. Of several nodes --json prints one page behind the other.
+
+A key that is always among the hottest is what transactions wait for each other for: spread what it holds over several keys.
+A transaction that holds locks for seconds has lost its coordinator; a second later its groups find its end themselves, if
+they are all led: see chorale admin status.";
+
 const RECOVER_EXAMPLES: &str = "\
 Examples:
   chorale admin recover
@@ -50,6 +79,10 @@ Examples:
 
 What was acknowledged and is on no surviving replica is lost. Copy the data directory before you use --meta.
 Recovery is taken from the node's own machine alone.";
+
+/// The pages that are asked for.
+const CLUSTER_PAGE: &str = "/cluster";
+const TRANSACTIONS_PAGE: &str = "/transactions";
 
 /// The command line of `chorale admin`.
 pub(crate) fn command() -> Command {
@@ -80,6 +113,24 @@ pub(crate) fn command() -> Command {
                         .help("The page itself, for programs"),
                 )
                 .after_help(STATUS_EXAMPLES),
+        )
+        .subcommand(
+            Command::new(TXNS)
+                .about("Show transactions over several groups, who waits for them, and which keys are hot")
+                .arg(
+                    Arg::new(ADDRESS)
+                        .value_name("HOST:PORT")
+                        .num_args(1..)
+                        .default_value(DEFAULT_ADDRESS)
+                        .help("Admin ports of the nodes to ask; a port alone is one of this machine"),
+                )
+                .arg(
+                    Arg::new(JSON)
+                        .long(JSON)
+                        .action(ArgAction::SetTrue)
+                        .help("The page of each node itself, for programs"),
+                )
+                .after_help(TXNS_EXAMPLES),
         )
         .subcommand(
             Command::new(RECOVER)
@@ -136,6 +187,10 @@ pub(crate) fn main(matches: &ArgMatches) -> ExitCode {
                 matches.get_flag(JSON),
             ))
         }
+        Some((TXNS, matches)) => {
+            let addresses = matches.get_many::<String>(ADDRESS).expect("it has a default");
+            show(show_transactions(addresses, matches.get_flag(JSON)))
+        }
         Some((RECOVER, matches)) => {
             let is_confirmed = matches.get_flag(CONFIRM);
             if let Some(directory) = matches.get_one::<String>(DIR) {
@@ -169,7 +224,7 @@ fn full(address: &str) -> String {
 
 fn show_status(address: &str, is_listing: bool, is_json: bool) -> Result<String, String> {
     let address = full(address);
-    let page = page(&address)?;
+    let page = page(&address, CLUSTER_PAGE)?;
     if is_json {
         return Ok(page);
     }
@@ -178,20 +233,52 @@ fn show_status(address: &str, is_listing: bool, is_json: bool) -> Result<String,
 
 /// The cluster as the node with this admin port sees it, or what to do about it.
 pub(crate) fn cluster(address: &str) -> Result<ClusterView, String> {
-    read(address, &page(address)?)
+    read(address, &page(address, CLUSTER_PAGE)?)
 }
 
-fn read(address: &str, page: &str) -> Result<ClusterView, String> {
-    ClusterView::from_json(page).map_err(|error| {
-        format!("{address} answers with a page of another version ({error}); --json shows it")
+/// A node that does not answer is said, and the others are shown: that is when one looks.
+fn show_transactions<'a>(
+    addresses: impl Iterator<Item = &'a String>,
+    is_json: bool,
+) -> Result<String, String> {
+    let (mut pages, mut views, mut failures) = (String::new(), Vec::new(), Vec::new());
+    for address in addresses.map(|address| full(address)) {
+        let read = |page: String| {
+            let view = TransactionsView::from_json(&page);
+            let view = view.map_err(|error| is_other_version(&address, &error));
+            // Programs read it themselves.
+            pages.push_str(&page);
+            if is_json { Ok(None) } else { view.map(Some) }
+        };
+        match page(&address, TRANSACTIONS_PAGE).and_then(read) {
+            Ok(view) => views.extend(view),
+            Err(reason) => failures.push(reason),
+        }
+    }
+    if pages.is_empty() || views.is_empty() && !is_json {
+        return Err(failures.join("\nchorale: "));
+    }
+    failures.iter().for_each(|reason| eprintln!("chorale: {reason}"));
+    Ok(if is_json {
+        pages
+    } else {
+        transactions::report(&views)
     })
 }
 
-fn page(address: &str) -> Result<String, String> {
-    match http::get(address, "/cluster") {
+fn read(address: &str, page: &str) -> Result<ClusterView, String> {
+    ClusterView::from_json(page).map_err(|error| is_other_version(address, &error))
+}
+
+fn is_other_version(address: &str, error: &str) -> String {
+    format!("{address} answers with a page of another version ({error}); --json shows it")
+}
+
+fn page(address: &str, path: &str) -> Result<String, String> {
+    match http::get(address, path) {
         Ok(page) if page.status == 200 => Ok(page.body),
         Ok(page) => Err(format!(
-            "{address} answers with status {} to /cluster: is it the admin port of a node?",
+            "{address} answers with status {} to {path}: is it the admin port of a node?",
             page.status
         )),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(format!(

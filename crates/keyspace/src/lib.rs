@@ -82,7 +82,9 @@ pub use read::{Read, scan_accepts};
 pub use replies::Answer;
 pub use scratch::{Returned, Scratch, databases};
 pub use sessions::{BOOTS_MAX, Batched, Fence, UNACKNOWLEDGED_BYTES_MAX, UNACKNOWLEDGED_MAX};
-pub use transactions::{Origin, TransactionCounts, UnknownOrigin, WAITING_MAX, read_seen, write_seen};
+pub use transactions::{
+    OpenTransaction, Origin, TransactionCounts, UnknownOrigin, WAITING_MAX, read_seen, write_seen,
+};
 pub use transfer::arrival::{Arrival, Progress, TransferError};
 pub use transfer::{Cut, Transfer};
 pub use walks::walks;

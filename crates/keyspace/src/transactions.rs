@@ -352,7 +352,7 @@ fn needs_of(operation: &Operation<'_>) -> Option<Needs> {
 /// What operators and whoever recovers see of a group's transactions.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct TransactionCounts {
-    /// Prepared here, and not resolved.
+    /// Transactions that hold locks: prepared and not resolved, or locked before that.
     pub prepared: usize,
     /// Operations that wait for locks.
     pub waiting: usize,
@@ -362,12 +362,49 @@ pub struct TransactionCounts {
     pub late: usize,
 }
 
+impl std::ops::AddAssign for TransactionCounts {
+    fn add_assign(&mut self, other: TransactionCounts) {
+        self.prepared += other.prepared;
+        self.waiting += other.waiting;
+        self.ended += other.ended;
+        self.late += other.late;
+    }
+}
+
+/// A transaction that holds locks, as operators see it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OpenTransaction {
+    /// Its name, which says who coordinates it.
+    pub txn: TxnId,
+    /// Since when, by its coordinator's clock.
+    pub began: UnixMillis,
+    /// Whether it has voted: it cannot lose its locks any more.
+    pub is_prepared: bool,
+    /// All groups that have a part in it; empty where they are not written down.
+    pub participants: Vec<GroupId>,
+}
+
+impl OpenTransaction {
+    /// The oldest of those that hold locks in a table, at most `max`, without their participants.
+    pub fn oldest(locks: &LockTable, max: usize) -> Vec<OpenTransaction> {
+        let mut holders: Vec<_> = locks.holders().collect();
+        holders.sort_unstable_by_key(|(_, priority, ..)| *priority);
+        let of = |(txn, priority, _, is_prepared): (TxnId, Priority, &Locks, bool)| OpenTransaction {
+            txn,
+            began: priority.began,
+            is_prepared,
+            participants: Vec::new(),
+        };
+        holders.into_iter().take(max).map(of).collect()
+    }
+}
+
 impl Keyspace {
     /// How much of transactions is here.
     pub fn transaction_counts(&self) -> TransactionCounts {
         let all = &self.transactions;
         TransactionCounts {
-            prepared: all.prepared.len(),
+            prepared: all.locks.holder_count(),
             waiting: all.waiting.len(),
             ended: all.ended.len(),
             late: all.late.len(),
@@ -392,6 +429,18 @@ impl Keyspace {
     /// Keys with the most waiters, and how many these are.
     pub fn hottest_keys(&self, max: usize) -> Vec<(&[u8], usize)> {
         self.transactions.locks.hottest(max)
+    }
+
+    /// The oldest of the transactions that hold locks, at most `max`.
+    pub fn oldest_transactions(&self, max: usize) -> Vec<OpenTransaction> {
+        let all = &self.transactions;
+        let mut oldest = OpenTransaction::oldest(&all.locks, max);
+        for open in &mut oldest {
+            let prepared = all.prepared.get(&open.txn).map(|prepared| &prepared.participants);
+            let participants = prepared.or_else(|| all.held.get(&open.txn));
+            open.participants = participants.cloned().unwrap_or_default();
+        }
+        oldest
     }
 
     /// The transactions that hold locks here, with all their participants: whoever leads sees to it that they end.

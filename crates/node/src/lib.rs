@@ -19,6 +19,7 @@ mod random;
 mod recovery;
 mod start;
 mod status;
+mod transactions;
 mod view;
 mod worker;
 

@@ -306,6 +306,7 @@ fn chorale(shared: &Shared, page: &mut Exposition) {
         groups,
     );
     let sum = |counter: fn(&WorkerStats) -> &Counter| shared.total(|worker| counter(worker).get());
+    let seen = shared.transactions();
     for (name, help, figure) in [
         (
             "chorale_data_bytes",
@@ -314,13 +315,38 @@ fn chorale(shared: &Shared, page: &mut Exposition) {
         ),
         (
             "chorale_transactions_prepared",
-            "Transactions that hold locks.",
+            "Transactions that hold locks in groups led here.",
             sum(|worker| &worker.locked),
         ),
         (
             "chorale_lock_waiters",
-            "Requests that wait for locks.",
+            "Commands and transactions that wait for locks in groups led here.",
             sum(|worker| &worker.lock_waiters),
+        ),
+        (
+            "chorale_transactions_in_flight",
+            "Transactions that this node coordinates and has not answered.",
+            seen.in_flight,
+        ),
+        (
+            "chorale_transactions_settling",
+            "Transactions that this node has decided and that some group has not recorded the end of.",
+            seen.settling,
+        ),
+        (
+            "chorale_transactions_in_doubt",
+            "Transactions whose groups this node asks what has become of them.",
+            seen.in_doubt,
+        ),
+        (
+            "chorale_transactions_ended",
+            "Ends of transactions that groups led here keep until they are known everywhere.",
+            seen.groups.ended as u64,
+        ),
+        (
+            "chorale_transaction_late_answers",
+            "Answers of groups led here to what waited for transactions, not acknowledged yet.",
+            seen.groups.late as u64,
         ),
     ] {
         page.single(name, MetricKind::Gauge, help, figure);
@@ -353,6 +379,11 @@ fn chorale(shared: &Shared, page: &mut Exposition) {
                 |worker| &worker.transaction_retries,
             ),
             (
+                "chorale_transactions_refused_total",
+                "Transactions that did nothing because a condition did not hold.",
+                |worker| &worker.transactions_refused,
+            ),
+            (
                 "chorale_output_limit_closes_total",
                 "Connections closed for unread replies.",
                 |worker| &worker.output_limit_closes,
@@ -364,6 +395,20 @@ fn chorale(shared: &Shared, page: &mut Exposition) {
             ),
         ],
     );
+    for (name, help, figure) in [
+        (
+            "chorale_transactions_wounded_total",
+            "Transactions that replicas here saw refused because an older one waited for them.",
+            seen.wounded,
+        ),
+        (
+            "chorale_transactions_recovered_total",
+            "Transactions that this node found the end of by asking all their groups.",
+            seen.recovered,
+        ),
+    ] {
+        page.single(name, MetricKind::Counter, help, figure);
+    }
 }
 
 #[cfg(test)]
@@ -421,6 +466,14 @@ mod tests {
             "redis_instance_info",
             "chorale_hops_total",
             "chorale_transactions_total",
+            "chorale_transactions_in_flight",
+            "chorale_transactions_settling",
+            "chorale_transactions_in_doubt",
+            "chorale_transactions_ended",
+            "chorale_transaction_late_answers",
+            "chorale_transactions_refused_total",
+            "chorale_transactions_wounded_total",
+            "chorale_transactions_recovered_total",
         ] {
             assert!(page.contains(&format!("# TYPE {name} ")), "{name}");
         }

@@ -14,9 +14,10 @@ use crate::peers::{Handed, Peers};
 use crate::random;
 use crate::recovery;
 use crate::status;
+use crate::transactions;
 use crate::view::View;
 use crate::worker::{WAKER, Worker};
-use admin::{AdminSource, ClusterView, Health, Recovered, Recovery};
+use admin::{AdminSource, ClusterView, Health, Recovered, Recovery, TransactionsView};
 use control::Announcement;
 use ids::{Boot, GroupCount, HashSeed, NodeId, Prng, SemanticsVersion};
 use mio::{Poll, Waker};
@@ -131,6 +132,11 @@ impl AdminSource for Source {
             None => ClusterView::alone(),
             Some((view, me, _)) => status::cluster_view(&self.shared, view, *me),
         }
+    }
+
+    fn transactions(&self) -> TransactionsView {
+        let me = self.cluster.as_ref().map_or(1, |(_, me, _)| me.0);
+        transactions::view(&self.shared, me)
     }
 
     fn recover(&self, recovery: &Recovery) -> Result<Recovered, String> {
@@ -396,7 +402,10 @@ pub fn run(
         groups,
     );
     let run_id: String = id.iter().map(|word| format!("{word:016x}")).collect::<String>()[..40].to_owned();
-    let boot = Boot(clock::now().0 as u64);
+    // Transactions are named by it, and groups judge by it whether their coordinator is dead: it must be the boot that the
+    // cluster knows.
+    let alone = || Boot(clock::now().0 as u64);
+    let boot = born.as_ref().map_or_else(alone, |born| born.own.boot);
     let has_admin = settings.admin_port.is_some();
     let mut shared = Shared::new(boot, run_id, clock::now().0, port, groups, workers, settings);
     shared.hooks = Hooks {

@@ -21,7 +21,7 @@ mod turn;
 pub use batch::Batch;
 pub use counts::MemberCounts;
 pub use courier::{Asked, Courier, UNREACHABLE, Verdict as BatchVerdict};
-pub use keyspace::{Returned, Scratch, locks_among as locks_of};
+pub use keyspace::{OpenTransaction, Returned, Scratch, TransactionCounts, locks_among as locks_of};
 pub use member::{Cut, Effects, FLIGHTS_MAX, Member, Said, Sender};
 pub use operation::{Condition, Operation, Outcome, Replies, databases, with_conditions};
 pub use replica::{Counters, LocalCounts, Replica};

@@ -31,7 +31,7 @@ use ids::{Boot, Db, GroupId, HashSeed, Prng, SemanticsVersion, UnixMillis};
 use keyspace::Position;
 use keyspace::{
     Effect, Event, EventClasses, EvictionPolicy, Garbage, Header, KeyVersion, Keyspace, LeaderLocal, Limits,
-    Object, Read, Returned, Victims, locks_among as locks_of,
+    Object, OpenTransaction, Read, Returned, TransactionCounts, Victims, locks_among as locks_of,
 };
 use resp::Writer;
 use std::collections::BTreeMap;
@@ -162,11 +162,42 @@ impl Replica {
         (self.locks.holder_count(), self.locks.waiter_count())
     }
 
+    /// How much of transactions is here, and who waits for them.
+    pub fn transaction_counts(&self) -> TransactionCounts {
+        let mut counts = self.keyspace.transaction_counts();
+        let (holders, waiters) = self.lock_counts();
+        counts.prepared += holders;
+        counts.waiting += waiters;
+        counts
+    }
+
+    /// How many transactions were refused here because an older one waited for them.
+    pub fn wounded(&self) -> u64 {
+        self.counters.wounded + self.local.wounded
+    }
+
+    /// Keys with the most waiters, and how many these are; at most `max`.
+    pub fn hottest_keys(&self, max: usize) -> Vec<(&[u8], usize)> {
+        if self.is_replicated {
+            return self.keyspace.hottest_keys(max);
+        }
+        self.locks.hottest(max)
+    }
+
+    /// The oldest of the transactions that hold locks here, at most `max`.
+    pub fn oldest_transactions(&self, max: usize) -> Vec<OpenTransaction> {
+        if self.is_replicated {
+            return self.keyspace.oldest_transactions(max);
+        }
+        OpenTransaction::oldest(&self.locks, max)
+    }
+
     /// Forgets hits, misses and other counts.
     pub fn reset_counters(&mut self) {
         self.counters = Counters::default();
         (self.local.hits, self.local.misses) = (0, 0);
         (self.local.expired, self.local.evicted) = (0, 0);
+        self.local.wounded = 0;
     }
 
     /// Learns the time, once a turn.

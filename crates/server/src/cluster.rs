@@ -125,6 +125,12 @@ impl Cluster {
         self.layout.as_deref()
     }
 
+    /// Whether a group with replicas on other nodes is led here; `None` if this worker does not know of any.
+    pub(crate) fn leads(&self, index: usize) -> Option<bool> {
+        let member = self.seats.get(index)?.member.as_ref()?;
+        Some(member.leads())
+    }
+
     /// Whether the node of this boot is known, and there is no link to it.
     pub(crate) fn is_boot_down(&self, boot: ids::Boot) -> bool {
         let node = self.layout.as_ref().and_then(|layout| layout.node_of(boot));

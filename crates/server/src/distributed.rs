@@ -23,6 +23,7 @@ use crate::delivery::{Answered, Answers, Delivery};
 use crate::gateway::Gateway;
 use crate::program::{Extent, Program, by_group, group_of_key};
 use crate::transaction::objects_in;
+use crate::transaction_figures::TransactionSight;
 use ids::{GroupId, Monotonic, UnixMillis};
 use keyspace::KeyVersion;
 use keyspace::Object;
@@ -78,6 +79,8 @@ enum Way {
 struct Open {
     id: TxnId,
     began: UnixMillis,
+    /// When it came, by the clock that commands are timed by.
+    came_at: u64,
     /// `None` once the client was answered.
     client: Option<(Ticket, Program)>,
     groups: Vec<GroupId>,
@@ -127,6 +130,11 @@ impl Distributed {
         self.open.is_empty() && self.settling.is_empty() && self.behind.is_empty()
     }
 
+    /// How many are open, and how many are decided and not recorded everywhere.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.open.len(), self.settling.len())
+    }
+
     /// What is under way, for traces.
     pub(crate) fn in_words(&self) -> Vec<String> {
         let open = self.open.values().map(|open| {
@@ -145,9 +153,33 @@ impl Distributed {
         open.chain(settling).chain(behind).collect()
     }
 
+    /// The oldest of those that are open, at most `max`.
+    pub(crate) fn sights(&self, max: usize) -> Vec<TransactionSight> {
+        // Sequences grow with time.
+        let oldest = self.open.values().take(max);
+        let sight = |open: &Open| {
+            let program = open.client.as_ref().map(|(_, program)| program);
+            TransactionSight::coordinated(open.id, open.began, open.state(), &open.groups, program)
+        };
+        oldest.map(sight).collect()
+    }
+
     /// Whether this worker still sees to a transaction.
     pub(crate) fn has(&self, txn: TxnId) -> bool {
         self.open.get(&txn.seq).is_some_and(|open| open.id == txn) || self.settling.contains_key(&txn)
+    }
+}
+
+impl Open {
+    /// What it waits for, for operators.
+    fn state(&self) -> &'static str {
+        match self.way {
+            _ if self.is_inquired => "in doubt",
+            _ if self.is_committed => "committed",
+            Way::See | Way::Fetch if !self.has_asked => "reading",
+            Way::Lock if self.evaluated.is_none() => "locking",
+            Way::See | Way::Fetch | Way::Lock | Way::Vote | Way::Hold => "voting",
+        }
     }
 }
 
@@ -168,12 +200,17 @@ impl Gateway {
         };
         let (id, priority) = self.new_transaction();
         if way != Way::See && id.seq - self.lowest_open(id.seq).min(id.seq) >= SPAN_MAX {
-            return self.finish_program(ticket, program, Answers::Failed(BEHIND));
+            let came_at = self.timing.now();
+            return self.finish_program(ticket, program, Answers::Failed(BEHIND), came_at);
         }
         self.stats.transactions.add(1);
+        // It is measured when it is answered.
+        self.timing.is_ours = false;
+        let came_at = self.timing.now();
         let open = Open {
             id,
             began: priority.began,
+            came_at,
             client: Some((ticket, program)),
             coordinator: Coordinator::new(extent.groups.iter().copied()),
             groups: extent.groups,
@@ -647,8 +684,11 @@ impl Gateway {
         let Some(mut open) = self.distributed.open.remove(&txn.seq) else {
             return;
         };
+        if let Answers::Refused = answers {
+            self.stats.transactions_refused.add(1);
+        }
         if let Some((ticket, program)) = open.client.take() {
-            self.finish_program(ticket, program, answers);
+            self.finish_program(ticket, program, answers, open.came_at);
         }
     }
 
@@ -724,8 +764,9 @@ impl Gateway {
                 .get_mut(&txn.seq)
                 .expect("looked at a moment ago");
             let is_found_committed = open.is_found_committed;
+            let came_at = open.came_at;
             if let Some((ticket, program)) = open.client.take() {
-                self.finish_program(ticket, program, Answers::Failed(UNKNOWN));
+                self.finish_program(ticket, program, Answers::Failed(UNKNOWN), came_at);
             }
             if is_found_committed {
                 self.end_attempt(txn, true);
@@ -734,12 +775,14 @@ impl Gateway {
         }
     }
 
-    fn finish_program(&mut self, ticket: Ticket, program: Program, replies: Answers) {
+    fn finish_program(&mut self, ticket: Ticket, program: Program, replies: Answers, came_at: u64) {
         if let Answers::Whole(replies) = &replies
             && self.on_tried(ticket, replies.bytes())
         {
             return;
         }
+        let took = self.timing.now().saturating_sub(came_at);
+        self.note_program(&program, took, ticket);
         self.deliveries.push_back(Delivery::Answered(Box::new(Answered {
             ticket,
             program,

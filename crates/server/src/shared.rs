@@ -6,6 +6,7 @@ use crate::pause::SharedPause;
 use crate::pubsub::Subscriptions;
 use crate::stats::WorkerStats;
 use crate::topology::{NodeName, Topology};
+use crate::transaction_figures::TransactionFigures;
 use ids::{Boot, GroupCount, SemanticsVersion};
 use options::{SetError, Settings};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -223,6 +224,15 @@ impl Shared {
     /// The sum of a counter over all workers.
     pub fn total(&self, counter: impl Fn(&WorkerStats) -> u64) -> u64 {
         self.workers.iter().map(|worker| counter(worker)).sum()
+    }
+
+    /// What all workers have written down of transactions: counts summed up, lists one behind the other.
+    pub fn transactions(&self) -> TransactionFigures {
+        let mut sum = TransactionFigures::default();
+        for worker in &self.workers {
+            sum.add(&worker.transaction_figures());
+        }
+        sum
     }
 
     /// Bytes in use: the allocator's figure, carried forward by what the data grew since it was sampled.

@@ -83,6 +83,25 @@ impl SlowEntry {
         }
         words
     }
+
+    /// The words of an `EXEC`: `exec`, then those of its commands with `;` between them. The same number of words in all.
+    pub(crate) fn words_of_exec<'a>(
+        commands: impl Iterator<Item = (&'static Spec, Args<'a>)>,
+    ) -> Vec<Vec<u8>> {
+        let mut words = vec![b"exec".to_vec()];
+        for (spec, args) in commands {
+            if words.len() > 1 {
+                words.push(b";".to_vec());
+            }
+            words.extend(SlowEntry::words(spec, args));
+            if words.len() > WORDS_MAX {
+                words.truncate(WORDS_MAX - 1);
+                words.push(b"... (more commands)".to_vec());
+                break;
+            }
+        }
+        words
+    }
 }
 
 fn shortened(word: &[u8]) -> Vec<u8> {
@@ -139,6 +158,33 @@ mod tests {
         assert_eq!(words(&format!("del{}", " k".repeat(31))).len(), 32);
         let kept = words(&format!("set k {}", "A".repeat(129)));
         assert_eq!(kept[2], format!("{}... (1 more bytes)", "A".repeat(128)));
+    }
+
+    #[test]
+    fn an_exec_is_shown_with_its_commands() {
+        let words = |texts: &[&str]| {
+            let commands: Vec<_> = texts
+                .iter()
+                .map(|text| ArgsBuf::from_slices(text.split(' ')))
+                .collect();
+            let commands = commands.iter().map(|args| {
+                let spec = command::resolve(args.as_args()).expect("there is such a command");
+                (spec, args.as_args())
+            });
+            let words = SlowEntry::words_of_exec(commands).into_iter();
+            words
+                .map(|word| String::from_utf8(word).expect("they are text"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            words(&["incr a", "get b"]),
+            ["exec", "incr", "a", ";", "get", "b"]
+        );
+        let many = words(&["incr a"; 20]);
+        assert_eq!(
+            (many.len(), many[31].as_str()),
+            (WORDS_MAX, "... (more commands)")
+        );
     }
 
     #[test]

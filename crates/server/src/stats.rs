@@ -5,6 +5,7 @@ use crate::error_counts::ErrorCounts;
 use crate::gateway::{Changed, Gateway};
 use crate::slow_log::SlowLog;
 use crate::timing::Distribution;
+use crate::transaction_figures::TransactionFigures;
 use command::{CommandId, Spec};
 use ids::Db;
 use replica::Replica;
@@ -58,8 +59,10 @@ pub struct WorkerStats {
     pub input_limit_closes: Counter,
     /// Transactions over several groups that took more than one step.
     pub transactions: Counter,
-    /// Of those, attempts begun anew after a wound.
+    /// Of those, attempts begun anew after a conflict.
     pub transaction_retries: Counter,
+    /// Of those, the ones that did nothing because a condition did not hold.
+    pub transactions_refused: Counter,
     /// Channels, patterns and shard channels of this worker's connections: others send their messages here while
     /// there are any.
     pub subscriptions: Counter,
@@ -74,6 +77,8 @@ pub struct WorkerStats {
     slow_log: Mutex<SlowLog>,
     /// The groups and peers of the worker. Locked twice a second, and when somebody looks.
     cluster: Mutex<ClusterFigures>,
+    /// The worker's part in transactions over several groups. Locked ten times a second, and when somebody looks.
+    transaction_figures: Mutex<TransactionFigures>,
     /// Connections that `CLIENT PAUSE` holds back.
     pub paused: Counter,
 
@@ -95,7 +100,7 @@ pub struct WorkerStats {
     pub keys: [Counter; Db::COUNT as usize],
     /// Keys with a deadline by database.
     pub keys_with_deadline: [Counter; Db::COUNT as usize],
-    /// Transactions prepared in this worker's groups, and requests waiting there.
+    /// Transactions that hold locks in the groups that this worker leads, and requests waiting there.
     pub locked: Counter,
     /// See `locked`.
     pub lock_waiters: Counter,
@@ -123,6 +128,13 @@ impl WorkerStats {
     /// The groups and peers of the worker, as it last wrote them down.
     pub fn cluster(&self) -> MutexGuard<'_, ClusterFigures> {
         self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The worker's part in transactions over several groups, as it last wrote it down.
+    pub fn transaction_figures(&self) -> MutexGuard<'_, TransactionFigures> {
+        self.transaction_figures
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Forgets what `CONFIG RESETSTAT` forgets and no baseline is kept of. See [`Distribution::clear`].
@@ -206,6 +218,7 @@ impl Gateway {
         self.changed = Changed::Any;
         self.refresh_memory();
         self.refresh_cluster();
+        self.refresh_transactions();
         let sum = |figure: &dyn Fn(&Replica) -> u64| self.replicas.iter().map(figure).sum::<u64>();
         self.stats.hits.set(sum(&|replica| replica.local().hits));
         self.stats.misses.set(sum(&|replica| replica.local().misses));
@@ -215,12 +228,6 @@ impl Gateway {
         self.stats
             .applied
             .set(sum(&|replica| replica.keyspace().applied().0));
-        self.stats
-            .locked
-            .set(sum(&|replica| replica.lock_counts().0 as u64));
-        self.stats
-            .lock_waiters
-            .set(sum(&|replica| replica.lock_counts().1 as u64));
         self.stats.blocked.set(self.blocking.count() as u64);
         for number in 0..Db::COUNT {
             let db = Db::new(number).expect("below the count");

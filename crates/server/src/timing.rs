@@ -14,15 +14,16 @@
 //!
 //! What is measured is the work of the worker, or of the thread for errands, that carries a command out: not the way to
 //! another worker, not the wait for a transaction or for a key to be filled. Of a command over several workers it is what
-//! its own worker did at once. A command that waits for a key is measured when it has its answer. So is a command on a group
-//! with replicas on other nodes: what its client waits for is the leader, and a majority.
+//! its own worker did at once. A command that waits for a key is measured when it has its answer. So is a command, or an
+//! `EXEC`, on groups with replicas on other nodes: what its client waits for are leaders, majorities, other transactions.
 
 use crate::client::ClientCard;
 use crate::gateway::Gateway;
+use crate::program::Program;
 use crate::slow_log::SlowEntry;
 use crate::stats::Counter;
 use command::{Access, CommandId, Flags, Route, Spec};
-use replica::{Journey, Ticket};
+use replica::{Journey, Operation, Ticket};
 use resp::Args;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
@@ -186,13 +187,38 @@ impl Gateway {
     pub(crate) fn note_time(&mut self, spec: &'static Spec, nanos: u64, args: Args<'_>, caller: Caller<'_>) {
         self.stats.by_command[spec.id].took(nanos, self.timing.tracks);
         let micros = nanos / 1_000;
-        let slower_than = self.settings.slowlog_log_slower_than_micros;
-        let is_slow = u64::try_from(slower_than).is_ok_and(|least| micros >= least);
-        if is_slow && !spec.flags.contains(Flags::SKIP_SLOWLOG) {
+        if self.is_slow(micros) && !spec.flags.contains(Flags::SKIP_SLOWLOG) {
             self.log_slow(micros, SlowEntry::words(spec, args), caller);
         }
         let is_fast = spec.flags.contains(Flags::FAST);
         self.note_event(if is_fast { "fast-command" } else { "command" }, nanos);
+    }
+
+    /// Notes the time of a command or an `EXEC` over groups whose logs decide, from its arrival to its answer. The entry of
+    /// an `EXEC` in the slow log has the words of its commands.
+    pub(crate) fn note_program(&mut self, program: &Program, nanos: u64, ticket: Ticket) {
+        let caller = Caller::of(ticket);
+        if !program.is_exec {
+            if let Some(operation) = program.operations().next() {
+                let (spec, args) = operation.words();
+                self.note_time(spec, nanos, args, caller);
+            }
+            return;
+        }
+        let exec = CommandId::Exec.spec();
+        self.stats.by_command[exec.id].took(nanos, self.timing.tracks);
+        let micros = nanos / 1_000;
+        if self.is_slow(micros) {
+            let commands = program.operations().map(Operation::words);
+            self.log_slow(micros, SlowEntry::words_of_exec(commands), caller);
+        }
+        self.note_event("command", nanos);
+    }
+
+    /// Whether what took so long gets an entry in the slow log.
+    fn is_slow(&self, micros: u64) -> bool {
+        let slower_than = self.settings.slowlog_log_slower_than_micros;
+        u64::try_from(slower_than).is_ok_and(|least| micros >= least)
     }
 
     /// A command was answered by its group's leader, wherever that is: it took as long as it waited for the answer.

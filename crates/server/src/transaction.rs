@@ -30,6 +30,7 @@ use crate::pipeline::Pipeline;
 use crate::program::{Extent, Item, Program, by_group, group_of_key};
 use crate::session::Session;
 use crate::timing::Caller;
+use crate::transaction_figures::TransactionSight;
 use bytes::Bytes;
 use ids::GroupId;
 use keyspace::Object;
@@ -94,6 +95,17 @@ enum Kind {
     Each,
 }
 
+impl Kind {
+    /// What one of this kind does while it is open, for operators.
+    fn state(self) -> &'static str {
+        match self {
+            Kind::Evaluate | Kind::Flow => "voting",
+            Kind::Hold | Kind::Lend => "locking",
+            Kind::Each => "reading",
+        }
+    }
+}
+
 impl Transactions {
     pub(crate) fn new(worker: u16) -> Transactions {
         Transactions {
@@ -108,6 +120,22 @@ impl Transactions {
     /// Whether none is under way.
     pub(crate) fn is_empty(&self) -> bool {
         self.open.is_empty() && self.outputs.is_empty()
+    }
+
+    /// How many are open.
+    pub(crate) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// The oldest of those that are open, at most `max`.
+    pub(crate) fn sights(&self, max: usize) -> Vec<TransactionSight> {
+        // Sequences grow with time.
+        let oldest = self.open.values().take(max);
+        let sight = |open: &Transaction| {
+            let (began, groups) = (open.priority.began, &open.extent.groups);
+            TransactionSight::coordinated(open.id, began, open.kind.state(), groups, Some(&open.program))
+        };
+        oldest.map(sight).collect()
     }
 }
 
@@ -845,6 +873,7 @@ impl Gateway {
     fn abort(&mut self, txn: TxnId, refusal: Refusal) {
         self.resolve_abort(txn);
         if refusal == Refusal::Condition {
+            self.stats.transactions_refused.add(1);
             return self.close(txn, Answers::Refused);
         }
         if refusal == Refusal::Failed {

@@ -26,3 +26,4 @@ mod scan;
 mod shutdown;
 mod stale_reads;
 mod transactions;
+mod transactions_seen;

@@ -166,6 +166,10 @@ impl Totals {
                 shared.total(|worker| worker.transaction_retries.get()),
             ),
             (
+                "transactions_refused",
+                shared.total(|worker| worker.transactions_refused.get()),
+            ),
+            (
                 "output_limit_closes",
                 shared.total(|worker| worker.output_limit_closes.get()),
             ),
@@ -514,6 +518,15 @@ impl<'a> Report<'a> {
             "lock_waiters",
             self.shared.total(|worker| worker.lock_waiters.get()),
         );
+        self.total("transactions_refused");
+        let figures = self.shared.transactions();
+        self.field("transactions_in_flight", figures.in_flight);
+        self.field("transactions_settling", figures.settling);
+        self.field("transactions_in_doubt", figures.in_doubt);
+        self.field("transactions_recovered", figures.recovered);
+        self.field("transactions_wounded", figures.wounded);
+        self.field("transactions_ended", figures.groups.ended);
+        self.field("transaction_late_answers", figures.groups.late);
         self.field("data_bytes", self.shared.total(|worker| worker.data_bytes.get()));
         self.total("output_limit_closes");
         self.total("input_limit_closes");

@@ -1,0 +1,130 @@
+//! Transactions over several groups as this node's admin port shows them, from what its workers have written down.
+
+use admin::{HotKeyView, LISTED_MAX, TransactionView, TransactionsView};
+use ids::GroupId;
+use server::{HotKey, Shared, TransactionSight};
+use std::cmp::Reverse;
+
+/// The page of the node of this number.
+pub(crate) fn view(shared: &Shared, me: u64) -> TransactionsView {
+    let mut figures = shared.transactions();
+    figures.hottest.sort_by_key(|key| Reverse(key.waiters));
+    let hottest = figures.hottest.iter().take(LISTED_MAX).map(hot_key);
+    TransactionsView {
+        node: me,
+        begun: shared.total(|worker| worker.transactions.get()),
+        retries: shared.total(|worker| worker.transaction_retries.get()),
+        refused: shared.total(|worker| worker.transactions_refused.get()),
+        wounded: figures.wounded,
+        recovered: figures.recovered,
+        in_flight: figures.in_flight,
+        settling: figures.settling,
+        in_doubt: figures.in_doubt,
+        prepared: figures.groups.prepared as u64,
+        waiting: figures.groups.waiting as u64,
+        ended: figures.groups.ended as u64,
+        late_answers: figures.groups.late as u64,
+        hottest: hottest.collect(),
+        oldest: oldest(figures.oldest),
+    }
+}
+
+fn hot_key(key: &HotKey) -> HotKeyView {
+    HotKeyView {
+        group: key.group.number(),
+        key: key.key.clone(),
+        waiters: key.waiters,
+    }
+}
+
+/// One line for each transaction: of what its coordinator and several groups say of it, the coordinator's word goes first.
+fn oldest(mut sights: Vec<TransactionSight>) -> Vec<TransactionView> {
+    sights.sort_by_key(|sight| (sight.began, sight.txn, sight.held_in));
+    let mut views: Vec<TransactionView> = Vec::new();
+    for same in sights.chunk_by(|a, b| a.txn == b.txn) {
+        if views.len() == LISTED_MAX {
+            break;
+        }
+        views.push(one(same));
+    }
+    views
+}
+
+fn one(sights: &[TransactionSight]) -> TransactionView {
+    let first = &sights[0];
+    let txn = first.txn;
+    let longest = sights
+        .iter()
+        .map(|sight| &sight.groups)
+        .max_by_key(|groups| groups.len());
+    TransactionView {
+        id: format!("{}.{}.{}.{}", txn.boot.0, txn.worker, txn.seq, txn.attempt),
+        coordinator: first.coordinator.map(|node| node.0),
+        age_ms: first.age_millis,
+        state: first.state.to_owned(),
+        command: sights.iter().find_map(|sight| sight.command).map(str::to_owned),
+        groups: longest
+            .into_iter()
+            .flatten()
+            .map(|group| group.number())
+            .collect(),
+        held_in: sights
+            .iter()
+            .filter_map(|sight| sight.held_in)
+            .map(GroupId::number)
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ids::{Boot, NodeId, UnixMillis};
+    use txn::TxnId;
+
+    fn sight(seq: u64, began: i64, held_in: Option<u16>) -> TransactionSight {
+        TransactionSight {
+            txn: TxnId {
+                boot: Boot(9),
+                worker: 1,
+                seq,
+                attempt: 2,
+            },
+            coordinator: Some(NodeId(3)),
+            began: UnixMillis(began),
+            age_millis: 130 - began.unsigned_abs(),
+            state: if held_in.is_some() { "prepared" } else { "voting" },
+            groups: vec![GroupId::new(4), GroupId::new(5)],
+            held_in: held_in.map(GroupId::new),
+            command: held_in.is_none().then_some("mset"),
+        }
+    }
+
+    #[test]
+    fn each_transaction_has_one_line_whoever_sees_it() {
+        let sights = vec![
+            sight(7, 100, Some(5)),
+            sight(8, 50, Some(4)),
+            sight(7, 100, None),
+            sight(7, 100, Some(4)),
+        ];
+        let views = oldest(sights);
+        let ids: Vec<_> = views.iter().map(|view| (view.id.as_str(), view.age_ms)).collect();
+        assert_eq!(ids, [("9.1.8.2", 80), ("9.1.7.2", 30)]);
+        assert_eq!(
+            (views[0].state.as_str(), views[0].command.as_deref()),
+            ("prepared", None)
+        );
+        assert_eq!(
+            (views[1].state.as_str(), views[1].command.as_deref()),
+            ("voting", Some("mset"))
+        );
+        assert_eq!((&views[1].groups, &views[1].held_in), (&vec![4, 5], &vec![4, 5]));
+    }
+
+    #[test]
+    fn the_page_is_bounded() {
+        let sights = (0..100).map(|seq| sight(seq, 0, None)).collect();
+        assert_eq!(oldest(sights).len(), LISTED_MAX);
+    }
+}
