@@ -17,18 +17,32 @@
 //!
 //! Reading order: `operation.rs`, `history.rs`, `model.rs` and one of the models, `search.rs`, `check.rs`.
 
+mod anomaly;
+pub mod bank;
 mod check;
+pub mod exposed;
 mod fifo;
 mod fingerprint;
+mod graph;
 mod history;
+mod ledger;
+pub mod list_append;
 mod model;
 mod operation;
+pub mod queues;
 mod recorder;
+pub mod ring;
 mod search;
 mod text;
+mod transaction;
+mod transaction_text;
 
+pub use anomaly::{Anomaly, Judgement, Phenomenon};
 pub use check::{STATES_MAX, Undecided, Verdict, Violation, check, check_bounded};
 pub use history::History;
+pub use ledger::{Entry, Ledger};
 pub use operation::{Answer, Call, Family, Operation, Process};
 pub use recorder::{Recorder, Ticket};
 pub use text::TextError;
+pub use transaction::{Outcome, Transaction, Transactions};
+pub use transaction_text::ActionText;
