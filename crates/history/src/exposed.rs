@@ -65,14 +65,6 @@ impl Action {
             Action::Write { .. } => None,
         }
     }
-
-    fn left(&self) -> Option<u64> {
-        match *self {
-            Action::Read { .. } => None,
-            Action::Update { left, .. } => Some(left),
-            Action::Write { left, .. } => left,
-        }
-    }
 }
 
 impl fmt::Display for Action {
@@ -168,6 +160,17 @@ struct Claims {
     aborted: Option<usize>,
 }
 
+/// What a transaction knows of one key from its actions so far.
+#[derive(Default)]
+struct Seen {
+    /// The version that it found or left last.
+    current: Option<u64>,
+    /// The version that it left last.
+    left: Option<u64>,
+    /// Whether it left one that nobody knows: what it finds from then on may be its own, and says nothing of others.
+    is_blind: bool,
+}
+
 /// One key's versions.
 #[derive(Default)]
 struct KeyVersions<'a> {
@@ -194,8 +197,7 @@ impl<'a> Keys<'a> {
         let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
         let mut keys: Vec<KeyVersions<'a>> = Vec::new();
         for (index, transaction) in history.as_slice().iter().enumerate() {
-            // What the transaction knows of each key so far, and the version that it left last.
-            let mut seen: BTreeMap<usize, (u64, Option<u64>)> = BTreeMap::new();
+            let mut seen: BTreeMap<usize, Seen> = BTreeMap::new();
             for action in &transaction.actions {
                 let number = *numbers.entry(action.key()).or_insert_with(|| {
                     keys.push(KeyVersions {
@@ -204,13 +206,7 @@ impl<'a> Keys<'a> {
                     });
                     keys.len() - 1
                 });
-                let key = &mut keys[number];
-                key.note(history, index, action, seen.get(&number).copied())?;
-                let (current, last) = seen.get(&number).copied().unzip();
-                let current = action.left().or(action.read()).or(current);
-                if let Some(current) = current {
-                    seen.insert(number, (current, action.left().or(last.flatten())));
-                }
+                keys[number].note(history, index, action, seen.entry(number).or_default())?;
             }
         }
         Ok(Keys { keys })
@@ -271,21 +267,22 @@ impl<'a> Keys<'a> {
 }
 
 impl KeyVersions<'_> {
-    /// Notes one action. `seen` is what the transaction knows of this key from its earlier actions.
+    /// Notes one action of a transaction that has seen this much of the key before.
     fn note(
         &mut self,
         history: &History,
         index: usize,
         action: &Action,
-        seen: Option<(u64, Option<u64>)>,
+        seen: &mut Seen,
     ) -> Result<(), Box<Anomaly>> {
         let transaction = &history.as_slice()[index];
         let internal = |reason| violated(Phenomenon::Internal, history, vec![index], reason);
-        if let Some(read) = action.read()
-            && transaction.is_committed()
-        {
-            match seen {
-                Some((current, _)) if current != read => {
+        let read = action
+            .read()
+            .filter(|_| transaction.is_committed() && !seen.is_blind);
+        if let Some(read) = read {
+            match seen.current {
+                Some(current) if current != read => {
                     return Err(internal(format!(
                         "T{index} read version {read} of {:?}, where it knew of version {current}",
                         self.name
@@ -294,30 +291,38 @@ impl KeyVersions<'_> {
                 Some(_) => {}
                 None => self.reads.push((read, index)),
             }
+            seen.current = Some(read);
         }
-        if let Some(left) = action.left() {
-            let before = action.read().or(seen.map(|(current, _)| current));
-            if let Some(before) = before
-                && left <= before
-                && transaction.is_committed()
-            {
-                return Err(internal(format!(
-                    "T{index} left version {left} of {:?} where it found version {before}",
-                    self.name
-                )));
+        let left = match *action {
+            Action::Read { .. } => return Ok(()),
+            Action::Write { left: None, .. } => {
+                if transaction.outcome != Outcome::Aborted {
+                    let from = self.unknown_from.get_or_insert(transaction.invoked);
+                    *from = transaction.invoked.min(*from);
+                }
+                seen.is_blind = true;
+                return Ok(());
             }
-            if let Some((_, Some(last))) = seen {
-                self.intermediate.insert((last, index), left);
-            }
-            let claims = self.claims.entry(left).or_default();
-            match transaction.outcome {
-                Outcome::Committed => claims.committed.push(index),
-                Outcome::Unknown => claims.unknown.push(index),
-                Outcome::Aborted => claims.aborted = Some(index),
-            }
-        } else if action.read().is_none() && transaction.outcome != Outcome::Aborted {
-            let from = self.unknown_from.get_or_insert(transaction.invoked);
-            *from = transaction.invoked.min(*from);
+            Action::Write { left: Some(left), .. } | Action::Update { left, .. } => left,
+        };
+        if let Some(current) = seen.current
+            && left <= current
+            && transaction.is_committed()
+        {
+            return Err(internal(format!(
+                "T{index} left version {left} of {:?} where it found version {current}",
+                self.name
+            )));
+        }
+        seen.current = Some(left);
+        if let Some(last) = seen.left.replace(left) {
+            self.intermediate.insert((last, index), left);
+        }
+        let claims = self.claims.entry(left).or_default();
+        match transaction.outcome {
+            Outcome::Committed => claims.committed.push(index),
+            Outcome::Unknown => claims.unknown.push(index),
+            Outcome::Aborted => claims.aborted = Some(index),
         }
         Ok(())
     }
