@@ -89,7 +89,8 @@ fn parse_line<A: ActionText>(line: &str) -> Result<Transaction<A>, &'static str>
         _ => return Err("`committed`, `aborted` or `unknown`"),
     };
     let mut actions = Vec::new();
-    if words.clone().next().is_some() {
+    let mut parts = parts.peekable();
+    if words.clone().next().is_some() || parts.peek().is_some() {
         actions.push(A::from_words(&mut words)?);
     }
     let mut rest = words;

@@ -1,10 +1,13 @@
 //! Tests at the crate's boundary: histories in, verdicts out.
 
 mod accepted;
+mod anomalies;
 mod every_order;
 mod executed;
+mod invariants;
 mod made;
 mod naive;
 mod planted;
 mod strict;
 mod text;
+mod transaction_text;
