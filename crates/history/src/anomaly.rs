@@ -3,7 +3,7 @@
 use crate::transaction::{Transaction, Transactions};
 use std::fmt;
 
-/// Most transactions that an explanation shows; the others are counted.
+/// Most transactions that an explanation shows, and most reasons; the others are counted.
 const SHOWN_MAX: usize = 16;
 
 /// What is to be said of a history of transactions.
@@ -91,7 +91,7 @@ pub struct Anomaly {
     pub transactions: Vec<usize>,
     /// Each of them as one line of the text form.
     lines: Vec<String>,
-    /// Why it cannot be, one sentence a line; of a circle one for each edge.
+    /// Why it cannot be, one sentence a line; of a circle one for each edge of a transaction that is shown.
     reasons: Vec<String>,
 }
 
@@ -101,8 +101,9 @@ impl Anomaly {
         needs_time: bool,
         history: &Transactions<A>,
         transactions: Vec<usize>,
-        reasons: Vec<String>,
+        mut reasons: Vec<String>,
     ) -> Anomaly {
+        reasons.truncate(SHOWN_MAX);
         let line = |&index: &usize| history.as_slice().get(index).map(Transaction::to_string);
         Anomaly {
             phenomenon,
@@ -148,6 +149,9 @@ impl fmt::Display for Anomaly {
         writeln!(f, "because")?;
         for reason in &self.reasons {
             writeln!(f, "    {reason}")?;
+        }
+        if self.transactions.len() > self.lines.len() {
+            writeln!(f, "    and so on, round to T{}", self.transactions[0])?;
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ mod invariants;
 mod made;
 mod naive;
 mod planted;
+mod spoiled;
 mod strict;
 mod text;
 mod transaction_text;

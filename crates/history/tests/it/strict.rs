@@ -1,10 +1,10 @@
 //! Both checks of transactions against every order of a few, and over long executions.
 
 use crate::every_order;
-use crate::executed::{self, Exposed, Lists, Shape};
+use crate::executed::{self, Shape};
 use crate::made::Draw;
-use history::{Judgement, Outcome, Transactions, exposed, list_append};
-use std::collections::BTreeMap;
+use crate::spoiled;
+use history::{Judgement, Outcome, exposed, list_append};
 
 /// A shape of so few transactions that every order can be tried.
 fn tiny(draw: &mut Draw, blind: u64) -> Shape {
@@ -118,87 +118,39 @@ fn long_executions_with_any_overlaps_pass() {
     }
 }
 
-/// A read that was called after the last append that it shows was answered no longer shows it.
-fn stale_list(told: &Lists, draw: &mut Draw) -> Option<Lists> {
-    let all = told.as_slice();
-    let mut writers = BTreeMap::new();
-    for (at, transaction) in all.iter().enumerate() {
-        for action in &transaction.actions {
-            if let list_append::Action::Append { element, .. } = action {
-                writers.insert(*element, (at, transaction.ended()));
-            }
-        }
-    }
-    let is_settled = |reader: usize, last: &i64| {
-        let (writer, ended) = writers[last];
-        writer != reader && ended < all[reader].invoked
-    };
-    let settled: Vec<(usize, usize)> = executed::reads_of(told)
-        .into_iter()
-        .filter(|&(at, nth)| {
-            let (_, elements) = executed::list_of(&all[at].actions[nth]).expect("only reads are listed");
-            elements.last().is_some_and(|last| is_settled(at, last))
-        })
-        .collect();
-    let &(at, nth) = settled.get(draw.below(settled.len().max(1) as u64) as usize)?;
-    let mut spoiled = all.to_vec();
-    if let list_append::Action::Read {
-        elements: Some(elements),
-        ..
-    } = &mut spoiled[at].actions[nth]
-    {
-        elements.pop();
-    }
-    Some(Transactions::new(spoiled))
-}
-
-/// The same of versions: the version that was read is exchanged for the one before.
-fn stale_version(seen: &Exposed, draw: &mut Draw) -> Option<Exposed> {
-    let all = seen.as_slice();
-    let mut writers = BTreeMap::new();
-    for transaction in all.iter().filter(|transaction| transaction.is_committed()) {
-        for action in &transaction.actions {
-            if let exposed::Action::Update { key, read, left } = action {
-                writers.insert((key.as_str(), *left), (*read, transaction.ended()));
-            }
-        }
-    }
-    let mut settled = Vec::new();
-    for (at, transaction) in all.iter().enumerate() {
-        for (nth, action) in transaction.actions.iter().enumerate() {
-            if let exposed::Action::Read { key, version } = action
-                && transaction.is_committed()
-                && let Some(&(before, ended)) = writers.get(&(key.as_str(), *version))
-                && ended < transaction.invoked
-            {
-                settled.push((at, nth, before));
-            }
-        }
-    }
-    let &(at, nth, before) = settled.get(draw.below(settled.len().max(1) as u64) as usize)?;
-    let mut spoiled = all.to_vec();
-    if let exposed::Action::Read { version, .. } = &mut spoiled[at].actions[nth] {
-        *version = before;
-    }
-    Some(Transactions::new(spoiled))
-}
-
 #[test]
-fn one_stale_read_in_a_long_execution_is_found() {
-    let mut spoiled = 0;
+fn one_thing_told_otherwise_in_a_long_execution_is_found() {
+    let mut spoiled = [0; 4];
     for seed in 0..200 {
-        let (seen, told) = executed::both(seed, &long(seed));
-        let mut draw = Draw::new(seed);
-        if let Some(stale) = stale_list(&told, &mut draw) {
-            assert!(!is_clean(&list_append::check(&stale)), "seed {seed}\n{stale}");
-            spoiled += 1;
-        }
-        if let Some(stale) = stale_version(&seen, &mut draw) {
-            assert!(!is_clean(&exposed::check(&stale)), "seed {seed}\n{stale}");
-            spoiled += 1;
+        let shape = Shape {
+            blind: 0,
+            ..long(seed)
+        };
+        let (seen, told) = executed::both(seed, &shape);
+        for (way, ((lists_how, of_lists), (versions_how, of_versions))) in
+            spoiled::LISTS.into_iter().zip(spoiled::VERSIONS).enumerate()
+        {
+            let mut draw = Draw::new(seed);
+            if let Some(lie) = of_lists(&told, &mut draw) {
+                assert!(
+                    !is_clean(&list_append::check(&lie)),
+                    "seed {seed}, {lists_how}:\n{lie}"
+                );
+                spoiled[way] += 1;
+            }
+            if let Some(lie) = of_versions(&seen, &mut draw) {
+                assert!(
+                    !is_clean(&exposed::check(&lie)),
+                    "seed {seed}, {versions_how}:\n{lie}"
+                );
+                spoiled[way] += 1;
+            }
         }
     }
-    assert!(spoiled > 350, "{spoiled} of 400 could be spoiled");
+    assert!(
+        spoiled.iter().all(|&count| count > 350),
+        "{spoiled:?} of 400 each could be spoiled"
+    );
 }
 
 #[test]
@@ -211,16 +163,19 @@ fn twenty_thousand_transactions_are_checked() {
         spread: 150,
         unknown: 1,
         aborted: 3,
-        blind: 50,
+        blind: 0,
     };
     let (seen, told) = executed::both(7, &shape);
     assert!(seen.len() > 19_000, "{}", seen.len());
     assert_eq!(exposed::check(&seen), Judgement::Clean);
     assert_eq!(list_append::check(&told), Judgement::Clean);
-    let mut draw = Draw::new(7);
-    let stale = stale_list(&told, &mut draw).expect("there is one that can be spoiled");
-    assert!(!is_clean(&list_append::check(&stale)));
-    let stale = stale_version(&seen, &mut draw).expect("there is one that can be spoiled");
-    assert!(!is_clean(&exposed::check(&stale)));
+    for (how, lie) in spoiled::LISTS {
+        let lie = lie(&told, &mut Draw::new(7)).expect("there is a place for it");
+        assert!(!is_clean(&list_append::check(&lie)), "{how}");
+    }
+    for (how, lie) in spoiled::VERSIONS {
+        let lie = lie(&seen, &mut Draw::new(7)).expect("there is a place for it");
+        assert!(!is_clean(&exposed::check(&lie)), "{how}");
+    }
     assert!(told.as_slice().iter().any(|one| one.outcome == Outcome::Unknown));
 }
