@@ -5,8 +5,11 @@ use crate::made::Draw;
 use history::{Transaction, Transactions, exposed, list_append};
 use std::collections::BTreeMap;
 
-/// Ways to spoil lists: each says nothing if there is no place for it.
-pub(crate) const LISTS: [(&str, fn(&Lists, &mut Draw) -> Option<Lists>); 4] = [
+/// What it does, and a function that does it if there is a place for it.
+type Lie<H> = (&'static str, fn(&H, &mut Draw) -> Option<H>);
+
+/// Ways to spoil lists.
+pub(crate) const LISTS: [Lie<Lists>; 4] = [
     ("a read is stale by one", stale_list),
     ("two reads are exchanged", exchanged_lists),
     ("an append is dropped", dropped_append),
@@ -14,7 +17,7 @@ pub(crate) const LISTS: [(&str, fn(&Lists, &mut Draw) -> Option<Lists>); 4] = [
 ];
 
 /// Ways to spoil versions.
-pub(crate) const VERSIONS: [(&str, fn(&Exposed, &mut Draw) -> Option<Exposed>); 4] = [
+pub(crate) const VERSIONS: [Lie<Exposed>; 4] = [
     ("a read is stale by one", stale_version),
     ("two reads are exchanged", exchanged_versions),
     ("a write is dropped", dropped_write),
@@ -118,12 +121,16 @@ fn late_list(told: &Lists, draw: &mut Draw) -> Option<Lists> {
     let mut all = told.as_slice().to_vec();
     let appenders = appenders(told);
     let reads = list_reads(told);
+    let mut longest: BTreeMap<&str, &[i64]> = BTreeMap::new();
+    for &(_, _, key, elements) in &reads {
+        let known = longest.entry(key).or_default();
+        if elements.len() > known.len() {
+            *known = elements;
+        }
+    }
     let mut missed = Vec::new();
     for &(at, _, key, elements) in &reads {
-        let longer = reads
-            .iter()
-            .find(|(_, _, other, others)| *other == key && others.len() > elements.len());
-        let next = longer.map(|&(_, _, _, others)| appenders[&others[elements.len()]]);
+        let next = longest[key].get(elements.len()).map(|next| appenders[next]);
         let ended = next
             .filter(|&writer| writer != at)
             .map(|writer| all[writer].ended());
