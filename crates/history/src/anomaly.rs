@@ -6,6 +6,9 @@ use std::fmt;
 /// Most transactions that an explanation shows, and most reasons; the others are counted.
 const SHOWN_MAX: usize = 16;
 
+/// Most characters of one transaction that an explanation shows: long lists would hide everything else.
+const LINE_CHARS_MAX: usize = 2_000;
+
 /// What is to be said of a history of transactions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Judgement {
@@ -104,7 +107,7 @@ impl Anomaly {
         mut reasons: Vec<String>,
     ) -> Anomaly {
         reasons.truncate(SHOWN_MAX);
-        let line = |&index: &usize| history.as_slice().get(index).map(Transaction::to_string);
+        let line = |&index: &usize| history.as_slice().get(index).map(shortened);
         Anomaly {
             phenomenon,
             needs_time,
@@ -130,6 +133,25 @@ impl Judgement {
     ) -> Judgement {
         let anomaly = Anomaly::new(phenomenon, false, history, transactions, vec![reason]);
         Judgement::Violated(Box::new(anomaly))
+    }
+}
+
+/// A transaction as text, not longer than may be.
+fn shortened<A: fmt::Display>(transaction: &Transaction<A>) -> String {
+    let mut line = transaction.to_string();
+    if let Some((end, _)) = line.char_indices().nth(LINE_CHARS_MAX) {
+        line.truncate(end);
+        line.push_str(" and more");
+    }
+    line
+}
+
+impl fmt::Display for Judgement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Judgement::Clean => f.write_str("nothing is wrong"),
+            Judgement::Violated(anomaly) => anomaly.fmt(f),
+        }
     }
 }
 

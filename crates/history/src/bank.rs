@@ -2,7 +2,8 @@
 //!
 //! Every read shows each account once, with the same total, whatever was transferred. Beyond that each balance lies between
 //! what the transfers make of it that were answered before the read was called, with and without those that may have
-//! happened until it was answered: a transfer that was lost or done twice keeps the total, and is found by this.
+//! happened until it was answered: a transfer that was lost or done twice keeps the total, and is found by this. (Not of
+//! reads that are in one transaction with something else.)
 //!
 //! It is no proof of an order: that is what [`exposed`](crate::exposed) and [`list_append`](crate::list_append) are for.
 

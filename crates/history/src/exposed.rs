@@ -9,7 +9,7 @@
 //!    versions than it read ([`Phenomenon::Internal`]);
 //! 2. a version is left once ([`Phenomenon::Duplicate`]), and by somebody ([`Phenomenon::Unwritten`]);
 //! 3. who left it did not abort (G1a), and left no later one of this key (G1b);
-//! 4. the [graph](crate::graph) has no circle.
+//! 4. the graph (`graph.rs`) has no circle.
 //!
 //! A transaction of unknown outcome happened if a version was read that it says it left; otherwise it is as if it had not.
 //! What it read is not looked at. A write whose version nobody knows (`write x ?`) explains versions that nobody says he

@@ -11,7 +11,7 @@
 //! 4. another transaction saw an append that was not the last one of its transaction to that key (G1b);
 //! 5. an append was answered, and a read that was called later does not show it ([`Phenomenon::LostAppend`]; a read that is
 //!    stale and the longest one goes by this name too);
-//! 6. the [graph](crate::graph) has a circle.
+//! 6. the graph (`graph.rs`) has a circle.
 //!
 //! Appends that no read shows come after the longest read of their key, in an order that nobody can know. A transaction of
 //! unknown outcome happened if an element of it was seen; otherwise it is as if it had not.
@@ -19,7 +19,7 @@
 //! Each of these is proof: what is strictly serializable is never refused. The other way round it holds as far as reads go:
 //! with unique elements and whole lists, what passes *has* an order that explains every read. What no read shows is beyond
 //! any check of this kind: an append that was lost and that nobody looked for afterwards passes, so a test reads every key
-//! once more at its end.
+//! once more at its end. And where an answer of a read got lost, nothing is concluded from it.
 
 use crate::anomaly::{Anomaly, Judgement, Phenomenon};
 use crate::graph::{self, About, Graph, Kind, Link};
@@ -31,7 +31,7 @@ use std::fmt;
 /// What a transaction did to one list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// It appended an element that is appended nowhere else to this key.
+    /// It appended an element that is appended nowhere else to this key: who tries again takes another one.
     Append {
         /// To which list.
         key: String,

@@ -426,3 +426,24 @@ fn an_order_without_the_times_is_no_circle_of_a_worse_name() {
     );
     assert_eq!((found.name().as_str(), found.transactions.len()), ("G2-item", 3));
 }
+
+#[test]
+fn a_long_circle_and_long_lines_are_not_shown_in_full() {
+    let count = 40;
+    let mut text = String::new();
+    for nth in 0..count {
+        let next = (nth + 1) % count;
+        text += &format!("0 1 9 committed read x{nth} 0; update x{next} 0 1\n");
+    }
+    let found = of_versions(&text);
+    assert_eq!(
+        (found.name().as_str(), found.transactions.len()),
+        ("G2-item", count)
+    );
+    let shown = found.to_string();
+    assert!(shown.contains("and 24 more"), "{shown}");
+    assert_eq!(shown.matches("comes before").count(), 16, "{shown}");
+    assert!(shown.ends_with("and so on, round to T0\n"), "{shown}");
+    let found = of_lists(&format!("0 1 9 committed read x [{}1]", "1,".repeat(5_000)));
+    assert!(found.to_string().len() < 2_500, "{found}");
+}

@@ -49,11 +49,7 @@ fn the_verdict_on_lists_is_that_of_trying_every_order() {
         }
         let judgement = list_append::check(&told);
         let expected = every_order::explains_lists(&told);
-        assert_eq!(
-            is_clean(&judgement),
-            expected,
-            "seed {seed}: {judgement:?}\n{told}"
-        );
+        assert_eq!(is_clean(&judgement), expected, "seed {seed}: {judgement}\n{told}");
         *(if expected { &mut clean } else { &mut violated }) += 1;
     }
     assert!(
@@ -74,11 +70,7 @@ fn the_verdict_on_versions_is_that_of_trying_every_order() {
         }
         let judgement = exposed::check(&told);
         let expected = every_order::explains_versions(&told);
-        assert_eq!(
-            is_clean(&judgement),
-            expected,
-            "seed {seed}: {judgement:?}\n{told}"
-        );
+        assert_eq!(is_clean(&judgement), expected, "seed {seed}: {judgement}\n{told}");
         *(if expected { &mut clean } else { &mut violated }) += 1;
     }
     assert!(
@@ -103,7 +95,7 @@ fn a_write_whose_version_nobody_knows_never_makes_an_order_a_violation() {
         let judgement = exposed::check(&told);
         if every_order::explains_versions(&told) {
             explained += 1;
-            assert!(is_clean(&judgement), "seed {seed}: {judgement:?}\n{told}");
+            assert!(is_clean(&judgement), "seed {seed}: {judgement}\n{told}");
         }
     }
     assert!(explained > 5_000, "{explained}");
