@@ -179,9 +179,14 @@ impl Graph {
         if everything.iter().all(|&knot| knot == 0) {
             return None;
         }
-        LEVELS
+        let circle = LEVELS
             .into_iter()
-            .find_map(|(kinds, is_with_one_rw)| search.shortest(kinds, is_with_one_rw))
+            .find_map(|(kinds, is_with_one_rw)| search.shortest(kinds, is_with_one_rw));
+        assert!(
+            circle.as_ref().is_none_or(|circle| circle.len() > 1),
+            "what is said of one transaction alone is no edge"
+        );
+        circle
     }
 }
 

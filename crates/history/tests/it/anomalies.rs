@@ -45,6 +45,13 @@ fn g0_is_writes_that_overwrote_each_other_in_a_circle() {
          2 10 11 committed read x [1,2]; read y [2,1]",
     );
     assert_eq!((found.name().as_str(), found.transactions), ("G0", vec![0, 1]));
+    // Also where one of the writes is known only by not being in the longest list.
+    let found = of_lists(
+        "0 1 9 committed append x 1; append y 2
+         1 1 9 committed append x 2; append y 1
+         2 1 9 committed read x [1]; read y [1,2]",
+    );
+    assert_eq!((found.name().as_str(), found.transactions), ("G0", vec![0, 1]));
 }
 
 #[test]
@@ -159,7 +166,10 @@ fn lost_update_is_two_writes_on_top_of_the_same_read() {
         "0 1 9 committed read x []; append x 1
          1 1 9 committed read x []; append x 2",
     );
-    assert_eq!(found.name(), "lost update");
+    assert_eq!(
+        (found.name().as_str(), found.transactions),
+        ("lost update", vec![0, 1])
+    );
     lists_pass(
         "0 1 9 committed read x []; append x 1
          1 1 9 committed append x 2",

@@ -56,7 +56,13 @@ fn a_transfer_that_was_lost_or_done_twice_keeps_the_total_and_is_found() {
     for possible in ["a 6 b 14 c 10", "a 6 b 13 c 11"] {
         assert_eq!(of_bank(&format!("{text} {possible}")), "clean", "{possible}");
     }
-    for wrong in ["a 10 b 10 c 10", "a 2 b 18 c 10", "a 6 b 12 c 12"] {
+    for wrong in [
+        "a 10 b 10 c 10",
+        "a 2 b 18 c 10",
+        "a 6 b 12 c 12",
+        "a 7 b 13 c 10",
+        "a 5 b 14 c 11",
+    ] {
         assert_eq!(of_bank(&format!("{text} {wrong}")), "wrong total", "{wrong}");
     }
     // What is called only after the read was answered has not happened.

@@ -1,6 +1,7 @@
 //! A history of transactions that was kept can be replayed, and threads can write one down together.
 
 use crate::executed::{self, Shape};
+use crate::made::Draw;
 use history::{
     ActionText, Judgement, Ledger, Outcome, Process, Transactions, bank, exposed, list_append, queues, ring,
 };
@@ -109,6 +110,66 @@ fn a_line_that_is_no_transaction_is_named() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn no_text_makes_a_check_panic() {
+    let shape = Shape {
+        transactions: 8,
+        clients: 4,
+        keys: 2,
+        appends_max: 9,
+        spread: 30,
+        unknown: 20,
+        aborted: 20,
+        blind: 50,
+    };
+    let bank = "0 1 9 committed transfer a b 4; balances a 6 b 14\n1 2 - unknown transfer b a 1\n";
+    let ring = "0 1 9 committed swap a; whole a b b a\n1 2 - unknown whole ?\n";
+    let queues =
+        "0 1 9 committed push p 1; move p q 1; pop q 1; rest p []; rest q []\n1 2 - unknown pop q 1\n";
+    let opening = [("a".to_owned(), 10), ("b".to_owned(), 10)].into();
+    let mut read = 0;
+    for seed in 0..2_000 {
+        let mut draw = Draw::new(seed);
+        let (seen, told) = executed::both(seed, &shape);
+        let mut garble = |text: String| {
+            let mut bytes = text.into_bytes();
+            for _ in 0..1 + draw.below(4) {
+                let at = draw.below(bytes.len() as u64) as usize;
+                let alphabet: &[u8] = if bytes[at].is_ascii_digit() {
+                    b"0123456789"
+                } else {
+                    b"0123456789-?;[], abpqxk"
+                };
+                if bytes[at].is_ascii_digit() || draw.percent(20) {
+                    bytes[at] = alphabet[draw.below(alphabet.len() as u64) as usize];
+                }
+            }
+            String::from_utf8(bytes).expect("it is ASCII")
+        };
+        if let Ok(history) = garble(seen.to_string()).parse() {
+            let _ = exposed::check(&history).to_string();
+            read += 1;
+        }
+        if let Ok(history) = garble(told.to_string()).parse() {
+            let _ = list_append::check(&history).to_string();
+            read += 1;
+        }
+        if let Ok(history) = garble(bank.to_owned()).parse() {
+            let _ = bank::check(&history, &opening).to_string();
+            read += 1;
+        }
+        if let Ok(history) = garble(ring.to_owned()).parse() {
+            let _ = ring::check(&history, 2).to_string();
+            read += 1;
+        }
+        if let Ok(history) = garble(queues.to_owned()).parse() {
+            let _ = queues::check(&history).to_string();
+            read += 1;
+        }
+    }
+    assert!(read > 2_000, "{read} could be read");
 }
 
 #[test]
