@@ -7,7 +7,7 @@
 //!   3 l1 1500 1600 list = [1,2,3]
 //! ```
 //!
-//! Bytes of a key that are not plain letters, digits or punctuation, and `%`, are written `%xx`. Empty lines and lines
+//! Bytes of a key that are not plain letters, digits or punctuation, and `%` and `;`, are written `%xx`. Empty lines and lines
 //! that begin with `#` say nothing.
 
 use crate::history::History;
@@ -82,21 +82,23 @@ impl fmt::Display for Answer {
             Answer::Value(Some(value)) => write!(f, "{value}"),
             Answer::Held(true) => f.write_str("yes"),
             Answer::Held(false) => f.write_str("no"),
-            Answer::Elements(elements) => {
-                f.write_str("[")?;
-                for (index, element) in elements.iter().enumerate() {
-                    let comma = if index > 0 { "," } else { "" };
-                    write!(f, "{comma}{element}")?;
-                }
-                f.write_str("]")
-            }
+            Answer::Elements(elements) => write_elements(f, elements),
         }
     }
 }
 
-fn write_key(f: &mut fmt::Formatter<'_>, key: &str) -> fmt::Result {
+pub(crate) fn write_elements(f: &mut fmt::Formatter<'_>, elements: &[i64]) -> fmt::Result {
+    f.write_str("[")?;
+    for (index, element) in elements.iter().enumerate() {
+        let comma = if index > 0 { "," } else { "" };
+        write!(f, "{comma}{element}")?;
+    }
+    f.write_str("]")
+}
+
+pub(crate) fn write_key(f: &mut fmt::Formatter<'_>, key: &str) -> fmt::Result {
     for byte in key.bytes() {
-        if byte.is_ascii_graphic() && byte != b'%' {
+        if byte.is_ascii_graphic() && !matches!(byte, b'%' | b';') {
             write!(f, "{}", char::from(byte))?;
         } else {
             write!(f, "%{byte:02x}")?;
@@ -155,7 +157,10 @@ fn parse_line(line: &str) -> Result<Operation, &'static str> {
     })
 }
 
-fn number<N: std::str::FromStr>(words: &mut Words<'_>, expected: &'static str) -> Result<N, &'static str> {
+pub(crate) fn number<N: std::str::FromStr>(
+    words: &mut Words<'_>,
+    expected: &'static str,
+) -> Result<N, &'static str> {
     words.next().and_then(|word| word.parse().ok()).ok_or(expected)
 }
 
@@ -188,22 +193,20 @@ fn parse_answer(word: &str) -> Option<Answer> {
         "nil" => Answer::Value(None),
         "yes" => Answer::Held(true),
         "no" => Answer::Held(false),
-        "[]" => Answer::Elements(Vec::new()),
-        _ => match word.strip_prefix('[') {
-            None => Answer::Value(Some(word.parse().ok()?)),
-            Some(rest) => {
-                let elements = rest.strip_suffix(']')?.split(',');
-                Answer::Elements(
-                    elements
-                        .map(|element| element.parse().ok())
-                        .collect::<Option<_>>()?,
-                )
-            }
-        },
+        _ if word.starts_with('[') => Answer::Elements(parse_elements(word)?),
+        _ => Answer::Value(Some(word.parse().ok()?)),
     })
 }
 
-fn parse_key(word: &str) -> Option<String> {
+pub(crate) fn parse_elements(word: &str) -> Option<Vec<i64>> {
+    let inner = word.strip_prefix('[')?.strip_suffix(']')?;
+    if inner.is_empty() {
+        return Some(Vec::new());
+    }
+    inner.split(',').map(|element| element.parse().ok()).collect()
+}
+
+pub(crate) fn parse_key(word: &str) -> Option<String> {
     if word == "%" {
         return Some(String::new());
     }

@@ -1,7 +1,14 @@
 //! Tests at the crate's boundary: histories in, verdicts out.
 
 mod accepted;
+mod anomalies;
+mod every_order;
+mod executed;
+mod invariants;
 mod made;
 mod naive;
 mod planted;
+mod spoiled;
+mod strict;
 mod text;
+mod transaction_text;
