@@ -1,7 +1,7 @@
 //! Clients that append to lists and read them, up to four operations in one `MULTI`, over keys of any nodes, and write down
 //! what they saw.
 //!
-//! Each has a connection to every node, and asks another one each time. Keys are used for a while and then left, so that
+//! Each has a connection to every node that it asked, and asks another one now and then, or when one fails it. Keys are used for a while and then left, so that
 //! lists stay short. At the end every key is written and read once more: what was acknowledged and is not there then was
 //! lost, and what is not answered in time is held by a transaction that nobody ends.
 //!
@@ -22,11 +22,15 @@ use history::{Judgement, Ledger, Process, Transactions};
 use crate::workload::COMPLAINTS_MAX;
 use crate::{Client, Mixture, Prng, Seen, Value, frame};
 
-/// Transactions after which other keys are taken.
+/// Transactions after which other keys are taken, of those that share the same keys.
 const GENERATION: usize = 200;
 
 /// Most operations of one transaction.
 const ACTIONS_MAX: usize = 4;
+
+/// Percent of transactions after which a client turns to another node. Were it all, every client would soon stand at the node
+/// that does not answer, and nothing would be asked of the others meanwhile.
+const TURNS_PERCENT: usize = 2;
 
 /// Hash tags that are used at the same time where each transaction has one: enough that every primary has some.
 const TAGS: usize = 8;
@@ -271,6 +275,8 @@ struct Hand<'a> {
     prng: Prng,
     process: Process,
     patience: Duration,
+    /// The node that it asks now.
+    address: SocketAddr,
     connections: BTreeMap<SocketAddr, Client>,
     /// Who said that another serves a tag, said who.
     owners: BTreeMap<String, SocketAddr>,
@@ -288,6 +294,7 @@ impl Hand<'_> {
             prng: Prng::new(seed),
             process: Process(shared.processes.fetch_add(1, Ordering::Relaxed)),
             patience: shared.mixture.patience,
+            address: shared.addresses[number % shared.addresses.len()],
             connections: BTreeMap::new(),
             owners: BTreeMap::new(),
         }
@@ -299,7 +306,11 @@ impl Hand<'_> {
 
     fn work(&mut self) {
         while !self.shared.is_over.load(Ordering::Relaxed) {
-            let generation = self.shared.ledger.len() / GENERATION;
+            let sharing = match self.shared.keys {
+                Keys::Any => 1,
+                Keys::OneTag => TAGS,
+            };
+            let generation = self.shared.ledger.len() / (GENERATION * sharing);
             let tag = self.prng.below(TAGS);
             let mut planned = Vec::new();
             for _ in 0..=self.prng.below(ACTIONS_MAX) {
@@ -316,6 +327,9 @@ impl Hand<'_> {
                 });
             }
             self.carry_out(&planned);
+            if self.prng.chance(TURNS_PERCENT) {
+                self.turn();
+            }
             let micros = self.shared.mixture.rest.as_micros() as usize;
             thread::sleep(Duration::from_micros(self.prng.below(micros + 1) as u64));
         }
@@ -338,7 +352,7 @@ impl Hand<'_> {
         };
         let address = match self.owners.get(&tag) {
             Some(&owner) => owner,
-            None => *self.prng.pick(&self.shared.addresses),
+            None => self.address,
         };
         let Some(mut connection) = self
             .connections
@@ -346,6 +360,7 @@ impl Hand<'_> {
             .or_else(|| self.connect(address))
         else {
             self.owners.remove(&tag);
+            self.turn();
             thread::sleep(Duration::from_millis(20));
             return false;
         };
@@ -361,6 +376,7 @@ impl Hand<'_> {
         let Ok(reply) = asked else {
             lock(&self.shared.seen).lost += 1;
             self.owners.remove(&tag);
+            self.turn();
             self.become_another();
             return false;
         };
@@ -398,6 +414,11 @@ impl Hand<'_> {
         drop(seen);
         self.become_another();
         false
+    }
+
+    /// To any node.
+    fn turn(&mut self) {
+        self.address = *self.prng.pick(&self.shared.addresses);
     }
 
     /// What was asked may still happen: another process does not claim that it asks afterwards.
