@@ -14,7 +14,7 @@ const HELP: &str = "\
 usage: cargo xtask COMMAND [options]
 
   tidy      mechanical checks of the sources: layers, purity, unsafe code, manifests, documents
-  test      every test: unit, generated documents, fuzzing, simulation, Redis's own suite, stock clients, the cities example
+  test      every test: unit, generated documents, fuzzing, simulation, Redis's own suite, stock clients, the examples
   verify    formatting, tidy, lints, documentation; changes nothing but build outputs
   ci        verify, then test: what continuous integration runs
   fix       format the sources and write the generated documents again

@@ -162,6 +162,15 @@ pub(crate) const TEST: &[&Stage] = &[
             vec![Step::Program(cities.word(place.chorale().display().to_string()))]
         },
     },
+    &Stage {
+        name: "bank",
+        what: "transfers between keys on three nodes that are killed and paused",
+        needs: &["packages", "build"],
+        steps: |place| {
+            let bank = Program::new("examples/bank/run --seconds 10 --way both --plain --server");
+            vec![Step::Program(bank.word(place.chorale().display().to_string()))]
+        },
+    },
 ];
 
 fn program(line: &str) -> Step {

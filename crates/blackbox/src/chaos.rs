@@ -11,12 +11,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use history::Verdict;
+use history::{Judgement, Verdict};
 
-use crate::{Cluster, Mixture, Prng, SETTLING, Seen, Workload};
+use crate::{Cluster, Findings, Keys, ListAppend, Mixture, Prng, SETTLING, Seen, Workload};
 
 /// Width of the progress bar, in letters.
 const BAR_WIDTH: usize = 30;
+
+/// What the clients do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Load {
+    /// Commands on one key each, checked for linearizability.
+    Commands,
+    /// Transactions over keys of any nodes, checked for strict serializability.
+    Transactions,
+}
 
 /// What is to be run.
 #[derive(Clone, Debug)]
@@ -29,6 +38,8 @@ pub struct Chaos {
     pub groups: usize,
     /// The workers of each node.
     pub workers: usize,
+    /// What the clients do.
+    pub load: Load,
     /// How many clients.
     pub clients: usize,
     /// What decides all choices. What threads and processes make of them is not repeatable.
@@ -44,6 +55,7 @@ impl Default for Chaos {
             nodes: 5,
             groups: 16,
             workers: 1,
+            load: Load::Commands,
             clients: 8,
             seed: 1,
             is_loopback: false,
@@ -59,20 +71,130 @@ pub struct Outcome {
     /// The faults, in order.
     pub faults: Vec<String>,
     /// What the checkers say.
-    pub verdict: Verdict,
+    pub told: Told,
     /// What did not heal.
     pub trouble: Option<String>,
-    /// The history as text, if it is not linearizable.
+    /// The history as text, if the checkers do not accept it.
     pub history: Option<String>,
     /// The ends of the nodes' logs, if something is wrong.
     pub logs: String,
 }
 
+/// What the checkers say of what the clients saw.
+#[derive(Clone, Debug)]
+pub enum Told {
+    /// Of single commands.
+    Commands(Verdict),
+    /// Of transactions.
+    Transactions(Box<Findings>),
+}
+
+impl Told {
+    /// True if they found nothing.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        match self {
+            Told::Commands(verdict) => *verdict == Verdict::Linearizable,
+            Told::Transactions(findings) => findings.is_good(),
+        }
+    }
+
+    fn report(&self) -> String {
+        match self {
+            Told::Commands(Verdict::Linearizable) => "every answer has its place: LINEARIZABLE\n".to_owned(),
+            Told::Commands(Verdict::Violated(violation)) => format!("NOT LINEARIZABLE: {violation}\n"),
+            Told::Commands(Verdict::Undecided(undecided)) => format!("UNDECIDED: {undecided}\n"),
+            Told::Transactions(findings) => report_findings(findings),
+        }
+    }
+}
+
+fn report_findings(findings: &Findings) -> String {
+    let Findings {
+        transactions,
+        wide,
+        appends,
+        lost,
+        ..
+    } = findings;
+    let mut text = format!(
+        "{transactions} transactions, {wide} of them over several keys; {appends} appends acknowledged, {lost} of them \
+         missing at the end\n"
+    );
+    for torn in &findings.torn {
+        let _ = writeln!(text, "NOT CARRIED OUT AS ONE: {torn}");
+    }
+    for key in &findings.stuck {
+        let _ = writeln!(text, "STUCK: {key} does not answer a write at the end");
+    }
+    match &findings.judgement {
+        Judgement::Clean => text.push_str("one order explains every answer: STRICTLY SERIALIZABLE\n"),
+        Judgement::Violated(anomaly) => {
+            let _ = writeln!(text, "NOT STRICTLY SERIALIZABLE: {anomaly}");
+        }
+    }
+    text
+}
+
+/// What clients do that ask every node in turn: those that stand at a node that does not answer go on sooner, or soon all
+/// of them would stand there.
+pub(crate) fn elsewhere_soon() -> Mixture {
+    Mixture {
+        patience: Duration::from_secs(3),
+        ..Mixture::default()
+    }
+}
+
+/// Clients at work.
+pub(crate) enum Clients {
+    Commands(Workload),
+    Transactions(ListAppend),
+}
+
+impl Clients {
+    pub(crate) fn seen(&self) -> Seen {
+        match self {
+            Clients::Commands(workload) => workload.seen(),
+            Clients::Transactions(workload) => workload.seen(),
+        }
+    }
+
+    /// Ends them: what the checkers say, what was seen, and the history if it is of use.
+    fn finish(self) -> (Told, Seen, Option<String>) {
+        match self {
+            Clients::Commands(workload) => {
+                let (history, seen) = workload.finish();
+                let told = Told::Commands(history::check(&history));
+                let history = (!told.is_good()).then(|| history.to_string());
+                (told, seen, history)
+            }
+            Clients::Transactions(workload) => {
+                let (findings, seen) = workload.finish();
+                let history = (!findings.is_good()).then(|| findings.history.to_string());
+                (Told::Transactions(Box::new(findings)), seen, history)
+            }
+        }
+    }
+}
+
 impl Outcome {
+    /// Ends the clients of a run.
+    pub(crate) fn of(clients: Clients, faults: Vec<String>, trouble: Option<String>) -> Outcome {
+        let (told, seen, history) = clients.finish();
+        Outcome {
+            seen,
+            faults,
+            told,
+            trouble,
+            history,
+            logs: String::new(),
+        }
+    }
+
     /// True if nothing is wrong.
     #[must_use]
     pub fn is_good(&self) -> bool {
-        self.verdict == Verdict::Linearizable && self.trouble.is_none() && self.seen.unread == 0
+        self.told.is_good() && self.trouble.is_none() && self.seen.unread == 0
     }
 
     /// The outcome in a few lines.
@@ -96,15 +218,7 @@ impl Outcome {
             let _ = writeln!(text, "{} KEYS COULD NOT BE READ at the end", seen.unread);
         }
         let _ = writeln!(text, "{} faults", self.faults.len());
-        match &self.verdict {
-            Verdict::Linearizable => text.push_str("every answer has its place: LINEARIZABLE\n"),
-            Verdict::Violated(violation) => {
-                let _ = writeln!(text, "NOT LINEARIZABLE: {violation}");
-            }
-            Verdict::Undecided(undecided) => {
-                let _ = writeln!(text, "UNDECIDED: {undecided}");
-            }
-        }
+        text.push_str(&self.told.report());
         if let Some(trouble) = &self.trouble {
             let _ = writeln!(text, "DID NOT HEAL: {trouble}");
         }
@@ -122,12 +236,18 @@ impl Chaos {
         let mut cluster = self.cluster();
         cluster.workers(self.workers);
         cluster.grow(self.nodes);
-        let mixture = Mixture {
+        let addresses = cluster.addresses();
+        let mixture = |mixture| Mixture {
             clients: self.clients,
             seed: self.seed,
-            ..Mixture::default()
+            ..mixture
         };
-        let workload = Workload::start(cluster.addresses(), mixture);
+        let workload = match self.load {
+            Load::Commands => Clients::Commands(Workload::start(addresses, mixture(Mixture::default()))),
+            Load::Transactions => {
+                Clients::Transactions(ListAppend::start(addresses, Keys::Any, mixture(elsewhere_soon())))
+            }
+        };
         let mut run = Run {
             cluster,
             workload,
@@ -161,7 +281,7 @@ impl Chaos {
 
 struct Run {
     cluster: Cluster,
-    workload: Workload,
+    workload: Clients,
     prng: Prng,
     faults: Vec<String>,
     start: Instant,
@@ -315,17 +435,12 @@ impl Run {
             faults,
             ..
         } = self;
-        let (history, seen) = workload.finish();
-        let verdict = history::check(&history);
-        let is_good = verdict == Verdict::Linearizable && trouble.is_none() && seen.unread == 0;
-        let logs = (0..cluster.len()).map(|node| format!("--- node {node}\n{}\n", cluster.log(node)));
-        Outcome {
-            seen,
-            faults,
-            history: (verdict != Verdict::Linearizable).then(|| history.to_string()),
-            verdict,
-            trouble,
-            logs: if is_good { String::new() } else { logs.collect() },
+        let mut outcome = Outcome::of(workload, faults, trouble);
+        if !outcome.is_good() {
+            for node in 0..cluster.len() {
+                let _ = writeln!(outcome.logs, "--- node {node}\n{}\n", cluster.log(node));
+            }
         }
+        outcome
     }
 }

@@ -1,7 +1,7 @@
 //! Tests of the real server process, through its sockets: nothing here links against the server.
 //!
 //! The library is the harness ([`Server`] starts and ends processes, [`Cluster`] several that are one cluster,
-//! [`Workload`] lets clients write down what they see, [`Client`] speaks RESP, [`Prng`] makes
+//! [`Workload`] and [`ListAppend`] let clients write down what they see, [`Client`] speaks RESP, [`Prng`] makes
 //! repeatable input, [`eventually`] waits without blind sleeps); the tests are in `tests/it`. The program `chaos`
 //! ([`Chaos`]) is what the tests of clusters are, for minutes: `cargo run -p blackbox --bin chaos -- --help`.
 //!
@@ -20,19 +20,23 @@ mod chaos;
 mod client;
 mod cluster;
 mod http;
+mod list_append;
 mod local_cluster;
 mod network;
 mod poll;
 mod prng;
+mod redis_cluster;
 mod server;
 mod workload;
 
-pub use chaos::{Chaos, Outcome};
+pub use chaos::{Chaos, Load, Outcome, Told};
 pub use client::{Client, Value, frame};
 pub use cluster::{Cluster, Replicas, SETTLING};
 pub use http::{HttpReply, http_get};
+pub use list_append::{Findings, Keys, ListAppend};
 pub use local_cluster::LocalCluster;
 pub use poll::{PATIENCE, eventually};
 pub use prng::Prng;
+pub use redis_cluster::RedisChaos;
 pub use server::{Implementation, Server, ServerBuilder, chorale_binary};
 pub use workload::{Mixture, Seen, Workload};

@@ -20,7 +20,7 @@ use crate::{Client, Prng, Value};
 const GENERATION: usize = 2_000;
 
 /// Different complaints of servers that are kept; those after them are counted only.
-const COMPLAINTS_MAX: usize = 20;
+pub(crate) const COMPLAINTS_MAX: usize = 20;
 
 /// What the clients do.
 #[derive(Clone, Debug)]

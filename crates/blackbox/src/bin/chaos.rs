@@ -5,21 +5,25 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use blackbox::Chaos;
+use blackbox::{Chaos, Load, RedisChaos};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 const HELP: &str = "\
 usage: cargo run -p blackbox --bin chaos -- [options]
 
 Starts a cluster, lets clients read and write while nodes are killed, paused, cut off from each other and
-restarted, and checks that what the clients saw is linearizable. CHORALE_BIN names another binary to test.
+restarted, and checks what the clients saw: single commands for linearizability, or transactions over keys of
+several nodes (RPUSH and LRANGE in MULTI and EXEC) for strict serializability. CHORALE_BIN names another binary to test.
 
   --minutes N     how long; parts of a minute are allowed                    3
   --nodes N       how many nodes, 3 to 9                                     5
   --groups N      how many groups                                           16
   --workers N     workers of each node                                       1
+  --load LOAD     commands or transactions                            commands
   --clients N     how many clients, 1 to 64                                  8
   --seed N        what decides the order of faults and commands              1
+  --redis-cluster the same transactions, with one hash tag in each, on three primaries and three replicas of Debian's
+                  redis-server, which are killed and paused; other options than minutes, clients, seed have no effect
   --loopback      no network namespaces, and nobody is cut off
 
 Ctrl-C ends it early, with a verdict. Namespaces take a privileged user and the program ip.";
@@ -30,6 +34,9 @@ fn main() -> ExitCode {
         println!("{HELP}");
         return ExitCode::SUCCESS;
     }
+    let arguments_before = arguments.len();
+    arguments.retain(|word| word != "--redis-cluster");
+    let is_redis = arguments.len() < arguments_before;
     let chaos = match parse(&mut arguments) {
         Ok(chaos) => chaos,
         Err(mistake) => {
@@ -44,7 +51,22 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     }
-    let outcome = chaos.run(&is_over);
+    let outcome = if is_redis {
+        let redis = RedisChaos {
+            time: chaos.time,
+            clients: chaos.clients,
+            seed: chaos.seed,
+        };
+        match redis.run(&is_over) {
+            Ok(outcome) => outcome,
+            Err(trouble) => {
+                eprintln!("chaos: {trouble}");
+                return ExitCode::FAILURE;
+            }
+        }
+    } else {
+        chaos.run(&is_over)
+    };
     if outcome.is_good() {
         print!("{}", outcome.report());
         return ExitCode::SUCCESS;
@@ -91,6 +113,13 @@ fn parse(arguments: &mut Vec<String>) -> Result<Chaos, String> {
             "--nodes" => chaos.nodes = number(3..=9)?,
             "--groups" => chaos.groups = number(1..=1024)?,
             "--workers" => chaos.workers = number(1..=64)?,
+            "--load" => {
+                chaos.load = match value.as_str() {
+                    "commands" => Load::Commands,
+                    "transactions" => Load::Transactions,
+                    _ => return Err("--load is commands or transactions".to_owned()),
+                }
+            }
             "--clients" => chaos.clients = number(1..=64)?,
             "--seed" => chaos.seed = value.parse().map_err(|_| "--seed is a number")?,
             _ => return Err(format!("there is no option {name}")),

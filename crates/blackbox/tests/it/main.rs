@@ -23,6 +23,7 @@ mod pubsub;
 mod recovery;
 mod restart;
 mod scan;
+mod serializability;
 mod shutdown;
 mod stale_reads;
 mod transactions;
