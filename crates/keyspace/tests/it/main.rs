@@ -13,6 +13,7 @@ mod sessions;
 mod sets;
 mod sort;
 mod strings;
+mod transactions;
 mod transfers;
 mod walks;
 mod watch;

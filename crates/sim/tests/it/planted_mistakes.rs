@@ -37,14 +37,55 @@ macro_rules! caught {
         /// Mistakes at places that the bare node does not have: whole nodes are tested for them below.
         const ELSEWHERE: &[Bug] = &[Bug::StaleMapAccepted, Bug::HandoverUsedTwice];
 
+        /// Mistakes that need what clients here do not do, or a coincidence that is rare: scenes of the keyspace show them
+        /// (`crates/keyspace/tests/it/transactions.rs`).
+        const BY_SCENES: &[Bug] = &[Bug::FenceIgnored, Bug::MortalLockedShared];
+
         #[test]
         fn every_mistake_has_its_test() {
             let tested = [$(Bug::$bug),*];
             for bug in Bug::ALL {
-                assert!(tested.contains(bug) || ELSEWHERE.contains(bug), "{bug:?}");
+                let elsewhere = [ELSEWHERE, OF_TRANSACTIONS, BY_SCENES];
+                assert!(
+                    tested.contains(bug) || elsewhere.iter().any(|all| all.contains(bug)),
+                    "{bug:?}"
+                );
             }
         }
     };
+}
+
+macro_rules! caught_by_transactions {
+    ($($name:ident: $bug:ident;)*) => {
+        $(
+            #[test]
+            fn $name() {
+                is_caught::<Whole>(Bug::$bug);
+            }
+        )*
+
+        /// Mistakes in transactions over several groups.
+        const OF_TRANSACTIONS: &[Bug] = &[$(Bug::$bug),*];
+    };
+}
+
+caught_by_transactions! {
+    a_read_that_passes_a_lock_is_noticed: LockIgnoredByRead;
+    a_command_that_passes_a_lock_is_noticed: LockIgnoredByCommand;
+    a_group_that_does_not_know_what_is_over_is_noticed: MarkNotConsulted;
+    a_wound_that_undoes_a_vote_is_noticed: PreparedRevoked;
+    conditions_that_nobody_judges_are_noticed: ConditionsNotJudged;
+    versions_that_nobody_compares_are_noticed: VersionsNotChecked;
+    a_vote_without_the_locks_is_noticed: TakenLockPrepares;
+    a_refusal_that_is_not_remembered_is_noticed: RefusalNotRecorded;
+    locks_that_end_with_the_vote_are_noticed: LocksReleasedEarly;
+    values_of_different_times_are_noticed: AgeNotChecked;
+    an_age_from_before_the_change_is_noticed: AgeFromBefore;
+    a_commit_without_a_vote_is_noticed: CommitWithoutAll;
+    an_abort_for_want_of_an_answer_is_noticed: AbortOnTimeout;
+    a_transaction_forgotten_too_early_is_noticed: ForgottenEarly;
+    votes_of_another_attempt_are_noticed: AttemptIgnored;
+    an_operation_that_is_sent_instead_of_asked_for_is_noticed: LateAnswerTwice;
 }
 
 caught! {

@@ -20,6 +20,16 @@ fn a_handful_of_seeds_with_whole_nodes_finds_nothing() {
     find_nothing::<Whole>(1..=6);
 }
 
+#[test]
+fn seeds_that_found_mistakes_in_transactions_find_nothing_any_more() {
+    // A register that was forgotten above the mark was written again.
+    find_nothing::<Whole>([12, 14]);
+    // Votes and inquiries that got lost kept a transaction open for ever.
+    find_nothing::<Whole>([56, 65]);
+    // `WATCH` of several groups that are out of reach was answered twice.
+    find_nothing::<Whole>([474]);
+}
+
 fn do_the_same_twice<N: Node>(seeds: impl IntoIterator<Item = u64>) {
     for seed in seeds {
         let run = || sim::run::<N>(seed, &Options::default()).expect("a seed that finds nothing");

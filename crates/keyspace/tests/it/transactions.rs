@@ -1,0 +1,594 @@
+//! Transactions over several groups, as one group's state has them.
+
+use crate::node::{Node, db, gateway, header};
+use ids::{Boot, GatewayId, GroupId, Prng, UnixMillis};
+use keyspace::{
+    Answered, Arrival, Batched, BlockCommand, Condition, Cut, Entry, EntryBuf, Fence, Forget, Inquire,
+    KeyVersion, Lock, Operation, Operations, Origin, Prepare, Resolve, Transfer, UnknownOrigin, Work,
+};
+use planted::Bug;
+use resp::{ArgsBuf, Protocol};
+use txn::{Refusal, Register, TxnId};
+
+const OURS: GatewayId = GatewayId {
+    boot: Boot(3),
+    worker: 0,
+};
+
+fn txn(seq: u64, attempt: u32) -> TxnId {
+    TxnId {
+        boot: OURS.boot,
+        worker: OURS.worker,
+        seq,
+        attempt,
+    }
+}
+
+fn participants() -> Vec<GroupId> {
+    vec![GroupId::new(0), GroupId::new(1)]
+}
+
+/// Replicas that apply the same entries, of which each is as good as another.
+struct Group {
+    nodes: Vec<Node>,
+    number: u64,
+    now: i64,
+}
+
+impl Group {
+    fn new() -> Group {
+        Group {
+            nodes: vec![Node::new(1), Node::new(2)],
+            number: 0,
+            now: 1_000,
+        }
+    }
+
+    fn fill(&mut self, encoded: Operations, own: bool) -> Vec<Vec<u8>> {
+        let mut entry = EntryBuf::new(&header(self.now, 7));
+        if own {
+            entry.begin_own_batch();
+        } else {
+            self.number += 1;
+            entry.begin_batch(OURS, self.number, 0);
+        }
+        entry.append(&encoded.into_bytes());
+        let bytes = entry.finish();
+        let now = self.now;
+        let mut all = self.nodes.iter_mut().map(|node| {
+            node.local.now = UnixMillis(now);
+            let answers = apply(node, &bytes);
+            (answers, node.keyspace.state_hash())
+        });
+        let first = all.next().expect("a group has replicas");
+        for other in all {
+            assert_eq!(first, other, "replicas that apply the same are the same");
+        }
+        first.0
+    }
+
+    fn apply(&mut self, operation: &Operation<'_>) -> Vec<Vec<u8>> {
+        let mut encoded = Operations::new();
+        encoded.push(operation);
+        self.fill(encoded, false)
+    }
+
+    /// A command; its answer, or none if it waits.
+    fn run(&mut self, line: &str) -> String {
+        let words = ArgsBuf::from_slices(line.split(' '));
+        let answers = self.apply(&Operation::Command {
+            db: db(0),
+            protocol: Protocol::Resp2,
+            args: words.as_args(),
+        });
+        String::from_utf8_lossy(&answers[0]).into_owned()
+    }
+
+    fn prepare_with(
+        &mut self,
+        txn: TxnId,
+        lines: &[&str],
+        is_strict: bool,
+        conditions: Vec<Condition<'_>>,
+        expects: Vec<Condition<'_>>,
+    ) -> Vec<u8> {
+        let words: Vec<ArgsBuf> = lines
+            .iter()
+            .map(|line| ArgsBuf::from_slices(line.split(' ')))
+            .collect();
+        let commands = words.iter().map(|words| BlockCommand {
+            db: db(0),
+            protocol: Protocol::Resp2,
+            args: words.as_args(),
+        });
+        let prepare = Prepare {
+            txn,
+            began: UnixMillis(txn.seq as i64),
+            participants: participants(),
+            conditions,
+            expects,
+            work: Work::Evaluate {
+                commands: commands.collect(),
+                is_strict,
+            },
+        };
+        self.apply(&Operation::Prepare(Box::new(prepare))).remove(0)
+    }
+
+    fn prepare(&mut self, txn: TxnId, line: &str) -> Vec<u8> {
+        self.prepare_with(txn, &[line], false, Vec::new(), Vec::new())
+    }
+
+    fn lock(&mut self, txn: TxnId, key: &str) -> Vec<u8> {
+        let lock = Lock {
+            txn,
+            began: UnixMillis(txn.seq as i64),
+            participants: participants(),
+            keys: vec![(db(0), key.as_bytes(), true)],
+        };
+        self.apply(&Operation::Lock(Box::new(lock))).remove(0)
+    }
+
+    fn install_after_lock(&mut self, txn: TxnId) -> Vec<u8> {
+        let prepare = Prepare {
+            txn,
+            began: UnixMillis(txn.seq as i64),
+            participants: participants(),
+            conditions: Vec::new(),
+            expects: Vec::new(),
+            work: Work::Install {
+                effects: Vec::new(),
+                after_lock: true,
+            },
+        };
+        self.apply(&Operation::Prepare(Box::new(prepare))).remove(0)
+    }
+
+    fn resolve(&mut self, txn: TxnId, is_committed: bool) {
+        self.apply(&Operation::Resolve(Resolve {
+            decisions: vec![(txn, is_committed)],
+        }));
+    }
+
+    fn inquire(&mut self, txn: TxnId) -> Register {
+        let inquire = Inquire {
+            txn,
+            participants: participants(),
+        };
+        let answers = self.apply(&Operation::Inquire(inquire));
+        Register::of_code(answers[0][0]).expect("a register")
+    }
+
+    fn forget(&mut self, low: u64, over: &[TxnId]) {
+        self.apply(&Operation::Forget(Forget {
+            coordinator: OURS,
+            low,
+            over: over.iter().map(|txn| (txn.seq, txn.attempt)).collect(),
+        }));
+    }
+
+    fn fence(&mut self, newest: u64, alive: &[u64]) {
+        let mut encoded = Operations::new();
+        encoded.push(&Operation::Fence {
+            fence: Fence::new(Boot(newest), alive.iter().copied().map(Boot)),
+        });
+        self.fill(encoded, true);
+    }
+
+    /// What the operation of this batch was answered after it had waited.
+    fn late(&self, number: u64) -> Result<Option<Vec<u8>>, UnknownOrigin> {
+        let origin = Origin {
+            gateway: OURS,
+            number,
+            index: 0,
+        };
+        let answer = self.nodes[0].keyspace.late_answer(origin)?;
+        Ok(answer.map(|answer| answer.bytes().to_vec()))
+    }
+
+    fn counts(&self) -> (usize, usize, usize, usize) {
+        let counts = self.nodes[0].keyspace.transaction_counts();
+        (counts.prepared, counts.waiting, counts.ended, counts.late)
+    }
+}
+
+/// The answers of an entry's operations; nothing for what waits.
+fn apply(node: &mut Node, bytes: &[u8]) -> Vec<Vec<u8>> {
+    let entry = Entry::decode(bytes).expect("an entry that was encoded can be decoded");
+    let mut answers = Vec::new();
+    let applied = node
+        .keyspace
+        .apply(&entry, &mut node.local, |answered| match answered {
+            Answered::Operation(answer) if answer.is_later() => answers.push(b"later".to_vec()),
+            Answered::Operation(answer) => answers.push(answer.bytes().to_vec()),
+            Answered::Batch(batched) => assert_eq!(batched, Batched::Applied, "numbers follow each other"),
+            Answered::Read(..) | Answered::ReadLater(..) => unreachable!("no read is attached"),
+            Answered::Freed(..) => {}
+        });
+    applied.expect("the rules are known");
+    answers
+}
+
+/// A replica that was sent the state of another.
+fn moved(from: &mut Node) -> Node {
+    let mut node = Node::new(9);
+    let mut transfer = Transfer::begin(&mut from.keyspace).expect("it is the first");
+    let mut arrival = Arrival::new();
+    loop {
+        let (cut, is_last) = match transfer.next_cut(&mut from.keyspace, 1_000) {
+            Cut::More(cut) => (cut, false),
+            Cut::Last(cut) => (cut, true),
+            Cut::Lost => panic!("nothing changes meanwhile"),
+        };
+        arrival.take(&cut).expect("what was sent is a cut");
+        if is_last {
+            node.keyspace = arrival.finish().expect("all of it has come");
+            return node;
+        }
+    }
+}
+
+const LATER: &[u8] = b"later";
+const PREPARED: u8 = 0;
+
+fn refused(refusal: Refusal) -> Vec<u8> {
+    vec![refusal.code()]
+}
+
+/// Runs a scene with a mistake, which must break it.
+fn breaks(bug: Bug, scene: fn()) {
+    planted::plant(Some(bug));
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    let result = std::panic::catch_unwind(scene);
+    std::panic::set_hook(hook);
+    planted::plant(None);
+    assert!(result.is_err(), "the scene does not notice {bug:?}");
+}
+
+fn commands_wait_and_go_on() {
+    let mut group = Group::new();
+    group.run("SET k old");
+    assert_eq!(group.prepare(txn(1, 0), "SET k new")[0], PREPARED);
+    assert_eq!(group.run("APPEND k !"), "later");
+    let number = group.number;
+    assert_eq!(group.run("SET other v"), "+OK\r\n", "other keys are free");
+    assert_eq!(group.late(number), Ok(None), "it waits");
+    assert_eq!(group.counts(), (1, 1, 0, 0));
+    group.resolve(txn(1, 0), true);
+    assert_eq!(
+        group.late(number),
+        Ok(Some(b":4\r\n".to_vec())),
+        "behind the effects"
+    );
+    assert_eq!(group.run("GETRANGE k 0 -1"), "$4\r\nnew!\r\n");
+    let answers = vec![(number, 0)];
+    group.apply(&Operation::Received { answers });
+    assert_eq!(group.late(number), Err(UnknownOrigin));
+    group.forget(2, &[txn(1, 0)]);
+    assert_eq!(group.counts(), (0, 0, 0, 0));
+}
+
+#[test]
+fn commands_on_locked_keys_wait_and_are_carried_out_by_the_decision() {
+    commands_wait_and_go_on();
+}
+
+#[test]
+fn an_abort_leaves_everything_as_it_was() {
+    let mut group = Group::new();
+    group.run("SET k old");
+    group.prepare(txn(1, 0), "SET k new");
+    group.resolve(txn(1, 0), false);
+    assert_eq!(group.run("GETRANGE k 0 -1"), "$3\r\nold\r\n");
+    assert_eq!(group.inquire(txn(1, 0)), Register::Aborted);
+}
+
+fn a_register_is_written_once() {
+    let mut group = Group::new();
+    assert_eq!(group.inquire(txn(1, 0)), Register::Refused);
+    assert_eq!(group.prepare(txn(1, 0), "SET k v"), refused(Refusal::Inquired));
+    assert_eq!(group.prepare(txn(2, 0), "SET k v")[0], PREPARED);
+    assert_eq!(group.inquire(txn(2, 0)), Register::Prepared);
+    assert_eq!(group.prepare(txn(2, 0), "SET k w"), [PREPARED], "it has voted");
+    group.apply(&Operation::Withdraw { txn: txn(2, 0) });
+    assert_eq!(group.inquire(txn(2, 0)), Register::Prepared, "a vote is final");
+    group.resolve(txn(2, 0), true);
+    assert_eq!(group.inquire(txn(2, 0)), Register::Committed);
+    assert_eq!(group.run("GETRANGE k 0 -1"), "$1\r\nv\r\n");
+}
+
+#[test]
+fn registers_are_written_once() {
+    a_register_is_written_once();
+    breaks(Bug::RefusalNotRecorded, a_register_is_written_once);
+    breaks(Bug::PreparedRevoked, a_register_is_written_once);
+}
+
+fn what_is_over_stays_over() {
+    let mut group = Group::new();
+    for seq in [4, 5] {
+        group.prepare(txn(seq, 0), &format!("SET k{seq} v"));
+        group.resolve(txn(seq, 0), true);
+    }
+    // An earlier one is still under way: only by its number is this one known to be over.
+    group.forget(4, &[txn(5, 0)]);
+    assert_eq!(
+        group.inquire(txn(5, 0)),
+        Register::Over,
+        "not as if it had never been"
+    );
+    assert_eq!(group.prepare(txn(5, 0), "SET k v"), refused(Refusal::Inquired));
+    assert_eq!(group.inquire(txn(4, 0)), Register::Committed);
+    group.forget(6, &[txn(4, 0)]);
+    assert_eq!(group.counts(), (0, 0, 0, 0));
+    for seq in [4, 5] {
+        assert_eq!(group.inquire(txn(seq, 0)), Register::Over);
+        assert_eq!(group.prepare(txn(seq, 1), "SET k v"), refused(Refusal::Inquired));
+    }
+    assert_eq!(group.counts(), (0, 0, 0, 0));
+}
+
+#[test]
+fn what_is_forgotten_is_over_and_nothing_else() {
+    what_is_over_stays_over();
+    breaks(Bug::MarkNotConsulted, what_is_over_stays_over);
+}
+
+fn the_dead_do_not_prepare() {
+    let mut group = Group::new();
+    group.prepare(txn(1, 0), "SET k v");
+    group.fence(9, &[9]);
+    let dead = txn(2, 0);
+    let mut encoded = Operations::new();
+    let words = ArgsBuf::from_slices(["SET", "other", "v"]);
+    encoded.push(&Operation::Prepare(Box::new(Prepare {
+        txn: dead,
+        began: UnixMillis(0),
+        participants: participants(),
+        conditions: Vec::new(),
+        expects: Vec::new(),
+        work: Work::Evaluate {
+            commands: vec![BlockCommand {
+                db: db(0),
+                protocol: Protocol::Resp2,
+                args: words.as_args(),
+            }],
+            is_strict: false,
+        },
+    })));
+    group.fill(encoded, true);
+    let open: Vec<TxnId> = group.nodes[0]
+        .keyspace
+        .open_transactions()
+        .map(|(txn, _)| txn)
+        .collect();
+    assert_eq!(
+        open,
+        [txn(1, 0)],
+        "what had prepared is still decided by somebody"
+    );
+}
+
+#[test]
+fn who_is_fenced_cannot_prepare() {
+    the_dead_do_not_prepare();
+    breaks(Bug::FenceIgnored, the_dead_do_not_prepare);
+}
+
+#[test]
+fn of_the_dead_nothing_is_written_and_what_never_was_is_empty() {
+    let mut group = Group::new();
+    group.prepare(txn(1, 0), "SET k v");
+    group.resolve(txn(1, 0), true);
+    group.forget(0, &[txn(1, 0)]);
+    let theirs = gateway(9, 0);
+    let mut fence = Operations::new();
+    fence.push(&Operation::Fence {
+        fence: Fence::new(Boot(9), [Boot(9)]),
+    });
+    group.fill(fence, true);
+    for node in &mut group.nodes {
+        let mut entry = EntryBuf::new(&header(1_000, 7));
+        entry.begin_batch(theirs, 1, 0);
+        for seq in [1, 2] {
+            entry.push(&Operation::Inquire(Inquire {
+                txn: txn(seq, 0),
+                participants: participants(),
+            }));
+        }
+        let empty = vec![Register::Empty.code()];
+        assert_eq!(apply(node, &entry.finish()), [empty.clone(), empty]);
+        assert_eq!(
+            node.keyspace.transaction_counts(),
+            keyspace::TransactionCounts::default()
+        );
+    }
+}
+
+fn conditions_are_judged_under_the_locks() {
+    let mut group = Group::new();
+    group.run("SET k v");
+    let there = group.nodes[0].keyspace.version(db(0), b"k");
+    let unchanged = |version| Condition::Unchanged {
+        db: db(0),
+        key: b"k",
+        version,
+    };
+    let wrong = KeyVersion::Absent(ids::Version(0));
+    let vote = group.prepare_with(txn(1, 0), &["SET k a"], false, vec![unchanged(wrong)], vec![]);
+    assert_eq!(vote, refused(Refusal::Condition));
+    let vote = group.prepare_with(txn(2, 0), &["SET k b"], false, vec![], vec![unchanged(wrong)]);
+    assert_eq!(vote, refused(Refusal::Changed));
+    let vote = group.prepare_with(
+        txn(3, 0),
+        &["SET k c"],
+        false,
+        vec![unchanged(there)],
+        vec![unchanged(there)],
+    );
+    assert_eq!(vote[0], PREPARED);
+    // One that waits is judged when its turn comes.
+    let vote = group.prepare_with(txn(4, 0), &["SET k d"], false, vec![unchanged(there)], vec![]);
+    assert_eq!(vote, LATER);
+    let number = group.number;
+    group.resolve(txn(3, 0), true);
+    assert_eq!(group.late(number), Ok(Some(refused(Refusal::Condition))));
+}
+
+#[test]
+fn conditions_hold_when_a_transaction_prepares_or_it_is_refused() {
+    conditions_are_judged_under_the_locks();
+    breaks(Bug::ConditionsNotJudged, conditions_are_judged_under_the_locks);
+    breaks(Bug::VersionsNotChecked, conditions_are_judged_under_the_locks);
+}
+
+#[test]
+fn a_strict_transaction_of_which_a_command_fails_is_refused_with_the_error() {
+    let mut group = Group::new();
+    group.run("RPUSH list a");
+    let lines = ["INCR list"];
+    let vote = group.prepare_with(txn(1, 0), &lines, true, vec![], vec![]);
+    assert_eq!(vote[0], Refusal::Failed.code());
+    assert!(vote[1..].starts_with(b"-WRONGTYPE"), "the client is told it");
+    assert_eq!(group.inquire(txn(1, 0)), Register::Refused);
+    let vote = group.prepare_with(txn(2, 0), &lines, false, vec![], vec![]);
+    assert_eq!(vote[0], PREPARED, "in a block an error is a result");
+}
+
+#[test]
+fn who_only_waits_is_refused_by_a_wound_or_an_inquiry() {
+    let mut group = Group::new();
+    group.prepare(txn(1, 0), "SET k a");
+    assert_eq!(group.prepare(txn(2, 0), "SET k b"), LATER);
+    let second = group.number;
+    assert_eq!(group.prepare(txn(3, 0), "SET k c"), LATER);
+    let third = group.number;
+    group.apply(&Operation::Withdraw { txn: txn(2, 0) });
+    assert_eq!(group.late(second), Ok(Some(refused(Refusal::Wounded))));
+    assert_eq!(group.inquire(txn(3, 0)), Register::Refused);
+    assert_eq!(group.late(third), Ok(Some(refused(Refusal::Inquired))));
+    assert_eq!(group.counts(), (1, 0, 2, 2));
+}
+
+fn locks_without_a_vote_can_be_taken_away() {
+    let mut group = Group::new();
+    group.run("SET k v");
+    assert_eq!(group.lock(txn(5, 0), "k")[0], PREPARED);
+    assert_eq!(group.prepare(txn(2, 0), "SET k a")[0], PREPARED, "it is older");
+    assert_eq!(group.install_after_lock(txn(5, 0)), refused(Refusal::Wounded));
+    group.resolve(txn(2, 0), true);
+    assert_eq!(group.lock(txn(6, 0), "k")[0], PREPARED);
+    assert_eq!(group.prepare(txn(7, 0), "SET k b"), LATER, "it is younger");
+    assert_eq!(group.install_after_lock(txn(6, 0))[0], PREPARED);
+    group.resolve(txn(6, 0), true);
+    assert_eq!(group.counts().1, 0, "the younger one has its turn");
+}
+
+#[test]
+fn an_older_transaction_takes_the_locks_of_one_that_has_no_vote() {
+    locks_without_a_vote_can_be_taken_away();
+    breaks(Bug::TakenLockPrepares, locks_without_a_vote_can_be_taken_away);
+}
+
+fn mortal_keys_are_locked_alone() {
+    let mut group = Group::new();
+    group.run("SET mortal v PX 500");
+    group.run("SET immortal v");
+    assert_eq!(group.prepare(txn(1, 0), "GET immortal")[0], PREPARED);
+    assert_eq!(group.prepare(txn(2, 0), "GET immortal")[0], PREPARED, "both read");
+    assert_eq!(group.prepare(txn(3, 0), "GET mortal")[0], PREPARED);
+    assert_eq!(
+        group.prepare(txn(4, 0), "GET mortal"),
+        LATER,
+        "it could see the deadline pass"
+    );
+}
+
+#[test]
+fn a_key_with_a_deadline_is_locked_by_one_transaction_at_a_time() {
+    mortal_keys_are_locked_alone();
+    breaks(Bug::MortalLockedShared, mortal_keys_are_locked_alone);
+}
+
+fn locks_last_until_the_decision() {
+    let mut group = Group::new();
+    group.prepare(txn(1, 0), "SET k a");
+    assert_eq!(group.prepare(txn(2, 0), "SET k b"), LATER);
+}
+
+#[test]
+fn a_vote_keeps_its_locks() {
+    locks_last_until_the_decision();
+    breaks(Bug::LocksReleasedEarly, locks_last_until_the_decision);
+    breaks(Bug::LockIgnoredByCommand, commands_wait_and_go_on);
+}
+
+/// A group with everything in it that a group can have of transactions.
+fn full() -> Group {
+    let mut group = Group::new();
+    for key in ["a", "b", "c", "l"] {
+        group.run(&format!("SET {key} 1"));
+    }
+    group.prepare(txn(1, 0), "INCR a");
+    group.prepare(txn(2, 0), "INCR a");
+    group.run("INCR a");
+    group.lock(txn(3, 0), "l");
+    group.prepare(txn(4, 0), "INCR b");
+    group.run("INCR b");
+    group.resolve(txn(4, 0), true);
+    group.inquire(txn(5, 0));
+    group.prepare(txn(7, 0), "INCR c");
+    group.resolve(txn(7, 0), false);
+    group.forget(1, &[txn(7, 0)]);
+    assert_eq!(group.counts(), (2, 2, 3, 1));
+    group
+}
+
+#[test]
+fn a_state_that_was_transferred_has_the_same_transactions() {
+    let mut group = full();
+    let node = moved(&mut group.nodes[0]);
+    assert_eq!(node.keyspace.state_hash(), group.nodes[0].keyspace.state_hash());
+    group.nodes.push(node);
+    // From here on all of them are compared after every entry.
+    group.resolve(txn(1, 0), true);
+    group.run("INCR a");
+    assert_eq!(group.inquire(txn(2, 0)), Register::Prepared);
+    group.resolve(txn(2, 0), true);
+    assert_eq!(group.run("GETRANGE a 0 -1"), "$1\r\n5\r\n");
+    assert_eq!(group.install_after_lock(txn(3, 0))[0], PREPARED);
+    group.resolve(txn(3, 0), true);
+    assert_eq!(group.inquire(txn(5, 0)), Register::Refused);
+    assert_eq!(group.inquire(txn(7, 0)), Register::Over);
+    group.forget(8, &[]);
+    assert_eq!(group.counts().2, 0);
+}
+
+#[test]
+fn damaged_state_is_refused_or_taken_and_never_a_panic() {
+    let mut group = full();
+    let mut transfer = Transfer::begin(&mut group.nodes[0].keyspace).expect("it is the first");
+    let Cut::Last(whole) = transfer.next_cut(&mut group.nodes[0].keyspace, 1_000_000) else {
+        panic!("it is small");
+    };
+    let mut prng = Prng::new(11);
+    let mut refusals = 0;
+    for _ in 0..5_000 {
+        let mut bytes = whole.clone();
+        if prng.below(8) == 0 {
+            bytes.truncate(prng.below(bytes.len() as u64) as usize);
+        }
+        for _ in 0..prng.below(3) {
+            if bytes.is_empty() {
+                break;
+            }
+            let at = prng.below(bytes.len() as u64) as usize;
+            bytes[at] = [0, 1, 0xff, prng.next_u64() as u8][prng.below(4) as usize];
+        }
+        let mut arrival = Arrival::new();
+        let is_taken = arrival.take(&bytes).is_ok() && arrival.finish().is_some();
+        refusals += u32::from(!is_taken);
+    }
+    assert!(refusals > 1_000, "much of it is noticed: {refusals}");
+}
