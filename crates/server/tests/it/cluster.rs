@@ -221,15 +221,32 @@ fn a_transaction_within_one_group_is_one_on_all_replicas() {
 }
 
 #[test]
-fn what_would_need_several_groups_is_refused_as_a_whole() {
+fn keys_of_several_groups_are_one_transaction_from_any_node() {
     let mut world = replicated(4);
-    let reply = world.run(1, 1, "MSET a 1 b 2 c 3 d 4 e 5");
-    assert!(
-        reply.starts_with("-ERR the keys of this command are in several groups"),
-        "{reply}"
+    assert_eq!(world.run(1, 1, "MSET a 1 b 2 c 3 d 4 e 5"), "+OK");
+    assert_eq!(
+        world.run(2, 1, "MGET a b c d e f"),
+        "*6 $1 1 $1 2 $1 3 $1 4 $1 5 $-1"
     );
+    assert_eq!(world.run(0, 1, "MSETNX e 6 f 6"), ":0", "e is there");
+    assert_eq!(world.run(0, 1, "DBSIZE"), ":5", "and nothing was done");
+    assert_eq!(world.run(1, 1, "RENAME a z"), "+OK");
+    assert_eq!(world.run(2, 1, "DEL b c d e"), ":4");
+    assert_eq!(world.run(0, 1, "KEYS *"), "*1 $1 z");
+    assert_eq!(world.run(2, 1, "RPUSH source 1 2 3"), ":3");
+    assert_eq!(world.run(1, 1, "LMOVE source target LEFT RIGHT"), "$1 1");
+    assert_eq!(world.run(0, 1, "LRANGE target 0 -1"), "*1 $1 1");
+    for line in ["MULTI", "INCR z", "SET y 7", "MGET z y", "DBSIZE"] {
+        world.run(1, 2, line);
+    }
+    let reply = world.run(1, 2, "EXEC");
+    assert!(reply.starts_with("*4 :2 +OK *2 $1 2 $1 7 :"), "{reply}");
+    assert_eq!(world.run(2, 1, "FLUSHALL"), "+OK");
     assert_eq!(world.run(1, 1, "DBSIZE"), ":0");
-    assert_eq!(world.run(1, 1, "MSET {a}1 1 {a}2 2"), "+OK");
+    world.turns(200);
+    for node in 0..3 {
+        assert_eq!(world.transactions_left(node), 0, "all is over and forgotten");
+    }
 }
 
 #[test]

@@ -130,6 +130,15 @@ impl World {
         }
     }
 
+    /// How much of transactions is in the replicas of a node: held, waited for, ended and not forgotten, not acknowledged.
+    pub(crate) fn transactions_left(&self, node: usize) -> usize {
+        let glimpses = self.nodes[node].gateway.glimpses();
+        let counts = glimpses.map(|glimpse| glimpse.transaction_counts());
+        counts
+            .map(|counts| counts.prepared + counts.waiting + counts.ended + counts.late)
+            .sum()
+    }
+
     /// Sends words to a node as a client of it, and what it answers in up to so many turns.
     pub(crate) fn run(&mut self, node: usize, client: u64, words: &str) -> String {
         self.send(node, client, words);
