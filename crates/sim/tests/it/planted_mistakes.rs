@@ -39,7 +39,7 @@ macro_rules! caught {
 
         /// Mistakes that need what clients here do not do, or a coincidence that is rare: scenes of the keyspace show them
         /// (`crates/keyspace/tests/it/transactions.rs`).
-        const BY_SCENES: &[Bug] = &[Bug::FenceIgnored, Bug::MortalLockedShared];
+        const BY_SCENES: &[Bug] = &[Bug::PreparedRevoked, Bug::FenceIgnored, Bug::MortalLockedShared];
 
         #[test]
         fn every_mistake_has_its_test() {
@@ -73,7 +73,6 @@ caught_by_transactions! {
     a_read_that_passes_a_lock_is_noticed: LockIgnoredByRead;
     a_command_that_passes_a_lock_is_noticed: LockIgnoredByCommand;
     a_group_that_does_not_know_what_is_over_is_noticed: MarkNotConsulted;
-    a_wound_that_undoes_a_vote_is_noticed: PreparedRevoked;
     conditions_that_nobody_judges_are_noticed: ConditionsNotJudged;
     versions_that_nobody_compares_are_noticed: VersionsNotChecked;
     a_vote_without_the_locks_is_noticed: TakenLockPrepares;
