@@ -6,6 +6,7 @@ use consensus::{Config, Durability, Group, Members, Saved, Term, Times};
 use control::{GroupRef, GroupSight, Order, Report, Role, Survivor};
 use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, Monotonic, NodeId};
 use replica::{Courier, Member, MemberCounts, Output, Replica, Turn};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Whatever has no timer of its own is looked after this often, although nothing happens.
@@ -34,6 +35,9 @@ pub(crate) struct Seat {
     is_hinted: bool,
     /// The term in which leadership was offered to another, because the node stops.
     resigned: Option<Term>,
+    /// Where the learners are that this leader was told to add. The map may have let go of one since, if its node is no
+    /// target any more: it is to be reported all the same, so that it is removed. As many as it has members at most.
+    added: BTreeMap<Incarnation, NodeId>,
 }
 
 impl Seat {
@@ -51,6 +55,7 @@ impl Seat {
             tries: 0,
             is_hinted: false,
             resigned: None,
+            added: BTreeMap::new(),
         }
     }
 
@@ -245,10 +250,13 @@ impl Seat {
         let mut target = member.members().clone();
         let raft = member.raft_mut();
         match order {
-            Order::AddLearner { incarnation, .. } => {
+            Order::AddLearner { incarnation, node } => {
                 if target.is_voter(*incarnation) || target.learners.contains(incarnation) {
                     return;
                 }
+                let members = target.all();
+                self.added.retain(|added, _| members.contains(added));
+                self.added.insert(*incarnation, *node);
                 target.learners.push(*incarnation);
             }
             Order::Change { promote, remove } => {
@@ -281,7 +289,8 @@ impl Seat {
             let seat = layout
                 .seats
                 .get(incarnation)
-                .or_else(|| layout.lost.get(incarnation));
+                .or_else(|| layout.lost.get(incarnation))
+                .or_else(|| self.added.get(incarnation));
             seat.map(|&node| control::Member {
                 incarnation: *incarnation,
                 node,

@@ -221,6 +221,34 @@ fn a_transaction_within_one_group_is_one_on_all_replicas() {
 }
 
 #[test]
+fn a_learner_that_the_map_has_let_go_of_is_reported_all_the_same() {
+    let mut world = spread(3, 1);
+    let learner = Incarnation(1_000);
+    world.lay_out(|layout| {
+        layout.groups[0].seats.insert(learner, NodeId(1));
+    });
+    let members = |world: &World| {
+        let (sights, _) = world.nodes[0].gateway.sights();
+        let sight = sights.first().expect("the first node leads it, and says so");
+        (sight.report.index, sight.report.members.len())
+    };
+    let (index, _) = members(&world);
+    let order = Order::AddLearner {
+        node: NodeId(1),
+        incarnation: learner,
+    };
+    world.nodes[0].gateway.on_order(GroupId::new(0), index, &order);
+    world.turns(200);
+    assert_eq!(members(&world).1, 2);
+    // Its node is no target any more, and nobody had reported it.
+    world.lay_out(|layout| {
+        layout.groups[0].seats.remove(&learner);
+    });
+    world.turns(200);
+    assert_eq!(members(&world).1, 2, "or nobody would ever have it removed");
+}
+
+#[test]
 fn keys_of_several_groups_are_one_transaction_from_any_node() {
     let mut world = replicated(4);
     assert_eq!(world.run(1, 1, "MSET a 1 b 2 c 3 d 4 e 5"), "+OK");
