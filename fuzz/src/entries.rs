@@ -3,8 +3,8 @@
 use crate::node::{Node, grows_much, header};
 use ids::{Boot, Db, GatewayId, GroupId, UnixMillis, Version};
 use keyspace::{
-    BlockCommand, Condition, Effect, Entry, EntryBuf, Fence, Forget, Inquire, KeyVersion, Lock, Object, Operation,
-    Prepare, Resolve, Work,
+    BlockCommand, Condition, Effect, Entry, EntryBuf, Fence, Forget, Inquire, KeyVersion, Lock, Object,
+    Operation, Prepare, Resolve, Work,
 };
 use resp::{ArgsBuf, Protocol};
 use txn::TxnId;

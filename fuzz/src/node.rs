@@ -56,7 +56,9 @@ impl Node {
                 | Operation::Inquire(_)
                 | Operation::Withdraw { .. }
                 | Operation::Forget(_)
-                | Operation::Received { .. } => unreachable!("a group that commits at once has no log of votes"),
+                | Operation::Received { .. } => {
+                    unreachable!("a group that commits at once has no log of votes")
+                }
                 Operation::Block { conditions, commands } => {
                     if conditions.iter().all(|condition| self.keyspace.holds(condition)) {
                         for command in commands {
