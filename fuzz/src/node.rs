@@ -74,7 +74,7 @@ impl Node {
 
     fn command(&mut self, db: Db, protocol: Protocol, args: Args<'_>, out: &mut Vec<u8>) {
         let mut writer = Writer::new(out, protocol);
-        match command::resolve(args).map(|spec| command::parse(spec, args)) {
+        match command::resolve_in_group(args).map(|spec| command::parse(spec, args)) {
             Ok(Some(Ok(command))) => {
                 if !command.writes() {
                     // A leader answers reads without an entry. It may say less than this, never panic.
@@ -102,7 +102,7 @@ pub(crate) fn header(now: i64, seed: u64) -> Header {
 
 /// Whether the words make a string longer than a fuzzer has time for.
 pub(crate) fn grows_much(args: Args<'_>) -> bool {
-    let Ok(Some(Ok(command))) = command::resolve(args).map(|spec| command::parse(spec, args)) else {
+    let Ok(Some(Ok(command))) = command::resolve_in_group(args).map(|spec| command::parse(spec, args)) else {
         return false;
     };
     match command {
