@@ -12,12 +12,20 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 /// # Panics
 /// With `what` in the message, if that has not happened within [`PATIENCE`].
 #[track_caller]
-pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+pub fn eventually(what: &str, holds: impl FnMut() -> bool) {
+    assert!(within(PATIENCE, holds), "not within {PATIENCE:?}: {what}");
+}
+
+/// Asks `holds` again and again until it answers true, or until `limit` has passed: then the answer is no.
+pub(crate) fn within(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     let mut pause = Duration::from_millis(1);
     while !holds() {
-        assert!(start.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        if start.elapsed() >= limit {
+            return false;
+        }
         thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(50));
     }
+    true
 }

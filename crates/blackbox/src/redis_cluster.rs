@@ -15,6 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::chaos::{Clients, Outcome, elsewhere_soon};
+use crate::poll::within;
 use crate::server::{free_port, fresh_directory};
 use crate::{Client, Keys, ListAppend, Mixture, Prng, SETTLING};
 
@@ -121,12 +122,10 @@ impl RedisCluster {
                 child,
             });
         }
-        let start = Instant::now();
-        while (0..SERVERS).any(|server| cluster.ask(server, "PING").is_none()) {
-            if start.elapsed() > SETTLING {
-                return Err(format!("redis-server does not start:\n{}", cluster.logs()));
-            }
-            thread::sleep(Duration::from_millis(50));
+        if !within(SETTLING, || {
+            (0..SERVERS).all(|server| cluster.ask(server, "PING").is_some())
+        }) {
+            return Err(format!("redis-server does not start:\n{}", cluster.logs()));
         }
         let mut tool = Command::new("redis-cli");
         tool.args(["--cluster", "create"])
@@ -187,13 +186,10 @@ impl RedisCluster {
     /// Waits until a replica has taken the place of a primary that is gone. Were it back sooner, it would be the primary of
     /// its slots still, with nothing in them.
     fn wait_for_failover(&self, gone: usize) {
-        let start = Instant::now();
         let others = || (0..SERVERS).filter(|&server| server != gone);
-        while others().filter(|&server| self.is_primary(server)).count() < SERVERS / 2
-            && start.elapsed() < SETTLING
-        {
-            thread::sleep(Duration::from_millis(50));
-        }
+        let primaries = || others().filter(|&server| self.is_primary(server)).count();
+        // If none has, what is settled next says so.
+        within(SETTLING, || primaries() >= SERVERS / 2);
     }
 
     fn signal(&self, server: usize, name: &str) {
@@ -206,14 +202,12 @@ impl RedisCluster {
 
     /// Waits until all slots are served, and every primary has a replica that has its data.
     fn settle(&self) -> Result<(), String> {
-        let start = Instant::now();
-        while let Some(lacking) = self.lacking() {
-            if start.elapsed() > SETTLING {
-                return Err(lacking);
-            }
-            thread::sleep(Duration::from_millis(50));
-        }
-        Ok(())
+        let mut lacking = None;
+        within(SETTLING, || {
+            lacking = self.lacking();
+            lacking.is_none()
+        });
+        lacking.map_or(Ok(()), Err)
     }
 
     fn lacking(&self) -> Option<String> {

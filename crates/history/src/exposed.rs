@@ -123,14 +123,7 @@ fn judge(history: &History) -> Result<(), Box<Anomaly>> {
     for (number, key) in keys.keys.iter_mut().enumerate() {
         key.connect(history, number, &happened, &mut graph)?;
     }
-    let spans: Vec<(usize, u64, u64)> = history
-        .as_slice()
-        .iter()
-        .enumerate()
-        .filter(|&(index, _)| happened[index])
-        .map(|(index, transaction)| (index, transaction.invoked, transaction.ended()))
-        .collect();
-    graph.edges_of_time(&spans);
+    graph.edges_of_history(history, &happened);
     match graph.circle() {
         None => Ok(()),
         Some(circle) => Err(keys.explain(history, &circle)),

@@ -143,9 +143,18 @@ impl Graph {
         }
     }
 
+    /// Real time among the transactions of a history that have happened.
+    pub(crate) fn edges_of_history<A>(&mut self, history: &Transactions<A>, happened: &[bool]) {
+        let all = history.as_slice().iter().enumerate();
+        let spans = all
+            .filter(|&(index, _)| happened[index])
+            .map(|(index, transaction)| (index, transaction.invoked, transaction.ended()));
+        self.edges_of_time(&spans.collect::<Vec<_>>());
+    }
+
     /// Real time among nodes with the times of their calls and answers; `u64::MAX` for one without an answer. What is
     /// answered at the moment at which another is called is not before it.
-    pub(crate) fn edges_of_time(&mut self, spans: &[(usize, u64, u64)]) {
+    fn edges_of_time(&mut self, spans: &[(usize, u64, u64)]) {
         let mut calls: Vec<(u64, usize)> = spans.iter().map(|&(node, call, _)| (call, node)).collect();
         let mut answers: Vec<(u64, usize)> = spans
             .iter()
