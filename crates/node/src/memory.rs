@@ -22,25 +22,33 @@ impl Sampler {
         }
     }
 
-    /// Samples the allocator and the system. A few microseconds; called by one worker, ten times a second.
+    /// Samples, and looks at what was allocated beside data in the last samples. Called by one worker, ten times a
+    /// second.
     pub(crate) fn sample(&mut self, shared: &Shared) {
+        sample(shared);
         let memory = &shared.memory;
-        // The allocator's figures are as of its last epoch.
-        if tikv_jemalloc_ctl::epoch::advance().is_ok()
-            && let Ok(allocated) = tikv_jemalloc_ctl::stats::allocated::read()
-            && let Ok(resident) = tikv_jemalloc_ctl::stats::resident::read()
-        {
-            let (allocated, resident) = (allocated as u64, resident as u64);
-            let data = shared.total(|worker| worker.data_bytes.get());
-            memory.data_at_sample.store(data, Ordering::Relaxed);
-            memory.allocated.store(allocated, Ordering::Relaxed);
-            memory.peak.fetch_max(allocated, Ordering::Relaxed);
-            memory.resident.store(resident, Ordering::Relaxed);
-            self.overheads[self.next] = allocated.saturating_sub(data);
-            self.next = (self.next + 1) % Sampler::WINDOW;
-            let least = self.overheads.iter().min().expect("the ring has places");
-            memory.lasting_overhead.store(*least, Ordering::Relaxed);
-        }
+        let allocated = memory.allocated.load(Ordering::Relaxed);
+        let data = memory.data_at_sample.load(Ordering::Relaxed);
+        self.overheads[self.next] = allocated.saturating_sub(data);
+        self.next = (self.next + 1) % Sampler::WINDOW;
+        let least = self.overheads.iter().min().expect("the ring has places");
+        memory.lasting_overhead.store(*least, Ordering::Relaxed);
+    }
+}
+
+/// Samples the allocator and the system; a few microseconds. Figures that cannot be read stay as they were.
+pub(crate) fn sample(shared: &Shared) {
+    // The allocator's figures are as of its last epoch.
+    if tikv_jemalloc_ctl::epoch::advance().is_ok()
+        && let Ok(allocated) = tikv_jemalloc_ctl::stats::allocated::read()
+        && let Ok(resident) = tikv_jemalloc_ctl::stats::resident::read()
+    {
+        let memory = &shared.memory;
+        let data = shared.total(|worker| worker.data_bytes.get());
+        memory.data_at_sample.store(data, Ordering::Relaxed);
+        memory.allocated.store(allocated as u64, Ordering::Relaxed);
+        memory.peak.fetch_max(allocated as u64, Ordering::Relaxed);
+        memory.resident.store(resident as u64, Ordering::Relaxed);
     }
 }
 

@@ -413,6 +413,7 @@ pub fn run(
         monotonic: clock::raw,
         purge: memory::purge,
         allocator: memory::describe,
+        sample_memory: memory::sample,
     };
     shared.cluster_port = cluster_port;
     shared.set_topology(topology);

@@ -78,6 +78,8 @@ pub struct Hooks {
     pub purge: fn(),
     /// The allocator's figures, for people.
     pub allocator: fn() -> String,
+    /// Writes down what the process takes now, in [`Shared::memory`].
+    pub sample_memory: fn(&Shared),
 }
 
 impl Default for Hooks {
@@ -87,6 +89,7 @@ impl Default for Hooks {
             monotonic: || ids::Monotonic(0),
             purge: || {},
             allocator: String::new,
+            sample_memory: |_| {},
         }
     }
 }

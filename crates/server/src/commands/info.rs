@@ -331,6 +331,8 @@ impl<'a> Report<'a> {
     }
 
     fn memory(&mut self) {
+        // The last sample may have been taken in the middle of a large command, whose arguments are gone by now.
+        (self.shared.hooks.sample_memory)(self.shared);
         let used = self.shared.used_memory();
         let data = self.shared.total(|worker| worker.data_bytes.get());
         let resident = self.shared.memory.resident.load(Ordering::Relaxed);
@@ -595,6 +597,15 @@ mod tests {
         let names = ArgsBuf::from_slices(names.split_whitespace());
         let settings = shared.settings();
         Report::new(shared, &settings, Endpoint::AnyNode, UnixMillis(91_000)).text(&wanted(names.as_args()))
+    }
+
+    #[test]
+    fn memory_is_sampled_when_it_is_asked_for() {
+        let mut shared = shared();
+        shared.memory.allocated = 5_000_000.into();
+        shared.hooks.sample_memory = |shared| shared.memory.allocated.store(1_000_000, Ordering::Relaxed);
+        let text = report(&shared, "memory");
+        assert!(text.contains("used_memory:1000000\r\n"), "{text}");
     }
 
     fn titles(text: &str) -> Vec<&str> {

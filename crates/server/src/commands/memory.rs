@@ -18,6 +18,7 @@ struct Memory {
 
 impl Memory {
     fn of(shared: &Shared) -> Memory {
+        (shared.hooks.sample_memory)(shared);
         let allocated = shared.used_memory();
         Memory {
             allocated,
