@@ -1,9 +1,9 @@
 //! Entries from anywhere.
 
 use crate::node::{Node, grows_much, header};
-use ids::{Boot, Db, GatewayId, GroupId, UnixMillis, Version};
+use ids::{Boot, Db, GatewayId, GroupId, RequestUuid, UnixMillis, Version};
 use keyspace::{
-    BlockCommand, Condition, Effect, Entry, EntryBuf, Fence, Forget, Inquire, KeyVersion, Lock, Object,
+    BlockCommand, ClientRequest, Condition, Effect, Entry, EntryBuf, Fence, Forget, Inquire, KeptResult, KeyVersion, Lock, Object,
     Operation, Prepare, Resolve, Work,
 };
 use resp::{ArgsBuf, Protocol};
@@ -18,7 +18,7 @@ pub fn entries(data: &[u8]) {
         for operation in batch.operations() {
             let is_slow = match &operation {
                 Operation::Command { args, .. } => grows_much(*args),
-                Operation::Block { commands, .. } => commands.iter().any(|command| grows_much(command.args)),
+                Operation::Block { commands, .. } | Operation::Once { commands, .. } => commands.iter().any(|command| grows_much(command.args)),
                 Operation::Prepare(prepare) => match &prepare.work {
                     Work::Evaluate { commands, .. } | Work::InPlace { commands } => {
                         commands.iter().any(|command| grows_much(command.args))
@@ -113,6 +113,17 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
                 })
                 .collect(),
         });
+        entry.push(&Operation::Once {
+            request: request(1),
+            commands: words
+                .iter()
+                .map(|words| BlockCommand {
+                    db,
+                    protocol: Protocol::Resp2,
+                    args: words.as_args(),
+                })
+                .collect(),
+        });
         entry.begin_own_batch();
         let fence = Fence::new(Boot(5), [Boot(1), Boot(4)]);
         entry.push(&Operation::Fence { fence });
@@ -121,6 +132,16 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     }
     seeds.push(transactions());
     seeds
+}
+
+/// A request that its client has named, of the first moments of all time.
+fn request(number: u128) -> ClientRequest {
+    let id = 7 << 76 | 0b10 << 62 | number;
+    ClientRequest {
+        id: RequestUuid::of_bytes(id.to_be_bytes()),
+        digest: 1,
+        protocol: Protocol::Resp2,
+    }
 }
 
 /// Transactions that prepare, wait, are refused, end and are forgotten.
@@ -186,6 +207,10 @@ fn transactions() -> Vec<u8> {
         Work::Install {
             effects,
             after_lock: true,
+            result: Some(KeptResult {
+                request: request(2),
+                replies: vec![Box::from(&b":1\r\n"[..])],
+            }),
         },
     ));
     entry.push(&Operation::Withdraw { txn: txn(1) });

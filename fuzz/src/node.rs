@@ -2,7 +2,7 @@
 
 use command::Command;
 use ids::{Db, HashSeed, SemanticsVersion, UnixMillis};
-use keyspace::{Answered, Entry, Header, Keyspace, LeaderLocal, Operation};
+use keyspace::{Answered, Entry, Header, KeptResult, Keyspace, LeaderLocal, Operation, Standing};
 use resp::{Args, Protocol, Writer};
 
 pub(crate) struct Node {
@@ -50,6 +50,23 @@ impl Node {
                 Operation::Limits { limits } => self.keyspace.set_limits(limits),
                 Operation::Install { effects } => self.keyspace.install(effects, &mut self.local),
                 Operation::Fence { fence } => self.keyspace.fence(&fence),
+                Operation::Once { request, commands } => {
+                    let standing = self.keyspace.standing(&request);
+                    replies.push(standing.unwrap_or(Standing::CarriedOut).code());
+                    let mark = replies.len();
+                    if standing.is_none() {
+                        for command in commands {
+                            self.command(command.db, command.protocol, command.args, replies);
+                        }
+                        self.keyspace.keep(KeptResult {
+                            request,
+                            replies: vec![replies[mark..].into()],
+                        });
+                    } else if standing == Some(Standing::CarriedOut) {
+                        let kept = self.keyspace.kept_replies(request.id);
+                        kept.for_each(|reply| replies.extend_from_slice(reply));
+                    }
+                }
                 Operation::Prepare(_)
                 | Operation::Lock(_)
                 | Operation::Resolve(_)

@@ -185,6 +185,7 @@ pub(crate) static CLIENT: Spec = Spec {
         &CLIENT_NO_EVICT,
         &CLIENT_UNBLOCK,
         &CLIENT_NO_TOUCH,
+        &CLIENT_REQUEST,
         &CLIENT_PAUSE,
         &CLIENT_UNPAUSE,
         &CLIENT_GETREDIR,
@@ -555,6 +556,26 @@ pub(crate) static CLIENT_NO_TOUCH: Spec = Spec {
             "enabled",
             &[Argument::word("on", "ON"), Argument::word("off", "OFF")],
         )],
+        ..Docs::BASE
+    },
+    ..Spec::BASE
+};
+
+/// `CLIENT REQUEST`.
+pub(crate) static CLIENT_REQUEST: Spec = Spec {
+    name: "client|request",
+    id: CommandId::ClientRequest,
+    arity: 3,
+    flags: Flags::NOSCRIPT
+        .and(Flags::LOADING)
+        .and(Flags::STALE)
+        .and(Flags::NO_MULTI),
+    categories: Categories::CONNECTION,
+    docs: Docs {
+        summary: "Names the next command: sent again under the same name, it is not carried out again, and answered the same.",
+        since: "7.2.4",
+        group: Group::Connection,
+        arguments: &[Argument::string("uuid")],
         ..Docs::BASE
     },
     ..Spec::BASE

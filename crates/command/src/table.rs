@@ -240,6 +240,7 @@ command_table! {
     ClientUnpause = connection::CLIENT_UNPAUSE,
     ClientGetRedir = connection::CLIENT_GETREDIR,
     ClientTrackingInfo = connection::CLIENT_TRACKINGINFO,
+    ClientRequest = connection::CLIENT_REQUEST,
     ClientHelp = connection::CLIENT_HELP,
     // Publish and subscribe.
     Subscribe = pubsub::SUBSCRIBE,

@@ -12,9 +12,11 @@
 //!    6 fence    newest u64 | count u32 | boot u64 *
 //!    7 block    conditions | commands
 //!    8 to 14    of transactions over several groups; see `entry/transaction.rs`
+//!   15 once     request | commands
 //!  conditions  count u32 | condition*
 //!  commands    count u32 | (db u8 | protocol u8 | count u32 | (length u32 | bytes)*)*
 //!  condition   db u8 | tag u8: 0 absent, 1 present at, 2 absent since | key | [version u64, unless 0]
+//!  request     UUID, 16 bytes | digest u64 | protocol u8
 //!  key         length u32 | bytes
 //!  object      key, deadline and value; see `form.rs`
 //! ```
@@ -31,6 +33,7 @@ use crate::database::KeyVersion;
 use crate::effects::Effect;
 use crate::form::{self, Head, Rest};
 use crate::limits::Limits;
+use crate::requests::ClientRequest;
 use crate::sessions::Fence;
 use ids::{Boot, Db, GatewayId, SemanticsVersion, UnixMillis, Version};
 use resp::{Args, ArgsBuf, Protocol, Span};
@@ -101,6 +104,13 @@ pub enum Operation<'a> {
     Block {
         /// What must hold, or nothing is carried out.
         conditions: Vec<Condition<'a>>,
+        /// The commands in order.
+        commands: Vec<BlockCommand<'a>>,
+    },
+    /// A client's commands as one that are carried out at most once, however often they come.
+    Once {
+        /// What the client calls them.
+        request: ClientRequest,
         /// The commands in order.
         commands: Vec<BlockCommand<'a>>,
     },
@@ -316,6 +326,11 @@ impl Operations {
                 self.conditions(conditions);
                 self.commands(commands);
             }
+            Operation::Once { request, commands } => {
+                self.bytes.push(15);
+                request.encode(&mut self.bytes);
+                self.commands(commands);
+            }
             Operation::Prepare(prepare) => {
                 self.bytes.push(8);
                 self.prepare(prepare);
@@ -527,6 +542,10 @@ enum Part<'a> {
         conditions: Vec<Condition<'a>>,
         commands: Vec<CommandView<'a>>,
     },
+    Once {
+        request: ClientRequest,
+        commands: Vec<CommandView<'a>>,
+    },
     Prepare(Box<transaction::PrepareView<'a>>),
     Lock(Box<Lock<'a>>),
     Resolve(Resolve),
@@ -655,6 +674,10 @@ impl Part<'_> {
                 conditions: conditions.clone(),
                 commands: commands.iter().map(|command| command.command(spans)).collect(),
             },
+            Part::Once { request, commands } => Operation::Once {
+                request: *request,
+                commands: commands.iter().map(|command| command.command(spans)).collect(),
+            },
             Part::Prepare(prepare) => Operation::Prepare(Box::new(prepare.prepare(spans))),
             Part::Lock(lock) => Operation::Lock(lock.clone()),
             Part::Resolve(resolve) => Operation::Resolve(resolve.clone()),
@@ -709,6 +732,14 @@ impl<'a> Cursor<'a> {
             .expect("take returns as many bytes as asked for"))
     }
 
+    /// What something reads that also stands elsewhere.
+    fn read<T>(&mut self, read: impl FnOnce(&mut Rest<'a>) -> Option<T>) -> Result<T, EntryError> {
+        let mut rest = Rest(self.0);
+        let found = read(&mut rest).ok_or(EntryError::Unknown)?;
+        self.0 = rest.0;
+        Ok(found)
+    }
+
     fn byte(&mut self) -> Result<u8, EntryError> {
         Ok(self.array::<1>()?[0])
     }
@@ -747,12 +778,7 @@ impl<'a> Cursor<'a> {
                 }
                 Ok(Part::Limits(Limits::from_numbers(numbers)))
             }
-            6 => {
-                let mut rest = Rest(self.0);
-                let fence = Fence::decode(&mut rest).ok_or(EntryError::Unknown)?;
-                self.0 = rest.0;
-                Ok(Part::Fence(fence))
-            }
+            6 => Ok(Part::Fence(self.read(Fence::decode)?)),
             7 => Ok(Part::Block {
                 conditions: self.conditions()?,
                 commands: self.commands(spans)?,
@@ -774,6 +800,10 @@ impl<'a> Cursor<'a> {
                 }
                 Ok(Part::Received(answers))
             }
+            15 => Ok(Part::Once {
+                request: self.read(ClientRequest::decode)?,
+                commands: self.commands(spans)?,
+            }),
             _ => Err(EntryError::Unknown),
         }
     }

@@ -40,11 +40,12 @@ use crate::limits::Limits;
 use crate::local::LeaderLocal;
 use crate::object::Object;
 use crate::replies::{Answer, Replies};
+use crate::requests::{ClientRequest, KeptResult, Requests, Standing};
 use crate::scratch::Scratch;
 use crate::sessions::{Batched, Fence, Sessions};
 use crate::transactions::{Origin, Transactions};
 use command::{Command, ObjectAspect, ReplyError};
-use ids::{Db, GatewayId, HashSeed, KeyHash, Prng, SemanticsVersion, UnixMillis, Version};
+use ids::{Db, GatewayId, HashSeed, KeyHash, Prng, RequestUuid, SemanticsVersion, UnixMillis, Version};
 use resp::{Args, Protocol, Writer};
 use txn::{Locks, Mode};
 
@@ -66,6 +67,7 @@ pub struct Keyspace {
     limits: Limits,
     garbage: Garbage,
     pub(crate) transactions: Transactions,
+    pub(crate) requests: Requests,
     /// Where transactions are tried out, kept for the next one: not part of the state.
     pub(crate) scratch: Option<Box<Scratch>>,
 }
@@ -147,6 +149,7 @@ impl Keyspace {
             limits: Limits::default(),
             garbage: Garbage::default(),
             transactions: Transactions::default(),
+            requests: Requests::default(),
             scratch: None,
         }
     }
@@ -328,7 +331,59 @@ impl Keyspace {
                     replies.refuse();
                 }
             }
+            Operation::Once { request, commands } => self.apply_once(&request, &commands, local, replies),
         }
+    }
+
+    /// The first reply is a [`Standing`].
+    fn apply_once(
+        &mut self,
+        request: &ClientRequest,
+        commands: &[BlockCommand<'_>],
+        local: &mut LeaderLocal,
+        replies: &mut Replies,
+    ) {
+        let standing = self.requests.standing(request, self.time);
+        self.stand(standing.unwrap_or(Standing::CarriedOut), request, replies);
+        if standing.is_none() {
+            let mark = replies.mark();
+            for command in commands {
+                self.apply_words(command, local, replies);
+            }
+            self.requests.keep(request, replies.kept_since(mark), self.time);
+        }
+    }
+
+    /// Answers what is known of a request, and what it was answered.
+    pub(crate) fn stand(&self, standing: Standing, request: &ClientRequest, replies: &mut Replies) {
+        replies.buffer().push(standing.code());
+        replies.end_reply(false);
+        if standing == Standing::CarriedOut {
+            for reply in self.requests.replies(request.id) {
+                replies.buffer().extend_from_slice(reply);
+                replies.end_reply(false);
+            }
+        }
+    }
+
+    /// What is known of a request by group time; `None` if it is to be carried out.
+    pub fn standing(&self, request: &ClientRequest) -> Option<Standing> {
+        self.requests.standing(request, self.time)
+    }
+
+    /// The replies that are kept of a request.
+    pub fn kept_replies(&self, id: RequestUuid) -> impl Iterator<Item = &[u8]> {
+        self.requests.replies(id)
+    }
+
+    /// Keeps what a request was answered that was not known before.
+    pub fn keep(&mut self, result: KeptResult) {
+        self.requests.keep(&result.request, result.replies, self.time);
+    }
+
+    /// How many results of requests are kept, and bytes that they count for.
+    pub fn kept_results(&self) -> (usize, usize) {
+        self.requests.size()
     }
 
     pub(crate) fn apply_words(
@@ -685,6 +740,7 @@ impl Keyspace {
         }
         self.sessions.hash(&mut digest);
         self.transactions.hash(&mut digest);
+        self.requests.hash(&mut digest);
         for database in &self.databases {
             database.hash(&mut digest);
         }

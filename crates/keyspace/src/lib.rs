@@ -17,6 +17,7 @@ mod evaluate;
 mod local;
 mod locking;
 mod replies;
+mod requests;
 mod scratch;
 mod sessions;
 mod transactions;
@@ -80,6 +81,10 @@ pub use object::{Kind, Object, Value, allocation_size};
 pub use packed::{Element, Packed};
 pub use read::{Read, scan_accepts};
 pub use replies::Answer;
+pub use requests::{
+    ClientRequest, KeptResult, REQUESTS_AHEAD_MAX, RESULT_BYTES_MAX, RESULTS_BYTES_MAX, RESULTS_KEPT_FOR,
+    Standing,
+};
 pub use scratch::{Returned, Scratch, databases};
 pub use sessions::{BOOTS_MAX, Batched, Fence, UNACKNOWLEDGED_BYTES_MAX, UNACKNOWLEDGED_MAX};
 pub use transactions::{

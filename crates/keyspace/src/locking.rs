@@ -75,10 +75,10 @@ pub(crate) fn and_conditions(locks: Locks, conditions: &[Condition<'_>]) -> Lock
 pub(crate) fn of_prepare(prepare: &Prepare<'_>) -> Locks {
     let locks = match &prepare.work {
         Work::Evaluate { commands, .. } => locks_of(commands.iter().map(|command| command.args)),
-        Work::Install { effects, .. } => {
-            let alone = effects
-                .iter()
-                .map(|effect| (effect.key().into(), Mode::Exclusive));
+        Work::Install { effects, result, .. } => {
+            let keys = effects.iter().map(|effect| effect.key().into());
+            let name = result.iter().map(|result| result.request.lock_key());
+            let alone = keys.chain(name).map(|key| (key, Mode::Exclusive));
             Locks::of_keys(alone.collect())
         }
         Work::InPlace { .. } => Locks::WholeGroup(Mode::Exclusive),

@@ -91,6 +91,19 @@ impl Replies {
         (mark..self.ends.len()).any(|index| self.reply(index).first() == Some(&b'-'))
     }
 
+    /// The replies since `mark`, to be kept on every replica alike: nil in place of one that only this replica gives.
+    pub(crate) fn kept_since(&self, mark: usize) -> Vec<Box<[u8]>> {
+        let is_local = |index: usize| self.local.contains(&(index as u32));
+        let kept = |index| {
+            if is_local(index) {
+                b"$-1\r\n"
+            } else {
+                self.reply(index)
+            }
+        };
+        (mark..self.ends.len()).map(|index| kept(index).into()).collect()
+    }
+
     /// Changes the reply at `mark`, which is one byte.
     pub(crate) fn change_vote(&mut self, mark: usize, vote: u8) {
         let end = self.ends[mark] as usize;

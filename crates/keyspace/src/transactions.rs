@@ -30,6 +30,7 @@ use crate::keyspace::Answered;
 use crate::local::LeaderLocal;
 use crate::object::Object;
 use crate::replies::Replies;
+use crate::requests::KeptResult;
 use ids::{Boot, Db, GatewayId, GroupId, UnixMillis, Version};
 use planted::Bug;
 use std::collections::BTreeMap;
@@ -84,6 +85,8 @@ struct Prepared {
     events: Vec<Event>,
     /// Commands to be carried out when it is committed, in the format of entries.
     in_place: Box<[u8]>,
+    /// To be kept when it is committed.
+    result: Option<KeptResult>,
 }
 
 struct Ended {
@@ -184,6 +187,10 @@ impl Transactions {
                 effect_to(to, effect);
             }
             form::text(to, &prepared.in_place);
+            to.push(u8::from(prepared.result.is_some()));
+            if let Some(result) = &prepared.result {
+                result.encode(to);
+            }
         }
         count(to, self.ended.len());
         for (txn, ended) in &self.ended {
@@ -234,6 +241,11 @@ impl Transactions {
                 effects.push(effect_of(rest)?);
             }
             let in_place = Box::from(rest.text()?);
+            let result = match rest.array()? {
+                [0] => None,
+                [1] => Some(KeptResult::decode(rest)?),
+                _ => return None,
+            };
             // It holds its locks.
             all.locks.locks_of(txn)?;
             let prepared = Prepared {
@@ -241,6 +253,7 @@ impl Transactions {
                 effects,
                 events: Vec::new(),
                 in_place,
+                result,
             };
             all.prepared.insert(txn, prepared);
         }
@@ -321,6 +334,10 @@ fn needs_of(operation: &Operation<'_>) -> Option<Needs> {
         Operation::Block { conditions, commands } => {
             let locks = crate::locking::locks_of(commands.iter().map(|command| command.args));
             (crate::locking::and_conditions(locks, conditions), None)
+        }
+        Operation::Once { commands, .. } => {
+            let locks = crate::locking::locks_of(commands.iter().map(|command| command.args));
+            (locks, None)
         }
         Operation::Prepare(prepare) => {
             let txn = Some((prepare.txn, prepare.participants.clone()));
@@ -712,6 +729,7 @@ impl Keyspace {
             | Operation::Limits { .. }
             | Operation::Fence { .. }
             | Operation::Block { .. }
+            | Operation::Once { .. }
             | Operation::Prepare(_)
             | Operation::Lock(_) => unreachable!("the caller has looked"),
         }
@@ -741,6 +759,15 @@ impl Keyspace {
     /// The locks are held: conditions are judged, effects computed, the register written.
     fn judge(&mut self, prepare: Prepare<'_>, local: &mut LeaderLocal, replies: &mut Replies) {
         let txn = prepare.txn;
+        if let Work::Install {
+            result: Some(result), ..
+        } = &prepare.work
+            && let Some(standing) = self.requests.standing(&result.request, self.time())
+        {
+            // Before all conditions: what was carried out has changed what they ask for.
+            self.refuse(txn, &prepare.participants, Refusal::Known, replies);
+            return self.stand(standing, &result.request, replies);
+        }
         let holds = |all: &[Condition<'_>]| all.iter().all(|condition| self.holds(condition));
         let refusal = if !holds(&prepare.conditions) && !planted::is(Bug::ConditionsNotJudged) {
             Some(Refusal::Condition)
@@ -757,6 +784,7 @@ impl Keyspace {
             effects: Vec::new(),
             events: Vec::new(),
             in_place: Box::default(),
+            result: None,
         };
         let start = replies.mark();
         vote(replies, Ok(()));
@@ -772,7 +800,7 @@ impl Keyspace {
                 }
                 (prepared.effects, prepared.events) = evaluated;
             }
-            Work::Install { effects, .. } => prepared.effects = effects,
+            Work::Install { effects, result, .. } => (prepared.effects, prepared.result) = (effects, result),
             Work::InPlace { commands } => {
                 let mut operations = Operations::new();
                 for BlockCommand { db, protocol, args } in commands {
@@ -829,6 +857,9 @@ impl Keyspace {
             self.install(prepared.effects, local);
         }
         local.events.extend(prepared.events);
+        if let Some(result) = prepared.result {
+            self.keep(result);
+        }
         let in_place = Operations::read(&prepared.in_place, |operation| {
             if let Operation::Command { db, protocol, args } = operation {
                 self.apply_words(&BlockCommand { db, protocol, args }, local, replies);

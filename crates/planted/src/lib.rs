@@ -79,6 +79,8 @@ pub enum Bug {
     AttemptIgnored,
     /// An operation that waited is sent again, and not asked for.
     LateAnswerTwice,
+    /// The result of a request that its client has named is not kept.
+    ResultNotKept,
 }
 
 impl Bug {
@@ -118,6 +120,7 @@ impl Bug {
         Bug::ForgottenEarly,
         Bug::AttemptIgnored,
         Bug::LateAnswerTwice,
+        Bug::ResultNotKept,
     ];
 }
 

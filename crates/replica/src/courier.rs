@@ -29,7 +29,7 @@ use crate::request::{Assignment, FullKey, IndexedKey, Journey, Output, Part, See
 use bytes::Bytes;
 use command::{Flags, Spec};
 use ids::{Db, GatewayId, GroupId, Monotonic, Slot};
-use keyspace::{BlockCommand, Forget, Inquire, Lock, Prepare, Resolve, Work, read_seen};
+use keyspace::{ClientRequest, Forget, Inquire, Lock, Prepare, Resolve, Work, read_seen};
 use planted::Bug;
 use resp::{Args, ArgsBuf, Protocol};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -322,14 +322,21 @@ impl Courier {
     /// Takes commands that are carried out as one, if conditions hold.
     pub fn block(&mut self, ticket: Ticket, conditions: &[Condition], operations: &[Operation]) {
         self.make_room(true);
-        let commands = operations.iter().map(|operation| BlockCommand {
-            db: operation.db,
-            protocol: operation.protocol,
-            args: operation.args.as_args(),
-        });
         self.open.batch.writes.push(&keyspace::Operation::Block {
             conditions: conditions.iter().map(Condition::as_state).collect(),
-            commands: commands.collect(),
+            commands: operations.iter().map(Operation::as_state).collect(),
+        });
+        // It may write anything it names.
+        let slot = None;
+        self.took(Origin::Block(ticket), None, false, slot);
+    }
+
+    /// Takes commands that are carried out as one, and at most once.
+    pub fn once(&mut self, ticket: Ticket, request: ClientRequest, operations: &[Operation]) {
+        self.make_room(true);
+        self.open.batch.writes.push(&keyspace::Operation::Once {
+            request,
+            commands: operations.iter().map(Operation::as_state).collect(),
         });
         // It may write anything it names.
         let slot = None;
@@ -406,7 +413,12 @@ impl Courier {
                 Origin::Vote(txn)
             }
             Assignment::Install { .. } => {
-                let Assignment::Install { effects, after_lock } = assignment else {
+                let Assignment::Install {
+                    effects,
+                    after_lock,
+                    result,
+                } = assignment
+                else {
                     unreachable!("looked at a moment ago")
                 };
                 let prepare = Prepare {
@@ -415,7 +427,11 @@ impl Courier {
                     participants,
                     conditions: as_state(&conditions),
                     expects: as_state(&expects),
-                    work: Work::Install { effects, after_lock },
+                    work: Work::Install {
+                        effects,
+                        after_lock,
+                        result,
+                    },
                 };
                 writes.push(&keyspace::Operation::Prepare(Box::new(prepare)));
                 Origin::Vote(txn)

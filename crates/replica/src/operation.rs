@@ -2,7 +2,7 @@
 
 use command::{KeyUse, ReplyError, Spec};
 use ids::Db;
-use keyspace::{Answers, BlockCommand, Effect, Event, KeyVersion, Scratch};
+use keyspace::{Answers, BlockCommand, Effect, Event, KeptResult, KeyVersion, Scratch, Standing};
 use resp::{Args, ArgsBuf, Protocol, Writer};
 use txn::{Locks, Mode};
 
@@ -103,6 +103,8 @@ pub struct Outcome {
     pub effects: Vec<Effect>,
     /// What is told to those who listen, in order; nobody hears of it before.
     pub events: Vec<Event>,
+    /// What is to be kept here of a request that its client has named.
+    pub result: Option<KeptResult>,
 }
 
 /// The replies of several operations, one after another.
@@ -116,17 +118,49 @@ impl Replies {
     /// Replies that were written elsewhere.
     pub fn of<'a>(replies: impl IntoIterator<Item = &'a [u8]>) -> Replies {
         let mut all = Replies::default();
-        for reply in replies {
-            all.bytes.extend_from_slice(reply);
-            all.ends.push(all.bytes.len());
-        }
+        all.extend(replies);
         all
+    }
+
+    fn extend<'a>(&mut self, replies: impl IntoIterator<Item = &'a [u8]>) {
+        for reply in replies {
+            self.bytes.extend_from_slice(reply);
+            self.ends.push(self.bytes.len());
+        }
     }
 
     /// Adds the reply that `write` writes.
     pub fn push(&mut self, protocol: Protocol, write: impl FnOnce(&mut Writer<'_>)) {
         write(&mut Writer::new(&mut self.bytes, protocol));
         self.ends.push(self.bytes.len());
+    }
+
+    /// Those to a request that its client has named: what is known of it, and what it was answered.
+    pub(crate) fn standing<'a>(standing: Standing, replies: impl Iterator<Item = &'a [u8]>) -> Replies {
+        let code = [standing.code()];
+        let mut all = Replies::of([&code[..]]);
+        all.extend(replies);
+        all
+    }
+
+    /// Takes apart what [`Request::Once`](crate::Request::Once) is answered: the replies, if it was carried out.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub fn into_once(self) -> Result<Replies, Standing> {
+        let mut replies = self.iter();
+        let code = replies.next().and_then(|first| first.first().copied());
+        match code.and_then(Standing::of_code) {
+            Some(Standing::CarriedOut) => Ok(Replies::of(replies)),
+            Some(standing) => Err(standing),
+            // No group answers so: what is not known cannot be told.
+            None => Err(Standing::Forgotten),
+        }
+    }
+
+    /// To be kept.
+    pub fn to_kept(&self) -> Vec<Box<[u8]>> {
+        self.iter().map(Box::from).collect()
     }
 
     /// The replies in order.

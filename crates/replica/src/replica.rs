@@ -30,8 +30,9 @@ use command::Command;
 use ids::{Boot, Db, GroupId, HashSeed, Prng, SemanticsVersion, UnixMillis};
 use keyspace::Position;
 use keyspace::{
-    Effect, Event, EventClasses, EvictionPolicy, Garbage, Header, KeyVersion, Keyspace, LeaderLocal, Limits,
-    Object, OpenTransaction, Read, Returned, TransactionCounts, Victims, locks_among as locks_of,
+    ClientRequest, Effect, Event, EventClasses, EvictionPolicy, Garbage, Header, KeptResult, KeyVersion,
+    Keyspace, LeaderLocal, Limits, Object, OpenTransaction, Read, Returned, Standing, TransactionCounts,
+    Victims, locks_among as locks_of,
 };
 use resp::Writer;
 use std::collections::BTreeMap;
@@ -455,6 +456,7 @@ impl Replica {
             Request::Execute { .. }
             | Request::Part { .. }
             | Request::Block { .. }
+            | Request::Once { .. }
             | Request::Watch { .. }
             | Request::LockRead { .. }
             | Request::Prepare {
@@ -530,6 +532,10 @@ impl Replica {
                 let locks = with_conditions(locks, conditions);
                 (Requester::Plain, arrival, locks)
             }
+            Request::Once { operations, .. } => {
+                let locks = locks_of(operations.iter().map(Operation::words), |_| true);
+                (Requester::Plain, arrival, locks)
+            }
             Request::Watch { keys, .. } => {
                 let keys = keys.iter().map(|(_, _, key)| (key.clone(), txn::Mode::Shared));
                 (Requester::Plain, arrival, Locks::of_keys(keys.collect()))
@@ -569,6 +575,14 @@ impl Replica {
                 operations,
             } => {
                 self.run_block(ticket, &conditions, &operations, out);
+            }
+            Request::Once {
+                ticket,
+                request,
+                operations,
+            } => {
+                let replies = Some(self.run_once(request, &operations));
+                out.push(Output::Answered { ticket, replies });
             }
             Request::Watch { ticket, keys } => {
                 let turn = self.turn;
@@ -623,6 +637,29 @@ impl Replica {
             ticket,
             replies: Some(replies),
         });
+    }
+
+    /// Carries out what its client has named, unless it was carried out before. Whatever it takes: values that are lent to
+    /// somebody else could come back without the result.
+    fn run_once(&mut self, request: ClientRequest, operations: &[Operation]) -> Replies {
+        // By the time of now.
+        self.open();
+        if let Some(standing) = self.keyspace.standing(&request) {
+            return self.known(standing, &request);
+        }
+        let replies = self.run_in_place(operations);
+        self.keyspace.keep(KeptResult {
+            request,
+            replies: replies.to_kept(),
+        });
+        Replies::standing(Standing::CarriedOut, replies.iter())
+    }
+
+    /// What is known of a request.
+    fn known(&self, standing: Standing, request: &ClientRequest) -> Replies {
+        let is_known = standing == Standing::CarriedOut;
+        let kept = self.keyspace.kept_replies(request.id);
+        Replies::standing(standing, kept.filter(|_| is_known))
     }
 
     /// Carries out commands on the state itself.
@@ -683,6 +720,23 @@ impl Replica {
         {
             self.locks.release(txn);
             return out.push(self.refusal(txn, Refusal::TooLarge));
+        }
+        if let Task::Install(Outcome {
+            result: Some(result), ..
+        }) = &task
+        {
+            self.open();
+            let request = result.request;
+            if let Some(standing) = self.keyspace.standing(&request) {
+                self.locks.release(txn);
+                let replies = self.known(standing, &request);
+                return out.push(Output::Voted {
+                    txn,
+                    group: self.group,
+                    vote: Vote::Refused(Refusal::Known),
+                    replies,
+                });
+            }
         }
         let (replies, outcome) = match task {
             Task::Evaluate {
@@ -788,6 +842,9 @@ impl Replica {
                     self.keyspace.install(outcome.effects, &mut self.local);
                 }
                 self.local.events.extend(outcome.events);
+                if let Some(result) = outcome.result {
+                    self.keyspace.keep(result);
+                }
                 if !operations.is_empty() {
                     let replies = self.run_in_place(&operations);
                     out.push(Output::Resolved {

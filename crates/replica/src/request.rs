@@ -5,7 +5,7 @@ use crate::replica::LocalCounts;
 use bytes::Bytes;
 use command::Spec;
 use ids::{Db, GroupId, UnixMillis};
-use keyspace::{Effect, Event, Garbage, KeyVersion, Object, Returned};
+use keyspace::{ClientRequest, Effect, Event, Garbage, KeptResult, KeyVersion, Object, Returned};
 use resp::ArgsBuf;
 use std::time::Duration;
 use txn::{Locks, Priority, Register, TxnId, Vote};
@@ -51,6 +51,16 @@ pub enum Request {
         ticket: Ticket,
         /// What must hold.
         conditions: Vec<Condition>,
+        /// The commands in order.
+        operations: Vec<Operation>,
+    },
+    /// The same, of a request that its client has named: at most once, however often it comes. The first reply is a
+    /// [`keyspace::Standing`].
+    Once {
+        /// Where the replies go.
+        ticket: Ticket,
+        /// What the client calls it.
+        request: ClientRequest,
         /// The commands in order.
         operations: Vec<Operation>,
     },
@@ -208,6 +218,8 @@ pub enum Assignment {
         effects: Vec<Effect>,
         /// Whether [`Request::Lock`] has taken the locks.
         after_lock: bool,
+        /// What is to be kept here of a request that its client has named.
+        result: Option<KeptResult>,
     },
     /// Commands on the whole group, to be carried out when it is decided.
     InPlace {
@@ -281,7 +293,7 @@ pub enum Output {
         /// What it took, if that is measured here.
         journey: Option<Journey>,
     },
-    /// To [`Request::Execute`] and [`Request::Block`]; `None` if a condition did not hold.
+    /// To [`Request::Execute`], [`Request::Block`] and [`Request::Once`]; `None` if a condition did not hold.
     Answered {
         /// Where the replies go.
         ticket: Ticket,
@@ -293,7 +305,7 @@ pub enum Output {
         /// Where the replies go.
         ticket: Ticket,
     },
-    /// To [`Request::Execute`] and [`Request::Block`]: there is no answer, and this is why.
+    /// To [`Request::Execute`], [`Request::Block`] and [`Request::Once`]: there is no answer, and this is why.
     Failed {
         /// Where the error goes.
         ticket: Ticket,

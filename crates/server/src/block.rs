@@ -93,6 +93,7 @@ impl Gateway {
         let mut program = Program {
             items: Vec::new(),
             conditions: conditions.collect(),
+            request: None,
             is_exec: true,
             scope,
         };
@@ -121,6 +122,11 @@ impl Gateway {
                 _ => {}
             }
             program.items.push(Item::Connection(Queued { spec, args }));
+        }
+        if let Some(id) = block.request
+            && let Err(error) = self.name_block(session, &mut program, id)
+        {
+            return pipeline.writer(session.protocol).error(error);
         }
         self.begin(session, pipeline, program);
     }

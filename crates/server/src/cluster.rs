@@ -1228,7 +1228,11 @@ impl Gateway {
         let group = self.replicas[index].group();
         let courier = &mut self.cluster.seats[index].courier;
         match request {
-            Request::Execute { ticket, .. } | Request::Block { ticket, .. } if courier.is_cut_off() => {
+            Request::Execute { ticket, .. }
+            | Request::Block { ticket, .. }
+            | Request::Once { ticket, .. }
+                if courier.is_cut_off() =>
+            {
                 courier.refuse(ticket, outputs);
             }
             Request::Watch { ticket, .. } if courier.is_cut_off() => {
@@ -1244,6 +1248,11 @@ impl Gateway {
                 conditions,
                 operations,
             } => courier.block(ticket, &conditions, &operations),
+            Request::Once {
+                ticket,
+                request,
+                operations,
+            } => courier.once(ticket, request, &operations),
             Request::Watch { ticket, keys } => courier.versions(ticket, &keys),
             Request::Prepared(part) | Request::Lock(part) => courier.vote(*part),
             Request::Decide {

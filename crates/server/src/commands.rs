@@ -102,6 +102,7 @@ impl Gateway {
             CommandId::ClientReply => client::reply(session, args, w)?,
             CommandId::ClientNoEvict => client::no_evict(session, args, w)?,
             CommandId::ClientUnblock => self.client_unblock(args, w)?,
+            CommandId::ClientRequest => crate::named::name_request(session, args, w)?,
             CommandId::ClientNoTouch => client::no_touch(session, args, w)?,
             CommandId::ClientPause => self.client_pause(args, w)?,
             CommandId::ClientUnpause => self.client_unpause(w),

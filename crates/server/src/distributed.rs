@@ -21,6 +21,7 @@
 
 use crate::delivery::{Answered, Answers, Delivery};
 use crate::gateway::Gateway;
+use crate::named::error_of;
 use crate::program::{Extent, Program, by_group, group_of_key};
 use crate::transaction::objects_in;
 use crate::transaction_figures::TransactionSight;
@@ -192,7 +193,8 @@ impl Gateway {
         extent: Extent,
         sees_whole: bool,
     ) {
-        let way = match (extent.flows, extent.writes) {
+        // The result of a named one is kept with the votes, and so must be known before them.
+        let way = match (extent.flows || program.request.is_some(), extent.writes) {
             (true, _) => Way::Fetch,
             (false, false) => Way::See,
             (false, true) if sees_whole => Way::Hold,
@@ -287,10 +289,12 @@ impl Gateway {
                         }))
                     }
                 }
-                Way::Fetch => Request::Fetch {
-                    txn,
-                    keys: objects_in(program, open.wanted.get(&group), is_there),
-                },
+                Way::Fetch => {
+                    let mut keys = objects_in(program, open.wanted.get(&group), is_there);
+                    // If it is on its way already, its end is waited for. There is nothing under the name.
+                    keys.extend(program.name_lock(groups, group));
+                    Request::Fetch { txn, keys }
+                }
                 Way::Lock => {
                     open.has_asked = true;
                     let keys = objects_in(program, open.wanted.get(&group), is_there);
@@ -299,13 +303,16 @@ impl Gateway {
                         let alone = changed.contains(&key);
                         ((db, key), alone)
                     });
+                    let name = program.name_lock(groups, group).map(|name| (name, true));
                     Request::Lock(Box::new(Part {
                         txn,
                         began,
                         participants: participants.clone(),
                         conditions: Vec::new(),
                         expects: Vec::new(),
-                        assignment: Assignment::Lock { keys: keys.collect() },
+                        assignment: Assignment::Lock {
+                            keys: keys.chain(name).collect(),
+                        },
                     }))
                 }
             };
@@ -436,7 +443,6 @@ impl Gateway {
                 return self.begin_again_distributed(txn);
             }
         }
-        open.evaluated = Some(evaluated);
         open.outstanding = open.groups.len();
         open.has_asked = true;
         open.since = now;
@@ -456,10 +462,12 @@ impl Gateway {
                 assignment: Assignment::Install {
                     effects: effects.remove(&group).unwrap_or_default(),
                     after_lock,
+                    result: program.result_in(groups, group, &evaluated),
                 },
             };
             requests.push((group, Request::Prepared(Box::new(part))));
         }
+        open.evaluated = Some(evaluated);
         for (group, request) in requests {
             self.request(group, request);
         }
@@ -471,7 +479,9 @@ impl Gateway {
         if !open.groups.contains(&group) {
             return;
         }
-        if vote == Vote::Refused(Refusal::Failed) {
+        if vote == Vote::Refused(Refusal::Known) {
+            open.evaluated = Some(replies);
+        } else if vote == Vote::Refused(Refusal::Failed) {
             let error = replies.iter().find(|reply| reply.first() == Some(&b'-'));
             let error = error.map(<[u8]>::to_vec).unwrap_or_default();
             open.evaluated = Some(Replies::of([&*error]));
@@ -518,6 +528,12 @@ impl Gateway {
             Refusal::Failed => {
                 let error = open.evaluated.take().unwrap_or_default();
                 return self.answer_distributed(txn, Answers::Whole(error));
+            }
+            Refusal::Known => {
+                let known = open.evaluated.take().unwrap_or_default().into_once();
+                let answers =
+                    known.map_or_else(|standing| Answers::Failed(error_of(standing)), Answers::Whole);
+                return self.answer_distributed(txn, answers);
             }
             Refusal::Busy => return self.answer_distributed(txn, Answers::Failed(BUSY)),
             Refusal::Over => return self.answer_distributed(txn, Answers::Failed(TAKEN_FOR_DEAD)),

@@ -5,6 +5,7 @@
 //! has one database. It never answers `CROSSSLOT`: what names keys of several slots is carried out.
 
 use crate::gateway::Gateway;
+use crate::named::Naming;
 use crate::program::scan_start;
 use crate::session::Session;
 use crate::topology::Topology;
@@ -110,7 +111,13 @@ impl Gateway {
             && self.topology.follows(self.groups.group_of(slot));
         // The first keys of a block decide where it belongs: what follows may be anywhere.
         let has_place = session.block.as_ref().is_some_and(|block| block.has_place);
-        if reads_here || has_place {
+        // Its name would be lost on the way.
+        let has_name = session.naming != Naming::Nothing
+            || session
+                .block
+                .as_ref()
+                .is_some_and(|block| block.request.is_some());
+        if reads_here || has_place || has_name {
             return None;
         }
         let here = session.card.local_address.ip().to_canonical().to_string();

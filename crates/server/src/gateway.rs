@@ -20,6 +20,7 @@ use crate::distributed::Distributed;
 use crate::endpoint::Endpoint;
 use crate::fanout::Fanout;
 use crate::message::Parcel;
+use crate::named::Naming;
 use crate::notify::Notify;
 use crate::pause::Pause;
 use crate::pipeline::Pipeline;
@@ -463,6 +464,12 @@ impl Gateway {
         self.stats.commands.add(1);
         self.stats.by_command[spec.id].calls.add(1);
         self.timing.is_ours = true;
+        if spec.id != CommandId::Multi
+            && let Some(id) = session.naming.take()
+            && self.on_named(session, pipeline, spec, args, id)
+        {
+            return self.show(session, session.db, spec, args);
+        }
         match spec.route {
             Route::Keys if spec.flags.contains(Flags::BLOCKING) => {
                 self.on_blocking(session, pipeline, spec, args);
@@ -664,6 +671,7 @@ impl Gateway {
             Program {
                 items,
                 conditions,
+                request: None,
                 is_exec: false,
                 scope,
             },
@@ -730,7 +738,10 @@ fn may_overtake(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
         // It tells of the writes before it, whatever their keys.
         return true;
     }
-    let is_plain = spec.route == Route::Keys && spec.spread == Spread::Single && !names_more(spec, args);
+    let is_plain = spec.route == Route::Keys
+        && spec.spread == Spread::Single
+        && session.naming == Naming::Nothing
+        && !names_more(spec, args);
     !is_plain && !session.sent.is_empty() && is_among_sent(session, spec, args)
 }
 

@@ -28,6 +28,7 @@ mod gateway;
 mod latency;
 mod message;
 mod monitor;
+mod named;
 mod notify;
 mod one_step;
 mod pause;

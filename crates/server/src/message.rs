@@ -158,6 +158,7 @@ impl Message {
                 Request::Execute { .. }
                 | Request::Part { .. }
                 | Request::Block { .. }
+                | Request::Once { .. }
                 | Request::Watch { .. }
                 | Request::LockRead { .. }
                 | Request::Prepare { .. }

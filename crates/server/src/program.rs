@@ -4,7 +4,7 @@ use crate::endpoint::Scope;
 use crate::session::Queued;
 use command::{CommandId, Merge, Route, Spec, Spread};
 use ids::{GroupCount, GroupId, Prng, Slot};
-use keyspace::Position;
+use keyspace::{ClientRequest, Position};
 use replica::{Condition, Operation};
 use resp::{Args, ArgsBuf, Writer, parse_array_header, skip_value};
 use std::collections::BTreeMap;
@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 pub(crate) struct Program {
     pub(crate) items: Vec<Item>,
     pub(crate) conditions: Vec<Condition>,
+    /// What its client called it.
+    pub(crate) request: Option<ClientRequest>,
     /// Whether the replies stand in the array of an `EXEC`.
     pub(crate) is_exec: bool,
     /// What its commands on the whole keyspace concern.
@@ -47,6 +49,7 @@ impl Program {
         Program {
             items: vec![Item::Operation(operation)],
             conditions: Vec::new(),
+            request: None,
             is_exec: false,
             scope: Scope::Cluster,
         }

@@ -2,9 +2,10 @@
 
 use crate::client::ClientCard;
 use crate::endpoint::Endpoint;
+use crate::named::Naming;
 use crate::pubsub::Listening;
 use command::Spec;
-use ids::{Db, SLOT_COUNT, Slot};
+use ids::{Db, RequestUuid, SLOT_COUNT, Slot};
 use keyspace::KeyVersion;
 use replica::Operation;
 use resp::{Args, ArgsBuf, Protocol};
@@ -44,6 +45,8 @@ pub struct Session {
     pub(crate) sent: SentSlots,
     /// `CLIENT NO-TOUCH ON`: its commands do not count as use of keys.
     pub no_touch: bool,
+    /// `CLIENT REQUEST`.
+    pub(crate) naming: Naming,
     /// `CLIENT PAUSE` holds back its next command. The driver sets this back when the pause is over.
     pub is_paused: bool,
     /// A command that others must not overtake is under way: no more are read until it is answered.
@@ -57,6 +60,8 @@ pub struct Block {
     pub commands: Vec<Queued>,
     /// It names keys already, and was accepted here: it stays, wherever its later keys belong.
     pub has_place: bool,
+    /// What `CLIENT REQUEST` called it.
+    pub request: Option<RequestUuid>,
     /// A command was refused: `EXEC` must fail.
     pub is_broken: bool,
     /// Memory of the queued commands, bounded by the query buffer limit.
@@ -154,6 +159,7 @@ impl Session {
             busy: BusySlots::default(),
             sent: SentSlots::default(),
             no_touch: false,
+            naming: Naming::Nothing,
             is_paused: false,
             is_waiting: false,
         }
@@ -175,7 +181,7 @@ impl Session {
         self.reply_mode != ReplyMode::On
     }
 
-    /// Moves `CLIENT REPLY SKIP` on by one command.
+    /// Moves `CLIENT REPLY SKIP` and `CLIENT REQUEST` on by one command.
     #[inline]
     pub fn end_command(&mut self) {
         self.reply_mode = match self.reply_mode {
@@ -184,6 +190,7 @@ impl Session {
             ReplyMode::SkipThis => ReplyMode::SkipNext,
             ReplyMode::SkipNext => ReplyMode::On,
         };
+        self.naming.end_command();
     }
 }
 

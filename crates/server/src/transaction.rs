@@ -26,6 +26,7 @@ use crate::aside::Errand;
 use crate::delivery::{Answered, Answers, Delivery};
 use crate::gateway::{Gateway, touches};
 use crate::message::Message;
+use crate::named::error_of;
 use crate::pipeline::Pipeline;
 use crate::program::{Extent, Item, Program, by_group, group_of_key};
 use crate::session::Session;
@@ -143,7 +144,7 @@ impl Gateway {
     /// Begins a program: in one step if all its groups live here and are free.
     pub(crate) fn begin(&mut self, session: &mut Session, pipeline: &mut Pipeline, program: Program) {
         let extent = program.extent(self.groups);
-        let can_run_here = self.can_run_here(&program, &extent);
+        let can_run_here = program.request.is_none() && self.can_run_here(&program, &extent);
         let is_heavy = can_run_here && is_lendable(&program, &extent) && self.is_heavy_program(&program);
         if can_run_here && !is_heavy {
             return self.run_program_here(session, pipeline.target(), &program);
@@ -197,6 +198,9 @@ impl Gateway {
     /// Sends a program on its way whose groups do not all live here, or are not free; returns the transaction's number,
     /// if it is one.
     pub(crate) fn start(&mut self, ticket: Ticket, program: Program, extent: Extent) -> Option<u64> {
+        if program.request.is_some() {
+            return self.start_named(ticket, program, extent);
+        }
         // A scan looks at a group as a whole, though at one only.
         let scans = program
             .operations()
@@ -248,6 +252,30 @@ impl Gateway {
             (false, false) => Kind::Evaluate,
         };
         Some(self.open(ticket, program, extent, kind))
+    }
+
+    /// The same, of what its client has named.
+    fn start_named(&mut self, ticket: Ticket, program: Program, extent: Extent) -> Option<u64> {
+        let request = program.request.expect("the caller looked");
+        if let ([group], false) = (extent.groups.as_slice(), extent.wants) {
+            let operations = program.operations().cloned().collect();
+            let place = (ticket.connection, ticket.sequence);
+            self.transactions.blocks.insert(place, program);
+            self.request(
+                *group,
+                Request::Once {
+                    ticket,
+                    request,
+                    operations,
+                },
+            );
+            return None;
+        }
+        if self.is_spread {
+            self.start_distributed(ticket, program, extent, false);
+            return None;
+        }
+        Some(self.open(ticket, program, extent, Kind::Flow))
     }
 
     fn open(&mut self, ticket: Ticket, program: Program, extent: Extent, kind: Kind) -> u64 {
@@ -326,7 +354,8 @@ impl Gateway {
         if transaction.kind == Kind::Each {
             return self.ask_each(seq);
         }
-        let is_bounded = is_lendable(program, &transaction.extent);
+        // What is lent comes back without a result.
+        let is_bounded = program.request.is_none() && is_lendable(program, &transaction.extent);
         let mut requests = Vec::with_capacity(transaction.extent.groups.len());
         for &group in &transaction.extent.groups {
             let conditions = program.conditions_in(groups, group);
@@ -359,6 +388,8 @@ impl Gateway {
                     let objects = objects_in(program, transaction.wanted.get(&group), is_ours);
                     let locks = with_conditions(all(), &conditions);
                     let locks = locks.and_shared(objects.iter().map(|(_, key)| key));
+                    let name = program.name_lock(groups, group).map(|(_, name)| name);
+                    let locks = locks.and_alone(name);
                     let request = Request::LockRead {
                         txn,
                         priority,
@@ -579,6 +610,10 @@ impl Gateway {
         let sees_whole = |operation: &Operation| operation.spec.route != command::Route::Keys;
         let replies = match replies {
             None => Answers::Refused,
+            Some(replies) if program.request.is_some() => match replies.into_once() {
+                Ok(replies) => Answers::Whole(replies),
+                Err(standing) => Answers::Failed(error_of(standing)),
+            },
             // What a group answers to these is a part, though there is one only.
             Some(replies) if program.operations().any(sees_whole) => {
                 let is_operation = |item: &Item| matches!(item, Item::Operation(_));
@@ -650,6 +685,9 @@ impl Gateway {
         if !lacks.is_empty() {
             return self.widen(txn, lacks);
         }
+        let result =
+            |group: &GroupId| Some((*group, transaction.program.result_in(groups, *group, &evaluated)?));
+        let mut results: BTreeMap<GroupId, _> = transaction.extent.groups.iter().filter_map(result).collect();
         transaction.evaluated = evaluated;
         // Each group tells of its own keys: so what is told of one key keeps its order.
         let mut events = by_group(groups, scratch.take_events(), |event| &event.key);
@@ -660,6 +698,7 @@ impl Gateway {
             let outcome = Outcome {
                 effects: effects.remove(&group).unwrap_or_default(),
                 events: events.remove(&group).unwrap_or_default(),
+                result: results.remove(&group),
             };
             let request = Request::Prepare {
                 txn,
@@ -735,7 +774,9 @@ impl Gateway {
         let Some(transaction) = self.current(txn) else {
             return;
         };
-        if let Some((_, held)) = transaction.parts.get_mut(&group) {
+        if vote == Vote::Refused(Refusal::Known) {
+            transaction.evaluated = replies;
+        } else if let Some((_, held)) = transaction.parts.get_mut(&group) {
             *held = replies;
         }
         match transaction.coordinator.on_vote(group, vote) {
@@ -882,6 +923,12 @@ impl Gateway {
             let error = answered.filter_map(Replies::first_error).take(1);
             let error = Replies::of(error);
             return self.close(txn, Answers::Whole(error));
+        }
+        if refusal == Refusal::Known {
+            let transaction = self.current(txn).expect("it is open");
+            let known = std::mem::take(&mut transaction.evaluated).into_once();
+            let answers = known.map_or_else(|standing| Answers::Failed(error_of(standing)), Answers::Whole);
+            return self.close(txn, answers);
         }
         if refusal == Refusal::TooLarge {
             let transaction = self.current(txn).expect("it is open");

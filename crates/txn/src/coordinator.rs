@@ -43,10 +43,12 @@ pub enum Refusal {
     Inquired,
     /// It was decided before, or whoever coordinates it is taken for dead.
     Over,
+    /// The client has named the request, and it was carried out before or is out of time: the client is told what is known.
+    Known,
 }
 
 impl Refusal {
-    const ALL: [Refusal; 8] = [
+    const ALL: [Refusal; 9] = [
         Refusal::Condition,
         Refusal::Wounded,
         Refusal::TooLarge,
@@ -55,6 +57,7 @@ impl Refusal {
         Refusal::Busy,
         Refusal::Inquired,
         Refusal::Over,
+        Refusal::Known,
     ];
 
     /// A number for messages and logs, from 1 on.

@@ -3,7 +3,7 @@
 //! ```text
 //!   8 prepare   head | conditions | conditions (what was read) | work
 //!     work      1 evaluate  strict u8 | commands
-//!               2 install   after a lock u8 | effects
+//!               2 install   after a lock u8 | effects | result
 //!               3 in place  commands
 //!   9 lock      head | keys (count u32 | (db u8 | alone u8 | key)*)
 //!     head      txn | began i64 | groups
@@ -12,12 +12,14 @@
 //!  12 withdraw  txn
 //!  13 forget    boot u64 | worker u16 | low u64 | count u32 | (seq u64 | attempt u32)*
 //!  14 received  count u32 | (number u64 | index u32)*
+//!  result       0 u8, or 1 u8 | request | count u32 | (length u32 | bytes)*
 //!  txn          boot u64 | worker u16 | seq u64 | attempt u32
 //!  groups       count u32 | group u16 *
 //! ```
 
 use super::{BlockCommand, CommandView, Condition, Cursor, EffectView, EntryError, Operations};
 use crate::effects::Effect;
+use crate::requests::KeptResult;
 use ids::{Boot, Db, GatewayId, GroupId, UnixMillis};
 use resp::Span;
 use txn::TxnId;
@@ -53,6 +55,8 @@ pub enum Work<'a> {
         effects: Vec<Effect>,
         /// Whether the locks were taken before by [`Lock`], and must be held still.
         after_lock: bool,
+        /// What is to be kept here, if the client has named the request: it is refused if that is known already.
+        result: Option<KeptResult>,
     },
     /// Commands on the whole group: it is locked now, and they are carried out when it is committed.
     InPlace {
@@ -119,6 +123,7 @@ enum WorkView<'a> {
     Install {
         effects: Vec<EffectView<'a>>,
         after_lock: bool,
+        result: Option<KeptResult>,
     },
     InPlace {
         commands: Vec<CommandView<'a>>,
@@ -141,9 +146,14 @@ impl PrepareView<'_> {
                     commands: all(commands),
                     is_strict: *is_strict,
                 },
-                WorkView::Install { effects, after_lock } => Work::Install {
+                WorkView::Install {
+                    effects,
+                    after_lock,
+                    result,
+                } => Work::Install {
                     effects: effects.iter().map(EffectView::effect).collect(),
                     after_lock: *after_lock,
+                    result: result.clone(),
                 },
                 WorkView::InPlace { commands } => Work::InPlace {
                     commands: all(commands),
@@ -163,9 +173,17 @@ impl Operations {
                 self.bytes.extend_from_slice(&[1, u8::from(*is_strict)]);
                 self.commands(commands);
             }
-            Work::Install { effects, after_lock } => {
+            Work::Install {
+                effects,
+                after_lock,
+                result,
+            } => {
                 self.bytes.extend_from_slice(&[2, u8::from(*after_lock)]);
                 self.effects(effects);
+                self.bytes.push(u8::from(result.is_some()));
+                if let Some(result) = result {
+                    result.encode(&mut self.bytes);
+                }
             }
             Work::InPlace { commands } => {
                 self.bytes.push(3);
@@ -242,6 +260,10 @@ impl<'a> Cursor<'a> {
             2 => WorkView::Install {
                 after_lock: self.flag()?,
                 effects: self.effects()?,
+                result: match self.flag()? {
+                    true => Some(self.read(KeptResult::decode)?),
+                    false => None,
+                },
             },
             3 => WorkView::InPlace {
                 commands: self.commands(spans)?,

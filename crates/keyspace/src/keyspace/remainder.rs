@@ -3,7 +3,9 @@
 //!
 //! ```text
 //!  rest      semantics u16 | now i64 | applied u64 | limits, eight u32 | stamps of each database | sessions | transactions
+//!            | requests
 //!  stamps    swapped u64 | count u32 | (bucket u16 | version u64)*
+//!  requests  floor UUID | count u32 | (UUID | digest u64 | protocol u8 | 0 u8, or 1 u8 and count u32 | (length u32 | bytes)*)*
 //!  sessions  fence | count u32 | (boot u64 | worker u16 | last u64 | count u32 | replies*)*
 //! ```
 
@@ -11,6 +13,7 @@ use super::Keyspace;
 use crate::form::Rest;
 use crate::limits::Limits;
 use crate::object::{Object, VERSION_MAX};
+use crate::requests::Requests;
 use crate::sessions::Sessions;
 use crate::transactions::Transactions;
 use crate::transfer::TRANSFERS_MAX;
@@ -31,6 +34,7 @@ impl Keyspace {
             .for_each(|database| database.write_stamps(to));
         self.sessions.encode(to);
         self.transactions.encode(to);
+        self.requests.encode(to);
     }
 
     /// Reads what [`Keyspace::write_remainder`] wrote; `None` if the bytes are nothing like it. The newest rules by which
@@ -49,6 +53,7 @@ impl Keyspace {
         }
         self.sessions = Sessions::decode(rest)?;
         self.transactions = Transactions::decode(rest)?;
+        self.requests = Requests::decode(rest)?;
         Some(self.semantics)
     }
 

@@ -2,8 +2,10 @@
 
 use crate::node::db;
 use crate::words;
-use ids::{Db, Prng, UnixMillis, Version};
-use keyspace::{BlockCommand, Condition, Effect, EntryBuf, Keyspace, Limits, Object, Operation};
+use ids::{Db, Prng, RequestUuid, UnixMillis, Version};
+use keyspace::{
+    BlockCommand, ClientRequest, Condition, Effect, EntryBuf, Keyspace, Limits, Object, Operation,
+};
 use resp::{ArgsBuf, Protocol};
 
 pub(crate) fn random_db(prng: &mut Prng) -> ids::Db {
@@ -25,6 +27,7 @@ pub(crate) fn push_random(entry: &mut EntryBuf, state: &Keyspace, prng: &mut Prn
             limits: random_limits(prng),
         }),
         4 => push_block(entry, state, prng),
+        5 => push_once(entry, state, prng),
         _ => {
             let (protocol, args) = random_command(prng);
             entry.push(&Operation::Command {
@@ -81,6 +84,39 @@ fn push_block(entry: &mut EntryBuf, state: &Keyspace, prng: &mut Prng) {
     });
     entry.push(&Operation::Block {
         conditions,
+        commands: commands.collect(),
+    });
+}
+
+/// Names of few requests, some of them out of time: many come again, some of them with other commands.
+fn push_once(entry: &mut EntryBuf, state: &Keyspace, prng: &mut Prng) {
+    let commands: Vec<(Db, Protocol, ArgsBuf)> = (0..1 + prng.below(3))
+        .map(|_| {
+            let (protocol, args) = random_command(prng);
+            (random_db(prng), protocol, args)
+        })
+        // What only one replica answers is not kept, and not compared.
+        .filter(|(_, _, args)| {
+            let name = args.as_args().get(0).unwrap_or_default().to_ascii_lowercase();
+            name != b"object" && name != b"debug" && name != b"memory"
+        })
+        .collect();
+    let step = 100_000;
+    let now = state.time().0.clamp(0, i64::MAX >> 20);
+    let millis = now / step * step + step * prng.below(10) as i64 - 8 * step;
+    let id = (millis.max(0) as u128) << 80 | 7 << 76 | 0b10 << 62 | u128::from(prng.below(3));
+    let request = ClientRequest {
+        id: RequestUuid::of_bytes(id.to_be_bytes()),
+        digest: prng.below(8) / 7,
+        protocol: Protocol::Resp3,
+    };
+    let commands = commands.iter().map(|(db, protocol, args)| BlockCommand {
+        db: *db,
+        protocol: *protocol,
+        args: args.as_args(),
+    });
+    entry.push(&Operation::Once {
+        request,
         commands: commands.collect(),
     });
 }

@@ -3,7 +3,7 @@
 use crate::entries::push_random;
 use crate::node::{Node, gateway, header};
 use ids::{Boot, Prng, SemanticsVersion, UnixMillis};
-use keyspace::{Batched, Entry, EntryBuf, Fence, Operation};
+use keyspace::{Batched, BlockCommand, Entry, EntryBuf, Fence, KeptResult, Operation, Standing};
 use resp::Protocol;
 
 /// Applies the operations of batches with this outcome one by one: the path of a group that commits at once.
@@ -24,6 +24,21 @@ fn apply_one_by_one(node: &mut Node, bytes: &[u8], outcomes: &[Batched]) -> Vec<
                 Operation::Install { effects } => node.keyspace.install(effects, &mut node.local),
                 Operation::Limits { limits } => node.keyspace.set_limits(limits),
                 Operation::Fence { fence } => node.keyspace.fence(&fence),
+                Operation::Once { request, commands } => {
+                    let standing = node.keyspace.standing(&request);
+                    reply = vec![standing.unwrap_or(Standing::CarriedOut).code()];
+                    if standing.is_none() {
+                        let commands = commands.iter();
+                        let run = |command: &BlockCommand<'_>| {
+                            node.apply(command.db, command.protocol, command.args)
+                        };
+                        let replies: Vec<Box<[u8]>> = commands.map(run).map(Vec::into_boxed_slice).collect();
+                        reply.extend(replies.iter().flatten());
+                        node.keyspace.keep(KeptResult { request, replies });
+                    } else if standing == Some(Standing::CarriedOut) {
+                        reply.extend(node.keyspace.kept_replies(request.id).flatten());
+                    }
+                }
                 Operation::Prepare(_)
                 | Operation::Lock(_)
                 | Operation::Resolve(_)

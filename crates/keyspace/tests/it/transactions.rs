@@ -1,10 +1,11 @@
 //! Transactions over several groups, as one group's state has them.
 
 use crate::node::{Node, db, gateway, header};
-use ids::{Boot, GatewayId, GroupId, Prng, UnixMillis};
+use ids::{Boot, GatewayId, GroupId, Prng, RequestUuid, UnixMillis};
 use keyspace::{
-    Answered, Arrival, Batched, BlockCommand, Condition, Cut, Entry, EntryBuf, Fence, Forget, Inquire,
-    KeyVersion, Lock, Operation, Operations, Origin, Prepare, Resolve, Transfer, UnknownOrigin, Work,
+    Answered, Arrival, Batched, BlockCommand, ClientRequest, Condition, Cut, Effect, Entry, EntryBuf, Fence,
+    Forget, Inquire, KeptResult, KeyVersion, Lock, Operation, Operations, Origin, Prepare, Resolve, Transfer,
+    UnknownOrigin, Work,
 };
 use planted::Bug;
 use resp::{ArgsBuf, Protocol};
@@ -139,6 +140,30 @@ impl Group {
             work: Work::Install {
                 effects: Vec::new(),
                 after_lock: true,
+                result: None,
+            },
+        };
+        self.apply(&Operation::Prepare(Box::new(prepare))).remove(0)
+    }
+
+    /// A part that deletes `key`, of a request that its client has named.
+    fn prepare_named(&mut self, txn: TxnId, request: ClientRequest, key: &str) -> Vec<u8> {
+        let prepare = Prepare {
+            txn,
+            began: UnixMillis(txn.seq as i64),
+            participants: participants(),
+            conditions: Vec::new(),
+            expects: Vec::new(),
+            work: Work::Install {
+                effects: vec![Effect::Delete {
+                    db: db(0),
+                    key: key.as_bytes().into(),
+                }],
+                after_lock: false,
+                result: Some(KeptResult {
+                    request,
+                    replies: vec![Box::from(&b":1\r\n"[..])],
+                }),
             },
         };
         self.apply(&Operation::Prepare(Box::new(prepare))).remove(0)
@@ -588,4 +613,62 @@ fn damaged_state_is_refused_or_taken_and_never_a_panic() {
         refusals += u32::from(!is_taken);
     }
     assert!(refusals > 1_000, "much of it is noticed: {refusals}");
+}
+
+fn request(number: u128) -> ClientRequest {
+    let id = 1_000 << 80 | 7 << 76 | 0b10 << 62 | number;
+    ClientRequest {
+        id: RequestUuid::of_bytes(id.to_be_bytes()),
+        digest: 5,
+        protocol: Protocol::Resp2,
+    }
+}
+
+#[test]
+fn a_named_request_is_refused_with_its_result_once_it_is_committed() {
+    let mut group = Group::new();
+    assert_eq!(group.prepare_named(txn(1, 1), request(1), "a"), [0]);
+    group.resolve(txn(1, 1), true);
+    let known = [&[Refusal::Known.code(), 0][..], b":1\r\n"].concat();
+    assert_eq!(group.prepare_named(txn(2, 1), request(1), "a"), known);
+    // Nothing is held by it.
+    assert_eq!(group.run("SET a 1"), "+OK\r\n");
+    let misused = ClientRequest {
+        digest: 6,
+        ..request(1)
+    };
+    assert_eq!(
+        group.prepare_named(txn(3, 1), misused, "a"),
+        [Refusal::Known.code(), 4]
+    );
+    assert_eq!(group.prepare_named(txn(4, 1), request(2), "a"), [0]);
+}
+
+#[test]
+fn what_was_not_committed_is_not_kept() {
+    let mut group = Group::new();
+    assert_eq!(group.prepare_named(txn(1, 1), request(1), "a"), [0]);
+    group.resolve(txn(1, 1), false);
+    assert_eq!(group.prepare_named(txn(2, 1), request(1), "a"), [0]);
+}
+
+#[test]
+fn the_same_request_waits_for_the_end_of_the_first_though_they_have_no_key_in_common() {
+    let mut group = Group::new();
+    assert_eq!(group.prepare_named(txn(1, 1), request(1), "a"), [0]);
+    assert_eq!(group.prepare_named(txn(2, 1), request(1), "b"), b"later");
+    let number = group.number;
+    group.resolve(txn(1, 1), true);
+    let known = [&[Refusal::Known.code(), 0][..], b":1\r\n"].concat();
+    assert_eq!(group.late(number), Ok(Some(known)));
+}
+
+#[test]
+fn a_result_that_is_not_kept_lets_a_request_be_carried_out_twice() {
+    planted::plant(Some(Bug::ResultNotKept));
+    let mut group = Group::new();
+    group.prepare_named(txn(1, 1), request(1), "a");
+    group.resolve(txn(1, 1), true);
+    assert_eq!(group.prepare_named(txn(2, 1), request(1), "a"), [0]);
+    planted::plant(None);
 }

@@ -12,7 +12,14 @@ impl Replica {
         let commands: Vec<BlockCommand<'_>> = operations.iter().map(Operation::as_state).collect();
         let mut replies = Replies::default();
         let (effects, events) = self.keyspace.evaluate(&commands, &mut self.local, &mut replies);
-        (replies, Outcome { effects, events })
+        (
+            replies,
+            Outcome {
+                effects,
+                events,
+                result: None,
+            },
+        )
     }
 
     /// How many steps commands would take, each for itself: see [`keyspace::walks`].

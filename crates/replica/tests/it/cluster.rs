@@ -541,6 +541,7 @@ impl Cluster {
             let task = Task::Install(Outcome {
                 effects: effects.remove(&group).unwrap_or_default(),
                 events: Vec::new(),
+                result: None,
             });
             let (locks, conditions) = (Locks::of_keys(Vec::new()), Vec::new());
             self.ask(

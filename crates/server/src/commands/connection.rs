@@ -3,6 +3,7 @@
 use super::client;
 use crate::block::{end_block, note_watched};
 use crate::gateway::Gateway;
+use crate::named::Naming;
 use crate::session::{ReplyMode, Session};
 use command::{ReplyError, number};
 use ids::Db;
@@ -146,6 +147,7 @@ impl Gateway {
         session.card.no_evict.store(false, Ordering::Relaxed);
         session.card.no_touch.store(false, Ordering::Relaxed);
         session.no_touch = false;
+        session.naming = Naming::Nothing;
         session.reads_at_replicas = false;
         session.card.reads_at_replicas.store(false, Ordering::Relaxed);
         set_db(session, Db::default());

@@ -10,7 +10,10 @@ pub(super) fn multi(session: &mut Session, w: &mut Writer<'_>) -> Result<(), Rep
     if session.block.is_some() {
         return Err(ReplyError::NestedMulti);
     }
-    session.block = Some(Block::default());
+    session.block = Some(Block {
+        request: session.naming.take(),
+        ..Block::default()
+    });
     session.card.queued.store(0, Ordering::Relaxed);
     w.ok();
     Ok(())

@@ -517,3 +517,127 @@ fn a_follower_answers_old_values_to_who_asks_for_them() {
     world.turns(20);
     assert_eq!(world.nodes[1].take_reply(5), "");
 }
+
+/// A request id of that moment.
+fn request_id(world: &World, number: u64) -> String {
+    let millis = world.now / 1_000_000;
+    format!(
+        "{:08x}-{:04x}-7000-8000-{number:012x}",
+        millis >> 16,
+        millis & 0xffff
+    )
+}
+
+/// Sends words to a node under a name, as a client of it.
+fn run_named(world: &mut World, node: usize, client: u64, id: &str, words: &str) -> String {
+    assert_eq!(world.run(node, client, &format!("CLIENT REQUEST {id}")), "+OK");
+    world.run(node, client, words)
+}
+
+#[test]
+fn a_request_with_a_name_is_carried_out_once_through_whichever_nodes_it_comes() {
+    for mut world in [spread(3, 8), replicated(8), World::new(1, 8)] {
+        let others = [0, world.nodes.len() - 1, world.nodes.len() / 2];
+        world.run(0, 1, "MSET a 100 b 100 c 100 d 100");
+        for (number, words, answer) in [
+            (1, "ADD a 5", ":105"),
+            (2, "XFER a b 5", "*2 :100 :105"),
+            (3, "MSETNX e 1 f 1", ":1"),
+            (4, "MSETNX a 1 g 1", ":0"),
+            (5, "RENAME e h", "+OK"),
+            (6, "ADD nothing 5", "-ERR no such key"),
+        ] {
+            let id = request_id(&world, number);
+            for node in others {
+                assert_eq!(run_named(&mut world, node, 2, &id, words), answer, "{words}");
+            }
+        }
+        let id = request_id(&world, 7);
+        for node in others {
+            run_named(&mut world, node, 2, &id, "MULTI");
+            world.run(node, 2, "INCR c");
+            world.run(node, 2, "PING");
+            world.run(node, 2, "INCR d");
+            assert_eq!(world.run(node, 2, "EXEC"), "*3 :101 +PONG :101");
+        }
+        assert_eq!(world.run(0, 1, "MGET a b c d"), "*4 $3 100 $3 105 $3 101 $3 101");
+    }
+}
+
+#[test]
+fn the_result_of_a_named_request_outlives_the_node_that_was_asked_and_the_leaders_of_its_groups() {
+    for words in ["ADD a 1", "XFER a b 1"] {
+        let mut world = replicated(8);
+        world.run(1, 1, "MSET a 10 b 10");
+        let id = request_id(&world, 1);
+        let answer = run_named(&mut world, 0, 2, &id, words);
+        world.turns(50);
+        // The first node leads groups, and has told its client.
+        world.dead[0] = true;
+        for node in 1..world.nodes.len() {
+            let gateway = &mut world.nodes[node].gateway;
+            gateway.on_link(ids::NodeId(0), false);
+        }
+        for node in [1, 2] {
+            assert_eq!(run_named(&mut world, node, 3, &id, words), answer);
+        }
+    }
+}
+
+#[test]
+fn two_connections_that_send_the_same_request_at_once_get_one_result() {
+    let mut world = replicated(8);
+    world.run(1, 1, "MSET a 100 b 100");
+    for number in 0..20 {
+        let id = request_id(&world, number);
+        for node in 0..3 {
+            world.run(node, 2, &format!("CLIENT REQUEST {id}"));
+        }
+        (0..3).for_each(|node| world.send(node, 2, "XFER a b 1"));
+        let mut answers = vec![String::new(); 3];
+        for _ in 0..8_000 {
+            for (node, answer) in answers
+                .iter_mut()
+                .enumerate()
+                .filter(|(_, answer)| answer.is_empty())
+            {
+                *answer = world.nodes[node].take_reply(2);
+            }
+            if answers.iter().all(|answer| !answer.is_empty()) {
+                break;
+            }
+            world.turn();
+        }
+        let expected = format!("*2 :{} :{}", 99 - number, 101 + number);
+        assert_eq!(answers, [&*expected; 3]);
+    }
+}
+
+#[test]
+fn what_cannot_have_a_name_is_refused_and_what_needs_none_is_carried_out() {
+    let mut world = replicated(8);
+    let id = request_id(&world, 1);
+    for words in ["BLPOP q 1", "FLUSHALL"] {
+        let answer = run_named(&mut world, 1, 1, &id, words);
+        assert!(
+            answer.starts_with("-ERR a request id is for commands"),
+            "{answer}"
+        );
+    }
+    world.run(1, 1, "WATCH k");
+    run_named(&mut world, 1, 1, &id, "MULTI");
+    world.run(1, 1, "INCR k");
+    assert!(world.run(1, 1, "EXEC").starts_with("-EXECABORT"));
+    // A read needs none, and a name is for one command only.
+    assert_eq!(run_named(&mut world, 1, 1, &id, "GET k"), "$-1");
+    assert_eq!(world.run(1, 1, "INCR k"), ":1");
+    assert_eq!(run_named(&mut world, 1, 1, &id, "INCR k"), ":2");
+    assert_eq!(run_named(&mut world, 2, 1, &id, "INCR k"), ":2");
+    let answer = run_named(&mut world, 2, 1, &id, "DECR k");
+    assert!(answer.contains("was used for another request"), "{answer}");
+    // The cluster endpoint sends nobody elsewhere who has named his request.
+    for node in 0..3 {
+        world.by_cluster(node, 9);
+        assert_eq!(run_named(&mut world, node, 9, &id, "INCR k"), ":2");
+    }
+}
