@@ -224,7 +224,7 @@ def run(options: argparse.Namespace, folder: Path) -> int:
             staff.hire(tell, ports, options.accounts, ways, seed + number)
         for node in cluster.nodes:
             staff.hire(audit, node.number, node.port, options.accounts)
-        name = {"xfer": "XFER", "exec": "WATCH, MULTI, EXEC", "both": "XFER and EXEC"}[options.way]
+        name = {"xfer": "XFER", "exec": "WATCH, MULTI, EXEC", "both": "XFER and EXEC", "once": "XFER under a name"}[options.way]
         title = f"Bank: {options.accounts} accounts on {options.nodes} nodes, {options.tellers} tellers, {name}"
         picture = Picture(title, options.seconds, options.plain)
         faults = Faults(cluster, picture, random.Random(seed))
@@ -290,7 +290,7 @@ def verdict(
         f"\n{sums.moved:,} transfers in {picture.elapsed():.0f} s, while nodes were killed {faults.kills} times "
         f"and paused {faults.pauses} times."
         f"\n{sums.failures()}; {sums.unreachable:,} connections refused; {sums.poor:,} transfers from accounts too poor, "
-        f"{sums.overtaken:,} overtaken; longest wait {sums.longest_seconds:.2f} s."
+        f"{sums.overtaken:,} overtaken, {sums.again:,} sent again under their names; longest wait {sums.longest_seconds:.2f} s."
         f"\n{sums.looks:,} looks at all accounts (by node {nodes}); {sums.silent:,} without an answer."
     )
     if wrong:
@@ -322,7 +322,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--nodes", type=number_within(3, 9), default=3, help="how many nodes (default: %(default)s)")
     parser.add_argument("--accounts", type=number_within(2, 1_000), default=24, help="how many accounts (default: %(default)s)")
     parser.add_argument("--tellers", type=number_within(1, 100), default=6, help="how many processes move money (default: %(default)s)")
-    parser.add_argument("--way", choices=("xfer", "exec", "both"), default="xfer", help="with XFER (default), with WATCH, MULTI and EXEC, or both")
+    parser.add_argument("--way", choices=("xfer", "exec", "both", "once"), default="xfer", help="with XFER (default), with WATCH, MULTI and EXEC, both, or XFER under a name")
     parser.add_argument("--no-faults", action="store_true", help="leave the nodes alone")
     parser.add_argument("--plain", action="store_true", help="lines instead of a picture, as where there is no terminal")
     parser.add_argument("--seed", type=int, help="what decides the order of faults and transfers")

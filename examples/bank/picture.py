@@ -35,6 +35,7 @@ class Sums:
     moved: int = 0
     poor: int = 0
     overtaken: int = 0
+    again: int = 0
     refused: int = 0
     unreachable: int = 0
     longest_seconds: float = 0.0
@@ -52,6 +53,7 @@ class Sums:
         self.moved += work.moved
         self.poor += work.poor
         self.overtaken += work.overtaken
+        self.again += work.again
         self.refused += work.refused
         self.unreachable += work.unreachable
         self.longest_seconds = max(self.longest_seconds, work.longest_seconds)

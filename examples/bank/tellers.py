@@ -6,9 +6,11 @@ bank through a pipe, and they end when the bank closes its end.
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -70,6 +72,7 @@ class Work:
     refused: int = 0
     unreachable: int = 0
     longest_seconds: float = 0.0
+    again: int = 0
     # What was acknowledged: the change of each account.
     changes: dict[int, int] = field(default_factory=dict)
     # From, to and amount of what may or may not have happened.
@@ -86,6 +89,28 @@ def transfer(client: redis.Redis, source: int, target: int, amount: int) -> str:
         raise
     except (redis.ConnectionError, redis.TimeoutError) as error:
         raise InDoubt from error
+    return "moved"
+
+
+def name() -> str:
+    """A UUID of version 7 (RFC 9562); from Python 3.14 on: uuid.uuid7()."""
+    octets = bytearray(int(time.time() * 1000).to_bytes(6, "big") + os.urandom(10))
+    octets[6] = octets[6] & 0x0F | 0x70
+    octets[8] = octets[8] & 0x3F | 0x80
+    return str(uuid.UUID(bytes=bytes(octets)))
+
+
+def transfer_once(client: redis.Redis, request: str, source: int, target: int, amount: int) -> str:
+    """The same under a name: it may be sent as often as it takes."""
+    with client.pipeline(transaction=False) as pipeline:
+        pipeline.execute_command("CLIENT", "REQUEST", request)
+        pipeline.execute_command("XFER", account(source), account(target), amount)
+        try:
+            answer = pipeline.execute(raise_on_error=False)[-1]
+        except (redis.ConnectionError, redis.TimeoutError) as error:
+            raise InDoubt from error
+    if isinstance(answer, Exception):
+        raise answer
     return "moved"
 
 
@@ -115,6 +140,8 @@ def transaction(client: redis.Redis, source: int, target: int, amount: int) -> s
     return "moved"
 
 
+# With a name of its own, a transfer is sent until its outcome is known.
+ONCE = "once"
 WAYS: dict[str, Callable[[redis.Redis, int, int, int], str]] = {"xfer": transfer, "exec": transaction}
 
 
@@ -125,7 +152,9 @@ class Teller:
         self.pipe = pipe
         self.ports = ports
         self.accounts = accounts
-        self.ways = [WAYS[way] for way in ways]
+        self.ways = ways
+        # What was sent under a name and not answered: its name, from, to and amount.
+        self.pending: tuple[str, int, int, int] | None = None
         self.prng = random.Random(seed)
         self.place = seed
         self.client: redis.Redis | None = None
@@ -139,6 +168,8 @@ class Teller:
                 told = time.monotonic()
                 self.pipe.send(self.work)
                 self.work = Work()
+        if self.pending is not None:
+            self.work.unknown.append(self.pending[1:])
         self.pipe.send(self.work)
         self.pipe.recv()
 
@@ -151,16 +182,27 @@ class Teller:
                 self.work.unreachable += 1
                 time.sleep(0.02)
                 return
-        source, target = self.prng.sample(range(self.accounts), 2)
-        amount = self.prng.randint(1, AMOUNT_MAX)
+        if self.pending is not None:
+            request, source, target, amount = self.pending
+            self.work.again += 1
+        else:
+            request = name()
+            source, target = self.prng.sample(range(self.accounts), 2)
+            amount = self.prng.randint(1, AMOUNT_MAX)
+        way = ONCE if self.pending is not None else self.prng.choice(self.ways)
         began = time.monotonic()
         try:
-            outcome = self.prng.choice(self.ways)(self.client, source, target, amount)
+            if way == ONCE:
+                self.pending = (request, source, target, amount)
+                outcome = transfer_once(self.client, request, source, target, amount)
+            else:
+                outcome = WAYS[way](self.client, source, target, amount)
         except NotSent:
             self.leave()
             return
         except InDoubt:
-            self.work.unknown.append((source, target, amount))
+            if way != ONCE:
+                self.work.unknown.append((source, target, amount))
             self.leave()
             return
         except REFUSALS:
@@ -169,6 +211,7 @@ class Teller:
         except redis.ResponseError as error:
             self.judge(str(error), source, target, amount)
             return
+        self.pending = None
         self.work.longest_seconds = max(self.work.longest_seconds, time.monotonic() - began)
         setattr(self.work, outcome, getattr(self.work, outcome) + 1)
         if outcome == "moved":
@@ -178,10 +221,15 @@ class Teller:
 
     def judge(self, text: str, source: int, target: int, amount: int) -> None:
         if POOR in text:
+            self.pending = None
             self.work.poor += 1
+        elif text.startswith(DOUBT) and self.pending is not None:
+            # Asked again, somebody will know.
+            return
         elif text.startswith(DOUBT):
             self.work.unknown.append((source, target, amount))
         else:
+            self.pending = None
             self.work.unexpected.append(text)
 
     def leave(self) -> None:

@@ -164,11 +164,16 @@ pub(crate) const TEST: &[&Stage] = &[
     },
     &Stage {
         name: "bank",
-        what: "transfers between keys on three nodes that are killed and paused",
+        what: "transfers on three nodes that are killed and paused; requests that are sent again",
         needs: &["packages", "build"],
         steps: |place| {
-            let bank = Program::new("examples/bank/run --seconds 10 --way both --plain --server");
-            vec![Step::Program(bank.word(place.chorale().display().to_string()))]
+            let programs = [
+                "examples/bank/run --seconds 8 --way both --plain --server",
+                "examples/bank/run --seconds 8 --way once --plain --server",
+                "examples/once/run --server",
+            ];
+            let step = |line| Step::Program(Program::new(line).word(place.chorale().display().to_string()));
+            programs.map(step).into()
         },
     },
 ];

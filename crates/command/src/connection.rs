@@ -573,7 +573,7 @@ pub(crate) static CLIENT_REQUEST: Spec = Spec {
     categories: Categories::CONNECTION,
     docs: Docs {
         summary: "Names the next command: sent again under the same name, it is not carried out again, and answered the same.",
-        since: "7.2.4",
+        since: crate::own::SINCE,
         group: Group::Connection,
         arguments: &[Argument::string("uuid")],
         ..Docs::BASE

@@ -11,7 +11,7 @@ use crate::{Command, CommandId, ReplyError};
 use resp::Args;
 
 /// The version that these commands came with.
-const SINCE: &str = "0.2.0";
+pub(crate) const SINCE: &str = "0.2.0";
 
 /// `CAS`.
 pub(crate) static CAS: Spec = Spec {

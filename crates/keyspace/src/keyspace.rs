@@ -381,11 +381,6 @@ impl Keyspace {
         self.requests.keep(&result.request, result.replies, self.time);
     }
 
-    /// How many results of requests are kept, and bytes that they count for.
-    pub fn kept_results(&self) -> (usize, usize) {
-        self.requests.size()
-    }
-
     pub(crate) fn apply_words(
         &mut self,
         command: &BlockCommand<'_>,

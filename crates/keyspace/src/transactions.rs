@@ -377,6 +377,10 @@ pub struct TransactionCounts {
     pub ended: usize,
     /// Answers that have not arrived.
     pub late: usize,
+    /// Results that are kept of requests that clients have named.
+    pub results: usize,
+    /// Bytes that these count for.
+    pub result_bytes: usize,
 }
 
 impl std::ops::AddAssign for TransactionCounts {
@@ -385,6 +389,8 @@ impl std::ops::AddAssign for TransactionCounts {
         self.waiting += other.waiting;
         self.ended += other.ended;
         self.late += other.late;
+        self.results += other.results;
+        self.result_bytes += other.result_bytes;
     }
 }
 
@@ -420,11 +426,14 @@ impl Keyspace {
     /// How much of transactions is here.
     pub fn transaction_counts(&self) -> TransactionCounts {
         let all = &self.transactions;
+        let (results, result_bytes) = self.requests.size();
         TransactionCounts {
             prepared: all.locks.holder_count(),
             waiting: all.waiting.len(),
             ended: all.ended.len(),
             late: all.late.len(),
+            results,
+            result_bytes,
         }
     }
 

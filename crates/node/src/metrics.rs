@@ -348,6 +348,16 @@ fn chorale(shared: &Shared, page: &mut Exposition) {
             "Answers of groups led here to what waited for transactions, not acknowledged yet.",
             seen.groups.late as u64,
         ),
+        (
+            "chorale_request_results",
+            "Results that groups led here keep of requests that clients have named.",
+            seen.groups.results as u64,
+        ),
+        (
+            "chorale_request_results_bytes",
+            "Bytes that these results count for.",
+            seen.groups.result_bytes as u64,
+        ),
     ] {
         page.single(name, MetricKind::Gauge, help, figure);
     }
@@ -471,6 +481,8 @@ mod tests {
             "chorale_transactions_in_doubt",
             "chorale_transactions_ended",
             "chorale_transaction_late_answers",
+            "chorale_request_results",
+            "chorale_request_results_bytes",
             "chorale_transactions_refused_total",
             "chorale_transactions_wounded_total",
             "chorale_transactions_recovered_total",

@@ -23,6 +23,7 @@ const NEWER: &[(&str, &str)] = &[
     ("sub", "our own"),
     ("xfer", "our own"),
     ("client|no-touch", "came with Redis 7.2"),
+    ("client|request", "our own"),
     ("client|setinfo", "came with Redis 7.2"),
     ("cluster|myshardid", "came with Redis 7.2"),
 ];

@@ -699,6 +699,7 @@ const NOT_GENERATED: &[(&str, &str)] = &[
     ("asking", "of the cluster endpoint; see `cluster_endpoint.rs`"),
     ("cas", "Redis has it not; see `own_commands.rs`"),
     ("client|no-touch", "came with Redis 7.2"),
+    ("client|request", "Redis has it not; see `examples/once`"),
     ("client|setinfo", "came with Redis 7.2"),
     ("cluster", "of the cluster endpoint; see `cluster_endpoint.rs`"),
     (

@@ -17,6 +17,7 @@ const WORDS: &[(&str, &str)] = &[
     ("bzpopmin", "z 0.001"),
     ("client|no-evict", "OFF"),
     ("client|no-touch", "OFF"),
+    ("client|request", "019aab00-0000-7000-8000-000000000001"),
     ("client|reply", "ON"),
     ("client|setinfo", "lib-name x"),
     ("command|getkeys", "GET k"),

@@ -529,6 +529,8 @@ impl<'a> Report<'a> {
         self.field("transactions_wounded", figures.wounded);
         self.field("transactions_ended", figures.groups.ended);
         self.field("transaction_late_answers", figures.groups.late);
+        self.field("request_results", figures.groups.results);
+        self.field("request_results_bytes", figures.groups.result_bytes);
         self.field("data_bytes", self.shared.total(|worker| worker.data_bytes.get()));
         self.total("output_limit_closes");
         self.total("input_limit_closes");
