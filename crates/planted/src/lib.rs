@@ -79,6 +79,10 @@ pub enum Bug {
     AttemptIgnored,
     /// An operation that waited is sent again, and not asked for.
     LateAnswerTwice,
+    /// A transaction that writes to the whole keyspace locks nothing.
+    WholeNotLocked,
+    /// What was answered when a transaction was committed is not kept for its coordinator.
+    HoldRepliesNotKept,
 }
 
 impl Bug {
@@ -118,6 +122,8 @@ impl Bug {
         Bug::ForgottenEarly,
         Bug::AttemptIgnored,
         Bug::LateAnswerTwice,
+        Bug::WholeNotLocked,
+        Bug::HoldRepliesNotKept,
     ];
 }
 

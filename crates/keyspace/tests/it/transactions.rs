@@ -124,6 +124,7 @@ impl Group {
             txn,
             began: UnixMillis(txn.seq as i64),
             participants: participants(),
+            is_whole: false,
             keys: vec![(db(0), key.as_bytes(), true)],
         };
         self.apply(&Operation::Lock(Box::new(lock))).remove(0)
