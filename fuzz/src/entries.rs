@@ -3,8 +3,8 @@
 use crate::node::{Node, grows_much, header};
 use ids::{Boot, Db, GatewayId, GroupId, RequestUuid, UnixMillis, Version};
 use keyspace::{
-    BlockCommand, ClientRequest, Condition, Effect, Entry, EntryBuf, Fence, Forget, Inquire, KeptResult, KeyVersion, Lock, Object,
-    Operation, Prepare, Resolve, Work,
+    BlockCommand, ClientRequest, Condition, Effect, Entry, EntryBuf, Fence, Forget, Inquire, KeptResult,
+    KeyVersion, Lock, Object, Operation, Prepare, Resolve, Step, Work,
 };
 use resp::{ArgsBuf, Protocol};
 use txn::TxnId;
@@ -18,11 +18,17 @@ pub fn entries(data: &[u8]) {
         for operation in batch.operations() {
             let is_slow = match &operation {
                 Operation::Command { args, .. } => grows_much(*args),
-                Operation::Block { commands, .. } | Operation::Once { commands, .. } => commands.iter().any(|command| grows_much(command.args)),
+                Operation::Block { commands, .. } | Operation::Once { commands, .. } => {
+                    commands.iter().any(|command| grows_much(command.args))
+                }
                 Operation::Prepare(prepare) => match &prepare.work {
-                    Work::Evaluate { commands, .. } | Work::InPlace { commands } => {
+                    Work::Evaluate { commands, .. } => {
                         commands.iter().any(|command| grows_much(command.args))
                     }
+                    Work::InPlace { steps, .. } => steps.iter().any(|step| match step {
+                        Step::Run(command) => grows_much(command.args),
+                        Step::Install(_) => false,
+                    }),
                     Work::Install { .. } => false,
                 },
                 _ => false,
@@ -195,6 +201,7 @@ fn transactions() -> Vec<u8> {
         txn: txn(3),
         began: UnixMillis(3),
         participants: participants.clone(),
+        is_whole: false,
         keys: vec![(db, b"e", true), (db, b"f", false)],
     };
     entry.push(&Operation::Lock(Box::new(lock)));
@@ -224,7 +231,8 @@ fn transactions() -> Vec<u8> {
     entry.push(&prepare(
         4,
         Work::InPlace {
-            commands: vec![command],
+            steps: vec![Step::Run(command), Step::Install(Vec::new())],
+            after_lock: false,
         },
     ));
     entry.begin_batch(gateway, 2, 1);

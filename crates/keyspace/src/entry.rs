@@ -27,7 +27,7 @@
 mod transaction;
 
 pub(crate) use transaction::write_txn;
-pub use transaction::{Forget, Inquire, Lock, Prepare, Resolve, Work};
+pub use transaction::{Forget, Inquire, Lock, Prepare, Resolve, Step, Work};
 
 use crate::database::KeyVersion;
 use crate::effects::Effect;

@@ -43,6 +43,7 @@ use crate::replies::{Answer, Replies};
 use crate::requests::{ClientRequest, KeptResult, Requests, Standing};
 use crate::scratch::Scratch;
 use crate::sessions::{Batched, Fence, Sessions};
+use crate::slot_word::ObjectRef;
 use crate::transactions::{Origin, Transactions};
 use command::{Command, ObjectAspect, ReplyError};
 use ids::{Db, GatewayId, HashSeed, KeyHash, Prng, RequestUuid, SemanticsVersion, UnixMillis, Version};
@@ -693,6 +694,11 @@ impl Keyspace {
         let hash = self.seed.hash(key);
         let object = self.databases[db.index()].remove(hash, key)?;
         (!object.is_expired(self.time)).then_some(object)
+    }
+
+    /// What is under a key, whether or not it has expired.
+    pub(crate) fn peek_object(&self, db: Db, key: &[u8]) -> Option<ObjectRef<'_>> {
+        self.database(db).find(self.seed.hash(key), key)
     }
 
     /// Puts a copied object into a scratch keyspace, keeping its version.

@@ -81,6 +81,7 @@ pub(crate) fn of_prepare(prepare: &Prepare<'_>) -> Locks {
             let alone = keys.chain(name).map(|key| (key, Mode::Exclusive));
             Locks::of_keys(alone.collect())
         }
+        Work::InPlace { .. } if planted::is(planted::Bug::WholeNotLocked) => Locks::Keys(Vec::new()),
         Work::InPlace { .. } => Locks::WholeGroup(Mode::Exclusive),
     };
     and_conditions(and_conditions(locks, &prepare.conditions), &prepare.expects)

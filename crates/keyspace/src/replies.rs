@@ -104,6 +104,26 @@ impl Replies {
         (mark..self.ends.len()).map(|index| kept(index).into()).collect()
     }
 
+    /// The replies since `mark`, which all are of the open operation, as those of one.
+    pub(crate) fn since(&self, mark: usize) -> Replies {
+        let mut copy = Replies::default();
+        copy.begin();
+        self.copy_to(&mut copy, mark);
+        copy
+    }
+
+    /// The open operation is answered with all that `kept` holds.
+    pub(crate) fn repeat(&mut self, kept: &Replies) {
+        kept.copy_to(self, 0);
+    }
+
+    fn copy_to(&self, to: &mut Replies, first: usize) {
+        for index in first..self.ends.len() {
+            to.bytes.extend_from_slice(self.reply(index));
+            to.end_reply(self.local.binary_search(&(index as u32)).is_ok());
+        }
+    }
+
     /// Changes the reply at `mark`, which is one byte.
     pub(crate) fn change_vote(&mut self, mark: usize, vote: u8) {
         let end = self.ends[mark] as usize;

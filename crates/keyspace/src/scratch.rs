@@ -141,6 +141,55 @@ impl Scratch {
         }
     }
 
+    /// Carries out a command on the whole keyspace, of which only what it does to the keys that were placed and that it
+    /// `concerns` is wanted: whoever has the others answers it. What was changed before is taken as known
+    /// ([`Scratch::take_changes`]), and what it changes too.
+    pub fn run_on_all(&mut self, command: &BlockCommand<'_>, concerns: impl Fn(&[u8]) -> bool) {
+        let others: Vec<FullKey> = self
+            .placed
+            .keys()
+            .filter(|(_, key)| !concerns(key))
+            .cloned()
+            .collect();
+        let aside = others.into_iter().filter_map(|(db, key)| {
+            let object = self.keyspace.take_object(db, &key)?;
+            Some((db, object))
+        });
+        let aside: Vec<(Db, Object)> = aside.collect();
+        let (mut answer, events) = (Vec::new(), self.local.events.len());
+        self.run(command, &mut Writer::new(&mut answer, command.protocol));
+        self.local.events.truncate(events);
+        for (db, object) in aside {
+            self.keyspace.place_object(db, object);
+        }
+        for ((db, key), known) in &mut self.placed {
+            *known = self.keyspace.peek_object(*db, key).as_deref().map(identity);
+        }
+    }
+
+    /// What has changed since it was last asked. The scratch stays as it is.
+    pub fn take_changes(&mut self) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        for ((db, key), known) in &mut self.placed {
+            let object = self.keyspace.peek_object(*db, key);
+            let now = object.as_deref().map(identity);
+            if std::mem::replace(known, now) == now {
+                continue;
+            }
+            effects.push(match object {
+                None => Effect::Delete {
+                    db: *db,
+                    key: key.clone(),
+                },
+                Some(object) => Effect::Put {
+                    db: *db,
+                    object: object.copy_as(key, object.deadline(), object.version()),
+                },
+            });
+        }
+        effects
+    }
+
     /// What was placed, as commands have left it.
     pub fn keyspace(&self) -> &Keyspace {
         &self.keyspace
@@ -220,19 +269,22 @@ impl Returned {
     }
 }
 
-/// The databases in which commands may touch keys: their own, and the targets of `COPY` and `MOVE`.
+/// The databases in which commands may touch keys: their own, the targets of `COPY` and `MOVE`, and those that `SWAPDB`
+/// exchanges.
 pub fn databases<'a>(commands: impl IntoIterator<Item = BlockCommand<'a>>) -> Vec<Db> {
     let mut databases = Vec::new();
     for BlockCommand { db, args, .. } in commands {
         let spec = command::resolve_in_group(args).ok();
         let target = spec
-            .filter(|spec| matches!(spec.id, CommandId::Copy | CommandId::Move))
-            .and_then(|spec| match command::parse(spec, args)? {
-                Ok(Command::Copy { db, .. }) => db,
-                Ok(Command::Move { db, .. }) => Some(db),
-                _ => None,
-            });
-        for db in [Some(db), target].into_iter().flatten() {
+            .filter(|spec| matches!(spec.id, CommandId::Copy | CommandId::Move | CommandId::SwapDb))
+            .and_then(|spec| command::parse(spec, args)?.ok());
+        let targets = match target {
+            Some(Command::Copy { db, .. }) => [db, None],
+            Some(Command::Move { db, .. }) => [Some(db), None],
+            Some(Command::SwapDb { a, b }) => [Some(a), Some(b)],
+            _ => [None, None],
+        };
+        for db in [Some(db)].into_iter().chain(targets).flatten() {
             if !databases.contains(&db) {
                 databases.push(db);
             }

@@ -11,6 +11,8 @@
 //! The four in brackets are the *register* of a transaction. All of it is state: every replica has the same queue, and
 //! hands a key over with the same entry. What waited is answered later than its batch: the answer stays here until its
 //! gateway says that it came ([`Operation::Received`]).
+//! What is carried out only when a transaction is committed is answered to whoever commits it, and again to its coordinator:
+//! that answer stays until the transaction is forgotten.
 //!
 //! Invariants:
 //! 1. A register is written once, and only `Resolve` changes it, from `Prepared` to what was decided.
@@ -22,7 +24,9 @@ use crate::Keyspace;
 use crate::database::KeyVersion;
 use crate::digest::Digest;
 use crate::effects::Effect;
-use crate::entry::{BlockCommand, Condition, Forget, Inquire, Lock, Operation, Operations, Prepare, Work};
+use crate::entry::{
+    BlockCommand, Condition, Forget, Inquire, Lock, Operation, Operations, Prepare, Step, Work,
+};
 use crate::entry::{LOCK_TAG, Resolve, write_txn};
 use crate::events::Event;
 use crate::form::{self, Rest};
@@ -83,7 +87,7 @@ struct Prepared {
     effects: Vec<Effect>,
     /// What is told to those who listen: not state, as it follows from who listens here.
     events: Vec<Event>,
-    /// Commands to be carried out when it is committed, in the format of entries.
+    /// Commands to be carried out when it is committed, and effects that lie between them, in the format of entries.
     in_place: Box<[u8]>,
     /// To be kept when it is committed.
     result: Option<KeptResult>,
@@ -92,6 +96,9 @@ struct Prepared {
 struct Ended {
     register: Register,
     participants: Vec<GroupId>,
+    /// What was answered to commands that were carried out when it was committed: whoever committed it need not be its
+    /// coordinator, who has the client.
+    replies: Option<Replies>,
 }
 
 impl Transactions {
@@ -117,13 +124,12 @@ impl Transactions {
     }
 
     fn end(&mut self, txn: TxnId, register: Register, participants: Vec<GroupId>) {
-        let before = self.ended.insert(
-            txn,
-            Ended {
-                register,
-                participants,
-            },
-        );
+        let ended = Ended {
+            register,
+            participants,
+            replies: None,
+        };
+        let before = self.ended.insert(txn, ended);
         assert!(before.is_none(), "invariant 1: {txn:?} ended before");
     }
 
@@ -144,16 +150,23 @@ impl Transactions {
         self.ended
             .retain(|txn, ended| ended.register != Register::Over || !is_dead(txn.boot));
         self.late.retain(|origin, _| !is_dead(origin.gateway.boot));
+        let dead = self.ended.iter_mut().filter(|(txn, _)| is_dead(txn.boot));
+        dead.for_each(|(_, ended)| ended.replies = None);
     }
 
     pub(crate) fn hash(&self, digest: &mut Digest) {
         let mut bytes = Vec::new();
-        self.encode(&mut bytes);
+        // Of replies, what all replicas agree on.
+        self.write(&mut bytes, &mut |replies, _| replies.hash(digest));
         digest.bytes(&bytes);
     }
 
     /// Writes them for another replica.
     pub(crate) fn encode(&self, to: &mut Vec<u8>) {
+        self.write(to, &mut |replies, to| replies.encode(to));
+    }
+
+    fn write(&self, to: &mut Vec<u8>, write_replies: &mut impl FnMut(&Replies, &mut Vec<u8>)) {
         to.extend_from_slice(&self.requests.to_le_bytes());
         to.extend_from_slice(&self.locks.arrivals().to_le_bytes());
         count(to, self.waiting.len());
@@ -197,6 +210,10 @@ impl Transactions {
             write_txn(to, *txn);
             to.push(ended.register.code());
             groups_to(to, &ended.participants);
+            to.push(u8::from(ended.replies.is_some()));
+            if let Some(replies) = &ended.replies {
+                write_replies(replies, to);
+            }
         }
         count(to, self.low.len());
         for (coordinator, low) in &self.low {
@@ -206,7 +223,7 @@ impl Transactions {
         count(to, self.late.len());
         for (origin, replies) in &self.late {
             origin_to(to, *origin);
-            replies.encode(to);
+            write_replies(replies, to);
         }
     }
 
@@ -262,11 +279,17 @@ impl Transactions {
             let [code] = rest.array()?;
             let register = Register::of_code(code)?;
             let participants = groups_of(rest)?;
+            let [has_replies] = rest.array()?;
+            let replies = match has_replies {
+                0 => None,
+                _ => Some(Replies::decode(rest)?),
+            };
             all.ended.insert(
                 txn,
                 Ended {
                     register,
                     participants,
+                    replies,
                 },
             );
         }
@@ -310,7 +333,10 @@ pub(crate) struct Needs {
 /// Whether the locks of a transaction were taken before.
 fn after_lock(operation: &Operation<'_>) -> bool {
     match operation {
-        Operation::Prepare(prepare) => matches!(prepare.work, Work::Install { after_lock: true, .. }),
+        Operation::Prepare(prepare) => match prepare.work {
+            Work::Install { after_lock, .. } | Work::InPlace { after_lock, .. } => after_lock,
+            Work::Evaluate { .. } => false,
+        },
         _ => false,
     }
 }
@@ -342,6 +368,10 @@ fn needs_of(operation: &Operation<'_>) -> Option<Needs> {
         Operation::Prepare(prepare) => {
             let txn = Some((prepare.txn, prepare.participants.clone()));
             (crate::locking::of_prepare(prepare), txn)
+        }
+        Operation::Lock(lock) if lock.is_whole => {
+            let txn = Some((lock.txn, lock.participants.clone()));
+            (Locks::WholeGroup(Mode::Exclusive), txn)
         }
         Operation::Lock(lock) => {
             let mode = |alone| if alone { Mode::Exclusive } else { Mode::Shared };
@@ -810,10 +840,15 @@ impl Keyspace {
                 (prepared.effects, prepared.events) = evaluated;
             }
             Work::Install { effects, result, .. } => (prepared.effects, prepared.result) = (effects, result),
-            Work::InPlace { commands } => {
+            Work::InPlace { steps, .. } => {
                 let mut operations = Operations::new();
-                for BlockCommand { db, protocol, args } in commands {
-                    operations.push(&Operation::Command { db, protocol, args });
+                for step in steps {
+                    operations.push(&match step {
+                        Step::Run(BlockCommand { db, protocol, args }) => {
+                            Operation::Command { db, protocol, args }
+                        }
+                        Step::Install(effects) => Operation::Install { effects },
+                    });
                 }
                 prepared.in_place = operations.into_bytes().into();
             }
@@ -846,6 +881,10 @@ impl Keyspace {
     fn resolve(&mut self, txn: TxnId, is_committed: bool, local: &mut LeaderLocal, replies: &mut Replies) {
         let Some(prepared) = self.transactions.prepared.remove(&txn) else {
             let register = self.transactions.register(txn);
+            let ended = self.transactions.ended.get(&txn);
+            if let Some(kept) = ended.and_then(|ended| ended.replies.as_ref()) {
+                replies.repeat(kept);
+            }
             if is_committed && matches!(register, Register::Refused | Register::Aborted) {
                 let what = format!("invariant 1: {txn:?} is committed, and was {register:?} in this group");
                 local.violation = Some(what);
@@ -869,12 +908,22 @@ impl Keyspace {
         if let Some(result) = prepared.result {
             self.keep(result);
         }
-        let in_place = Operations::read(&prepared.in_place, |operation| {
-            if let Operation::Command { db, protocol, args } = operation {
+        if prepared.in_place.is_empty() {
+            return;
+        }
+        let start = replies.mark();
+        let in_place = Operations::read(&prepared.in_place, |operation| match operation {
+            Operation::Command { db, protocol, args } => {
                 self.apply_words(&BlockCommand { db, protocol, args }, local, replies);
             }
+            Operation::Install { effects } => self.install(effects, local),
+            _ => unreachable!("nothing else is carried out in place"),
         });
         assert!(in_place.is_some(), "it was encoded here");
+        if !self.sessions.is_dead(txn.boot) && !planted::is(Bug::HoldRepliesNotKept) {
+            let ended = self.transactions.ended.get_mut(&txn);
+            ended.expect("it has just ended").replies = Some(replies.since(start));
+        }
     }
 
     fn release_held(&mut self, txn: TxnId) {

@@ -81,6 +81,10 @@ pub enum Bug {
     LateAnswerTwice,
     /// The result of a request that its client has named is not kept.
     ResultNotKept,
+    /// A transaction that writes to the whole keyspace locks nothing.
+    WholeNotLocked,
+    /// What was answered when a transaction was committed is not kept for its coordinator.
+    HoldRepliesNotKept,
 }
 
 impl Bug {
@@ -121,6 +125,8 @@ impl Bug {
         Bug::AttemptIgnored,
         Bug::LateAnswerTwice,
         Bug::ResultNotKept,
+        Bug::WholeNotLocked,
+        Bug::HoldRepliesNotKept,
     ];
 }
 

@@ -24,7 +24,7 @@
 //!    known: a later number would be a gap.
 
 use crate::batch::{Answer, Answers, Batch, BatchBuf, reads};
-use crate::operation::{Condition, Operation, Replies};
+use crate::operation::{Condition, Operation, Replies, Step};
 use crate::request::{Assignment, FullKey, IndexedKey, Journey, Output, Part, Seen, Ticket};
 use bytes::Bytes;
 use command::{Flags, Spec};
@@ -362,82 +362,57 @@ impl Courier {
             participants,
             conditions,
             expects,
-            assignment,
+            mut assignment,
         } = part;
         let writes = &mut self.open.batch.writes;
-        let origin = match &assignment {
-            Assignment::Lock { keys } => {
-                let lock = Lock {
-                    txn,
-                    began,
-                    participants,
-                    keys: keys
-                        .iter()
-                        .map(|((db, key), alone)| (*db, &**key, *alone))
-                        .collect(),
-                };
-                writes.push(&keyspace::Operation::Lock(Box::new(lock)));
-                Origin::Lock(txn)
-            }
+        if let Assignment::Lock { keys, is_whole } = &assignment {
+            let keys = keys
+                .iter()
+                .map(|((db, key), alone)| (*db, &**key, *alone))
+                .collect();
+            let lock = Lock {
+                txn,
+                began,
+                participants,
+                is_whole: *is_whole,
+                keys,
+            };
+            writes.push(&keyspace::Operation::Lock(Box::new(lock)));
+            return self.took(Origin::Lock(txn), None, false, None);
+        }
+        let work = match &mut assignment {
+            Assignment::Lock { .. } => unreachable!("there is no work for it"),
             Assignment::Evaluate {
                 operations,
                 is_strict,
-            } => {
-                let work = Work::Evaluate {
-                    commands: operations.iter().map(Operation::as_state).collect(),
-                    is_strict: *is_strict,
-                };
-                let prepare = Prepare {
-                    txn,
-                    began,
-                    participants,
-                    conditions: as_state(&conditions),
-                    expects: as_state(&expects),
-                    work,
-                };
-                writes.push(&keyspace::Operation::Prepare(Box::new(prepare)));
-                Origin::Vote(txn)
-            }
-            Assignment::InPlace { operations } => {
-                let prepare = Prepare {
-                    txn,
-                    began,
-                    participants,
-                    conditions: as_state(&conditions),
-                    expects: as_state(&expects),
-                    work: Work::InPlace {
-                        commands: operations.iter().map(Operation::as_state).collect(),
-                    },
-                };
-                writes.push(&keyspace::Operation::Prepare(Box::new(prepare)));
-                Origin::Vote(txn)
-            }
-            Assignment::Install { .. } => {
-                let Assignment::Install {
-                    effects,
-                    after_lock,
-                    result,
-                } = assignment
-                else {
-                    unreachable!("looked at a moment ago")
-                };
-                let prepare = Prepare {
-                    txn,
-                    began,
-                    participants,
-                    conditions: as_state(&conditions),
-                    expects: as_state(&expects),
-                    work: Work::Install {
-                        effects,
-                        after_lock,
-                        result,
-                    },
-                };
-                writes.push(&keyspace::Operation::Prepare(Box::new(prepare)));
-                Origin::Vote(txn)
-            }
+            } => Work::Evaluate {
+                commands: operations.iter().map(Operation::as_state).collect(),
+                is_strict: *is_strict,
+            },
+            Assignment::Install {
+                effects,
+                after_lock,
+                result,
+            } => Work::Install {
+                effects: std::mem::take(effects),
+                after_lock: *after_lock,
+                result: result.take(),
+            },
+            Assignment::InPlace { steps, after_lock } => Work::InPlace {
+                steps: steps.iter_mut().map(as_step).collect(),
+                after_lock: *after_lock,
+            },
         };
-        self.took(origin, None, false, None);
+        let prepare = Prepare {
+            txn,
+            began,
+            participants,
+            conditions: as_state(&conditions),
+            expects: as_state(&expects),
+            work,
+        };
+        writes.push(&keyspace::Operation::Prepare(Box::new(prepare)));
+        self.took(Origin::Vote(txn), None, false, None);
     }
 
     /// Takes a decision.
@@ -1227,6 +1202,14 @@ fn vote(code: u8) -> Vote {
     match Refusal::of_code(code) {
         None => Vote::Prepared,
         Some(refusal) => Vote::Refused(refusal),
+    }
+}
+
+/// As entries hold it. Events are told where they are known: who listens is no part of them.
+fn as_step(step: &mut Step) -> keyspace::Step<'_> {
+    match step {
+        Step::Run(operation) => keyspace::Step::Run(operation.as_state()),
+        Step::Install(outcome) => keyspace::Step::Install(std::mem::take(&mut outcome.effects)),
     }
 }
 

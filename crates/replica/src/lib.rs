@@ -23,7 +23,7 @@ pub use counts::MemberCounts;
 pub use courier::{Asked, Courier, UNREACHABLE, Verdict as BatchVerdict};
 pub use keyspace::{OpenTransaction, Returned, Scratch, TransactionCounts, locks_among as locks_of};
 pub use member::{Cut, Effects, FLIGHTS_MAX, Member, Said, Sender};
-pub use operation::{Condition, Operation, Outcome, Replies, databases, with_conditions};
+pub use operation::{Condition, Operation, Outcome, Replies, Step, databases, with_conditions};
 pub use replica::{Counters, LocalCounts, Replica};
 pub use request::{
     Assignment, FullKey, IndexedKey, Journey, Output, Part, Request, Seen, Task, Ticket, Verdict,

@@ -107,6 +107,15 @@ pub struct Outcome {
     pub result: Option<KeptResult>,
 }
 
+/// A step of a transaction in one group, carried out when it is decided.
+#[derive(Debug)]
+pub enum Step {
+    /// A command.
+    Run(Operation),
+    /// What others, computed by the coordinator, change between commands on the whole keyspace.
+    Install(Outcome),
+}
+
 /// The replies of several operations, one after another.
 #[derive(Default, Debug)]
 pub struct Replies {
@@ -193,7 +202,8 @@ impl Answers for Replies {
     }
 }
 
-/// The databases in which operations may touch keys: their own, and the targets of `COPY` and `MOVE`.
+/// The databases in which operations may touch keys: their own, the targets of `COPY` and `MOVE`, and those that `SWAPDB`
+/// exchanges.
 pub fn databases<'a>(operations: impl IntoIterator<Item = &'a Operation>) -> Vec<Db> {
     keyspace::databases(operations.into_iter().map(Operation::as_state))
 }

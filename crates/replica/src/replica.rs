@@ -22,7 +22,7 @@ mod replicated;
 
 pub(crate) use replicated::read_words;
 
-use crate::operation::{Condition, Operation, Outcome, Replies, with_conditions};
+use crate::operation::{Condition, Operation, Outcome, Replies, Step, with_conditions};
 use crate::parked::{Marks, Parked};
 use crate::request::{FullKey, Output, Request, Task, Ticket, Verdict};
 use crate::turn::Turn;
@@ -664,15 +664,42 @@ impl Replica {
 
     /// Carries out commands on the state itself.
     pub fn run_in_place(&mut self, operations: &[Operation]) -> Replies {
-        let turn = self.turn;
         let mut replies = Replies::default();
         for operation in operations {
-            replies.push(operation.protocol, |writer| match operation.parse() {
-                Ok(command) => self.execute(&turn, operation.db, &command, writer),
-                Err(error) => error.write(writer),
-            });
+            self.run_one(operation, &mut replies);
         }
         replies
+    }
+
+    fn run_one(&mut self, operation: &Operation, replies: &mut Replies) {
+        let turn = self.turn;
+        replies.push(operation.protocol, |writer| match operation.parse() {
+            Ok(command) => self.execute(&turn, operation.db, &command, writer),
+            Err(error) => error.write(writer),
+        });
+    }
+
+    /// Carries out what is to be done in place; the replies of the commands.
+    fn take_steps(&mut self, steps: Vec<Step>) -> Replies {
+        let mut replies = Replies::default();
+        for step in steps {
+            match step {
+                Step::Run(operation) => self.run_one(&operation, &mut replies),
+                Step::Install(outcome) => self.install_outcome(outcome),
+            }
+        }
+        replies
+    }
+
+    fn install_outcome(&mut self, outcome: Outcome) {
+        if !outcome.effects.is_empty() {
+            self.open();
+            self.keyspace.install(outcome.effects, &mut self.local);
+        }
+        self.local.events.extend(outcome.events);
+        if let Some(result) = outcome.result {
+            self.keyspace.keep(result);
+        }
     }
 
     fn on_locked(
@@ -835,18 +862,12 @@ impl Replica {
         self.locks.release(txn);
         match verdict {
             Verdict::Abort => {}
-            Verdict::Commit(operations) => {
+            Verdict::Commit(steps) => {
                 let outcome = outcome.expect("commit implies that every participant prepared");
                 self.open();
-                if !outcome.effects.is_empty() {
-                    self.keyspace.install(outcome.effects, &mut self.local);
-                }
-                self.local.events.extend(outcome.events);
-                if let Some(result) = outcome.result {
-                    self.keyspace.keep(result);
-                }
-                if !operations.is_empty() {
-                    let replies = self.run_in_place(&operations);
+                self.install_outcome(outcome);
+                if !steps.is_empty() {
+                    let replies = self.take_steps(steps);
                     out.push(Output::Resolved {
                         txn,
                         group: self.group,

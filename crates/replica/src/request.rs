@@ -1,6 +1,6 @@
 //! What a replica is asked, and what it answers.
 
-use crate::operation::{Condition, Operation, Outcome, Replies};
+use crate::operation::{Condition, Operation, Outcome, Replies, Step};
 use crate::replica::LocalCounts;
 use bytes::Bytes;
 use command::Spec;
@@ -224,12 +224,16 @@ pub enum Assignment {
     /// Commands on the whole group, to be carried out when it is decided.
     InPlace {
         /// In order.
-        operations: Vec<Operation>,
+        steps: Vec<Step>,
+        /// Whether [`Request::Lock`] has locked the group.
+        after_lock: bool,
     },
     /// Of [`Request::Lock`]: the keys whose objects are wanted, and whether they may change.
     Lock {
         /// Each with its database.
         keys: Vec<(FullKey, bool)>,
+        /// Whether all of the group is locked, alone.
+        is_whole: bool,
     },
 }
 
@@ -264,8 +268,8 @@ pub enum Task {
 /// The decision, as a participant learns it.
 #[derive(Debug)]
 pub enum Verdict {
-    /// Make it so. The commands are those of [`Task::Hold`]; their replies go back.
-    Commit(Vec<Operation>),
+    /// Make it so. The steps are what [`Task::Hold`] locked the group for; the replies to their commands go back.
+    Commit(Vec<Step>),
     /// Nothing happened.
     Abort,
 }
@@ -366,7 +370,7 @@ pub enum Output {
         /// The replies of [`Task::Evaluate`]; with [`txn::Refusal::Failed`] too, for the sake of the error among them.
         replies: Replies,
     },
-    /// To [`Verdict::Commit`] with commands, and to [`Request::Part`].
+    /// To [`Verdict::Commit`] with steps, and to [`Request::Part`].
     Resolved {
         /// The transaction.
         txn: TxnId,

@@ -16,7 +16,7 @@ use command::{Command, CommandId};
 use ids::GroupId;
 use replica::{Journey, Operation, Replies, Ticket};
 use resp::{ArgsBuf, Protocol, Writer};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// An answer for a connection of this worker.
@@ -104,6 +104,13 @@ pub(crate) enum Answers {
     Parts(BTreeMap<GroupId, (Vec<usize>, Replies)>),
     /// One whole reply for each operation.
     Whole(Replies),
+    /// Of a program that was carried out in steps.
+    Mixed {
+        /// Items with their whole replies.
+        evaluated: (Vec<usize>, Replies),
+        /// Parts by group of the others, to be merged.
+        parts: BTreeMap<GroupId, (Vec<usize>, Replies)>,
+    },
 }
 
 impl Delivery {
@@ -238,14 +245,19 @@ impl Gateway {
         match replies {
             Answers::Refused => return refused(program, session.protocol, out),
             Answers::Failed(error) => return Writer::new(out, session.protocol).error(error),
-            Answers::Parts(_) | Answers::Whole(_) => {}
+            Answers::Parts(_) | Answers::Whole(_) | Answers::Mixed { .. } => {}
         }
         if program.is_exec {
             Writer::new(out, session.protocol).array(program.items.len());
         }
-        let mut whole = match replies {
-            Answers::Whole(replies) => replies.iter().collect(),
-            Answers::Parts(_) | Answers::Refused | Answers::Failed(_) => VecDeque::new(),
+        let (whole, parts) = match replies {
+            Answers::Whole(replies) => (whole_replies(program.operation_items(), replies), None),
+            Answers::Parts(parts) => (BTreeMap::new(), Some(parts)),
+            Answers::Mixed { evaluated, parts } => {
+                let (items, replies) = evaluated;
+                (whole_replies(items.iter().copied(), replies), Some(parts))
+            }
+            Answers::Refused | Answers::Failed(_) => unreachable!("they were answered"),
         };
         for (index, item) in program.items.iter().enumerate() {
             let start = out.len();
@@ -263,14 +275,13 @@ impl Gateway {
                 self.count(operation.spec);
                 self.show(session, operation.db, operation.spec, operation.args.as_args());
             }
-            if let Some(reply) = whole.pop_front() {
+            if let Some(reply) = whole.get(&index) {
                 out.extend_from_slice(reply);
                 self.look_at_reply(Some(operation.spec), &out[start..]);
                 continue;
             }
-            let Answers::Parts(parts) = replies else { continue };
             let mut found = Vec::new();
-            for (group, (items, replies)) in parts {
+            for (group, (items, replies)) in parts.into_iter().flatten() {
                 if let Some(at) = items.iter().position(|item| *item == index) {
                     found.extend(replies.iter().nth(at).map(|reply| (*group, reply)));
                 }
@@ -285,6 +296,11 @@ impl Gateway {
             self.look_at_reply(Some(operation.spec), &out[start..]);
         }
     }
+}
+
+/// Replies by their items.
+fn whole_replies(items: impl Iterator<Item = usize>, replies: &Replies) -> BTreeMap<usize, &[u8]> {
+    items.zip(replies.iter()).collect()
 }
 
 /// The answer when a condition did not hold: nil to `EXEC`, 0 to `MSETNX`.

@@ -7,6 +7,7 @@
 //!   lock    the same, with locks first: Locked by all --> evaluated --> vote on the effects
 //!   vote    Prepare to all --> all Prepared: answer, Resolve(commit)    one Refused: Resolve(abort), answer or again
 //!   hold    commands on whole groups: as vote, but the replies come with the end
+//!   step    both of the latter: as lock, of whole groups; then each votes on a list of effects and commands, as for hold
 //!
 //!   settling: Resolve was recorded by all --> Forget
 //! ```
@@ -22,6 +23,7 @@
 use crate::delivery::{Answered, Answers, Delivery};
 use crate::gateway::Gateway;
 use crate::named::error_of;
+use crate::plan::Plan;
 use crate::program::{Extent, Program, by_group, group_of_key};
 use crate::transaction::objects_in;
 use crate::transaction_figures::TransactionSight;
@@ -30,7 +32,8 @@ use keyspace::KeyVersion;
 use keyspace::Object;
 use planted::Bug;
 use replica::{
-    Assignment, Condition, FullKey, Operation, Part, Replies, Request, Scratch, Seen, Ticket, UNREACHABLE,
+    Assignment, Condition, FullKey, Operation, Part, Replies, Request, Scratch, Seen, Step, Ticket,
+    UNREACHABLE,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -75,6 +78,19 @@ enum Way {
     Lock,
     Vote,
     Hold,
+    Step,
+}
+
+impl Way {
+    /// Whether groups are locked first, and shown.
+    fn locks_first(self) -> bool {
+        matches!(self, Way::Lock | Way::Step)
+    }
+
+    /// Whether groups carry out commands when it is decided, and answer them only then.
+    fn is_in_place(self) -> bool {
+        matches!(self, Way::Hold | Way::Step)
+    }
 }
 
 struct Open {
@@ -99,6 +115,12 @@ struct Open {
     outstanding: usize,
     /// The replies of a program that was evaluated here, one for each operation.
     evaluated: Option<Replies>,
+    /// What is known of the replies of one that groups carry out.
+    plan: Plan,
+    /// Whether locks are waited for, and not votes.
+    is_locking: bool,
+    /// Whether a group has lost what it answered.
+    has_lost_replies: bool,
     /// When the reads of this attempt were sent.
     sent_at: Monotonic,
     /// Whether all that was seen so far was there when they were sent.
@@ -178,8 +200,8 @@ impl Open {
             _ if self.is_inquired => "in doubt",
             _ if self.is_committed => "committed",
             Way::See | Way::Fetch if !self.has_asked => "reading",
-            Way::Lock if self.evaluated.is_none() => "locking",
-            Way::See | Way::Fetch | Way::Lock | Way::Vote | Way::Hold => "voting",
+            Way::Lock | Way::Step if self.is_locking => "locking",
+            Way::See | Way::Fetch | Way::Lock | Way::Vote | Way::Hold | Way::Step => "voting",
         }
     }
 }
@@ -195,6 +217,7 @@ impl Gateway {
     ) {
         // The result of a named one is kept with the votes, and so must be known before them.
         let way = match (extent.flows || program.request.is_some(), extent.writes) {
+            (true, _) if sees_whole => Way::Step,
             (true, _) => Way::Fetch,
             (false, false) => Way::See,
             (false, true) if sees_whole => Way::Hold,
@@ -223,6 +246,9 @@ impl Gateway {
             objects: BTreeMap::new(),
             outstanding: 0,
             evaluated: None,
+            plan: Plan::default(),
+            is_locking: false,
+            has_lost_replies: false,
             sent_at: Monotonic(0),
             is_together: true,
             tries: 0,
@@ -248,6 +274,7 @@ impl Gateway {
         open.parts.clear();
         open.objects.clear();
         open.evaluated = None;
+        open.is_locking = open.way.locks_first();
         open.outstanding = open.groups.len();
         open.is_together = true;
         open.sent_at = now;
@@ -272,7 +299,10 @@ impl Gateway {
                     } else {
                         open.has_asked = true;
                         let assignment = if open.way == Way::Hold {
-                            Assignment::InPlace { operations }
+                            Assignment::InPlace {
+                                steps: operations.into_iter().map(Step::Run).collect(),
+                                after_lock: false,
+                            }
                         } else {
                             Assignment::Evaluate {
                                 operations,
@@ -295,7 +325,7 @@ impl Gateway {
                     keys.extend(program.name_lock(groups, group));
                     Request::Fetch { txn, keys }
                 }
-                Way::Lock => {
+                Way::Lock | Way::Step => {
                     open.has_asked = true;
                     let keys = objects_in(program, open.wanted.get(&group), is_there);
                     let changed = changed_keys(program);
@@ -312,6 +342,7 @@ impl Gateway {
                         expects: Vec::new(),
                         assignment: Assignment::Lock {
                             keys: keys.chain(name).collect(),
+                            is_whole: open.way == Way::Step,
                         },
                     }))
                 }
@@ -412,12 +443,19 @@ impl Gateway {
         }
         let mut evaluated = Replies::default();
         let mut lacks = Vec::new();
-        for operation in program.operations() {
-            lacks = scratch.wanted(&operation.as_state());
-            if !lacks.is_empty() {
-                break;
+        if open.way == Way::Step {
+            match Plan::make(program, groups, &mut scratch) {
+                Ok(plan) => open.plan = plan,
+                Err(found) => lacks = found,
             }
-            operation.run_on(&mut scratch, &mut evaluated);
+        } else {
+            for operation in program.operations() {
+                lacks = scratch.wanted(&operation.as_state());
+                if !lacks.is_empty() {
+                    break;
+                }
+                operation.run_on(&mut scratch, &mut evaluated);
+            }
         }
         if !lacks.is_empty() {
             for (db, key) in lacks {
@@ -432,7 +470,7 @@ impl Gateway {
             }
             return self.begin_again_distributed(txn);
         }
-        let after_lock = open.way == Way::Lock;
+        let after_lock = open.way.locks_first();
         if !open.writes && !after_lock && program.conditions.is_empty() {
             if open.is_together || planted::is(Bug::AgeNotChecked) {
                 return self.answer_distributed(txn, Answers::Whole(evaluated));
@@ -443,12 +481,27 @@ impl Gateway {
                 return self.begin_again_distributed(txn);
             }
         }
+        open.is_locking = false;
         open.outstanding = open.groups.len();
         open.has_asked = true;
         open.since = now;
         let mut effects = by_group(groups, scratch.take_effects(), |effect| effect.key());
         let mut requests = Vec::new();
         for &group in &open.groups {
+            let assignment = if open.way == Way::Step {
+                let items = open.plan.items.remove(&group).unwrap_or_default();
+                open.parts.insert(group, (items, Replies::default()));
+                Assignment::InPlace {
+                    steps: open.plan.steps.remove(&group).unwrap_or_default(),
+                    after_lock,
+                }
+            } else {
+                Assignment::Install {
+                    effects: effects.remove(&group).unwrap_or_default(),
+                    after_lock,
+                    result: program.result_in(groups, group, &evaluated),
+                }
+            };
             let part = Part {
                 txn,
                 began: open.began,
@@ -459,15 +512,11 @@ impl Gateway {
                 } else {
                     expects.remove(&group).unwrap_or_default()
                 },
-                assignment: Assignment::Install {
-                    effects: effects.remove(&group).unwrap_or_default(),
-                    after_lock,
-                    result: program.result_in(groups, group, &evaluated),
-                },
+                assignment,
             };
             requests.push((group, Request::Prepared(Box::new(part))));
         }
-        open.evaluated = Some(evaluated);
+        open.evaluated = (!open.way.is_in_place()).then_some(evaluated);
         for (group, request) in requests {
             self.request(group, request);
         }
@@ -485,7 +534,9 @@ impl Gateway {
             let error = replies.iter().find(|reply| reply.first() == Some(&b'-'));
             let error = error.map(<[u8]>::to_vec).unwrap_or_default();
             open.evaluated = Some(Replies::of([&*error]));
-        } else if let Some((_, held)) = open.parts.get_mut(&group) {
+        } else if let Some((_, held)) = open.parts.get_mut(&group)
+            && !open.way.is_in_place()
+        {
             *held = replies;
         }
         let decision = open.coordinator.on_vote(group, vote);
@@ -505,10 +556,10 @@ impl Gateway {
     /// Every group has prepared.
     fn commit_distributed(&mut self, txn: TxnId) {
         let Some(open) = self.open_of(txn) else { return };
-        let is_hold = open.way == Way::Hold;
+        let is_in_place = open.way.is_in_place();
         let answers = match open.evaluated.take() {
             Some(evaluated) => Answers::Whole(evaluated),
-            None if is_hold => {
+            None if is_in_place => {
                 open.is_committed = true;
                 open.outstanding = open.groups.len();
                 return self.end_attempt(txn, true);
@@ -599,13 +650,19 @@ impl Gateway {
     /// A group has recorded the end of a transaction.
     pub(crate) fn on_decided(&mut self, txn: TxnId, group: GroupId, replies: Replies) {
         if let Some(open) = self.open_of(txn).filter(|open| open.is_committed) {
-            if let Some((_, held)) = open.parts.get_mut(&group) {
+            if let Some((items, held)) = open.parts.get_mut(&group) {
+                // Of a coordinator that was taken for dead, nothing is kept.
+                open.has_lost_replies |= replies.iter().count() != items.len();
                 *held = replies;
             }
             open.outstanding -= 1;
             if open.outstanding == 0 {
                 let parts = std::mem::take(&mut open.parts);
-                self.answer_distributed(txn, Answers::Parts(parts));
+                let answers = match open.has_lost_replies {
+                    true => Answers::Failed(UNKNOWN),
+                    false => std::mem::take(&mut open.plan).answers(parts),
+                };
+                self.answer_distributed(txn, answers);
             }
         }
         let Some(settling) = self.distributed.settling.get_mut(&txn) else {

@@ -33,6 +33,7 @@ mod notify;
 mod one_step;
 mod pause;
 mod pipeline;
+mod plan;
 mod program;
 mod pubsub;
 mod recovery;

@@ -148,9 +148,9 @@ impl Message {
         match self {
             Message::Request { request, .. } => match &**request {
                 Request::Resolve {
-                    verdict: Verdict::Commit(operations),
+                    verdict: Verdict::Commit(steps),
                     ..
-                } => !operations.is_empty(),
+                } => !steps.is_empty(),
                 Request::Resolve {
                     verdict: Verdict::Abort,
                     ..

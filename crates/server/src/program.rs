@@ -62,6 +62,13 @@ impl Program {
         })
     }
 
+    /// The indices of its operations among its items.
+    pub(crate) fn operation_items(&self) -> impl Iterator<Item = usize> {
+        let is_operation = |(_, item): &(usize, &Item)| matches!(item, Item::Operation(_));
+        let found = self.items.iter().enumerate().filter(is_operation);
+        found.map(|(index, _)| index)
+    }
+
     /// The slots of its keys.
     pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
         let mut slots = Vec::new();
@@ -182,7 +189,11 @@ pub(crate) fn groups_of(spec: &Spec, args: Args<'_>, groups: GroupCount) -> Vec<
 }
 
 /// What each group has to do for a command: all of it, or the part with its keys.
-fn parts_of(operation: &Operation, groups: GroupCount, scope: &Scope) -> Vec<(GroupId, Operation)> {
+pub(crate) fn parts_of(
+    operation: &Operation,
+    groups: GroupCount,
+    scope: &Scope,
+) -> Vec<(GroupId, Operation)> {
     let args = operation.args.as_args();
     match operation.spec.route {
         Route::Everywhere => {

@@ -7,13 +7,16 @@
 //! | reading | `Locked` from every group | evaluate on a scratch, `Prepare` with effects: preparing |
 //! | preparing | a vote from every group | all Prepared: answer and `Resolve(Commit)`; one Refused: `Resolve(Abort)` |
 //! | holding | `Resolved` with replies from every group | answer |
+//! | stepping | as reading, preparing, and then holding | answer |
 //! | lending | `Lent` from every group, then the errand | `TakeBack`, answer |
 //! | each | `Resolved` with replies from every group, each at a time of its own | answer |
 //!
 //! A refusal for a condition is answered (nil, or 0), and one for an error by that error; a refusal by a wound begins a new
 //! attempt of the same age.
 //! A program that only reads and writes keys inside their groups goes straight to *preparing*. One that concerns
-//! whole groups and writes locks all of them, and its commands are carried out in place at `Resolve`: *holding*. One
+//! whole groups and writes locks all of them, and its commands are carried out in place at `Resolve`: *holding*. One that
+//! also moves values between groups reads first, and then tells each group what to do step by step: *stepping*
+//! (`plan.rs`). One
 //! that walks over very large values locks their keys alone, as if to hold them, and borrows the values: *lending*. See
 //! `aside.rs`. A group may refuse a program of the other ways as too large: it begins again as one of these.
 //!
@@ -28,13 +31,14 @@ use crate::gateway::{Gateway, touches};
 use crate::message::Message;
 use crate::named::error_of;
 use crate::pipeline::Pipeline;
+use crate::plan::Plan;
 use crate::program::{Extent, Item, Program, by_group, group_of_key};
 use crate::session::Session;
 use crate::timing::Caller;
 use crate::transaction_figures::TransactionSight;
 use bytes::Bytes;
 use ids::GroupId;
-use keyspace::Object;
+use keyspace::{Effect, Event, Object};
 use replica::{
     FullKey, Journey, Operation, Outcome, Output, Replies, Request, Scratch, Task, Ticket, Verdict, locks_of,
     with_conditions,
@@ -73,6 +77,8 @@ struct Transaction {
     scratch: Option<Scratch>,
     /// The replies of a program that was evaluated here, one for each operation.
     evaluated: Replies,
+    /// What the groups are to do in steps.
+    plan: Plan,
     /// Nanoseconds that a command took here at once, to be noted when it is over.
     spent: Option<u64>,
     /// A command that was sent aside by itself: its connection does not know of a transaction.
@@ -90,6 +96,8 @@ enum Kind {
     Flow,
     /// Whole groups are locked; the commands run in place at `Resolve`.
     Hold,
+    /// Both: read under locks on whole groups, evaluate here, and at `Resolve` effects and commands in steps.
+    Step,
     /// Large values are locked, and lent to an errand.
     Lend,
     /// Each group does its part by itself, at a time of its own: a command on the whole keyspace of several nodes.
@@ -100,7 +108,7 @@ impl Kind {
     /// What one of this kind does while it is open, for operators.
     fn state(self) -> &'static str {
         match self {
-            Kind::Evaluate | Kind::Flow => "voting",
+            Kind::Evaluate | Kind::Flow | Kind::Step => "voting",
             Kind::Hold | Kind::Lend => "locking",
             Kind::Each => "reading",
         }
@@ -231,25 +239,15 @@ impl Gateway {
         if self.is_spread && scans && !program.is_exec {
             return Some(self.open(ticket, program, extent, Kind::Each));
         }
-        if extent.flows && sees_whole && !is_all {
-            let error = "ERR EXEC cannot hold both a command on the whole keyspace and one that moves values \
-                         between groups of several workers; nothing was done";
-            let answered = Answered {
-                ticket,
-                program,
-                replies: Answers::Failed(error),
-            };
-            self.deliveries.push_back(Delivery::Answered(Box::new(answered)));
-            return None;
-        }
         if self.is_spread {
             self.start_distributed(ticket, program, extent, sees_whole);
             return None;
         }
-        let kind = match (extent.flows, sees_whole && extent.writes) {
-            (true, _) => Kind::Flow,
-            (false, true) => Kind::Hold,
-            (false, false) => Kind::Evaluate,
+        let kind = match (extent.flows, sees_whole) {
+            (true, true) => Kind::Step,
+            (true, false) => Kind::Flow,
+            (false, true) if extent.writes => Kind::Hold,
+            (false, _) => Kind::Evaluate,
         };
         Some(self.open(ticket, program, extent, kind))
     }
@@ -295,6 +293,7 @@ impl Gateway {
             outstanding: 0,
             scratch: None,
             evaluated: Replies::default(),
+            plan: Plan::default(),
             spent: None,
             is_single: false,
             touches: true,
@@ -338,10 +337,9 @@ impl Gateway {
             .expect("the caller opened it");
         let (txn, priority) = (transaction.id, transaction.priority);
         let age = (!transaction.keeps_place).then_some(priority);
-        transaction.outstanding = if transaction.kind == Kind::Flow {
-            transaction.extent.groups.len()
-        } else {
-            0
+        transaction.outstanding = match transaction.kind {
+            Kind::Flow | Kind::Step => transaction.extent.groups.len(),
+            Kind::Evaluate | Kind::Hold | Kind::Lend | Kind::Each => 0,
         };
         transaction.parts.clear();
         transaction.scratch = None;
@@ -349,7 +347,7 @@ impl Gateway {
         let program = &transaction.program;
         let mut partition = match transaction.kind {
             Kind::Evaluate => program.partition(groups),
-            Kind::Flow | Kind::Hold | Kind::Lend | Kind::Each => BTreeMap::new(),
+            Kind::Flow | Kind::Hold | Kind::Step | Kind::Lend | Kind::Each => BTreeMap::new(),
         };
         if transaction.kind == Kind::Each {
             return self.ask_each(seq);
@@ -384,7 +382,7 @@ impl Gateway {
                     let locks = locks.and_shared(objects.iter().map(|(_, key)| key)).exclusive();
                     (locks, Task::Hold)
                 }
-                Kind::Flow => {
+                Kind::Flow | Kind::Step => {
                     let objects = objects_in(program, transaction.wanted.get(&group), is_ours);
                     let locks = with_conditions(all(), &conditions);
                     let locks = locks.and_shared(objects.iter().map(|(_, key)| key));
@@ -673,6 +671,16 @@ impl Gateway {
             return;
         };
         let transaction = self.current(txn).expect("it is open");
+        if transaction.kind == Kind::Step {
+            let planned = Plan::make(&transaction.program, groups, &mut scratch);
+            return match planned {
+                Ok(plan) => {
+                    transaction.plan = plan;
+                    self.prepare_held(txn, BTreeMap::new(), BTreeMap::new());
+                }
+                Err(lacks) => self.widen(txn, lacks),
+            };
+        }
         let mut evaluated = Replies::default();
         let mut lacks = Vec::new();
         for operation in transaction.program.operations() {
@@ -685,20 +693,32 @@ impl Gateway {
         if !lacks.is_empty() {
             return self.widen(txn, lacks);
         }
-        let result =
-            |group: &GroupId| Some((*group, transaction.program.result_in(groups, *group, &evaluated)?));
-        let mut results: BTreeMap<GroupId, _> = transaction.extent.groups.iter().filter_map(result).collect();
         transaction.evaluated = evaluated;
         // Each group tells of its own keys: so what is told of one key keeps its order.
-        let mut events = by_group(groups, scratch.take_events(), |event| &event.key);
-        let mut effects = by_group(groups, scratch.take_effects(), |effect| effect.key());
+        let events = by_group(groups, scratch.take_events(), |event| &event.key);
+        let effects = by_group(groups, scratch.take_effects(), |effect| effect.key());
+        self.prepare_held(txn, effects, events);
+    }
+
+    /// All groups are locked, and it is known what each is to do.
+    fn prepare_held(
+        &mut self,
+        txn: TxnId,
+        mut effects: BTreeMap<GroupId, Vec<Effect>>,
+        mut events: BTreeMap<GroupId, Vec<Event>>,
+    ) {
+        let groups = self.groups;
+        let transaction = self.current(txn).expect("it is open");
         // Groups that were only read prepare too: an older transaction may have taken their locks away.
         let priority = transaction.priority;
-        for group in transaction.extent.groups.clone() {
+        let mut requests = Vec::new();
+        for &group in &transaction.extent.groups {
             let outcome = Outcome {
                 effects: effects.remove(&group).unwrap_or_default(),
                 events: events.remove(&group).unwrap_or_default(),
-                result: results.remove(&group),
+                result: transaction
+                    .program
+                    .result_in(groups, group, &transaction.evaluated),
             };
             let request = Request::Prepare {
                 txn,
@@ -707,6 +727,9 @@ impl Gateway {
                 conditions: Vec::new(),
                 task: Task::Install(outcome),
             };
+            requests.push((group, request));
+        }
+        for (group, request) in requests {
             self.request(group, request);
         }
     }
@@ -798,7 +821,7 @@ impl Gateway {
                 let replies = std::mem::take(&mut transaction.evaluated);
                 self.install(txn, Answers::Whole(replies));
             }
-            Kind::Hold => self.carry_out(txn),
+            Kind::Hold | Kind::Step => self.carry_out(txn),
             Kind::Lend => self.ask_to_lend(txn),
             Kind::Each => unreachable!("nobody votes"),
         }
@@ -818,14 +841,17 @@ impl Gateway {
         let groups = self.groups;
         let transaction = self.current(txn).expect("it is open");
         let mut requests = Vec::new();
-        let mut partition = transaction.program.partition(groups);
+        if transaction.kind == Kind::Hold {
+            transaction.plan = Plan::of_parts(transaction.program.partition(groups));
+        }
+        let plan = &mut transaction.plan;
         for group in transaction.extent.groups.iter().copied() {
-            let parts = partition.remove(&group).unwrap_or_default();
-            let (items, operations): (_, Vec<_>) = parts.into_iter().unzip();
+            let steps = plan.steps.remove(&group).unwrap_or_default();
+            let items = plan.items.remove(&group).unwrap_or_default();
             // Only who has something to do answers.
-            transaction.outstanding += usize::from(!operations.is_empty());
+            transaction.outstanding += usize::from(!steps.is_empty());
             transaction.parts.insert(group, (items, Replies::default()));
-            let verdict = Verdict::Commit(operations);
+            let verdict = Verdict::Commit(steps);
             requests.push((group, Request::Resolve { txn, verdict }));
         }
         let is_answered = transaction.outstanding == 0;
@@ -870,7 +896,8 @@ impl Gateway {
     fn answer(&mut self, txn: TxnId) {
         let transaction = self.current(txn).expect("it is open");
         let parts = std::mem::take(&mut transaction.parts);
-        self.close(txn, Answers::Parts(parts));
+        let answers = std::mem::take(&mut transaction.plan).answers(parts);
+        self.close(txn, answers);
     }
 
     /// A transaction is over.

@@ -6,8 +6,9 @@
 //!                       '---- the connection breaks: unknown if the last step was sent -----------+--> Books --> judged
 //! ```
 //!
-//! Five families, each of which makes broken transactions visible: lists that only grow, accounts with a constant total,
-//! pointers that form a ring, elements that are moved and never taken, and banners of which all parts say the same.
+//! Seven families, each of which makes broken transactions visible: lists that only grow, accounts with a constant total,
+//! pointers that form a ring, elements that are moved and never taken, banners of which all parts say the same, a database
+//! that is emptied and filled as a whole, and values that lapse and never come back.
 //! Of programs of several steps only the last one changes anything, so that it alone is the transaction.
 
 use history::{
@@ -28,6 +29,13 @@ const ELEMENTS_MAX: i64 = 40;
 /// Members that each family of sets and lists moves between.
 const PLACES: u64 = 3;
 
+/// What stands for a value that has lapsed, or was never set; values begin behind it.
+const LAPSED: i64 = 0;
+/// Deadlines of values that lapse.
+const LAPSE_MILLIS: [u64; 3] = [30, 300, 3_000];
+/// How long an element is waited for that is to be moved.
+const WAIT_SECS: &str = "0.1";
+
 /// How often clients ask for what.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Mix {
@@ -37,8 +45,8 @@ pub(crate) struct Mix {
     pub(crate) keys: u64,
     /// How many of a hundred transactions only read.
     pub(crate) reads: u64,
-    /// The chances of the families: lists, accounts, ring, elements, banners.
-    pub(crate) weights: [u64; 5],
+    /// The chances of the families: lists, accounts, ring, elements, banners, database, lapsing values.
+    pub(crate) weights: [u64; 7],
 }
 
 impl Mix {
@@ -47,7 +55,7 @@ impl Mix {
         share: 0,
         keys: 3,
         reads: 0,
-        weights: [0; 5],
+        weights: [0; 7],
     };
 
     /// Of all families, on few keys.
@@ -56,17 +64,27 @@ impl Mix {
             share: 90,
             keys: 3,
             reads,
-            weights: [2, 1, 1, 3, 1],
+            weights: [2, 1, 1, 3, 1, 0, 0],
+        }
+    }
+
+    /// Of the whole keyspace alone.
+    pub(crate) fn whole(reads: u64) -> Mix {
+        Mix {
+            weights: [0, 0, 0, 0, 0, 1, 0],
+            ..Mix::busy(reads)
         }
     }
 
     pub(crate) fn draw(prng: &mut Prng) -> Mix {
-        let mut weights = [0; 5];
+        let mut weights = [0; 7];
         for weight in &mut weights {
             *weight = [0, 1, 1, 4][prng.below(4) as usize];
         }
-        if weights == [0; 5] {
-            weights = [1; 5];
+        // While one of these is under way, all others wait.
+        weights[5] = weights[5].min(1);
+        if weights == [0; 7] {
+            weights = [1; 7];
         }
         Mix {
             share: [0, 10, 50, 90][prng.below(4) as usize],
@@ -115,6 +133,49 @@ pub(crate) enum Task {
     ReadBanner {
         is_block: bool,
     },
+    /// A database is emptied and filled with the keys of a generation.
+    Refill {
+        generation: i64,
+        how: Refilling,
+    },
+    /// What is in that database.
+    Census(Counting),
+    /// Keys are set to a value that lapses.
+    SetLapsing {
+        keys: [u64; 2],
+        value: i64,
+        millis: u64,
+    },
+    /// Such keys are given another deadline, or none.
+    Keep {
+        keys: [u64; 2],
+        millis: Option<u64>,
+    },
+    ReadLapsing {
+        is_block: bool,
+    },
+}
+
+/// How a database comes to hold a generation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refilling {
+    /// It is emptied, and filled.
+    Flush,
+    /// And a key is moved to another group and back.
+    Move,
+    /// Another one is emptied, filled, and takes its place.
+    Swap,
+}
+
+/// How the keys of a database are counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Counting {
+    /// Nothing else is asked.
+    Read,
+    /// Together with something that may write.
+    Beside,
+    /// Together with something that may move values between groups.
+    Across,
 }
 
 /// A transaction under way.
@@ -124,7 +185,8 @@ pub(crate) struct Running {
     step: usize,
     /// When the step that decides was sent; `None` if it was not.
     invoked: Option<u64>,
-    ticket: Option<Ticket>,
+    /// Of the registers that it reads or writes, in order.
+    tickets: Vec<Ticket>,
     wanted: usize,
     replies: Vec<Reply>,
     /// What earlier steps read.
@@ -165,13 +227,17 @@ pub(crate) struct Books {
     bank: Vec<Transaction<bank::Action>>,
     ring: Vec<Transaction<ring::Action>>,
     elements: Vec<Transaction<Moved>>,
-    banner: Recorder,
+    /// The banner, the database, and what lapses: each has one value at a time.
+    registers: Recorder,
+    has_lapsing: bool,
     /// Whether the accounts were seen, and the ring.
     has_bank: Option<u64>,
     has_ring: Option<u64>,
     last_element: i64,
     last_append: i64,
     last_banner: i64,
+    last_generation: i64,
+    last_lapsing: i64,
 }
 
 impl Books {
@@ -213,11 +279,24 @@ impl Books {
                 }
             }
             3 => Task::Move(self.moves(prng)),
-            _ if is_read => Task::ReadBanner { is_block },
-            _ => {
+            4 if is_read => Task::ReadBanner { is_block },
+            4 => {
                 self.last_banner += 1;
                 Task::Banner(self.last_banner)
             }
+            5 if is_read => Task::Census(draw_from(
+                &[Counting::Read, Counting::Beside, Counting::Across],
+                prng,
+            )),
+            5 => {
+                self.last_generation += 1;
+                Task::Refill {
+                    generation: self.last_generation,
+                    how: draw_from(&[Refilling::Flush, Refilling::Move, Refilling::Swap], prng),
+                }
+            }
+            _ if is_read => Task::ReadLapsing { is_block },
+            _ => self.lapsing(mix, prng),
         }
     }
 
@@ -232,13 +311,42 @@ impl Books {
         Task::Lists(operations.collect())
     }
 
+    fn lapsing(&mut self, mix: &Mix, prng: &mut Prng) -> Task {
+        let first = prng.below(mix.keys);
+        let keys = [first, (first + 1 + prng.below(mix.keys - 1)) % mix.keys];
+        let millis = draw_from(&LAPSE_MILLIS, prng);
+        match prng.below(4) {
+            0 => Task::Keep { keys, millis: None },
+            1 => Task::Keep {
+                keys,
+                millis: Some(millis),
+            },
+            _ => {
+                self.last_lapsing += 1;
+                Task::SetLapsing {
+                    keys,
+                    value: self.last_lapsing,
+                    millis,
+                }
+            }
+        }
+    }
+
     fn moves(&self, prng: &mut Prng) -> Vec<Vec<String>> {
         let count = 1 + prng.below(2);
         let one = |prng: &mut Prng| {
             let from = prng.below(PLACES);
             let to = prng.below(PLACES);
             let end = |prng: &mut Prng| ["LEFT", "RIGHT"][prng.below(2) as usize];
-            match prng.below(6) {
+            match prng.below(7) {
+                6 => words(&[
+                    "BLMOVE",
+                    &format!("tq{from}"),
+                    &format!("tq{to}"),
+                    end(prng),
+                    end(prng),
+                    WAIT_SECS,
+                ]),
                 0..3 => words(&[
                     "LMOVE",
                     &format!("tq{from}"),
@@ -281,6 +389,21 @@ impl Books {
                 self.last_banner += 1;
                 Task::Banner(self.last_banner)
             }
+            Task::Refill { how, .. } => {
+                self.last_generation += 1;
+                Task::Refill {
+                    generation: self.last_generation,
+                    how,
+                }
+            }
+            Task::SetLapsing { keys, millis, .. } => {
+                self.last_lapsing += 1;
+                Task::SetLapsing {
+                    keys,
+                    value: self.last_lapsing,
+                    millis,
+                }
+            }
             task => task,
         }
     }
@@ -315,6 +438,8 @@ impl Books {
             Task::Whole { is_block: true },
             Task::All,
             Task::ReadBanner { is_block: false },
+            Task::Census(Counting::Read),
+            Task::ReadLapsing { is_block: true },
         ]
     }
 
@@ -325,30 +450,72 @@ impl Books {
             process,
             step: 0,
             invoked: None,
-            ticket: None,
+            tickets: Vec::new(),
             wanted: 0,
             replies: Vec::new(),
             seen: Vec::new(),
         };
         let commands = first_step(&running.task, mix);
-        let bytes = self.send(&mut running, commands, now);
+        let bytes = self.send(&mut running, commands, mix, now);
         (running, bytes)
     }
 
-    fn send(&mut self, running: &mut Running, commands: Vec<Vec<String>>, now: u64) -> Vec<u8> {
+    fn send(&mut self, running: &mut Running, commands: Vec<Vec<String>>, mix: &Mix, now: u64) -> Vec<u8> {
         running.wanted = commands.len();
         running.replies.clear();
         if decides(&running.task, running.step) {
             running.invoked = Some(now);
-            let call = match running.task {
-                Task::Banner(value) => Some(Call::Set(value)),
-                Task::ReadBanner { .. } => Some(Call::Get),
-                _ => None,
-            };
-            running.ticket = call.map(|call| self.banner.called(running.process, "banner", call, now));
+            self.call(running, mix, now);
         }
         running.step += 1;
         commands.iter().flat_map(|words| encode(words)).collect()
+    }
+
+    /// Notes what a transaction asks of registers.
+    fn call(&mut self, running: &mut Running, mix: &Mix, now: u64) {
+        let process = running.process;
+        let calls: Vec<(String, Call)> = match &running.task {
+            Task::Banner(value) => vec![("banner".into(), Call::Set(*value))],
+            Task::ReadBanner { .. } => vec![("banner".into(), Call::Get)],
+            Task::Refill { generation, .. } => vec![("database".into(), Call::Set(*generation))],
+            Task::Census(_) => vec![("database".into(), Call::Get)],
+            Task::SetLapsing { keys, value, .. } => {
+                keys.map(|key| (format!("tm{key}"), Call::Set(*value))).into()
+            }
+            Task::ReadLapsing { .. } => (0..mix.keys).map(|key| (format!("tm{key}"), Call::Get)).collect(),
+            _ => return,
+        };
+        if matches!(running.task, Task::SetLapsing { .. } | Task::ReadLapsing { .. }) && !self.has_lapsing {
+            self.has_lapsing = true;
+            for key in 0..mix.keys {
+                let key = format!("tm{key}");
+                let ticket = self
+                    .registers
+                    .called(Process(u32::MAX), &key, Call::Set(LAPSED), now);
+                self.registers.answered(ticket, Answer::Done, now);
+            }
+        }
+        for (key, call) in calls {
+            running
+                .tickets
+                .push(self.registers.called(process, &key, call, now));
+            if let (Task::SetLapsing { .. }, Call::Set(value)) = (&running.task, call) {
+                // From now on, at any time or never: nobody is told.
+                let nobody = Process(u32::MAX - value as u32);
+                self.registers.called(nobody, &key, Call::Cas(value, LAPSED), now);
+            }
+        }
+    }
+
+    /// Notes what a transaction was told of the registers that it asked for.
+    fn answer(&mut self, running: &Running, outcome: Outcome, answers: &[Answer], now: u64) {
+        for (index, ticket) in running.tickets.iter().enumerate() {
+            match outcome {
+                Outcome::Unknown => {}
+                Outcome::Aborted => self.registers.answered(*ticket, Answer::Refused, now),
+                Outcome::Committed => self.registers.answered(*ticket, answers[index].clone(), now),
+            }
+        }
     }
 
     /// Bytes have come.
@@ -372,7 +539,7 @@ impl Books {
         let replies = std::mem::take(&mut running.replies);
         if running.invoked.is_none() {
             return match next_step(running, &replies)? {
-                Some(commands) => Ok(Next::Step(self.send(running, commands, now))),
+                Some(commands) => Ok(Next::Step(self.send(running, commands, mix, now))),
                 None => Ok(Next::Over(Outcome::Aborted, is_passing(&replies))),
             };
         }
@@ -416,9 +583,7 @@ impl Books {
         now: u64,
     ) -> Result<(), String> {
         let invoked = running.invoked.expect("only what was sent is over");
-        let returned = (outcome != Outcome::Unknown).then_some(now);
         let unexpected = || running.unexpected(told.unwrap_or_default());
-        let process = running.process;
         match &running.task {
             Task::Lists(operations) => {
                 if told
@@ -445,13 +610,7 @@ impl Books {
                         }
                     });
                 }
-                self.lists.push(Transaction {
-                    process,
-                    invoked,
-                    returned,
-                    outcome,
-                    actions,
-                });
+                self.lists.push(running.transaction(outcome, now, actions));
             }
             Task::OpenBank => {
                 if outcome == Outcome::Committed {
@@ -469,13 +628,7 @@ impl Books {
                     to: format!("ta{to}"),
                     amount: *amount,
                 }];
-                self.bank.push(Transaction {
-                    process,
-                    invoked,
-                    returned,
-                    outcome,
-                    actions,
-                });
+                self.bank.push(running.transaction(outcome, now, actions));
             }
             Task::Balances { is_block } => {
                 let balances = match told {
@@ -495,23 +648,11 @@ impl Books {
                     None => None,
                 };
                 let actions = vec![bank::Action::Balances(balances)];
-                self.bank.push(Transaction {
-                    process,
-                    invoked,
-                    returned,
-                    outcome,
-                    actions,
-                });
+                self.bank.push(running.transaction(outcome, now, actions));
             }
             Task::Swap(key) => {
                 let actions = vec![ring::Action::Swap(format!("tr{key}"))];
-                self.ring.push(Transaction {
-                    process,
-                    invoked,
-                    returned,
-                    outcome,
-                    actions,
-                });
+                self.ring.push(running.transaction(outcome, now, actions));
             }
             Task::Whole { is_block } => {
                 let pointers = match told {
@@ -531,23 +672,11 @@ impl Books {
                     None => None,
                 };
                 let actions = vec![ring::Action::Whole(pointers)];
-                self.ring.push(Transaction {
-                    process,
-                    invoked,
-                    returned,
-                    outcome,
-                    actions,
-                });
+                self.ring.push(running.transaction(outcome, now, actions));
             }
             Task::Put { element, .. } => {
                 let actions = vec![Moved::Put(*element)];
-                self.elements.push(Transaction {
-                    process,
-                    invoked,
-                    returned,
-                    outcome,
-                    actions,
-                });
+                self.elements.push(running.transaction(outcome, now, actions));
             }
             // Whatever it did, everything is still there.
             Task::Move(_) => {}
@@ -558,40 +687,52 @@ impl Books {
                     all.extend(reply.numbers().ok_or_else(unexpected)?);
                 }
                 let actions = vec![Moved::All(all)];
-                self.elements.push(Transaction {
-                    process,
-                    invoked,
-                    returned,
-                    outcome,
-                    actions,
-                });
+                self.elements.push(running.transaction(outcome, now, actions));
             }
-            Task::Banner(_) | Task::ReadBanner { .. } => {
-                let answer = match (&running.task, outcome) {
-                    (_, Outcome::Unknown) => Answer::Unknown,
-                    (_, Outcome::Aborted) => Answer::Refused,
-                    (Task::ReadBanner { is_block }, _) => {
-                        let all = whole(told.unwrap_or_default(), *is_block).ok_or_else(unexpected)?;
-                        if all.windows(2).any(|pair| pair[0] != pair[1]) {
-                            return Err(format!("half a banner was seen: {all:?}"));
-                        }
-                        Answer::Value(all[0])
+            // Whom it kept from lapsing need not be known.
+            Task::Keep { .. } => {}
+            Task::Banner(_) | Task::SetLapsing { .. } => {
+                let done = vec![Answer::Done; running.tickets.len()];
+                self.answer(running, outcome, &done, now);
+            }
+            Task::ReadBanner { is_block } => {
+                let mut answers = Vec::new();
+                if let Some(told) = told {
+                    let all = whole(told, *is_block).ok_or_else(unexpected)?;
+                    if all.windows(2).any(|pair| pair[0] != pair[1]) {
+                        return Err(format!("half a banner was seen: {all:?}"));
                     }
-                    _ => Answer::Done,
-                };
-                let ticket = running.ticket.expect("it was called");
-                if outcome != Outcome::Unknown {
-                    self.banner.answered(ticket, answer, now);
+                    answers.push(Answer::Value(all[0]));
                 }
+                self.answer(running, outcome, &answers, now);
+            }
+            Task::ReadLapsing { is_block } => {
+                let all = told.map_or(Some(Vec::new()), |told| whole(told, *is_block));
+                let all = all.ok_or_else(unexpected)?.into_iter();
+                let answers: Vec<Answer> = all.map(|seen| Answer::Value(seen.or(Some(LAPSED)))).collect();
+                self.answer(running, outcome, &answers, now);
+            }
+            Task::Refill { generation, how } => {
+                if let Some(told) = told {
+                    let is_right = is_refilled(told, *generation, *how, mix);
+                    is_right.then_some(()).ok_or_else(unexpected)?;
+                }
+                self.answer(running, outcome, &[Answer::Done], now);
+            }
+            Task::Census(_) => {
+                let mut answers = Vec::new();
+                if let Some(told) = told {
+                    answers.push(Answer::Value(generation_of(told, mix).ok_or_else(unexpected)?));
+                }
+                self.answer(running, outcome, &answers, now);
             }
         }
-        let _ = mix;
         Ok(())
     }
 
     /// How many transactions were told of.
     pub(crate) fn len(&self) -> usize {
-        self.lists.len() + self.bank.len() + self.ring.len() + self.elements.len() + self.banner.len()
+        self.lists.len() + self.bank.len() + self.ring.len() + self.elements.len() + self.registers.len()
     }
 
     /// Judges what was seen.
@@ -603,12 +744,12 @@ impl Books {
         let lists = Transactions::new(self.lists);
         let bank = Transactions::new(self.bank);
         let ring = Transactions::new(self.ring);
-        let banner = self.banner.finish();
+        let registers = self.registers.finish();
         for part in [
             lists.to_string(),
             bank.to_string(),
             ring.to_string(),
-            banner.to_string(),
+            registers.to_string(),
         ] {
             let _ = writeln!(text, "{part}");
         }
@@ -626,14 +767,63 @@ impl Books {
             Judgement::Violated(anomaly) => Err(anomaly.to_string()),
         });
         let result = result
-            .and_then(|()| match history::check(&banner) {
+            .and_then(|()| match history::check(&registers) {
                 Verdict::Linearizable => Ok(()),
-                Verdict::Violated(violation) => Err(format!("banners: {violation}")),
-                Verdict::Undecided(undecided) => Err(format!("banners: {undecided}")),
+                Verdict::Violated(violation) => Err(format!("registers: {violation}")),
+                Verdict::Undecided(undecided) => Err(format!("registers: {undecided}")),
             })
             .and_then(|()| judge_elements(&self.elements));
         (result, text)
     }
+}
+
+fn draw_from<T: Copy>(all: &[T], prng: &mut Prng) -> T {
+    all[prng.below(all.len() as u64) as usize]
+}
+
+/// The keys of a generation.
+fn generation(number: i64, mix: &Mix) -> impl Iterator<Item = String> {
+    (0..mix.keys).map(move |key| format!("tk{number}:{key}"))
+}
+
+/// The key of a generation that is elsewhere for a moment.
+fn elsewhere(number: i64) -> String {
+    format!("tk{number}:elsewhere")
+}
+
+/// Whether a transaction saw what it did to a database, step by step.
+fn is_refilled(told: &[Reply], number: i64, how: Refilling, mix: &Mix) -> bool {
+    let [.., counted, _] = told else { return false };
+    let is_counted = *counted == Reply::Number(mix.keys as i64);
+    let has_moved = || {
+        let expected: BTreeSet<String> = generation(number, mix)
+            .skip(1)
+            .chain([elsewhere(number)])
+            .collect();
+        told.get(4).and_then(Reply::texts) == Some(expected)
+    };
+    is_counted && (how != Refilling::Move || has_moved())
+}
+
+/// Which generation a database holds; `None` if that cannot be.
+#[expect(
+    clippy::option_option,
+    reason = "an empty database and an impossible one are different answers"
+)]
+fn generation_of(told: &[Reply], mix: &Mix) -> Option<Option<i64>> {
+    let [_, keys, Reply::Number(counted), ..] = told else {
+        return None;
+    };
+    let keys = keys.texts()?;
+    if keys.len() as i64 != *counted {
+        return None;
+    }
+    let Some(first) = keys.first() else {
+        return Some(None);
+    };
+    let number = first.strip_prefix("tk")?.split_once(':')?.0.parse().ok()?;
+    let expected: BTreeSet<String> = generation(number, mix).collect();
+    (keys == expected).then_some(Some(number))
 }
 
 /// Nothing of a family was seen: it must not have been made before.
@@ -712,9 +902,18 @@ fn pairs(command: &str, letter: &str, mix: &Mix, value: impl Fn(u64) -> i64) -> 
 /// Whether the answer is that of `EXEC`.
 fn is_block(task: &Task) -> bool {
     match task {
-        Task::Lists(_) | Task::All | Task::Swap(_) => true,
+        Task::Lists(_)
+        | Task::All
+        | Task::Swap(_)
+        | Task::Refill { .. }
+        | Task::Census(_)
+        | Task::SetLapsing { .. }
+        | Task::Keep { .. } => true,
         Task::Transfer { is_watched, .. } => *is_watched,
-        Task::Balances { is_block } | Task::Whole { is_block } | Task::ReadBanner { is_block } => *is_block,
+        Task::Balances { is_block }
+        | Task::Whole { is_block }
+        | Task::ReadBanner { is_block }
+        | Task::ReadLapsing { is_block } => *is_block,
         Task::Move(moves) => moves.len() > 1,
         Task::OpenBank | Task::OpenRing | Task::Put { .. } | Task::Banner(_) => false,
     }
@@ -780,7 +979,57 @@ fn first_step(task: &Task, mix: &Mix) -> Vec<Vec<String>> {
         }
         Task::Banner(value) => vec![pairs("MSET", "tb", mix, |_| *value)],
         Task::ReadBanner { is_block } => read_all("tb", *is_block, mix),
+        Task::Refill { generation, how } => refill(*generation, *how, mix),
+        Task::Census(how) => {
+            let beside = match how {
+                Counting::Read => None,
+                Counting::Beside => Some(words(&["DEL", "nobody"])),
+                Counting::Across => Some(words(&[
+                    "SINTERSTORE",
+                    "nobody",
+                    "no",
+                    "none",
+                    "never",
+                    "nothing",
+                ])),
+            };
+            let counts = [words(&["SELECT", "1"]), words(&["KEYS", "*"]), words(&["DBSIZE"])];
+            block(counts.into_iter().chain(beside).chain([words(&["SELECT", "0"])]))
+        }
+        Task::SetLapsing { keys, value, millis } => block(keys.iter().map(|key| {
+            let (key, value) = (format!("tm{key}"), value.to_string());
+            words(&["SET", &key, &value, "PX", &millis.to_string()])
+        })),
+        Task::Keep { keys, millis } => block(keys.iter().map(|key| {
+            let key = format!("tm{key}");
+            match millis {
+                Some(millis) => words(&["PEXPIRE", &key, &millis.to_string()]),
+                None => words(&["PERSIST", &key]),
+            }
+        })),
+        Task::ReadLapsing { is_block } => read_all("tm", *is_block, mix),
     }
+}
+
+fn refill(number: i64, how: Refilling, mix: &Mix) -> Vec<Vec<String>> {
+    let select = |db: &str| words(&["SELECT", db]);
+    let mut fill = vec!["MSET".to_owned()];
+    fill.extend(generation(number, mix).flat_map(|key| [key, "here".to_owned()]));
+    let first = generation(number, mix).next().expect("a generation has keys");
+    let elsewhere = elsewhere(number);
+    let first_db = if how == Refilling::Swap { "2" } else { "1" };
+    let mut commands = vec![select(first_db), words(&["FLUSHDB"]), fill];
+    commands.extend(match how {
+        Refilling::Flush => Vec::new(),
+        Refilling::Move => vec![
+            words(&["RENAME", &first, &elsewhere]),
+            words(&["KEYS", "*"]),
+            words(&["RENAME", &elsewhere, &first]),
+        ],
+        Refilling::Swap => vec![words(&["SWAPDB", "1", "2"]), select("1")],
+    });
+    commands.extend([words(&["DBSIZE"]), select("0")]);
+    block(commands)
 }
 
 fn watched(key: i64) -> Vec<Vec<String>> {
@@ -851,6 +1100,17 @@ impl Running {
     pub(crate) fn task(&self) -> &Task {
         &self.task
     }
+
+    /// What is written down of it when it is over.
+    fn transaction<A>(&self, outcome: Outcome, now: u64, actions: Vec<A>) -> Transaction<A> {
+        Transaction {
+            process: self.process,
+            invoked: self.invoked.expect("only what was sent is over"),
+            returned: (outcome != Outcome::Unknown).then_some(now),
+            outcome,
+            actions,
+        }
+    }
 }
 
 /// Numbers of all keys of a family.
@@ -869,6 +1129,17 @@ fn whole(told: &[Reply], is_block: bool) -> Option<Vec<Option<i64>>> {
 }
 
 impl Reply {
+    /// Different texts.
+    fn texts(&self) -> Option<BTreeSet<String>> {
+        let Reply::Array(all) = self else { return None };
+        let text = |reply: &Reply| match reply {
+            Reply::Text(text) => Some(text.clone()),
+            _ => None,
+        };
+        let texts: BTreeSet<String> = all.iter().map(text).collect::<Option<_>>()?;
+        (texts.len() == all.len()).then_some(texts)
+    }
+
     fn numbers(&self) -> Option<Vec<i64>> {
         let Reply::Array(all) = self else { return None };
         let number = |reply: &Reply| match reply {

@@ -184,6 +184,11 @@ impl Swarm {
                 swarm.clients = 10;
                 swarm.think = MILLIS;
             }
+            Some(Bug::WholeNotLocked) => {
+                swarm.mix = Mix::whole(30);
+                swarm.clients = 10;
+                swarm.think = MILLIS;
+            }
             _ => {}
         }
         swarm
@@ -300,7 +305,8 @@ impl fmt::Display for Swarm {
         let mix = &self.mix;
         writeln!(
             f,
-            "transactions: {} % of requests, on {} keys, {} % reads; lists {}, accounts {}, ring {}, elements {}, banners {}",
+            "transactions: {} % of requests, on {} keys, {} % reads; lists {}, accounts {}, ring {}, elements {}, banners {}, \
+             database {}, lapsing {}",
             mix.share,
             mix.keys,
             mix.reads,
@@ -309,6 +315,8 @@ impl fmt::Display for Swarm {
             mix.weights[2],
             mix.weights[3],
             mix.weights[4],
+            mix.weights[5],
+            mix.weights[6],
         )?;
         write!(
             f,

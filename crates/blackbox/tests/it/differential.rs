@@ -1,8 +1,8 @@
 //! The same generated commands to the server under test and to a real Redis: the replies must be equal.
 //!
 //! Equal means equal parsed values, error texts and kinds of null included. What cannot be equal is named in
-//! [`normalise`], [`same_time`] and [`out_of_range_before`], what is different on purpose in [`checked_earlier`],
-//! [`smaller_encoding`] and [`MIXED_EXEC`], and nothing else is forgiven.
+//! [`normalise`], [`same_time`] and [`out_of_range_before`], what is different on purpose in [`checked_earlier`] and
+//! [`smaller_encoding`], and nothing else is forgiven.
 
 mod generate;
 
@@ -23,11 +23,6 @@ const SHRINK_RUNS: usize = 600;
 
 /// The connections a sequence uses, so that `WATCH` has somebody to be disturbed by.
 const CONNECTIONS: usize = 2;
-
-/// What several workers do not do in one transaction. They say so and do nothing, so that from there on the two servers
-/// do not hold the same keys: a sequence that comes here is over. One worker never says it.
-const MIXED_EXEC: &str = "ERR EXEC cannot hold both a command on the whole keyspace and one that moves values between \
-    groups of several workers; nothing was done";
 
 /// One command on one connection.
 #[derive(Clone)]
@@ -461,8 +456,6 @@ impl Difference {
 struct Pair {
     subject: Server,
     reference: Server,
-    /// Whether the subject has several workers with groups, and may answer with [`MIXED_EXEC`].
-    is_spread: bool,
 }
 
 /// How the servers of a pair are set up.
@@ -482,7 +475,6 @@ impl Pair {
         let pair = Self {
             subject: subject.flag("enable-debug-command", "yes").start(),
             reference: Server::reference().start(),
-            is_spread: setup.workers > 1 && setup.groups > 1,
         };
         if !setup.limits.is_empty() {
             for server in [&pair.subject, &pair.reference] {
@@ -502,11 +494,6 @@ impl Pair {
             let subject = ours.perform(&self.subject, step);
             let reference = theirs.perform(&self.reference, step);
             let agree = match (&subject, &reference) {
-                (Some(subject), Some(_))
-                    if self.is_spread && subject.value.error().as_deref() == Some(MIXED_EXEC) =>
-                {
-                    return None;
-                }
                 (Some(subject), Some(reference)) if out_of_range_before(&subject.value, &reference.value) => {
                     return None;
                 }

@@ -506,6 +506,59 @@ fn flushall_and_dbsize_in_blocks_are_isolated_from_each_other() {
 }
 
 #[test]
+fn what_moves_and_what_empties_the_keyspace_are_one_transaction() {
+    const KEYS: usize = 8;
+    let server = server();
+    let fill = || {
+        let mut lines = vec!["MULTI".to_owned(), "FLUSHALL".to_owned()];
+        lines.extend((0..KEYS).map(|key| format!("RPUSH place:{key} {key}")));
+        lines
+    };
+    let run = |client: &mut Client, mut lines: Vec<String>| -> Vec<Value> {
+        lines.push("EXEC".to_owned());
+        let commands: Vec<Vec<&str>> = lines.iter().map(|line| line.split(' ').collect()).collect();
+        let reply = client.pipeline(&commands).pop().expect("EXEC was the last");
+        reply.elements().expect("nothing was watched").to_vec()
+    };
+    run(&mut server.client(), fill());
+    race(
+        &server,
+        3,
+        |client, writer| {
+            for round in 0..150 {
+                let (from, to) = ((round + writer) % KEYS, (round * 3 + 1) % KEYS);
+                let mut lines = fill();
+                lines.extend([
+                    "DBSIZE".to_owned(),
+                    format!("RENAME place:{from} free"),
+                    "KEYS free".to_owned(),
+                    format!("LMOVE free place:{to} LEFT LEFT"),
+                    "DBSIZE".to_owned(),
+                    format!("RPUSH place:{from} again"),
+                    format!("LPOP place:{to}"),
+                    "DBSIZE".to_owned(),
+                ]);
+                let replies = run(client, lines);
+                let count = |at: usize| replies[at].integer().expect("DBSIZE counts");
+                assert_eq!(count(KEYS + 1), KEYS as i64);
+                assert_eq!(texts(&replies[KEYS + 3]), [Some("free".to_owned())]);
+                // What was alone in its list and moved left no key behind.
+                let is_same = from == to;
+                assert_eq!(count(KEYS + 5), KEYS as i64 - i64::from(!is_same));
+                assert_eq!(count(KEYS + 8), KEYS as i64);
+            }
+        },
+        |client| {
+            let lines = ["MULTI", "DBSIZE", "KEYS place:*", "EXISTS free"].map(str::to_owned);
+            let replies = run(client, lines.to_vec());
+            assert_eq!(replies[0], Value::Integer(KEYS as i64));
+            assert_eq!(texts(&replies[1]).len(), KEYS);
+            assert_eq!(replies[2], Value::Integer(0));
+        },
+    );
+}
+
+#[test]
 fn opposite_key_orders_never_block_each_other_for_good() {
     let server = server();
     server.client().run_ok("MSET d:0 v d:1 v d:2 v d:3 v");

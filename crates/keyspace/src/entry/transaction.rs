@@ -4,8 +4,8 @@
 //!   8 prepare   head | conditions | conditions (what was read) | work
 //!     work      1 evaluate  strict u8 | commands
 //!               2 install   after a lock u8 | effects | result
-//!               3 in place  commands
-//!   9 lock      head | keys (count u32 | (db u8 | alone u8 | key)*)
+//!               3 in place  after a lock u8 | count u32 | (1 command | 2 effects)*
+//!   9 lock      head | whole group u8 | keys (count u32 | (db u8 | alone u8 | key)*)
 //!     head      txn | began i64 | groups
 //!  10 resolve   count u32 | (txn | committed u8)*
 //!  11 inquire   txn | groups
@@ -60,9 +60,19 @@ pub enum Work<'a> {
     },
     /// Commands on the whole group: it is locked now, and they are carried out when it is committed.
     InPlace {
-        /// The commands in order.
-        commands: Vec<BlockCommand<'a>>,
+        /// What is done, in order.
+        steps: Vec<Step<'a>>,
+        /// Whether the group was locked before by [`Lock`], and must be held still.
+        after_lock: bool,
     },
+}
+
+/// One step of what is carried out in place.
+pub enum Step<'a> {
+    /// A command.
+    Run(BlockCommand<'a>),
+    /// What commands between those on the whole keyspace change here: their coordinator has computed it.
+    Install(Vec<Effect>),
 }
 
 /// Locks of a transaction that does not know yet what to do.
@@ -74,6 +84,8 @@ pub struct Lock<'a> {
     pub began: UnixMillis,
     /// All groups that take part.
     pub participants: Vec<GroupId>,
+    /// Whether all of the group is locked, alone.
+    pub is_whole: bool,
     /// The keys whose objects are wanted, and whether they may change.
     pub keys: Vec<(Db, &'a [u8], bool)>,
 }
@@ -126,8 +138,23 @@ enum WorkView<'a> {
         result: Option<KeptResult>,
     },
     InPlace {
-        commands: Vec<CommandView<'a>>,
+        steps: Vec<StepView<'a>>,
+        after_lock: bool,
     },
+}
+
+enum StepView<'a> {
+    Run(CommandView<'a>),
+    Install(Vec<EffectView<'a>>),
+}
+
+impl StepView<'_> {
+    fn step<'s>(&'s self, spans: &'s [Span]) -> Step<'s> {
+        match self {
+            StepView::Run(command) => Step::Run(command.command(spans)),
+            StepView::Install(effects) => Step::Install(effects.iter().map(EffectView::effect).collect()),
+        }
+    }
 }
 
 impl PrepareView<'_> {
@@ -155,8 +182,9 @@ impl PrepareView<'_> {
                     after_lock: *after_lock,
                     result: result.clone(),
                 },
-                WorkView::InPlace { commands } => Work::InPlace {
-                    commands: all(commands),
+                WorkView::InPlace { steps, after_lock } => Work::InPlace {
+                    steps: steps.iter().map(|step| step.step(spans)).collect(),
+                    after_lock: *after_lock,
                 },
             },
         }
@@ -185,15 +213,30 @@ impl Operations {
                     result.encode(&mut self.bytes);
                 }
             }
-            Work::InPlace { commands } => {
-                self.bytes.push(3);
-                self.commands(commands);
+            Work::InPlace { steps, after_lock } => {
+                self.bytes.extend_from_slice(&[3, u8::from(*after_lock)]);
+                self.length(steps.len());
+                steps.iter().for_each(|step| self.step(step));
+            }
+        }
+    }
+
+    fn step(&mut self, step: &Step<'_>) {
+        match step {
+            Step::Run(BlockCommand { db, protocol, args }) => {
+                self.bytes.push(1);
+                self.command(*db, *protocol, *args);
+            }
+            Step::Install(effects) => {
+                self.bytes.push(2);
+                self.effects(effects);
             }
         }
     }
 
     pub(super) fn lock(&mut self, lock: &Lock<'_>) {
         self.head(lock.txn, lock.began, &lock.participants);
+        self.bytes.push(u8::from(lock.is_whole));
         self.length(lock.keys.len());
         for (db, key, alone) in &lock.keys {
             self.bytes.extend_from_slice(&[db.number(), u8::from(*alone)]);
@@ -265,9 +308,18 @@ impl<'a> Cursor<'a> {
                     false => None,
                 },
             },
-            3 => WorkView::InPlace {
-                commands: self.commands(spans)?,
-            },
+            3 => {
+                let (after_lock, count) = (self.flag()?, self.length()?);
+                let mut steps = Vec::new();
+                for _ in 0..count {
+                    steps.push(match self.byte()? {
+                        1 => StepView::Run(self.command(spans)?),
+                        2 => StepView::Install(self.effects()?),
+                        _ => return Err(EntryError::Unknown),
+                    });
+                }
+                WorkView::InPlace { steps, after_lock }
+            }
             _ => return Err(EntryError::Unknown),
         };
         Ok(PrepareView {
@@ -282,6 +334,7 @@ impl<'a> Cursor<'a> {
 
     pub(super) fn lock(&mut self) -> Result<Lock<'a>, EntryError> {
         let (txn, began, participants) = self.head()?;
+        let is_whole = self.flag()?;
         let mut keys = Vec::new();
         for _ in 0..self.length()? {
             let (db, alone) = (self.db()?, self.flag()?);
@@ -291,6 +344,7 @@ impl<'a> Cursor<'a> {
             txn,
             began,
             participants,
+            is_whole,
             keys,
         })
     }

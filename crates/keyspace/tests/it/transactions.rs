@@ -4,8 +4,8 @@ use crate::node::{Node, db, gateway, header};
 use ids::{Boot, GatewayId, GroupId, Prng, RequestUuid, UnixMillis};
 use keyspace::{
     Answered, Arrival, Batched, BlockCommand, ClientRequest, Condition, Cut, Effect, Entry, EntryBuf, Fence,
-    Forget, Inquire, KeptResult, KeyVersion, Lock, Operation, Operations, Origin, Prepare, Resolve, Transfer,
-    UnknownOrigin, Work,
+    Forget, Inquire, KeptResult, KeyVersion, Lock, Operation, Operations, Origin, Prepare, Resolve, Step,
+    Transfer, UnknownOrigin, Work,
 };
 use planted::Bug;
 use resp::{ArgsBuf, Protocol};
@@ -125,6 +125,7 @@ impl Group {
             txn,
             began: UnixMillis(txn.seq as i64),
             participants: participants(),
+            is_whole: false,
             keys: vec![(db(0), key.as_bytes(), true)],
         };
         self.apply(&Operation::Lock(Box::new(lock))).remove(0)
@@ -167,6 +168,34 @@ impl Group {
             },
         };
         self.apply(&Operation::Prepare(Box::new(prepare))).remove(0)
+    }
+
+    /// Commands, and between them the deletion of keys.
+    fn prepare_in_place(&mut self, txn: TxnId, lines: &[&str]) -> Vec<u8> {
+        let words: Vec<ArgsBuf> = lines
+            .iter()
+            .map(|line| ArgsBuf::from_slices(line.split(' ')))
+            .collect();
+        let prepare = Prepare {
+            txn,
+            began: UnixMillis(txn.seq as i64),
+            participants: participants(),
+            conditions: Vec::new(),
+            expects: Vec::new(),
+            work: Work::InPlace {
+                steps: words.iter().map(step).collect(),
+                after_lock: false,
+            },
+        };
+        self.apply(&Operation::Prepare(Box::new(prepare))).remove(0)
+    }
+
+    /// What whoever commits a transaction is answered.
+    fn commit(&mut self, txn: TxnId) -> String {
+        let answers = self.apply(&Operation::Resolve(Resolve {
+            decisions: vec![(txn, true)],
+        }));
+        String::from_utf8_lossy(&answers[0]).into_owned()
     }
 
     fn resolve(&mut self, txn: TxnId, is_committed: bool) {
@@ -214,6 +243,22 @@ impl Group {
     fn counts(&self) -> (usize, usize, usize, usize) {
         let counts = self.nodes[0].keyspace.transaction_counts();
         (counts.prepared, counts.waiting, counts.ended, counts.late)
+    }
+}
+
+/// A command, or the deletion of a key.
+fn step(words: &ArgsBuf) -> Step<'_> {
+    let args = words.as_args();
+    match args.arg(0) {
+        b"DELETED" => Step::Install(vec![Effect::Delete {
+            db: db(0),
+            key: args.arg(1).into(),
+        }]),
+        _ => Step::Run(BlockCommand {
+            db: db(0),
+            protocol: Protocol::Resp2,
+            args,
+        }),
     }
 }
 
@@ -546,12 +591,48 @@ fn a_vote_keeps_its_locks() {
     breaks(Bug::LockIgnoredByCommand, commands_wait_and_go_on);
 }
 
+fn in_place_is_answered_to_everybody() {
+    let mut group = Group::new();
+    group.run("MSET a 1 b 2 c 3");
+    let steps = ["DBSIZE", "DELETED a", "DBSIZE", "KEYS b", "DELETED b", "DBSIZE"];
+    assert_eq!(group.prepare_in_place(txn(1, 0), &steps), [PREPARED]);
+    let all = ":3\r\n:2\r\n*1\r\n$1\r\nb\r\n:1\r\n";
+    assert_eq!(group.commit(txn(1, 0)), all);
+    let node = moved(&mut group.nodes[0]);
+    group.nodes.push(node);
+    assert_eq!(group.commit(txn(1, 0)), all, "whoever comes later is told too");
+    group.forget(2, &[txn(1, 0)]);
+    assert_eq!(group.commit(txn(1, 0)), "", "until it is forgotten");
+}
+
+#[test]
+fn what_is_carried_out_in_place_is_answered_to_whoever_asks_until_it_is_forgotten() {
+    in_place_is_answered_to_everybody();
+    breaks(Bug::HoldRepliesNotKept, in_place_is_answered_to_everybody);
+}
+
+fn a_whole_group_is_held() {
+    let mut group = Group::new();
+    group.prepare_in_place(txn(1, 0), &["FLUSHALL", "DBSIZE"]);
+    assert_eq!(group.run("SET a 1").as_bytes(), LATER);
+    assert_eq!(group.commit(txn(1, 0)), "+OK\r\n:0\r\n");
+    assert_eq!(group.run("GETRANGE a 0 -1"), "$1\r\n1\r\n");
+}
+
+#[test]
+fn who_writes_to_the_whole_keyspace_holds_all_of_the_group() {
+    a_whole_group_is_held();
+    breaks(Bug::WholeNotLocked, a_whole_group_is_held);
+}
+
 /// A group with everything in it that a group can have of transactions.
 fn full() -> Group {
     let mut group = Group::new();
     for key in ["a", "b", "c", "l"] {
         group.run(&format!("SET {key} 1"));
     }
+    group.prepare_in_place(txn(6, 0), &["DBSIZE"]);
+    group.resolve(txn(6, 0), true);
     group.prepare(txn(1, 0), "INCR a");
     group.prepare(txn(2, 0), "INCR a");
     group.run("INCR a");
@@ -563,7 +644,7 @@ fn full() -> Group {
     group.prepare(txn(7, 0), "INCR c");
     group.resolve(txn(7, 0), false);
     group.forget(1, &[txn(7, 0)]);
-    assert_eq!(group.counts(), (2, 2, 3, 1));
+    assert_eq!(group.counts(), (2, 2, 4, 1));
     group
 }
 
@@ -579,6 +660,7 @@ fn a_state_that_was_transferred_has_the_same_transactions() {
     assert_eq!(group.inquire(txn(2, 0)), Register::Prepared);
     group.resolve(txn(2, 0), true);
     assert_eq!(group.run("GETRANGE a 0 -1"), "$1\r\n5\r\n");
+    assert_eq!(group.commit(txn(6, 0)), ":4\r\n");
     assert_eq!(group.install_after_lock(txn(3, 0))[0], PREPARED);
     group.resolve(txn(3, 0), true);
     assert_eq!(group.inquire(txn(5, 0)), Register::Refused);

@@ -5,8 +5,8 @@ use command::Spec;
 use ids::{Boot, Db, GroupCount, GroupId, HashSeed, Prng, Slot, UnixMillis};
 use keyspace::{Effect, EventClasses, KeyVersion, Object};
 use replica::{
-    Condition, LocalCounts, Operation, Outcome, Output, Replica, Replies, Request, Returned, Task, Ticket,
-    Turn, Verdict, locks_of,
+    Condition, LocalCounts, Operation, Outcome, Output, Replica, Replies, Request, Returned, Step, Task,
+    Ticket, Turn, Verdict, locks_of,
 };
 use resp::{ArgsBuf, Protocol};
 use std::collections::{BTreeMap, VecDeque};
@@ -637,7 +637,9 @@ impl Cluster {
             let lies = fault == Fault::OneParticipantAborts && index == 1;
             let verdict = match decision {
                 Decision::Commit if lies => Verdict::Abort,
-                Decision::Commit if way == Way::Hold => Verdict::Commit(operations.clone()),
+                Decision::Commit if way == Way::Hold => {
+                    Verdict::Commit(operations.iter().cloned().map(Step::Run).collect())
+                }
                 Decision::Commit => Verdict::Commit(Vec::new()),
                 Decision::Abort(_) => Verdict::Abort,
             };

@@ -45,6 +45,13 @@ impl Glimpse<'_> {
     pub fn transaction_counts(&self) -> TransactionCounts {
         self.replica.keyspace().transaction_counts()
     }
+
+    /// Whether a transaction has voted here, and its end is not known.
+    pub fn has_prepared(&self) -> bool {
+        let keyspace = self.replica.keyspace();
+        let oldest = keyspace.oldest_transactions(usize::MAX);
+        oldest.iter().any(|open| open.is_prepared)
+    }
 }
 
 impl Gateway {

@@ -13,7 +13,7 @@ fn spread(nodes: u64, groups: u16) -> World {
 }
 
 /// Every group has a replica on each of three nodes.
-fn replicated(groups: u16) -> World {
+pub(crate) fn replicated(groups: u16) -> World {
     let mut world = spread(3, groups);
     grow(&mut world);
     world

@@ -2,4 +2,5 @@
 
 mod cluster;
 mod fanout;
+mod whole;
 mod world;

@@ -130,6 +130,14 @@ impl World {
         }
     }
 
+    /// How many transactions hold locks in the groups that a node has replicas of.
+    pub(crate) fn transactions_held(&self, node: usize) -> usize {
+        let glimpses = self.nodes[node].gateway.glimpses();
+        glimpses
+            .map(|glimpse| glimpse.transaction_counts().prepared)
+            .sum()
+    }
+
     /// How much of transactions is in the replicas of a node: held, waited for, ended and not forgotten, not acknowledged.
     pub(crate) fn transactions_left(&self, node: usize) -> usize {
         let glimpses = self.nodes[node].gateway.glimpses();
@@ -139,9 +147,8 @@ impl World {
             .sum()
     }
 
-    /// Sends words to a node as a client of it, and what it answers in up to so many turns.
-    pub(crate) fn run(&mut self, node: usize, client: u64, words: &str) -> String {
-        self.send(node, client, words);
+    /// What a client of a node is answered in up to so many turns.
+    pub(crate) fn reply(&mut self, node: usize, client: u64) -> String {
         for _ in 0..8_000 {
             let reply = self.nodes[node].take_reply(client);
             if !reply.is_empty() {
@@ -149,7 +156,22 @@ impl World {
             }
             self.turn();
         }
-        panic!("no reply to {words}");
+        panic!("no reply");
+    }
+
+    /// A client of a node sends lines as one transaction, and what the whole of it is answered.
+    pub(crate) fn exec(&mut self, node: usize, client: u64, lines: &[&str]) -> String {
+        assert_eq!(self.run(node, client, "MULTI"), "+OK");
+        for line in lines {
+            assert_eq!(self.run(node, client, line), "+QUEUED", "{line}");
+        }
+        self.run(node, client, "EXEC")
+    }
+
+    /// Sends words to a node as a client of it, and what it answers in up to so many turns.
+    pub(crate) fn run(&mut self, node: usize, client: u64, words: &str) -> String {
+        self.send(node, client, words);
+        self.reply(node, client)
     }
 
     /// A client will come by the cluster endpoint of a node.

@@ -39,7 +39,7 @@ macro_rules! caught {
 
         /// Mistakes that need what clients here do not do, or a coincidence that is rare: scenes of the keyspace show them
         /// (`crates/keyspace/tests/it/transactions.rs`).
-        const BY_SCENES: &[Bug] = &[Bug::PreparedRevoked, Bug::FenceIgnored, Bug::MortalLockedShared];
+        const BY_SCENES: &[Bug] = &[Bug::PreparedRevoked, Bug::FenceIgnored, Bug::MortalLockedShared, Bug::HoldRepliesNotKept];
 
         #[test]
         fn every_mistake_has_its_test() {
@@ -85,6 +85,7 @@ caught_by_transactions! {
     a_transaction_forgotten_too_early_is_noticed: ForgottenEarly;
     votes_of_another_attempt_are_noticed: AttemptIgnored;
     an_operation_that_is_sent_instead_of_asked_for_is_noticed: LateAnswerTwice;
+    a_keyspace_that_is_not_locked_as_a_whole_is_noticed: WholeNotLocked;
 }
 
 caught! {

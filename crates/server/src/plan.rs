@@ -1,0 +1,117 @@
+//! What an `EXEC` makes its groups do that holds both commands on the whole keyspace and commands whose values cross groups.
+//!
+//! ```text
+//!   on keys --------------> carried out on a scratch that holds all that they name; what is answered is known here
+//!   on the whole keyspace -> each group: install what has changed until here, then its part; it answers with the end
+//! ```
+//!
+//! No command of an `EXEC` depends on what another one answered. So what commands on the whole keyspace answer need not be
+//! known to carry out those behind them, and what they change can be done on the scratch as well: it holds every key that
+//! matters to anybody.
+
+use crate::delivery::Answers;
+use crate::program::{Item, Program, group_of_key, parts_of};
+use command::{Flags, Route};
+use ids::{GroupCount, GroupId};
+use replica::{FullKey, Operation, Outcome, Replies, Scratch, Step};
+use std::collections::BTreeMap;
+
+/// See the file's header.
+#[derive(Default)]
+pub(crate) struct Plan {
+    /// What each group does, in order.
+    pub(crate) steps: BTreeMap<GroupId, Vec<Step>>,
+    /// The items whose parts each group answers.
+    pub(crate) items: BTreeMap<GroupId, Vec<usize>>,
+    /// What is known already: for each of these items its reply.
+    pub(crate) evaluated: (Vec<usize>, Replies),
+}
+
+impl Plan {
+    /// The plan of a program whose keys are on the scratch.
+    ///
+    /// # Errors
+    /// Keys that it reads, that only the data name, and that are not on the scratch.
+    pub(crate) fn make(
+        program: &Program,
+        groups: GroupCount,
+        scratch: &mut Scratch,
+    ) -> Result<Plan, Vec<FullKey>> {
+        let mut plan = Plan::default();
+        for (index, item) in program.items.iter().enumerate() {
+            let Item::Operation(operation) = item else {
+                continue;
+            };
+            if operation.spec.route == Route::Keys {
+                let lacks = scratch.wanted(&operation.as_state());
+                if !lacks.is_empty() {
+                    return Err(lacks);
+                }
+                plan.evaluated.0.push(index);
+                operation.run_on(scratch, &mut plan.evaluated.1);
+            } else if operation.parse().is_ok() {
+                plan.install_changes(groups, scratch);
+                plan.run_everywhere(index, operation, program, groups, scratch);
+            }
+        }
+        plan.install_changes(groups, scratch);
+        Ok(plan)
+    }
+
+    /// That of a program in which nothing crosses groups, by its parts.
+    pub(crate) fn of_parts(parts: BTreeMap<GroupId, Vec<(usize, Operation)>>) -> Plan {
+        let mut plan = Plan::default();
+        for (group, parts) in parts {
+            let (items, operations): (Vec<usize>, Vec<Operation>) = parts.into_iter().unzip();
+            plan.items.insert(group, items);
+            plan.steps
+                .insert(group, operations.into_iter().map(Step::Run).collect());
+        }
+        plan
+    }
+
+    /// All that is answered, `parts` being what the groups did.
+    pub(crate) fn answers(self, parts: BTreeMap<GroupId, (Vec<usize>, Replies)>) -> Answers {
+        Answers::Mixed {
+            evaluated: self.evaluated,
+            parts,
+        }
+    }
+
+    /// Each group installs what has changed on the scratch.
+    fn install_changes(&mut self, groups: GroupCount, scratch: &mut Scratch) {
+        let mut outcomes: BTreeMap<GroupId, Outcome> = BTreeMap::new();
+        for effect in scratch.take_changes() {
+            let group = group_of_key(groups, effect.key());
+            outcomes.entry(group).or_default().effects.push(effect);
+        }
+        for event in scratch.take_events() {
+            let group = group_of_key(groups, &event.key);
+            outcomes.entry(group).or_default().events.push(event);
+        }
+        for (group, outcome) in outcomes {
+            self.steps.entry(group).or_default().push(Step::Install(outcome));
+        }
+    }
+
+    fn run_everywhere(
+        &mut self,
+        index: usize,
+        operation: &Operation,
+        program: &Program,
+        groups: GroupCount,
+        scratch: &mut Scratch,
+    ) {
+        let mut concerned = Vec::new();
+        for (group, part) in parts_of(operation, groups, &program.scope) {
+            concerned.push(group);
+            self.items.entry(group).or_default().push(index);
+            self.steps.entry(group).or_default().push(Step::Run(part));
+        }
+        if operation.spec.flags.contains(Flags::WRITE) {
+            scratch.run_on_all(&operation.as_state(), |key| {
+                concerned.contains(&group_of_key(groups, key))
+            });
+        }
+    }
+}
