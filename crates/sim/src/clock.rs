@@ -11,7 +11,7 @@ pub(crate) const MILLIS: u64 = 1_000_000;
 pub(crate) const SECONDS: u64 = 1_000_000_000;
 
 /// The wall clock at the beginning of every simulation: the first of January 2030.
-const WALL_START_MILLIS: i64 = 1_893_456_000_000;
+pub(crate) const WALL_START_MILLIS: i64 = 1_893_456_000_000;
 
 const MILLION: i128 = 1_000_000;
 

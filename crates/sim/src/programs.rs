@@ -6,11 +6,13 @@
 //!                       '---- the connection breaks: unknown if the last step was sent -----------+--> Books --> judged
 //! ```
 //!
-//! Seven families, each of which makes broken transactions visible: lists that only grow, accounts with a constant total,
+//! Eight families, each of which makes broken transactions visible: lists that only grow, accounts with a constant total,
 //! pointers that form a ring, elements that are moved and never taken, banners of which all parts say the same, a database
-//! that is emptied and filled as a whole, and values that lapse and never come back.
+//! that is emptied and filled as a whole, values that lapse and never come back, and counters whose requests have names and are sent
+//! again and again.
 //! Of programs of several steps only the last one changes anything, so that it alone is the transaction.
 
+use crate::clock::{MILLIS, WALL_START_MILLIS};
 use history::{
     Answer, Call, Judgement, Outcome, Process, Transaction, Transactions, bank, list_append, ring,
 };
@@ -33,6 +35,8 @@ const PLACES: u64 = 3;
 const LAPSED: i64 = 0;
 /// Deadlines of values that lapse.
 const LAPSE_MILLIS: [u64; 3] = [30, 300, 3_000];
+/// Named requests that may be sent once more.
+const AGAIN_MAX: u64 = 4;
 /// How long an element is waited for that is to be moved.
 const WAIT_SECS: &str = "0.1";
 
@@ -45,8 +49,8 @@ pub(crate) struct Mix {
     pub(crate) keys: u64,
     /// How many of a hundred transactions only read.
     pub(crate) reads: u64,
-    /// The chances of the families: lists, accounts, ring, elements, banners, database, lapsing values.
-    pub(crate) weights: [u64; 7],
+    /// The chances of the families: lists, accounts, ring, elements, banners, database, lapsing values, named requests.
+    pub(crate) weights: [u64; 8],
 }
 
 impl Mix {
@@ -55,7 +59,7 @@ impl Mix {
         share: 0,
         keys: 3,
         reads: 0,
-        weights: [0; 7],
+        weights: [0; 8],
     };
 
     /// Of all families, on few keys.
@@ -64,27 +68,35 @@ impl Mix {
             share: 90,
             keys: 3,
             reads,
-            weights: [2, 1, 1, 3, 1, 0, 0],
+            weights: [2, 1, 1, 3, 1, 0, 0, 0],
         }
     }
 
     /// Of the whole keyspace alone.
     pub(crate) fn whole(reads: u64) -> Mix {
         Mix {
-            weights: [0, 0, 0, 0, 0, 1, 0],
+            weights: [0, 0, 0, 0, 0, 1, 0, 0],
             ..Mix::busy(reads)
         }
     }
 
+    /// Of named requests alone.
+    pub(crate) fn named() -> Mix {
+        Mix {
+            weights: [0, 0, 0, 0, 0, 0, 0, 1],
+            ..Mix::busy(0)
+        }
+    }
+
     pub(crate) fn draw(prng: &mut Prng) -> Mix {
-        let mut weights = [0; 7];
+        let mut weights = [0; 8];
         for weight in &mut weights {
             *weight = [0, 1, 1, 4][prng.below(4) as usize];
         }
         // While one of these is under way, all others wait.
         weights[5] = weights[5].min(1);
-        if weights == [0; 7] {
-            weights = [1; 7];
+        if weights == [0; 8] {
+            weights = [1; 8];
         }
         Mix {
             share: [0, 10, 50, 90][prng.below(4) as usize],
@@ -154,6 +166,8 @@ pub(crate) enum Task {
     ReadLapsing {
         is_block: bool,
     },
+    /// Counters are incremented by the request of this number, one or two of them: the same every time.
+    Draw(u64),
 }
 
 /// How a database comes to hold a generation.
@@ -238,6 +252,10 @@ pub(crate) struct Books {
     last_banner: i64,
     last_generation: i64,
     last_lapsing: i64,
+    /// Of each named request by its number, when it was first sent, in milliseconds.
+    named: Vec<Option<u64>>,
+    /// What each was answered.
+    drawn: BTreeMap<u64, Vec<i64>>,
 }
 
 impl Books {
@@ -295,8 +313,9 @@ impl Books {
                     how: draw_from(&[Refilling::Flush, Refilling::Move, Refilling::Swap], prng),
                 }
             }
-            _ if is_read => Task::ReadLapsing { is_block },
-            _ => self.lapsing(mix, prng),
+            6 if is_read => Task::ReadLapsing { is_block },
+            6 => self.lapsing(mix, prng),
+            _ => self.draw(prng),
         }
     }
 
@@ -330,6 +349,16 @@ impl Books {
                 }
             }
         }
+    }
+
+    /// A new request, or one of the last once more.
+    fn draw(&mut self, prng: &mut Prng) -> Task {
+        let count = self.named.len() as u64;
+        if count == 0 || prng.below(2) == 0 {
+            self.named.push(None);
+            return Task::Draw(count);
+        }
+        Task::Draw(count - 1 - prng.below(count.min(AGAIN_MAX)))
     }
 
     fn moves(&self, prng: &mut Prng) -> Vec<Vec<String>> {
@@ -455,7 +484,17 @@ impl Books {
             replies: Vec::new(),
             seen: Vec::new(),
         };
-        let commands = first_step(&running.task, mix);
+        let mut commands = first_step(&running.task, mix);
+        if let Task::Draw(number) = running.task {
+            let made = self.named[number as usize].get_or_insert(now / MILLIS);
+            let millis = WALL_START_MILLIS as u64 + *made;
+            let id = format!(
+                "{:08x}-{:04x}-7000-8000-{number:012x}",
+                millis >> 16,
+                millis & 0xffff
+            );
+            commands.insert(0, words(&["CLIENT", "REQUEST", &id]));
+        }
         let bytes = self.send(&mut running, commands, mix, now);
         (running, bytes)
     }
@@ -689,6 +728,15 @@ impl Books {
                 let actions = vec![Moved::All(all)];
                 self.elements.push(running.transaction(outcome, now, actions));
             }
+            Task::Draw(number) => {
+                let Some(told) = told else { return Ok(()) };
+                let drawn = |reply: &Reply| match reply {
+                    Reply::Number(number) => Some(*number),
+                    _ => None,
+                };
+                let drawn: Option<Vec<i64>> = told.iter().map(drawn).collect();
+                self.drawn_by(*number, drawn.ok_or_else(unexpected)?)?;
+            }
             // Whom it kept from lapsing need not be known.
             Task::Keep { .. } => {}
             Task::Banner(_) | Task::SetLapsing { .. } => {
@@ -730,9 +778,38 @@ impl Books {
         Ok(())
     }
 
+    /// A named request was answered: it is carried out once, and so is every other.
+    fn drawn_by(&mut self, number: u64, drawn: Vec<i64>) -> Result<(), String> {
+        if drawn.iter().any(|drawn| *drawn > self.named.len() as i64) {
+            return Err(format!(
+                "requests are carried out more often than there are: {drawn:?}"
+            ));
+        }
+        for (other, others) in &self.drawn {
+            let has_common = others.iter().zip(&drawn).any(|(one, other)| one == other);
+            let is_right = if *other == number {
+                *others == drawn
+            } else {
+                !has_common
+            };
+            if !is_right {
+                return Err(format!(
+                    "request {number} drew {drawn:?}, request {other} {others:?}"
+                ));
+            }
+        }
+        self.drawn.insert(number, drawn);
+        Ok(())
+    }
+
     /// How many transactions were told of.
     pub(crate) fn len(&self) -> usize {
-        self.lists.len() + self.bank.len() + self.ring.len() + self.elements.len() + self.registers.len()
+        self.lists.len()
+            + self.bank.len()
+            + self.ring.len()
+            + self.elements.len()
+            + self.registers.len()
+            + self.drawn.len()
     }
 
     /// Judges what was seen.
@@ -753,6 +830,7 @@ impl Books {
         ] {
             let _ = writeln!(text, "{part}");
         }
+        let _ = writeln!(text, "drawn: {:?}", self.drawn);
         for transaction in &self.elements {
             let _ = writeln!(text, "{transaction:?}");
         }
@@ -915,6 +993,7 @@ fn is_block(task: &Task) -> bool {
         | Task::ReadBanner { is_block }
         | Task::ReadLapsing { is_block } => *is_block,
         Task::Move(moves) => moves.len() > 1,
+        Task::Draw(number) => is_wide(*number),
         Task::OpenBank | Task::OpenRing | Task::Put { .. } | Task::Banner(_) => false,
     }
 }
@@ -1008,7 +1087,14 @@ fn first_step(task: &Task, mix: &Mix) -> Vec<Vec<String>> {
             }
         })),
         Task::ReadLapsing { is_block } => read_all("tm", *is_block, mix),
+        Task::Draw(number) if is_wide(*number) => block(["tn0", "tn1"].map(|key| words(&["INCR", key]))),
+        Task::Draw(_) => vec![words(&["INCR", "tn0"])],
     }
+}
+
+/// Whether the named request of this number is one over several groups.
+fn is_wide(number: u64) -> bool {
+    number % 3 > 0
 }
 
 fn refill(number: i64, how: Refilling, mix: &Mix) -> Vec<Vec<String>> {
@@ -1081,6 +1167,8 @@ fn outcome_of(error: &str) -> Option<Outcome> {
     match error.split(' ').next()? {
         "UNKNOWN" => Some(Outcome::Unknown),
         "TRYAGAIN" | "CLUSTERDOWN" | "MOVED" | "LOADING" | "EXECABORT" => Some(Outcome::Aborted),
+        // A node's clock may be far off.
+        "ERR" if error.starts_with("ERR the time in this request id") => Some(Outcome::Aborted),
         "ERR" if ["ERR insufficient balance", "ERR no such key"].contains(&error) => Some(Outcome::Aborted),
         _ => None,
     }

@@ -184,6 +184,10 @@ impl Swarm {
                 swarm.clients = 10;
                 swarm.think = MILLIS;
             }
+            Some(Bug::ResultNotKept) => {
+                swarm.mix = Mix::named();
+                swarm.think = MILLIS;
+            }
             Some(Bug::WholeNotLocked) => {
                 swarm.mix = Mix::whole(30);
                 swarm.clients = 10;

@@ -86,6 +86,7 @@ caught_by_transactions! {
     votes_of_another_attempt_are_noticed: AttemptIgnored;
     an_operation_that_is_sent_instead_of_asked_for_is_noticed: LateAnswerTwice;
     a_keyspace_that_is_not_locked_as_a_whole_is_noticed: WholeNotLocked;
+    a_result_that_is_not_kept_is_noticed: ResultNotKept;
 }
 
 caught! {
