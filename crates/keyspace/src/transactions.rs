@@ -177,6 +177,8 @@ impl Transactions {
             to.extend_from_slice(&arrival.to_le_bytes());
             origin_to(to, waiting.origin);
             priority_to(to, priority);
+            // Not what follows from the operation alone: keys with a deadline are locked alone.
+            locks_to(to, &waiting.locks);
             form::text(to, &waiting.bytes);
         }
         count(to, self.held.len());
@@ -238,7 +240,9 @@ impl Transactions {
         for _ in 0..rest.number()? {
             let (id, arrival) = (rest.long()?, rest.long()?);
             let (origin, priority) = (origin_of(rest)?, priority_of(rest)?);
-            waiters.push((id, arrival, origin, priority, Box::<[u8]>::from(rest.text()?)));
+            let locks = locks_from(rest)?;
+            let bytes = Box::<[u8]>::from(rest.text()?);
+            waiters.push((id, arrival, origin, priority, locks, bytes));
         }
         for _ in 0..rest.number()? {
             all.held.insert(txn_of(rest)?, groups_of(rest)?);
@@ -299,11 +303,8 @@ impl Transactions {
         for _ in 0..rest.number()? {
             all.late.insert(origin_of(rest)?, Replies::decode(rest)?);
         }
-        for (id, arrival, origin, priority, bytes) in waiters {
-            let (locks, txn) = Operations::read_one(&bytes, |operation| {
-                let needs = needs_of(&operation)?;
-                Some((needs.locks, needs.txn))
-            })??;
+        for (id, arrival, origin, priority, locks, bytes) in waiters {
+            let txn = Operations::read_one(&bytes, |operation| Some(needs_of(&operation)?.txn))??;
             let requester = requester(&txn, is_lock(&bytes));
             if !all
                 .locks

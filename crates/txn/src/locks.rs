@@ -305,15 +305,16 @@ impl LockTable {
 
     /// Whether a request could go on at once without holding anything: for commands that would run in place.
     pub fn admits(&self, locks: &Locks) -> bool {
-        self.admits_behind(locks, u64::MAX)
+        !self.index.is_held(locks) && !self.index.has_waiter(locks)
     }
 
     /// Whether a reader may be evaluated now that came when [`LockTable::arrivals`] was `up_to_arrival`: no holder
-    /// conflicts with it, and none of the waiters that were there before it. Those that came later do not keep
-    /// it waiting, whatever their age.
+    /// conflicts with it, and none of the plain requests that waited before it. Those that came later do not keep it
+    /// waiting, whatever their age. Nor does a transaction that waits: it is not decided yet, and a plain request that came
+    /// behind the reader may be older and go first. The reader must not see what that one writes.
     pub fn admits_behind(&self, locks: &Locks, up_to_arrival: u64) -> bool {
         let is_before = |arrival: u64| arrival <= up_to_arrival;
-        !self.index.is_held(locks) && !self.index.first_arrival(locks).is_some_and(is_before)
+        !self.index.is_held(locks) && !self.index.first_plain_arrival(locks).is_some_and(is_before)
     }
 
     /// A transaction that read goes on to prepare: `false` if its locks were taken away meanwhile.
@@ -483,7 +484,7 @@ impl LockTable {
     }
 
     fn enqueue(&mut self, age: Age, waiter: Waiter) {
-        self.index.wait(age, &waiter.locks);
+        self.index.wait(age, &waiter.locks, waiter.txn().is_none());
         self.by_id.insert(waiter.id, age);
         self.by_txn.extend(waiter.txn().map(|txn| (txn, age)));
         self.waiters.insert(age, waiter);
@@ -536,7 +537,7 @@ impl LockTable {
         }
         let (mut by_id, mut by_txn) = (BTreeMap::new(), BTreeSet::new());
         for (age, waiter) in &self.waiters {
-            index.wait(*age, &waiter.locks);
+            index.wait(*age, &waiter.locks, waiter.txn().is_none());
             by_id.insert(waiter.id, *age);
             by_txn.extend(waiter.txn().map(|txn| (txn, *age)));
             assert!(

@@ -88,8 +88,8 @@ pub(super) struct Held {
 struct Side {
     holders: Few<Held>,
     waiters: BTreeSet<Age>,
-    /// The same waiters by number of arrival; a rebuilt table may be given a number twice.
-    by_arrival: BTreeSet<(u64, Priority)>,
+    /// Those of the waiters that are no transactions by number of arrival; a rebuilt table may be given a number twice.
+    plain_by_arrival: BTreeSet<(u64, Priority)>,
 }
 
 impl Side {
@@ -188,12 +188,14 @@ impl Index {
         }
     }
 
-    pub(super) fn wait(&mut self, age: Age, locks: &Locks) {
+    pub(super) fn wait(&mut self, age: Age, locks: &Locks, is_plain: bool) {
         for (spot, mode) in entered(locks) {
             self.change(spot, |place| {
                 let side = place.side_mut(mode);
                 side.waiters.insert(age);
-                side.by_arrival.insert((age.arrival, age.priority));
+                if is_plain {
+                    side.plain_by_arrival.insert((age.arrival, age.priority));
+                }
             });
         }
     }
@@ -203,7 +205,7 @@ impl Index {
             self.change(spot, |place| {
                 let side = place.side_mut(mode);
                 side.waiters.remove(&age);
-                side.by_arrival.remove(&(age.arrival, age.priority));
+                side.plain_by_arrival.remove(&(age.arrival, age.priority));
             });
         }
     }
@@ -219,9 +221,14 @@ impl Index {
         oldest.min().copied()
     }
 
-    /// The lowest number of arrival of a waiter that conflicts with these locks.
-    pub(super) fn first_arrival(&self, locks: &Locks) -> Option<u64> {
-        let first = self.met(locks).filter_map(|side| side.by_arrival.first());
+    /// Whether a waiter conflicts with these locks.
+    pub(super) fn has_waiter(&self, locks: &Locks) -> bool {
+        self.met(locks).any(|side| !side.waiters.is_empty())
+    }
+
+    /// The lowest number of arrival of a waiter that is no transaction and conflicts with these locks.
+    pub(super) fn first_plain_arrival(&self, locks: &Locks) -> Option<u64> {
+        let first = self.met(locks).filter_map(|side| side.plain_by_arrival.first());
         first.map(|(arrival, _)| *arrival).min()
     }
 

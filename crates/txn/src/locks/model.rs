@@ -147,6 +147,7 @@ impl Model {
             && !self
                 .waiters
                 .iter()
+                .filter(|(_, waiter)| waiter.requester == Requester::Plain)
                 .any(|((_, arrival), waiter)| *arrival <= up_to_arrival && waiter.locks.conflicts(locks))
     }
 
