@@ -362,7 +362,7 @@ impl Gateway {
         let seats = self.cluster.seats.iter().zip(&self.replicas);
         let survivors = seats.map(|(seat, replica)| {
             let group = replica.group();
-            seat.survivor(layout.me, group, layout.group(group))
+            seat.survivor(layout.me, group, layout.group(group), self.cluster.now)
         });
         survivors.flatten().collect()
     }

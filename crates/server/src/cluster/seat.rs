@@ -390,12 +390,20 @@ impl Seat {
         })
     }
 
-    /// What is left of the group here, if the replica here knows no leader.
-    pub(super) fn survivor(&self, me: NodeId, group: GroupId, layout: &GroupLayout) -> Option<Survivor> {
-        // A learner does not look for another leader, and one without memory is none.
+    /// What is left of the group here, if the replica here knows no leader. A learner never looks for another one: a leader that
+    /// it has not heard for as long as it owes him anything is none.
+    pub(super) fn survivor(
+        &self,
+        me: NodeId,
+        group: GroupId,
+        layout: &GroupLayout,
+        now: Monotonic,
+    ) -> Option<Survivor> {
         let is_led = |member: &&Member| {
             let leader = member.leader();
+            let votes = self.incarnation.is_some_and(|me| member.members().is_voter(me));
             leader.is_some_and(|leader| !layout.lost.contains_key(&leader))
+                && (votes || member.raft().is_promised(now))
         };
         let member = self.member.as_ref().filter(|member| !is_led(member))?;
         let raft = member.raft();

@@ -320,13 +320,12 @@ fn a_learner_whose_leader_has_lost_its_memory_says_what_it_holds() {
     world.turns(200);
     assert_eq!(world.run(0, 1, "SET a 1"), "+OK");
     world.turns(100);
+    assert_eq!(world.nodes[1].gateway.survivors(), [], "it is led");
     world.dead[0] = true;
     world.turns(3_000);
-    assert_eq!(
-        world.nodes[1].gateway.survivors(),
-        [],
-        "it may come back with all of it"
-    );
+    let survivors = world.nodes[1].gateway.survivors();
+    let lost: Vec<Option<Incarnation>> = survivors.iter().map(|survivor| survivor.lost_voter).collect();
+    assert_eq!(lost, [None], "it knows of no leader, and of no loss");
     let lost = *world.layout.groups[0].seats.keys().next().expect("the founder");
     world.lay_out(|layout| {
         let group = &mut layout.groups[0];
