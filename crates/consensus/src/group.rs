@@ -313,6 +313,11 @@ impl Group {
         self.promise.stands(now)
     }
 
+    /// Until when this replica owes it to a leader that nobody else leads. Who ends it, and begins the group anew, waits for that.
+    pub fn promised_until(&self) -> Monotonic {
+        self.promise.until()
+    }
+
     /// How far `member` is known to hold the log, if this replica leads and it is one.
     pub fn matched(&self, member: Incarnation) -> Option<Index> {
         if !self.is_leader() {

@@ -42,6 +42,11 @@ impl Promise {
         now < self.until
     }
 
+    /// Until when it is owed.
+    pub(crate) fn until(&self) -> Monotonic {
+        self.until
+    }
+
     /// Whether it leaves room for a vote in `term`.
     pub(crate) fn allows_vote(&self, term: Term, is_transfer: bool, now: Monotonic) -> bool {
         !self.stands(now)

@@ -516,13 +516,19 @@ fn lose_memory(group: &mut Group, node: NodeId, next: &mut u64, is_kept: impl Fn
     if is_kept(member.incarnation) || group.heir_of.is_some_and(&is_kept) {
         return;
     }
-    if member.role == Role::Voter && group.voters().count() == 1 {
-        // Nobody else has what it had, so there is nothing to wait for.
+    group.lost.push(member.incarnation);
+    group.lost.sort_unstable();
+    // A learner may be a voter by now, and its leader dead before it could say so: as long as one is left, it is asked
+    // (`reconciler.rs`).
+    let is_anybody_left = group
+        .members
+        .iter()
+        .any(|member| !group.is_lost(member.incarnation));
+    if group.voters().count() == 1 && !is_anybody_left {
+        // Nobody has what it had, so there is nothing to wait for.
         begin_anew(group, node, None, next);
         return;
     }
-    group.lost.push(member.incarnation);
-    group.lost.sort_unstable();
     if group.targets.contains(&node) && group.expected_on(node).is_none() {
         let incarnation = new_incarnation(next);
         group.expected.push(Expected { incarnation, node });

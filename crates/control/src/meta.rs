@@ -1166,6 +1166,7 @@ impl Meta {
         reign.on_look(now);
         let mut sight = reign.sight(node, &book.state, &self.config.pace, now);
         sight.groups.extend(own.map(|own| (GroupRef::Meta, own)));
+        sight.survivors.extend(&self.own_survivors);
         let mut orders = Vec::new();
         for step in steps(&book.state, &sight, &self.config.pace) {
             match step {

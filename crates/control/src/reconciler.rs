@@ -3,6 +3,7 @@
 //! ```text
 //!  for each group, the first of these that applies:
 //!
+//!   its majority is gone, and nothing else is ........ begin it anew with the best of what is left
 //!   nobody leads it, or a change is under way ........ nothing
 //!   the state does not know its members .............. report
 //!   a member has no memory any more .................. remove it
@@ -20,6 +21,9 @@
 //! 3. At most one voter leaves at a time.
 //! 4. A group grows by two voters at once where it can, so that it seldom has an even number: three voters bear a loss, two and four
 //!    bear none, or no more.
+//! 5. A group of one or two voters that lost one begins anew only when every other member has said that it knows no leader and
+//!    of the loss, and with the one of them whose log is the best: a member more may vote than was reported, never one of
+//!    whom nothing was. Then nothing is lost that three voters have acknowledged.
 //!
 //! Draining is this with a node that is leaving; replacing is this with one that was silent for long. It is the pace alone
 //! that keeps all this from the way of clients.
@@ -92,7 +96,13 @@ pub fn steps(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
     // Those that can bear least come first.
     order.sort_by_key(|(name, group)| (look.spare(group), **name));
     for (&name, group) in order {
-        let Some(seen) = sight.groups.get(&name) else {
+        // What was seen of a leader that has lost its memory since says no more than what it reports.
+        let seen = sight.groups.get(&name).filter(|seen| {
+            let report = &seen.report;
+            report.index > group.index || group.member_on(report.leader).is_some()
+        });
+        let Some(seen) = seen else {
+            steps.extend(look.beginning_anew(name, group).map(Step::Propose));
             continue;
         };
         let report = &seen.report;
@@ -290,6 +300,49 @@ impl Look<'_> {
         [before, behind].iter().any(|voters| {
             let live = voters.iter().filter(|voter| self.is_live(group, voter)).count();
             live < majority(voters.len())
+        })
+    }
+
+    /// How a group that has lost one of its one or two voters goes on, if nothing can be lost by that.
+    ///
+    /// It may have more voters than it has reported, all of them learners in the report: whatever a majority of three has
+    /// acknowledged, one of the others has, and the best log of all of them has it. What a voter alone has acknowledged and
+    /// told nobody is lost with its memory, whatever is done. Of more voters a majority is left, or only an operator can tell
+    /// what may be lost.
+    fn beginning_anew(&self, name: GroupRef, group: &Group) -> Option<Command> {
+        let GroupRef::Data(number) = name else {
+            return None;
+        };
+        if group.voters().count() > 2 {
+            return None;
+        }
+        let is_lost = |member: &&Member| group.is_lost(member.incarnation);
+        let mut lost_voters = group.voters().filter(is_lost);
+        let (Some(lost), None) = (lost_voters.next(), lost_voters.next()) else {
+            return None;
+        };
+        let left = group.members.iter().filter(|member| !is_lost(member));
+        let said = left.map(|member| {
+            let mut survivors = self.sight.survivors.iter();
+            survivors.find(|survivor| {
+                survivor.group == number
+                    && survivor.generation == group.generation
+                    && (survivor.node, survivor.incarnation) == (member.node, member.incarnation)
+                    && survivor.lost_voter == Some(lost.incarnation)
+                    && self.is_there(member.node)
+            })
+        });
+        let said = said.collect::<Option<Vec<_>>>()?;
+        let best = said.into_iter().max_by_key(|said| (said.term, said.last))?;
+        let has_nothing = best.last == consensus::Index(0);
+        // A learner that has lost its memory may have voted.
+        if group.lost.len() > 1 && !has_nothing {
+            return None;
+        }
+        Some(Command::Recover {
+            group: name,
+            node: best.node,
+            survivor: (!has_nothing).then_some(best.incarnation),
         })
     }
 

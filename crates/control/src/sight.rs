@@ -2,6 +2,7 @@
 
 use crate::command::Report;
 use crate::group::{GroupRef, Role};
+use crate::survivor::Survivor;
 use ids::{Incarnation, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,6 +15,8 @@ pub struct Sight {
     pub silence: BTreeMap<NodeId, Duration>,
     /// What groups' leaders say.
     pub groups: BTreeMap<GroupRef, GroupSight>,
+    /// What is left of groups that nobody leads.
+    pub survivors: Vec<Survivor>,
 }
 
 /// What one group's leader says.

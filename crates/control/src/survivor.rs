@@ -1,7 +1,8 @@
 //! What is left of groups that nobody leads: one replica, as its own node knows it.
 //!
 //! Nothing of it is replicated. Nodes say it with their pulses, and whoever leads the meta group tells all of them, so that an
-//! operator can be shown, at any node, with what a group could begin anew. A group that is led is not spoken of.
+//! operator can be shown, at any node, with what a group could begin anew; and so that it begins anew by itself where nothing
+//! can be lost by that (`reconciler.rs`). A group that is led is not spoken of.
 
 use crate::wire::wire_struct;
 use consensus::{Index, Term};
@@ -28,6 +29,8 @@ pub struct Survivor {
     pub last: Index,
     /// Up to where it is known to be committed, and applied.
     pub applied: Index,
+    /// The voter that has no memory any more, as its node knows, if it is one: whatever that voter told anybody is in this log, or will never be.
+    pub lost_voter: Option<Incarnation>,
 }
 
 wire_struct!(Survivor {
@@ -37,5 +40,6 @@ wire_struct!(Survivor {
     incarnation,
     term,
     last,
-    applied
+    applied,
+    lost_voter
 });

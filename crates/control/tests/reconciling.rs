@@ -374,6 +374,7 @@ impl World {
         let mut sight = Sight {
             silence: silence.collect(),
             groups: BTreeMap::new(),
+            survivors: Vec::new(),
         };
         let names: Vec<GroupRef> = self.groups.keys().copied().collect();
         for name in names {

@@ -1,11 +1,15 @@
 //! What commands do.
 
+use consensus::{Index, Term};
 use control::{
-    Announcement, Beginning, ClusterId, Command, Factor, GroupRef, Member, NODES_MAX, Outcome, Refusal,
-    Replica, Report, Role, RoutingMap, SETTINGS_MAX, Standing, State, Target, Token, VALUE_BYTES_MAX,
+    Announcement, Beginning, ClusterId, Command, Factor, GroupRef, Member, NODES_MAX, Outcome, Pace, Refusal,
+    Replica, Report, Role, RoutingMap, SETTINGS_MAX, Sight, Standing, State, Step, Survivor, Target, Token,
+    VALUE_BYTES_MAX, steps,
 };
 use ids::{Boot, GroupCount, GroupId, Incarnation, NodeId, SemanticsVersion};
 use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 const META: GroupRef = GroupRef::Meta;
 
@@ -496,6 +500,179 @@ fn a_group_with_one_replica_waits_for_recovery_if_its_node_is_gone() {
         panic!("nobody has anything")
     };
     assert_eq!(replica.beginning, Beginning::Founder);
+}
+
+/// A group whose first node has promised to grow by two learners, with their identities.
+fn about_to_grow() -> (State, u64, u64) {
+    let mut state = created();
+    join(&mut state, 2);
+    join(&mut state, 3);
+    state.apply(&place(data(0), &[1, 2, 3])).expect("they are nodes");
+    let add = |state: &mut State, node| match state.apply(&Command::AddReplica {
+        group: data(0),
+        node: NodeId(node),
+    }) {
+        Ok(Outcome::Replica(replica)) => replica.incarnation.0,
+        other => panic!("{other:?}"),
+    };
+    let (two, three) = (add(&mut state, 2), add(&mut state, 3));
+    let members = vec![
+        member(2, 1, Role::Voter),
+        member(two, 2, Role::Learner),
+        member(three, 3, Role::Learner),
+    ];
+    state
+        .apply(&report(data(0), 5, members))
+        .expect("they were expected");
+    (state, two, three)
+}
+
+/// What a learner's node says of it that knows of the loss of the first voter.
+fn survivor(incarnation: u64, node: u64, last: u64) -> Survivor {
+    Survivor {
+        group: GroupId::new(0),
+        generation: 0,
+        node: NodeId(node),
+        incarnation: Incarnation(incarnation),
+        term: Term(2),
+        last: Index(last),
+        applied: Index(last.min(3)),
+        lost_voter: Some(Incarnation(2)),
+    }
+}
+
+/// How the first group is to begin anew, if these are all that is left and everybody is there.
+fn beginning_anew(state: &State, survivors: &[Survivor]) -> Option<Command> {
+    let sight = Sight {
+        silence: state.nodes().keys().map(|&node| (node, Duration::ZERO)).collect(),
+        groups: BTreeMap::new(),
+        survivors: survivors.to_vec(),
+    };
+    let mut begun = steps(state, &sight, &Pace::default())
+        .into_iter()
+        .filter_map(|step| match step {
+            Step::Propose(command @ Command::Recover { .. }) => Some(command),
+            Step::Propose(_) | Step::Order { .. } => None,
+        });
+    let command = begun.next();
+    assert_eq!(begun.next(), None, "it begins anew once");
+    command
+}
+
+#[test]
+fn a_group_that_may_have_grown_before_its_only_reported_voter_died_is_not_founded_again() {
+    let (mut state, two, three) = about_to_grow();
+    let (_, replicas) = boot(&mut state, 1, 20, vec![(META, Incarnation(1))]);
+    let begun = replicas.iter().find(|replica| replica.group == data(0));
+    assert_eq!(
+        begun.map(|replica| replica.beginning),
+        Some(Beginning::Learner),
+        "the others may hold what was acknowledged"
+    );
+    let group = &state.groups()[&data(0)];
+    assert_eq!(
+        (group.generation, group.lost.as_slice()),
+        (0, [Incarnation(2)].as_slice())
+    );
+    // They vote, and one of them leads: it can say so.
+    let members = vec![
+        member(2, 1, Role::Voter),
+        member(two, 2, Role::Voter),
+        member(three, 3, Role::Voter),
+    ];
+    state
+        .apply(&report(data(0), 9, members))
+        .expect("nothing of it is unknown");
+    let group = &state.groups()[&data(0)];
+    assert!(group.has_majority() && group.is_lost(Incarnation(2)));
+    state.check().expect("a state that can be");
+}
+
+#[test]
+fn a_group_whose_only_reported_voter_died_begins_anew_with_the_best_log_when_all_others_were_asked() {
+    let (mut state, two, three) = about_to_grow();
+    let all = [survivor(two, 2, 70), survivor(three, 3, 71)];
+    assert_eq!(beginning_anew(&state, &all), None, "nothing is lost");
+    boot(&mut state, 1, 20, vec![(META, Incarnation(1))]);
+    assert_eq!(
+        beginning_anew(&state, &all[..1]),
+        None,
+        "the other one may have more"
+    );
+    let mut unaware = all;
+    unaware[1].lost_voter = None;
+    assert_eq!(
+        beginning_anew(&state, &unaware),
+        None,
+        "what it said may be older than the last words of the voter"
+    );
+    let mut of_before = all;
+    of_before[1].generation = 7;
+    assert_eq!(beginning_anew(&state, &of_before), None);
+    let begun = beginning_anew(&state, &all).expect("all of them have spoken");
+    let expected = Command::Recover {
+        group: data(0),
+        node: NodeId(3),
+        survivor: Some(Incarnation(three)),
+    };
+    assert_eq!(begun, expected);
+    let Ok(Outcome::Replica(replica)) = state.apply(&begun) else {
+        panic!("its majority is gone")
+    };
+    let of = Incarnation(three);
+    assert_eq!(replica.beginning, Beginning::Heir { of });
+    assert_eq!(beginning_anew(&state, &all), None);
+}
+
+#[test]
+fn a_group_begins_anew_with_nothing_if_those_who_are_left_hold_nothing() {
+    let (mut state, two, three) = about_to_grow();
+    boot(&mut state, 1, 20, vec![(META, Incarnation(1))]);
+    let all = [survivor(two, 2, 0), survivor(three, 3, 0)];
+    assert!(matches!(
+        beginning_anew(&state, &all),
+        Some(Command::Recover { survivor: None, .. })
+    ));
+    // Those who hold nothing die, one by one: nobody is left to be asked.
+    boot(&mut state, 2, 21, Vec::new());
+    assert_eq!(state.groups()[&data(0)].generation, 0);
+    let (_, replicas) = boot(&mut state, 3, 22, Vec::new());
+    assert_eq!(replicas[0].beginning, Beginning::Founder);
+    assert_eq!(state.groups()[&data(0)].generation, 1);
+}
+
+#[test]
+fn a_group_that_may_have_lost_two_of_three_voters_waits_for_an_operator() {
+    let (mut state, two, three) = about_to_grow();
+    boot(&mut state, 2, 20, Vec::new());
+    boot(&mut state, 1, 21, vec![(META, Incarnation(1))]);
+    assert!(state.groups()[&data(0)].is_lost(Incarnation(two)));
+    assert_eq!(beginning_anew(&state, &[survivor(three, 3, 71)]), None);
+    let recover = Command::Recover {
+        group: data(0),
+        node: NodeId(3),
+        survivor: Some(Incarnation(three)),
+    };
+    state.apply(&recover).expect("an operator may decide");
+}
+
+#[test]
+fn a_group_of_two_that_lost_one_begins_anew_with_the_other() {
+    let (mut state, two, three) = about_to_grow();
+    let members = vec![
+        member(2, 1, Role::Voter),
+        member(two, 2, Role::Voter),
+        member(three, 3, Role::Learner),
+    ];
+    state.apply(&report(data(0), 9, members)).expect("it is news");
+    boot(&mut state, 1, 20, vec![(META, Incarnation(1))]);
+    let all = [survivor(two, 2, 71), survivor(three, 3, 70)];
+    let expected = Command::Recover {
+        group: data(0),
+        node: NodeId(2),
+        survivor: Some(Incarnation(two)),
+    };
+    assert_eq!(beginning_anew(&state, &all), Some(expected));
 }
 
 #[test]

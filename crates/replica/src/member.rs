@@ -149,6 +149,8 @@ struct Flight {
 struct Evaluated {
     gathered: Gathered,
     answers: Vec<u8>,
+    /// How many entries were applied before.
+    entries: u64,
 }
 
 /// See the file's header.
@@ -350,7 +352,11 @@ impl Member {
             return self.unconfirmed.push((None, gathered));
         }
         if let Some(answers) = self.evaluate(replica, turn, &gathered, effects) {
-            self.evaluated.push(Evaluated { gathered, answers });
+            self.evaluated.push(Evaluated {
+                gathered,
+                answers,
+                entries: self.counts.entries_applied,
+            });
         }
     }
 
@@ -886,7 +892,11 @@ impl Member {
         }
         for gathered in attached {
             if let Some(answers) = self.evaluate(replica, turn, &gathered, effects) {
-                self.evaluated.push(Evaluated { gathered, answers });
+                self.evaluated.push(Evaluated {
+                    gathered,
+                    answers,
+                    entries: self.counts.entries_applied,
+                });
             }
         }
         true
@@ -935,7 +945,12 @@ impl Member {
         }
         let holds = self.still_leads(now);
         let mut lost = Vec::new();
-        for Evaluated { gathered, answers } in self.evaluated.drain(..) {
+        for Evaluated {
+            gathered,
+            answers,
+            entries,
+        } in self.evaluated.drain(..)
+        {
             if holds {
                 self.counts.reads_leased += 1;
                 let said = Said::Answered(answers.into());
@@ -943,19 +958,16 @@ impl Member {
                     .verdicts
                     .push((gathered.sender, gathered.batch.sequence, said));
             } else {
-                lost.push(gathered);
+                lost.push((gathered, entries));
             }
         }
-        for gathered in lost {
+        for (gathered, entries) in lost {
             let (sender, sequence) = (gathered.sender, gathered.batch.sequence);
             let flights = self.flights.iter().flat_map(|flight| &flight.gathered);
-            if self
-                .gathered
-                .iter()
-                .chain(flights)
-                .any(|batch| batch.sender == sender)
-            {
-                // What its gateway sent behind it may be applied before leadership is confirmed: to be asked once more.
+            let mut behind = self.gathered.iter().chain(flights);
+            if entries < self.counts.entries_applied || behind.any(|batch| batch.sender == sender) {
+                // What its gateway sent behind it was applied in the same turn, or may be before leadership is confirmed: to be asked
+                // once more.
                 effects.verdicts.push((sender, sequence, Said::Elsewhere));
             } else {
                 self.unconfirmed.push((None, gathered));

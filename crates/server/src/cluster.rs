@@ -36,7 +36,7 @@ use crate::session::Session;
 use bytes::Bytes;
 use command::{Command, Spec};
 use consensus::{Beat, BeatAnswer, Beats, Claim, Listener, Message, Times};
-use ids::{GroupId, Monotonic, NodeId};
+use ids::{GroupId, Incarnation, Monotonic, NodeId};
 use keyspace::Operations;
 use peer_wire::{
     Answers, ChannelKind, Outcome, PeerMessage, Publish, Raft, TransferAnswer, TransferCut, TransferOutcome,
@@ -314,16 +314,21 @@ impl Gateway {
             if member.is_none_or(|member| member.members_at().0 != index_then) {
                 return;
             }
-            // A learner whose node has died meanwhile would be counted on, and a group of few voters could not go on.
-            if let control::Order::Change { promote, .. } = order {
+            // Nodes that have died meanwhile would be counted on: a learner that becomes a voter, and those who stay when others go.
+            // The group could neither make the change nor go back.
+            if let (control::Order::Change { promote, remove }, Some(member)) = (order, member) {
                 let seats = &self.layout_of(index).seats;
-                let is_there = |node: &NodeId| {
-                    let peer = self.cluster.peers.get(node);
-                    peer.is_some_and(|peer| peer.is_up && !peer.is_silent)
+                let is_there = |voter: &&Incarnation| {
+                    let node = seats.get(voter);
+                    let peer = node.and_then(|node| self.cluster.peers.get(node));
+                    node == Some(&self.cluster.me()) || peer.is_some_and(|peer| peer.is_up && !peer.is_silent)
                 };
-                if !promote
-                    .iter()
-                    .all(|learner| seats.get(learner).is_some_and(is_there))
+                let stay = member.members().voters.iter();
+                let stay = stay.filter(|voter| !remove.contains(voter));
+                let behind: Vec<&Incarnation> = stay.chain(promote).collect();
+                let there = behind.iter().copied().filter(|voter| is_there(voter)).count();
+                if !promote.iter().all(|learner| is_there(&learner))
+                    || there < control::majority(behind.len())
                 {
                     return;
                 }
@@ -357,7 +362,7 @@ impl Gateway {
         let seats = self.cluster.seats.iter().zip(&self.replicas);
         let survivors = seats.map(|(seat, replica)| {
             let group = replica.group();
-            seat.survivor(layout.me, group, layout.group(group))
+            seat.survivor(layout.me, group, layout.group(group), self.cluster.now)
         });
         survivors.flatten().collect()
     }

@@ -485,7 +485,7 @@ impl Node for Bare {
         None
     }
 
-    fn survives(running: &[Option<&Bare>], left: &[Option<&Left>], cluster: &Cluster) -> bool {
+    fn survives(running: &[Option<&Bare>], left: &[Option<&Left>], _: bool, cluster: &Cluster) -> bool {
         let live = running.iter().flatten().flat_map(|node| {
             node.replicas
                 .values()

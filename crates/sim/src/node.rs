@@ -153,8 +153,13 @@ pub trait Node: Sized {
     fn killed(self) -> Option<Self::Left>;
 
     /// Whether nothing that was acknowledged is lost, and every group can go on, if only these are left: running ones,
-    /// and what ended ones have left.
-    fn survives(running: &[Option<&Self>], left: &[Option<&Self::Left>], shared: &Self::Shared) -> bool;
+    /// and what ended ones have left. Those that are gone come back with nothing, or never if `is_for_ever` says so.
+    fn survives(
+        running: &[Option<&Self>],
+        left: &[Option<&Self::Left>],
+        is_for_ever: bool,
+        shared: &Self::Shared,
+    ) -> bool;
 
     /// Orders that are to be delivered, each with its node: called after every step, and when the operator feels like it,
     /// in which case `whim` says so.

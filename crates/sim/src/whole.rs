@@ -291,7 +291,9 @@ impl Whole {
         let book = book(map, serving.node);
         self.learn(&book);
         for machine in 0..self.peers.len() {
-            if machine != self.machine && self.peers[machine].heard.is_none() && self.dials(machine) {
+            // Who joined may have been heard last before it was a member, and nobody dials again what is not dialed once.
+            let heard = self.peers[machine].heard.and_then(|(who, _)| who.node());
+            if machine != self.machine && heard.is_none() && self.dials(machine) {
                 self.greet(machine, true, out);
             }
         }
@@ -343,6 +345,7 @@ impl Whole {
                 let (sights, not_led) = serving.gateway.sights();
                 self.meta.on_lead_lost(&not_led);
                 self.meta.on_sight(sights, now);
+                self.meta.on_survivors(serving.gateway.survivors());
             }
             for notice in serving.gateway.take_notices() {
                 self.refused.get_or_insert(notice);
@@ -770,10 +773,15 @@ impl Node for Whole {
         Some(Left { disk, holdings })
     }
 
-    fn survives(running: &[Option<&Whole>], left: &[Option<&Left>], checks: &Checks) -> bool {
+    fn survives(
+        running: &[Option<&Whole>],
+        left: &[Option<&Left>],
+        is_for_ever: bool,
+        checks: &Checks,
+    ) -> bool {
         let running = running.iter().flatten().flat_map(|node| node.holdings());
         let left = left.iter().flatten().flat_map(|left| left.holdings.clone());
-        checks.survives(&running.chain(left).collect::<Vec<_>>())
+        checks.survives(&running.chain(left).collect::<Vec<_>>(), is_for_ever)
     }
 
     fn orders(

@@ -742,14 +742,14 @@ impl<'a, N: Node> World<'a, N> {
                 }
             }
             Fault::Kill => {
-                if self.survives_without(&[node]) {
+                if self.survives_without(&[node], false) {
                     self.end(node, false);
                 }
             }
             Fault::HandOver => {
                 // One that has not begun has nothing to hand over yet.
                 let is_serving = self.machines[node].node.as_ref().is_some_and(N::is_serving);
-                if is_serving || self.survives_without(&[node]) {
+                if is_serving || self.survives_without(&[node], false) {
                     self.end(node, true);
                 }
             }
@@ -796,7 +796,7 @@ impl<'a, N: Node> World<'a, N> {
         }
     }
 
-    fn survives_without(&self, gone: &[usize]) -> bool {
+    fn survives_without(&self, gone: &[usize], is_for_ever: bool) -> bool {
         let stays = |index: usize| !gone.contains(&index);
         let running: Vec<Option<&N>> = self
             .machines
@@ -810,7 +810,7 @@ impl<'a, N: Node> World<'a, N> {
             .enumerate()
             .map(|(index, machine)| machine.left.as_ref().filter(|_| stays(index)))
             .collect();
-        N::survives(&running, &left, &self.shared)
+        N::survives(&running, &left, is_for_ever, &self.shared)
     }
 
     /// A process ends; another starts a while later.
@@ -888,7 +888,7 @@ impl<'a, N: Node> World<'a, N> {
         let mut dead = Vec::new();
         for node in order {
             dead.push(node);
-            if self.prng.below(4) == 0 || !self.survives_without(&dead) {
+            if self.prng.below(4) == 0 || !self.survives_without(&dead, true) {
                 dead.pop();
             }
         }

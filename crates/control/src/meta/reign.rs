@@ -157,6 +157,7 @@ impl Reign {
         Sight {
             silence,
             groups: groups.map(|(&name, (_, sight))| (name, sight.clone())).collect(),
+            survivors: self.survivors(now),
         }
     }
 

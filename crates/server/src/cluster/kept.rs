@@ -62,6 +62,8 @@ impl Kept {
                 seat.incarnation?,
                 Some(member.into_rest(&mut replica, turn, now)?),
             ),
+            // It waits until it may begin its group anew.
+            None if seat.heir.is_some() => (seat.incarnation?, None),
             None if replica.is_replicated() => return None,
             None => (alone?, None),
         };

@@ -34,6 +34,8 @@ pub struct GroupLayout {
     pub seats: BTreeMap<Incarnation, NodeId>,
     /// Where members were that have no memory any more: for reports alone.
     pub lost: BTreeMap<Incarnation, NodeId>,
+    /// The voter among them, if there is one and no other.
+    pub lost_voter: Option<Incarnation>,
     /// How many replicas vote.
     pub voters: u16,
     /// The only voter, if there is one: it needs nobody's word to lead.
@@ -71,6 +73,8 @@ impl Layout {
                     .iter()
                     .filter(|stop| stop.standing == Standing::Voter)
             };
+            let votes = |stop: &&control::Stop| stop.standing == Standing::Voter;
+            let lost_voters = || route.lost.iter().filter(votes).map(|stop| stop.incarnation);
             GroupLayout {
                 generation: route.generation,
                 seats: route
@@ -83,10 +87,12 @@ impl Layout {
                     .iter()
                     .map(|stop| (stop.incarnation, stop.node))
                     .collect(),
+                lost_voter: lost_voters().next().filter(|_| lost_voters().count() == 1),
                 voters: voters().count() as u16,
+                // One whose fellow has lost its memory is not the only one.
                 founder: voters()
                     .next()
-                    .filter(|_| voters().count() == 1)
+                    .filter(|_| voters().count() + lost_voters().count() == 1)
                     .map(|stop| stop.incarnation),
                 heir_of: route.heir_of,
                 leader: route.leader,

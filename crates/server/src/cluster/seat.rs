@@ -12,6 +12,10 @@ use std::time::Duration;
 /// Whatever has no timer of its own is looked after this often, although nothing happens.
 pub(super) const QUIET_MAX: Duration = Duration::from_millis(100);
 
+/// A learner that the map does not name for so long is not wanted any more: a map that does is under way for no longer than a
+/// node's pulses take to ask for it.
+const STRANGER_PATIENCE: Duration = Duration::from_secs(3);
+
 /// See the file's header.
 pub(crate) struct Seat {
     pub(super) courier: Courier,
@@ -38,6 +42,11 @@ pub(crate) struct Seat {
     /// Where the learners are that this leader was told to add. The map may have let go of one since, if its node is no
     /// target any more: it is to be reported all the same, so that it is removed. As many as it has members at most.
     added: BTreeMap<Incarnation, NodeId>,
+    /// Since when this leader has had learners of which nobody has said where they are.
+    strangers_since: Option<Monotonic>,
+    /// The replica is to begin its group anew with the state that is here, and its former self has promised a leader until then
+    /// that nobody else leads.
+    pub(super) heir: Option<(Incarnation, Monotonic)>,
 }
 
 impl Seat {
@@ -56,6 +65,8 @@ impl Seat {
             is_hinted: false,
             resigned: None,
             added: BTreeMap::new(),
+            strangers_since: None,
+            heir: None,
         }
     }
 
@@ -78,7 +89,12 @@ impl Seat {
         let config = kept.config(seed);
         replica.restore(kept.keyspace);
         let Some(config) = config else {
-            // It is the only voter, and begins its log where its data are.
+            // It is the only voter, and begins its log where its data are. As an heir it may not have waited for long enough.
+            let until = now.after(Times::DEFAULT.election_min);
+            self.heir = incarnation
+                .filter(|_| group.heir_of.is_some())
+                .map(|me| (me, until));
+            self.incarnation = self.heir.map(|(me, _)| me);
             return;
         };
         let applied = config.start.index;
@@ -86,6 +102,8 @@ impl Seat {
         let member = Member::new(replica.group(), raft, applied);
         if is_heir {
             // As the only voter of another generation it begins a log of its own.
+            self.heir = incarnation.map(|me| (me, member.raft().promised_until()));
+            self.incarnation = incarnation;
             member.into_survivor(replica, turn, now);
             return;
         }
@@ -147,21 +165,40 @@ impl Seat {
         }
         let founds = incarnation.is_some() && group.founder == incarnation;
         let survives = founds && group.heir_of.is_some() && group.heir_of == self.incarnation;
+        let had_heir = self.heir.is_some();
         let former = self.member.take();
         if let Some(former) = &former {
             self.past += former.counts();
         }
         let had_member = former.is_some();
-        if let Some(survivor) = former.filter(|_| survives) {
-            survivor.into_survivor(replica, turn, now);
-        } else if had_member || !founds {
-            // What was held here belongs to the group no more, or never did.
-            replica.forget();
-        }
+        let waits_until = self
+            .heir
+            .take()
+            .filter(|(heir, _)| survives || Some(*heir) == incarnation);
+        let waits_until = waits_until.filter(|_| founds).map(|(_, until)| until);
+        let waits_until = match former.filter(|_| survives) {
+            Some(survivor) => {
+                let until = survivor.raft().promised_until();
+                survivor.into_survivor(replica, turn, now);
+                Some(until)
+            }
+            None => {
+                if had_member || !founds || (had_heir && waits_until.is_none()) {
+                    // What was held here belongs to the group no more, or never did.
+                    replica.forget();
+                }
+                waits_until
+            }
+        };
         self.incarnation = incarnation;
         let Some(me) = incarnation else {
             return;
         };
+        if let Some(until) = waits_until.filter(|until| now < *until) {
+            // Whoever leads those of before may still answer reads, for as long as he was promised.
+            self.heir = Some((me, until));
+            return;
+        }
         let start = if founds {
             Config::first(Members::of_voters([me]))
         } else {
@@ -195,6 +232,7 @@ impl Seat {
         let has_peers = !layout.peers.is_empty();
         has_peers
             && (!replica.is_replicated()
+                || self.heir.is_some()
                 || layout.group(replica.group()).seat_on(layout.me) != self.incarnation)
     }
 
@@ -213,6 +251,7 @@ impl Seat {
         if let Some(member) = &mut self.member {
             member.tick(now);
         }
+        self.let_go_of_strangers(group, now);
         self.target = self.target.filter(|target| is_up(*target));
         if self.target.is_none() {
             let last = group.leader.filter(|_| self.tries == 0);
@@ -276,6 +315,35 @@ impl Seat {
         let _ = raft.change_members(&target);
     }
 
+    /// Where a member is, as far as is known here.
+    fn place_of(&self, layout: &GroupLayout, incarnation: Incarnation) -> Option<NodeId> {
+        let seat = layout.seats.get(&incarnation);
+        let place = seat.or_else(|| layout.lost.get(&incarnation));
+        place.or_else(|| self.added.get(&incarnation)).copied()
+    }
+
+    /// A leader of before may have taken a learner in that the map has let go of since, and of which nobody else knows where it
+    /// is. As long as it is there the group cannot be reported. If it should be wanted after all, it is asked for again.
+    fn let_go_of_strangers(&mut self, layout: &GroupLayout, now: Monotonic) {
+        let leading = self.member.as_ref().filter(|member| member.leads());
+        let mut target = leading.map(|member| member.members().clone()).unwrap_or_default();
+        let count = target.learners.len();
+        target
+            .learners
+            .retain(|learner| self.place_of(layout, *learner).is_some());
+        if target.learners.len() == count || target.is_joint() {
+            self.strangers_since = None;
+            return;
+        }
+        let since = *self.strangers_since.get_or_insert(now);
+        if now.since(since) >= STRANGER_PATIENCE
+            && let Some(member) = &mut self.member
+        {
+            // Refused while another change is under way, and tried again.
+            let _ = member.raft_mut().change_members(&target);
+        }
+    }
+
     /// What the meta group is told of the group, if it is led here.
     pub(super) fn sight(&self, me: NodeId, replica: &Replica, layout: &GroupLayout) -> Option<GroupSight> {
         /// Entries by which a learner may lag and still count as caught up. One that has nothing never does, however short
@@ -286,12 +354,8 @@ impl Seat {
         let member = self.member.as_ref().filter(|member| member.leads())?;
         let members = member.members();
         let known = |incarnation: &Incarnation, role| {
-            let seat = layout
-                .seats
-                .get(incarnation)
-                .or_else(|| layout.lost.get(incarnation))
-                .or_else(|| self.added.get(incarnation));
-            seat.map(|&node| control::Member {
+            let node = self.place_of(layout, *incarnation);
+            node.map(|node| control::Member {
                 incarnation: *incarnation,
                 node,
                 role,
@@ -326,9 +390,22 @@ impl Seat {
         })
     }
 
-    /// What is left of the group here, if the replica here knows no leader.
-    pub(super) fn survivor(&self, me: NodeId, group: GroupId, layout: &GroupLayout) -> Option<Survivor> {
-        let member = self.member.as_ref().filter(|member| member.leader().is_none())?;
+    /// What is left of the group here, if the replica here knows no leader. A learner never looks for another one: a leader that
+    /// it has not heard for as long as it owes him anything is none.
+    pub(super) fn survivor(
+        &self,
+        me: NodeId,
+        group: GroupId,
+        layout: &GroupLayout,
+        now: Monotonic,
+    ) -> Option<Survivor> {
+        let is_led = |member: &&Member| {
+            let leader = member.leader();
+            let votes = self.incarnation.is_some_and(|me| member.members().is_voter(me));
+            leader.is_some_and(|leader| !layout.lost.contains_key(&leader))
+                && (votes || member.raft().is_promised(now))
+        };
+        let member = self.member.as_ref().filter(|member| !is_led(member))?;
         let raft = member.raft();
         Some(Survivor {
             group,
@@ -338,6 +415,7 @@ impl Seat {
             term: raft.last_term(),
             last: raft.last_index(),
             applied: member.applied(),
+            lost_voter: layout.lost_voter,
         })
     }
 

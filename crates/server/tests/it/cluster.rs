@@ -249,6 +249,143 @@ fn a_learner_that_the_map_has_let_go_of_is_reported_all_the_same() {
 }
 
 #[test]
+fn a_new_leader_lets_go_of_a_learner_of_which_nobody_knows_where_it_is() {
+    let mut world = replicated(1);
+    let learner = Incarnation(1_500);
+    let index = world.nodes[0].gateway.sights().0[0].report.index;
+    let order = Order::AddLearner {
+        node: NodeId(1),
+        incarnation: learner,
+    };
+    world.nodes[0].gateway.on_order(GroupId::new(0), index, &order);
+    world.turns(200);
+    assert_eq!(world.nodes[0].gateway.sights().0[0].report.members.len(), 4);
+    world.dead[0] = true;
+    assert_eq!(world.run(1, 1, "SET a 1"), "+OK");
+    let sights = |world: &World| {
+        let sights = [1, 2].map(|node| world.nodes[node].gateway.sights().0);
+        sights.concat()
+    };
+    assert_eq!(sights(&world), [], "it cannot say where the learner is");
+    for _ in 0..10_000 {
+        world.turn();
+        if let [sight] = sights(&world).as_slice() {
+            assert_eq!(sight.report.members.len(), 3);
+            return;
+        }
+    }
+    panic!("a group that is never reported is never mended");
+}
+
+#[test]
+fn a_voter_does_not_leave_when_too_many_of_those_who_stay_are_gone() {
+    let mut world = replicated(1);
+    let leaves = Incarnation(1_001);
+    let order = Order::Change {
+        promote: Vec::new(),
+        remove: vec![leaves],
+    };
+    let members = |world: &World| {
+        let sights = world.nodes[0].gateway.sights().0;
+        let report = &sights.first().expect("the first node leads").report;
+        (report.index, report.members.len())
+    };
+    // The meta group has not noticed that another one is gone, and of two voters none can be spared.
+    world.dead[1] = true;
+    world.turns(1_000);
+    let (index, _) = members(&world);
+    world.nodes[0].gateway.on_order(GroupId::new(0), index, &order);
+    assert_eq!(world.run(0, 1, "SET a 1"), "+OK");
+    assert_eq!(members(&world), (index, 3));
+    world.dead[1] = false;
+    world.turns(1_000);
+    world.nodes[0].gateway.on_order(GroupId::new(0), index, &order);
+    world.turns(1_000);
+    assert_eq!(members(&world).1, 2);
+}
+
+#[test]
+fn a_learner_whose_leader_has_lost_its_memory_says_what_it_holds() {
+    let mut world = spread(3, 1);
+    let learner = Incarnation(1_000);
+    world.lay_out(|layout| {
+        layout.groups[0].seats.insert(learner, NodeId(1));
+    });
+    let index = world.nodes[0].gateway.sights().0[0].report.index;
+    let order = Order::AddLearner {
+        node: NodeId(1),
+        incarnation: learner,
+    };
+    world.nodes[0].gateway.on_order(GroupId::new(0), index, &order);
+    world.turns(200);
+    assert_eq!(world.run(0, 1, "SET a 1"), "+OK");
+    world.turns(100);
+    assert_eq!(world.nodes[1].gateway.survivors(), [], "it is led");
+    world.dead[0] = true;
+    world.turns(3_000);
+    let survivors = world.nodes[1].gateway.survivors();
+    let lost: Vec<Option<Incarnation>> = survivors.iter().map(|survivor| survivor.lost_voter).collect();
+    assert_eq!(lost, [None], "it knows of no leader, and of no loss");
+    let lost = *world.layout.groups[0].seats.keys().next().expect("the founder");
+    world.lay_out(|layout| {
+        let group = &mut layout.groups[0];
+        group.seats.remove(&lost);
+        group.lost.insert(lost, NodeId(0));
+        (group.lost_voter, group.founder, group.voters) = (Some(lost), None, 0);
+    });
+    let survivors = world.nodes[1].gateway.survivors();
+    let [survivor] = survivors.as_slice() else {
+        panic!("{survivors:?}")
+    };
+    assert_eq!((survivor.incarnation, survivor.lost_voter), (learner, Some(lost)));
+    assert!(survivor.last.0 > 0);
+    // The meta group lets it begin the group anew.
+    world.lay_out(|layout| {
+        let (group, heir) = (&mut layout.groups[0], Incarnation(2_000));
+        group.generation += 1;
+        group.heir_of = Some(learner);
+        group.seats = [(heir, NodeId(1))].into();
+        (group.lost_voter, group.founder) = (None, Some(heir));
+    });
+    assert_eq!(world.run(1, 2, "GET a"), "$1 1");
+}
+
+#[test]
+fn an_heir_does_not_lead_while_it_owes_another_leader_that_nobody_else_does() {
+    for is_restarted in [false, true] {
+        let mut world = replicated(1);
+        assert_eq!(world.run(0, 1, "SET a 1"), "+OK");
+        world.turns(100);
+        assert!(world.has_lease(0));
+        // The first node stands still for a moment. It is not dead, and has not heard that its group begins anew.
+        world.dead[0] = true;
+        if is_restarted {
+            world.restart(1);
+        }
+        world.lay_out_for(1, |layout| {
+            let (group, heir) = (&mut layout.groups[0], Incarnation(5_000));
+            group.generation += 1;
+            group.heir_of = Some(Incarnation(1_000));
+            group.seats = [(heir, NodeId(1))].into();
+            group.founder = Some(heir);
+        });
+        let mut waited = 0;
+        while !world.has_lease(1) {
+            if is_restarted && waited == 10 {
+                // What waits is handed over, too.
+                world.restart(1);
+            }
+            world.turn();
+            waited += 1;
+            assert!(waited < 5_000, "at last it leads");
+            assert!(!(world.has_lease(0) && world.has_lease(1)), "two leaders at once");
+        }
+        assert!(waited > 20, "it has waited");
+        assert_eq!(world.run(1, 2, "GET a"), "$1 1");
+    }
+}
+
+#[test]
 fn keys_of_several_groups_are_one_transaction_from_any_node() {
     let mut world = replicated(4);
     assert_eq!(world.run(1, 1, "MSET a 1 b 2 c 3 d 4 e 5"), "+OK");

@@ -51,6 +51,20 @@ impl World {
         (0..self.nodes.len()).for_each(|number| self.tell(number));
     }
 
+    /// Tells one node alone of the layout's next version.
+    pub(crate) fn lay_out_for(&mut self, number: usize, change: impl FnOnce(&mut Layout)) {
+        change(&mut self.layout);
+        self.layout.epoch = Epoch(self.layout.epoch.0 + 1);
+        self.tell(number);
+    }
+
+    /// Whether a node would answer a read of the first group from its own state.
+    pub(crate) fn has_lease(&self, number: usize) -> bool {
+        let mut glimpses = self.nodes[number].gateway.glimpses();
+        let first = glimpses.find(|glimpse| glimpse.group.number() == 0);
+        first.is_some_and(|glimpse| glimpse.has_lease(Monotonic(self.now)))
+    }
+
     /// Tells a node of the layout as it is.
     fn tell(&mut self, number: usize) {
         let count = self.nodes.len() as u64;

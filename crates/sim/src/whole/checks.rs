@@ -28,6 +28,8 @@ pub struct Checks {
     replicas: BTreeMap<(u16, Incarnation), (usize, u64, u64)>,
     epochs: BTreeMap<Boot, Epoch>,
     maps: BTreeMap<Epoch, Arc<RoutingMap>>,
+    /// By group: the newest members that a replica has had, with its generation and their place in the log.
+    newest: BTreeMap<u16, (u64, u64, Members)>,
 }
 
 /// How many replicas a group is to have.
@@ -47,6 +49,7 @@ impl Checks {
             replicas: BTreeMap::new(),
             epochs: BTreeMap::new(),
             maps: BTreeMap::new(),
+            newest: BTreeMap::new(),
         }
     }
 
@@ -76,8 +79,13 @@ impl Checks {
         nodes > 0 && all.iter().all(|node| node.serving().is_some()) && (0..self.shape.groups).all(is_led)
     }
 
-    /// Whether every group, that of the cluster's own state too, can go on with these replicas alone.
-    pub(crate) fn survives(&self, holdings: &[Holding]) -> bool {
+    /// Whether every group, that of the cluster's own state too, can go on with these replicas alone. Those that are missing
+    /// come back with nothing, or never.
+    ///
+    /// A group that grows promises nothing before it has three voters. From the moment that its leader has them it loses
+    /// nothing if one of the members dies, although nobody but the leader may know; but it stands still until the dead one
+    /// comes back and says that it has nothing.
+    pub(crate) fn survives(&self, holdings: &[Holding], is_for_ever: bool) -> bool {
         let groups = (0..self.shape.groups).map(|group| GroupRef::Data(ids::GroupId::new(group)));
         groups.chain([GroupRef::Meta]).all(|group| {
             let here = || holdings.iter().filter(|holding| holding.group == group);
@@ -86,16 +94,23 @@ impl Checks {
                 let there = voters.iter().filter(|voter| held.contains(voter)).count();
                 voters.is_empty() || there > voters.len() / 2
             };
+            let are_grown = |voters: &[Incarnation]| voters.is_empty() || voters.len() >= 3;
+            let is_grown = |members: &Members| are_grown(&members.voters) && are_grown(&members.outgoing);
+            let newest = match group {
+                GroupRef::Data(group) => self.newest.get(&group.number()),
+                GroupRef::Meta => None,
+            };
+            let newest = newest.map(|(_, _, members)| members);
+            let has_grown = newest.is_some_and(is_grown);
             let can_go_on = |members: &Members| {
-                // A group that grows from one voter promises nothing before it has three: who is to vote next must stay.
-                let is_grown = |voters: &[Incarnation]| voters.is_empty() || voters.len() >= 3;
-                let is_whole = || members.all().iter().all(|member| held.contains(member));
-                let is_grown = is_grown(&members.voters) && is_grown(&members.outgoing);
+                let missing = members.all().iter().filter(|one| !held.contains(one)).count();
+                let is_overtaken = has_grown && Some(members) != newest;
                 // Learners may vote before anybody hears of it.
-                (is_grown || is_whole())
+                (is_grown(members) || missing == 0)
                     && is_majority(&members.voters)
                     && is_majority(&members.outgoing)
                     && is_majority(&members.all())
+                    || !is_grown(members) && is_overtaken && missing <= 1 && !is_for_ever
             };
             // A learner that has nothing knows of nobody.
             let known = |members: &&Members| !members.voters.is_empty();
@@ -104,7 +119,7 @@ impl Checks {
                     .filter_map(|holding| holding.members.as_ref())
                     .filter(known)
             };
-            views().next().is_some() && views().all(can_go_on)
+            views().next().is_some() && views().chain(newest.filter(|_| has_grown)).all(can_go_on)
         })
     }
 
@@ -186,6 +201,15 @@ impl Checks {
                 "group {group}: {} was in term {} with {} entries applied, and is in term {term} with {applied}",
                 me.0, known.1, known.2
             ));
+        }
+        let place = (glimpse.generation, member.members_at().0);
+        let newest = self
+            .newest
+            .get(&group)
+            .map(|(generation, at, _)| (*generation, *at));
+        if newest < Some(place) {
+            let members = member.members().clone();
+            self.newest.insert(group, (place.0, place.1, members));
         }
         if member.leads() {
             let key = (group, glimpse.generation, member.term().0);
