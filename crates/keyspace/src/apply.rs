@@ -408,7 +408,8 @@ impl Apply<'_, '_> {
     /// Takes out the living object of `key`.
     pub(crate) fn remove(&mut self, hash: KeyHash, key: &[u8]) -> Option<Object> {
         self.bury(hash, key);
-        let removed = self.keyspace.database_mut(self.db).remove(hash, key);
+        let version = self.keyspace.applied();
+        let removed = self.keyspace.database_mut(self.db).remove(hash, key, version);
         self.local.changes += u64::from(removed.is_some());
         removed
     }

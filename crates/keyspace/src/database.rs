@@ -11,6 +11,9 @@ use ids::{HashSeed, KeyHash, Prng, UnixMillis, Version};
 /// Buckets of creation stamps. More make a needless `EXEC` failure rarer and cost eight bytes each.
 const CREATION_BUCKETS: usize = 1_024;
 
+/// Buckets of removal stamps. More make the absence of a key seem young more rarely and cost eight bytes each.
+const REMOVAL_BUCKETS: usize = 256;
+
 /// Keys of one database of one group, with what `WATCH` and expiry need to know of them.
 pub(crate) struct Database {
     directory: Directory,
@@ -20,6 +23,10 @@ pub(crate) struct Database {
     /// share a bucket can fail an `EXEC` needlessly, never let one pass wrongly; and the table is bounded
     /// whatever clients do, which one of deleted keys would not be.
     created: Box<[Version]>,
+    /// Of each bucket the last removal, and of all the last time that the database was emptied: since when a key has been absent,
+    /// at least ([`Database::last_change`]). Not state: who leads asks only for what he has seen.
+    removed: Box<[Version]>,
+    emptied: Version,
     /// Whether anybody can watch keys here.
     is_watchable: bool,
     /// The last `SWAPDB` of this database, in which every present key changed.
@@ -44,6 +51,8 @@ impl Database {
             directory: Directory::new(seed),
             with_deadline: 0,
             created: Box::default(),
+            removed: Box::default(),
+            emptied: Version(0),
             is_watchable,
             swapped: Version(0),
             changes: Vec::new(),
@@ -148,11 +157,23 @@ impl Database {
         *stamp = version.max(*stamp);
     }
 
-    pub(crate) fn remove(&mut self, hash: KeyHash, key: &[u8]) -> Option<Object> {
+    /// Takes an object out, at this version.
+    pub(crate) fn remove(&mut self, hash: KeyHash, key: &[u8], version: Version) -> Option<Object> {
         let object = self.directory.remove(hash, key)?;
+        self.note_removal(hash, version);
         self.note_change(hash);
         self.with_deadline -= usize::from(object.deadline().is_some());
         Some(object)
+    }
+
+    fn note_removal(&mut self, hash: KeyHash, version: Version) {
+        if !self.is_watchable || planted::is(planted::Bug::RemovalNotStamped) {
+            return;
+        }
+        if self.removed.is_empty() {
+            self.removed = vec![Version(0); REMOVAL_BUCKETS].into_boxed_slice();
+        }
+        self.removed[hash.0 as usize % REMOVAL_BUCKETS] = version;
     }
 
     /// Tells the transfers under way that an object of this hash came, changed or went.
@@ -232,10 +253,23 @@ impl Database {
         }
     }
 
-    /// Empties the database; the keys are dropped later, piece by piece. Creation stamps stay: they speak of
+    /// The version at which what is under `key` at `time` came to be so, or a later one. `None` if it is there and has
+    /// expired: nobody has written down when.
+    pub(crate) fn last_change(&self, hash: KeyHash, key: &[u8], time: UnixMillis) -> Option<Version> {
+        if let Some(object) = self.find(hash, key) {
+            return (!object.is_expired(time)).then(|| object.version().max(self.swapped));
+        }
+        let created = self.created.get(bucket(hash)).copied().unwrap_or_default();
+        let removed = self.removed.get(hash.0 as usize % REMOVAL_BUCKETS);
+        let removed = removed.copied().unwrap_or_default();
+        Some(created.max(removed).max(self.emptied).max(self.swapped))
+    }
+
+    /// Empties the database at this version; the keys are dropped later, piece by piece. Creation stamps stay: they speak of
     /// the past.
-    pub(crate) fn flush(&mut self, seed: HashSeed) -> Directory {
+    pub(crate) fn flush(&mut self, seed: HashSeed, version: Version) -> Directory {
         self.with_deadline = 0;
+        self.emptied = version;
         self.changes.iter_mut().for_each(Changes::note_flush);
         std::mem::replace(&mut self.directory, Directory::new(seed))
     }

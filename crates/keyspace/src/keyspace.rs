@@ -460,7 +460,7 @@ impl Keyspace {
     pub fn evict(&mut self, db: Db, key: &[u8], local: &mut LeaderLocal) {
         self.applied.0 += 1;
         let hash = self.seed.hash(key);
-        if let Some(object) = self.databases[db.index()].remove(hash, key) {
+        if let Some(object) = self.databases[db.index()].remove(hash, key, self.applied) {
             self.garbage.add(object);
             local.evicted += 1;
             local.event(EventClasses::EVICTED, "evicted", db, key);
@@ -544,7 +544,7 @@ impl Keyspace {
                 }
                 Effect::Delete { db, key } => {
                     let hash = self.seed.hash(&key);
-                    if let Some(before) = self.databases[db.index()].remove(hash, &key) {
+                    if let Some(before) = self.databases[db.index()].remove(hash, &key, self.applied) {
                         self.garbage.add(before);
                     }
                 }
@@ -558,7 +558,7 @@ impl Keyspace {
             .find(hash, key)
             .is_some_and(|object| object.is_expired(self.time))
         {
-            if let Some(object) = database.remove(hash, key) {
+            if let Some(object) = database.remove(hash, key, self.applied) {
                 self.garbage.add(object);
             }
             local.expired += 1;
@@ -572,7 +572,7 @@ impl Keyspace {
             // A database that lost its keys one by one still has its segments.
             if db.is_none_or(|db| db.index() == index) && database.memory() > 0 {
                 self.garbage
-                    .add_segments(database.flush(self.seed).into_segments());
+                    .add_segments(database.flush(self.seed, self.applied).into_segments());
             }
         }
     }
@@ -610,6 +610,12 @@ impl Keyspace {
         self.databases[db.index()].version(self.seed.hash(key), key, self.time.max(local.now))
     }
 
+    /// The version at which what is under `key` came to be so, or a later one, judged by the clock of the leader; `None` if
+    /// nobody has written it down.
+    pub(crate) fn last_change_of(&self, db: Db, key: &[u8], local: &LeaderLocal) -> Option<Version> {
+        self.databases[db.index()].last_change(self.seed.hash(key), key, self.time.max(local.now))
+    }
+
     /// A copy of an object, to evaluate a transaction on elsewhere; `None` if absent or expired by group time.
     pub fn copy_object(&self, db: Db, key: &[u8]) -> Option<Object> {
         let object = self.database(db).find(self.seed.hash(key), key)?;
@@ -630,7 +636,7 @@ impl Keyspace {
         database
             .find(hash, key)
             .filter(|object| !object.is_expired(self.time))?;
-        database.remove(hash, key)
+        database.remove(hash, key, self.applied)
     }
 
     /// Takes back what was lent by [`Keyspace::lend_object`] and not changed.
@@ -692,7 +698,7 @@ impl Keyspace {
     /// Takes an object out, whatever its version: how a scratch keyspace gives up its result.
     pub fn take_object(&mut self, db: Db, key: &[u8]) -> Option<Object> {
         let hash = self.seed.hash(key);
-        let object = self.databases[db.index()].remove(hash, key)?;
+        let object = self.databases[db.index()].remove(hash, key, self.applied)?;
         (!object.is_expired(self.time)).then_some(object)
     }
 
@@ -705,7 +711,7 @@ impl Keyspace {
     pub fn place_object(&mut self, db: Db, object: Object) {
         let hash = self.seed.hash(object.key());
         let database = &mut self.databases[db.index()];
-        database.remove(hash, object.key());
+        database.remove(hash, object.key(), self.applied);
         database.insert(hash, object);
     }
 

@@ -567,8 +567,8 @@ impl Keyspace {
         if is_waiting { Ok(None) } else { Err(UnknownOrigin) }
     }
 
-    /// The version of the last change of whatever commands that only read look at, and conditions. `None` if a key has
-    /// expired by the leader's clock and not by the group's: it has changed, and nobody has written down when.
+    /// The version of the last change of whatever commands that only read look at, and conditions, or a later one. `None` if
+    /// a key has expired: it has changed, and nobody has written down when.
     pub fn last_change<'a>(
         &self,
         keys: impl IntoIterator<Item = (Db, &'a [u8])>,
@@ -576,12 +576,7 @@ impl Keyspace {
     ) -> Option<Version> {
         let mut last = Version(0);
         for (db, key) in keys {
-            let (seen, held) = (self.version_read(db, key, local), self.version(db, key));
-            if seen != held {
-                return None;
-            }
-            let (KeyVersion::Present(version) | KeyVersion::Absent(version)) = seen;
-            last = last.max(version);
+            last = last.max(self.last_change_of(db, key, local)?);
         }
         Some(last)
     }

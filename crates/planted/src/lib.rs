@@ -81,6 +81,8 @@ pub enum Bug {
     LateAnswerTwice,
     /// The result of a request that its client has named is not kept.
     ResultNotKept,
+    /// It is not written down when a key was removed: its absence seems as old as its creation.
+    RemovalNotStamped,
     /// A transaction that writes to the whole keyspace locks nothing.
     WholeNotLocked,
     /// What was answered when a transaction was committed is not kept for its coordinator.
@@ -125,6 +127,7 @@ impl Bug {
         Bug::AttemptIgnored,
         Bug::LateAnswerTwice,
         Bug::ResultNotKept,
+        Bug::RemovalNotStamped,
         Bug::WholeNotLocked,
         Bug::HoldRepliesNotKept,
     ];

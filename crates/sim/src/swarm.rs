@@ -178,7 +178,8 @@ impl Swarm {
                 | Bug::VersionsNotChecked
                 | Bug::TakenLockPrepares
                 | Bug::AgeNotChecked
-                | Bug::AgeFromBefore,
+                | Bug::AgeFromBefore
+                | Bug::RemovalNotStamped,
             ) => {
                 swarm.mix = Mix::busy(50);
                 swarm.clients = 10;

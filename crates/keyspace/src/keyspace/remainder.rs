@@ -106,7 +106,7 @@ impl Keyspace {
     pub(crate) fn place_arrived(&mut self, db: Db, object: Object) {
         let hash = self.seed.hash(object.key());
         let database = &mut self.databases[db.index()];
-        if let Some(before) = database.remove(hash, object.key()) {
+        if let Some(before) = database.remove(hash, object.key(), self.applied) {
             self.garbage.add(before);
         }
         database.restore(hash, object);
@@ -124,7 +124,7 @@ impl Keyspace {
             is_there
         });
         for key in keys {
-            if let Some(object) = database.remove(hash, &key) {
+            if let Some(object) = database.remove(hash, &key, self.applied) {
                 self.garbage.add(object);
             }
         }

@@ -149,3 +149,37 @@ fn what_is_installed_counts_as_a_change_and_as_an_access() {
     );
     assert_ne!(version(&node, 0), watched);
 }
+
+#[test]
+fn the_absence_of_a_key_is_not_older_than_its_removal() {
+    let mut node = Node::new(1);
+    node.open(1_000);
+    node.run("SET other 1");
+    let change = |node: &Node, key: &str| {
+        let keys = [(db(0), key.as_bytes())];
+        node.keyspace.last_change(keys, &node.local)
+    };
+    for (make, end) in [
+        ("SET k 1", "DEL k"),
+        ("RPUSH k 1", "LPOP k"),
+        ("SADD k 1", "SMOVE k elsewhere 1"),
+        ("SET k 1", "RENAME k other"),
+        ("SET k 1", "PEXPIRE k -1"),
+        ("SET k 1", "FLUSHDB"),
+        ("SET k 1", "SWAPDB 0 1"),
+    ] {
+        node.run(make);
+        node.run("SET other 2");
+        let before = node.keyspace.applied();
+        node.run(end);
+        let change = change(&node, "k").expect("nothing has expired");
+        assert!(change > before, "{end}: {change:?} and {before:?}");
+        assert!(change <= node.keyspace.applied());
+    }
+    // What has expired has changed at a moment that nobody has written down.
+    node.run("SET k 1 PX 5");
+    node.open(2_000);
+    assert_eq!(change(&node, "k"), None);
+    node.keyspace.expire(db(0), b"k", &mut node.local);
+    assert_eq!(change(&node, "k"), Some(node.keyspace.applied()));
+}

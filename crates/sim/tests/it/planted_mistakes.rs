@@ -87,6 +87,7 @@ caught_by_transactions! {
     an_operation_that_is_sent_instead_of_asked_for_is_noticed: LateAnswerTwice;
     a_keyspace_that_is_not_locked_as_a_whole_is_noticed: WholeNotLocked;
     a_result_that_is_not_kept_is_noticed: ResultNotKept;
+    an_absence_that_seems_older_than_it_is_is_noticed: RemovalNotStamped;
 }
 
 caught! {
