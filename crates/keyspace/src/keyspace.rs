@@ -280,7 +280,7 @@ impl Keyspace {
             | Operation::Received { .. } => self.apply_transaction(operation, origin, local, replies, answer),
             operation if self.transactions.is_idle() => self.apply_plain(operation, local, replies),
             operation => {
-                if !self.parks(&operation, origin, local, replies) {
+                if !self.parks(&operation, origin, local, replies, answer) {
                     self.apply_plain(operation, local, replies);
                 }
                 self.go_on(local, answer);

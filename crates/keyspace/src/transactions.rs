@@ -595,6 +595,7 @@ impl Keyspace {
         origin: Origin,
         local: &mut LeaderLocal,
         replies: &mut Replies,
+        answer: &mut impl FnMut(Answered<'_>),
     ) -> bool {
         if planted::is(Bug::LockIgnoredByCommand) {
             return false;
@@ -612,7 +613,8 @@ impl Keyspace {
         }
         let priority = self.priority_of_arrival();
         if self.queue(operation, needs, origin, priority, local) {
-            // Whoever held the keys had no vote, and is younger.
+            // Whoever held the keys had no vote, and is younger. Reads that waited for him came before this.
+            answer(Answered::Freed(self, local));
             return false;
         }
         replies.later();
