@@ -176,6 +176,8 @@ pub(crate) struct Driver<'a> {
     /// From here on it is measured, and until here requests begin.
     from: u64,
     end: u64,
+    /// Until here what was due before the end begins, if there was no place for it before.
+    patience: u64,
     /// What went wrong last with a connection.
     problem: Option<String>,
     thread: usize,
@@ -242,6 +244,7 @@ impl<'a> Driver<'a> {
             next_tick: 0,
             from: u64::MAX,
             end: u64::MAX,
+            patience: u64::MAX,
             problem: None,
             thread,
             cpu_from: None,
@@ -320,6 +323,7 @@ impl<'a> Driver<'a> {
         self.is_running = true;
         self.from = start + self.setup.warmup;
         self.end = self.from.saturating_add(self.setup.length);
+        self.patience = self.end.saturating_add(self.setup.timeout);
         self.problem = None;
         self.pace = self
             .setup
@@ -333,17 +337,17 @@ impl<'a> Driver<'a> {
             }
             self.flush();
         }
-        let deadline = self.end.saturating_add(self.setup.timeout).saturating_add(SECOND);
         loop {
             self.turn(&mut events)?;
             if self.cpu_from.is_none() && self.now >= self.from {
                 self.cpu_from = process::thread_cpu_nanos();
             }
             let is_all_begun = match &self.pace {
-                Some(pace) => pace.due() >= self.end || self.remaining == 0,
+                Some(pace) => pace.due() >= self.end || self.remaining == 0 || self.now > self.patience,
                 None => self.now >= self.end || self.remaining == 0,
             };
-            if (is_all_begun && self.active == 0) || self.now > deadline {
+            // What is on its way ends: answered, lost or too late.
+            if is_all_begun && self.active == 0 {
                 break;
             }
             if self.setup.stop.load(Ordering::Relaxed) {
@@ -453,7 +457,8 @@ impl<'a> Driver<'a> {
     fn begin_due(&mut self) {
         while let Some(pace) = &mut self.pace {
             let due = pace.due();
-            if due > self.now || due >= self.end || self.remaining == 0 {
+            let is_over = due >= self.end || self.remaining == 0 || self.now > self.patience;
+            if due > self.now || is_over {
                 return;
             }
             let Some(lane) = self.idle.pop_front() else {

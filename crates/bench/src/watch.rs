@@ -33,12 +33,13 @@ impl Watch {
             if let Some(process) = process::listener(address)
                 && servers.iter().all(|known| known.process != process)
             {
+                let nanos = process::cpu_nanos(process).unwrap_or(0);
                 servers.push(Watched {
                     endpoint,
                     address,
                     process,
-                    first: 0,
-                    last: 0,
+                    first: nanos,
+                    last: nanos,
                     earlier: 0,
                     resident: None,
                 });

@@ -77,6 +77,8 @@ pub(crate) fn command() -> Command {
         Arg::new(name)
             .long(name)
             .value_name(placeholder)
+            // So that what is wrong with them is told by the one who reads them.
+            .allow_negative_numbers(true)
             .help(help.to_owned())
     };
     let switch = |name: &'static str, help: &str| {
