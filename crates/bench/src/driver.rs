@@ -30,11 +30,10 @@ use crate::connection::{Answer, Connection, Ended, Sent, State, next_answer};
 use crate::errors::{ABORTED, CONNECTION_LOST, MALFORMED, TIMEOUT, first_word};
 use crate::keys::{Distribution, Keys};
 use crate::pace::Pace;
-use crate::process;
 use crate::request::{Draw, Op, Request, Shape};
 use crate::slice::Slice;
 use crate::slots::{NOBODY, Topology, redirection};
-use crate::system::Timer;
+use crate::system::{self, Timer};
 
 /// Events taken from the system at once. The rest come next turn.
 const EVENTS_MAX: usize = 1_024;
@@ -340,7 +339,7 @@ impl<'a> Driver<'a> {
         loop {
             self.turn(&mut events)?;
             if self.cpu_from.is_none() && self.now >= self.from {
-                self.cpu_from = process::thread_cpu_nanos();
+                self.cpu_from = system::thread_cpu_nanos();
             }
             let is_all_begun = match &self.pace {
                 Some(pace) => pace.due() >= self.end || self.remaining == 0 || self.now > self.patience,
@@ -365,7 +364,7 @@ impl<'a> Driver<'a> {
             Some(pace) if !is_stopped => pace.left_before(self.end).min(self.remaining),
             _ => 0,
         };
-        let cpu = process::thread_cpu_nanos()
+        let cpu = system::thread_cpu_nanos()
             .zip(self.cpu_from)
             .map(|(now, from)| now.saturating_sub(from));
         let last = std::mem::take(&mut self.slice);

@@ -13,8 +13,6 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use crate::system;
-
 /// State of a listening socket in `/proc/net/tcp`.
 const LISTEN: &str = "0A";
 
@@ -69,35 +67,6 @@ fn listening_socket(line: &str, port: u16) -> Option<String> {
         return None;
     }
     fields.nth(5).map(str::to_owned)
-}
-
-/// Nanoseconds that the threads of a process were on a processor; of threads that have ended, only where the kernel tells in ticks.
-pub(crate) fn cpu_nanos(process: u32) -> Option<u64> {
-    let threads = fs::read_dir(format!("/proc/{process}/task")).ok()?;
-    let exact: Option<u64> = threads
-        .flatten()
-        .map(|thread| first_number(&fs::read_to_string(thread.path().join("schedstat")).ok()?))
-        .sum();
-    // Without schedstat, or if a thread ended just now.
-    exact.filter(|nanos| *nanos > 0).or_else(|| ticks_nanos(process))
-}
-
-/// The same by the clock's ticks.
-fn ticks_nanos(process: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name stands in brackets, and may contain blanks.
-    let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_ascii_whitespace().skip(11);
-    let (user, system) = (
-        fields.next()?.parse::<u64>().ok()?,
-        fields.next()?.parse::<u64>().ok()?,
-    );
-    Some((user + system) * (1_000_000_000 / system::ticks_per_second()))
-}
-
-/// The same of the thread that asks.
-pub(crate) fn thread_cpu_nanos() -> Option<u64> {
-    first_number(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
 }
 
 /// Memory of a process that is in RAM, in bytes.
@@ -215,30 +184,18 @@ mod tests {
     }
 
     #[test]
-    fn work_and_memory_of_a_process_are_told() {
-        let me = std::process::id();
-        let (before, thread_before) = (cpu_nanos(me).expect("Linux"), thread_cpu_nanos().expect("Linux"));
-        let mut prng = ids::Prng::new(1);
-        let mut spent = 0;
-        // Until it shows, however the system counts.
-        while spent == 0 {
-            for _ in 0..1_000_000 {
-                std::hint::black_box(prng.next_u64());
-            }
-            std::thread::yield_now();
-            spent = thread_cpu_nanos().expect("Linux") - thread_before;
-        }
-        assert!(cpu_nanos(me).expect("Linux") > before);
-        assert!(resident_bytes(me).expect("Linux") > 100_000);
-        assert!(ticks_nanos(me).is_some());
+    fn memory_of_a_process_is_told() {
+        assert!(resident_bytes(std::process::id()).expect("Linux") > 100_000);
+        // No process has this number.
+        assert_eq!(resident_bytes(u32::MAX), None);
     }
 
-    /// For a moment after it was started, a process has no words yet.
+    /// For a moment after it was started, a process has no words yet, and then no environment.
     fn once_begun(child: &Child) -> Start {
         let begin = std::time::Instant::now();
         loop {
             match Start::of(child.id()) {
-                Ok(start) if !start.words.is_empty() => return start,
+                Ok(start) if !start.words.is_empty() && !start.environment.is_empty() => return start,
                 other => assert!(begin.elapsed().as_secs() < 20, "it does not begin: {other:?}"),
             }
             std::thread::yield_now();

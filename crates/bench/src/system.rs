@@ -1,5 +1,5 @@
 //! What is asked of the system that the standard library has no name for: a timer that a loop can wait for to the microsecond,
-//! and signals to processes. `unsafe` around system calls.
+//! signals to processes, and how long they were on a processor. `unsafe` around system calls.
 
 use std::io;
 use std::time::Duration;
@@ -36,14 +36,36 @@ pub(crate) fn signal(process: u32, signal: Signal) -> io::Result<()> {
     }
 }
 
-/// Ticks of `/proc/PID/stat` in a second.
-pub(crate) fn ticks_per_second() -> u64 {
-    // SAFETY: the call takes a number and touches no memory of ours.
-    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
-    u64::try_from(ticks)
-        .ok()
-        .filter(|ticks| *ticks > 0)
-        .unwrap_or(100)
+/// For how long all threads of a process, those that have ended too, were on a processor: nanoseconds. `None` if there is no such
+/// process, or if the system does not tell.
+#[cfg(target_os = "linux")]
+pub(crate) fn cpu_nanos(process: u32) -> Option<u64> {
+    let process = libc::pid_t::try_from(process).ok()?;
+    let mut clock: libc::clockid_t = 0;
+    // SAFETY: the pointer is to a local of the type that the call writes.
+    let result = unsafe { libc::clock_getcpuclockid(process, &raw mut clock) };
+    if result == 0 { clock_nanos(clock) } else { None }
+}
+
+/// Elsewhere nobody finds processes either.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn cpu_nanos(_: u32) -> Option<u64> {
+    None
+}
+
+/// For how long this thread was on a processor, in nanoseconds.
+pub(crate) fn thread_cpu_nanos() -> Option<u64> {
+    clock_nanos(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn clock_nanos(clock: libc::clockid_t) -> Option<u64> {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the pointer is to a local of the type that the call writes.
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    (result == 0).then_some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 /// Wakes a loop at a point in time. `epoll` itself counts in milliseconds, and a request that is to start every 50
@@ -132,6 +154,22 @@ mod tests {
             );
             assert!(begin.elapsed() >= Duration::from_micros(300));
         }
+    }
+
+    #[test]
+    fn the_work_of_threads_that_have_ended_stays_counted() {
+        let work = || {
+            let begin = thread_cpu_nanos().expect("Linux");
+            let mut prng = ids::Prng::new(1);
+            while thread_cpu_nanos().expect("Linux") - begin < 5_000_000 {
+                std::hint::black_box(prng.next_u64());
+            }
+        };
+        let me = std::process::id();
+        let before = cpu_nanos(me).expect("Linux");
+        std::thread::spawn(work).join().expect("it only counts");
+        assert!(cpu_nanos(me).expect("Linux") - before >= 5_000_000);
+        assert_eq!(cpu_nanos(u32::MAX), None);
     }
 
     #[test]

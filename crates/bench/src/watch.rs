@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use crate::process;
 use crate::report::Server;
+use crate::system;
 
 /// One server, while it is measured.
 #[derive(Debug)]
@@ -33,7 +34,7 @@ impl Watch {
             if let Some(process) = process::listener(address)
                 && servers.iter().all(|known| known.process != process)
             {
-                let nanos = process::cpu_nanos(process).unwrap_or(0);
+                let nanos = system::cpu_nanos(process).unwrap_or(0);
                 servers.push(Watched {
                     endpoint,
                     address,
@@ -51,7 +52,7 @@ impl Watch {
     /// It is measured from here on.
     pub(crate) fn begin(&mut self) {
         for server in &mut self.servers {
-            server.first = process::cpu_nanos(server.process).unwrap_or(0);
+            server.first = system::cpu_nanos(server.process).unwrap_or(0);
             server.last = server.first;
         }
     }
@@ -61,7 +62,7 @@ impl Watch {
         for server in &mut self.servers {
             // A process that has ended and was not waited for has no memory.
             let resident = process::resident_bytes(server.process);
-            match (process::cpu_nanos(server.process), resident) {
+            match (system::cpu_nanos(server.process), resident) {
                 (Some(nanos), Some(bytes)) => {
                     server.last = server.last.max(nanos);
                     server.resident = Some(bytes);
@@ -73,7 +74,7 @@ impl Watch {
                         server.process = process;
                         // It was started while it was measured.
                         server.first = 0;
-                        server.last = process::cpu_nanos(process).unwrap_or(0);
+                        server.last = system::cpu_nanos(process).unwrap_or(0);
                         server.resident = process::resident_bytes(process);
                     }
                 }

@@ -207,6 +207,9 @@ fn measure(matches: &ArgMatches) -> Result<String, String> {
             break;
         }
     }
+    if let (Some(file), [report]) = (plot, reports.as_slice()) {
+        write(file, &::bench::svg(report))?;
+    }
     if let Some(file) = json {
         let text = if let [report] = reports.as_slice() {
             serde_json::to_string_pretty(report)
@@ -218,9 +221,6 @@ fn measure(matches: &ArgMatches) -> Result<String, String> {
             return Ok(text);
         }
         write(file, &text)?;
-    }
-    if let (Some(file), [report]) = (plot, reports.as_slice()) {
-        write(file, &::bench::svg(report))?;
     }
     Ok(match (reports.as_slice(), responder) {
         ([report], Some(_)) => self_test(report),
