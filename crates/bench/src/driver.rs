@@ -24,6 +24,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use ids::Prng;
+use mio::event::Event;
 use mio::{Events, Poll, Token};
 
 use crate::connection::{Answer, Connection, Ended, Sent, State, next_answer};
@@ -391,11 +392,7 @@ impl<'a> Driver<'a> {
         self.now = self.clock();
         for event in events.iter() {
             if event.token() != TIMER {
-                self.on_event(
-                    event.token().0,
-                    event.is_readable() || event.is_error(),
-                    event.is_writable(),
-                );
+                self.on_event(event);
             }
         }
         self.now = self.clock();
@@ -746,7 +743,8 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn on_event(&mut self, index: usize, is_readable: bool, is_writable: bool) {
+    fn on_event(&mut self, event: &Event) {
+        let index = event.token().0;
         self.now = self.clock();
         if let State::Connecting(_) = self.connections[index].state {
             match self.connections[index].connected(self.now) {
@@ -758,11 +756,12 @@ impl<'a> Driver<'a> {
                 Some(Ok(())) => self.on_connected(index),
             }
         }
-        if is_writable {
+        if event.is_writable() {
             self.mark(index);
         }
-        if is_readable {
-            self.read(index);
+        if event.is_readable() || event.is_error() {
+            // That the other side has closed is not told once more behind its last bytes.
+            self.read(index, event.is_read_closed() || event.is_error());
         }
         self.flush();
     }
@@ -792,7 +791,8 @@ impl<'a> Driver<'a> {
         self.is_running && self.now >= self.from
     }
 
-    fn read(&mut self, index: usize) {
+    /// Reads until there is nothing more; `is_ending`: until the connection has ended.
+    fn read(&mut self, index: usize, is_ending: bool) {
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut text = std::mem::take(&mut self.text);
         loop {
@@ -814,7 +814,8 @@ impl<'a> Driver<'a> {
                     break true;
                 }
             };
-            if is_left || ended == Ended::Dry {
+            let is_dry = ended == Ended::Dry && (read == 0 || !is_ending);
+            if is_left || is_dry {
                 break;
             }
             if ended == Ended::Lost {

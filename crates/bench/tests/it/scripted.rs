@@ -21,6 +21,8 @@ pub(crate) enum Do {
     Ignore,
     /// Close the connection.
     Close,
+    /// Answer, and close it at once behind the answer.
+    SayAndClose(&'static str),
     /// Close it, and take no more.
     CloseForGood,
 }
@@ -131,6 +133,10 @@ fn serve(stream: &TcpStream, inner: &Inner, address: SocketAddr) {
                     }
                     Do::Ignore => {}
                     Do::Close => break,
+                    Do::SayAndClose(text) => {
+                        say(text.as_bytes());
+                        break;
+                    }
                     Do::CloseForGood => {
                         inner.end(address);
                         break;
