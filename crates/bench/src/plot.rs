@@ -40,7 +40,7 @@ pub fn svg(report: &Report) -> String {
         time(report.latency.p99_ms),
         time(report.latency.max_ms)
     );
-    let below = format!("{}; {}", setup.endpoints.join(", "), setup.versions.join("; "));
+    let below = setup.versions.join("; ");
     let _ = write!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\" \

@@ -134,6 +134,11 @@ fn serve(stream: &TcpStream, inner: &Inner, address: SocketAddr) {
                     Do::Ignore => {}
                     Do::Close => break,
                     Do::SayAndClose(text) => {
+                        // The answer waits for what comes behind it, and that is the end: both come in one packet.
+                        #[cfg(target_os = "linux")]
+                        socket2::SockRef::from(stream)
+                            .set_tcp_cork(true)
+                            .expect("it is TCP");
                         say(text.as_bytes());
                         break;
                     }
