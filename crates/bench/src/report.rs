@@ -12,6 +12,19 @@ use crate::faults::Mark;
 /// From this share of a core on, the threads of the tool are the limit, and not the server.
 const BUSY_LIMIT: f64 = 0.9;
 
+/// What to do about some kinds of errors.
+const HINTS: &[(&str, &str)] = &[
+    (
+        "CROSSSLOT",
+        "this server takes commands of several keys only if they share a slot: take --tagged",
+    ),
+    ("MOVED", "this is a node of a cluster: take --cluster"),
+    (
+        "WRONGTYPE",
+        "keys that begin with bench: hold something else: use an empty server",
+    ),
+];
+
 /// One run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -236,18 +249,25 @@ impl fmt::Display for Report {
             thousands(self.requests),
             thousands(self.requests_per_second.round() as u64)
         )?;
-        let latency = &self.latency;
-        writeln!(
-            f,
-            "  latency    average {}   p50 {}   p90 {}   p99 {}   p99.9 {}   max {}",
-            time(latency.average_ms),
-            time(latency.p50_ms),
-            time(latency.p90_ms),
-            time(latency.p99_ms),
-            time(latency.p999_ms),
-            time(latency.max_ms)
-        )?;
+        if self.requests > 0 {
+            let latency = &self.latency;
+            writeln!(
+                f,
+                "  latency    average {}   p50 {}   p90 {}   p99 {}   p99.9 {}   max {}",
+                time(latency.average_ms),
+                time(latency.p50_ms),
+                time(latency.p90_ms),
+                time(latency.p99_ms),
+                time(latency.p999_ms),
+                time(latency.max_ms)
+            )?;
+        }
         writeln!(f, "  errors     {}", self.errors_in_words())?;
+        for (kind, hint) in HINTS {
+            if self.errors_by_kind.contains_key(*kind) {
+                writeln!(f, "             {kind}: {hint}")?;
+            }
+        }
         for (count, what) in [
             (self.misses, "keys that were read were not there"),
             (self.redirects, "redirections of a cluster were followed"),
@@ -513,6 +533,16 @@ pub(crate) mod tests {
         ] {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
+    }
+
+    #[test]
+    fn a_run_of_errors_alone_says_what_to_do_and_no_latency() {
+        let mut report = example();
+        report.requests = 0;
+        report.errors_by_kind = [("CROSSSLOT".to_owned(), 12)].into();
+        let text = report.to_string();
+        assert!(text.contains("take --tagged"), "{text}");
+        assert!(!text.contains("p99.9"), "{text}");
     }
 
     #[test]
