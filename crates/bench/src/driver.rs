@@ -12,6 +12,12 @@
 //!                          waiting (for a connection) --^
 //! ```
 //!
+//! Invariants, which [`Driver::check`] asserts:
+//!
+//! 1. Every lane is in one place.
+//! 2. As many are active as are in flight or wait.
+//! 3. Only a connection that is open has something in flight, and only one that is not lets something wait.
+//!
 //! Nothing is allocated for a request: lanes are there from the beginning, bytes are written into the buffer of the connection.
 //! Times are nanoseconds from the start of the run.
 
@@ -359,7 +365,36 @@ impl<'a> Driver<'a> {
         Ok(())
     }
 
+    /// Asserts the invariants: at the end of each run, and where the tool is built for tests, a hundred times a second.
+    fn check(&self) {
+        let mut places = vec![0; self.lanes.len()];
+        let mut active = 0;
+        for connection in &self.connections {
+            let is_open = matches!(connection.state, State::Open(_));
+            assert!(
+                is_open || connection.in_flight.is_empty(),
+                "invariant 3: in flight"
+            );
+            assert!(!is_open || connection.waiting.is_empty(), "invariant 3: waiting");
+            let in_flight = connection.in_flight.iter().filter_map(|sent| match sent {
+                Sent::Lane(number) => Some(number),
+                Sent::Greeting | Sent::Ignored => None,
+            });
+            for number in in_flight.chain(&connection.waiting) {
+                places[*number as usize] += 1;
+                active += 1;
+            }
+        }
+        let resting = self.resting.iter().map(|(_, number)| number);
+        for number in resting.chain(&self.idle) {
+            places[*number as usize] += 1;
+        }
+        assert!(places.iter().all(|count| *count == 1), "invariant 1");
+        assert_eq!(active, self.active, "invariant 2");
+    }
+
     fn tell_done(&mut self) {
+        self.check();
         let is_stopped = self.setup.stop.load(Ordering::Relaxed);
         let not_started = match &self.pace {
             Some(pace) if !is_stopped => pace.left_before(self.end).min(self.remaining),
@@ -881,6 +916,9 @@ impl<'a> Driver<'a> {
     }
 
     fn tick(&mut self) {
+        if cfg!(debug_assertions) {
+            self.check();
+        }
         self.look_at_topology();
         let timeout = self.setup.timeout;
         for index in 0..self.connections.len() {
