@@ -1,5 +1,6 @@
 //! Servers that do not answer, close, or are gone.
 
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use bench::Length;
@@ -60,7 +61,26 @@ fn an_end_right_behind_an_answer_is_noticed_before_the_next_request() {
 
 #[test]
 fn a_client_whose_server_is_gone_goes_to_the_next_one() {
-    let (gone, other) = (fifth(|| Do::CloseForGood), Scripted::start(|_| Do::Say(OK)));
+    let (tell, told) = sync_channel(1);
+    let mut count = 0;
+    let gone = Scripted::start(move |_| {
+        count += 1;
+        if count < 5 {
+            return Do::Say(OK);
+        }
+        tell.send(()).expect("the other one waits");
+        Do::CloseForGood
+    });
+    // Until then the other one lets its own client wait, who would else be done with everything.
+    let mut is_gone = false;
+    let other = Scripted::start(move |_| {
+        if !is_gone {
+            told.recv_timeout(Duration::from_secs(20))
+                .expect("the first one is asked five times");
+            is_gone = true;
+        }
+        Do::Say(OK)
+    });
     let mut plan = plan(&[&gone, &other], 60);
     plan.length = Length::Requests(60);
     let report = run(&plan);
