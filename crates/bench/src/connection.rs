@@ -20,7 +20,7 @@ use crate::scanner::{Malformed, Scanner};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     /// One of the places for requests.
-    Lane(u32),
+    Berth(u32),
     /// What is sent on every new connection.
     Greeting,
     /// `ASKING`, whose reply says nothing.

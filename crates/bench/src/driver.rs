@@ -1,6 +1,6 @@
 //! One thread of the tool: a loop over the sockets of its clients.
 //!
-//! A *lane* is a place for one request on its way; a client has as many as `--pipeline` says. At any time a lane is in one place:
+//! A *berth* is a place for one request on its way; a client has as many as `--pipeline` says. At any time it is one of these:
 //! in flight on a connection, waiting until a connection is open, resting after an error that says *come back*, or idle.
 //!
 //! ```text
@@ -14,11 +14,11 @@
 //!
 //! Invariants, which [`Driver::check`] asserts:
 //!
-//! 1. Every lane is in one place.
+//! 1. Every berth is one of these, once.
 //! 2. As many are active as are in flight or wait.
 //! 3. Only a connection that is open has something in flight, and only one that is not lets something wait.
 //!
-//! Nothing is allocated for a request: lanes are there from the beginning, bytes are written into the buffer of the connection.
+//! Nothing is allocated for a request: berths are there from the beginning, bytes go into the buffer of the connection.
 //! Times are nanoseconds from the start of the run.
 
 use std::collections::VecDeque;
@@ -36,8 +36,8 @@ use mio::{Events, Poll, Token};
 use crate::connection::{Answer, Connection, Ended, Sent, State, next_answer};
 use crate::errors::{ABORTED, CONNECTION_LOST, MALFORMED, TIMEOUT, first_word};
 use crate::keys::{Distribution, Keys};
-use crate::pace::Pace;
 use crate::request::{Draw, Op, Request, Shape};
+use crate::schedule::Schedule;
 use crate::slice::Slice;
 use crate::slots::{NOBODY, Topology, redirection};
 use crate::system::{self, Timer};
@@ -61,7 +61,7 @@ const CONNECT_TIME_MAX: u64 = 2_000 * MILLISECOND;
 /// How long all connections together may take at the beginning.
 const READY_TIME_MAX: u64 = 15_000 * MILLISECOND;
 
-/// How long a lane rests after an error that says that it is of no use to ask at once.
+/// How long a berth rests after an error that says that it is of no use to ask at once.
 const REST: u64 = 10 * MILLISECOND;
 
 /// First words of such errors.
@@ -134,7 +134,7 @@ pub(crate) struct Done {
 
 /// A place for one request.
 #[derive(Clone, Copy, Debug)]
-struct Lane {
+struct Berth {
     client: u32,
     request: Request,
     trip: u8,
@@ -160,7 +160,7 @@ pub(crate) struct Driver<'a> {
     connections: Vec<Connection>,
     /// Of each client: of a cluster, its connection to each node; otherwise its one connection.
     clients: Vec<Vec<u32>>,
-    lanes: Vec<Lane>,
+    berths: Vec<Berth>,
     /// The one that rested longest is taken first, so that all connections are used in turn.
     idle: VecDeque<u32>,
     resting: VecDeque<(u64, u32)>,
@@ -173,7 +173,7 @@ pub(crate) struct Driver<'a> {
     buffer: Box<[u8]>,
     text: Vec<u8>,
     slice: Box<Slice>,
-    pace: Option<Pace>,
+    schedule: Option<Schedule>,
     /// Requests that count and may still begin.
     remaining: u64,
     is_running: bool,
@@ -208,7 +208,7 @@ impl<'a> Driver<'a> {
             number: 0,
             seed: 0,
         };
-        let lane = |client: u32| Lane {
+        let berth = |client: u32| Berth {
             client,
             request: idle_request,
             trip: 0,
@@ -220,9 +220,9 @@ impl<'a> Driver<'a> {
             sent: 0,
         };
         let clients = 0..homes.len() as u32;
-        let lanes: Vec<Lane> = clients
+        let berths: Vec<Berth> = clients
             .clone()
-            .flat_map(|client| (0..setup.pipeline).map(move |_| lane(client)))
+            .flat_map(|client| (0..setup.pipeline).map(move |_| berth(client)))
             .collect();
         let mut driver = Driver {
             setup,
@@ -231,8 +231,8 @@ impl<'a> Driver<'a> {
             timer,
             connections: Vec::new(),
             clients: vec![Vec::new(); homes.len()],
-            idle: (0..lanes.len() as u32).collect(),
-            lanes,
+            idle: (0..berths.len() as u32).collect(),
+            berths,
             resting: VecDeque::new(),
             active: 0,
             dirty: Vec::new(),
@@ -243,7 +243,7 @@ impl<'a> Driver<'a> {
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
             text: Vec::new(),
             slice: Box::default(),
-            pace: None,
+            schedule: None,
             remaining: quota.unwrap_or(u64::MAX),
             is_running: false,
             now: 0,
@@ -331,15 +331,15 @@ impl<'a> Driver<'a> {
         self.end = self.from.saturating_add(self.setup.length);
         self.patience = self.end.saturating_add(self.setup.timeout);
         self.problem = None;
-        self.pace = self
+        self.schedule = self
             .setup
             .rate
-            .map(|rate| Pace::new(start, rate, self.thread as u64, self.setup.threads as u64));
+            .map(|rate| Schedule::new(start, rate, self.thread as u64, self.setup.threads as u64));
         self.now = self.clock();
-        if self.pace.is_none() {
+        if self.schedule.is_none() {
             for _ in 0..self.idle.len() {
-                let lane = self.idle.pop_front().expect("as many as were counted");
-                self.next(lane);
+                let berth = self.idle.pop_front().expect("as many as were counted");
+                self.next(berth);
             }
             self.flush();
         }
@@ -348,8 +348,10 @@ impl<'a> Driver<'a> {
             if self.cpu_from.is_none() && self.now >= self.from {
                 self.cpu_from = system::thread_cpu_nanos();
             }
-            let is_all_begun = match &self.pace {
-                Some(pace) => pace.due() >= self.end || self.remaining == 0 || self.now > self.patience,
+            let is_all_begun = match &self.schedule {
+                Some(schedule) => {
+                    schedule.due() >= self.end || self.remaining == 0 || self.now > self.patience
+                }
                 None => self.now >= self.end || self.remaining == 0,
             };
             // What is on its way ends: answered, lost or too late.
@@ -367,7 +369,7 @@ impl<'a> Driver<'a> {
 
     /// Asserts the invariants: at the end of each run, and where the tool is built for tests, a hundred times a second.
     fn check(&self) {
-        let mut places = vec![0; self.lanes.len()];
+        let mut places = vec![0; self.berths.len()];
         let mut active = 0;
         for connection in &self.connections {
             let is_open = matches!(connection.state, State::Open(_));
@@ -377,7 +379,7 @@ impl<'a> Driver<'a> {
             );
             assert!(!is_open || connection.waiting.is_empty(), "invariant 3: waiting");
             let in_flight = connection.in_flight.iter().filter_map(|sent| match sent {
-                Sent::Lane(number) => Some(number),
+                Sent::Berth(number) => Some(number),
                 Sent::Greeting | Sent::Ignored => None,
             });
             for number in in_flight.chain(&connection.waiting) {
@@ -396,8 +398,8 @@ impl<'a> Driver<'a> {
     fn tell_done(&mut self) {
         self.check();
         let is_stopped = self.setup.stop.load(Ordering::Relaxed);
-        let not_started = match &self.pace {
-            Some(pace) if !is_stopped => pace.left_before(self.end).min(self.remaining),
+        let not_started = match &self.schedule {
+            Some(schedule) if !is_stopped => schedule.left_before(self.end).min(self.remaining),
             _ => 0,
         };
         let cpu = system::thread_cpu_nanos()
@@ -438,11 +440,11 @@ impl<'a> Driver<'a> {
             self.next_tick = self.now + TICK;
             self.tick();
         }
-        while let Some((until, lane)) = self.resting.front().copied()
+        while let Some((until, berth)) = self.resting.front().copied()
             && until <= self.now
         {
             self.resting.pop_front();
-            self.next(lane);
+            self.next(berth);
         }
         self.begin_due();
         self.flush();
@@ -456,12 +458,12 @@ impl<'a> Driver<'a> {
             until = until.min(*rested);
         }
         let now = self.clock();
-        if let Some(pace) = &self.pace
+        if let Some(schedule) = &self.schedule
             && !self.idle.is_empty()
-            && pace.due() < self.end
+            && schedule.due() < self.end
             && self.remaining > 0
         {
-            let due = pace.due();
+            let due = schedule.due();
             if due <= now {
                 return Ok(Duration::ZERO);
             }
@@ -474,29 +476,30 @@ impl<'a> Driver<'a> {
 
     // --- requests
 
-    /// A lane is free: it begins the next request, or rests until one is due.
-    fn next(&mut self, lane: u32) {
-        let may_begin = self.pace.is_none() && self.is_running && self.now < self.end && self.remaining > 0;
+    /// A berth is free: it begins the next request, or rests until one is due.
+    fn next(&mut self, berth: u32) {
+        let may_begin =
+            self.schedule.is_none() && self.is_running && self.now < self.end && self.remaining > 0;
         if may_begin {
-            self.begin(lane, self.now);
+            self.begin(berth, self.now);
         } else {
-            self.idle.push_back(lane);
+            self.idle.push_back(berth);
         }
     }
 
-    /// Begins what is due in an open loop, as far as there are lanes.
+    /// Begins what is due in an open loop, as far as there are berths.
     fn begin_due(&mut self) {
-        while let Some(pace) = &mut self.pace {
-            let due = pace.due();
+        while let Some(schedule) = &mut self.schedule {
+            let due = schedule.due();
             let is_over = due >= self.end || self.remaining == 0 || self.now > self.patience;
             if due > self.now || is_over {
                 return;
             }
-            let Some(lane) = self.idle.pop_front() else {
+            let Some(berth) = self.idle.pop_front() else {
                 return;
             };
-            pace.advance();
-            self.begin(lane, due);
+            schedule.advance();
+            self.begin(berth, due);
         }
     }
 
@@ -508,14 +511,14 @@ impl<'a> Driver<'a> {
         let made = setup.made.load(Ordering::Relaxed);
         let make = || setup.made.fetch_add(1, Ordering::Relaxed);
         let request = self.draw.request(&setup.shape, setup.load, made, make);
-        let lane = &mut self.lanes[number as usize];
-        lane.request = request;
-        lane.trip = 0;
-        lane.redirects = 0;
-        lane.is_asking = false;
-        lane.cleanup = None;
-        lane.begun = begun;
-        lane.trip_begun = begun;
+        let berth = &mut self.berths[number as usize];
+        berth.request = request;
+        berth.trip = 0;
+        berth.redirects = 0;
+        berth.is_asking = false;
+        berth.cleanup = None;
+        berth.begun = begun;
+        berth.trip_begun = begun;
         self.active += 1;
         let connection = self.route(number);
         self.send(connection, number);
@@ -523,29 +526,29 @@ impl<'a> Driver<'a> {
 
     /// The connection for the next round trip.
     fn route(&mut self, number: u32) -> usize {
-        let lane = self.lanes[number as usize];
+        let berth = self.berths[number as usize];
         if self.setup.topology.is_none() {
-            return self.clients[lane.client as usize][0] as usize;
+            return self.clients[berth.client as usize][0] as usize;
         }
-        let slot = self.setup.shape.slot(&lane.request, self.draw.keys());
+        let slot = self.setup.shape.slot(&berth.request, self.draw.keys());
         let owner = slot.map_or(NOBODY, |slot| self.owners[usize::from(slot.number())]);
         let node = if owner == NOBODY {
             // Any of the nodes that have slots.
-            let slot = lane.request.seed as usize % self.owners.len();
+            let slot = berth.request.seed as usize % self.owners.len();
             match self.owners[slot] {
-                NOBODY => lane.request.seed as usize % self.addresses.len(),
+                NOBODY => berth.request.seed as usize % self.addresses.len(),
                 owner => usize::from(owner),
             }
         } else {
             usize::from(owner)
         };
-        self.connection_to(lane.client, node)
+        self.connection_to(berth.client, node)
     }
 
-    /// Sends the next round trip of a lane, or lets it wait until the connection is open.
+    /// Sends the next round trip of a berth, or lets it wait until the connection is open.
     fn send(&mut self, index: usize, number: u32) {
-        let lane = &mut self.lanes[number as usize];
-        lane.sent = self.now;
+        let berth = &mut self.berths[number as usize];
+        berth.sent = self.now;
         let connection = &mut self.connections[index];
         match connection.state {
             State::Open(_) => self.write(index, number),
@@ -558,26 +561,26 @@ impl<'a> Driver<'a> {
     }
 
     fn write(&mut self, index: usize, number: u32) {
-        let lane = &mut self.lanes[number as usize];
+        let berth = &mut self.berths[number as usize];
         let connection = &mut self.connections[index];
-        if std::mem::take(&mut lane.is_asking) {
+        if std::mem::take(&mut berth.is_asking) {
             connection.out.extend_from_slice(b"*1\r\n$6\r\nASKING\r\n");
             connection.in_flight.push_back(Sent::Ignored);
         }
-        match lane.cleanup {
+        match berth.cleanup {
             Some(command) => connection.out.extend_from_slice(command),
             None => {
                 let made = self.setup.made.load(Ordering::Relaxed);
                 self.setup.shape.write(
-                    &lane.request,
-                    lane.trip,
+                    &berth.request,
+                    berth.trip,
                     self.draw.keys(),
                     made,
                     &mut connection.out,
                 );
             }
         }
-        connection.in_flight.push_back(Sent::Lane(number));
+        connection.in_flight.push_back(Sent::Berth(number));
         self.mark(index);
     }
 
@@ -601,7 +604,7 @@ impl<'a> Driver<'a> {
 
     fn on_answer(&mut self, index: usize, answer: Answer<'_>) {
         match self.connections[index].in_flight.pop_front() {
-            Some(Sent::Lane(number)) => self.on_lane(index, number, answer),
+            Some(Sent::Berth(number)) => self.on_berth(index, number, answer),
             Some(Sent::Ignored) => {}
             Some(Sent::Greeting) => {
                 if let Some(error) = answer.error {
@@ -619,10 +622,10 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn on_lane(&mut self, index: usize, number: u32, answer: Answer<'_>) {
+    fn on_berth(&mut self, index: usize, number: u32, answer: Answer<'_>) {
         self.connections[index].failures = 0;
-        let lane = self.lanes[number as usize];
-        if lane.cleanup.is_some() {
+        let berth = self.berths[number as usize];
+        if berth.cleanup.is_some() {
             self.end(number);
             return;
         }
@@ -630,22 +633,23 @@ impl<'a> Driver<'a> {
             self.on_error(index, number, error);
             return;
         }
-        let op = lane.request.op;
+        let op = berth.request.op;
         if self.counts(number) {
             let place = Slice::place(&self.setup.ops, op);
-            self.slice.trips[place][usize::from(lane.trip)].record(self.now.saturating_sub(lane.trip_begun));
-            if answer.nils > 0 && op.reads(lane.trip) {
+            self.slice.trips[place][usize::from(berth.trip)]
+                .record(self.now.saturating_sub(berth.trip_begun));
+            if answer.nils > 0 && op.reads(berth.trip) {
                 self.slice.misses += u64::from(answer.nils);
             }
         }
-        if op == Op::Trans && lane.trip == 4 && answer.is_nil {
+        if op == Op::Trans && berth.trip == 4 && answer.is_nil {
             self.fail(number, ABORTED);
             return;
         }
-        if lane.trip + 1 < op.trip_count() {
-            let lane = &mut self.lanes[number as usize];
-            lane.trip += 1;
-            lane.trip_begun = self.now;
+        if berth.trip + 1 < op.trip_count() {
+            let berth = &mut self.berths[number as usize];
+            berth.trip += 1;
+            berth.trip_begun = self.now;
             // A transaction belongs to its connection.
             let next = if op == Op::Trans {
                 index
@@ -656,7 +660,7 @@ impl<'a> Driver<'a> {
             return;
         }
         if self.counts(number) {
-            self.slice.latencies.record(self.now.saturating_sub(lane.begun));
+            self.slice.latencies.record(self.now.saturating_sub(berth.begun));
             self.slice.last_end = self.now - self.from;
         }
         self.end(number);
@@ -676,13 +680,13 @@ impl<'a> Driver<'a> {
             self.slice.errors.count_reply(error);
             self.slice.last_end = self.now - self.from;
         }
-        let lane = &mut self.lanes[number as usize];
-        lane.cleanup = match (lane.request.op, lane.trip) {
+        let berth = &mut self.berths[number as usize];
+        berth.cleanup = match (berth.request.op, berth.trip) {
             (Op::Trans, 1 | 2) => Some(b"*1\r\n$7\r\nUNWATCH\r\n"),
             (Op::Trans, 3) => Some(b"*1\r\n$7\r\nDISCARD\r\n"),
             _ => None,
         };
-        if lane.cleanup.is_some() {
+        if berth.cleanup.is_some() {
             self.send(index, number);
         } else if COME_BACK.contains(&word) {
             self.active -= 1;
@@ -702,12 +706,12 @@ impl<'a> Driver<'a> {
             return false;
         }
         topology.want();
-        let lane = &mut self.lanes[number as usize];
+        let berth = &mut self.berths[number as usize];
         // Within a transaction there is nowhere to go but back to its beginning.
-        if lane.redirects == REDIRECTS_MAX || (lane.request.op == Op::Trans && lane.trip > 0) {
+        if berth.redirects == REDIRECTS_MAX || (berth.request.op == Op::Trans && berth.trip > 0) {
             return false;
         }
-        lane.redirects += 1;
+        berth.redirects += 1;
         let asked = self.addresses[self.connections[index].node].ip();
         let Some((slot, node)) = redirection(error, asked) else {
             return false;
@@ -722,8 +726,8 @@ impl<'a> Driver<'a> {
         if is_moved {
             self.owners[usize::from(slot)] = place as u16;
         }
-        self.lanes[number as usize].is_asking = is_ask;
-        let client = self.lanes[number as usize].client;
+        self.berths[number as usize].is_asking = is_ask;
+        let client = self.berths[number as usize].client;
         let elsewhere = self.connection_to(client, place);
         self.send(elsewhere, number);
         true
@@ -731,12 +735,12 @@ impl<'a> Driver<'a> {
 
     /// Whether this request is measured.
     fn counts(&self, number: u32) -> bool {
-        self.lanes[number as usize].begun >= self.from
+        self.berths[number as usize].begun >= self.from
     }
 
     /// The request has failed in a way that no reply says.
     fn fail(&mut self, number: u32, kind: &str) {
-        let is_counted = self.lanes[number as usize].cleanup.is_some();
+        let is_counted = self.berths[number as usize].cleanup.is_some();
         if self.counts(number) && !is_counted {
             self.slice.errors.count(kind);
             self.slice.last_end = self.now - self.from;
@@ -878,7 +882,7 @@ impl<'a> Driver<'a> {
         self.pause(index);
         for _ in 0..self.connections[index].in_flight.len() {
             let sent = self.connections[index].in_flight.pop_front();
-            if let Some(Sent::Lane(number)) = sent {
+            if let Some(Sent::Berth(number)) = sent {
                 self.fail(number, kind);
             }
         }
@@ -906,11 +910,11 @@ impl<'a> Driver<'a> {
         // The slots may have gone to another node meanwhile.
         for _ in 0..self.connections[index].waiting.len() {
             if let Some(number) = self.connections[index].waiting.pop_front() {
-                let sent = self.lanes[number as usize].sent;
+                let sent = self.berths[number as usize].sent;
                 let next = self.route(number);
                 self.send(next, number);
                 // It has waited since then.
-                self.lanes[number as usize].sent = sent;
+                self.berths[number as usize].sent = sent;
             }
         }
     }
@@ -931,11 +935,11 @@ impl<'a> Driver<'a> {
                 State::Open(since) => {
                     let sent = match self.connections[index].in_flight.front() {
                         None => continue,
-                        Some(Sent::Lane(number)) => self.lanes[*number as usize].sent,
+                        Some(Sent::Berth(number)) => self.berths[*number as usize].sent,
                         Some(Sent::Greeting) => since,
                         // What comes behind it was sent with it.
                         Some(Sent::Ignored) => match self.connections[index].in_flight.get(1) {
-                            Some(Sent::Lane(number)) => self.lanes[*number as usize].sent,
+                            Some(Sent::Berth(number)) => self.berths[*number as usize].sent,
                             _ => since,
                         },
                     };
@@ -946,7 +950,7 @@ impl<'a> Driver<'a> {
                 State::Pausing(_) | State::Connecting(_) => {}
             }
             while let Some(number) = self.connections[index].waiting.front().copied()
-                && self.now.saturating_sub(self.lanes[number as usize].sent) > timeout
+                && self.now.saturating_sub(self.berths[number as usize].sent) > timeout
             {
                 self.connections[index].waiting.pop_front();
                 self.fail(number, TIMEOUT);

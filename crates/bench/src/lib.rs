@@ -7,7 +7,7 @@
 //! these), and clean-up: keys stay in the server, all under names that begin with `bench:`.
 //!
 //! Reading order: `plan`, `workload`, `request` with `keys` and `sizes` (what is asked), `driver` with `connection`, `scanner`
-//! and `pace` (how), `slots` (of clusters), `slice`, `histogram`, `errors` (what was seen), `run`, `report`, `plot`. Beside them
+//! and `schedule` (how), `slots` (of clusters), `slice`, `histogram`, `errors` (what was seen), `run`, `report`, `plot`. Beside them
 //! `faults`, `process`, `watch` and `system`, which look at processes of this machine, and `responder`, by which the tool
 //! measures itself.
 
@@ -19,7 +19,6 @@ mod errors;
 mod faults;
 mod histogram;
 mod keys;
-mod pace;
 mod plan;
 mod plot;
 mod process;
@@ -29,6 +28,7 @@ mod request;
 mod responder;
 mod run;
 mod scanner;
+mod schedule;
 mod sizes;
 mod slice;
 mod slots;
@@ -41,7 +41,7 @@ pub use faults::{FAULTS_MAX, Fault, Mark};
 pub use histogram::Histogram;
 pub use keys::Distribution;
 pub use plan::{
-    BATCH_MAX, CLIENTS_MAX, KEYS_MAX, LANES_MAX, Length, Plan, RATE_MAX, SECONDS_MAX, THREADS_MAX,
+    BATCH_MAX, BERTHS_MAX, CLIENTS_MAX, KEYS_MAX, Length, Plan, RATE_MAX, SECONDS_MAX, THREADS_MAX,
 };
 pub use plot::svg;
 pub use report::{Client, Latency, Percentile, Report, RoundTrip, Row, Server, Setup, table};

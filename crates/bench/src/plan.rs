@@ -12,7 +12,7 @@ use crate::workload::{Ratio, Workload};
 pub const CLIENTS_MAX: usize = 20_000;
 
 /// Requests of one client that are on their way at a time, in all of a run.
-pub const LANES_MAX: usize = 1 << 20;
+pub const BERTHS_MAX: usize = 1 << 20;
 
 /// Keys; their names have twelve digits.
 pub const KEYS_MAX: u64 = 1_000_000_000;
@@ -135,7 +135,7 @@ impl Plan {
             Err(format!("--{name} {value}: take 1 to {most}"))
         };
         between("clients", self.clients as u64, CLIENTS_MAX as u64)?;
-        between("pipeline", self.pipeline as u64, LANES_MAX as u64)?;
+        between("pipeline", self.pipeline as u64, BERTHS_MAX as u64)?;
         between("keys", self.keys, KEYS_MAX)?;
         between("batch", self.batch, BATCH_MAX)?;
         between("threads", self.threads as u64, THREADS_MAX as u64)?;
@@ -146,9 +146,9 @@ impl Plan {
                 self.endpoints.len()
             ));
         }
-        if self.client_count() * self.pipeline > LANES_MAX {
+        if self.client_count() * self.pipeline > BERTHS_MAX {
             return Err(format!(
-                "{} clients with a pipeline of {} are more than {LANES_MAX} requests on their way: lower one of them",
+                "{} clients with a pipeline of {} are more than {BERTHS_MAX} requests on their way: lower one of them",
                 self.client_count(),
                 self.pipeline
             ));
@@ -211,7 +211,7 @@ mod tests {
             ("--clients", |plan| plan.clients = 0),
             ("lower --clients", |plan| plan.clients = CLIENTS_MAX / 2 + 1),
             ("--pipeline 0", |plan| plan.pipeline = 0),
-            ("lower one of them", |plan| plan.pipeline = LANES_MAX),
+            ("lower one of them", |plan| plan.pipeline = BERTHS_MAX),
             ("--keys", |plan| plan.keys = KEYS_MAX + 1),
             ("--seconds", |plan| plan.length = Length::Time(Duration::ZERO)),
             ("--requests", |plan| plan.length = Length::Requests(0)),

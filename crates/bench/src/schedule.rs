@@ -6,7 +6,7 @@
 
 /// The times of one thread, in nanoseconds. The threads take turns.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct Schedule {
     start: u64,
     /// From one of all threads' requests to the next.
     interval: f64,
@@ -14,10 +14,10 @@ pub(crate) struct Pace {
     threads: u64,
 }
 
-impl Pace {
+impl Schedule {
     /// Thread number `thread` of `threads`, at `rate` requests per second of all of them.
-    pub(crate) fn new(start: u64, rate: f64, thread: u64, threads: u64) -> Pace {
-        Pace {
+    pub(crate) fn new(start: u64, rate: f64, thread: u64, threads: u64) -> Schedule {
+        Schedule {
             start,
             interval: 1e9 / rate,
             next: thread,
@@ -54,13 +54,13 @@ mod tests {
 
     #[test]
     fn threads_share_the_rate_and_take_turns() {
-        let mut threads = [0, 1, 2].map(|thread| Pace::new(1_000, 3_000_000.0, thread, 3));
+        let mut threads = [0, 1, 2].map(|thread| Schedule::new(1_000, 3_000_000.0, thread, 3));
         let mut times: Vec<u64> = threads
             .iter_mut()
-            .flat_map(|pace| {
+            .flat_map(|schedule| {
                 (0..1_000).map(|_| {
-                    let due = pace.due();
-                    pace.advance();
+                    let due = schedule.due();
+                    schedule.advance();
                     due
                 })
             })
@@ -78,11 +78,11 @@ mod tests {
 
     #[test]
     fn what_was_not_begun_is_counted() {
-        let mut pace = Pace::new(0, 1_000.0, 0, 1);
-        assert_eq!(pace.left_before(1_000_000_000), 1_000);
+        let mut schedule = Schedule::new(0, 1_000.0, 0, 1);
+        assert_eq!(schedule.left_before(1_000_000_000), 1_000);
         for left in (0..1_000).rev() {
-            pace.advance();
-            assert_eq!(pace.left_before(1_000_000_000), left);
+            schedule.advance();
+            assert_eq!(schedule.left_before(1_000_000_000), left);
         }
     }
 }
