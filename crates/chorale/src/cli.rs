@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::{dev, operate};
+use crate::{bench, dev, operate};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use options::{Change, Effect, PARAMETERS, Parameter, Section};
 
@@ -40,6 +40,7 @@ pub(crate) fn command() -> Command {
         )
         .subcommand(dev::command())
         .subcommand(operate::command())
+        .subcommand(bench::command())
         .subcommand(
             Command::new(OPTIONS)
                 .about("List every option: name, default, what is allowed")

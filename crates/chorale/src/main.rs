@@ -1,5 +1,6 @@
 //! The binary `chorale`: reads the command line, and starts what it names.
 
+mod bench;
 mod cli;
 mod dev;
 mod http;
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
     match matches.subcommand() {
         Some((cli::SERVER, matches)) => server::main(cli::server_flags(matches)),
         Some((dev::DEV, matches)) => dev::main(matches),
+        Some((bench::BENCH, matches)) => bench::main(matches),
         Some((operate::ADMIN, matches)) => operate::main(matches),
         Some((cli::OPTIONS, matches)) => {
             let page = if matches.get_flag(cli::MARKDOWN) {

@@ -10,7 +10,7 @@ pub(super) const LAYERS: &[&[&str]] = &[
     &["resp", "command", "txn"],
     &["keyspace", "consensus", "ring"],
     &["replica", "control", "peer-wire"],
-    &["options", "server", "admin", "transport", "storage"],
+    &["options", "server", "admin", "transport", "storage", "bench"],
     &["node"],
     &["chorale", "sim"],
 ];

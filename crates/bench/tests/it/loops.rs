@@ -1,0 +1,227 @@
+//! What is counted, and from when.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bench::{Length, Plan, Workload};
+
+use crate::scripted::{Do, Scripted};
+use crate::{errors, plan, run, run_or_not};
+
+const OK: &str = "+OK\r\n";
+const STALL: Duration = Duration::from_millis(500);
+
+/// Answers at once, but stands still for half a second with command 300.
+fn stalling() -> Scripted {
+    let mut count = 0;
+    Scripted::start(move |_| {
+        count += 1;
+        if count == 300 {
+            Do::Stall(STALL)
+        } else {
+            Do::Say(OK)
+        }
+    })
+}
+
+fn two_seconds(plan: &mut Plan) {
+    plan.clients = 4;
+    plan.length = Length::Time(Duration::from_secs(2));
+}
+
+#[test]
+fn an_open_loop_counts_a_stall_from_when_requests_ought_to_have_begun() {
+    let server = stalling();
+    let mut open = plan(&[&server], 0);
+    two_seconds(&mut open);
+    open.rate = Some(1_000.0);
+    let report = run(&open);
+    // All that was due was asked, those of the stall afterwards.
+    assert_eq!(
+        (report.requests, report.errors, report.not_started),
+        (2_000, 0, 0)
+    );
+    assert!(report.latency.max_ms >= 500.0);
+    // A quarter of all requests fell into the stall, and waited for what was left of it: one of ten for 300 ms or more.
+    assert!(report.latency.p90_ms >= 295.0, "{report}");
+}
+
+#[test]
+fn a_closed_loop_hides_the_same_stall_in_its_percentiles() {
+    let server = stalling();
+    let mut closed = plan(&[&server], 0);
+    two_seconds(&mut closed);
+    let report = run(&closed);
+    assert!(report.latency.max_ms >= 500.0);
+    // Each of four clients asked one slow request, of thousands.
+    assert!(report.latency.p90_ms < 295.0, "{report}");
+}
+
+#[test]
+fn what_a_server_cannot_keep_up_with_is_told() {
+    // One command in 20 ms.
+    let server = Scripted::start(|_| Do::Stall(Duration::from_millis(20)));
+    let mut plan = plan(&[&server], 0);
+    plan.length = Length::Time(Duration::from_secs(1));
+    plan.timeout = Duration::from_millis(500);
+    plan.rate = Some(1_000.0);
+    let report = run(&plan);
+    assert!(report.not_started > 500, "{report}");
+    assert_eq!(
+        report.requests + report.errors + report.not_started,
+        1_000,
+        "{report}"
+    );
+}
+
+#[test]
+fn as_many_requests_are_made_as_were_asked_for_by_however_many_threads() {
+    let server = Scripted::start(|_| Do::Say(OK));
+    for (clients, threads, pipeline) in [(1, 1, 1), (7, 3, 1), (5, 2, 16), (2, 8, 4)] {
+        let before = server.log().len();
+        let mut plan = plan(&[&server], 501);
+        plan.clients = clients;
+        plan.threads = threads;
+        plan.pipeline = pipeline;
+        let report = run(&plan);
+        assert_eq!(report.requests, 501);
+        assert_eq!(server.log().len() - before, 501);
+        assert_eq!(report.setup.threads, threads.min(clients));
+        let rows: u64 = report.timeline.iter().map(|row| row.requests).sum();
+        assert_eq!(rows, 501);
+    }
+}
+
+#[test]
+fn the_same_seed_asks_the_same() {
+    let asked = |seed| {
+        let server = Scripted::start(|_| Do::Say(OK));
+        let mut plan = plan(&[&server], 200);
+        plan.seed = seed;
+        run(&plan);
+        server.log()
+    };
+    assert_eq!(asked(5), asked(5));
+    assert_ne!(asked(5), asked(6));
+}
+
+#[test]
+fn warm_up_does_not_count() {
+    let server = Scripted::start(|_| Do::Say(OK));
+    let mut plan = plan(&[&server], 100);
+    plan.warmup = Duration::from_millis(200);
+    let report = run(&plan);
+    assert_eq!(report.requests, 100);
+    assert!(server.log().len() > 100);
+}
+
+#[test]
+fn keys_are_made_before_and_unique_ones_are_set_once() {
+    let server = Scripted::start(|_| Do::Say(OK));
+    let mut plan = plan(&[&server], 10);
+    plan.is_loaded = true;
+    plan.clients = 3;
+    plan.threads = 2;
+    plan.workload = Workload::C;
+    run(&plan);
+    let log = server.log();
+    let set: BTreeSet<&String> = log
+        .iter()
+        .filter(|words| words[0] == "SET")
+        .map(|words| &words[1])
+        .collect();
+    assert_eq!(set.len(), 100);
+    assert_eq!(log.len(), 110);
+
+    let server = Scripted::start(|_| Do::Say(OK));
+    plan.endpoints = crate::plan(&[&server], 1).endpoints;
+    plan.workload = Workload::CUnique;
+    plan.length = Length::Requests(400);
+    run(&plan);
+    let set: BTreeSet<String> = server.log().into_iter().map(|words| words[1].clone()).collect();
+    assert_eq!(set.len(), 400);
+}
+
+#[test]
+fn a_load_that_fails_is_told_and_nothing_is_measured() {
+    let server = Scripted::start(|_| Do::Say("-OOM command not allowed\r\n"));
+    let mut plan = plan(&[&server], 10);
+    plan.is_loaded = true;
+    let problem = run_or_not(&plan).expect_err("there are no keys");
+    assert!(problem.contains("keys cannot be loaded: OOM 100"), "{problem}");
+}
+
+#[test]
+fn errors_are_counted_by_their_first_word_and_nil_as_a_miss() {
+    let mut count = 0;
+    let server = Scripted::start(move |_| {
+        count += 1;
+        Do::Say(match count % 4 {
+            0 => "-OOM command not allowed\r\n",
+            1 => "-LOADING it is\r\n",
+            2 => "$-1\r\n",
+            _ => "$1\r\nx\r\n",
+        })
+    });
+    let mut plan = plan(&[&server], 80);
+    plan.workload = Workload::C;
+    let report = run(&plan);
+    assert_eq!(errors(&report), ["LOADING 20", "OOM 20"]);
+    assert_eq!((report.requests, report.errors, report.misses), (40, 40, 20));
+}
+
+#[test]
+fn replies_that_come_byte_by_byte_are_the_same() {
+    let mut count = 0;
+    let server = Scripted::start(move |_| {
+        count += 1;
+        Do::Spell(match count % 4 {
+            0 => "$11\r\nhello\r\nyou!\r\n",
+            1 => "*2\r\n$-1\r\n$3\r\nabc\r\n",
+            2 => "-ERR of a kind\r\n",
+            _ => ":12345\r\n",
+        })
+    });
+    let mut plan = plan(&[&server], 80);
+    plan.pipeline = 5;
+    plan.workload = Workload::Mget;
+    plan.batch = 2;
+    let report = run(&plan);
+    assert_eq!((report.requests, report.misses), (60, 20));
+    assert_eq!(errors(&report), ["ERR 20"]);
+}
+
+#[test]
+fn nobody_there_or_a_password_is_told_in_words() {
+    let server = Scripted::start(|_| Do::Say(OK));
+    let mut to_nobody = plan(&[&server], 1);
+    drop(server);
+    let problem = run_or_not(&to_nobody).expect_err("nobody listens");
+    assert!(
+        problem.contains("nobody listens") && problem.contains("chorale server"),
+        "{problem}"
+    );
+
+    let server = Scripted::start(|words| {
+        assert_eq!(words[0], "AUTH");
+        Do::Say("-WRONGPASS invalid\r\n")
+    });
+    to_nobody.endpoints = plan(&[&server], 1).endpoints;
+    to_nobody.password = Some("guess".to_owned());
+    let problem = run_or_not(&to_nobody).expect_err("the password is wrong");
+    assert!(problem.contains("refuses the password"), "{problem}");
+}
+
+#[test]
+fn a_password_is_said_first_on_every_connection() {
+    let server = Scripted::start(|_| Do::Say(OK));
+    let mut plan = plan(&[&server], 30);
+    plan.clients = 3;
+    plan.password = Some("secret".to_owned());
+    let report = run(&plan);
+    assert_eq!(report.requests, 30);
+    let names = server.names();
+    // One connection asks who is there.
+    assert_eq!(names.iter().filter(|name| *name == "AUTH").count(), 4);
+    assert_eq!(names.len(), 34);
+}
