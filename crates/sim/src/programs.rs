@@ -1094,7 +1094,7 @@ fn first_step(task: &Task, mix: &Mix) -> Vec<Vec<String>> {
 
 /// Whether the named request of this number is one over several groups.
 fn is_wide(number: u64) -> bool {
-    number % 3 > 0
+    !number.is_multiple_of(3)
 }
 
 fn refill(number: i64, how: Refilling, mix: &Mix) -> Vec<Vec<String>> {
