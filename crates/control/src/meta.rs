@@ -149,7 +149,7 @@ impl Meta {
             beats: BTreeMap::new(),
             listeners: BTreeMap::new(),
             sites: BTreeMap::new(),
-            errands: Errands::default(),
+            errands: Errands::new(config.token),
             proposals: 0,
             leader: None,
             has_introducer: false,

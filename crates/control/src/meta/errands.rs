@@ -60,7 +60,6 @@ pub(crate) struct Errand {
 }
 
 /// See the file's header.
-#[derive(Default)]
 pub(crate) struct Errands {
     list: Vec<Errand>,
     last_id: u64,
@@ -76,6 +75,16 @@ pub(crate) struct Due {
 }
 
 impl Errands {
+    /// None. Numbers begin anywhere: whoever leads may answer what an earlier life of this node asked, and that must not be
+    /// taken for an answer to this one. It says which replicas have kept their memory, and they would be other ones.
+    pub(crate) fn new(token: Token) -> Errands {
+        Errands {
+            list: Vec::new(),
+            last_id: (token.0 >> 65) as u64,
+            last_number: 0,
+        }
+    }
+
     fn add(&mut self, client: Client, command: Command, proposal: Option<Vec<u8>>) {
         self.last_id += 1;
         self.list.push(Errand {
@@ -196,5 +205,32 @@ impl Errands {
         });
         let lates = self.list.iter().filter_map(|errand| errand.until);
         dues.chain(lates).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_to_what_an_earlier_life_asked_is_none_to_this_one() {
+        let now = Monotonic(0);
+        let remove = Command::Remove { node: NodeId(3) };
+        let life = |token: u128| {
+            let mut errands = Errands::new(Token(token));
+            errands.start(remove.clone());
+            let due = errands
+                .take_due(None, now)
+                .into_iter()
+                .map(|due| due.id)
+                .collect::<Vec<_>>();
+            (errands, due)
+        };
+        let ((_, before), (mut errands, after)) = (life(7 << 100), life(9 << 100));
+        let answer = Answer::Refused {
+            refusal: crate::command::Refusal::Malformed,
+        };
+        assert!(errands.on_answer(before[0], &answer, now).is_none());
+        assert!(errands.on_answer(after[0], &answer, now).is_some());
     }
 }
