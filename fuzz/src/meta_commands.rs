@@ -3,7 +3,7 @@
 use crate::source::Source;
 use control::{
     Announcement, ClusterId, Command, Factor, GroupRef, GroupSight, Member, Outcome, Pace, Replica, Report,
-    Role, RoutingMap, Sight, State, Target, Token, steps,
+    Role, RoutingMap, Sight, State, Survivor, Target, Token, steps,
 };
 use ids::{Boot, Epoch, GroupCount, GroupId, Incarnation, NodeId, SemanticsVersion};
 use std::collections::{BTreeMap, BTreeSet};
@@ -237,7 +237,27 @@ fn sight(state: &State, source: &mut Source<'_>) -> Sight {
             },
         );
     }
-    Sight { silence, groups }
+    let mut survivors = Vec::new();
+    for (&name, group) in state.groups() {
+        let GroupRef::Data(data) = name else { continue };
+        for member in group.members.iter().filter(|_| source.below(8) == 0) {
+            survivors.push(Survivor {
+                group: data,
+                generation: group.generation,
+                node: member.node,
+                incarnation: member.incarnation,
+                term: group.term,
+                last: group.index,
+                applied: group.index,
+                lost_voter: (source.below(2) == 0).then(|| incarnation(source)),
+            });
+        }
+    }
+    Sight {
+        silence,
+        groups,
+        survivors,
+    }
 }
 
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
