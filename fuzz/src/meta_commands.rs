@@ -240,15 +240,18 @@ fn sight(state: &State, source: &mut Source<'_>) -> Sight {
     let mut survivors = Vec::new();
     for (&name, group) in state.groups() {
         let GroupRef::Data(data) = name else { continue };
-        for member in group.members.iter().filter(|_| source.below(8) == 0) {
+        for member in &group.members {
+            if source.below(8) > 0 {
+                continue;
+            }
             survivors.push(Survivor {
                 group: data,
                 generation: group.generation,
                 node: member.node,
                 incarnation: member.incarnation,
-                term: group.term,
-                last: group.index,
-                applied: group.index,
+                term: consensus::Term(group.term),
+                last: consensus::Index(group.index),
+                applied: consensus::Index(group.index),
                 lost_voter: (source.below(2) == 0).then(|| incarnation(source)),
             });
         }
