@@ -128,6 +128,7 @@ fn serve(stream: &TcpStream, inner: &Inner, address: SocketAddr) {
                         }
                     }
                     Do::Stall(time) => {
+                        // A server that stands still: nothing is waited for, the stall is what is tested.
                         thread::sleep(time);
                         say(b"+OK\r\n");
                     }
