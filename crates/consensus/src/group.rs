@@ -934,9 +934,16 @@ impl Group {
 
     // ---- the log's size
 
-    /// Up to where the log should be compacted, if it is long. `held` are places behind which the log is still needed by
-    /// transfers under way; above [`LOG_BYTES_MAX`](crate::LOG_BYTES_MAX) they are not heeded.
-    pub fn compactable(&self, held: impl IntoIterator<Item = Index>) -> Option<Index> {
+    /// Up to where the log should be compacted, if it is long beside a state of `state_bytes`. `held` are places behind which
+    /// the log is still needed by transfers under way; above [`LOG_BYTES_MAX`](crate::LOG_BYTES_MAX) they are not heeded.
+    pub fn compactable(
+        &self,
+        held: impl IntoIterator<Item = Index>,
+        state_bytes: impl FnOnce() -> usize,
+    ) -> Option<Index> {
+        if self.raw.store().is_short() {
+            return None;
+        }
         let mut needed = held.into_iter().map(|index| index.0).min().unwrap_or(u64::MAX);
         if self.is_leader() {
             let slowest = self
@@ -951,7 +958,8 @@ impl Group {
             needed = needed.min(slowest.filter(|slowest| *slowest > start).unwrap_or(u64::MAX));
         }
         let applied = self.raw.raft.raft_log.applied;
-        self.raw.store().compactable(applied, needed).map(Index)
+        let store = self.raw.store();
+        store.compactable(applied, needed, state_bytes()).map(Index)
     }
 
     /// Drops the log up to `to`, but not what is not applied.

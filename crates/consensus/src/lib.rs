@@ -26,7 +26,7 @@ pub use config::{Config, ConfigInvalid, Durability, Saved};
 pub use group::{Group, ProposeRefused, READ_ROUNDS_MAX, ReadRefused, TransferRefused};
 pub use heartbeat::{BEATS_MAX, Beat, BeatAnswer, Beats, CLAIMS_MAX, Claim, Listener};
 pub use lease::{Lease, ReadPermit};
-pub use log::{LOG_BYTES_KEPT, LOG_BYTES_MAX, LOG_ENTRIES_KEPT};
+pub use log::{LOG_BYTES_KEPT, LOG_BYTES_MAX, LOG_ENTRIES_KEPT, LOG_SHARE_OF_STATE};
 pub use members::{MEMBERS_MAX, MembersInvalid};
 pub use message::{Body, Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
 pub use ready::{Committed, Effect, HardState, Persist, ReadId, Ready, Role, Status};

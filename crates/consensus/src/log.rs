@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::RangeInclusive;
 
 use raft::eraftpb::{Entry, EntryType, HardState, Snapshot};
 use raft::{GetEntriesContext, RaftState, Storage, StorageError};
@@ -9,16 +10,20 @@ use raft::{GetEntriesContext, RaftState, Storage, StorageError};
 use crate::message::{Index, SnapshotPoint, Term};
 use ids::Incarnation;
 
-/// Bytes of entries above which the log is offered for compaction: what a replica that was away for a moment is served
-/// from instead of a transfer.
-pub const LOG_BYTES_KEPT: usize = 4 << 20;
+/// Bytes of entries, the fewest and the most, above which the log is offered for compaction: what a replica that was away for
+/// a moment is served from instead of a transfer. Between them it is a [share](LOG_SHARE_OF_STATE) of the state: a log that
+/// takes as long to send as the state itself saves nobody anything, and takes memory and cache from what is asked for.
+pub const LOG_BYTES_KEPT: RangeInclusive<usize> = 64 << 10..=4 << 20;
+
+/// As many bytes of state stand for one of log.
+pub const LOG_SHARE_OF_STATE: usize = 4;
 
 /// Entries above which it is, because an entry has a cost beside its bytes.
 pub const LOG_ENTRIES_KEPT: usize = 4_096;
 
-/// Bytes of entries above which nobody is waited for any more: followers that still need them get a transfer, and
-/// transfers start again.
-pub const LOG_BYTES_MAX: usize = 64 << 20;
+/// Bytes of entries, the fewest and the most, above which nobody is waited for any more: followers that still need them get a
+/// transfer, and transfers start again. Between them it is what the state takes.
+pub const LOG_BYTES_MAX: RangeInclusive<usize> = 16 << 20..=64 << 20;
 
 /// What an entry costs beside its bytes, about.
 const ENTRY_OVERHEAD: usize = 128;
@@ -108,18 +113,27 @@ impl Log {
         self.bytes
     }
 
-    /// Up to where to compact so that what is kept fits the bounds. `held` is the first place that somebody still needs.
-    pub(crate) fn compactable(&self, applied: u64, held: u64) -> Option<u64> {
-        if self.bytes <= LOG_BYTES_KEPT && self.entries.len() <= LOG_ENTRIES_KEPT {
+    /// Whether it is so short that nothing is ever dropped.
+    pub(crate) fn is_short(&self) -> bool {
+        self.bytes <= *LOG_BYTES_KEPT.start() && self.entries.len() <= LOG_ENTRIES_KEPT
+    }
+
+    /// Up to where to compact so that what is kept fits the bounds, which a state of `state_bytes` gives. `held` is the first
+    /// place that somebody still needs.
+    pub(crate) fn compactable(&self, applied: u64, held: u64, state_bytes: usize) -> Option<u64> {
+        let bytes_kept =
+            (state_bytes / LOG_SHARE_OF_STATE).clamp(*LOG_BYTES_KEPT.start(), *LOG_BYTES_KEPT.end());
+        let bytes_max = state_bytes.clamp(*LOG_BYTES_MAX.start(), *LOG_BYTES_MAX.end());
+        if self.bytes <= bytes_kept && self.entries.len() <= LOG_ENTRIES_KEPT {
             return None;
         }
         let (mut bytes, mut count, mut to) = (self.bytes, self.entries.len(), self.start());
         for entry in &self.entries {
             // Down to half, so that it is not asked for again with the next entry.
-            if bytes <= LOG_BYTES_KEPT / 2 && count <= LOG_ENTRIES_KEPT / 2 {
+            if bytes <= bytes_kept / 2 && count <= LOG_ENTRIES_KEPT / 2 {
                 break;
             }
-            let is_over = bytes > LOG_BYTES_MAX;
+            let is_over = bytes > bytes_max;
             if entry.index > applied || (entry.index > held && !is_over) {
                 break;
             }
@@ -263,4 +277,62 @@ pub(crate) fn snapshot_of(point: &SnapshotPoint) -> Snapshot {
 /// Whether an entry changes the members.
 pub(crate) fn is_change(entry: &Entry) -> bool {
     entry.get_entry_type() != EntryType::EntryNormal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::message::Members;
+
+    /// A log of entries of 1,024 bytes each, what they cost beside that included.
+    fn log_of(count: u64) -> Log {
+        let start = Config::first(Members::of_voters([Incarnation(1)]));
+        let first = start.index.0 + 1;
+        let entry = |index| Entry {
+            index,
+            term: 1,
+            data: vec![0; 1_024 - ENTRY_OVERHEAD].into(),
+            ..Entry::default()
+        };
+        let entries = (first..first + count).map(entry).collect();
+        Log::new(start, entries, HardState::default())
+    }
+
+    /// How many of `count` entries of a KiB are kept beside a state of so many KiB, if the first `held` are needed by nobody.
+    fn kept(count: u64, state_kib: usize, held: u64) -> u64 {
+        let log = log_of(count);
+        let to = log.compactable(log.last(), log.start() + held, state_kib << 10);
+        log.last() - to.unwrap_or(log.start())
+    }
+
+    #[test]
+    fn a_log_is_kept_up_to_a_share_of_the_state() {
+        assert!(log_of(64).is_short() && !log_of(65).is_short());
+        assert_eq!(kept(65, 0, 65), 32, "down to half of the least");
+        assert_eq!(kept(1_000, 4_000, 1_000), 1_000, "a quarter of the state");
+        assert_eq!(kept(1_001, 4_000, 1_001), 500, "down to half of a quarter");
+        assert_eq!(kept(4_096, 1 << 20, 4_096), 4_096, "the most that is kept");
+        assert_eq!(kept(4_097, 1 << 20, 4_097), 2_048, "down to half of the most");
+    }
+
+    #[test]
+    fn a_log_waits_for_who_needs_it_until_it_is_as_long_as_the_state() {
+        assert_eq!(
+            kept(1_000, 0, 10),
+            990,
+            "whoever needs the eleventh is waited for"
+        );
+        assert_eq!(
+            kept(16 << 10, 0, 10),
+            (16 << 10) - 10,
+            "as long as it is no longer than the least"
+        );
+        assert_eq!(kept(20 << 10, 0, 10), 16 << 10, "and not for what is more");
+        assert_eq!(
+            kept(20 << 10, 20 << 10, 10),
+            (20 << 10) - 10,
+            "as long as the state"
+        );
+    }
 }

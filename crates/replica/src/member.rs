@@ -993,7 +993,8 @@ impl Member {
             departure.end(replica.keyspace_mut());
         }
         let held = self.departures.values().filter_map(Departure::held);
-        if let Some(to) = self.raft.compactable(held) {
+        let state_bytes = || replica.keyspace().memory();
+        if let Some(to) = self.raft.compactable(held, state_bytes) {
             self.raft.compact(to);
         }
     }
