@@ -76,8 +76,12 @@ impl Reign {
         } else {
             sent
         };
-        let latest = self.acknowledged.entry(member).or_insert(basis);
-        *latest = basis.max(*latest);
+        let latest = self.acknowledged.get(&member);
+        if latest.is_some_and(|latest| *latest >= basis) {
+            // Entries are acknowledged by the thousand, and say nothing that the first one did not.
+            return;
+        }
+        self.acknowledged.insert(member, basis);
         self.count(members, me);
     }
 
