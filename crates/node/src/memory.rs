@@ -8,10 +8,12 @@ pub(crate) struct Sampler {
     /// Bytes allocated beside data, in the last samples; a ring.
     overheads: [u64; Sampler::WINDOW],
     next: usize,
+    /// Commands and operations that all workers had carried out by the last sample.
+    activity: u64,
 }
 
 impl Sampler {
-    /// Samples that [`server::MemoryFigures::lasting_overhead`] is the least of: 3.2 seconds.
+    /// Samples that [`server::MemoryFigures::lasting_overhead`] is the least of: 3.2 seconds under load.
     const WINDOW: usize = 32;
 
     /// One that has not sampled.
@@ -19,12 +21,22 @@ impl Sampler {
         Sampler {
             overheads: [u64::MAX; Sampler::WINDOW],
             next: 0,
+            activity: 0,
         }
     }
 
-    /// Samples, and looks at what was allocated beside data in the last samples. Called by one worker, ten times a
-    /// second.
-    pub(crate) fn sample(&mut self, shared: &Shared) {
+    /// Samples, if any worker has carried anything out since the last time, or if `is_overdue`. Called by one worker, ten
+    /// times a second.
+    pub(crate) fn keep_sampling(&mut self, shared: &Shared, is_overdue: bool) {
+        let activity = shared.total(|worker| worker.commands.get() + worker.applied.get());
+        let is_idle = std::mem::replace(&mut self.activity, activity) == activity;
+        if is_overdue || !is_idle {
+            self.sample(shared);
+        }
+    }
+
+    /// Samples, and looks at what was allocated beside data in the last samples.
+    fn sample(&mut self, shared: &Shared) {
         sample(shared);
         let memory = &shared.memory;
         let allocated = memory.allocated.load(Ordering::Relaxed);

@@ -317,7 +317,7 @@ impl Peers {
     /// At the turn's end: hands over what the gateway, and on the first worker the meta group, have for others.
     pub(crate) fn finish(&mut self, gateway: &mut Gateway) {
         /// Between two reports of the groups that are led here.
-        const SIGHTS: std::time::Duration = std::time::Duration::from_millis(500);
+        const SIGHTS: std::time::Duration = std::time::Duration::from_secs(1);
         /// The same while any of them has a learner: that it has caught up is no news to the gateway, and is waited for.
         const SIGHTS_SOON: std::time::Duration = std::time::Duration::from_millis(50);
         let now = clock::raw();

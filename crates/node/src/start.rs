@@ -501,7 +501,7 @@ pub fn run(
             }),
         )?);
     }
-    memory::Sampler::new().sample(&shared);
+    memory::Sampler::new().keep_sampling(&shared, true);
     let admin_port = admin.as_ref().map(|(_, port)| *port).filter(|_| has_admin);
     tracing::info!(
         port,

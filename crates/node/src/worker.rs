@@ -47,6 +47,8 @@ const MESSAGE_BYTES_MAX: usize = 64 * 1024;
 const BACKLOG_MAX: usize = 8;
 /// How often figures are refreshed and connections are looked over.
 const CRON: Duration = Duration::from_millis(100);
+/// How often figures are refreshed of a worker in whose groups nothing happens.
+const FIGURES: Duration = Duration::from_secs(1);
 /// How soon groups are tended again when they have more to do.
 const TEND_AGAIN: Duration = Duration::from_millis(1);
 /// How long a connection that was said goodbye to may take to end.
@@ -71,6 +73,7 @@ pub(crate) struct Worker {
     unread: Vec<usize>,
     buffer: Box<[u8]>,
     cron_at: Instant,
+    figures_at: Instant,
     tend_at: Instant,
     rates: RateSample,
     memory: memory::Sampler,
@@ -121,6 +124,7 @@ impl Worker {
             unread: Vec::new(),
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
             cron_at: now,
+            figures_at: now,
             tend_at: now,
             memory: memory::Sampler::new(),
             errands,
@@ -731,7 +735,11 @@ impl Worker {
 
     /// Ten times a second.
     fn cron(&mut self, now: Instant) {
-        self.gateway.refresh_figures();
+        let is_overdue = now >= self.figures_at;
+        if is_overdue {
+            self.figures_at = now + FIGURES;
+        }
+        self.gateway.keep_figures(is_overdue);
         if std::mem::take(&mut self.accept_again) {
             (0..self.listeners.len()).for_each(|index| self.accept(index));
         }
@@ -764,7 +772,7 @@ impl Worker {
         over.into_iter().for_each(|key| self.close(key));
         full.into_iter().for_each(|key| self.check_output(key));
         if self.number == 0 {
-            self.memory.sample(&self.shared);
+            self.memory.keep_sampling(&self.shared, is_overdue);
             self.sample_rates(now);
         }
     }

@@ -43,7 +43,7 @@ use peer_wire::{
 };
 use planted::Bug;
 use replica::locks_of;
-use replica::{Asked, Batch, Cut, Effects, Output, Request, Said, Sender, Ticket};
+use replica::{Asked, Batch, Courier, Cut, Effects, Output, Request, Said, Sender, Ticket};
 use resp::Args;
 use seat::Seat;
 use std::collections::btree_map::Entry;
@@ -57,9 +57,12 @@ const TICK: std::time::Duration = Times::DEFAULT.tick;
 /// A node of which nothing was heard for so long, although it is in reach, is not waited for by the groups that it leads.
 const SILENT_AFTER: std::time::Duration = Times::DEFAULT.election_min;
 
+/// Between two looks at the clock if nothing happens at all: silence is noticed by looking.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(100);
+
 /// Whoever did not look for so long cannot tell how long others were silent. Twice as long as between two looks when nothing
 /// happens.
-const STOOD_STILL: std::time::Duration = seat::QUIET_MAX.saturating_mul(2);
+const STOOD_STILL: std::time::Duration = LOOK.saturating_mul(2);
 
 /// See the file's header.
 #[derive(Default)]
@@ -163,12 +166,14 @@ impl Gateway {
         self.end_overdue_questions(now);
         self.tick_distributed();
         self.notice_silence(last, now);
+        if now < self.cluster.quiet_until && self.cluster.touched.is_empty() {
+            // Of hundreds of groups that nobody uses, not one is looked at.
+            return;
+        }
         let mut quiet_until = now.after(seat::QUIET_MAX);
         for index in 0..self.cluster.seats.len() {
-            let seat = &mut self.cluster.seats[index];
-            if now < seat.quiet_until && !seat.is_touched {
-                seat.courier.begin(now, self.settings.slow_from());
-            } else {
+            let seat = &self.cluster.seats[index];
+            if now >= seat.quiet_until || seat.is_touched {
                 self.tick_seat(index);
             }
             quiet_until = quiet_until.min(self.cluster.seats[index].quiet_until);
@@ -197,7 +202,11 @@ impl Gateway {
         }
         let tick = ticked.after(TICK);
         let is_waiting = self.has_questions() || !self.distributed.is_empty() || self.recoveries.len() > 0;
-        let quiet_until = if is_waiting { tick } else { *quiet_until };
+        let quiet_until = if is_waiting {
+            tick
+        } else {
+            (*quiet_until).min(ticked.after(LOOK))
+        };
         let beats = peers.values().filter(|peer| peer.is_up);
         let beat = beats.filter_map(|peer| peer.beats.due()).min();
         let next = tick.max(quiet_until).min(beat.unwrap_or(Monotonic(u64::MAX)));
@@ -403,7 +412,11 @@ impl Gateway {
     /// Tells groups of nodes that have been silent for long. A process that stands still keeps its links.
     fn notice_silence(&mut self, last: Monotonic, now: Monotonic) {
         let Cluster {
-            layout, seats, peers, ..
+            layout,
+            seats,
+            peers,
+            quiet_until,
+            ..
         } = &mut self.cluster;
         let Some(layout) = layout else { return };
         let stood_still = now.since(last) >= STOOD_STILL;
@@ -419,6 +432,7 @@ impl Gateway {
                 seat.on_silence(layout.group(replica.group()), node, now);
                 seat.quiet_until = now;
             }
+            *quiet_until = now;
         }
     }
 
@@ -712,12 +726,18 @@ impl Gateway {
         self.on_said(index, answers.sequence, &said, hint);
     }
 
+    /// The courier to a group, which learns what time it is, and the threshold: it may have been set a moment ago.
+    fn courier(&mut self, index: usize) -> &mut Courier {
+        let (now, slow) = (self.cluster.now, self.settings.slow_from());
+        let courier = &mut self.cluster.seats[index].courier;
+        courier.begin(now, slow);
+        courier
+    }
+
     fn on_said(&mut self, index: usize, sequence: u64, said: &Said, hint: Option<NodeId>) {
         let mut outputs = Vec::new();
-        let (now, slow) = (self.cluster.now, self.settings.slow_from());
+        self.courier(index);
         let seat = &mut self.cluster.seats[index];
-        // The threshold may have been set a moment ago.
-        seat.courier.begin(now, slow);
         if *said == Said::Elsewhere {
             seat.lose_target(hint, &mut outputs);
         }
@@ -805,9 +825,7 @@ impl Gateway {
                 .seats
                 .push(Seat::new(group, layout.boot, self.worker));
             // What clients ask for before the first tick is asked for now, not at the beginning of time.
-            self.cluster.seats[index]
-                .courier
-                .begin(self.cluster.now, self.settings.slow_from());
+            self.courier(index);
         }
         let now = self.cluster.now;
         let seed = self.prng.next_u64();
@@ -920,6 +938,7 @@ impl Gateway {
         let me = self.cluster.me();
         let group = self.replicas[index].group();
         let sender = self.cluster.sender(index);
+        self.courier(index);
         let epoch = self.cluster.layout.as_ref().expect("the caller looked").epoch;
         let Cluster {
             seats,
@@ -1109,7 +1128,7 @@ impl Gateway {
             began: Some(self.cluster.now),
             args,
         };
-        self.cluster.seats[index].courier.command(ticket, asked);
+        self.courier(index).command(ticket, asked);
         self.cluster.touch(index);
     }
 
@@ -1220,9 +1239,7 @@ impl Gateway {
             self.cluster.seats[index].courier.refuse(ticket, &mut outputs);
         } else {
             let began = Some(self.cluster.now);
-            self.cluster.seats[index]
-                .courier
-                .command(ticket, Asked { began, ..asked });
+            self.courier(index).command(ticket, Asked { began, ..asked });
             self.cluster.touch(index);
         }
         self.transactions.outputs.extend(outputs);
@@ -1231,7 +1248,7 @@ impl Gateway {
     /// A request for a replicated group.
     pub(crate) fn ask_leader(&mut self, index: usize, request: Request, outputs: &mut Vec<Output>) {
         let group = self.replicas[index].group();
-        let courier = &mut self.cluster.seats[index].courier;
+        let courier = self.courier(index);
         match request {
             Request::Execute { ticket, .. }
             | Request::Block { ticket, .. }

@@ -87,6 +87,8 @@ pub struct Gateway {
     pub(crate) data_bytes_sum: usize,
     /// Whose bytes may have changed since.
     pub(crate) changed: Changed,
+    /// What had happened in the groups, as a sum, when the figures were last to be written down.
+    pub(crate) activity: u64,
     pub(crate) timing: Timing,
     /// How large collections may be and still be kept small, as the settings say.
     pub(crate) compactness: Compactness,
@@ -179,6 +181,7 @@ impl Gateway {
             data_bytes: Vec::new(),
             data_bytes_sum: 0,
             changed: Changed::Any,
+            activity: 0,
             timing: Timing::new(shared.hooks.clock),
             compactness: Compactness::default(),
             pause: None,

@@ -213,6 +213,20 @@ impl Gateway {
         self.stats.by_command[spec.id].calls.add(1);
     }
 
+    /// Writes down what the worker's groups hold and count, if anything has happened in them since it was last called, or if
+    /// `is_overdue`: groups that nobody uses cost next to nothing.
+    pub fn keep_figures(&mut self, is_overdue: bool) {
+        let happened = |replica: &Replica| {
+            let local = replica.local();
+            replica.keyspace().applied().0 + local.hits + local.misses + local.changes + local.waited
+        };
+        let activity = self.replicas.iter().map(happened).sum();
+        let is_idle = std::mem::replace(&mut self.activity, activity) == activity;
+        if is_overdue || !is_idle {
+            self.refresh_figures();
+        }
+    }
+
     /// Writes down what the worker's groups hold and count, for those who read [`WorkerStats`].
     pub fn refresh_figures(&mut self) {
         self.changed = Changed::Any;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Whatever has no timer of its own is looked after this often, although nothing happens.
-pub(super) const QUIET_MAX: Duration = Duration::from_millis(100);
+pub(super) const QUIET_MAX: Duration = Duration::from_millis(400);
 
 /// A learner that the map does not name for so long is not wanted any more: a map that does is under way for no longer than a
 /// node's pulses take to ask for it.
