@@ -45,6 +45,9 @@ const RETRY: Duration = Duration::from_secs(1);
 /// How long what a group need not keep any more waits for a batch to go with.
 const TELL_AFTER: Duration = Duration::from_millis(50);
 
+/// With a threshold of slow commands below it, every one of them is told with its words; above, one of each batch.
+const EACH_BELOW: Duration = Duration::from_millis(1);
+
 /// Batches that are on their way to the leader. At the limit what comes gathers in the open one: the group remembers the
 /// answers of so many and no more ([`keyspace::UNACKNOWLEDGED_MAX`]).
 const WINDOW: usize = 32;
@@ -152,6 +155,8 @@ struct Sent {
     is_given_up: bool,
     /// The group has said what became of it. It stays as long as one before it is unanswered.
     is_answered: bool,
+    /// One of its commands was slow, and its words were told.
+    is_told: bool,
 }
 
 /// See the file's header.
@@ -557,6 +562,7 @@ impl Courier {
             is_due: true,
             is_given_up: false,
             is_answered: false,
+            is_told: false,
         });
     }
 
@@ -681,7 +687,7 @@ impl Courier {
             self.untold_since.get_or_insert(self.now);
         }
         if let Some(origin) = origin {
-            let journey = waiting.item.journey(None, self.now, self.slow);
+            let journey = waiting.item.journey(self.now);
             origin.answer(self.group, answer, bytes, journey, out);
         }
         true
@@ -901,14 +907,22 @@ impl Sent {
         for index in 0..self.items.len() {
             let error = error(&self.items[index]);
             if let Some(origin) = self.items[index].origin.take() {
-                origin.fail(group, error, self.journey(index, now, slow), out);
+                let journey = self.journey(index, now, slow);
+                origin.fail(group, error, journey, out);
             }
         }
     }
 
-    /// What one of the items took, if it is measured.
-    fn journey(&self, index: usize, now: Monotonic, slow: Option<Duration>) -> Option<Journey> {
-        self.items[index].journey(Some((self, index)), now, slow)
+    /// What one of the items took, if it is measured. If it was slow, with its words, unless those of another stand for it:
+    /// what is sent together waits together, and a cluster that has more to do than it can must not write it down besides.
+    fn journey(&mut self, index: usize, now: Monotonic, slow: Option<Duration>) -> Option<Journey> {
+        let mut journey = self.items[index].journey(now)?;
+        let is_slow = slow.is_some_and(|slow| journey.took >= slow);
+        if is_slow && (!self.is_told || slow < Some(EACH_BELOW)) {
+            self.is_told = true;
+            journey.words = self.words(index).map(Box::new);
+        }
+        Some(journey)
     }
 
     fn words(&self, index: usize) -> Option<ArgsBuf> {
@@ -1003,23 +1017,13 @@ enum Later {
 }
 
 impl Item {
-    /// What it took, if it is measured: the words of it are in a batch that was sent.
-    fn journey(
-        &self,
-        sent: Option<(&Sent, usize)>,
-        now: Monotonic,
-        slow: Option<Duration>,
-    ) -> Option<Journey> {
+    /// What it took, if it is measured.
+    fn journey(&self, now: Monotonic) -> Option<Journey> {
         let (spec, began) = self.trip?;
-        let took = now.since(began);
-        let is_slow = slow.is_some_and(|slow| took >= slow);
-        let words = sent
-            .filter(|_| is_slow)
-            .and_then(|(sent, index)| sent.words(index));
         Some(Journey {
             spec,
-            took,
-            words: words.map(Box::new),
+            took: now.since(began),
+            words: None,
         })
     }
 
@@ -1227,4 +1231,66 @@ fn first_slot(spec: &'static Spec, args: Args<'_>) -> Option<Slot> {
         first.get_or_insert_with(|| Slot::of_key(args.arg(position)));
     });
     first
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::AnswersBuf;
+    use ids::Boot;
+
+    /// The words that are told of three commands which left in one batch, and took 20 ms where so much counts as slow.
+    fn words_told(slow: Duration) -> Vec<Option<ArgsBuf>> {
+        let gateway = GatewayId {
+            boot: Boot(1),
+            worker: 0,
+        };
+        let mut courier = Courier::new(GroupId::new(3), gateway);
+        courier.begin(Monotonic(0), Some(slow));
+        for sequence in 0..3_u8 {
+            let words = ArgsBuf::from_slices([&b"SET"[..], &[b'a' + sequence], b"1"]);
+            let spec = command::resolve_in_group(words.as_args()).expect("it is a command");
+            let ticket = Ticket {
+                worker: 0,
+                connection: 1,
+                sequence: sequence.into(),
+            };
+            let asked = Asked {
+                spec,
+                db: Db::default(),
+                protocol: Protocol::Resp2,
+                touches: true,
+                began: Some(Monotonic(0)),
+                args: words.as_args(),
+            };
+            courier.command(ticket, asked);
+        }
+        let mut sent = Vec::new();
+        courier.dispatch(|batch| sent.push(batch.sequence));
+        assert_eq!(sent.len(), 1, "they leave together");
+        let mut answers = AnswersBuf::default();
+        (0..3).for_each(|_| answers.reply(b"+OK\r\n"));
+        courier.begin(Monotonic(20_000_000), Some(slow));
+        let mut outputs = Vec::new();
+        let bytes = Bytes::from(answers.finish());
+        assert!(courier.on_verdict(sent[0], &Verdict::Answered(&bytes), &mut outputs));
+        let told = outputs.into_iter().map(|output| match output {
+            Output::Replied { journey, .. } => {
+                let journey = journey.expect("it was measured");
+                assert_eq!(journey.took, Duration::from_millis(20));
+                journey.words.map(|words| *words)
+            }
+            other => panic!("{other:?} is no reply"),
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn one_slow_command_of_a_batch_stands_for_all_unless_the_threshold_is_short() {
+        let word = |key: &[u8]| Some(ArgsBuf::from_slices([&b"SET"[..], key, b"1"]));
+        assert_eq!(words_told(Duration::from_millis(10)), [word(b"a"), None, None]);
+        let all = [word(b"a"), word(b"b"), word(b"c")];
+        assert_eq!(words_told(Duration::ZERO), all);
+        assert_eq!(words_told(Duration::from_millis(30)), [None, None, None]);
+    }
 }

@@ -281,7 +281,7 @@ pub struct Journey {
     pub spec: &'static Spec,
     /// From the turn in which it came to the one in which it was answered.
     pub took: Duration,
-    /// Its words, if it was slow.
+    /// Its words, if it was slow, and no other command stands for it.
     pub words: Option<Box<ArgsBuf>>,
 }
 
