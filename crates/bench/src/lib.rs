@@ -8,11 +8,12 @@
 //!
 //! Reading order: `plan`, `workload`, `request` with `keys` and `sizes` (what is asked), `driver` with `connection`, `scanner`
 //! and `schedule` (how), `slots` (of clusters), `slice`, `histogram`, `errors` (what was seen), `run`, `report`, `plot`. Beside them
-//! `faults`, `process`, `watch` and `system`, which look at processes of this machine, and `responder`, by which the tool
-//! measures itself.
+//! `faults`, `process`, `watch` and `system`, which look at processes of this machine, and `responder` with `delays`, by
+//! which the tool measures itself, and others.
 
 mod asker;
 mod connection;
+mod delays;
 mod driver;
 mod endpoint;
 mod errors;
@@ -36,6 +37,7 @@ mod system;
 mod watch;
 mod workload;
 
+pub use delays::Delays;
 pub use endpoint::{ENDPOINTS_MAX, Endpoint};
 pub use faults::{FAULTS_MAX, Fault, Mark};
 pub use histogram::Histogram;
