@@ -426,7 +426,7 @@ impl<'a> Driver<'a> {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             _ => {}
         }
-        self.now = self.clock();
+        // Each event that tells of time reads the clock.
         for event in events.iter() {
             if event.token() != TIMER {
                 self.on_event(event);
@@ -784,8 +784,8 @@ impl<'a> Driver<'a> {
 
     fn on_event(&mut self, event: &Event) {
         let index = event.token().0;
-        self.now = self.clock();
         if let State::Connecting(_) = self.connections[index].state {
+            self.now = self.clock();
             match self.connections[index].connected(self.now) {
                 None => return,
                 Some(Err(error)) => {
@@ -836,9 +836,7 @@ impl<'a> Driver<'a> {
         let mut text = std::mem::take(&mut self.text);
         loop {
             let (read, ended) = self.connections[index].read(&mut buffer);
-            if read > 0 {
-                self.now = self.clock();
-            }
+            self.now = self.clock();
             let mut rest = &buffer[..read];
             let is_left = loop {
                 match next_answer(&mut self.connections[index], &mut rest, &mut text) {
