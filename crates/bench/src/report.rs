@@ -146,6 +146,10 @@ pub struct RoundTrip {
     pub count: u64,
     /// Exactly.
     pub average_ms: f64,
+    /// To 0.4 %.
+    pub p50_ms: f64,
+    /// To 0.4 %.
+    pub p99_ms: f64,
     /// Exactly.
     pub max_ms: f64,
 }
@@ -287,10 +291,12 @@ impl fmt::Display for Report {
             for trip in &self.round_trips {
                 writeln!(
                     f,
-                    "  {:<18} {:>12}   average {:>8}   max {:>8}",
+                    "  {:<18} {:>12}   average {:>8}   p50 {:>8}   p99 {:>8}   max {:>8}",
                     trip.name,
                     thousands(trip.count),
                     time(trip.average_ms),
+                    time(trip.p50_ms),
+                    time(trip.p99_ms),
                     time(trip.max_ms)
                 )?;
             }
@@ -483,6 +489,8 @@ pub(crate) mod tests {
                     name: name.to_owned(),
                     count: 10,
                     average_ms: 0.1,
+                    p50_ms: 0.08,
+                    p99_ms: 0.7,
                     max_ms: 1.0,
                 })
                 .to_vec(),

@@ -548,13 +548,11 @@ fn round_trips(setup: &Setup, total: &Slice) -> Vec<RoundTrip> {
     ops.flat_map(|(op, trips)| op.trips().iter().zip(trips))
         .map(|(name, trip)| RoundTrip {
             name: (*name).to_owned(),
-            count: trip.count,
-            average_ms: if trip.count == 0 {
-                0.0
-            } else {
-                ms(trip.nanos) / trip.count as f64
-            },
-            max_ms: ms(trip.nanos_max),
+            count: trip.count(),
+            average_ms: trip.mean() / 1e6,
+            p50_ms: ms(trip.percentile(0.5)),
+            p99_ms: ms(trip.percentile(0.99)),
+            max_ms: ms(trip.max()),
         })
         .collect()
 }

@@ -58,6 +58,33 @@ fn a_closed_loop_hides_the_same_stall_in_its_percentiles() {
 }
 
 #[test]
+fn each_command_has_percentiles_of_its_own() {
+    // GET, or GET and then SET: every tenth GET takes 40 ms or more, and every SET 5 ms or more.
+    let mut gets = 0;
+    let server = Scripted::start(move |words| {
+        let is_get = words[0] == "GET";
+        gets += u32::from(is_get);
+        match is_get {
+            true if gets % 10 == 0 => Do::Stall(Duration::from_millis(40)),
+            true => Do::Say("$-1\r\n"),
+            false => Do::Stall(Duration::from_millis(5)),
+        }
+    });
+    let mut plan = plan(&[&server], 100);
+    plan.workload = Workload::F;
+    let report = run(&plan);
+    let trip = |name: &str| {
+        let found = report.round_trips.iter().find(|trip| trip.name == name);
+        found.expect("the workload has it").clone()
+    };
+    let (get, set) = (trip("update: GET"), trip("update: SET"));
+    assert!(get.count >= 20 && get.count == set.count, "{report}");
+    assert!(get.p99_ms >= 39.8 && get.max_ms >= get.p99_ms, "{report}");
+    assert!(set.p50_ms >= 4.98 && set.p50_ms <= set.p99_ms, "{report}");
+    assert_eq!(trip("GET").count + get.count, 100, "{report}");
+}
+
+#[test]
 fn what_a_server_cannot_keep_up_with_is_told() {
     // One command in 20 ms.
     let server = Scripted::start(|_| Do::Stall(Duration::from_millis(20)));
