@@ -101,6 +101,10 @@ pub struct Setup {
     pub ratio: String,
     /// Requests per second of an open loop.
     pub rate: Option<f64>,
+    /// How these beginnings lie in time: `even` or `poisson`.
+    pub arrivals: String,
+    /// RESP3 was spoken.
+    pub is_resp3: bool,
     /// What was left out before.
     pub warmup_seconds: f64,
     /// How long replies were waited for.
@@ -228,12 +232,17 @@ impl fmt::Display for Report {
         }
         let loop_kind = match setup.rate {
             None => "closed loop".to_owned(),
-            Some(rate) => format!("open loop at {} requests/s", thousands(rate.round() as u64)),
+            Some(rate) => format!(
+                "open loop at {} requests/s, {} arrivals",
+                thousands(rate.round() as u64),
+                setup.arrivals
+            ),
         };
         let cluster = if setup.is_cluster { ", by slots" } else { "" };
+        let protocol = if setup.is_resp3 { ", RESP3" } else { "" };
         writeln!(
             f,
-            "  {} clients at each{cluster}, {loop_kind}, pipeline {}, {} keys drawn {}, values of {} bytes, seed {}",
+            "  {} clients at each{cluster}{protocol}, {loop_kind}, pipeline {}, {} keys drawn {}, values of {} bytes, seed {}",
             setup.clients,
             setup.pipeline,
             thousands(setup.keys),
@@ -458,6 +467,8 @@ pub(crate) mod tests {
                 is_tagged: false,
                 ratio: "1:1".to_owned(),
                 rate: Some(20_000.0),
+                arrivals: "even".to_owned(),
+                is_resp3: false,
                 warmup_seconds: 1.0,
                 timeout_seconds: 5.0,
                 seed: 1,

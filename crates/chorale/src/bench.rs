@@ -10,7 +10,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ::bench::{
-    Delays, Distribution, Endpoint, Fault, Length, Plan, Ratio, Report, Responder, Sizes, WORKLOADS, Workload,
+    Arrivals, Delays, Distribution, Endpoint, Fault, Length, Plan, Ratio, Report, Responder, Sizes,
+    WORKLOADS, Workload,
 };
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -29,6 +30,7 @@ const REQUESTS: &str = "requests";
 const WARMUP: &str = "warmup";
 const PIPELINE: &str = "pipeline";
 const RATE: &str = "rate";
+const ARRIVALS: &str = "arrivals";
 const KEYS: &str = "keys";
 const DISTRIBUTION: &str = "distribution";
 const SIZE: &str = "size";
@@ -38,6 +40,7 @@ const TAGGED: &str = "tagged";
 const NO_LOAD: &str = "no-load";
 const CLUSTER: &str = "cluster";
 const PASSWORD: &str = "password";
+const RESP3: &str = "resp3";
 const TIMEOUT: &str = "timeout";
 const THREADS: &str = "threads";
 const SEED: &str = "seed";
@@ -117,6 +120,7 @@ pub(crate) fn command() -> Command {
             "R",
             "Open loop: begin R requests per second in all, at fixed times; latency counts from there",
         ))
+        .arg(value(ARRIVALS, "even|poisson", "How these times lie: equally far from each other, or in bunches as those of many people").default_value("even"))
         .arg(value(RATIO, "GETS:SETS", "Of get_set").default_value("1:1"))
         .arg(value(BATCH, "N", "Keys of one MSET or MGET").default_value("10"))
         .arg(switch(TAGGED, "Keys of one MSET, MGET or XFER share a hash tag, and so a slot"))
@@ -132,6 +136,7 @@ pub(crate) fn command() -> Command {
                 .env("CHORALE_BENCH_PASSWORD")
                 .hide_env_values(true),
         )
+        .arg(switch(RESP3, "Clients ask for RESP3"))
         .arg(value(TIMEOUT, "S", "How long a reply is waited for").default_value("5"))
         .arg(
             value(
@@ -319,6 +324,8 @@ fn plan(matches: &ArgMatches) -> Result<(Plan, Vec<u64>), String> {
     plan.warmup = seconds(matches, WARMUP)?;
     plan.pipeline = number(matches, PIPELINE)?.expect("it has a default");
     plan.rate = number(matches, RATE)?;
+    plan.arrivals = read::<Arrivals>(matches, ARRIVALS)?.expect("it has a default");
+    plan.is_resp3 = matches.get_flag(RESP3);
     plan.ratio = read::<Ratio>(matches, RATIO)?.expect("it has a default");
     plan.batch = number(matches, BATCH)?.expect("it has a default");
     plan.is_tagged = matches.get_flag(TAGGED);
@@ -407,6 +414,9 @@ mod tests {
             "500",
             "--rate",
             "2.5",
+            "--arrivals",
+            "poisson",
+            "--resp3",
             "--fault",
             "at=1s kill 1",
             "--fault",
@@ -421,6 +431,7 @@ mod tests {
             (plan.rate, plan.sizes, plan.faults.len()),
             (Some(2.5), Sizes::Etc, 2)
         );
+        assert_eq!((plan.arrivals, plan.is_resp3), (Arrivals::Poisson, true));
         assert_eq!(keys, [100_000]);
     }
 
@@ -443,6 +454,8 @@ mod tests {
             (&["--clients", "0"], "take 1 to"),
             (&["--seconds", "-1"], "such as 10 or 0.5"),
             (&["--ratio", "2"], "GETS:SETS"),
+            (&["--rate", "5", "--arrivals", "odd"], "take even or poisson"),
+            (&["--arrivals", "poisson"], "take --rate too"),
             (&["--keys", "1,x"], "several with commas"),
             (&["--workload", "trans", "--pipeline", "2"], "WATCH"),
             (&["--fault", "kill 1"], "at=10s kill 1"),

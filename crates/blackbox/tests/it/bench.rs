@@ -350,3 +350,17 @@ fn delays_without_the_responder_are_a_mistake() {
     let problem = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(problem.contains("--self-test or --respond"), "{problem}");
 }
+
+#[test]
+fn resp3_is_measured_as_resp2_is() {
+    let server = Server::subject().start();
+    let endpoint = server.address().to_string();
+    for workload in ["get_set", "e", "mget", "trans"] {
+        let report = report(
+            &endpoint,
+            &["--resp3", "--workload", workload, "--requests", "400"],
+        );
+        assert_counts(&report, workload, 400);
+        assert_eq!(report["setup"]["is_resp3"], true);
+    }
+}
