@@ -37,7 +37,7 @@ use crate::connection::{Answer, Connection, Ended, Sent, State, next_answer};
 use crate::errors::{ABORTED, CONNECTION_LOST, MALFORMED, TIMEOUT, first_word};
 use crate::keys::{Distribution, Keys};
 use crate::request::{Draw, Op, Request, Shape};
-use crate::schedule::Schedule;
+use crate::schedule::{Arrivals, Schedule};
 use crate::slice::Slice;
 use crate::slots::{NOBODY, Topology, redirection};
 use crate::system::{self, Timer};
@@ -107,6 +107,7 @@ pub(crate) struct Setup {
     /// How long it is measured; `u64::MAX` where requests are counted.
     pub(crate) length: u64,
     pub(crate) rate: Option<f64>,
+    pub(crate) arrivals: Arrivals,
     pub(crate) seed: u64,
     pub(crate) threads: usize,
     pub(crate) base: Instant,
@@ -331,10 +332,13 @@ impl<'a> Driver<'a> {
         self.end = self.from.saturating_add(self.setup.length);
         self.patience = self.end.saturating_add(self.setup.timeout);
         self.problem = None;
-        self.schedule = self
-            .setup
-            .rate
-            .map(|rate| Schedule::new(start, rate, self.thread as u64, self.setup.threads as u64));
+        let setup = self.setup;
+        let thread = self.thread as u64;
+        self.schedule = setup.rate.map(|rate| {
+            // When requests begin is drawn by itself, so that the same seed asks the same at any rate.
+            let seed = !setup.seed ^ thread << 32;
+            Schedule::new(start, rate, setup.arrivals, seed, thread, setup.threads as u64)
+        });
         self.now = self.clock();
         if self.schedule.is_none() {
             for _ in 0..self.idle.len() {
@@ -426,7 +430,7 @@ impl<'a> Driver<'a> {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             _ => {}
         }
-        self.now = self.clock();
+        // Each event that tells of time reads the clock.
         for event in events.iter() {
             if event.token() != TIMER {
                 self.on_event(event);
@@ -784,8 +788,8 @@ impl<'a> Driver<'a> {
 
     fn on_event(&mut self, event: &Event) {
         let index = event.token().0;
-        self.now = self.clock();
         if let State::Connecting(_) = self.connections[index].state {
+            self.now = self.clock();
             match self.connections[index].connected(self.now) {
                 None => return,
                 Some(Err(error)) => {
@@ -836,9 +840,7 @@ impl<'a> Driver<'a> {
         let mut text = std::mem::take(&mut self.text);
         loop {
             let (read, ended) = self.connections[index].read(&mut buffer);
-            if read > 0 {
-                self.now = self.clock();
-            }
+            self.now = self.clock();
             let mut rest = &buffer[..read];
             let is_left = loop {
                 match next_answer(&mut self.connections[index], &mut rest, &mut text) {

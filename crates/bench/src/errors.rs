@@ -18,7 +18,7 @@ pub(crate) const CONNECTION_LOST: &str = "connection lost";
 /// `EXEC` answered nil, because the watched key had changed.
 pub(crate) const ABORTED: &str = "EXEC aborted";
 
-/// The server does not speak RESP2.
+/// The server speaks neither RESP2 nor RESP3.
 pub(crate) const MALFORMED: &str = "malformed reply";
 
 /// How often requests failed, by kind: the first word of the error reply, or one of the constants above.

@@ -2,7 +2,7 @@
 //!
 //! Below [`LINEAR`] nanoseconds each value has a bucket of its own; above, each power of two is divided into [`LINEAR`] equal
 //! ones. A bucket is thus never wider than 1/128 of its values, and its middle is told for all of them: an error below 0.4 %.
-//! The idea is that of HdrHistogram (Gil Tene). It is a table of numbers: nothing is allocated when a value is recorded.
+//! The idea is that of HdrHistogram (Gil Tene). It is a table of numbers, which the first value allocates, and no other one.
 
 /// Buckets of one power of two.
 const LINEAR: u64 = 1 << LINEAR_BITS;
@@ -15,8 +15,9 @@ const NANOS_BITS: u32 = 42;
 const BUCKETS: usize = ((NANOS_BITS - LINEAR_BITS + 1) as u64 * LINEAR) as usize;
 
 /// How often each latency occurred.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Histogram {
+    /// Empty, or [`BUCKETS`].
     counts: Box<[u64]>,
     count: u64,
     /// Exactly, for the average. 2^128 nanoseconds are never reached.
@@ -24,22 +25,15 @@ pub struct Histogram {
     max: u64,
 }
 
-impl Default for Histogram {
-    fn default() -> Histogram {
-        Histogram {
-            counts: vec![0; BUCKETS].into_boxed_slice(),
-            count: 0,
-            sum: 0,
-            max: 0,
-        }
-    }
-}
-
 impl Histogram {
     /// Counts one latency.
     #[inline]
     pub fn record(&mut self, nanos: u64) {
-        self.counts[bucket(nanos.min(NANOS_MAX))] += 1;
+        let place = bucket(nanos.min(NANOS_MAX));
+        match self.counts.get_mut(place) {
+            Some(count) => *count += 1,
+            None => self.allocated()[place] += 1,
+        }
         self.count += 1;
         self.sum += u128::from(nanos);
         self.max = self.max.max(nanos);
@@ -47,12 +41,23 @@ impl Histogram {
 
     /// Counts all that another one has counted.
     pub fn add(&mut self, other: &Histogram) {
-        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+        if other.count == 0 {
+            return;
+        }
+        for (count, more) in self.allocated().iter_mut().zip(&other.counts) {
             *count += more;
         }
         self.count += other.count;
         self.sum += other.sum;
         self.max = self.max.max(other.max);
+    }
+
+    #[cold]
+    fn allocated(&mut self) -> &mut [u64] {
+        if self.counts.is_empty() {
+            self.counts = vec![0; BUCKETS].into_boxed_slice();
+        }
+        &mut self.counts
     }
 
     /// As if nothing had been counted.
@@ -174,6 +179,8 @@ mod tests {
     #[test]
     fn adding_counts_what_both_have_counted_and_clearing_nothing() {
         let (mut one, mut other) = (Histogram::default(), Histogram::default());
+        one.add(&other);
+        assert_eq!((one.count(), one.max(), one.percentile(0.5)), (0, 0, 0));
         one.record(10);
         other.record(30);
         other.record(50);

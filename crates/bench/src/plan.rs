@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::endpoint::Endpoint;
 use crate::faults::Fault;
 use crate::keys::Distribution;
+use crate::schedule::Arrivals;
 use crate::sizes::{SIZE_MAX, Sizes};
 use crate::workload::{Ratio, Workload};
 
@@ -69,12 +70,16 @@ pub struct Plan {
     pub is_tagged: bool,
     /// Requests per second of all clients together, begun at fixed times whatever the server does.
     pub rate: Option<f64>,
+    /// How these beginnings lie in time.
+    pub arrivals: Arrivals,
     /// Everything drawn follows from it.
     pub seed: u64,
     /// Threads of the tool.
     pub threads: usize,
     /// What clients say first.
     pub password: Option<String>,
+    /// They ask for RESP3.
+    pub is_resp3: bool,
     /// How long a reply is waited for.
     pub timeout: Duration,
     /// Whether keys are made before the run, where the workload needs them.
@@ -103,9 +108,11 @@ impl Plan {
             batch: 10,
             is_tagged: false,
             rate: None,
+            arrivals: Arrivals::default(),
             seed: 1,
             threads: 1,
             password: None,
+            is_resp3: false,
             timeout: Duration::from_secs(5),
             is_loaded: true,
             faults: Vec::new(),
@@ -167,6 +174,11 @@ impl Plan {
                 "--rate: take more than 0 requests per second, up to {RATE_MAX}"
             ));
         }
+        if self.arrivals != Arrivals::Even && self.rate.is_none() {
+            return Err(
+                "--arrivals: requests of a closed loop begin with replies: take --rate too".to_owned(),
+            );
+        }
         if self.timeout.is_zero() {
             return Err("--timeout: take more than 0 seconds".to_owned());
         }
@@ -207,7 +219,7 @@ mod tests {
     fn what_cannot_be_measured_is_refused_with_what_to_change() {
         plan().check().expect("the defaults go together");
         type Change = fn(&mut Plan);
-        let cases: [(&str, Change); 11] = [
+        let cases: [(&str, Change); 12] = [
             ("--clients", |plan| plan.clients = 0),
             ("lower --clients", |plan| plan.clients = CLIENTS_MAX / 2 + 1),
             ("--pipeline 0", |plan| plan.pipeline = 0),
@@ -220,6 +232,7 @@ mod tests {
                 plan.workload = Workload::Trans;
                 plan.pipeline = 2;
             }),
+            ("take --rate too", |plan| plan.arrivals = Arrivals::Poisson),
             ("at least 10 keys", |plan| {
                 plan.workload = Workload::Mset;
                 plan.keys = 9;

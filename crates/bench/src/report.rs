@@ -101,6 +101,10 @@ pub struct Setup {
     pub ratio: String,
     /// Requests per second of an open loop.
     pub rate: Option<f64>,
+    /// How these beginnings lie in time: `even` or `poisson`.
+    pub arrivals: String,
+    /// RESP3 was spoken.
+    pub is_resp3: bool,
     /// What was left out before.
     pub warmup_seconds: f64,
     /// How long replies were waited for.
@@ -146,6 +150,10 @@ pub struct RoundTrip {
     pub count: u64,
     /// Exactly.
     pub average_ms: f64,
+    /// To 0.4 %.
+    pub p50_ms: f64,
+    /// To 0.4 %.
+    pub p99_ms: f64,
     /// Exactly.
     pub max_ms: f64,
 }
@@ -224,12 +232,17 @@ impl fmt::Display for Report {
         }
         let loop_kind = match setup.rate {
             None => "closed loop".to_owned(),
-            Some(rate) => format!("open loop at {} requests/s", thousands(rate.round() as u64)),
+            Some(rate) => format!(
+                "open loop at {} requests/s, {} arrivals",
+                thousands(rate.round() as u64),
+                setup.arrivals
+            ),
         };
         let cluster = if setup.is_cluster { ", by slots" } else { "" };
+        let protocol = if setup.is_resp3 { ", RESP3" } else { "" };
         writeln!(
             f,
-            "  {} clients at each{cluster}, {loop_kind}, pipeline {}, {} keys drawn {}, values of {} bytes, seed {}",
+            "  {} clients at each{cluster}{protocol}, {loop_kind}, pipeline {}, {} keys drawn {}, values of {} bytes, seed {}",
             setup.clients,
             setup.pipeline,
             thousands(setup.keys),
@@ -287,10 +300,12 @@ impl fmt::Display for Report {
             for trip in &self.round_trips {
                 writeln!(
                     f,
-                    "  {:<18} {:>12}   average {:>8}   max {:>8}",
+                    "  {:<18} {:>12}   average {:>8}   p50 {:>8}   p99 {:>8}   max {:>8}",
                     trip.name,
                     thousands(trip.count),
                     time(trip.average_ms),
+                    time(trip.p50_ms),
+                    time(trip.p99_ms),
                     time(trip.max_ms)
                 )?;
             }
@@ -452,6 +467,8 @@ pub(crate) mod tests {
                 is_tagged: false,
                 ratio: "1:1".to_owned(),
                 rate: Some(20_000.0),
+                arrivals: "even".to_owned(),
+                is_resp3: false,
                 warmup_seconds: 1.0,
                 timeout_seconds: 5.0,
                 seed: 1,
@@ -483,6 +500,8 @@ pub(crate) mod tests {
                     name: name.to_owned(),
                     count: 10,
                     average_ms: 0.1,
+                    p50_ms: 0.08,
+                    p99_ms: 0.7,
                     max_ms: 1.0,
                 })
                 .to_vec(),

@@ -465,10 +465,10 @@ impl Name {
 
     /// Twelve digits, so that names sort as numbers do.
     fn digits(&mut self, mut number: u64) {
-        let mut digits = [b'0'; 12];
-        for digit in digits.iter_mut().rev() {
-            *digit = b'0' + (number % 10) as u8;
-            number /= 10;
+        let mut digits = [0; 12];
+        for pair in digits.rchunks_exact_mut(2) {
+            pair.copy_from_slice(&PAIRS[(number % 100) as usize]);
+            number /= 100;
         }
         self.push(&digits);
     }
@@ -522,16 +522,31 @@ fn bulk_number(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(b"\r\n");
 }
 
+/// The digits of 0 to 99: most numbers are lengths, and two digits at a time take half of the divisions.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
+
 fn decimal(out: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0; 20];
     let mut at = digits.len();
-    loop {
+    while number >= 100 {
+        at -= 2;
+        digits[at..at + 2].copy_from_slice(&PAIRS[(number % 100) as usize]);
+        number /= 100;
+    }
+    let [tens, ones] = PAIRS[number as usize];
+    at -= 1;
+    digits[at] = ones;
+    if tens != b'0' {
         at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
+        digits[at] = tens;
     }
     out.extend_from_slice(&digits[at..]);
 }
@@ -636,6 +651,21 @@ mod tests {
                     assert_eq!(slot, Some(Slot::of_key(first.as_bytes())), "{first}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_as_everybody_writes_them() {
+        let mut prng = Prng::new(5);
+        let some = (0..64).map(|bits| prng.next_u64() >> bits);
+        for number in (0..=10_000).chain(some).chain([u64::MAX]) {
+            let mut out = Vec::new();
+            decimal(&mut out, number);
+            assert_eq!(out, number.to_string().as_bytes());
+            let number = number % 1_000_000_000_000;
+            let mut name = Name::default();
+            name.digits(number);
+            assert_eq!(name.bytes(), format!("{number:012}").as_bytes());
         }
     }
 

@@ -166,10 +166,12 @@ fn setup(
         made: AtomicU64::new(made),
         addresses: addresses.to_vec(),
         topology: topology.cloned(),
-        greeting: plan
-            .password
-            .as_deref()
-            .map(|password| command(&["AUTH", password])),
+        greeting: match (plan.is_resp3, plan.password.as_deref()) {
+            (false, None) => None,
+            (false, Some(password)) => Some(command(&["AUTH", password])),
+            (true, None) => Some(command(&["HELLO", "3"])),
+            (true, Some(password)) => Some(command(&["HELLO", "3", "AUTH", "default", password])),
+        },
         pipeline: plan.pipeline,
         timeout: nanos(plan.timeout),
         warmup: nanos(plan.warmup),
@@ -178,6 +180,7 @@ fn setup(
             Length::Requests(_) => u64::MAX,
         },
         rate: plan.rate,
+        arrivals: plan.arrivals,
         seed: plan.seed,
         threads: plan.threads.min(plan.client_count()),
         base: Instant::now(),
@@ -489,6 +492,8 @@ fn report(plan: &Plan, setup: &Setup, gathered: Gathered) -> Report {
             is_tagged: plan.is_tagged,
             ratio: plan.ratio.to_string(),
             rate: plan.rate,
+            arrivals: plan.arrivals.to_string(),
+            is_resp3: plan.is_resp3,
             warmup_seconds: plan.warmup.as_secs_f64(),
             timeout_seconds: plan.timeout.as_secs_f64(),
             seed: plan.seed,
@@ -548,13 +553,11 @@ fn round_trips(setup: &Setup, total: &Slice) -> Vec<RoundTrip> {
     ops.flat_map(|(op, trips)| op.trips().iter().zip(trips))
         .map(|(name, trip)| RoundTrip {
             name: (*name).to_owned(),
-            count: trip.count,
-            average_ms: if trip.count == 0 {
-                0.0
-            } else {
-                ms(trip.nanos) / trip.count as f64
-            },
-            max_ms: ms(trip.nanos_max),
+            count: trip.count(),
+            average_ms: trip.mean() / 1e6,
+            p50_ms: ms(trip.percentile(0.5)),
+            p99_ms: ms(trip.percentile(0.99)),
+            max_ms: ms(trip.max()),
         })
         .collect()
 }

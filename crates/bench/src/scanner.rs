@@ -1,7 +1,8 @@
-//! Replies of RESP2, read as they come: where each ends, whether it is an error, and how many values in it are nil.
+//! Replies of RESP2 and RESP3, read as they come: where each ends, whether it is an error, and how many values in it are nil.
 //!
 //! Bytes are looked at once and not kept, whatever the pieces in which they come; of an error the first [`TEXT_MAX`] bytes are.
-//! It does not read RESP3, since the tool never asks for it, and it does not read what values hold.
+//! It does not read what values hold, and of RESP3 not what nobody sends without being asked: attributes, and values whose length
+//! is told behind them. Both are no replies to it. What a server pushes is read over.
 
 /// Bytes of a line that are kept. Of an error this is enough for its first word and an address; a longer length is none.
 const TEXT_MAX: usize = 160;
@@ -17,7 +18,7 @@ pub struct Reply<'a> {
     pub nils: u32,
 }
 
-/// What came is no reply of RESP2.
+/// What came is no reply of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -32,6 +33,10 @@ pub struct Scanner {
     /// Values of this reply that have not ended.
     values_missing: u64,
     is_first: bool,
+    /// What is being read is no reply, but was pushed.
+    is_push: bool,
+    /// The bulk string that is being read is the text of an error.
+    is_error_bulk: bool,
     is_nil: bool,
     nils: u32,
     error: [u8; TEXT_MAX],
@@ -47,6 +52,8 @@ impl Default for Scanner {
             bulk_missing: 0,
             values_missing: 0,
             is_first: true,
+            is_push: false,
+            is_error_bulk: false,
             is_nil: false,
             nils: 0,
             error: [0; TEXT_MAX],
@@ -65,11 +72,16 @@ impl Scanner {
         loop {
             if self.bulk_missing > 0 {
                 let taken = self.bulk_missing.min(bytes.len() as u64);
-                *bytes = &bytes[taken as usize..];
+                let (text, rest) = bytes.split_at(taken as usize);
+                *bytes = rest;
                 self.bulk_missing -= taken;
+                if self.is_error_bulk {
+                    self.keep_error(text);
+                }
                 if self.bulk_missing > 0 {
                     return Ok(None);
                 }
+                self.is_error_bulk = false;
             } else {
                 let Some(end) = bytes.iter().position(|&byte| byte == b'\n') else {
                     self.keep(bytes);
@@ -92,6 +104,10 @@ impl Scanner {
             }
             self.values_missing -= 1;
             if self.values_missing == 0 {
+                if self.is_push {
+                    self.end();
+                    continue;
+                }
                 return Ok(Some(self.end()));
             }
         }
@@ -105,6 +121,13 @@ impl Scanner {
         self.line_len += taken;
     }
 
+    /// More of the text of an error, as far as there is room.
+    fn keep_error(&mut self, text: &[u8]) {
+        let taken = text.len().min(TEXT_MAX - self.error_len);
+        self.error[self.error_len..self.error_len + taken].copy_from_slice(&text[..taken]);
+        self.error_len += taken;
+    }
+
     /// A value, or the head of one.
     fn on_line(&mut self, line: &[u8]) -> Result<(), Malformed> {
         let is_whole_reply = self.is_first;
@@ -114,28 +137,35 @@ impl Scanner {
         }
         let (kind, text) = line.split_first().ok_or(Malformed)?;
         match kind {
-            b'+' | b':' => Ok(()),
+            b'+' | b':' | b',' | b'#' | b'(' => Ok(()),
             b'-' => {
                 if !self.has_error {
                     self.has_error = true;
-                    let text = text.trim_ascii_end();
-                    self.error_len = text.len().min(TEXT_MAX);
-                    self.error[..self.error_len].copy_from_slice(&text[..self.error_len]);
+                    self.error_len = 0;
+                    self.keep_error(text);
                 }
                 Ok(())
             }
-            b'$' | b'*' => match length(text)? {
-                None => {
-                    self.is_nil |= is_whole_reply;
-                    self.nils += 1;
-                    Ok(())
-                }
-                Some(length) if *kind == b'$' => {
+            b'_' => self.on_nil(is_whole_reply),
+            b'$' | b'=' | b'!' => match length(text)? {
+                None => self.on_nil(is_whole_reply),
+                Some(length) => {
                     self.bulk_missing = length + 2;
+                    if *kind == b'!' && !self.has_error {
+                        self.has_error = true;
+                        self.is_error_bulk = true;
+                        self.error_len = 0;
+                    }
                     Ok(())
                 }
+            },
+            b'*' | b'~' | b'%' | b'>' => match length(text)? {
+                None => self.on_nil(is_whole_reply),
                 Some(count) => {
-                    self.values_missing = self.values_missing.checked_add(count).ok_or(Malformed)?;
+                    // A map tells pairs.
+                    let values = if *kind == b'%' { 2 * count } else { count };
+                    self.is_push |= is_whole_reply && *kind == b'>';
+                    self.values_missing = self.values_missing.checked_add(values).ok_or(Malformed)?;
                     Ok(())
                 }
             },
@@ -143,14 +173,21 @@ impl Scanner {
         }
     }
 
+    fn on_nil(&mut self, is_whole_reply: bool) -> Result<(), Malformed> {
+        self.is_nil |= is_whole_reply;
+        self.nils += 1;
+        Ok(())
+    }
+
     fn end(&mut self) -> Reply<'_> {
         let (is_nil, nils, has_error) = (self.is_nil, self.nils, self.has_error);
         self.is_first = true;
+        self.is_push = false;
         self.is_nil = false;
         self.nils = 0;
         self.has_error = false;
         Reply {
-            error: has_error.then_some(&self.error[..self.error_len]),
+            error: has_error.then(|| self.error[..self.error_len].trim_ascii_end()),
             is_nil,
             nils,
         }
@@ -231,6 +268,33 @@ mod tests {
         assert_eq!(scan(&bytes), REPLIES, "byte by byte");
     }
 
+    const STREAM3: &[u8] = b"_\r\n,1.5\r\n#t\r\n(3492890328409238509\r\n=7\r\ntxt:a\r\n\r\n%2\r\n+a\r\n_\r\n+b\r\n~2\r\n:1\r\n_\r\n\
+        >2\r\n+invalidate\r\n*1\r\n_\r\n!9\r\nERR no\r\nx\r\n-ERR plain\r\n*2\r\n!5\r\nSOME\n\r\n!3\r\nTWO\r\n>0\r\n%0\r\n";
+
+    const REPLIES3: [&str; 10] = [
+        "nil",
+        "value with 0 nils",
+        "value with 0 nils",
+        "value with 0 nils",
+        "value with 0 nils",
+        "value with 2 nils",
+        "error ERR no\r\nx",
+        "error ERR plain",
+        "error SOME",
+        "value with 0 nils",
+    ];
+
+    #[test]
+    fn replies_of_resp3_are_the_same_wherever_the_stream_is_cut_and_what_is_pushed_is_none() {
+        assert_eq!(scan(&[STREAM3]), REPLIES3);
+        for cut in 0..=STREAM3.len() {
+            let (one, other) = STREAM3.split_at(cut);
+            assert_eq!(scan(&[one, other]), REPLIES3, "cut at {cut}");
+        }
+        let bytes: Vec<&[u8]> = STREAM3.chunks(1).collect();
+        assert_eq!(scan(&bytes), REPLIES3, "byte by byte");
+    }
+
     #[test]
     fn of_a_long_error_the_beginning_is_kept() {
         let long = format!("-ERR {}\r\n+OK\r\n", "x".repeat(1000));
@@ -251,7 +315,9 @@ mod tests {
             b"*\r\n",
             b"$9999999999999\r\n",
             b"\n",
-            b"%1\r\n",
+            b"|1\r\n",
+            b"$?\r\n",
+            b"%x\r\n",
             b"$5\n",
         ] {
             let mut rest = wrong;

@@ -4,29 +4,6 @@ use crate::errors::Errors;
 use crate::histogram::Histogram;
 use crate::request::{Op, TRIPS_MAX};
 
-/// How often one round trip was made, and how long it took.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Trip {
-    pub(crate) count: u64,
-    pub(crate) nanos: u64,
-    pub(crate) nanos_max: u64,
-}
-
-impl Trip {
-    #[inline]
-    pub(crate) fn record(&mut self, nanos: u64) {
-        self.count += 1;
-        self.nanos += nanos;
-        self.nanos_max = self.nanos_max.max(nanos);
-    }
-
-    fn add(&mut self, other: &Trip) {
-        self.count += other.count;
-        self.nanos += other.nanos;
-        self.nanos_max = self.nanos_max.max(other.nanos_max);
-    }
-}
-
 /// Kinds of requests that one workload has at most.
 const OPS_MAX: usize = 2;
 
@@ -39,7 +16,7 @@ pub(crate) struct Slice {
     pub(crate) latencies: Histogram,
     pub(crate) errors: Errors,
     /// By kind of request, in the order of `Shape::ops`, and round trip.
-    pub(crate) trips: [[Trip; TRIPS_MAX]; OPS_MAX],
+    pub(crate) trips: [[Histogram; TRIPS_MAX]; OPS_MAX],
     /// Keys that were read and not there.
     pub(crate) misses: u64,
     /// `MOVED` and `ASK`.

@@ -1,6 +1,7 @@
 //! `chorale bench`: the command line of the load generator.
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -9,11 +10,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ::bench::{
-    Distribution, Endpoint, Fault, Length, Plan, Ratio, Report, Responder, Sizes, WORKLOADS, Workload,
+    Arrivals, Delays, Distribution, Endpoint, Fault, Length, Plan, Ratio, Report, Responder, Sizes,
+    WORKLOADS, Workload,
 };
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
+use signal_hook::iterator::Signals;
 
 use crate::print;
 
@@ -27,6 +30,7 @@ const REQUESTS: &str = "requests";
 const WARMUP: &str = "warmup";
 const PIPELINE: &str = "pipeline";
 const RATE: &str = "rate";
+const ARRIVALS: &str = "arrivals";
 const KEYS: &str = "keys";
 const DISTRIBUTION: &str = "distribution";
 const SIZE: &str = "size";
@@ -36,6 +40,7 @@ const TAGGED: &str = "tagged";
 const NO_LOAD: &str = "no-load";
 const CLUSTER: &str = "cluster";
 const PASSWORD: &str = "password";
+const RESP3: &str = "resp3";
 const TIMEOUT: &str = "timeout";
 const THREADS: &str = "threads";
 const SEED: &str = "seed";
@@ -43,6 +48,8 @@ const FAULT: &str = "fault";
 const JSON: &str = "json";
 const PLOT: &str = "plot";
 const SELF_TEST: &str = "self-test";
+const RESPOND: &str = "respond";
+const DELAY: &str = "delay";
 
 /// A workload of the command line alone: a table of `trans` over few to many keys.
 const NKEYS: &str = "nkeys";
@@ -68,6 +75,8 @@ Examples:
       A table: ten clients change 10, 100, 1,000 and 10,000 keys in transactions.
   chorale bench --self-test --pipeline 16
       What the tool itself can do, against a responder in the same process.
+  chorale bench --respond 7777 --delay 0.005
+      Be that responder for other tools, and answer after times that are known: do they tell them?
 
 Keys begin with bench: and stay in the server. docs/benchmarking.md says what each workload asks, and what each figure means.";
 
@@ -111,6 +120,7 @@ pub(crate) fn command() -> Command {
             "R",
             "Open loop: begin R requests per second in all, at fixed times; latency counts from there",
         ))
+        .arg(value(ARRIVALS, "even|poisson", "How these times lie: equally far from each other, or in bunches as those of many people").default_value("even"))
         .arg(value(RATIO, "GETS:SETS", "Of get_set").default_value("1:1"))
         .arg(value(BATCH, "N", "Keys of one MSET or MGET").default_value("10"))
         .arg(switch(TAGGED, "Keys of one MSET, MGET or XFER share a hash tag, and so a slot"))
@@ -126,6 +136,7 @@ pub(crate) fn command() -> Command {
                 .env("CHORALE_BENCH_PASSWORD")
                 .hide_env_values(true),
         )
+        .arg(switch(RESP3, "Clients ask for RESP3"))
         .arg(value(TIMEOUT, "S", "How long a reply is waited for").default_value("5"))
         .arg(
             value(
@@ -140,6 +151,15 @@ pub(crate) fn command() -> Command {
         .arg(value(THREADS, "N", "Threads that ask").default_value("1"))
         .arg(value(SEED, "N", "Everything drawn follows from it").default_value("1"))
         .arg(switch(SELF_TEST, "Ask a responder in this process, to see what the tool can do"))
+        .arg(
+            value(RESPOND, "PORT", "Be the responder of --self-test, for any client of this machine, until Ctrl-C; 0 is any port")
+                .conflicts_with_all([SELF_TEST, JSON, PLOT, FAULT]),
+        )
+        .arg(value(
+            DELAY,
+            "S",
+            "The responder answers after times of an exponential distribution with this mean [default: at once]",
+        ))
         .next_help_heading(output)
         .arg(value(JSON, "FILE", "Write the report as JSON, with a line for each second; - is standard output"))
         .arg(value(PLOT, "FILE.svg", "Draw the seconds and the percentiles").conflicts_with(SELF_TEST))
@@ -160,13 +180,32 @@ fn workloads() -> String {
 
 /// Measures, and tells.
 pub(crate) fn main(matches: &ArgMatches) -> ExitCode {
-    match measure(matches) {
+    let done = match matches.get_one::<String>(RESPOND) {
+        Some(port) => respond(matches, port).map(|()| String::new()),
+        None => measure(matches),
+    };
+    match done {
         Ok(text) => print(&text),
         Err(problem) => {
             eprintln!("chorale: {problem}");
             ExitCode::FAILURE
         }
     }
+}
+
+/// The responder alone, until a signal.
+fn respond(matches: &ArgMatches, port: &str) -> Result<(), String> {
+    let number: u16 = port
+        .parse()
+        .map_err(|_| format!("--{RESPOND} {port}: take a port, 0 to 65535"))?;
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM]).map_err(|error| format!("cannot watch signals: {error}"))?;
+    let responder = Responder::start(number, delays(matches)?)
+        .map_err(|error| format!("--{RESPOND} {port}: cannot listen there: {error}"))?;
+    // Whoever started it need not see it.
+    let _ = writeln!(io::stdout(), "the responder listens at {}", responder.address());
+    signals.forever().next();
+    Ok(())
 }
 
 fn measure(matches: &ArgMatches) -> Result<String, String> {
@@ -192,8 +231,14 @@ fn measure(matches: &ArgMatches) -> Result<String, String> {
             .and_then(|_| flag::register(signal, stop.clone()))
             .map_err(|error| format!("cannot watch signals: {error}"))?;
     }
+    if matches.contains_id(DELAY) && !matches.get_flag(SELF_TEST) {
+        return Err(format!(
+            "--{DELAY} is for the responder: take --{SELF_TEST} or --{RESPOND} with it"
+        ));
+    }
     let responder = if matches.get_flag(SELF_TEST) {
-        let responder = Responder::start().map_err(|error| format!("cannot start the responder: {error}"))?;
+        let responder = Responder::start(0, delays(matches)?)
+            .map_err(|error| format!("cannot start the responder: {error}"))?;
         plan.endpoints = Endpoint::parse_list(&responder.address().to_string())?;
         Some(responder)
     } else {
@@ -248,6 +293,15 @@ fn self_test(mut report: Report) -> String {
     )
 }
 
+/// How the responder is to answer.
+fn delays(matches: &ArgMatches) -> Result<Option<Delays>, String> {
+    if !matches.contains_id(DELAY) {
+        return Ok(None);
+    }
+    let delays = Delays::new(seconds(matches, DELAY)?).map_err(|problem| format!("--{DELAY}: {problem}"))?;
+    Ok(Some(delays))
+}
+
 /// Reads the arguments; several numbers of keys are several runs.
 fn plan(matches: &ArgMatches) -> Result<(Plan, Vec<u64>), String> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
@@ -270,6 +324,8 @@ fn plan(matches: &ArgMatches) -> Result<(Plan, Vec<u64>), String> {
     plan.warmup = seconds(matches, WARMUP)?;
     plan.pipeline = number(matches, PIPELINE)?.expect("it has a default");
     plan.rate = number(matches, RATE)?;
+    plan.arrivals = read::<Arrivals>(matches, ARRIVALS)?.expect("it has a default");
+    plan.is_resp3 = matches.get_flag(RESP3);
     plan.ratio = read::<Ratio>(matches, RATIO)?.expect("it has a default");
     plan.batch = number(matches, BATCH)?.expect("it has a default");
     plan.is_tagged = matches.get_flag(TAGGED);
@@ -329,7 +385,7 @@ fn number<T: FromStr>(matches: &ArgMatches, name: &str) -> Result<Option<T>, Str
 fn seconds(matches: &ArgMatches, name: &str) -> Result<Duration, String> {
     let text = matches
         .get_one::<String>(name)
-        .expect("each of them has a default");
+        .expect("it has a default, or it was looked whether it is there");
     let read = text.strip_suffix('s').unwrap_or(text).parse::<f64>().ok();
     read.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
         .ok_or_else(|| format!("--{name} {text}: take a number of seconds, such as 10 or 0.5"))
@@ -358,6 +414,9 @@ mod tests {
             "500",
             "--rate",
             "2.5",
+            "--arrivals",
+            "poisson",
+            "--resp3",
             "--fault",
             "at=1s kill 1",
             "--fault",
@@ -372,6 +431,7 @@ mod tests {
             (plan.rate, plan.sizes, plan.faults.len()),
             (Some(2.5), Sizes::Etc, 2)
         );
+        assert_eq!((plan.arrivals, plan.is_resp3), (Arrivals::Poisson, true));
         assert_eq!(keys, [100_000]);
     }
 
@@ -394,6 +454,8 @@ mod tests {
             (&["--clients", "0"], "take 1 to"),
             (&["--seconds", "-1"], "such as 10 or 0.5"),
             (&["--ratio", "2"], "GETS:SETS"),
+            (&["--rate", "5", "--arrivals", "odd"], "take even or poisson"),
+            (&["--arrivals", "poisson"], "take --rate too"),
             (&["--keys", "1,x"], "several with commas"),
             (&["--workload", "trans", "--pipeline", "2"], "WATCH"),
             (&["--fault", "kill 1"], "at=10s kill 1"),

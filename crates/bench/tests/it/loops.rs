@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use bench::{Length, Plan, Workload};
+use bench::{Arrivals, Length, Plan, Workload};
 
 use crate::scripted::{Do, Scripted};
 use crate::{errors, plan, run, run_or_not};
@@ -47,6 +47,36 @@ fn an_open_loop_counts_a_stall_from_when_requests_ought_to_have_begun() {
 }
 
 #[test]
+fn poisson_arrivals_are_drawn_from_the_seed_and_all_are_asked() {
+    let server = Scripted::start(|_| Do::Say(OK));
+    let asked = |arrivals, seed, threads| {
+        let mut plan = plan(&[&server], 0);
+        two_seconds(&mut plan);
+        plan.length = Length::Time(Duration::from_millis(500));
+        plan.rate = Some(2_000.0);
+        plan.arrivals = arrivals;
+        plan.seed = seed;
+        plan.threads = threads;
+        let report = run(&plan);
+        assert_eq!((report.errors, report.not_started), (0, 0), "{report}");
+        report.requests
+    };
+    assert_eq!(asked(Arrivals::Even, 1, 2), 1_000);
+    let counts = [1, 2, 3].map(|seed| asked(Arrivals::Poisson, seed, 2));
+    assert_eq!(
+        asked(Arrivals::Poisson, 1, 2),
+        counts[0],
+        "the same seed, the same times"
+    );
+    // A thousand on average, with a standard deviation of 32.
+    assert!(
+        counts.iter().all(|count| (840..1_160).contains(count)),
+        "{counts:?}"
+    );
+    assert!(counts[0] != counts[1] || counts[1] != counts[2], "{counts:?}");
+}
+
+#[test]
 fn a_closed_loop_hides_the_same_stall_in_its_percentiles() {
     let server = stalling();
     let mut closed = plan(&[&server], 0);
@@ -55,6 +85,33 @@ fn a_closed_loop_hides_the_same_stall_in_its_percentiles() {
     assert!(report.latency.max_ms >= 500.0);
     // Each of four clients asked one slow request, of thousands.
     assert!(report.latency.p90_ms < 295.0, "{report}");
+}
+
+#[test]
+fn each_command_has_percentiles_of_its_own() {
+    // GET, or GET and then SET: every tenth GET takes 40 ms or more, and every SET 5 ms or more.
+    let mut gets = 0;
+    let server = Scripted::start(move |words| {
+        let is_get = words[0] == "GET";
+        gets += u32::from(is_get);
+        match is_get {
+            true if gets % 10 == 0 => Do::Stall(Duration::from_millis(40)),
+            true => Do::Say("$-1\r\n"),
+            false => Do::Stall(Duration::from_millis(5)),
+        }
+    });
+    let mut plan = plan(&[&server], 100);
+    plan.workload = Workload::F;
+    let report = run(&plan);
+    let trip = |name: &str| {
+        let found = report.round_trips.iter().find(|trip| trip.name == name);
+        found.expect("the workload has it").clone()
+    };
+    let (get, set) = (trip("update: GET"), trip("update: SET"));
+    assert!(get.count >= 20 && get.count == set.count, "{report}");
+    assert!(get.p99_ms >= 39.8 && get.max_ms >= get.p99_ms, "{report}");
+    assert!(set.p50_ms >= 4.98 && set.p50_ms <= set.p99_ms, "{report}");
+    assert_eq!(trip("GET").count + get.count, 100, "{report}");
 }
 
 #[test]
@@ -224,4 +281,51 @@ fn a_password_is_said_first_on_every_connection() {
     // One connection asks who is there.
     assert_eq!(names.iter().filter(|name| *name == "AUTH").count(), 4);
     assert_eq!(names.len(), 34);
+}
+
+#[test]
+fn with_resp3_every_connection_says_hello_and_replies_are_read_as_such() {
+    let mut count = 0;
+    let server = Scripted::start(move |words| {
+        if words[0] == "HELLO" {
+            return Do::Say("%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$5\r\nproto\r\n:3\r\n");
+        }
+        count += 1;
+        Do::Spell(match count % 4 {
+            0 => "_\r\n",
+            1 => ">2\r\n+invalidate\r\n*1\r\n+a\r\n$1\r\nx\r\n",
+            2 => "!12\r\nOOM too much\r\n",
+            _ => "=5\r\ntxt:x\r\n",
+        })
+    });
+    let mut plan = plan(&[&server], 80);
+    plan.workload = Workload::C;
+    plan.clients = 2;
+    plan.is_resp3 = true;
+    let report = run(&plan);
+    assert_eq!((report.requests, report.misses), (60, 20), "{report}");
+    assert_eq!(errors(&report), ["OOM 20"]);
+    let hellos = server.log().into_iter().filter(|words| words[0] == "HELLO");
+    assert_eq!(hellos.collect::<Vec<_>>(), [["HELLO", "3"], ["HELLO", "3"]]);
+}
+
+#[test]
+fn with_resp3_the_password_goes_with_hello() {
+    let server = Scripted::start(|_| Do::Say(OK));
+    let mut plan = plan(&[&server], 1);
+    plan.is_resp3 = true;
+    plan.password = Some("secret".to_owned());
+    run(&plan);
+    let log = server.log();
+    let hello = log.iter().find(|words| words[0] == "HELLO").expect("it is said");
+    assert_eq!(hello[..], ["HELLO", "3", "AUTH", "default", "secret"]);
+}
+
+#[test]
+fn a_server_that_does_not_speak_resp3_is_told_in_words() {
+    let server = Scripted::start(|_| Do::Say("-NOPROTO unsupported protocol version\r\n"));
+    let mut plan = plan(&[&server], 1);
+    plan.is_resp3 = true;
+    let problem = run_or_not(&plan).expect_err("it refuses");
+    assert!(problem.contains("NOPROTO"), "{problem}");
 }

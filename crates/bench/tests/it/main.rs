@@ -4,6 +4,7 @@ mod clusters;
 mod faults;
 mod loops;
 mod report;
+mod responder;
 mod scripted;
 mod transactions;
 

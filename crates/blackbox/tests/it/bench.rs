@@ -1,6 +1,7 @@
 //! `chorale bench` against real servers: what it says it asked is what it asked.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -319,4 +320,47 @@ fn the_tool_measures_itself() {
         text.contains("requests   2,000") && text.contains("of one core"),
         "{text}"
     );
+}
+
+#[test]
+fn the_responder_answers_any_client_until_it_is_told_to_end() {
+    let mut child = Command::new(chorale_binary())
+        .args(["bench", "--respond", "0", "--delay", "0.001"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary is there");
+    let mut line = String::new();
+    let mut told = BufReader::new(child.stdout.as_mut().expect("it is piped"));
+    told.read_line(&mut line).expect("it says where it listens");
+    let address = line.trim_end().rsplit(' ').next().expect("the last word");
+    let report = report(address, &["--requests", "500", "--pipeline", "4"]);
+    assert_eq!((number(&report, "requests"), number(&report, "errors")), (500, 0));
+    let sent = Command::new("sh")
+        .arg("-c")
+        .arg(format!("kill -TERM {}", child.id()))
+        .status();
+    assert!(sent.is_ok_and(|status| status.success()));
+    assert_eq!(child.wait().expect("the child is ours").code(), Some(0));
+}
+
+#[test]
+fn delays_without_the_responder_are_a_mistake() {
+    let output = bench("6379", &["--delay", "0.001"]);
+    assert_eq!(output.status.code(), Some(1));
+    let problem = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(problem.contains("--self-test or --respond"), "{problem}");
+}
+
+#[test]
+fn resp3_is_measured_as_resp2_is() {
+    let server = Server::subject().start();
+    let endpoint = server.address().to_string();
+    for workload in ["get_set", "e", "mget", "trans"] {
+        let report = report(
+            &endpoint,
+            &["--resp3", "--workload", workload, "--requests", "400"],
+        );
+        assert_counts(&report, workload, 400);
+        assert_eq!(report["setup"]["is_resp3"], true);
+    }
 }
