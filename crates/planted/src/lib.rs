@@ -87,6 +87,10 @@ pub enum Bug {
     WholeNotLocked,
     /// What was answered when a transaction was committed is not kept for its coordinator.
     HoldRepliesNotKept,
+    /// A worker that entrusts another one with a decision does not hold its own keys meanwhile.
+    EntrustedNotHeld,
+    /// A worker that is entrusted with a decision does not look whether somebody holds its keys.
+    EntrustedNotFree,
 }
 
 impl Bug {
@@ -130,6 +134,8 @@ impl Bug {
         Bug::RemovalNotStamped,
         Bug::WholeNotLocked,
         Bug::HoldRepliesNotKept,
+        Bug::EntrustedNotHeld,
+        Bug::EntrustedNotFree,
     ];
 }
 

@@ -10,13 +10,15 @@
 //!  handle(Resolve) --------------- effects installed, locks released, waiters go on
 //!  handle(Lend) ------------------ prepared, to hold its keys: Lent
 //!  handle(TakeBack) -------------- what was lent is back, or installed; locks released, waiters go on
+//!  hold --------- keys free -----> held until `let_go`; whoever meets them waits as for prepared ones
 //! ```
 //!
 //! Invariants:
 //! 1. Every waiter of the lock table has its request in `waiting`, and the other way round.
-//! 2. `prepared` holds exactly the transactions that the lock table says are prepared.
+//! 2. `prepared` holds exactly the transactions that the lock table says are prepared, those with brief locks aside.
 //! 3. No operation touches a key that a prepared transaction holds exclusively, except its own at `Resolve`.
 
+mod brief;
 mod evaluate;
 mod replicated;
 
@@ -26,8 +28,9 @@ use crate::operation::{Condition, Operation, Outcome, Replies, Step, with_condit
 use crate::parked::{Marks, Parked};
 use crate::request::{FullKey, Output, Request, Task, Ticket, Verdict};
 use crate::turn::Turn;
+use brief::BriefLocks;
 use command::Command;
-use ids::{Boot, Db, GroupId, HashSeed, Prng, SemanticsVersion, UnixMillis};
+use ids::{Boot, Db, GroupId, HashSeed, Prng, SemanticsVersion, Slot, UnixMillis};
 use keyspace::Position;
 use keyspace::{
     ClientRequest, Effect, Event, EventClasses, EvictionPolicy, Garbage, Header, KeptResult, KeyVersion,
@@ -36,7 +39,7 @@ use keyspace::{
 };
 use resp::Writer;
 use std::collections::BTreeMap;
-use txn::{Grant, LockTable, Locks, Priority, Refusal, RequestId, Requester, TxnId, Vote};
+use txn::{Grant, LockTable, Locks, Mode, Priority, Refusal, RequestId, Requester, TxnId, Vote};
 
 /// Requests that may wait in one group. At the limit the gateway refuses plain commands; transactions are as few as the
 /// connections let them be.
@@ -52,6 +55,7 @@ pub struct Replica {
     has_begun: bool,
     entry_is_open: bool,
     locks: LockTable,
+    brief: BriefLocks,
     waiting: BTreeMap<RequestId, Request>,
     prepared: BTreeMap<TxnId, Outcome>,
     requests: RequestId,
@@ -112,6 +116,7 @@ impl Replica {
             has_begun: false,
             entry_is_open: false,
             locks: LockTable::default(),
+            brief: BriefLocks::default(),
             waiting: BTreeMap::new(),
             prepared: BTreeMap::new(),
             requests: 0,
@@ -234,7 +239,49 @@ impl Replica {
     /// Whether a command on these keys need not wait. One branch where no transaction is under way.
     #[inline]
     pub fn is_free(&self, locks: impl FnOnce() -> Locks) -> bool {
-        !self.is_replicated && (self.locks.is_idle() || self.locks.admits(&locks()))
+        !self.is_replicated && (self.is_idle() || self.admits_here(&locks()))
+    }
+
+    fn admits_here(&self, locks: &Locks) -> bool {
+        self.locks.admits(locks) && self.brief.admits(locks)
+    }
+
+    /// [`Replica::is_free`] for one key, of this slot; `file` as for [`Replica::hold`], if the key is to be held.
+    #[inline]
+    pub fn is_key_free(&self, slot: Slot, key: &[u8], mode: Mode, file: Option<u16>) -> bool {
+        !self.is_replicated
+            && self.brief.admits_key(slot, key, mode, file)
+            && (self.locks.is_idle() || self.locks.admits(&Locks::Keys(vec![(key.into(), mode)])))
+    }
+
+    /// Holds a key for a transaction, though nothing is prepared: the key is free ([`Replica::is_key_free`]), and the locks
+    /// will be let go of soon and whatever happens ([`Replica::let_go`]). It may be held already, by the same transaction or
+    /// one of the same `file`: these are carried out and let go of in their order.
+    #[inline]
+    pub fn hold(&mut self, slot: Slot, key: &[u8], mode: Mode, file: u16, txn: TxnId, priority: Priority) {
+        self.brief.hold(slot, key, mode, file, txn, priority);
+    }
+
+    /// Lets go of all that [`Replica::hold`] held; who waits for it goes on.
+    #[inline]
+    pub fn let_go(&mut self, turn: &Turn, txn: TxnId, out: &mut Vec<Output>) {
+        // Who waited for these would have made them ordinary ones.
+        if !self.brief.let_go(txn) {
+            self.begin(turn);
+            self.locks.release(txn);
+            self.go_on(out);
+        }
+    }
+
+    /// Somebody may have to wait for brief locks.
+    fn make_ordinary(&mut self) {
+        for (txn, priority, locks) in self.brief.take() {
+            self.requests += 1;
+            let grant = self
+                .locks
+                .request(self.requests, Requester::Preparing(txn), priority, locks);
+            assert!(grant == Grant::Granted, "a brief lock conflicts with nobody");
+        }
     }
 
     /// Whether the group has other replicas, so that whatever changes it is an entry.
@@ -499,6 +546,9 @@ impl Replica {
 
     /// Runs a request whose locks are free, or lets it wait for them.
     fn on_request(&mut self, request: Request, out: &mut Vec<Output>) {
+        if !self.brief.is_empty() {
+            self.make_ordinary();
+        }
         self.requests += 1;
         let id = self.requests;
         let (requester, priority, locks) = self.locks_for(&request);
@@ -887,8 +937,9 @@ impl Replica {
     }
 
     /// Whether no transaction is under way here.
+    #[inline]
     pub fn is_idle(&self) -> bool {
-        self.locks.is_idle()
+        self.locks.is_idle() && self.brief.is_empty()
     }
 
     /// Whether another request may wait here.

@@ -250,6 +250,7 @@ impl Gateway {
     /// Whether nothing is under way that several groups have a part in, and that this worker answers for.
     pub fn is_at_rest(&self) -> bool {
         self.transactions.is_empty()
+            && self.entrusted.is_empty()
             && self.distributed.is_empty()
             && self.errands.is_empty()
             && self.backlog() == 0

@@ -13,7 +13,7 @@ use crate::session::{Session, Watched};
 use crate::timing::Caller;
 use bytes::Bytes;
 use command::{Command, CommandId};
-use ids::GroupId;
+use ids::{GroupId, Slot};
 use replica::{Journey, Operation, Replies, Ticket};
 use resp::{ArgsBuf, Protocol, Writer};
 use std::collections::BTreeMap;
@@ -54,6 +54,15 @@ pub enum Delivery {
     Failed {
         /// Where it goes.
         ticket: Ticket,
+        /// Its bytes.
+        bytes: Vec<u8>,
+    },
+    /// The reply to a command that another worker has decided: the connection is not waiting for it.
+    Entrusted {
+        /// Where it goes.
+        ticket: Ticket,
+        /// The slots of its keys.
+        slots: Vec<Slot>,
         /// Its bytes.
         bytes: Vec<u8>,
     },
@@ -121,6 +130,7 @@ impl Delivery {
             | Delivery::Reply { ticket, .. }
             | Delivery::Unblocked { ticket, .. }
             | Delivery::Failed { ticket, .. }
+            | Delivery::Entrusted { ticket, .. }
             | Delivery::Watched { ticket, .. }
             | Delivery::Info { ticket, .. } => Some(ticket.connection),
             Delivery::Answered(answered) => Some(answered.ticket.connection),
@@ -169,6 +179,12 @@ impl Gateway {
             }
             Delivery::Reply { ticket, bytes } => {
                 self.look_at_reply(None, &bytes);
+                return connection.pipeline.complete_with(ticket.sequence, bytes);
+            }
+            Delivery::Entrusted { ticket, slots, bytes } => {
+                self.look_at_reply(None, &bytes);
+                // What waits for its keys may go on.
+                session.busy.end(slots.into_iter());
                 return connection.pipeline.complete_with(ticket.sequence, bytes);
             }
             Delivery::Unblocked {

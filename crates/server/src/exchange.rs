@@ -13,11 +13,7 @@ use std::collections::VecDeque;
 impl Gateway {
     /// The parcel for `worker` that is being filled.
     pub(crate) fn parcel(&mut self, worker: u16) -> &mut Parcel {
-        let post = &mut self.posts[usize::from(worker)];
-        if post.back().is_none_or(|parcel| parcel.is_full()) {
-            post.push_back(self.spare_parcels.pop().unwrap_or_default());
-        }
-        post.back_mut().expect("one was pushed")
+        parcel(&mut self.posts[usize::from(worker)], &mut self.spare_parcels)
     }
 
     /// The parcel that [`Gateway::parcel`] gave last.
@@ -94,6 +90,20 @@ impl Gateway {
                         reply: parcel.reply(start, length),
                     });
                 }
+                Message::Entrust {
+                    seq,
+                    spec,
+                    db,
+                    protocol,
+                    touches,
+                    words,
+                } => self.on_entrusted(from, seq, spec, db, protocol, touches, parcel.args(words)),
+                Message::Decided {
+                    seq,
+                    is_done,
+                    start,
+                    length,
+                } => self.on_entrusted_decided(from, seq, is_done.then(|| parcel.reply(start, length))),
                 Message::Request { group, request } => self.request(group, *request),
                 Message::Output(output) => self.on_output(*output),
                 Message::Broadcast { ticket, kind, words } => {
@@ -210,4 +220,12 @@ impl Gateway {
             self.tell(index);
         }
     }
+}
+
+/// The parcel of a post that is being filled.
+pub(crate) fn parcel<'p>(post: &'p mut VecDeque<Parcel>, spare_parcels: &mut Vec<Parcel>) -> &'p mut Parcel {
+    if post.back().is_none_or(|parcel| parcel.is_full()) {
+        post.push_back(spare_parcels.pop().unwrap_or_default());
+    }
+    post.back_mut().expect("one was pushed")
 }

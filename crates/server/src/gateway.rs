@@ -18,6 +18,7 @@ use crate::connection::Connection;
 use crate::delivery::Delivery;
 use crate::distributed::Distributed;
 use crate::endpoint::Endpoint;
+use crate::entrusted::Entrusted;
 use crate::fanout::Fanout;
 use crate::message::Parcel;
 use crate::named::Naming;
@@ -62,6 +63,8 @@ pub struct Gateway {
     pub(crate) posts: Vec<VecDeque<Parcel>>,
     pub(crate) spare_parcels: Vec<Parcel>,
     pub(crate) transactions: Transactions,
+    /// Commands that another worker decides.
+    pub(crate) entrusted: Entrusted,
     /// The same over groups whose logs decide.
     pub(crate) distributed: Distributed,
     pub(crate) recoveries: Recoveries,
@@ -165,6 +168,7 @@ impl Gateway {
             posts: (0..workers).map(|_| VecDeque::new()).collect(),
             spare_parcels: Vec::new(),
             transactions: Transactions::new(worker),
+            entrusted: Entrusted::new(workers),
             distributed: Distributed::default(),
             recoveries: Recoveries::default(),
             watches: Asked::default(),
@@ -321,7 +325,7 @@ impl Gateway {
                     if !args.is_empty() {
                         let resolved = command::resolve(args);
                         let spec = resolved.as_ref().ok().copied();
-                        let may_pass = |spec| may_pass(session, spec, args);
+                        let may_pass = |spec| self.may_pass(session, spec, args);
                         if !session.busy.is_empty() && !spec.is_some_and(may_pass) {
                             break;
                         }
@@ -424,7 +428,7 @@ impl Gateway {
     }
 
     /// Whether the lookups that follow count as use of keys.
-    fn touch(&mut self, touches: bool) {
+    pub(crate) fn touch(&mut self, touches: bool) {
         self.replicas
             .iter_mut()
             .for_each(|replica| replica.touch(touches));
@@ -657,6 +661,9 @@ impl Gateway {
         let Some(command) = self.accept(session, pipeline, spec, args) else {
             return;
         };
+        if self.entrust(session, pipeline, spec, args, &command) {
+            return;
+        }
         let scope = self.scope(session);
         if self.is_one_step(spec, args, &scope) && !self.is_heavy(session.db, spec, args, &command) {
             let mut out = pipeline.writer(session.protocol);
@@ -681,6 +688,20 @@ impl Gateway {
         );
     }
 
+    /// Whether a command may be carried out before the connection's transactions under way are answered: if it is on
+    /// other keys than theirs, and on keys alone.
+    fn may_pass(&self, session: &Session, spec: &Spec, args: Args<'_>) -> bool {
+        let begins_none = spec.spread == Spread::Single
+            || !session.busy.is_full(self.is_spread || self.entrusted.is_busy());
+        let mut may = session.block.is_none() && spec.route == Route::Keys && begins_none;
+        if may {
+            command::keys(spec, args, &mut |position, _| {
+                may = may && !session.busy.holds(ids::Slot::of_key(args.arg(position)));
+            });
+        }
+        may
+    }
+
     /// Whether requests wait for locks in this worker's groups.
     pub fn has_lock_waiters(&self) -> bool {
         self.replicas.iter().any(|replica| replica.lock_counts().1 > 0)
@@ -702,19 +723,6 @@ pub enum Incoming<'a> {
     Adopt(std::net::TcpStream, Endpoint),
     /// Look for killed connections.
     Reap,
-}
-
-/// Whether a command may be carried out before the connection's transactions under way are answered: if it is on
-/// other keys than theirs, and on keys alone.
-fn may_pass(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
-    let begins_none = spec.spread == Spread::Single || !session.busy.is_full();
-    let mut may = session.block.is_none() && spec.route == Route::Keys && begins_none;
-    if may {
-        command::keys(spec, args, &mut |position, _| {
-            may = may && !session.busy.holds(ids::Slot::of_key(args.arg(position)));
-        });
-    }
-    may
 }
 
 /// Notes that a command whose keys are all in one group is about to be sent there, or to wait there.

@@ -4,7 +4,7 @@
 //! socket, starts no thread and reads no clock but the one it is handed ([`Hooks`]); `node` drives it. The workers of a
 //! node share [`Shared`], which nothing touches per command, and talk in [`Parcel`]s.
 //!
-//! Reading order: `gateway.rs` (from bytes to a group), `pipeline.rs` (replies in order), `program.rs`, `one_step.rs` and
+//! Reading order: `gateway.rs` (from bytes to a group), `pipeline.rs` (replies in order), `program.rs`, `one_step.rs`, `entrusted.rs` and
 //! `transaction.rs` (several groups), `delivery.rs` (answers that come later), `block.rs` (`MULTI`), `blocking.rs` (clients that wait for keys), `aside.rs`
 //! (commands that another thread carries out), `exchange.rs` (other workers), `commands.rs` (what the gateway answers
 //! itself), `endpoint.rs` and `topology.rs` (the two endpoints, and the cluster as clients are told of it), `pubsub.rs` (messages), `notify.rs` and `monitor.rs` (what is told without being asked), `timing.rs` (how
@@ -21,6 +21,7 @@ mod connection;
 mod delivery;
 mod distributed;
 mod endpoint;
+mod entrusted;
 mod error_counts;
 mod exchange;
 mod fanout;

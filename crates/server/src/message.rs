@@ -52,6 +52,33 @@ pub enum Message {
         /// How long it is.
         length: u32,
     },
+    /// This worker's part of a command on keys of two workers, to be carried out here and now if they are free: see
+    /// `entrusted.rs`.
+    Entrust {
+        /// The transaction, among those of its coordinator.
+        seq: u64,
+        /// Which command.
+        spec: &'static Spec,
+        /// The connection's database.
+        db: Db,
+        /// How to write the reply.
+        protocol: Protocol,
+        /// Whether it counts as use of its keys.
+        touches: bool,
+        /// Its words, with the keys of this worker alone: [`Parcel::args`].
+        words: Words,
+    },
+    /// The answer to `Entrust`.
+    Decided {
+        /// Which transaction.
+        seq: u64,
+        /// Whether it was carried out; if not, nothing was done.
+        is_done: bool,
+        /// Where the reply lies: [`Parcel::reply`].
+        start: u32,
+        /// How long it is.
+        length: u32,
+    },
     /// Anything else for a group.
     Request {
         /// The group.
@@ -226,6 +253,37 @@ impl Parcel {
             protocol,
             touches,
             words,
+        });
+    }
+
+    /// Puts a part of a command in that is entrusted to the receiver.
+    pub(crate) fn push_entrusted<'a>(
+        &mut self,
+        seq: u64,
+        operation: &Operation,
+        touches: bool,
+        words: impl Iterator<Item = &'a [u8]>,
+    ) {
+        let words = self.push_words(words);
+        self.push(Message::Entrust {
+            seq,
+            spec: operation.spec,
+            db: operation.db,
+            protocol: operation.protocol,
+            touches,
+            words,
+        });
+    }
+
+    /// Puts an answer to such a part in.
+    pub(crate) fn push_decided(&mut self, seq: u64, reply: Option<&[u8]>) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(reply.unwrap_or_default());
+        self.push(Message::Decided {
+            seq,
+            is_done: reply.is_some(),
+            start: start as u32,
+            length: (self.bytes.len() - start) as u32,
         });
     }
 

@@ -4,14 +4,14 @@
 use crate::delivery::refused;
 use crate::endpoint::Scope;
 use crate::gateway::Gateway;
-use crate::program::{Extent, Item, Program, group_of_key, key_step, names_more};
+use crate::program::{Extent, Item, Program, group_of_key, integer, key_step, names_more};
 use crate::session::Session;
 use crate::timing::Caller;
 use command::{Command, KeyUse, Merge, Route, Spec, Spread};
 use ids::{Db, GroupId};
 use keyspace::KeyVersion;
 use replica::{Operation, Replica, Returned, Scratch, locks_of};
-use resp::{Args, Protocol, Writer};
+use resp::{Args, Protocol, Writer, parse_array_header, skip_value};
 use txn::{Locks, Mode};
 
 impl Gateway {
@@ -145,7 +145,7 @@ impl Gateway {
                 let is_concerned = |group| scope.holds(groups, spec, args, group);
                 self.run_everywhere(db, merge, command, is_concerned, out);
             }
-            (_, Spread::Split(merge)) => self.run_split(db, spec, args, merge, command, out),
+            (_, Spread::Split(merge)) => self.run_split(db, spec, args, merge, command, &[], out),
             (_, Spread::IfAllAbsent) => self.run_if_all_absent(db, command, out),
             (_, Spread::AllOrNothing | Spread::ValueFlow) => self.run_flow(db, spec, args, out),
             (_, Spread::Single) => {
@@ -161,7 +161,11 @@ impl Gateway {
     }
 
     /// Each group's part of a command, key by key: a group's own share of keys may be scattered among others',
-    /// and nothing can come between.
+    /// and nothing can come between. For keys that live elsewhere stands what was answered there to all of them together.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a command, what is known of it, and where its parts go"
+    )]
     pub(crate) fn run_split(
         &mut self,
         db: Db,
@@ -169,17 +173,26 @@ impl Gateway {
         args: Args<'_>,
         merge: Merge,
         command: &Command<'_>,
+        elsewhere: &[u8],
         out: &mut Writer<'_>,
     ) {
         let step = key_step(spec);
         let mut sum = 0;
+        let mut elements = &elsewhere[parse_array_header(elsewhere).map_or(0, |(_, header)| header)..];
         let mut part = std::mem::take(&mut self.spare);
         if merge == Merge::ByPosition {
             out.array((args.len() - 1) / step);
         }
         for at in (1..args.len()).step_by(step) {
             let group = group_of_key(self.groups, args.arg(at));
-            let index = self.local(group).expect("the caller looked");
+            let Some(index) = self.local(group) else {
+                if merge == Merge::ByPosition {
+                    let length = skip_value(elements).expect("one element for each key that is elsewhere");
+                    out.raw(&elements[..length]);
+                    elements = &elements[length..];
+                }
+                continue;
+            };
             part.clear();
             let mut writer = Writer::new(&mut part, out.protocol());
             let one = with_keys(command, args.slice(at..at + step));
@@ -194,7 +207,8 @@ impl Gateway {
         }
         match merge {
             Merge::Ok => out.ok(),
-            Merge::Sum => out.integer(sum),
+            Merge::Sum if elsewhere.is_empty() => out.integer(sum),
+            Merge::Sum => out.integer(sum + integer(elsewhere)),
             Merge::ByPosition | Merge::Concatenate | Merge::RandomKey => {}
         }
         self.spare = part;

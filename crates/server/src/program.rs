@@ -347,7 +347,7 @@ pub(crate) fn merge_parts(merge: Merge, parts: &[(GroupId, &[u8])], prng: &mut P
 }
 
 /// The number of an integer reply.
-fn integer(reply: &[u8]) -> i64 {
+pub(crate) fn integer(reply: &[u8]) -> i64 {
     let digits = reply
         .strip_prefix(b":")
         .and_then(|rest| rest.strip_suffix(b"\r\n"));

@@ -212,14 +212,22 @@ impl BusySlots {
     /// make others wait, to gain little.
     const TRANSACTIONS_MAX: usize = 4;
 
+    /// The same while the worker has little under way that other workers of the node decide: what goes there together is paid
+    /// for once, and the locks are held for as long as a message and its answer take.
+    const ENTRUSTED_MAX: usize = 32;
+
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.transactions == 0
     }
 
     /// Whether no more transactions may begin.
-    pub(crate) fn is_full(&self) -> bool {
-        self.transactions >= BusySlots::TRANSACTIONS_MAX
+    pub(crate) fn is_full(&self, is_worker_busy: bool) -> bool {
+        let most = match is_worker_busy {
+            true => BusySlots::TRANSACTIONS_MAX,
+            false => BusySlots::ENTRUSTED_MAX,
+        };
+        self.transactions >= most
     }
 
     pub(crate) fn holds(&self, slot: Slot) -> bool {

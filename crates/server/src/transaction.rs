@@ -1,4 +1,5 @@
-//! Requests over several groups that do not all live here, or that others hold.
+//! Requests over several groups that do not all live here, or that others hold, but for those that another worker decides
+//! (`entrusted.rs`).
 //!
 //! The gateway is the coordinator. What each state waits for, and what ends it:
 //!

@@ -142,7 +142,7 @@ impl Gateway {
     pub(crate) fn refresh_transactions(&mut self) {
         let now = self.timing.now();
         let mut figures = TransactionFigures {
-            in_flight: (self.distributed.counts().0 + self.transactions.len()) as u64,
+            in_flight: (self.distributed.counts().0 + self.transactions.len() + self.entrusted.len()) as u64,
             settling: self.distributed.counts().1 as u64,
             in_doubt: self.recoveries.len() as u64,
             recovered: self.recoveries.decided,

@@ -3,4 +3,5 @@
 mod cluster;
 mod fanout;
 mod whole;
+mod workers;
 mod world;

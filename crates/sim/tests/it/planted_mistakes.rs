@@ -41,11 +41,14 @@ macro_rules! caught {
         /// (`crates/keyspace/tests/it/transactions.rs`).
         const BY_SCENES: &[Bug] = &[Bug::PreparedRevoked, Bug::FenceIgnored, Bug::MortalLockedShared, Bug::HoldRepliesNotKept];
 
+        /// Mistakes between workers of one node, of which nodes here have one: see `crates/server/tests/it/workers.rs`.
+        const BETWEEN_WORKERS: &[Bug] = &[Bug::EntrustedNotHeld, Bug::EntrustedNotFree];
+
         #[test]
         fn every_mistake_has_its_test() {
             let tested = [$(Bug::$bug),*];
             for bug in Bug::ALL {
-                let elsewhere = [ELSEWHERE, OF_TRANSACTIONS, BY_SCENES];
+                let elsewhere = [ELSEWHERE, OF_TRANSACTIONS, BY_SCENES, BETWEEN_WORKERS];
                 assert!(
                     tested.contains(bug) || elsewhere.iter().any(|all| all.contains(bug)),
                     "{bug:?}"

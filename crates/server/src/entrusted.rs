@@ -1,0 +1,282 @@
+//! Commands on keys of this worker and one other, which can be split by keys: the other one decides.
+//!
+//! ```text
+//!  entrust: own keys free? hold them --Entrust: its part--> keys free? carry it out, at once
+//!                                    <--Decided: the reply--       else: nothing is done
+//!  carry out one's own part, let go, answer                  or: let go, begin as a transaction
+//! ```
+//!
+//! A transaction over two groups costs each of them a scratch, a vote and a decision ([decision
+//! 0008](../../../docs/decisions/0008-transactions-between-workers.md)). Where all of a command's groups are with two workers, and
+//! its parts cannot fail, less will do: this worker holds its own keys, and asks the other one to carry its part out. That is the
+//! decision. The locks of all keys are held at that moment, there for no longer than it takes, and none was let go before:
+//! it is two-phase locking. Nobody waits while he holds, so nobody waits for ever. If a key is not free, here or there, the
+//! command begins as any other transaction does (`transaction.rs`).
+//!
+//! The parcels between two workers keep their order, and each part is answered at once: answers come in the order of the parts,
+//! and what was decided is carried out here in the order in which it was decided there. So two commands that the same worker
+//! decides may hold the same key.
+
+use crate::delivery::Delivery;
+use crate::exchange::parcel;
+use crate::gateway::{Changed, Gateway, touches};
+use crate::pipeline::Pipeline;
+use crate::program::{Program, key_step};
+use crate::session::Session;
+use command::{Command, Flags, Route, Spec, Spread};
+use ids::{Db, Slot};
+use planted::Bug;
+use replica::{Operation, Ticket};
+use resp::{Args, Protocol, Writer};
+use std::collections::VecDeque;
+use txn::{Mode, Priority, TxnId};
+
+/// What other workers were entrusted with and have not decided. Bounded by the connections: each has a bounded number of
+/// commands over several groups under way.
+pub(crate) struct Entrusted {
+    /// By worker, in the order in which they were sent.
+    sent: Vec<VecDeque<Sent>>,
+    /// Reused for replies.
+    reply: Vec<u8>,
+}
+
+struct Sent {
+    txn: TxnId,
+    ticket: Ticket,
+    operation: Operation,
+    /// Of its keys, in the order of its words.
+    slots: Vec<Slot>,
+    touches: bool,
+    /// How often it may still be sent.
+    tries: u8,
+}
+
+impl Entrusted {
+    /// How often a command is sent, before it begins as a transaction: a key is mostly held by one that is over sooner than
+    /// a transaction would begin.
+    const TRIES_MAX: u8 = 3;
+
+    /// With fewer under way, a connection may have many of them.
+    const FEW: usize = 64;
+
+    pub(crate) fn new(workers: usize) -> Entrusted {
+        Entrusted {
+            sent: (0..workers).map(|_| VecDeque::new()).collect(),
+            reply: Vec::new(),
+        }
+    }
+
+    /// Whether there are so many that more of them would mostly meet each other.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.len() >= Entrusted::FEW
+    }
+
+    /// How many are under way.
+    pub(crate) fn len(&self) -> usize {
+        self.sent.iter().map(VecDeque::len).sum()
+    }
+
+    /// Whether none is.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sent.iter().all(VecDeque::is_empty)
+    }
+}
+
+/// Whether a command is split by keys, and its parts cannot fail.
+fn can_be_entrusted(spec: &Spec, command: &Command<'_>) -> bool {
+    let is_split = matches!(
+        command,
+        Command::MGet { .. }
+            | Command::MSet { .. }
+            | Command::Del { .. }
+            | Command::Exists { .. }
+            | Command::Touch { .. }
+    );
+    is_split && spec.route == Route::Keys && matches!(spec.spread, Spread::Split(_))
+}
+
+/// How a command uses its keys.
+fn mode_of(spec: &Spec) -> Mode {
+    if spec.flags.contains(Flags::WRITE) {
+        Mode::Exclusive
+    } else {
+        Mode::Shared
+    }
+}
+
+impl Gateway {
+    /// Sends a command on its way if the keys that do not live here are all another worker's, and those that do are free.
+    /// `false`: nothing was done.
+    pub(crate) fn entrust(
+        &mut self,
+        session: &mut Session,
+        pipeline: &mut Pipeline,
+        spec: &'static Spec,
+        args: Args<'_>,
+        command: &Command<'_>,
+    ) -> bool {
+        if self.posts.len() == 1 || self.is_spread || !can_be_entrusted(spec, command) {
+            return false;
+        }
+        let step = key_step(spec);
+        let words = (args.len() - 1) / step;
+        let mut slots = Vec::with_capacity(words);
+        slots.extend((1..args.len()).step_by(step).map(|at| Slot::of_key(args.arg(at))));
+        let Some(worker) = self.decider(spec, args, &slots) else {
+            return false;
+        };
+        self.stats.transactions.add(1);
+        session.busy.begin(slots.iter().copied());
+        let (txn, priority) = self.new_transaction();
+        let sent = Sent {
+            txn,
+            ticket: self.reserve(session, pipeline),
+            operation: session.operation(spec, args),
+            slots,
+            touches: touches(session, spec),
+            tries: Entrusted::TRIES_MAX,
+        };
+        self.send_entrusted(worker, sent, priority);
+        true
+    }
+
+    /// The other worker, if the keys that do not live here are all one's, and those that do are free.
+    fn decider(&self, spec: &Spec, args: Args<'_>, slots: &[Slot]) -> Option<u16> {
+        let owners = slots.iter().map(|slot| self.owner(self.groups.group_of(*slot)));
+        let mut others = owners.filter(|owner| *owner != self.worker);
+        let other = others.next()?;
+        if !others.all(|owner| owner == other) {
+            return None;
+        }
+        let mode = mode_of(spec);
+        let is_free = |(at, slot): (usize, &Slot)| {
+            let index = self.local(self.groups.group_of(*slot));
+            index.is_none_or(|index| self.replicas[index].is_key_free(*slot, args.arg(at), mode, Some(other)))
+        };
+        let keys = (1..args.len()).step_by(key_step(spec)).zip(slots);
+        keys.into_iter().all(is_free).then_some(other)
+    }
+
+    fn send_entrusted(&mut self, worker: u16, mut sent: Sent, priority: Priority) {
+        let (spec, args) = sent.operation.words();
+        let (step, mode) = (key_step(spec), mode_of(spec));
+        let keys = || (1..args.len()).step_by(step).zip(&sent.slots);
+        for (at, &slot) in keys() {
+            let index = self.local(self.groups.group_of(slot));
+            if let Some(index) = index.filter(|_| !planted::is(Bug::EntrustedNotHeld)) {
+                self.replicas[index].hold(slot, args.arg(at), mode, worker, sent.txn, priority);
+            }
+        }
+        let (groups, owners) = (self.groups, &self.owners);
+        let is_theirs = |slot: Slot| owners[groups.group_of(slot).index()] == worker;
+        let theirs = keys()
+            .filter(|(_, slot)| is_theirs(**slot))
+            .flat_map(|(at, _)| at..at + step);
+        let words = std::iter::once(0).chain(theirs).map(|at| args.arg(at));
+        let parcel = parcel(&mut self.posts[usize::from(worker)], &mut self.spare_parcels);
+        parcel.push_entrusted(sent.txn.seq, &sent.operation, sent.touches, words);
+        sent.tries -= 1;
+        self.entrusted.sent[usize::from(worker)].push_back(sent);
+    }
+
+    /// A part of another worker's command, whose keys all live here.
+    #[expect(clippy::too_many_arguments, reason = "they are the fields of a message")]
+    pub(crate) fn on_entrusted(
+        &mut self,
+        from: u16,
+        seq: u64,
+        spec: &'static Spec,
+        db: Db,
+        protocol: Protocol,
+        touches: bool,
+        args: Args<'_>,
+    ) {
+        let (step, mode) = (key_step(spec), mode_of(spec));
+        let is_free = (1..args.len()).step_by(step).all(|at| {
+            let slot = Slot::of_key(args.arg(at));
+            let index = self.local(self.groups.group_of(slot));
+            index.is_some_and(|index| self.replicas[index].is_key_free(slot, args.arg(at), mode, None))
+        });
+        if !is_free && !planted::is(Bug::EntrustedNotFree) {
+            return self.parcel(from).push_decided(seq, None);
+        }
+        let mut reply = std::mem::take(&mut self.entrusted.reply);
+        reply.clear();
+        self.run_entrusted(
+            spec,
+            db,
+            touches,
+            args,
+            &[],
+            &mut Writer::new(&mut reply, protocol),
+        );
+        self.parcel(from).push_decided(seq, Some(&reply));
+        reply.shrink_to(Pipeline::LARGE_BYTES);
+        self.entrusted.reply = reply;
+    }
+
+    /// Carries out what of a command is here; `elsewhere` is what the other worker has answered.
+    fn run_entrusted(
+        &mut self,
+        spec: &'static Spec,
+        db: Db,
+        touches: bool,
+        args: Args<'_>,
+        elsewhere: &[u8],
+        out: &mut Writer<'_>,
+    ) {
+        let parse = spec.parse.expect("a command on keys has a parser");
+        let command = parse(args).expect("it was parsed as a whole, and any keys of it will do");
+        let Spread::Split(merge) = spec.spread else {
+            unreachable!("only what can be split is entrusted");
+        };
+        if !touches {
+            self.touch(false);
+        }
+        self.run_split(db, spec, args, merge, &command, elsewhere, out);
+        if !touches {
+            self.touch(true);
+        }
+        self.changed = Changed::Any;
+    }
+
+    /// The other worker has carried out its part, and answers it, or has not.
+    pub(crate) fn on_entrusted_decided(&mut self, from: u16, seq: u64, reply: Option<&[u8]>) {
+        let sent = self.entrusted.sent[usize::from(from)].pop_front();
+        let sent = sent.filter(|sent| sent.txn.seq == seq);
+        let mut sent = sent.expect("parts are answered once, in their order");
+        let mut bytes = Vec::new();
+        if let Some(reply) = reply {
+            let (spec, args) = sent.operation.words();
+            let (db, protocol) = (sent.operation.db, sent.operation.protocol);
+            let mut out = Writer::new(&mut bytes, protocol);
+            self.run_entrusted(spec, db, sent.touches, args, reply, &mut out);
+        }
+        let mut outputs = Vec::new();
+        for slot in &sent.slots {
+            if let Some(index) = self.local(self.groups.group_of(*slot)) {
+                self.replicas[index].let_go(&self.turn, sent.txn, &mut outputs);
+                self.tell(index);
+            }
+        }
+        self.transactions.outputs.extend(outputs);
+        let (ticket, slots) = (sent.ticket, std::mem::take(&mut sent.slots));
+        if reply.is_some() {
+            let answer = Delivery::Entrusted { ticket, slots, bytes };
+            return self.deliveries.push_back(answer);
+        }
+        self.stats.transaction_retries.add(1);
+        let (spec, args) = sent.operation.words();
+        if sent.tries > 0
+            && !self.is_spread
+            && let Some(worker) = self.decider(spec, args, &slots)
+        {
+            let (txn, priority) = self.new_transaction();
+            (sent.txn, sent.slots) = (txn, slots);
+            return self.send_entrusted(worker, sent, priority);
+        }
+        let program = Program::single(sent.operation);
+        let extent = program.extent(self.groups);
+        self.start(ticket, program, extent);
+    }
+}

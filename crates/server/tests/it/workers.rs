@@ -1,0 +1,328 @@
+//! Two workers of one node, whose parcels take their time: what several clients of both see has an order.
+
+use ids::{Boot, GroupCount, HashSeed, Prng, UnixMillis};
+use options::Sources;
+use planted::Bug;
+use server::{ClientCard, Connection, Delivery, Endpoint, Gateway, Parcel, Session, Shared};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// Clients; the even ones are with the first worker.
+const CLIENTS: usize = 4;
+/// Keys: some of each worker, two of them in one slot.
+const KEYS: [&str; 6] = ["a", "b", "c", "d", "{a}2", "{b}2"];
+/// Commands of one history. With more there is more to search, and hardly more to find.
+const COMMANDS: usize = 24;
+
+/// One command, as a client saw it.
+struct Seen {
+    client: usize,
+    words: Vec<String>,
+    invoked: u64,
+    returned: u64,
+    reply: String,
+}
+
+struct Workers {
+    gateways: Vec<Gateway>,
+    /// On their way to each worker from the other one.
+    mail: Vec<VecDeque<Parcel>>,
+    clients: Vec<Connection>,
+    /// Commands of each client that are not answered, by their place among `seen`.
+    asked: Vec<Vec<usize>>,
+    seen: Vec<Seen>,
+    moment: u64,
+}
+
+impl Workers {
+    fn new(seed: u64) -> Workers {
+        let settings = options::load(&Sources::default()).expect("no option is given");
+        let groups = GroupCount::new(8).expect("a valid count");
+        let shared = Shared::new(Boot(1), "run".into(), 0, 6379, groups, 2, settings);
+        let shared = Arc::new(shared);
+        let gateway = |worker| Gateway::new(worker, shared.clone(), HashSeed([seed, 7]), seed);
+        let address = "127.0.0.1:1".parse().expect("an address");
+        let client = |token: usize| {
+            let worker = (token % 2) as u16;
+            let card = ClientCard::new(shared.clients.next_id(), address, address, worker, 0, 0);
+            let card = Arc::new(card);
+            shared.clients.add(card.clone());
+            Connection::new(Session::new(card, token as u64, Endpoint::AnyNode, true))
+        };
+        Workers {
+            gateways: [0, 1].map(gateway).into(),
+            mail: [(), ()].map(|()| VecDeque::new()).into(),
+            clients: (0..CLIENTS).map(client).collect(),
+            asked: vec![Vec::new(); CLIENTS],
+            seen: Vec::new(),
+            moment: 0,
+        }
+    }
+
+    /// A client sends commands in one piece.
+    fn send(&mut self, client: usize, commands: Vec<Vec<String>>) {
+        let mut bytes = Vec::new();
+        for words in commands {
+            bytes.extend(format!("*{}\r\n", words.len()).bytes());
+            for word in &words {
+                bytes.extend(format!("${}\r\n{word}\r\n", word.len()).bytes());
+            }
+            self.asked[client].push(self.seen.len());
+            self.moment += 1;
+            self.seen.push(Seen {
+                client,
+                words,
+                invoked: self.moment,
+                returned: u64::MAX,
+                reply: String::new(),
+            });
+        }
+        let gateway = &mut self.gateways[client % 2];
+        gateway.feed(&mut self.clients[client], &bytes);
+        self.end_turn(client % 2);
+    }
+
+    /// A worker takes the next parcel that has come, if there is one.
+    fn receive(&mut self, worker: usize) -> bool {
+        let Some(mut parcel) = self.mail[worker].pop_front() else {
+            return false;
+        };
+        let gateway = &mut self.gateways[worker];
+        gateway.begin_turn(UnixMillis(1));
+        let clients = &mut self.clients;
+        gateway.receive(1 - worker as u16, &mut parcel, &mut |incoming| {
+            if let server::Incoming::Answer {
+                connection,
+                sequence,
+                reply,
+            } = incoming
+            {
+                clients[connection as usize].pipeline.complete(sequence, reply);
+            }
+        });
+        gateway.recycle(parcel);
+        self.end_turn(worker);
+        true
+    }
+
+    fn end_turn(&mut self, worker: usize) {
+        self.deliver(worker);
+        for client in (worker..CLIENTS).step_by(2) {
+            if self.clients[client].has_commands() && !self.clients[client].session.is_waiting {
+                self.gateways[worker].resume(&mut self.clients[client]);
+                self.deliver(worker);
+            }
+        }
+        let post = self.gateways[worker].post(1 - worker as u16);
+        self.mail[1 - worker].extend(post.drain(..));
+        (worker..CLIENTS).step_by(2).for_each(|client| self.hear(client));
+    }
+
+    fn deliver(&mut self, worker: usize) {
+        let gateway = &mut self.gateways[worker];
+        while let Some(delivery) = gateway.next_delivery() {
+            if !matches!(delivery, Delivery::Message { .. } | Delivery::Reap) {
+                let client = delivery.connection().expect("all others are for one") as usize;
+                gateway.deliver(&mut self.clients[client], delivery);
+            }
+        }
+    }
+
+    /// What a client has been answered, once all that it has asked for is.
+    fn hear(&mut self, client: usize) {
+        let connection = &mut self.clients[client];
+        if self.asked[client].is_empty() || !connection.pipeline.is_settled() || connection.has_commands() {
+            return;
+        }
+        let mut bytes = Vec::new();
+        while connection.pipeline.ready_bytes() > 0 {
+            let ready = connection.pipeline.ready().to_vec();
+            connection.pipeline.sent(ready.len());
+            bytes.extend(ready);
+        }
+        self.moment += 1;
+        let mut rest = &bytes[..];
+        for asked in std::mem::take(&mut self.asked[client]) {
+            let length = resp::skip_value(rest).expect("a reply for each command");
+            let reply = String::from_utf8_lossy(&rest[..length]).replace("\r\n", " ");
+            rest = &rest[length..];
+            let seen = &mut self.seen[asked];
+            (seen.returned, seen.reply) = (self.moment, reply.trim().to_owned());
+        }
+        assert!(rest.is_empty(), "a reply that nobody asked for");
+    }
+
+    /// Everything that is under way ends.
+    fn settle(&mut self) {
+        while self.receive(0) || self.receive(1) {}
+        for (worker, gateway) in self.gateways.iter().enumerate() {
+            assert!(gateway.is_at_rest(), "worker {worker} has something under way");
+        }
+    }
+}
+
+fn words(prng: &mut Prng, value: u64) -> Vec<String> {
+    let first = prng.below(KEYS.len() as u64) as usize;
+    let count = 1 + prng.below(4) as usize;
+    let keys = (0..count).map(|at| KEYS[(first + at) % KEYS.len()].to_owned());
+    let pairs = keys.clone().flat_map(|key| [key, format!("v{value}")]);
+    let first = KEYS[first].to_owned();
+    match prng.below(16) {
+        0 | 1 => vec!["SET".into(), first, format!("v{value}")],
+        2 | 3 => vec!["GET".into(), first],
+        4..=7 => std::iter::once("MSET".into()).chain(pairs).collect(),
+        8..=11 => std::iter::once("MGET".into()).chain(keys).collect(),
+        12 => std::iter::once("DEL".into()).chain(keys).collect(),
+        13 => std::iter::once("EXISTS".into()).chain(keys).collect(),
+        14 => std::iter::once("MSETNX".into()).chain(pairs).collect(),
+        _ => vec!["FLUSHALL".into()],
+    }
+}
+
+type State = BTreeMap<String, String>;
+
+/// What a command does, and what it answers.
+fn carry_out(state: &State, words: &[String]) -> (State, String) {
+    let mut state = state.clone();
+    let text = |value: Option<&String>| match value {
+        Some(value) => format!("${} {value}", value.len()),
+        None => "$-1".into(),
+    };
+    let set = |state: &mut State| {
+        let pairs = words[1..].chunks(2);
+        pairs.for_each(|pair| drop(state.insert(pair[0].clone(), pair[1].clone())));
+    };
+    let reply = match words[0].as_str() {
+        "SET" | "MSET" => {
+            set(&mut state);
+            "+OK".into()
+        }
+        "MSETNX" => {
+            let is_free = words[1..].iter().step_by(2).all(|key| !state.contains_key(key));
+            if is_free {
+                set(&mut state);
+            }
+            format!(":{}", u8::from(is_free))
+        }
+        "GET" => text(state.get(&words[1])),
+        "MGET" => {
+            let texts = words[1..].iter().map(|key| text(state.get(key)));
+            let texts: Vec<String> = texts.collect();
+            format!("*{} {}", texts.len(), texts.join(" "))
+        }
+        "DEL" => format!(
+            ":{}",
+            words[1..]
+                .iter()
+                .filter(|key| state.remove(*key).is_some())
+                .count()
+        ),
+        "EXISTS" => format!(
+            ":{}",
+            words[1..].iter().filter(|key| state.contains_key(*key)).count()
+        ),
+        "FLUSHALL" => {
+            state.clear();
+            "+OK".into()
+        }
+        other => unreachable!("nobody sends {other}"),
+    };
+    (state, reply)
+}
+
+/// Whether two commands of one client keep their order: if they name the same key, or one of them concerns all keys.
+fn keep_order(one: &Seen, other: &Seen) -> bool {
+    let keys = |seen: &'_ Seen| -> BTreeSet<String> {
+        let keys = seen.words[1..]
+            .iter()
+            .filter(|word| KEYS.contains(&word.as_str()));
+        keys.cloned().collect()
+    };
+    let (ones, others) = (keys(one), keys(other));
+    one.client == other.client && (ones.is_empty() || others.is_empty() || !ones.is_disjoint(&others))
+}
+
+/// Whether the commands could have happened one at a time, each between its call and its answer, those of one client that name
+/// the same keys in their order. `done` are those that have, one bit each.
+fn has_order(seen: &[Seen], done: u64, state: &State, failed: &mut BTreeSet<(u64, State)>) -> bool {
+    if done == (1 << seen.len()) - 1 {
+        return true;
+    }
+    if failed.contains(&(done, state.clone())) {
+        return false;
+    }
+    let left = || (0..seen.len()).filter(|at| done & (1 << at) == 0);
+    let first_end = left().map(|at| seen[at].returned).min().unwrap_or(u64::MAX);
+    for at in left() {
+        let one = &seen[at];
+        let is_first = !left().any(|before| before < at && keep_order(&seen[before], one));
+        if one.invoked < first_end && is_first {
+            let (next, reply) = carry_out(state, &one.words);
+            if reply == one.reply && has_order(seen, done | 1 << at, &next, failed) {
+                return true;
+            }
+        }
+    }
+    failed.insert((done, state.clone()));
+    false
+}
+
+/// What several clients saw for a while; `None` if it has an order.
+fn anomaly(seed: u64) -> Option<String> {
+    let mut prng = Prng::new(seed);
+    let mut workers = Workers::new(seed);
+    while workers.seen.len() < COMMANDS {
+        let client = prng.below(CLIENTS as u64) as usize;
+        if prng.below(3) > 0 {
+            workers.receive(client % 2);
+        } else if workers.asked[client].is_empty() {
+            let count = (1 + prng.below(3) as usize).min(COMMANDS - workers.seen.len());
+            let first = workers.seen.len() as u64;
+            let commands = (0..count as u64).map(|at| words(&mut prng, first + at));
+            let commands = commands.collect();
+            workers.send(client, commands);
+        }
+    }
+    workers.settle();
+    let seen = &workers.seen;
+    assert!(
+        seen.iter().all(|one| !one.reply.is_empty()),
+        "seed {seed}: no answer"
+    );
+    if has_order(seen, 0, &State::new(), &mut BTreeSet::new()) {
+        return None;
+    }
+    let lines = seen.iter().map(|one| {
+        let (client, words, reply) = (one.client, one.words.join(" "), &one.reply);
+        format!(
+            "{:>3}-{:<3} client {client}: {words} -> {reply}",
+            one.invoked, one.returned
+        )
+    });
+    Some(format!("seed {seed}\n{}", lines.collect::<Vec<_>>().join("\n")))
+}
+
+#[test]
+fn what_clients_of_two_workers_see_has_an_order() {
+    for seed in 0..200 {
+        assert_eq!(anomaly(seed), None);
+    }
+}
+
+/// Whether a mistake shows.
+fn shows(bug: Bug) -> bool {
+    planted::plant(Some(bug));
+    let shows = (0..400).any(|seed| anomaly(seed).is_some());
+    planted::plant(None);
+    shows
+}
+
+#[test]
+fn keys_that_are_not_held_while_another_worker_decides_are_noticed() {
+    assert!(shows(Bug::EntrustedNotHeld));
+}
+
+#[test]
+fn a_worker_that_decides_over_keys_that_are_held_is_noticed() {
+    assert!(shows(Bug::EntrustedNotFree));
+}
