@@ -97,6 +97,8 @@ pub struct Setup {
     pub batch: u64,
     /// Those share a hash tag.
     pub is_tagged: bool,
+    /// Replicas that `WAIT` asked for behind every write.
+    pub wait: Option<u64>,
     /// `GET` and `SET` of `get_set`.
     pub ratio: String,
     /// Requests per second of an open loop.
@@ -227,9 +229,12 @@ impl fmt::Display for Report {
             Some(rate) => format!("open loop at {} requests/s", thousands(rate.round() as u64)),
         };
         let cluster = if setup.is_cluster { ", by slots" } else { "" };
+        let wait = setup.wait.map_or_else(String::new, |replicas| {
+            format!(", WAIT {replicas} behind every write")
+        });
         writeln!(
             f,
-            "  {} clients at each{cluster}, {loop_kind}, pipeline {}, {} keys drawn {}, values of {} bytes, seed {}",
+            "  {} clients at each{cluster}{wait}, {loop_kind}, pipeline {}, {} keys drawn {}, values of {} bytes, seed {}",
             setup.clients,
             setup.pipeline,
             thousands(setup.keys),
@@ -450,6 +455,7 @@ pub(crate) mod tests {
                 size: "100".to_owned(),
                 batch: 10,
                 is_tagged: false,
+                wait: Some(1),
                 ratio: "1:1".to_owned(),
                 rate: Some(20_000.0),
                 warmup_seconds: 1.0,

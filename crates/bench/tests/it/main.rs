@@ -6,6 +6,7 @@ mod loops;
 mod report;
 mod scripted;
 mod transactions;
+mod waits;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
