@@ -21,19 +21,14 @@ from dataclasses import asdict, dataclass
 import nodes
 import record
 import server
-from nodes import Cluster, Node, OurCluster, RedisCluster
-from server import Launch, Process, Server, SetupError, free_port, need_tool
+from nodes import Etcd, OurCluster, RedisCluster
+from server import Launch, Process, Server, SetupError, need_tool
 
 CONNECTIONS = 50
 KEYS = 100_000
 VALUE_BYTES = 100
 # redis-benchmark tries for ever to reach a server that is gone.
 GENERATOR_SECONDS_MAX = 300
-ETCD = (
-    "etcd --name {name} --data-dir data --listen-client-urls http://127.0.0.1:{port} "
-    "--advertise-client-urls http://127.0.0.1:{port} --listen-peer-urls http://127.0.0.1:{peer_port} "
-    "--initial-advertise-peer-urls http://127.0.0.1:{peer_port} --initial-cluster {members} --log-level error"
-)
 # What must not rise while nothing fails.
 ELECTIONS = "chorale_campaigns_total"
 SINGLE, ANY, MOVED, REDIS, REDIS_CLUSTER = "ours, one node", "ours, any node", "ours, cluster endpoint", "redis", "redis cluster"
@@ -106,41 +101,6 @@ def measure(way: Way, number: int, command: str, pipeline: int, requests: int) -
 def fill(way: Way) -> None:
     """All keys exist before anything is measured, so that no table grows meanwhile."""
     generate(way, "set", 16, 4 * KEYS)
-
-
-class Etcd(Cluster):
-    """Three members of etcd, with their logs on disk, as it always has them."""
-
-    def __init__(self, template: str) -> None:
-        super().__init__()
-        launch = Launch("etcd", template)
-        try:
-            ports = [(free_port(), free_port()) for _ in range(3)]
-            members = ",".join(f"m{number}=http://127.0.0.1:{peer}" for number, (_, peer) in enumerate(ports))
-            for number, (port, peer) in enumerate(ports):
-                line = template.format(name=f"m{number}", port=port, peer_port=peer, members=members)
-                argv = [launch.program(), *line.split()[1:]]
-                self.nodes.append(EtcdMember(f"etcd {number}", argv, self.folder / f"m{number}", port))
-            self.endpoints = ",".join(f"127.0.0.1:{port}" for port, _ in ports)
-            nodes.wait_until(lambda: self.control("endpoint", "health").returncode == 0, 60.0, "etcd is whole")
-        except BaseException:
-            self.stop()
-            raise
-
-    def control(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Runs etcdctl."""
-        argv = [need_tool("etcdctl"), f"--endpoints={self.endpoints}", *words]
-        return subprocess.run(argv, capture_output=True, text=True, timeout=180, env={"ETCDCTL_API": "3"}, check=False)
-
-
-class EtcdMember(Node):
-    """One member. It answers only when it has seen the others."""
-
-    def start(self) -> None:
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                self.argv, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
-            )
 
 
 def etcd_writes(etcd: Etcd) -> tuple[float, float]:
@@ -219,7 +179,7 @@ def run(options: argparse.Namespace) -> None:
     launches = [redis, ours, Launch("ours-3", nodes.OURS), Launch("redis-cluster", nodes.REDIS)]
     has_etcd = not options.no_etcd and shutil.which("etcd") is not None and shutil.which("etcdctl") is not None
     if has_etcd:
-        launches.append(Launch("etcd", ETCD))
+        launches.append(Launch("etcd", nodes.ETCD))
     facts = record.environment(launches, ["redis-benchmark"])
     cells = [(command, pipeline) for pipeline in (1, 16) for command in ("set", "get")]
     progress = record.Progress(options.rounds * len(cells) + int(has_etcd))
@@ -254,7 +214,7 @@ def run(options: argparse.Namespace) -> None:
         elections = three.counter(ELECTIONS) - before
     if has_etcd:
         progress.step("etcd, one minute")
-        with Etcd(ETCD) as etcd:
+        with Etcd(nodes.ETCD) as etcd:
             etcd_result = etcd_writes(etcd)
     progress.end()
     text = record.preamble("Speed of a cluster", facts) + report(runs, etcd_result, elections)
@@ -285,21 +245,5 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     return options
 
 
-def main() -> int:
-    """Runs the measurement; errors are told in one line."""
-    options = parse()
-    record.heed_signals()
-    try:
-        record.check_out(options.out)
-        run(options)
-    except (SetupError, OSError, subprocess.TimeoutExpired) as error:
-        print(f"cluster.py: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("cluster.py: stopped", file=sys.stderr)
-        return 130
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(record.main(parse, run))

@@ -18,8 +18,7 @@ from typing import Any
 import record
 from nodes import OURS, REDIS, SLOTS, Cluster, Node, OurCluster, RedisCluster, keys_of_ranges, slot_of
 from probes import Load, Probes
-from server import Launch, SetupError
-from wire import WireError
+from server import Launch
 
 # Keys of each group that the load writes.
 LOAD_KEYS = 32
@@ -255,21 +254,5 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     return options
 
 
-def main() -> int:
-    """Runs the measurement; errors are told in one line."""
-    options = parse()
-    record.heed_signals()
-    try:
-        record.check_out(options.out)
-        run(options)
-    except (SetupError, WireError, OSError) as error:
-        print(f"failover.py: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("failover.py: stopped", file=sys.stderr)
-        return 130
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(record.main(parse, run))

@@ -16,8 +16,7 @@ from pathlib import Path
 
 import record
 from nodes import OURS, Node, OurCluster
-from server import Launch, SetupError
-from wire import WireError
+from server import Launch
 
 # What a node may take, as a share of a core, and a replica.
 CPU_TARGET_PERCENT = 1.0
@@ -141,21 +140,5 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     return options
 
 
-def main() -> int:
-    """Runs the measurement; errors are told in one line."""
-    options = parse()
-    record.heed_signals()
-    try:
-        record.check_out(options.out)
-        run(options)
-    except (SetupError, WireError, OSError) as error:
-        print(f"idle.py: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("idle.py: stopped", file=sys.stderr)
-        return 130
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(record.main(parse, run))

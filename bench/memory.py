@@ -625,25 +625,11 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     return options
 
 
-def main() -> int:
-    options = parse()
-    record.heed_signals()
-    try:
-        record.check_out(options.out)
-        if options.mode == "resident":
-            run_resident(options)
-        elif options.mode == "collections":
-            run_collections(options)
-        else:
-            run_growth(options)
-    except KeyboardInterrupt:
-        print("\nstopped before anything was measured", file=sys.stderr)
-        return 130
-    except (SetupError, WireError, OSError) as error:
-        print(f"\nmemory.py: {error}", file=sys.stderr)
-        return 1
-    return 0
+def run(options: argparse.Namespace) -> None:
+    """The measurement that was asked for."""
+    modes = {"resident": run_resident, "collections": run_collections, "growth": run_growth}
+    modes[options.mode](options)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(record.main(parse, run))

@@ -31,6 +31,12 @@ REDIS = (
     "--cluster-node-timeout {timeout} --repl-diskless-sync-delay 0"
 )
 
+ETCD = (
+    "etcd --name {name} --data-dir data --listen-client-urls http://127.0.0.1:{port} "
+    "--advertise-client-urls http://127.0.0.1:{port} --listen-peer-urls http://127.0.0.1:{peer_port} "
+    "--initial-advertise-peer-urls http://127.0.0.1:{peer_port} --initial-cluster {members} --log-level error"
+)
+
 
 def crc16(data: bytes) -> int:
     """CRC16-XMODEM, by which keys are given to slots."""
@@ -327,3 +333,38 @@ class RedisCluster(Cluster):
     def victim(self, number: int) -> Node:
         leaders = self.leaders()
         return leaders[number % len(leaders)]
+
+
+class Etcd(Cluster):
+    """Three members of etcd, with their logs on disk, as it always has them."""
+
+    def __init__(self, template: str) -> None:
+        super().__init__()
+        launch = Launch("etcd", template)
+        try:
+            ports = [(free_port(), free_port()) for _ in range(3)]
+            members = ",".join(f"m{number}=http://127.0.0.1:{peer}" for number, (_, peer) in enumerate(ports))
+            for number, (port, peer) in enumerate(ports):
+                line = template.format(name=f"m{number}", port=port, peer_port=peer, members=members)
+                argv = [launch.program(), *line.split()[1:]]
+                self.nodes.append(EtcdMember(f"etcd {number}", argv, self.folder / f"m{number}", port))
+            self.endpoints = ",".join(f"127.0.0.1:{port}" for port, _ in ports)
+            wait_until(lambda: self.control("endpoint", "health").returncode == 0, 60.0, "etcd is whole")
+        except BaseException:
+            self.stop()
+            raise
+
+    def control(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Runs etcdctl."""
+        argv = [need_tool("etcdctl"), f"--endpoints={self.endpoints}", *words]
+        return subprocess.run(argv, capture_output=True, text=True, timeout=180, env={"ETCDCTL_API": "3"}, check=False)
+
+
+class EtcdMember(Node):
+    """One member. It answers only when it has seen the others."""
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.argv, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
@@ -10,12 +11,14 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
 from server import ROOT, Launch, SetupError
+from wire import WireError
 
 
 def git(*arguments: str) -> str:
@@ -46,6 +49,13 @@ def first_line(path: str, key: str = "") -> str:
     return "unknown"
 
 
+def command() -> list[str]:
+    """How this script is called from the root of the repository."""
+    script = Path(sys.argv[0]).resolve()
+    name = str(script.relative_to(ROOT)) if script.is_relative_to(ROOT) else script.name
+    return ["python3", name] if script.suffix == ".py" else [name]
+
+
 def environment(launches: Sequence[Launch], tools: Sequence[str] = ()) -> dict[str, object]:
     """The facts a reader needs to judge the numbers or to repeat them."""
     versions = {launch.name: launch.version() for launch in launches}
@@ -54,7 +64,7 @@ def environment(launches: Sequence[Launch], tools: Sequence[str] = ()) -> dict[s
     return {
         "started": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "commit": commit(),
-        "command": shlex.join(["python3", "bench/" + Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": shlex.join([*command(), *sys.argv[1:]]),
         "servers": {launch.name: launch.described() for launch in launches},
         "versions": versions,
         "machine": {
@@ -70,10 +80,51 @@ def environment(launches: Sequence[Launch], tools: Sequence[str] = ()) -> dict[s
     }
 
 
+def scratch() -> str:
+    """The kind of file system that servers under measurement write to."""
+    place = Path(tempfile.gettempdir()).resolve()
+    found = ("", "unknown")
+    for line in Path("/proc/mounts").read_text().splitlines():
+        _, mount, kind = line.split()[:3]
+        if place.is_relative_to(mount) and len(mount) >= len(found[0]):
+            found = (mount, kind)
+    return found[1]
+
+
+def sync_ms() -> float:
+    """How long it takes there to write a little and have it on the disk: the median of some."""
+    took = []
+    with tempfile.TemporaryFile() as file:
+        for _ in range(30):
+            began = time.monotonic()
+            file.write(bytes(200))
+            file.flush()
+            os.fdatasync(file.fileno())
+            took.append((time.monotonic() - began) * 1e3)
+    return statistics.median(took)
+
+
 def heed_signals() -> None:
     """Makes SIGTERM end a run as Ctrl-C does, so that no server is left behind; also when run in the background."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
+
+
+def main(parse: Callable[[], argparse.Namespace], run: Callable[[argparse.Namespace], None]) -> int:
+    """Runs a measurement; what is wrong is told in one line. `options.out` is the record to write."""
+    options = parse()
+    name = Path(sys.argv[0]).name
+    heed_signals()
+    try:
+        check_out(options.out)
+        run(options)
+    except (SetupError, WireError, OSError, subprocess.TimeoutExpired) as error:
+        print(f"\n{name}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"\n{name}: stopped", file=sys.stderr)
+        return 130
+    return 0
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -86,6 +137,11 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
     rule = "|" + "|".join(["-" * (widths[0] + 2), *("-" * (w + 1) + ":" for w in widths[1:])]) + "|"
     return "\n".join([line(headings), rule, *(line(row) for row in rows)])
+
+
+def words_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table of sentences, which no padding makes readable."""
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in [headings, ["---"] * len(headings), *rows])
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:

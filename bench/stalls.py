@@ -381,21 +381,5 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     return options
 
 
-def main() -> int:
-    """Runs the measurement; errors are told in one line."""
-    options = parse()
-    record.heed_signals()
-    try:
-        record.check_out(options.out)
-        run(options)
-    except (SetupError, WireError, OSError) as error:
-        print(f"stalls.py: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("stalls.py: stopped", file=sys.stderr)
-        return 130
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(record.main(parse, run))

@@ -21,13 +21,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 import nodes
 import record
 from nodes import OurCluster, wait_until
 from server import Launch, SetupError, need_tool
-from wire import OK, Connection, WireError, encode
+from wire import OK, Connection, encode
 
 KEYS = 10_000
 ACCOUNTS = 1_000
@@ -445,21 +445,5 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     return options
 
 
-def main() -> int:
-    """Runs the measurement; errors are told in one line."""
-    options = parse()
-    record.heed_signals()
-    try:
-        record.check_out(options.out)
-        run(options)
-    except (SetupError, WireError, OSError, subprocess.TimeoutExpired) as error:
-        print(f"transactions.py: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("transactions.py: stopped", file=sys.stderr)
-        return 130
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(record.main(parse, run))

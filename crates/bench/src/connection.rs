@@ -21,10 +21,12 @@ use crate::scanner::{Malformed, Scanner};
 pub(crate) enum Sent {
     /// One of the places for requests.
     Berth(u32),
+    /// Its write. What comes next is the reply to the `WAIT` behind it, which is the [`Sent::Berth`].
+    Write(u32),
     /// What is sent on every new connection.
     Greeting,
-    /// `ASKING`, whose reply says nothing.
-    Ignored,
+    /// `ASKING`, or the `WAIT` behind a write that failed: the reply says nothing. Since when it is waited for.
+    Ignored(u64),
 }
 
 /// What a connection is at.
@@ -79,8 +81,8 @@ impl Connection {
             socket: None,
             out: Vec::new(),
             out_from: 0,
-            // One for the greeting, and one `ASKING` for each.
-            in_flight: VecDeque::with_capacity(2 * pipeline + 1),
+            // One for the greeting, and for each one `ASKING` and one `WAIT`.
+            in_flight: VecDeque::with_capacity(3 * pipeline + 1),
             waiting: VecDeque::with_capacity(pipeline),
             scanner: Scanner::default(),
             is_dirty: false,
@@ -175,6 +177,7 @@ pub(crate) struct Answer<'a> {
     pub(crate) error: Option<&'a [u8]>,
     pub(crate) is_nil: bool,
     pub(crate) nils: u32,
+    pub(crate) integer: Option<i64>,
 }
 
 /// The next reply, if it is whole. The text of an error is copied to `text`, so that the connection can be used meanwhile.
@@ -186,11 +189,16 @@ pub(crate) fn next_answer<'a>(
     let Some(reply) = connection.scanner.next(bytes)? else {
         return Ok(None);
     };
-    let (is_nil, nils) = (reply.is_nil, reply.nils);
+    let (is_nil, nils, integer) = (reply.is_nil, reply.nils, reply.integer);
     let error = reply.error.map(|error| {
         text.clear();
         text.extend_from_slice(error);
         &text[..]
     });
-    Ok(Some(Answer { error, is_nil, nils }))
+    Ok(Some(Answer {
+        error,
+        is_nil,
+        nils,
+        integer,
+    }))
 }

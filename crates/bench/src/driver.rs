@@ -34,7 +34,7 @@ use mio::event::Event;
 use mio::{Events, Poll, Token};
 
 use crate::connection::{Answer, Connection, Ended, Sent, State, next_answer};
-use crate::errors::{ABORTED, CONNECTION_LOST, MALFORMED, TIMEOUT, first_word};
+use crate::errors::{ABORTED, CONNECTION_LOST, MALFORMED, TIMEOUT, TOO_FEW_REPLICAS, first_word};
 use crate::keys::{Distribution, Keys};
 use crate::request::{Draw, Op, Request, Shape};
 use crate::schedule::{Arrivals, Schedule};
@@ -102,6 +102,8 @@ pub(crate) struct Setup {
     pub(crate) topology: Option<Arc<Topology>>,
     pub(crate) greeting: Option<Vec<u8>>,
     pub(crate) pipeline: usize,
+    /// What is sent behind every write.
+    pub(crate) wait: Option<Wait>,
     pub(crate) timeout: u64,
     pub(crate) warmup: u64,
     /// How long it is measured; `u64::MAX` where requests are counted.
@@ -131,6 +133,14 @@ pub(crate) struct Done {
     /// Time on a processor while it was measured, and that time.
     pub(crate) cpu_nanos: Option<u64>,
     pub(crate) nanos: u64,
+}
+
+/// `WAIT`, behind every write.
+pub(crate) struct Wait {
+    /// So many replicas must have it.
+    pub(crate) replicas: u64,
+    /// The command.
+    pub(crate) bytes: Vec<u8>,
 }
 
 /// A place for one request.
@@ -384,7 +394,7 @@ impl<'a> Driver<'a> {
             assert!(!is_open || connection.waiting.is_empty(), "invariant 3: waiting");
             let in_flight = connection.in_flight.iter().filter_map(|sent| match sent {
                 Sent::Berth(number) => Some(number),
-                Sent::Greeting | Sent::Ignored => None,
+                Sent::Greeting | Sent::Write(_) | Sent::Ignored(_) => None,
             });
             for number in in_flight.chain(&connection.waiting) {
                 places[*number as usize] += 1;
@@ -569,7 +579,7 @@ impl<'a> Driver<'a> {
         let connection = &mut self.connections[index];
         if std::mem::take(&mut berth.is_asking) {
             connection.out.extend_from_slice(b"*1\r\n$6\r\nASKING\r\n");
-            connection.in_flight.push_back(Sent::Ignored);
+            connection.in_flight.push_back(Sent::Ignored(berth.sent));
         }
         match berth.cleanup {
             Some(command) => connection.out.extend_from_slice(command),
@@ -582,6 +592,13 @@ impl<'a> Driver<'a> {
                     made,
                     &mut connection.out,
                 );
+                if let Some(wait) = &self.setup.wait
+                    && berth.request.op.writes(berth.trip)
+                {
+                    // Sent together, the kindest that a client can be; and on one connection, since WAIT is about its writes.
+                    connection.out.extend_from_slice(&wait.bytes);
+                    connection.in_flight.push_back(Sent::Write(number));
+                }
             }
         }
         connection.in_flight.push_back(Sent::Berth(number));
@@ -609,7 +626,8 @@ impl<'a> Driver<'a> {
     fn on_answer(&mut self, index: usize, answer: Answer<'_>) {
         match self.connections[index].in_flight.pop_front() {
             Some(Sent::Berth(number)) => self.on_berth(index, number, answer),
-            Some(Sent::Ignored) => {}
+            Some(Sent::Write(number)) => self.on_write(index, number, answer),
+            Some(Sent::Ignored(_)) => {}
             Some(Sent::Greeting) => {
                 if let Some(error) = answer.error {
                     self.problem = Some(String::from_utf8_lossy(error).into_owned());
@@ -626,6 +644,17 @@ impl<'a> Driver<'a> {
         }
     }
 
+    /// The answer to a write with `WAIT` behind it. If nothing was written, that is the end, whatever `WAIT` answers.
+    fn on_write(&mut self, index: usize, number: u32, answer: Answer<'_>) {
+        if answer.error.is_none() && !answer.is_nil {
+            return;
+        }
+        let next = self.connections[index].in_flight.front_mut();
+        let next = next.expect("WAIT was sent behind the write");
+        *next = Sent::Ignored(self.berths[number as usize].sent);
+        self.on_berth(index, number, answer);
+    }
+
     fn on_berth(&mut self, index: usize, number: u32, answer: Answer<'_>) {
         self.connections[index].failures = 0;
         let berth = self.berths[number as usize];
@@ -638,6 +667,13 @@ impl<'a> Driver<'a> {
             return;
         }
         let op = berth.request.op;
+        if let (Some(wait), Some(held)) = (&self.setup.wait, answer.integer)
+            && op.writes(berth.trip)
+            && u64::try_from(held).unwrap_or(0) < wait.replicas
+        {
+            self.fail(number, TOO_FEW_REPLICAS);
+            return;
+        }
         if self.counts(number) {
             let place = Slice::place(&self.setup.ops, op);
             self.slice.trips[place][usize::from(berth.trip)]
@@ -937,13 +973,9 @@ impl<'a> Driver<'a> {
                 State::Open(since) => {
                     let sent = match self.connections[index].in_flight.front() {
                         None => continue,
-                        Some(Sent::Berth(number)) => self.berths[*number as usize].sent,
+                        Some(Sent::Berth(number) | Sent::Write(number)) => self.berths[*number as usize].sent,
                         Some(Sent::Greeting) => since,
-                        // What comes behind it was sent with it.
-                        Some(Sent::Ignored) => match self.connections[index].in_flight.get(1) {
-                            Some(Sent::Berth(number)) => self.berths[*number as usize].sent,
-                            _ => since,
-                        },
+                        Some(Sent::Ignored(sent)) => *sent,
                     };
                     if self.now.saturating_sub(sent) > timeout {
                         self.lose(index, TIMEOUT);

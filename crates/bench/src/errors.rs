@@ -18,6 +18,9 @@ pub(crate) const CONNECTION_LOST: &str = "connection lost";
 /// `EXEC` answered nil, because the watched key had changed.
 pub(crate) const ABORTED: &str = "EXEC aborted";
 
+/// `WAIT` says that fewer replicas have the write than were asked for.
+pub(crate) const TOO_FEW_REPLICAS: &str = "too few replicas";
+
 /// The server speaks neither RESP2 nor RESP3.
 pub(crate) const MALFORMED: &str = "malformed reply";
 

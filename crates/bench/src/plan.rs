@@ -21,6 +21,9 @@ pub const KEYS_MAX: u64 = 1_000_000_000;
 /// Keys of one `MSET` or `MGET`.
 pub const BATCH_MAX: u64 = 1_000;
 
+/// Replicas that `WAIT` may ask for.
+pub const WAIT_MAX: u64 = 100;
+
 /// Threads of the tool.
 pub const THREADS_MAX: usize = 64;
 
@@ -68,6 +71,8 @@ pub struct Plan {
     pub batch: u64,
     /// Those keys share a hash tag.
     pub is_tagged: bool,
+    /// `WAIT` for so many replicas is sent behind every write, on the same connection, and the request ends with its answer.
+    pub wait: Option<u64>,
     /// Requests per second of all clients together, begun at fixed times whatever the server does.
     pub rate: Option<f64>,
     /// How these beginnings lie in time.
@@ -107,6 +112,7 @@ impl Plan {
             sizes: Sizes::Fixed(100),
             batch: 10,
             is_tagged: false,
+            wait: None,
             rate: None,
             arrivals: Arrivals::default(),
             seed: 1,
@@ -146,6 +152,9 @@ impl Plan {
         between("keys", self.keys, KEYS_MAX)?;
         between("batch", self.batch, BATCH_MAX)?;
         between("threads", self.threads as u64, THREADS_MAX as u64)?;
+        if let Some(replicas) = self.wait {
+            between("wait", replicas, WAIT_MAX)?;
+        }
         if self.client_count() > CLIENTS_MAX {
             return Err(format!(
                 "{} clients at each of {} endpoints are more than {CLIENTS_MAX}: lower --clients",
@@ -219,12 +228,13 @@ mod tests {
     fn what_cannot_be_measured_is_refused_with_what_to_change() {
         plan().check().expect("the defaults go together");
         type Change = fn(&mut Plan);
-        let cases: [(&str, Change); 12] = [
+        let cases: [(&str, Change); 13] = [
             ("--clients", |plan| plan.clients = 0),
             ("lower --clients", |plan| plan.clients = CLIENTS_MAX / 2 + 1),
             ("--pipeline 0", |plan| plan.pipeline = 0),
             ("lower one of them", |plan| plan.pipeline = BERTHS_MAX),
             ("--keys", |plan| plan.keys = KEYS_MAX + 1),
+            ("--wait 0", |plan| plan.wait = Some(0)),
             ("--seconds", |plan| plan.length = Length::Time(Duration::ZERO)),
             ("--requests", |plan| plan.length = Length::Requests(0)),
             ("--rate", |plan| plan.rate = Some(f64::NAN)),

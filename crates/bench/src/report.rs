@@ -97,6 +97,8 @@ pub struct Setup {
     pub batch: u64,
     /// Those share a hash tag.
     pub is_tagged: bool,
+    /// Replicas that `WAIT` asked for behind every write.
+    pub wait: Option<u64>,
     /// `GET` and `SET` of `get_set`.
     pub ratio: String,
     /// Requests per second of an open loop.
@@ -240,9 +242,12 @@ impl fmt::Display for Report {
         };
         let cluster = if setup.is_cluster { ", by slots" } else { "" };
         let protocol = if setup.is_resp3 { ", RESP3" } else { "" };
+        let wait = setup.wait.map_or_else(String::new, |replicas| {
+            format!(", WAIT {replicas} behind every write")
+        });
         writeln!(
             f,
-            "  {} clients at each{cluster}{protocol}, {loop_kind}, pipeline {}, {} keys drawn {}, values of {} bytes, seed {}",
+            "  {} clients at each{cluster}{protocol}{wait}, {loop_kind}, pipeline {}, {} keys drawn {}, values of {} bytes, seed {}",
             setup.clients,
             setup.pipeline,
             thousands(setup.keys),
@@ -465,6 +470,7 @@ pub(crate) mod tests {
                 size: "100".to_owned(),
                 batch: 10,
                 is_tagged: false,
+                wait: Some(1),
                 ratio: "1:1".to_owned(),
                 rate: Some(20_000.0),
                 arrivals: "even".to_owned(),

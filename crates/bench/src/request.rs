@@ -77,6 +77,16 @@ impl Op {
         }
     }
 
+    /// Whether something is written when this round trip is answered.
+    pub(crate) fn writes(self, trip: u8) -> bool {
+        match self {
+            Op::Set | Op::Insert | Op::Record | Op::Mset | Op::Xfer | Op::Account => true,
+            Op::Trans => trip == 4,
+            Op::Update => trip == 1,
+            Op::Ping | Op::Get | Op::Scan | Op::Mget => false,
+        }
+    }
+
     /// Whether a nil in the reply to this round trip means that a key was not there.
     pub(crate) fn reads(self, trip: u8) -> bool {
         match self {

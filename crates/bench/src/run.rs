@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::asker::{Asker, Value, command};
-use crate::driver::{Done, Driver, News, Setup};
+use crate::driver::{Done, Driver, News, Setup, Wait};
 use crate::faults::{Faults, Mark};
 use crate::histogram::Histogram;
 use crate::plan::{Length, Plan, SECONDS_MAX};
@@ -173,6 +173,11 @@ fn setup(
             (true, Some(password)) => Some(command(&["HELLO", "3", "AUTH", "default", password])),
         },
         pipeline: plan.pipeline,
+        // Without a time-out of its own: ours is about the whole request.
+        wait: plan.wait.map(|replicas| Wait {
+            replicas,
+            bytes: command(&["WAIT", &replicas.to_string(), "0"]),
+        }),
         timeout: nanos(plan.timeout),
         warmup: nanos(plan.warmup),
         length: match plan.length {
@@ -213,6 +218,7 @@ fn load(
     setup.load = Some(op);
     setup.ops = setup.shape.ops(true);
     setup.pipeline = LOAD_PIPELINE;
+    setup.wait = None;
     setup.warmup = 0;
     setup.length = u64::MAX;
     setup.rate = None;
@@ -490,6 +496,7 @@ fn report(plan: &Plan, setup: &Setup, gathered: Gathered) -> Report {
             size: plan.sizes.to_string(),
             batch: plan.batch,
             is_tagged: plan.is_tagged,
+            wait: plan.wait,
             ratio: plan.ratio.to_string(),
             rate: plan.rate,
             arrivals: plan.arrivals.to_string(),

@@ -16,6 +16,8 @@ pub struct Reply<'a> {
     pub is_nil: bool,
     /// How many values are nil: the reply itself, or values in it.
     pub nils: u32,
+    /// The reply itself is this integer, as of `WAIT`.
+    pub integer: Option<i64>,
 }
 
 /// What came is no reply of the protocol.
@@ -39,6 +41,7 @@ pub struct Scanner {
     is_error_bulk: bool,
     is_nil: bool,
     nils: u32,
+    integer: Option<i64>,
     error: [u8; TEXT_MAX],
     error_len: usize,
     has_error: bool,
@@ -56,6 +59,7 @@ impl Default for Scanner {
             is_error_bulk: false,
             is_nil: false,
             nils: 0,
+            integer: None,
             error: [0; TEXT_MAX],
             error_len: 0,
             has_error: false,
@@ -137,7 +141,14 @@ impl Scanner {
         }
         let (kind, text) = line.split_first().ok_or(Malformed)?;
         match kind {
-            b'+' | b':' | b',' | b'#' | b'(' => Ok(()),
+            b'+' | b',' | b'#' | b'(' => Ok(()),
+            b':' => {
+                if is_whole_reply {
+                    let text = std::str::from_utf8(text.trim_ascii_end()).map_err(|_| Malformed)?;
+                    self.integer = Some(text.parse().map_err(|_| Malformed)?);
+                }
+                Ok(())
+            }
             b'-' => {
                 if !self.has_error {
                     self.has_error = true;
@@ -181,6 +192,7 @@ impl Scanner {
 
     fn end(&mut self) -> Reply<'_> {
         let (is_nil, nils, has_error) = (self.is_nil, self.nils, self.has_error);
+        let integer = self.integer.take();
         self.is_first = true;
         self.is_push = false;
         self.is_nil = false;
@@ -190,6 +202,7 @@ impl Scanner {
             error: has_error.then(|| self.error[..self.error_len].trim_ascii_end()),
             is_nil,
             nils,
+            integer,
         }
     }
 }
@@ -222,6 +235,7 @@ mod tests {
         match reply.error {
             Some(error) => format!("error {}", String::from_utf8_lossy(error)),
             None if reply.is_nil => "nil".to_owned(),
+            None if reply.integer.is_some() => format!("integer {}", reply.integer.unwrap_or_default()),
             None => format!("value with {} nils", reply.nils),
         }
     }
@@ -231,7 +245,7 @@ mod tests {
 
     const REPLIES: [&str; 12] = [
         "value with 0 nils",
-        "value with 0 nils",
+        "integer -12",
         "value with 0 nils",
         "value with 0 nils",
         "nil",
@@ -318,6 +332,7 @@ mod tests {
             b"|1\r\n",
             b"$?\r\n",
             b"%x\r\n",
+            b":one\r\n",
             b"$5\n",
         ] {
             let mut rest = wrong;

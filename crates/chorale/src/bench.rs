@@ -37,6 +37,7 @@ const SIZE: &str = "size";
 const RATIO: &str = "ratio";
 const BATCH: &str = "batch";
 const TAGGED: &str = "tagged";
+const WAIT: &str = "wait";
 const NO_LOAD: &str = "no-load";
 const CLUSTER: &str = "cluster";
 const PASSWORD: &str = "password";
@@ -124,6 +125,11 @@ pub(crate) fn command() -> Command {
         .arg(value(RATIO, "GETS:SETS", "Of get_set").default_value("1:1"))
         .arg(value(BATCH, "N", "Keys of one MSET or MGET").default_value("10"))
         .arg(switch(TAGGED, "Keys of one MSET, MGET or XFER share a hash tag, and so a slot"))
+        .arg(value(
+            WAIT,
+            "N",
+            "Send WAIT N 0 behind every write; the request ends when so many replicas have it",
+        ))
         .next_help_heading(keys)
         .arg(value(KEYS, "N[,N..]", "How many keys; of several numbers each is a run, and a line of a table [default: 100000]"))
         .arg(value(DISTRIBUTION, "D", "uniform, zipf:THETA or latest [default: that of the workload]"))
@@ -329,6 +335,7 @@ fn plan(matches: &ArgMatches) -> Result<(Plan, Vec<u64>), String> {
     plan.ratio = read::<Ratio>(matches, RATIO)?.expect("it has a default");
     plan.batch = number(matches, BATCH)?.expect("it has a default");
     plan.is_tagged = matches.get_flag(TAGGED);
+    plan.wait = number(matches, WAIT)?;
     plan.distribution = read::<Distribution>(matches, DISTRIBUTION)?;
     plan.sizes = read::<Sizes>(matches, SIZE)?.expect("it has a default");
     plan.is_loaded = !matches.get_flag(NO_LOAD);
@@ -423,6 +430,8 @@ mod tests {
             "at=2s start 1",
             "--size",
             "etc",
+            "--wait",
+            "2",
         ])
         .expect("they are right");
         assert_eq!(plan.endpoints.len(), 2);
@@ -432,6 +441,7 @@ mod tests {
             (Some(2.5), Sizes::Etc, 2)
         );
         assert_eq!((plan.arrivals, plan.is_resp3), (Arrivals::Poisson, true));
+        assert_eq!(plan.wait, Some(2));
         assert_eq!(keys, [100_000]);
     }
 
@@ -452,6 +462,7 @@ mod tests {
             (&["localhost"], "HOST:PORT"),
             (&["--clients", "many"], "--clients many: take a number"),
             (&["--clients", "0"], "take 1 to"),
+            (&["--wait", "0"], "--wait 0: take 1 to"),
             (&["--seconds", "-1"], "such as 10 or 0.5"),
             (&["--ratio", "2"], "GETS:SETS"),
             (&["--rate", "5", "--arrivals", "odd"], "take even or poisson"),

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use bench::Workload;
 use ids::Slot;
 
 use crate::scripted::{Do, Scripted};
@@ -39,6 +40,9 @@ fn nodes(told: u16, real: u16) -> (Addresses, [Scripted; 2]) {
             let nodes = addresses.get().expect("nobody asks before");
             if words[0] == "CLUSTER" {
                 return Do::Tell(slots(nodes, told));
+            }
+            if words[0] == "WAIT" {
+                return Do::Say(":1\r\n");
             }
             let slot = slot(words);
             let owner = usize::from(slot >= real);
@@ -89,6 +93,32 @@ fn a_slot_that_has_moved_is_found_and_remembered() {
     // There are a hundred keys, and each is redirected once, or once more after the map was asked for, which is wrong again.
     assert!(report.redirects > 20, "{report}");
     assert!(report.redirects < 1_000, "{report}");
+}
+
+#[test]
+fn wait_goes_where_the_write_goes() {
+    let (_, nodes) = nodes(5_000, 12_000);
+    let mut plan = plan(&[&nodes[0]], 500);
+    plan.is_cluster = true;
+    plan.pipeline = 4;
+    plan.wait = Some(1);
+    plan.workload = Workload::CUnique;
+    let report = run(&plan);
+    assert_eq!((report.requests, report.errors), (500, 0));
+    assert!(report.redirects > 0, "{report}");
+    for node in &nodes {
+        let log: Vec<Vec<String>> = node
+            .log()
+            .into_iter()
+            .filter(|words| words[0] != "CLUSTER")
+            .collect();
+        assert!(log.len() > 50);
+        assert!(
+            log.chunks(2)
+                .all(|pair| pair[0][0] == "SET" && pair[1] == ["WAIT", "1", "0"]),
+            "{log:?}"
+        );
+    }
 }
 
 #[test]

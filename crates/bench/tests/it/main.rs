@@ -7,6 +7,7 @@ mod report;
 mod responder;
 mod scripted;
 mod transactions;
+mod waits;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -17,6 +17,8 @@ pub(crate) enum Do {
     Spell(&'static str),
     /// Let everybody wait, then answer `+OK`.
     Stall(Duration),
+    /// The same with another answer.
+    StallThen(Duration, &'static str),
     /// Never answer.
     Ignore,
     /// Close the connection.
@@ -131,6 +133,10 @@ fn serve(stream: &TcpStream, inner: &Inner, address: SocketAddr) {
                         // A server that stands still: nothing is waited for, the stall is what is tested.
                         thread::sleep(time);
                         say(b"+OK\r\n");
+                    }
+                    Do::StallThen(time, text) => {
+                        thread::sleep(time);
+                        say(text.as_bytes());
                     }
                     Do::Ignore => {}
                     Do::Close => break,
