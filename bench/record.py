@@ -171,8 +171,12 @@ def check_out(out: str | None) -> None:
 def write(out: str | None, data: dict[str, object], summary: str) -> None:
     """Prints the summary and, where a path is given, writes the JSON and the Markdown beside it."""
     print(summary)
-    if out is None:
-        return
+    if out is not None:
+        save(out, data, summary)
+
+
+def save(out: str, data: dict[str, object], summary: str) -> None:
+    """Writes the JSON and the Markdown beside it."""
     path = Path(out)
     # No folder of the measuring machine belongs into a record.
     path.write_text((json.dumps(data, indent=1) + "\n").replace(f"{ROOT}/", ""))

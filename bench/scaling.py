@@ -17,8 +17,8 @@ from typing import Any
 import nodes
 import record
 import server
-import load
 from chart import Line, Panel, panels
+from load import ask
 from nodes import OurCluster
 from server import Launch, Server
 
@@ -104,7 +104,7 @@ def measure(rounds: int, seconds: float, is_quick: bool, progress: record.Progre
                             options += ["--keys", str(KEYS), "--warmup", f"{WARMUP:g}", *more]
                             options += ["--no-load"] if is_loaded else []
                             is_loaded = True
-                            runs.append(_run(number, way, count, load, load.ask(ports, seconds, options)))
+                            runs.append(_run(number, way, count, load, ask(ports, seconds, options)))
     except KeyboardInterrupt:
         is_cut_short = True
     return {"runs": [asdict(run) for run in runs], "cores": os.cpu_count(), "is_cut_short": is_cut_short}

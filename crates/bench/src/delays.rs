@@ -1,10 +1,10 @@
 //! Times after which the responder answers: a distribution that is known, so that what a tool tells of it can be right or wrong.
 //!
 //! They are exponential, as the waits in many queues are, and have a tail: the median is 0.69 of the mean, one of ten is longer
-//! than 2.3 of it, one of a hundred than 4.6. They are not drawn at random, where a hundred thousand would still leave the 99th
-//! percentile uncertain by some percent: they go through the shares from 0 to 1 in steps of the golden ratio, which leaves no
-//! stretch of them out (Weyl, 1916). So any
-//! thousand that follow each other have the same percentiles, but for two or three of them.
+//! than 2.3 of it, one of a hundred than 4.6. They are not drawn at random, where ten thousand would still leave the 99th
+//! percentile uncertain by two percent: they go through the shares from 0 to 1 in steps of the golden ratio, which leaves no
+//! stretch of them out (Weyl, 1916). So any thousand that follow each other have the same percentiles, but for two or three of
+//! them.
 
 use std::time::Duration;
 

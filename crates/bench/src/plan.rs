@@ -73,7 +73,7 @@ pub struct Plan {
     pub is_tagged: bool,
     /// `WAIT` for so many replicas is sent behind every write, on the same connection, and the request ends with its answer.
     pub wait: Option<u64>,
-    /// Requests per second of all clients together, begun at fixed times whatever the server does.
+    /// Requests per second of all clients together, begun at times fixed beforehand, whatever the server does.
     pub rate: Option<f64>,
     /// How these beginnings lie in time.
     pub arrivals: Arrivals,

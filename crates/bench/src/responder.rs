@@ -254,6 +254,8 @@ impl Guest {
             match self.stream.write(&self.out[self.out_from..]) {
                 Ok(written) => self.out_from += written,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.out.drain(..self.out_from);
+                    self.out_from = 0;
                     return self.out.len() <= OUT_MAX;
                 }
                 Err(_) => return false,

@@ -119,7 +119,7 @@ pub(crate) fn command() -> Command {
         .arg(value(
             RATE,
             "R",
-            "Open loop: begin R requests per second in all, at fixed times; latency counts from there",
+            "Open loop: begin R requests per second in all, at times fixed beforehand; latency counts from there",
         ))
         .arg(value(ARRIVALS, "even|poisson", "How these times lie: equally far from each other, or in bunches as those of many people").default_value("even"))
         .arg(value(RATIO, "GETS:SETS", "Of get_set").default_value("1:1"))

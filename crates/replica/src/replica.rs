@@ -249,7 +249,9 @@ impl Replica {
     /// [`Replica::is_free`] for one key, of this slot; `file` as for [`Replica::hold`], if the key is to be held.
     #[inline]
     pub fn is_key_free(&self, slot: Slot, key: &[u8], mode: Mode, file: Option<u16>) -> bool {
+        let is_full = file.is_some() && self.brief.is_full();
         !self.is_replicated
+            && !is_full
             && self.brief.admits_key(slot, key, mode, file)
             && (self.locks.is_idle() || self.locks.admits(&Locks::Keys(vec![(key.into(), mode)])))
     }

@@ -59,6 +59,10 @@ impl Entrusted {
     /// With fewer under way, a connection may have many of them.
     const FEW: usize = 64;
 
+    /// Keys of a command. One with more begins as a transaction, whose locks are found by key and not by looking through a
+    /// list.
+    const KEYS_MAX: usize = 256;
+
     pub(crate) fn new(workers: usize) -> Entrusted {
         Entrusted {
             sent: (0..workers).map(|_| VecDeque::new()).collect(),
@@ -120,12 +124,14 @@ impl Gateway {
         }
         let step = key_step(spec);
         let words = (args.len() - 1) / step;
+        if words > Entrusted::KEYS_MAX {
+            return false;
+        }
         let mut slots = Vec::with_capacity(words);
         slots.extend((1..args.len()).step_by(step).map(|at| Slot::of_key(args.arg(at))));
         let Some(worker) = self.decider(spec, args, &slots) else {
             return false;
         };
-        self.stats.transactions.add(1);
         session.busy.begin(slots.iter().copied());
         let (txn, priority) = self.new_transaction();
         let sent = Sent {
@@ -253,15 +259,18 @@ impl Gateway {
             self.run_entrusted(spec, db, sent.touches, args, reply, &mut out);
         }
         let mut outputs = Vec::new();
-        for slot in &sent.slots {
-            if let Some(index) = self.local(self.groups.group_of(*slot)) {
-                self.replicas[index].let_go(&self.turn, sent.txn, &mut outputs);
-                self.tell(index);
-            }
+        let here = sent.slots.iter().map(|slot| self.groups.group_of(*slot));
+        let mut here: Vec<usize> = here.filter_map(|group| self.local(group)).collect();
+        here.sort_unstable();
+        here.dedup();
+        for index in here {
+            self.replicas[index].let_go(&self.turn, sent.txn, &mut outputs);
+            self.tell(index);
         }
         self.transactions.outputs.extend(outputs);
         let (ticket, slots) = (sent.ticket, std::mem::take(&mut sent.slots));
         if reply.is_some() {
+            self.stats.transactions.add(1);
             let answer = Delivery::Entrusted { ticket, slots, bytes };
             return self.deliveries.push_back(answer);
         }

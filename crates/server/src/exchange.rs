@@ -97,13 +97,21 @@ impl Gateway {
                     protocol,
                     touches,
                     words,
-                } => self.on_entrusted(from, seq, spec, db, protocol, touches, parcel.args(words)),
+                } => {
+                    let began = self.timing.now();
+                    self.on_entrusted(from, seq, spec, db, protocol, touches, parcel.args(words));
+                    self.timing.leave_out(self.timing.now().saturating_sub(began));
+                }
                 Message::Decided {
                     seq,
                     is_done,
                     start,
                     length,
-                } => self.on_entrusted_decided(from, seq, is_done.then(|| parcel.reply(start, length))),
+                } => {
+                    let began = self.timing.now();
+                    self.on_entrusted_decided(from, seq, is_done.then(|| parcel.reply(start, length)));
+                    self.timing.leave_out(self.timing.now().saturating_sub(began));
+                }
                 Message::Request { group, request } => self.request(group, *request),
                 Message::Output(output) => self.on_output(*output),
                 Message::Broadcast { ticket, kind, words } => {

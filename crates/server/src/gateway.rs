@@ -691,9 +691,11 @@ impl Gateway {
     /// Whether a command may be carried out before the connection's transactions under way are answered: if it is on
     /// other keys than theirs, and on keys alone.
     fn may_pass(&self, session: &Session, spec: &Spec, args: Args<'_>) -> bool {
-        let begins_none = spec.spread == Spread::Single
-            || !session.busy.is_full(self.is_spread || self.entrusted.is_busy());
-        let mut may = session.block.is_none() && spec.route == Route::Keys && begins_none;
+        let is_busy = self.is_spread || self.entrusted.is_busy() || !self.transactions.is_empty();
+        let begins_none = spec.spread == Spread::Single || !session.busy.is_full(is_busy);
+        // One that waits for keys holds its connection up: the answer to a transaction must not let go of it.
+        let may_wait = spec.flags.contains(command::Flags::BLOCKING);
+        let mut may = session.block.is_none() && spec.route == Route::Keys && begins_none && !may_wait;
         if may {
             command::keys(spec, args, &mut |position, _| {
                 may = may && !session.busy.holds(ids::Slot::of_key(args.arg(position)));

@@ -48,9 +48,9 @@ pub enum Message {
         /// Its place in the pipeline.
         sequence: u64,
         /// Where the reply lies: [`Parcel::reply`].
-        start: u32,
+        start: usize,
         /// How long it is.
-        length: u32,
+        length: usize,
     },
     /// This worker's part of a command on keys of two workers, to be carried out here and now if they are free: see
     /// `entrusted.rs`.
@@ -75,9 +75,9 @@ pub enum Message {
         /// Whether it was carried out; if not, nothing was done.
         is_done: bool,
         /// Where the reply lies: [`Parcel::reply`].
-        start: u32,
+        start: usize,
         /// How long it is.
-        length: u32,
+        length: usize,
     },
     /// Anything else for a group.
     Request {
@@ -282,8 +282,8 @@ impl Parcel {
         self.push(Message::Decided {
             seq,
             is_done: reply.is_some(),
-            start: start as u32,
-            length: (self.bytes.len() - start) as u32,
+            start,
+            length: self.bytes.len() - start,
         });
     }
 
@@ -332,14 +332,14 @@ impl Parcel {
         self.push(Message::Answer {
             connection: ticket.connection,
             sequence: ticket.sequence,
-            start: start as u32,
-            length: (self.bytes.len() - start) as u32,
+            start,
+            length: self.bytes.len() - start,
         });
     }
 
     /// The bytes of an answer in this parcel.
-    pub fn reply(&self, start: u32, length: u32) -> &[u8] {
-        &self.bytes[start as usize..start as usize + length as usize]
+    pub fn reply(&self, start: usize, length: usize) -> &[u8] {
+        &self.bytes[start..start + length]
     }
 
     /// Empties the parcel, to be used again; a large one gives its memory back.

@@ -10,7 +10,7 @@ use crate::timing::Caller;
 use command::{Command, KeyUse, Merge, Route, Spec, Spread};
 use ids::{Db, GroupId};
 use keyspace::KeyVersion;
-use replica::{Operation, Replica, Returned, Scratch, locks_of};
+use replica::{Operation, Replica, Returned, Scratch, locks_of, with_conditions};
 use resp::{Args, Protocol, Writer, parse_array_header, skip_value};
 use txn::{Locks, Mode};
 
@@ -71,7 +71,11 @@ impl Gateway {
             self.local(*group).is_some_and(|index| {
                 self.replicas[index].is_free(|| {
                     let commands = program.operations().map(Operation::words);
-                    locks_of(commands, |key| group_of_key(groups, key) == *group)
+                    let is_ours = |key: &[u8]| group_of_key(groups, key) == *group;
+                    let conditions = program.conditions.iter();
+                    let conditions = conditions.filter(|condition| is_ours(condition.key())).cloned();
+                    // What is watched may be about to change, though no command here names it.
+                    with_conditions(locks_of(commands, is_ours), &conditions.collect::<Vec<_>>())
                 })
             })
         })

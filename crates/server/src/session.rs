@@ -212,8 +212,8 @@ impl BusySlots {
     /// make others wait, to gain little.
     const TRANSACTIONS_MAX: usize = 4;
 
-    /// The same while the worker has little under way that other workers of the node decide: what goes there together is paid
-    /// for once, and the locks are held for as long as a message and its answer take.
+    /// The same while the worker has little under way but what other workers of the node decide: what goes there together is
+    /// paid for once, and the locks are held for as long as a message and its answer take.
     const ENTRUSTED_MAX: usize = 32;
 
     #[inline]

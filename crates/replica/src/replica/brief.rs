@@ -18,9 +18,12 @@ use txn::{Locks, Mode, Priority, TxnId};
 /// See the file's header.
 #[derive(Default)]
 pub(super) struct BriefLocks {
-    /// As many as the transactions have keys here: each connection has a bounded number of these under way.
+    /// At most [`HELD_MAX`], and the keys of one command more.
     held: Vec<BriefLock>,
 }
+
+/// Locks from which on no more are held: who looks for a key looks through all of them.
+const HELD_MAX: usize = 256;
 
 struct BriefLock {
     slot: Slot,
@@ -43,6 +46,12 @@ impl BriefLocks {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.held.is_empty()
+    }
+
+    /// Whether there are so many that a transaction's own locks serve better.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.held.len() >= HELD_MAX
     }
 
     /// Whether a key of `slot` is free for this use of it, by a transaction of this file if it is one.

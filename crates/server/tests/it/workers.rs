@@ -326,3 +326,69 @@ fn keys_that_are_not_held_while_another_worker_decides_are_noticed() {
 fn a_worker_that_decides_over_keys_that_are_held_is_noticed() {
     assert!(shows(Bug::EntrustedNotFree));
 }
+
+/// The key of a worker, the one that bears this number among those with the prefix.
+fn key_of(worker: u16, prefix: &str, number: usize) -> String {
+    let groups = GroupCount::new(8).expect("a valid count");
+    let is_its = |key: &String| {
+        let group = groups.group_of(ids::Slot::of_key(key.as_bytes()));
+        group.index() / 4 == usize::from(worker)
+    };
+    let mut keys = (0..).map(|at| format!("{prefix}{at}")).filter(is_its);
+    keys.nth(number).expect("every worker has keys")
+}
+
+fn command(line: &str) -> Vec<String> {
+    line.split(' ').map(str::to_owned).collect()
+}
+
+#[test]
+fn an_exec_sees_that_a_watched_key_is_about_to_change() {
+    let (a, b, x) = (key_of(0, "a", 0), key_of(1, "b", 0), key_of(0, "x", 0));
+    let mut workers = Workers::new(1);
+    let at = |workers: &mut Workers, client: usize, lines: &[String]| {
+        workers.send(client, lines.iter().map(|line| command(line)).collect());
+        workers.seen.len() - 1
+    };
+    at(&mut workers, 2, &[format!("WATCH {a}")]);
+    let written = at(&mut workers, 0, &[format!("MSET {a} new {b} new")]);
+    assert!(workers.receive(1), "the other worker decides");
+    let read = at(&mut workers, 1, &[format!("GET {b}")]);
+    assert_eq!(
+        workers.seen[read].reply, "$3 new",
+        "whoever asks there hears of it"
+    );
+    // The decision is on its way back when the client that watches goes on.
+    let lines = ["MULTI".to_owned(), format!("SET {x} 1"), "EXEC".to_owned()];
+    let exec = at(&mut workers, 2, &lines);
+    workers.settle();
+    assert_eq!(workers.seen[written].reply, "+OK");
+    assert_eq!(workers.seen[exec].reply, "*-1", "what it watches has changed");
+}
+
+#[test]
+fn a_client_that_waits_for_a_key_goes_on_waiting_when_its_transaction_before_is_over() {
+    let (a, b) = (key_of(0, "a", 0), key_of(1, "b", 0));
+    let queues = [key_of(0, "q", 0), key_of(0, "q", 1)];
+    let mut workers = Workers::new(2);
+    let lines = [
+        format!("MSETNX {a} 1 {b} 1"),
+        format!("BLPOP {} 0", queues[0]),
+        format!("BLPOP {} 0", queues[1]),
+    ];
+    workers.send(0, lines.iter().map(|line| command(line)).collect());
+    while workers.receive(0) || workers.receive(1) {}
+    for queue in &queues {
+        workers.send(2, vec![command(&format!("RPUSH {queue} element"))]);
+        while workers.receive(0) || workers.receive(1) {}
+    }
+    let replies: Vec<&str> = workers.seen.iter().map(|seen| seen.reply.as_str()).collect();
+    assert_eq!(replies[0], ":1");
+    for (reply, queue) in replies[1..3].iter().zip(&queues) {
+        assert!(
+            reply.contains(queue.as_str()) && reply.contains("element"),
+            "{reply}"
+        );
+    }
+    assert_eq!(replies[3..], [":1", ":1"]);
+}
