@@ -21,7 +21,6 @@ from dataclasses import asdict, dataclass
 
 import record
 from server import REDIS, Launch, Server, SetupError, need_tool
-from wire import WireError
 
 OURS = "target/release/chorale bench"
 RESPONDER = f"{OURS} --respond {{port}}"
@@ -276,40 +275,29 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     return options
 
 
-def main() -> int:
-    """Runs the measurement; errors are told in one line."""
-    options = parse()
-    record.heed_signals()
+def run(options: argparse.Namespace) -> None:
+    """Runs the measurement. Ctrl-C evaluates the rounds that are complete."""
+    if not options.no_pin and not {options.server_core, options.tool_core} <= os.sched_getaffinity(0):
+        raise SetupError("those cores are not both usable here: choose others with --server-core and --tool-core, or pass --no-pin")
+    facts = record.environment([Launch("responder", RESPONDER), Launch("redis", options.redis)], ["redis-benchmark"])
+    progress = record.Progress(options.rounds * (len(CPU_LOADS) + 1 + len(SHARED)))
+    runs: list[Run] = []
+    stopped = False
     try:
-        record.check_out(options.out)
-        if not options.no_pin and not {options.server_core, options.tool_core} <= os.sched_getaffinity(0):
-            raise SetupError("those cores are not both usable here: choose others with --server-core and --tool-core, or pass --no-pin")
-        facts = record.environment([Launch("responder", RESPONDER), Launch("redis", options.redis)], ["redis-benchmark"])
-        progress = record.Progress(options.rounds * (len(CPU_LOADS) + 1 + len(SHARED)))
-        runs: list[Run] = []
-        stopped = False
-        try:
-            measure(options, progress, runs)
-        except KeyboardInterrupt:
-            stopped = True
-        progress.end()
-        cells = evaluate(runs, options.delay)
-        text = record.preamble("The load generators", facts)
-        if options.quick:
-            text += "- A quick run: too short to compare anything\n"
-        if stopped:
-            text += "- Stopped early: the rounds are those that were complete\n"
-        text += summary(cells, options, max((run.round + 1 for run in runs), default=0))
-        data = {"kind": "tool", **facts, "quick": options.quick, "stopped_early": stopped, "delay_s": options.delay}
-        record.write(options.out, {**data, "summary": cells, "runs": [asdict(run) for run in runs]}, text)
+        measure(options, progress, runs)
     except KeyboardInterrupt:
-        print("\nstopped before anything was measured", file=sys.stderr)
-        return 130
-    except (SetupError, WireError, OSError) as error:
-        print(f"\ntool.py: {error}", file=sys.stderr)
-        return 1
-    return 0
+        stopped = True
+    progress.end()
+    cells = evaluate(runs, options.delay)
+    text = record.preamble("The load generators", facts)
+    if options.quick:
+        text += "- A quick run: too short to compare anything\n"
+    if stopped:
+        text += "- Stopped early: the rounds are those that were complete\n"
+    text += summary(cells, options, max((run.round + 1 for run in runs), default=0))
+    data = {"kind": "tool", **facts, "quick": options.quick, "stopped_early": stopped, "delay_s": options.delay}
+    record.write(options.out, {**data, "summary": cells, "runs": [asdict(run) for run in runs]}, text)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(record.main(parse, run))
