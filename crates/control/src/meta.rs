@@ -40,7 +40,7 @@ use crate::sight::GroupSight;
 use crate::state::{FOUNDER, State};
 use crate::step::{Order, Step};
 use crate::survivor::Survivor;
-use consensus::{Beats, Listener, Members, Message, SnapshotPoint, Term, Times};
+use consensus::{Beats, Listener, Members, Message, ReadPermit, SnapshotPoint, Term, Times};
 use errands::{Client, Errand, Errands};
 use ids::{Boot, Epoch, GroupCount, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion};
 use proposal::Proposal;
@@ -1135,7 +1135,10 @@ impl Meta {
             return;
         };
         let Some(book) = seat.book() else { return };
+        // Under a lease: who has been deposed, and has not heard of it, may hear of the new leader's map first.
+        let surely_leads = matches!(seat.raft.read_permit(now), ReadPermit::Lease(_));
         if reign.is_established
+            && surely_leads
             && self
                 .map
                 .as_ref()
