@@ -1043,6 +1043,43 @@ fn rules_are_raised_when_the_last_node_can_follow_them_and_no_older_build_comes_
 }
 
 #[test]
+fn a_leader_that_others_have_replaced_meanwhile_is_not_taken_for_forgotten() {
+    let mut unaware = 0;
+    for seed in 100..130 {
+        let mut world = World::cluster(seed, 3);
+        let former = world.leader().expect("it is settled");
+        let node = world.machines[former].node;
+        let known = world.machines[former].map.as_ref().map(|map| map.epoch);
+        // They need not wait for long, since they see that the link is gone.
+        world.cut_off.insert(former);
+        world.on_links(node, false);
+        world.run_until(
+            "another one leads, and has changed the map",
+            Duration::from_secs(20),
+            |world| {
+                let mut others = world
+                    .machines
+                    .iter()
+                    .enumerate()
+                    .filter(|(machine, _)| *machine != former);
+                others.any(|(_, machine)| {
+                    let leads = machine.meta.as_ref().is_some_and(Meta::leads);
+                    leads && machine.map.as_ref().map(|map| map.epoch) > known
+                })
+            },
+        );
+        unaware += u32::from(world.machines[former].meta.as_ref().is_some_and(Meta::leads));
+        world.cut_off.clear();
+        world.on_links(node, true);
+        world.run_for(Duration::from_secs(3));
+        for machine in &world.machines {
+            assert!(!machine.notices.contains(&Notice::Fenced), "seed {seed}");
+        }
+    }
+    assert!(unaware > 0, "some do not know yet that they are replaced");
+}
+
+#[test]
 fn a_start_that_is_declared_dead_learns_it() {
     let mut world = World::cluster(12, 3);
     let boot = world.machines[2].boot.unwrap();
