@@ -17,7 +17,7 @@ fn stalling() -> Scripted {
     Scripted::start(move |_| {
         count += 1;
         if count == 300 {
-            Do::Stall(STALL)
+            Do::Stall(STALL, "+OK\r\n")
         } else {
             Do::Say(OK)
         }
@@ -95,9 +95,9 @@ fn each_command_has_percentiles_of_its_own() {
         let is_get = words[0] == "GET";
         gets += u32::from(is_get);
         match is_get {
-            true if gets % 10 == 0 => Do::Stall(Duration::from_millis(40)),
+            true if gets % 10 == 0 => Do::Stall(Duration::from_millis(40), "+OK\r\n"),
             true => Do::Say("$-1\r\n"),
-            false => Do::Stall(Duration::from_millis(5)),
+            false => Do::Stall(Duration::from_millis(5), "+OK\r\n"),
         }
     });
     let mut plan = plan(&[&server], 100);
@@ -117,7 +117,7 @@ fn each_command_has_percentiles_of_its_own() {
 #[test]
 fn what_a_server_cannot_keep_up_with_is_told() {
     // One command in 20 ms.
-    let server = Scripted::start(|_| Do::Stall(Duration::from_millis(20)));
+    let server = Scripted::start(|_| Do::Stall(Duration::from_millis(20), "+OK\r\n"));
     let mut plan = plan(&[&server], 0);
     plan.length = Length::Time(Duration::from_secs(1));
     plan.timeout = Duration::from_millis(500);

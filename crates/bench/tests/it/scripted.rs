@@ -15,10 +15,8 @@ pub(crate) enum Do {
     Tell(String),
     /// The same, each byte in a packet of its own.
     Spell(&'static str),
-    /// Let everybody wait, then answer `+OK`.
-    Stall(Duration),
-    /// The same with another answer.
-    StallThen(Duration, &'static str),
+    /// Let everybody wait, then answer this.
+    Stall(Duration, &'static str),
     /// Never answer.
     Ignore,
     /// Close the connection.
@@ -129,12 +127,8 @@ fn serve(stream: &TcpStream, inner: &Inner, address: SocketAddr) {
                             thread::yield_now();
                         }
                     }
-                    Do::Stall(time) => {
+                    Do::Stall(time, text) => {
                         // A server that stands still: nothing is waited for, the stall is what is tested.
-                        thread::sleep(time);
-                        say(b"+OK\r\n");
-                    }
-                    Do::StallThen(time, text) => {
                         thread::sleep(time);
                         say(text.as_bytes());
                     }

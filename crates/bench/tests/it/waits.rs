@@ -118,7 +118,7 @@ fn a_wait_that_is_not_answered_is_a_write_that_took_too_long() {
 #[test]
 fn the_time_of_wait_is_part_of_the_request() {
     let server = server(|name, count| {
-        (name == "WAIT" && count == 3).then_some(Do::StallThen(Duration::from_millis(300), ":1\r\n"))
+        (name == "WAIT" && count == 3).then_some(Do::Stall(Duration::from_millis(300), ":1\r\n"))
     });
     let mut plan = plan(&[&server], 10);
     plan.wait = Some(1);

@@ -15,15 +15,15 @@ use ids::Slot;
 use std::collections::BTreeMap;
 use txn::{Locks, Mode, Priority, TxnId};
 
+/// Locks from which on no more are held: who looks for a key looks through all of them.
+const HELD_MAX: usize = 256;
+
 /// See the file's header.
 #[derive(Default)]
 pub(super) struct BriefLocks {
     /// At most [`HELD_MAX`], and the keys of one command more.
     held: Vec<BriefLock>,
 }
-
-/// Locks from which on no more are held: who looks for a key looks through all of them.
-const HELD_MAX: usize = 256;
 
 struct BriefLock {
     slot: Slot,
