@@ -2,6 +2,7 @@
 
 use crate::client::Clients;
 use crate::latency::LatencyMonitor;
+use crate::notices::Notices;
 use crate::pause::SharedPause;
 use crate::pubsub::Subscriptions;
 use crate::stats::WorkerStats;
@@ -38,6 +39,10 @@ pub struct Shared {
     pub accepted: AtomicU64,
     /// Connections refused because there were too many.
     pub refused: AtomicU64,
+    /// Log lines about connections that could not be accepted.
+    pub accept_notices: Notices,
+    /// Log lines about clients that sent HTTP.
+    pub http_notices: Notices,
     /// One for each worker.
     pub workers: Vec<Arc<WorkerStats>>,
     /// `DEBUG SET-ACTIVE-EXPIRE`.
@@ -152,6 +157,8 @@ impl Shared {
             monitors: AtomicUsize::new(0),
             accepted: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            accept_notices: Notices::default(),
+            http_notices: Notices::default(),
             workers: (0..workers).map(|_| Arc::default()).collect(),
             active_expiry: AtomicBool::new(true),
             steps_max: AtomicUsize::new(crate::aside::STEPS_MAX),

@@ -513,3 +513,46 @@ fn unknown_commands_are_refused_and_the_connection_stays() {
     );
     assert_eq!(client.run("PING"), Value::Simple(b"PONG".to_vec()));
 }
+
+#[test]
+fn a_web_page_that_posts_to_a_port_of_clients_is_cut_off_before_its_body() {
+    let server = Server::subject().start();
+    let body = "CONFIG SET maxclients 77\r\nSET page here\r\nPUBLISH c m\r\n";
+    let post = format!("POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 60\r\n\r\n{body}");
+    let get = format!("GET / HTTP/1.1\r\nhOST: 127.0.0.1\r\n\r\n{body}");
+    let framed = [frame(&["pOsT", "/"]), body.as_bytes().to_vec()].concat();
+    let ports = [Some(server.address()), server.cluster_address()];
+    for port in ports.into_iter().flatten() {
+        for request in [post.as_bytes(), get.as_bytes(), &framed] {
+            // As it comes, and in pieces that end anywhere in the first two lines.
+            for cut in [request.len(), 2, 5, 19] {
+                let mut page = Client::connect(port).expect("the port listens");
+                let (first, rest) = request.split_at(cut.min(request.len()));
+                page.send_raw(first).expect("the server reads");
+                let _ = page.send_raw(rest);
+                page.drain().expect("the connection ends at once");
+            }
+        }
+    }
+    let mut client = server.client();
+    assert_eq!(client.run("EXISTS page"), Value::Integer(0));
+    let clients = client.command(&["CONFIG", "GET", "maxclients"]);
+    assert_ne!(clients.elements().expect("a pair")[1], Value::bulk("77"));
+    if !server.is_redis() {
+        let lines = server.log().matches("it sends HTTP").count();
+        assert_eq!(lines, 1, "{}", server.log());
+    }
+}
+
+#[test]
+fn what_was_asked_for_before_a_post_is_answered() {
+    let server = Server::subject().workers(2).start();
+    let mut client = server.client();
+    client
+        .send_raw(b"SET k v\r\nGET k\r\nPOST /\r\nSET k w\r\n")
+        .expect("the server reads");
+    assert_eq!(client.receive().expect("a reply"), Value::ok());
+    assert_eq!(client.receive().expect("a reply"), Value::bulk("v"));
+    assert_eq!(client.drain().expect("then the end"), 0);
+    assert_eq!(server.client().run("GET k"), Value::bulk("v"));
+}
