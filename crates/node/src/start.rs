@@ -114,6 +114,36 @@ impl Drop for EndOfWorker {
     }
 }
 
+/// Lowers `maxclients` to what the limit of open files leaves room for, as Redis does: one that is refused is told so,
+/// one for whom there is no descriptor waits for ever.
+fn fit_clients(settings: &mut Settings, workers: usize) -> Result<(), StartError> {
+    let asked = settings.maxclients;
+    let room = memory::room_for_clients(asked.into(), workers);
+    if room >= asked.into() {
+        return Ok(());
+    }
+    let limit = memory::raise_descriptors(0);
+    if room == 0 {
+        return Err(StartError {
+            what: "the limit of open files is too low".to_owned(),
+            source: io::Error::other(format!(
+                "it is {limit}, and a node with so many workers needs more than {}: raise it with ulimit -n",
+                memory::descriptors_needed(workers)
+            )),
+            port_option: None,
+        });
+    }
+    tracing::warn!(
+        asked,
+        maxclients = room,
+        limit,
+        "maxclients is lowered to what the limit of open files leaves room for; raise it with ulimit -n"
+    );
+    let lowered = settings.set_all(&[(b"maxclients", room.to_string().as_bytes())]);
+    lowered.expect("it is at least one and less than what was asked for");
+    Ok(())
+}
+
 /// What the admin port shows.
 struct Source {
     shared: Arc<Shared>,
@@ -318,7 +348,7 @@ impl ClusterParts {
 
 /// Runs a node until SIGTERM, SIGINT or `SHUTDOWN`. `set_log_level` makes the log follow the settings.
 pub fn run(
-    settings: Settings,
+    mut settings: Settings,
     set_log_level: impl Fn(LogLevel) + Send + Sync + 'static,
 ) -> Result<(), StartError> {
     let workers = match settings.workers {
@@ -329,14 +359,7 @@ pub fn run(
     let workers = workers.clamp(1, usize::from(settings.groups));
     set_log_level(settings.log_level);
 
-    let room = memory::make_room_for_clients(settings.maxclients.into());
-    if room < settings.maxclients.into() {
-        tracing::warn!(
-            maxclients = settings.maxclients,
-            room,
-            "the limit of open files leaves room for fewer clients; raise it with ulimit -n"
-        );
-    }
+    fit_clients(&mut settings, workers)?;
     let addresses = listener::describe(&settings.bind);
     let opened = listener::open(&settings, Endpoint::AnyNode, settings.port);
     let mut listeners = opening("cannot listen for clients", "port", opened)?;
@@ -414,6 +437,7 @@ pub fn run(
         purge: memory::purge,
         allocator: memory::describe,
         sample_memory: memory::sample,
+        room_for_clients: memory::room_for_clients,
     };
     shared.cluster_port = cluster_port;
     shared.set_topology(topology);

@@ -85,6 +85,8 @@ pub struct Hooks {
     pub allocator: fn() -> String,
     /// Writes down what the process takes now, in [`Shared::memory`].
     pub sample_memory: fn(&Shared),
+    /// Makes room for so many clients on a node with so many workers, and returns for how many there is.
+    pub room_for_clients: fn(u64, usize) -> u64,
 }
 
 impl Default for Hooks {
@@ -95,6 +97,7 @@ impl Default for Hooks {
             purge: || {},
             allocator: String::new,
             sample_memory: |_| {},
+            room_for_clients: |clients, _| clients,
         }
     }
 }
@@ -200,6 +203,17 @@ impl Shared {
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut changed = Settings::clone(&held);
         changed.set_all(pairs)?;
+        if changed.maxclients > held.maxclients {
+            let room = (self.hooks.room_for_clients)(changed.maxclients.into(), self.workers.len());
+            if room < changed.maxclients.into() {
+                return Err(SetError::Failed {
+                    name: "maxclients".to_owned(),
+                    reason: format!(
+                        "The operating system is not able to handle the specified number of clients, try with {room}"
+                    ),
+                });
+            }
+        }
         *held = Arc::new(changed);
         self.settings_version.fetch_add(1, Ordering::Release);
         Ok(())

@@ -556,3 +556,61 @@ fn what_was_asked_for_before_a_post_is_answered() {
     assert_eq!(client.drain().expect("then the end"), 0);
     assert_eq!(server.client().run("GET k"), Value::bulk("v"));
 }
+
+#[test]
+fn with_few_descriptors_fewer_clients_are_let_in_and_the_rest_are_told() {
+    let server = Server::subject().open_files(64).start();
+    let mut clients: Vec<Client> = (0..80).map(|_| server.client()).collect();
+    let mut served = 0;
+    for client in &mut clients {
+        client.set_patience(Duration::from_secs(5));
+        // One who is refused is told before it asks, and may not be able to.
+        let _ = client.send(&["PING"]);
+        let reply = client.receive().expect("an answer, or a refusal");
+        match reply.error() {
+            None => served += 1,
+            Some(text) => assert_eq!(text, "ERR max number of clients reached"),
+        }
+    }
+    let shown = clients[0].command(&["CONFIG", "GET", "maxclients"]);
+    assert_eq!(shown.elements().expect("a pair")[1], Value::bulk("32"));
+    assert!((30..=32).contains(&served), "{served}");
+    let more = clients[0].command(&["CONFIG", "SET", "maxclients", "100"]);
+    assert!(
+        more.error()
+            .is_some_and(|text| text.contains("The operating system is not able")),
+        "{more:?}"
+    );
+    if !server.is_redis() {
+        let log = server.log();
+        assert_eq!(log.matches("maxclients is lowered").count(), 1, "{log}");
+        assert_eq!(log.matches("WARN").count(), 1, "{log}");
+    }
+}
+
+#[test]
+fn a_node_out_of_descriptors_says_so_once_and_goes_on_when_there_are_some() {
+    let server = Server::subject().start();
+    let mut observer = server.client();
+    observer.run("PING");
+    let limit = format!("--nofile={0}:{0}", server.open_files() + 5);
+    let pid = server.process_id().to_string();
+    let changed = std::process::Command::new("prlimit")
+        .args(["--pid", &pid, &limit])
+        .status();
+    assert!(changed.expect("util-linux is installed").success());
+    let mut waiting: Vec<Client> = (0..20).map(|_| server.client()).collect();
+    let mut last = waiting.pop().expect("there are twenty");
+    last.send(&["PING"]).expect("the system takes it");
+    let uptime = observer.info_number("server", "uptime_in_seconds");
+    // Accepting is tried again ten times a second all the while.
+    eventually("three seconds have passed", || {
+        observer.info_number("server", "uptime_in_seconds") >= uptime + 3
+    });
+    drop(waiting);
+    assert_eq!(last.receive().expect("its turn"), Value::Simple(b"PONG".to_vec()));
+    if !server.is_redis() {
+        let lines = server.log().matches("cannot accept a connection").count();
+        assert_eq!(lines, 1, "{}", server.log());
+    }
+}
