@@ -81,6 +81,12 @@ pub(crate) fn room_for_clients(clients: u64, workers: usize) -> u64 {
     clients.min(limit.saturating_sub(beside))
 }
 
+/// Connections that the admin port may have at a time: fewer where the limit of open files is low.
+pub(crate) fn admin_connections() -> usize {
+    let share = usize::try_from(raise_descriptors(0) / 8).unwrap_or(usize::MAX);
+    share.clamp(4, admin::CONNECTIONS_MAX)
+}
+
 /// Raises the limit of open files to `wanted`, or as far as the system allows. Returns what it is then.
 pub(crate) fn raise_descriptors(wanted: u64) -> u64 {
     let mut limit = libc::rlimit {

@@ -17,12 +17,12 @@ use crate::status;
 use crate::transactions;
 use crate::view::View;
 use crate::worker::{WAKER, Worker};
-use admin::{AdminSource, ClusterView, Health, Recovered, Recovery, TransactionsView};
+use admin::{Access, AdminSource, ClusterView, Health, Recovered, Recovery, TransactionsView};
 use control::Announcement;
 use ids::{Boot, GroupCount, HashSeed, NodeId, Prng, SemanticsVersion};
 use mio::{Poll, Waker};
 use options::{LogLevel, Settings};
-use server::{Endpoint, Gateway, Hooks, NodeName, Shared, Topology};
+use server::{Endpoint, Gateway, Hooks, NodeName, Shared, Topology, is_same_secret};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::VecDeque;
@@ -152,6 +152,27 @@ struct Source {
 }
 
 impl AdminSource for Source {
+    fn access(&self) -> Access {
+        let settings = self.shared.settings();
+        match settings.requirepass {
+            Some(_) => Access::Password,
+            None if settings.protected_mode => Access::Loopback,
+            None => Access::Open,
+        }
+    }
+
+    fn is_password(&self, given: &[u8]) -> bool {
+        let settings = self.shared.settings();
+        let expected = settings.requirepass.as_ref();
+        expected.is_some_and(|expected| is_same_secret(given, expected.as_bytes()))
+    }
+
+    fn names(&self) -> Vec<String> {
+        let settings = self.shared.settings();
+        let advertised = settings.advertise.iter();
+        advertised.map(|advertised| advertised.host.clone()).collect()
+    }
+
     fn metrics(&self) -> String {
         let cluster = self.cluster.as_ref();
         metrics(&self.shared, cluster.map(|(view, me, _)| (&**view, *me)))
@@ -457,7 +478,10 @@ pub fn run(
                     .as_ref()
                     .map(|born| (view.clone(), born.own.node, inputs.clone())),
             });
-            let handle = trying("cannot start the admin port", admin::spawn(listener, source))?;
+            let handle = trying(
+                "cannot start the admin port",
+                admin::spawn(listener, source, memory::admin_connections()),
+            )?;
             Some((handle, port))
         }
     };
