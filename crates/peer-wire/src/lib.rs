@@ -34,7 +34,6 @@ mod raft;
 mod transfer;
 mod wait;
 
-pub use answers::{Answers, Outcome};
 pub use assembler::{Assembler, AssemblyError, Body, MESSAGE_BYTES_MAX, Packet};
 pub use batch::Batch;
 pub use cursor::DecodeError;

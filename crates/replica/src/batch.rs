@@ -35,6 +35,8 @@ use txn::{Locks, Mode, TxnId};
 /// bytes.
 #[derive(Clone, Default, Debug)]
 pub struct Batch {
+    /// How many times the group had begun anew, as the node knows: one of another generation is not looked at.
+    pub generation: u64,
     /// Counts all batches of this node for this group; the answer carries it.
     pub sequence: u64,
     /// Counts those with writes, from 1 on; 0 for one of reads alone.
