@@ -120,7 +120,6 @@ struct Waiting {
     item: Item,
     /// The reads of its batch, if it is one of them.
     reads: Bytes,
-    since: Monotonic,
     asked_at: Monotonic,
 }
 
@@ -139,6 +138,8 @@ struct Item {
     /// If it is measured here: which command, and since when it waits.
     trip: Option<(&'static Spec, Monotonic)>,
     is_read: bool,
+    /// When it came: sent again in another batch, it has waited since then.
+    since: Monotonic,
     /// Of its first key; nothing is known of a command that names none.
     slot: Option<Slot>,
 }
@@ -148,8 +149,10 @@ struct Item {
 struct Open {
     batch: BatchBuf,
     items: Vec<Item>,
-    /// Since when its oldest item waits.
+    /// Since when it is open.
     since: Monotonic,
+    /// When the oldest of its items came, perhaps with another batch.
+    oldest: Monotonic,
     /// Whether it holds reads that are no plain commands: no write goes with them.
     is_apart: bool,
 }
@@ -157,8 +160,10 @@ struct Open {
 struct Sent {
     batch: Batch,
     items: Vec<Item>,
-    /// Since when its oldest item waits.
+    /// Since when it was open.
     since: Monotonic,
+    /// When the oldest of its items came, perhaps with another batch.
+    oldest: Monotonic,
     /// Whether it was ever handed to anybody, and when last.
     was_sent: bool,
     sent_at: Monotonic,
@@ -571,14 +576,28 @@ impl Courier {
         is_read: bool,
         slot: Option<Slot>,
     ) {
+        self.took_since(origin, trip, is_read, slot, self.now);
+    }
+
+    /// The same, of what came before and was sent in another batch.
+    fn took_since(
+        &mut self,
+        origin: Origin,
+        trip: Option<(&'static Spec, Monotonic)>,
+        is_read: bool,
+        slot: Option<Slot>,
+        since: Monotonic,
+    ) {
         if self.open.items.is_empty() {
-            self.open.since = self.now;
+            (self.open.since, self.open.oldest) = (self.now, since);
         }
+        self.open.oldest = self.open.oldest.min(since);
         self.open.items.push(Item {
             connection: origin.connection(),
             origin: Some(origin),
             trip,
             is_read,
+            since,
             slot,
         });
     }
@@ -592,7 +611,11 @@ impl Courier {
             self.tell_over();
         }
         let Open {
-            batch, items, since, ..
+            batch,
+            items,
+            since,
+            oldest,
+            ..
         } = std::mem::take(&mut self.open);
         let mut batch = batch.finish();
         batch.sequence = self.next_sequence;
@@ -605,6 +628,7 @@ impl Courier {
             batch,
             items,
             since,
+            oldest,
             was_sent: false,
             sent_at: self.now,
             is_due: true,
@@ -709,7 +733,21 @@ impl Courier {
         self.set_apart();
         let raw = reads(&all).expect("they were written here")[place.index as usize].raw;
         self.open.batch.push_again(raw);
-        self.took(origin, item.trip, true, item.slot);
+        self.took_since(origin, item.trip, true, item.slot, item.since);
+    }
+
+    /// Asks whether a read waits still. If not, its answer was lost on its way.
+    fn look_after(&mut self, place: Place) {
+        if !place.is_read {
+            let mut ignored = Vec::new();
+            return self.ask_again(place, &mut ignored);
+        }
+        self.set_apart();
+        self.open.batch.push_parked(place.batch, place.index);
+        self.took(Origin::Late(place), None, true, None);
+        if let Some(waiting) = self.late.get_mut(&place) {
+            waiting.asked_at = self.now;
+        }
     }
 
     /// The mistake of [`Bug::LateAnswerTwice`].
@@ -762,6 +800,9 @@ impl Courier {
 
     /// Nothing is known of what is answered later: the group lost its state, or whoever was asked has answered before.
     fn on_gone(&mut self, place: Place, out: &mut Vec<Output>) {
+        if place.is_read && self.late.contains_key(&place) {
+            return self.ask_again(place, out);
+        }
         if let Some(waiting) = self.late.remove(&place)
             && let Some(origin) = waiting.item.origin
         {
@@ -844,8 +885,7 @@ impl Courier {
                 if !sent.is_answered && !sent.answer(group, bytes, now, slow, &mut late, out) {
                     return false;
                 }
-                let since = sent.since;
-                self.on_later(late, since, now, out);
+                self.on_later(late, now, out);
             }
             BatchOutcome::Deferred { .. } => unreachable!("looked at above"),
         }
@@ -859,14 +899,13 @@ impl Courier {
     }
 
     /// Some items of a batch were not answered with it.
-    fn on_later(&mut self, late: Vec<Later>, since: Monotonic, now: Monotonic, out: &mut Vec<Output>) {
+    fn on_later(&mut self, late: Vec<Later>, now: Monotonic, out: &mut Vec<Output>) {
         for later in late {
             match later {
                 Later::Waits { place, item, reads } => {
                     let waiting = Waiting {
                         item,
                         reads,
-                        since,
                         asked_at: now,
                     };
                     self.late.insert(place, waiting);
@@ -891,12 +930,10 @@ impl Courier {
         let is_quiet = |waiting: &Waiting| now.since(waiting.asked_at) >= RETRY;
         let quiet = self.late.iter().filter(|(_, waiting)| is_quiet(waiting));
         let quiet: Vec<Place> = quiet.map(|(place, _)| *place).collect();
-        for place in quiet {
-            self.ask_again(place, out);
-        }
+        quiet.into_iter().for_each(|place| self.look_after(place));
         for waiting in self.late.values_mut() {
             // A vote is waited for as long as its coordinator does.
-            let is_given_up = now.since(waiting.since) >= PATIENCE && !waiting.item.is_of_transaction();
+            let is_given_up = waiting.item.is_overdue(now) && !waiting.item.is_of_transaction();
             if let Some(origin) = waiting.item.origin.take_if(|_| is_given_up) {
                 let error = if waiting.item.is_read {
                     UNREACHABLE
@@ -906,6 +943,9 @@ impl Courier {
                 origin.fail(group, error, None, out);
             }
         }
+        // A read that nobody waits for is forgotten; of what writes the answer is to be acknowledged.
+        self.late
+            .retain(|place, waiting| !place.is_read || waiting.item.origin.is_some());
         if self
             .untold_since
             .is_some_and(|since| now.since(since) >= TELL_AFTER)
@@ -913,8 +953,20 @@ impl Courier {
             self.make_room(true);
             self.tell_over();
         }
+        // With nobody in reach nothing else closes it.
+        if !self.open.items.is_empty() && now.since(self.open.since) >= PATIENCE {
+            self.close();
+        }
+        if now.since(self.open.oldest) >= PATIENCE {
+            let items = self.open.items.iter_mut();
+            items.for_each(|item| item.give_up_read(group, now, out));
+        }
         let (received, over) = (&mut self.received, &mut self.over);
         for sent in &mut self.unanswered {
+            if !sent.is_answered && now.since(sent.oldest) >= PATIENCE {
+                let items = sent.items.iter_mut();
+                items.for_each(|item| item.give_up_read(group, now, out));
+            }
             if sent.is_given_up || sent.is_answered || now.since(sent.since) < PATIENCE {
                 continue;
             }
@@ -1077,6 +1129,20 @@ enum Later {
 }
 
 impl Item {
+    /// Whether it has waited for too long.
+    fn is_overdue(&self, now: Monotonic) -> bool {
+        now.since(self.since) >= PATIENCE
+    }
+
+    /// Tells the client of a read that has waited for too long, in whichever batches.
+    fn give_up_read(&mut self, group: GroupId, now: Monotonic, out: &mut Vec<Output>) {
+        let is_given_up = self.is_read && self.is_overdue(now);
+        let journey = self.journey(now);
+        if let Some(origin) = self.origin.take_if(|_| is_given_up) {
+            origin.fail(group, UNREACHABLE, journey, out);
+        }
+    }
+
     /// What it took, if it is measured.
     fn journey(&self, now: Monotonic) -> Option<Journey> {
         let (spec, began) = self.trip?;
@@ -1451,5 +1517,85 @@ mod tests {
             assert!(courier.on_outcome(sequence, &done(b":1\r\n"), &mut out));
         }
         assert_eq!((courier.acknowledged, out.len()), (4, 6));
+    }
+
+    /// The reads of the batches that are due.
+    fn sent_reads(courier: &mut Courier) -> Vec<Bytes> {
+        let mut sent = Vec::new();
+        courier.dispatch(|batch| sent.push(batch.reads.clone()));
+        sent
+    }
+
+    fn failed(out: &[Output]) -> usize {
+        let is_failed = |output: &&Output| {
+            matches!(
+                output,
+                Output::Failed {
+                    error: UNREACHABLE,
+                    ..
+                }
+            )
+        };
+        out.iter().filter(is_failed).count()
+    }
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_read_that_waits_has_one_deadline_and_is_not_sent_again_to_who_lets_it_wait() {
+        let (mut courier, mut out) = (courier(), Vec::new());
+        ask(&mut courier, "GET k", 1);
+        let first = sent_reads(&mut courier);
+        let later = || {
+            let mut answers = AnswersBuf::default();
+            answers.later();
+            BatchOutcome::Done(answers.finish().into())
+        };
+        assert!(courier.on_outcome(1, &later(), &mut out));
+        for second in 1..5 {
+            courier.begin(Monotonic(second * SECOND), None);
+            courier.give_up(&mut out);
+            let again = sent_reads(&mut courier);
+            assert_eq!(again.len(), 1, "it is asked for");
+            assert_ne!(again, first, "a second copy would wait beside the first");
+            assert!(courier.on_outcome(1 + second, &later(), &mut out));
+            assert_eq!(out.len(), 0);
+        }
+        courier.begin(Monotonic(5 * SECOND), None);
+        courier.give_up(&mut out);
+        assert_eq!(failed(&out), 1);
+    }
+
+    #[test]
+    fn a_read_whose_late_answer_was_lost_is_asked_again() {
+        let (mut courier, mut out) = (courier(), Vec::new());
+        ask(&mut courier, "GET k", 1);
+        let first = sent_reads(&mut courier);
+        let mut answers = AnswersBuf::default();
+        answers.later();
+        assert!(courier.on_outcome(1, &BatchOutcome::Done(answers.finish().into()), &mut out));
+        courier.begin(Monotonic(SECOND), None);
+        courier.give_up(&mut out);
+        assert_eq!(sent_reads(&mut courier).len(), 1);
+        let mut answers = AnswersBuf::default();
+        answers.gone();
+        assert!(courier.on_outcome(2, &BatchOutcome::Done(answers.finish().into()), &mut out));
+        assert_eq!(sent_reads(&mut courier), first);
+        assert!(courier.on_outcome(3, &done(b"$-1\r\n"), &mut out));
+        assert_eq!(out.len(), 1);
+    }
+
+    #[test]
+    fn what_waits_for_a_node_to_be_in_reach_is_refused_in_time() {
+        let (mut courier, mut out) = (courier(), Vec::new());
+        ask(&mut courier, "INCR k", 1);
+        ask(&mut courier, "GET k", 2);
+        courier.begin(Monotonic(5 * SECOND), None);
+        courier.give_up(&mut out);
+        assert_eq!(failed(&out), 2);
+        assert!(courier.is_cut_off());
+        let mut written = Vec::new();
+        courier.dispatch(|batch| written.push(batch.writes.len() + batch.reads.len()));
+        assert_eq!(written, [0], "nothing of it is carried out later");
     }
 }

@@ -147,6 +147,15 @@ impl Replica {
         answers: &mut AnswersBuf,
     ) {
         self.begin(turn);
+        if let &Question::Parked { sequence, index } = question
+            && self.parked.holds(ReadPlace {
+                sequence,
+                index,
+                ..place
+            })
+        {
+            return answers.later();
+        }
         if !self.keyspace.admits(|| question.locks()) {
             let behind = self.keyspace.arrivals();
             if self.parked.park(place, all.clone(), behind, question.locks()) {
