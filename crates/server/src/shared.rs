@@ -8,7 +8,7 @@ use crate::pubsub::Subscriptions;
 use crate::stats::WorkerStats;
 use crate::topology::{NodeName, Topology};
 use crate::transaction_figures::TransactionFigures;
-use ids::{Boot, GroupCount, SemanticsVersion};
+use ids::{Boot, GroupCount, GroupId, SemanticsVersion};
 use options::{SetError, Settings};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -59,6 +59,9 @@ pub struct Shared {
     pub rates: Rates,
     settings: Mutex<Arc<Settings>>,
     settings_version: AtomicU64,
+    /// Of each group, whether its leader has been out of reach for so long that nothing more is sent: written by the worker
+    /// that it is asked through, read by those whose transactions name it.
+    cut_off: Box<[AtomicBool]>,
     topology: Mutex<Arc<Topology>>,
     topology_version: AtomicU64,
     /// `CONFIG RESETSTAT`: what the counters were then.
@@ -171,6 +174,7 @@ impl Shared {
             rates: Rates::default(),
             settings: Mutex::new(Arc::new(settings)),
             settings_version: AtomicU64::new(1),
+            cut_off: (0..groups.get()).map(|_| AtomicBool::new(false)).collect(),
             topology: Mutex::new(Arc::new(topology)),
             topology_version: AtomicU64::new(1),
             baseline: Mutex::default(),
@@ -217,6 +221,16 @@ impl Shared {
         *held = Arc::new(changed);
         self.settings_version.fetch_add(1, Ordering::Release);
         Ok(())
+    }
+
+    /// Whether nothing that names this group can be done at present.
+    pub(crate) fn is_cut_off(&self, group: GroupId) -> bool {
+        self.cut_off[group.index()].load(Ordering::Relaxed)
+    }
+
+    /// Whether the leader of a group is out of reach for longer than anybody waits.
+    pub(crate) fn set_cut_off(&self, group: GroupId, is_cut_off: bool) {
+        self.cut_off[group.index()].store(is_cut_off, Ordering::Relaxed);
     }
 
     /// Changes with every [`Shared::set_topology`]: workers compare it once a turn.

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod fanout;
+mod out_of_reach;
 mod whole;
 mod workers;
 mod world;
