@@ -46,13 +46,17 @@ use crate::sessions::{Batched, Fence, Sessions};
 use crate::slot_word::ObjectRef;
 use crate::transactions::{Origin, Transactions};
 use command::{Command, ObjectAspect, ReplyError};
-use ids::{Db, GatewayId, HashSeed, KeyHash, Prng, RequestUuid, SemanticsVersion, UnixMillis, Version};
+use ids::{
+    Db, GatewayId, GroupId, HashSeed, KeyHash, Prng, RequestUuid, SemanticsVersion, UnixMillis, Version,
+};
 use resp::{Args, Protocol, Writer};
-use txn::{Locks, Mode};
+use txn::{Locks, Mode, Participant};
 
 /// The state of one group. See the file's header.
 pub struct Keyspace {
     seed: HashSeed,
+    /// Which group it is, and in which generation: it follows from the log that it is applied from.
+    pub(crate) place: Participant,
     time: UnixMillis,
     pub(crate) applied: Version,
     pub(crate) databases: Vec<Database>,
@@ -137,6 +141,7 @@ impl Keyspace {
     fn with(seed: HashSeed, applied: Version, is_watchable: bool) -> Keyspace {
         Keyspace {
             seed,
+            place: Participant::first(GroupId::new(0)),
             time: UnixMillis(i64::MIN),
             applied,
             databases: (0..Db::COUNT)
@@ -160,6 +165,11 @@ impl Keyspace {
     pub fn knows(mut self, newest: SemanticsVersion) -> Keyspace {
         self.known = newest;
         self
+    }
+
+    /// The entries from here on are of this group, in this generation.
+    pub fn set_place(&mut self, place: Participant) {
+        self.place = place;
     }
 
     /// Applies a whole entry: what a replica does with a committed one. `answer` is told what became of each batch, and

@@ -15,7 +15,8 @@
 //! that answer stays until the transaction is forgotten.
 //!
 //! Invariants:
-//! 1. A register is written once, and only `Resolve` changes it, from `Prepared` to what was decided.
+//! 1. A register is written once, and only `Resolve` changes it, from `Prepared` to what was decided. A decision that
+//!    contradicts it changes nothing: a group has begun anew without its register, and the transaction is *torn*.
 //! 2. `Prepared` transactions hold their locks, and nobody else but those of `Lock` holds any.
 //! 3. Nothing touches a key that is held, except its holder when it is resolved.
 //! 4. Every waiter of the lock table is in `waiting`, and the other way round.
@@ -27,7 +28,7 @@ use crate::effects::Effect;
 use crate::entry::{
     BlockCommand, Condition, Forget, Inquire, Lock, Operation, Operations, Prepare, Step, Work,
 };
-use crate::entry::{LOCK_TAG, Resolve, write_txn};
+use crate::entry::{LOCK_TAG, Resolve, write_participant, write_txn};
 use crate::events::Event;
 use crate::form::{self, Rest};
 use crate::keyspace::Answered;
@@ -38,7 +39,9 @@ use crate::requests::KeptResult;
 use ids::{Boot, Db, GatewayId, GroupId, UnixMillis, Version};
 use planted::Bug;
 use std::collections::{BTreeMap, BTreeSet};
-use txn::{Grant, LockTable, Locks, Mode, Priority, Refusal, Register, RequestId, Requester, TxnId};
+use txn::{
+    Grant, LockTable, Locks, Mode, Participant, Priority, Refusal, Register, RequestId, Requester, TxnId,
+};
 
 /// Operations that may wait in one group, or whose answers may not have arrived. At the limit commands get `TRYAGAIN` and
 /// transactions are refused.
@@ -62,7 +65,7 @@ pub(crate) struct Transactions {
     requests: RequestId,
     waiting: BTreeMap<RequestId, Waiting>,
     /// Who holds locks without a vote.
-    held: BTreeMap<TxnId, Vec<GroupId>>,
+    held: BTreeMap<TxnId, Vec<Participant>>,
     prepared: BTreeMap<TxnId, Prepared>,
     /// Whose end is known, and not yet everywhere.
     ended: BTreeMap<TxnId, Ended>,
@@ -80,13 +83,13 @@ struct Waiting {
     priority: Priority,
     locks: Locks,
     /// If it is a transaction's.
-    txn: Option<(TxnId, Vec<GroupId>)>,
+    txn: Option<(TxnId, Vec<Participant>)>,
     /// The operation, in the format of entries.
     bytes: Box<[u8]>,
 }
 
 struct Prepared {
-    participants: Vec<GroupId>,
+    participants: Vec<Participant>,
     effects: Vec<Effect>,
     /// What is told to those who listen: not state, as it follows from who listens here.
     events: Vec<Event>,
@@ -98,7 +101,7 @@ struct Prepared {
 
 struct Ended {
     register: Register,
-    participants: Vec<GroupId>,
+    participants: Vec<Participant>,
     /// What was answered to commands that were carried out when it was committed: whoever committed it need not be its
     /// coordinator, who has the client.
     replies: Option<Replies>,
@@ -129,7 +132,7 @@ impl Transactions {
         is_below && !planted::is(Bug::MarkNotConsulted)
     }
 
-    fn end(&mut self, txn: TxnId, register: Register, participants: Vec<GroupId>) {
+    fn end(&mut self, txn: TxnId, register: Register, participants: Vec<Participant>) {
         let ended = Ended {
             register,
             participants,
@@ -189,7 +192,7 @@ impl Transactions {
         count(to, self.held.len());
         for (txn, participants) in &self.held {
             write_txn(to, *txn);
-            groups_to(to, participants);
+            participants_to(to, participants);
         }
         count(to, self.locks.holders().count());
         for (txn, priority, locks, is_prepared) in self.locks.holders() {
@@ -201,7 +204,7 @@ impl Transactions {
         count(to, self.prepared.len());
         for (txn, prepared) in &self.prepared {
             write_txn(to, *txn);
-            groups_to(to, &prepared.participants);
+            participants_to(to, &prepared.participants);
             count(to, prepared.effects.len());
             for effect in &prepared.effects {
                 effect_to(to, effect);
@@ -216,7 +219,7 @@ impl Transactions {
         for (txn, ended) in &self.ended {
             write_txn(to, *txn);
             to.push(ended.register.code());
-            groups_to(to, &ended.participants);
+            participants_to(to, &ended.participants);
             to.push(u8::from(ended.replies.is_some()));
             if let Some(replies) = &ended.replies {
                 write_replies(replies, to);
@@ -254,7 +257,7 @@ impl Transactions {
             waiters.push((id, arrival, origin, priority, locks, bytes));
         }
         for _ in 0..rest.number()? {
-            all.held.insert(txn_of(rest)?, groups_of(rest)?);
+            all.held.insert(txn_of(rest)?, participants_of(rest)?);
         }
         for _ in 0..rest.number()? {
             let (txn, priority) = (txn_of(rest)?, priority_of(rest)?);
@@ -265,7 +268,7 @@ impl Transactions {
             }
         }
         for _ in 0..rest.number()? {
-            let (txn, participants) = (txn_of(rest)?, groups_of(rest)?);
+            let (txn, participants) = (txn_of(rest)?, participants_of(rest)?);
             let mut effects = Vec::new();
             for _ in 0..rest.number()? {
                 effects.push(effect_of(rest)?);
@@ -291,7 +294,7 @@ impl Transactions {
             let txn = txn_of(rest)?;
             let [code] = rest.array()?;
             let register = Register::of_code(code)?;
-            let participants = groups_of(rest)?;
+            let participants = participants_of(rest)?;
             let [has_replies] = rest.array()?;
             let replies = match has_replies {
                 0 => None,
@@ -340,7 +343,7 @@ impl Transactions {
 /// What an operation has to wait for.
 pub(crate) struct Needs {
     pub(crate) locks: Locks,
-    pub(crate) txn: Option<(TxnId, Vec<GroupId>)>,
+    pub(crate) txn: Option<(TxnId, Vec<Participant>)>,
 }
 
 /// Whether the locks of a transaction were taken before.
@@ -358,7 +361,7 @@ fn is_lock(bytes: &[u8]) -> bool {
     bytes.first() == Some(&LOCK_TAG)
 }
 
-fn requester(txn: &Option<(TxnId, Vec<GroupId>)>, is_lock: bool) -> Requester {
+fn requester(txn: &Option<(TxnId, Vec<Participant>)>, is_lock: bool) -> Requester {
     match txn {
         None => Requester::Plain,
         Some((txn, _)) if is_lock => Requester::Reading(*txn),
@@ -510,13 +513,14 @@ impl Keyspace {
         for open in &mut oldest {
             let prepared = all.prepared.get(&open.txn).map(|prepared| &prepared.participants);
             let participants = prepared.or_else(|| all.held.get(&open.txn));
-            open.participants = participants.cloned().unwrap_or_default();
+            let participants = participants.into_iter().flatten();
+            open.participants = participants.map(|participant| participant.group).collect();
         }
         oldest
     }
 
     /// The transactions that hold locks here, with all their participants: whoever leads sees to it that they end.
-    pub fn open_transactions(&self) -> impl Iterator<Item = (TxnId, &[GroupId])> {
+    pub fn open_transactions(&self) -> impl Iterator<Item = (TxnId, &[Participant])> {
         let prepared = self.transactions.prepared.iter();
         let prepared = prepared.map(|(txn, prepared)| (*txn, &*prepared.participants));
         let held = self.transactions.held.iter();
@@ -524,7 +528,7 @@ impl Keyspace {
     }
 
     /// The transactions whose end is kept here although their coordinator is dead.
-    pub fn ended_of_dead(&self) -> impl Iterator<Item = (TxnId, &[GroupId])> {
+    pub fn ended_of_dead(&self) -> impl Iterator<Item = (TxnId, &[Participant])> {
         let ended = self.transactions.ended.iter();
         let is_dead = |txn: &TxnId| self.sessions.is_dead(txn.boot);
         ended
@@ -538,7 +542,7 @@ impl Keyspace {
     }
 
     /// The younger transactions that older ones wait for here, with their participants.
-    pub fn to_be_wounded(&self) -> Vec<(TxnId, Vec<GroupId>)> {
+    pub fn to_be_wounded(&self) -> Vec<(TxnId, Vec<Participant>)> {
         let all = &self.transactions;
         let mut found: Vec<TxnId> = all
             .waiting
@@ -716,6 +720,10 @@ impl Keyspace {
                 // It has voted, and a vote is never taken back, whoever asks again.
                 return vote(replies, Ok(()));
             }
+            if self.has_begun_anew(participants) {
+                // Nothing is written down of it: this group had no part, or had one that is lost.
+                return vote(replies, Err(Refusal::Renewed));
+            }
             if let Some(refusal) = self.refuses(txn).or(is_repeated.then_some(Refusal::Inquired)) {
                 return vote(replies, Err(refusal));
             }
@@ -791,6 +799,13 @@ impl Keyspace {
             Operation::Lock(lock) => self.show(&lock, replies),
             _ => unreachable!("only these are transactions that wait"),
         }
+    }
+
+    /// Whether the group, as one of these, was another generation of it.
+    fn has_begun_anew(&self, participants: &[Participant]) -> bool {
+        let mut participants = participants.iter();
+        let ours = participants.find(|participant| participant.group == self.place.group);
+        ours.is_some_and(|ours| ours.generation != self.place.generation)
     }
 
     /// Why a transaction can no longer prepare here.
@@ -871,7 +886,7 @@ impl Keyspace {
         assert!(before.is_none(), "invariant 1: {txn:?} prepared before");
     }
 
-    fn refuse(&mut self, txn: TxnId, participants: &[GroupId], refusal: Refusal, replies: &mut Replies) {
+    fn refuse(&mut self, txn: TxnId, participants: &[Participant], refusal: Refusal, replies: &mut Replies) {
         self.transactions.locks.release(txn);
         self.transactions
             .end(txn, Register::Refused, participants.to_vec());
@@ -896,8 +911,8 @@ impl Keyspace {
                 replies.repeat(kept);
             }
             if is_committed && matches!(register, Register::Refused | Register::Aborted) {
-                let what = format!("invariant 1: {txn:?} is committed, and was {register:?} in this group");
-                local.violation = Some(what);
+                // Some group has begun anew without what it knew of it. What stands here stays.
+                local.torn.push(txn);
             }
             if !is_committed {
                 self.refuse_waiting(txn, Refusal::Over, local);
@@ -952,10 +967,7 @@ impl Keyspace {
         if refusal == Refusal::Wounded {
             local.wounded += 1;
         }
-        let mut replies = Replies::default();
-        replies.begin();
-        vote(&mut replies, Err(refusal));
-        self.answer_late(waiting.origin, replies, local);
+        self.answer_late(waiting.origin, refused(refusal), local);
     }
 
     fn inquire(&mut self, inquire: &Inquire, local: &mut LeaderLocal) -> Register {
@@ -969,6 +981,14 @@ impl Keyspace {
         }
         if planted::is(Bug::RefusalNotRecorded) {
             return Register::Refused;
+        }
+        if self.has_begun_anew(&inquire.participants) {
+            // What it was here is not known. It will not be prepared any more, and that is not written down as a vote.
+            if let Some(waiting) = self.transactions.withdraw(txn) {
+                self.answer_late(waiting.origin, refused(Refusal::Renewed), local);
+            }
+            self.release_held(txn);
+            return Register::Lost;
         }
         if self.transactions.locks.is_waiting(txn) {
             self.refuse_waiting(txn, Refusal::Inquired, local);
@@ -1098,6 +1118,14 @@ fn vote(replies: &mut Replies, vote: Result<(), Refusal>) {
     replies.end_reply(false);
 }
 
+/// The answer to a participant's part that was refused after it had waited.
+fn refused(refusal: Refusal) -> Replies {
+    let mut replies = Replies::default();
+    replies.begin();
+    vote(&mut replies, Err(refusal));
+    replies
+}
+
 /// Writes what was seen under a key: `present u8 | version u64 | [object]`.
 pub fn write_seen(to: &mut Vec<u8>, object: Option<&Object>, version: KeyVersion) {
     let (tag, version) = match version {
@@ -1182,19 +1210,22 @@ fn txn_of(rest: &mut Rest<'_>) -> Option<TxnId> {
     })
 }
 
-fn groups_to(to: &mut Vec<u8>, groups: &[GroupId]) {
-    count(to, groups.len());
-    for group in groups {
-        to.extend_from_slice(&group.number().to_le_bytes());
+fn participants_to(to: &mut Vec<u8>, participants: &[Participant]) {
+    count(to, participants.len());
+    for participant in participants {
+        write_participant(to, *participant);
     }
 }
 
-fn groups_of(rest: &mut Rest<'_>) -> Option<Vec<GroupId>> {
-    let mut groups = Vec::new();
+fn participants_of(rest: &mut Rest<'_>) -> Option<Vec<Participant>> {
+    let mut participants = Vec::new();
     for _ in 0..rest.number()? {
-        groups.push(GroupId::new(u16::from_le_bytes(rest.array()?)));
+        participants.push(Participant {
+            group: GroupId::new(u16::from_le_bytes(rest.array()?)),
+            generation: rest.long()?,
+        });
     }
-    Some(groups)
+    Some(participants)
 }
 
 fn locks_to(to: &mut Vec<u8>, locks: &Locks) {

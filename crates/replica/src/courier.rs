@@ -41,7 +41,7 @@ use planted::Bug;
 use resp::{Args, ArgsBuf, Protocol};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use txn::{Refusal, Register, TxnId, Vote};
+use txn::{Participant, Refusal, Register, TxnId, Vote};
 
 /// How long a client waits for a leader of its keys to be found.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -487,7 +487,7 @@ impl Courier {
     }
 
     /// Takes the question of a worker what has become of a transaction.
-    pub fn inquire(&mut self, txn: TxnId, participants: Vec<GroupId>, worker: u16) {
+    pub fn inquire(&mut self, txn: TxnId, participants: Vec<Participant>, worker: u16) {
         self.make_room(true);
         let inquire = Inquire { txn, participants };
         self.open

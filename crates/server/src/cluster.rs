@@ -49,7 +49,7 @@ use seat::Seat;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use txn::{Refusal, Vote};
+use txn::{Participant, Refusal, Vote};
 
 /// Between two looks at the clock on behalf of groups that nothing happened to.
 const TICK: std::time::Duration = Times::DEFAULT.tick;
@@ -124,6 +124,18 @@ impl Cluster {
             .iter()
             .filter(|(_, peer)| peer.is_up)
             .map(|(node, _)| *node)
+    }
+
+    /// A group as it takes part in transactions that begin now.
+    pub(crate) fn participant(&self, group: GroupId) -> Participant {
+        let layout = self.layout.as_ref();
+        let generation = layout.map_or(0, |layout| layout.group(group).generation);
+        Participant { group, generation }
+    }
+
+    /// Something that an operator is to know.
+    pub(crate) fn notice(&mut self, notice: String) {
+        self.notices.push(notice);
     }
 
     /// The cluster as it is known here.
@@ -995,8 +1007,12 @@ impl Gateway {
             };
             member.mark(replica, marked_at);
             let group = replica.group();
+            let torn = replica.take_torn();
             for (txn, participants) in replica.take_wounds() {
-                self.wound(group, txn, participants);
+                self.wound(group, txn, &participants);
+            }
+            for txn in torn {
+                self.note_torn(txn, &[group]);
             }
         }
     }
@@ -1024,9 +1040,10 @@ impl Gateway {
         } = effects;
         self.cluster.claims_changed |= claims_changed;
         if let Some(reason) = stopped {
-            self.cluster
-                .notices
-                .push(format!("group {}: {reason}", group.number()));
+            self.cluster.notices.push(format!(
+                "the replica of group {} has stopped: {reason}",
+                group.number()
+            ));
         }
         if was_installed {
             self.changed = crate::gateway::Changed::Any;

@@ -76,4 +76,4 @@ pub use slow_log::{SlowEntry, SlowLog};
 pub use stats::{CommandCounter, CommandCounters, Counter, WorkerStats};
 pub use timing::{Counts, Distribution};
 pub use topology::{Health, Node, NodeIndex, NodeName, PeerLink, Placement, Topology, View};
-pub use transaction_figures::{HotKey, TransactionFigures, TransactionSight};
+pub use transaction_figures::{HotKey, TornTransaction, TransactionFigures, TransactionSight};

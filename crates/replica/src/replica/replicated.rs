@@ -7,11 +7,11 @@ use crate::parked::ReadPlace;
 use crate::response::BatchOutcome;
 use crate::turn::Turn;
 use bytes::Bytes;
-use ids::{Db, GroupId, Monotonic};
+use ids::{Db, Monotonic};
 use keyspace::{Answered, AttachedRead, Batched, Entry, Keyspace, LeaderLocal, Origin, UnknownSemantics};
 use resp::{Args, Writer};
 use std::time::Duration;
-use txn::{Locks, TxnId};
+use txn::{Locks, Participant, TxnId};
 
 /// Carries out a command that must not write, in words.
 pub(crate) fn read_words(
@@ -206,12 +206,31 @@ impl Replica {
     pub(crate) fn step_down(&mut self) {
         self.parked.clear();
         self.local.wounds.clear();
+        self.local.torn.clear();
         self.local.late.clear();
     }
 
     /// The transactions that older ones have begun to wait for since the last call, with their participants.
-    pub fn take_wounds(&mut self) -> Vec<(TxnId, Vec<GroupId>)> {
+    pub fn take_wounds(&mut self) -> Vec<(TxnId, Vec<Participant>)> {
         std::mem::take(&mut self.local.wounds)
+    }
+
+    /// The transactions that are committed elsewhere and were refused or dropped here, found since the last call.
+    pub fn take_torn(&mut self) -> Vec<TxnId> {
+        std::mem::take(&mut self.local.torn)
+    }
+
+    /// The log that is applied from here on is the group's in this generation.
+    pub fn begin_generation(&mut self, generation: u64) {
+        self.generation = generation;
+        self.keyspace.set_place(self.place());
+    }
+
+    fn place(&self) -> Participant {
+        Participant {
+            group: self.group,
+            generation: self.generation,
+        }
     }
 
     /// What was answered later than its batch since the last call.
@@ -224,11 +243,6 @@ impl Replica {
             Some((origin, answers.finish()))
         });
         answers.collect()
-    }
-
-    /// What the log says that it may not.
-    pub(crate) fn take_violation(&mut self) -> Option<String> {
-        self.local.violation.take()
     }
 
     /// Whether a read of these keys need not wait for a transaction.
@@ -301,6 +315,7 @@ impl Replica {
     /// Becomes what a leader has sent. What was here is dropped piece by piece.
     pub(crate) fn replace_keyspace(&mut self, keyspace: Keyspace) {
         let before = std::mem::replace(&mut self.keyspace, keyspace.knows(self.known));
+        self.keyspace.set_place(self.place());
         self.keyspace.adopt_garbage(before.into_garbage());
         self.marks.clear();
     }

@@ -1,5 +1,6 @@
 //! Gateways of several nodes in one thread: commands go in, replies come out.
 
+mod begun_anew;
 mod cluster;
 mod fanout;
 mod out_of_reach;

@@ -1,12 +1,15 @@
 //! Groups that cannot be reached, and the transactions that name them: others go on, and nothing is left behind.
 
 use crate::world::World;
-use ids::{GroupCount, GroupId, Incarnation, NodeId, Slot};
+use ids::{Boot, GroupCount, GroupId, Incarnation, NodeId, Slot};
 
 /// A group for each node, with its only replica there.
-fn one_each(nodes: u16) -> World {
+pub(crate) fn one_each(nodes: u16) -> World {
     let mut world = World::new(u64::from(nodes), nodes);
     world.lay_out(|layout| {
+        layout.nodes = (0..u64::from(nodes))
+            .map(|number| (Boot(number + 1), NodeId(number)))
+            .collect();
         for (number, group) in (0..).zip(&mut layout.groups).skip(1) {
             let replica = Incarnation(100 + number);
             group.seats = [(replica, NodeId(number))].into();
@@ -18,7 +21,7 @@ fn one_each(nodes: u16) -> World {
 }
 
 /// A key of the group of this number, different for each `name`.
-fn key(groups: u16, number: u16, name: &str) -> String {
+pub(crate) fn key(groups: u16, number: u16, name: &str) -> String {
     let count = GroupCount::new(groups).expect("a valid count");
     let mut keys = (0..).map(|at| format!("{name}:{at}"));
     let found = keys.find(|key| count.group_of(Slot::of_key(key.as_bytes())) == GroupId::new(number));
@@ -26,7 +29,7 @@ fn key(groups: u16, number: u16, name: &str) -> String {
 }
 
 /// A figure of `INFO` at a node.
-fn figure(world: &mut World, node: usize, name: &str) -> u64 {
+pub(crate) fn figure(world: &mut World, node: usize, name: &str) -> u64 {
     world.tend();
     let info = world.run(node, 999, "INFO chorale");
     let fields = info
@@ -39,7 +42,7 @@ fn figure(world: &mut World, node: usize, name: &str) -> u64 {
 }
 
 /// Seconds of turns.
-fn seconds(world: &mut World, count: usize) {
+pub(crate) fn seconds(world: &mut World, count: usize) {
     world.turns(count * 1_000);
 }
 
