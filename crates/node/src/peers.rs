@@ -349,7 +349,7 @@ impl Peers {
             drop(self.meta.send(Input::Wish(self.worker, wish)));
         }
         for notice in gateway.take_notices() {
-            tracing::error!(notice, "a replica has stopped");
+            tracing::error!("{notice}");
         }
         let mut happened = Vec::new();
         self.transport

@@ -23,6 +23,7 @@ mod glimpse;
 mod kept;
 mod layout;
 mod seat;
+mod wall_clock;
 mod watches;
 
 pub use figures::{ClusterFigures, GroupFigures, ReplicaFigures};
@@ -36,7 +37,7 @@ use crate::session::Session;
 use bytes::Bytes;
 use command::{Command, Spec};
 use consensus::{Beat, BeatAnswer, Beats, Claim, Listener, Message, Times};
-use ids::{GroupId, Incarnation, Monotonic, NodeId};
+use ids::{GroupId, Incarnation, Monotonic, NodeId, UnixMillis};
 use keyspace::Operations;
 use peer_wire::{
     Answers, ChannelKind, Outcome, PeerMessage, Publish, Raft, TransferAnswer, TransferCut, TransferOutcome,
@@ -50,6 +51,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use txn::{Refusal, Vote};
+use wall_clock::WallClock;
 
 /// Between two looks at the clock on behalf of groups that nothing happened to.
 const TICK: std::time::Duration = Times::DEFAULT.tick;
@@ -95,6 +97,9 @@ pub(crate) struct Cluster {
     reads_here: u64,
     /// What the last life of the process left, for seats that are not made yet.
     kept: Vec<Kept>,
+    /// What the others' wall clocks show, and when they were last told what this one does.
+    wall_clock: WallClock,
+    told_wall_at: Monotonic,
 }
 
 /// Another node.
@@ -159,9 +164,16 @@ impl Gateway {
     /// Learns the raw monotonic time, once a turn, before anything else.
     pub fn begin_cluster(&mut self, now: Monotonic) {
         self.cluster.now = now;
+        let own = self.turn.now;
+        if !planted::is(Bug::WallClockTrusted) {
+            let (time, notice) = self.cluster.wall_clock.judge(own, now);
+            self.turn.now = time;
+            self.cluster.notices.extend(notice);
+        }
         if self.cluster.layout.is_none() || now < self.cluster.ticked.after(TICK) {
             return;
         }
+        self.tell_wall_clock(own, now);
         let last = std::mem::replace(&mut self.cluster.ticked, now);
         self.end_overdue_questions(now);
         self.tick_distributed();
@@ -179,6 +191,27 @@ impl Gateway {
             quiet_until = quiet_until.min(self.cluster.seats[index].quiet_until);
         }
         self.cluster.quiet_until = quiet_until;
+    }
+
+    /// Tells the other nodes now and then what the wall clock here shows.
+    fn tell_wall_clock(&mut self, own: UnixMillis, now: Monotonic) {
+        let Cluster {
+            peers,
+            outbox,
+            told_wall_at,
+            ..
+        } = &mut self.cluster;
+        if now < told_wall_at.after(wall_clock::TELL_EVERY) {
+            return;
+        }
+        *told_wall_at = now;
+        let up = peers.iter().filter(|(_, peer)| peer.is_up);
+        outbox.extend(up.map(|(node, _)| (*node, PeerMessage::WallClock(own))));
+    }
+
+    /// Whether the wall clock here is so far from the others' that theirs is used.
+    pub fn is_wall_clock_off(&self) -> bool {
+        self.cluster.wall_clock.is_off()
     }
 
     /// This start of the node, as the cluster counts them; until it is known, as nobody else does.
@@ -304,6 +337,9 @@ impl Gateway {
             }
         }
         self.cluster.peers.retain(|node, _| layout.peers.contains(node));
+        self.cluster
+            .wall_clock
+            .retain(|node| layout.peers.contains(&node));
         self.cluster.layout = Some(layout);
         self.cluster.claims_changed = true;
         for index in 0..self.replicas.len() {
@@ -400,6 +436,8 @@ impl Gateway {
             (peer.heard, peer.is_silent) = (now, false);
             if is_up {
                 peer.beats.reconnected(now);
+                // It may lead before it is told the next time.
+                self.cluster.told_wall_at = Monotonic(0);
             }
         }
         if !is_up {
@@ -461,6 +499,9 @@ impl Gateway {
             PeerMessage::FanoutAnswer(answer) => self.on_part_answer(from, &answer),
             PeerMessage::Await(waits) => self.on_peer_await(from, waits),
             PeerMessage::Filled(filled) => self.on_peer_filled(from, filled),
+            PeerMessage::WallClock(wall) if self.cluster.peers.contains_key(&from) => {
+                self.cluster.wall_clock.heard(from, wall, self.cluster.now);
+            }
             PeerMessage::Publish(publish) => {
                 let kind = match publish.kind {
                     ChannelKind::Channel => crate::pubsub::Kind::Channel,
@@ -1020,9 +1061,10 @@ impl Gateway {
         } = effects;
         self.cluster.claims_changed |= claims_changed;
         if let Some(reason) = stopped {
-            self.cluster
-                .notices
-                .push(format!("group {}: {reason}", group.number()));
+            self.cluster.notices.push(format!(
+                "a replica has stopped: group {}: {reason}",
+                group.number()
+            ));
         }
         if was_installed {
             self.changed = crate::gateway::Changed::Any;
