@@ -139,7 +139,7 @@ pub(crate) const TEST: &[&Stage] = &[
                 suite(place, &["--quick", "--extra-args=--groups 1 --workers 1"]),
                 suite(place, &["--quick", "--extra-args=--workers 2"]),
                 suite(place, &["--quick", "--nodes=3", "--groups=1"]),
-                suite(place, &[&["--nodes=3", "--groups=64"], OVER_GROUPS].concat()),
+                suite(place, &[&["--nodes=3"], OVER_GROUPS].concat()),
             ]
         },
     },

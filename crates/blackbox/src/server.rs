@@ -48,7 +48,7 @@ impl Implementation {
 pub struct ServerBuilder {
     implementation: Implementation,
     workers: usize,
-    groups: usize,
+    groups: Option<usize>,
     password: Option<String>,
     peer_port: u16,
     flags: Vec<(String, String)>,
@@ -62,10 +62,10 @@ impl ServerBuilder {
         self
     }
 
-    /// `--groups`; without meaning for Redis.
+    /// `--groups`, if it is to be another number than the server itself would have; without meaning for Redis.
     #[must_use]
     pub fn groups(mut self, groups: usize) -> Self {
-        self.groups = groups;
+        self.groups = Some(groups);
         self
     }
 
@@ -139,7 +139,9 @@ impl ServerBuilder {
                 command.args(["--peer-port", &self.peer_port.to_string()]);
                 command.args(["--admin-port", &admin.port().to_string()]);
                 command.args(["--workers", &self.workers.to_string()]);
-                command.args(["--groups", &self.groups.to_string()]);
+                if let Some(groups) = self.groups {
+                    command.args(["--groups", &groups.to_string()]);
+                }
                 command
             }
             Implementation::Redis(binary) => {
@@ -220,7 +222,7 @@ impl Server {
         ServerBuilder {
             implementation,
             workers: 2,
-            groups: 64,
+            groups: None,
             password: None,
             peer_port: 0,
             flags: Vec::new(),

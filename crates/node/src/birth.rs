@@ -85,11 +85,14 @@ impl From<&str> for Unborn {
 
 /// See the file's header. It comes back when the cluster has counted this start, however long that takes.
 ///
+/// A cluster that it makes has `new_groups`.
+///
 /// # Errors
 /// If the node does not start. What the last stop handed over is left to the next start again.
 pub(crate) fn begin(
     settings: &Settings,
     said: &Said,
+    new_groups: GroupCount,
     workers: u16,
     told_to_stop: &AtomicBool,
 ) -> Result<Born, Unborn> {
@@ -113,7 +116,6 @@ pub(crate) fn begin(
         pace: pace(settings),
         seed: random("a seed")? as u64,
     };
-    let groups = GroupCount::new(settings.groups).expect("the option's bounds are those of a group count");
     let (mut left_by, mut kept) = (Boot(0), Vec::new());
     let book = PeerBook::read(&disk).unwrap_or_else(|error| {
         tracing::warn!(%error, "going without what was written down of where the other nodes are");
@@ -142,7 +144,14 @@ pub(crate) fn begin(
         None if settings.join.is_empty() => {
             let cluster = control::ClusterId(random("the cluster's name")?);
             let factor = factor(settings);
-            let meta = Meta::create(config, cluster, groups, factor, SemanticsVersion::CURRENT, now);
+            let meta = Meta::create(
+                config,
+                cluster,
+                new_groups,
+                factor,
+                SemanticsVersion::CURRENT,
+                now,
+            );
             (meta, None, Who::Joining)
         }
         None => (Meta::join(config, now), None, Who::Joining),

@@ -326,7 +326,11 @@ pub fn run(
         None => std::thread::available_parallelism().map_or(1, usize::from),
     };
     // More workers than groups would own nothing.
-    let workers = workers.clamp(1, usize::from(settings.groups));
+    let workers = workers.clamp(1, usize::from(settings.groups.unwrap_or(GroupCount::MAX)));
+    let new_groups = settings.groups.map_or_else(
+        || GroupCount::for_workers(workers as u16),
+        |groups| GroupCount::new(groups).expect("the option's bounds are those of a group count"),
+    );
     set_log_level(settings.log_level);
 
     let room = memory::make_room_for_clients(settings.maxclients.into());
@@ -370,7 +374,7 @@ pub fn run(
             // Now, as long as nothing was taken over that a start that fails would have to leave again.
             let free = TcpListener::bind(address).map(drop);
             opening("cannot open the peer port", "peer-port", free)?;
-            match birth::begin(&settings, &said, workers as u16, &told_to_stop) {
+            match birth::begin(&settings, &said, new_groups, workers as u16, &told_to_stop) {
                 Ok(born) => Some(born),
                 Err(Unborn::Stopped) => {
                     tracing::info!("stopped before the cluster has counted this start");
@@ -386,8 +390,7 @@ pub fn run(
             }
         }
     };
-    let alone = || GroupCount::new(settings.groups).expect("the option's bounds are those of a group count");
-    let groups = born.as_ref().map_or_else(alone, |born| born.groups);
+    let groups = born.as_ref().map_or(new_groups, |born| born.groups);
     // The name that clients see and the secret that orders keys share no randomness: whoever could foresee the
     // order could choose keys that collide.
     let secret = HashSeed(trying("cannot read the system's randomness", random::secret())?);

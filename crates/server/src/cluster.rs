@@ -100,6 +100,9 @@ pub(crate) struct Cluster {
     /// What the others' wall clocks show, and when they were last told what this one does.
     wall_clock: WallClock,
     told_wall_at: Monotonic,
+    /// What was asked of the logs of groups that have none yet, each with the index of its seat, in order. Bounded as the
+    /// transactions are that ask, and a tick old at most but for what is under way in the group.
+    early: Vec<(usize, Request)>,
 }
 
 /// Another node.
@@ -881,6 +884,26 @@ impl Gateway {
         }
         seat.settle(&layout, replica, &self.turn, seed, now);
         self.cluster.touch(index);
+        self.ask_early(index);
+    }
+
+    /// Keeps what is asked of the log of a group that has none yet: the worker that asks knows of other nodes, and here something
+    /// is under way still, or nobody has heard of them.
+    pub(crate) fn keep_early(&mut self, index: usize, request: Request) {
+        self.cluster.early.push((index, request));
+    }
+
+    /// Asks what was kept, if the group has a log by now.
+    fn ask_early(&mut self, index: usize) {
+        if self.cluster.early.is_empty() || !self.replicas[index].is_replicated() {
+            return;
+        }
+        let mut outputs = Vec::new();
+        let ours = self.cluster.early.extract_if(.., |(at, _)| *at == index);
+        for (_, request) in ours.collect::<Vec<_>>() {
+            self.ask_leader(index, request, &mut outputs);
+        }
+        self.transactions.outputs.extend(outputs);
     }
 
     fn on_seat_link(&mut self, index: usize, node: NodeId, is_up: bool) {
@@ -900,6 +923,16 @@ impl Gateway {
     /// Time passes for a group.
     fn tick_seat(&mut self, index: usize) {
         let Cluster {
+            layout, seats, now, ..
+        } = &mut self.cluster;
+        let layout = layout.clone().expect("the caller looked");
+        let was_unsettled = seats[index].is_unsettled(&layout, &self.replicas[index]);
+        if was_unsettled {
+            let seed = self.prng.next_u64();
+            seats[index].settle(&layout, &mut self.replicas[index], &self.turn, seed, *now);
+            self.ask_early(index);
+        }
+        let Cluster {
             layout,
             seats,
             peers,
@@ -907,11 +940,6 @@ impl Gateway {
             ..
         } = &mut self.cluster;
         let layout = layout.clone().expect("the caller looked");
-        let was_unsettled = seats[index].is_unsettled(&layout, &self.replicas[index]);
-        if was_unsettled {
-            let seed = self.prng.next_u64();
-            seats[index].settle(&layout, &mut self.replicas[index], &self.turn, seed, *now);
-        }
         let is_up = |node: NodeId| node == layout.me || peers.get(&node).is_some_and(|peer| peer.is_up);
         let mut outputs = Vec::new();
         let group = layout.group(self.replicas[index].group());
