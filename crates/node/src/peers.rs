@@ -349,6 +349,9 @@ impl Peers {
             drop(self.meta.send(Input::Wish(self.worker, wish)));
         }
         for notice in gateway.take_notices() {
+            tracing::error!(notice, "a replica has stopped");
+        }
+        if let Some(notice) = gateway.take_clock_notice() {
             tracing::error!("{notice}");
         }
         let mut happened = Vec::new();

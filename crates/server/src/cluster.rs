@@ -100,6 +100,8 @@ pub(crate) struct Cluster {
     /// What the others' wall clocks show, and when they were last told what this one does.
     wall_clock: WallClock,
     told_wall_at: Monotonic,
+    /// What an operator is to be told of it.
+    clock_notice: Option<String>,
     /// What was asked of the logs of groups that have none yet, each with the index of its seat, in order. Bounded as the
     /// transactions are that ask, and a tick old at most but for what is under way in the group.
     early: Vec<(usize, Request)>,
@@ -171,7 +173,7 @@ impl Gateway {
         if !planted::is(Bug::WallClockTrusted) {
             let (time, notice) = self.cluster.wall_clock.judge(own, now);
             self.turn.now = time;
-            self.cluster.notices.extend(notice);
+            self.cluster.clock_notice = notice.or(self.cluster.clock_notice.take());
         }
         if self.cluster.layout.is_none() || now < self.cluster.ticked.after(TICK) {
             return;
@@ -210,6 +212,11 @@ impl Gateway {
         *told_wall_at = now;
         let up = peers.iter().filter(|(_, peer)| peer.is_up);
         outbox.extend(up.map(|(node, _)| (*node, PeerMessage::WallClock(own))));
+    }
+
+    /// What an operator is to be told of the wall clock here.
+    pub fn take_clock_notice(&mut self) -> Option<String> {
+        self.cluster.clock_notice.take()
     }
 
     /// Whether the wall clock here is so far from the others' that theirs is used.
