@@ -35,7 +35,6 @@ mod transfer;
 mod wait;
 mod wall_clock;
 
-pub use answers::{Answers, Outcome};
 pub use assembler::{Assembler, AssemblyError, Body, MESSAGE_BYTES_MAX, Packet};
 pub use batch::Batch;
 pub use cursor::DecodeError;

@@ -19,7 +19,7 @@
 //! must stay in order, because a group refuses a gap: while a batch waits in the bulk lane, batches behind it go there too
 //! ([`PeerMessage::keeps_order`]).
 
-use crate::answers::Answers;
+use crate::answers;
 use crate::assembler::{MESSAGE_BYTES_MAX, Packet};
 use crate::batch::Batch;
 use crate::cursor::{DecodeError, Reader, Writer};
@@ -37,6 +37,7 @@ use crate::wait::{Await, Filled};
 use crate::wall_clock;
 use consensus::{Beat, BeatAnswer};
 use ids::UnixMillis;
+use replica::BatchResponse;
 use std::fmt;
 
 /// Most bytes of a message that goes by the small lane.
@@ -54,7 +55,7 @@ pub enum PeerMessage {
     /// From a gateway to a group's leader.
     Batch(Batch),
     /// Its answer.
-    Answers(Answers),
+    Answers(BatchResponse),
     /// The state of a group, piece by piece, from its leader to a learner.
     TransferCut(TransferCut),
     /// Its answer.
@@ -218,7 +219,7 @@ impl PeerMessage {
             PeerMessage::Heartbeat(beat) => heartbeat::beat_weight(beat),
             PeerMessage::HeartbeatAnswer(answer) => heartbeat::answer_weight(answer),
             PeerMessage::Batch(batch) => batch.weight(),
-            PeerMessage::Answers(answers) => answers.weight(),
+            PeerMessage::Answers(response) => answers::weight(response),
             PeerMessage::TransferCut(cut) => cut.weight(),
             PeerMessage::TransferAnswer(_) => 64,
             PeerMessage::Map(map) => map.weight(),
@@ -276,7 +277,7 @@ impl PeerMessage {
             PeerMessage::Heartbeat(beat) => heartbeat::encode_beat(beat, out),
             PeerMessage::HeartbeatAnswer(answer) => heartbeat::encode_answer(answer, out),
             PeerMessage::Batch(batch) => batch.encode(out),
-            PeerMessage::Answers(answers) => answers.encode(out),
+            PeerMessage::Answers(response) => answers::encode(response, out),
             PeerMessage::TransferCut(cut) => cut.encode(out),
             PeerMessage::TransferAnswer(answer) => answer.encode(out),
             PeerMessage::Map(map) => map.encode(out),
@@ -313,7 +314,7 @@ impl PeerMessage {
             Kind::Heartbeat => PeerMessage::Heartbeat(heartbeat::decode_beat(reader)?),
             Kind::HeartbeatAnswer => PeerMessage::HeartbeatAnswer(heartbeat::decode_answer(reader)?),
             Kind::Batch => PeerMessage::Batch(Batch::decode(reader)?),
-            Kind::Answers => PeerMessage::Answers(Answers::decode(reader)?),
+            Kind::Answers => PeerMessage::Answers(answers::decode(reader)?),
             Kind::TransferCut => PeerMessage::TransferCut(TransferCut::decode(reader)?),
             Kind::TransferAnswer => PeerMessage::TransferAnswer(TransferAnswer::decode(reader)?),
             Kind::Map => PeerMessage::Map(Map::decode(reader)?),

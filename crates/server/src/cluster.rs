@@ -1,9 +1,9 @@
 //! This worker's part in the cluster: its groups, of which some have replicas on other nodes, and the peers there.
 //!
 //! ```text
-//!   a command on a replicated group --> courier --turn's end--> member here, if it leads --> verdict --> courier
-//!                                          |                                                                ^
-//!                                          +------ Batch ------> leader elsewhere ------ Answers -----------+
+//!   a command on a replicated group --> courier --turn's end--> member here, if it leads --> response --> courier
+//!                                          |                                                                 ^
+//!                                          +------ Batch ------> leader elsewhere ------ Answers ------------+
 //!
 //!   peers:  Raft, heartbeats, batches, cuts  -->  member, or courier
 //! ```
@@ -39,12 +39,12 @@ use command::{Command, Spec};
 use consensus::{Beat, BeatAnswer, Beats, Claim, Listener, Message, Times};
 use ids::{GroupId, Incarnation, Monotonic, NodeId, UnixMillis};
 use keyspace::Operations;
-use peer_wire::{
-    Answers, ChannelKind, Outcome, PeerMessage, Publish, Raft, TransferAnswer, TransferCut, TransferOutcome,
-};
+use peer_wire::{ChannelKind, PeerMessage, Publish, Raft, TransferAnswer, TransferCut, TransferOutcome};
 use planted::Bug;
 use replica::locks_of;
-use replica::{Asked, Batch, Courier, Cut, Effects, Output, Request, Said, Sender, Ticket};
+use replica::{
+    Asked, Batch, BatchOutcome, BatchResponse, Courier, Cut, Effects, Output, Request, Sender, Ticket,
+};
 use resp::Args;
 use seat::Seat;
 use std::collections::btree_map::Entry;
@@ -502,7 +502,7 @@ impl Gateway {
             PeerMessage::Heartbeat(beat) => self.on_beat(from, beat),
             PeerMessage::HeartbeatAnswer(answer) => self.on_beat_answer(from, &answer),
             PeerMessage::Batch(batch) => self.on_peer_batch(from, batch),
-            PeerMessage::Answers(answers) => self.on_answers(from, answers),
+            PeerMessage::Answers(response) => self.on_answers(from, &response),
             PeerMessage::TransferCut(cut) => self.on_peer_cut(from, cut),
             PeerMessage::TransferAnswer(answer) => self.on_cut_answer(&answer),
             PeerMessage::Fanout(question) => self.on_question(from, &question),
@@ -662,13 +662,13 @@ impl Gateway {
     fn on_peer_batch(&mut self, from: NodeId, batch: peer_wire::Batch) {
         let peer_wire::Batch {
             group,
+            generation,
             gateway,
             sequence,
             number,
             acknowledged,
             reads,
             writes,
-            ..
         } = batch;
         let Some(index) = self.seated(group) else {
             return;
@@ -676,9 +676,10 @@ impl Gateway {
         let sender = Sender { node: from, gateway };
         if Operations::check(&writes).is_err() {
             // No gateway of an agreed version sends this: it would be refused for ever.
-            return self.say(index, sender, sequence, Said::Forgotten);
+            return self.send_back(index, sender, sequence, BatchOutcome::Evicted);
         }
         let batch = Batch {
+            generation,
             sequence,
             number,
             acknowledged,
@@ -692,7 +693,8 @@ impl Gateway {
     fn hand_over(&mut self, index: usize, sender: Sender, batch: Batch) {
         let now = self.cluster.now;
         let Some(member) = &mut self.cluster.seats[index].member else {
-            return self.say(index, sender, batch.sequence, Said::Elsewhere);
+            let outcome = BatchOutcome::NotLeader { leader: None };
+            return self.send_back(index, sender, batch.sequence, outcome);
         };
         let mut effects = Effects::default();
         member.on_batch(
@@ -707,75 +709,40 @@ impl Gateway {
         self.carry_out_effects(index, effects);
     }
 
-    /// Tells a gateway what became of its batch.
-    fn say(&mut self, index: usize, sender: Sender, sequence: u64, said: Said) {
-        if sender.node == self.cluster.me() {
-            return self.on_said(index, sequence, &said, None);
-        }
-        let leader = match &said {
-            Said::Elsewhere => self.cluster.seats[index].known_leader(self.layout_of(index)),
-            Said::Answered(_) | Said::Gap(_) | Said::Forgotten | Said::Late { .. } => None,
-        };
-        let outcome = match said {
-            Said::Answered(bytes) => Outcome::Answered(bytes),
-            Said::Elsewhere => Outcome::NotLeader { leader },
-            Said::Gap(applied) => Outcome::Gap { applied },
-            Said::Forgotten => Outcome::Forgotten,
-            Said::Late {
-                is_read,
-                index,
-                bytes,
-            } => Outcome::Late {
-                is_read,
-                index,
-                bytes,
-            },
-        };
-        let answers = Answers {
+    /// A batch was not looked at, because there is no replica here that could.
+    fn send_back(&mut self, index: usize, sender: Sender, sequence: u64, outcome: BatchOutcome) {
+        let seat = &self.cluster.seats[index];
+        let response = BatchResponse {
             group: self.replicas[index].group(),
+            generation: self.layout_of(index).generation,
+            term: seat.term(),
             gateway: sender.gateway,
             sequence,
             outcome,
         };
-        self.cluster
-            .outbox
-            .push((sender.node, PeerMessage::Answers(answers)));
+        self.respond(index, sender.node, response);
+    }
+
+    /// Tells a gateway what became of its batch.
+    fn respond(&mut self, index: usize, to: NodeId, mut response: BatchResponse) {
+        if to == self.cluster.me() {
+            return self.on_response(index, to, &response);
+        }
+        if let BatchOutcome::NotLeader { leader } = &mut response.outcome {
+            *leader = self.cluster.seats[index].known_leader(self.layout_of(index));
+        }
+        self.cluster.outbox.push((to, PeerMessage::Answers(response)));
     }
 
     /// A group elsewhere says what became of a batch of this worker.
-    fn on_answers(&mut self, from: NodeId, answers: Answers) {
-        let Some(index) = self.seated(answers.group) else {
+    fn on_answers(&mut self, from: NodeId, response: &BatchResponse) {
+        let Some(index) = self.seated(response.group) else {
             return;
         };
-        let seat = &self.cluster.seats[index];
-        if answers.gateway != seat.courier.gateway() {
-            // It was for the boot before this one.
-            return;
+        // If not, it was for the boot before this one.
+        if response.gateway == self.cluster.seats[index].courier.gateway() {
+            self.on_response(index, from, response);
         }
-        let mut hint = None;
-        let said = match answers.outcome {
-            Outcome::Answered(bytes) => Said::Answered(bytes),
-            Outcome::NotLeader { leader } => {
-                if seat.target != Some(from) {
-                    // Somebody else was asked meanwhile.
-                    return;
-                }
-                hint = leader;
-                Said::Elsewhere
-            }
-            Outcome::Gap { applied } => Said::Gap(applied),
-            Outcome::Forgotten => Said::Forgotten,
-            Outcome::Late {
-                is_read,
-                index,
-                bytes,
-            } => Said::Late {
-                is_read,
-                index,
-                bytes,
-            },
-        };
-        self.on_said(index, answers.sequence, &said, hint);
     }
 
     /// The courier to a group, which learns what time it is, and the threshold: it may have been set a moment ago.
@@ -786,16 +753,10 @@ impl Gateway {
         courier
     }
 
-    fn on_said(&mut self, index: usize, sequence: u64, said: &Said, hint: Option<NodeId>) {
+    fn on_response(&mut self, index: usize, from: NodeId, response: &BatchResponse) {
         let mut outputs = Vec::new();
         self.courier(index);
-        let seat = &mut self.cluster.seats[index];
-        if *said == Said::Elsewhere {
-            seat.lose_target(hint, &mut outputs);
-        }
-        // What no leader writes counts as no answer: the batch is sent again.
-        seat.courier
-            .on_verdict(sequence, &said.as_verdict(), &mut outputs);
+        self.cluster.seats[index].on_response(from, response, &mut outputs);
         self.cluster.touch(index);
         self.transactions.outputs.extend(outputs);
     }
@@ -873,9 +834,12 @@ impl Gateway {
         let layout = self.cluster.layout.clone().expect("the caller has set it");
         let group = self.replicas[index].group();
         if index == self.cluster.seats.len() {
-            self.cluster
-                .seats
-                .push(Seat::new(group, layout.boot, self.worker));
+            self.cluster.seats.push(Seat::new(
+                group,
+                layout.group(group).generation,
+                layout.boot,
+                self.worker,
+            ));
             // What clients ask for before the first tick is asked for now, not at the beginning of time.
             self.courier(index);
         }
@@ -890,6 +854,10 @@ impl Gateway {
             }
         }
         seat.settle(&layout, replica, &self.turn, seed, now);
+        let mut outputs = Vec::new();
+        let generation = layout.group(group).generation;
+        self.courier(index).begin_generation(generation, &mut outputs);
+        self.transactions.outputs.extend(outputs);
         self.cluster.touch(index);
         self.ask_early(index);
     }
@@ -1016,7 +984,6 @@ impl Gateway {
         let group = self.replicas[index].group();
         let sender = self.cluster.sender(index);
         self.courier(index);
-        let epoch = self.cluster.layout.as_ref().expect("the caller looked").epoch;
         let Cluster {
             seats,
             outbox,
@@ -1032,7 +999,7 @@ impl Gateway {
                 } else {
                     let batch = peer_wire::Batch {
                         group,
-                        epoch,
+                        generation: batch.generation,
                         gateway: sender.gateway,
                         sequence: batch.sequence,
                         number: batch.number,
@@ -1086,7 +1053,7 @@ impl Gateway {
         let group = self.replicas[index].group();
         let Effects {
             messages,
-            verdicts,
+            responses,
             cuts,
             status,
             members,
@@ -1129,8 +1096,8 @@ impl Gateway {
                 self.cluster.outbox.push((node, PeerMessage::TransferCut(cut)));
             }
         }
-        for (sender, sequence, said) in verdicts {
-            self.say(index, sender, sequence, said);
+        for (to, response) in responses {
+            self.respond(index, to, response);
         }
         if status.is_some() {
             let mut outputs = Vec::new();

@@ -2,8 +2,9 @@
 
 use super::Replica;
 use crate::batch::{AnswersBuf, Batch, Question, Read, reads};
-use crate::member::{Said, Sender};
+use crate::member::Sender;
 use crate::parked::ReadPlace;
+use crate::response::BatchOutcome;
 use crate::turn::Turn;
 use bytes::Bytes;
 use ids::{Db, GroupId, Monotonic};
@@ -51,7 +52,7 @@ impl Replica {
         batches: &[&Batch],
         senders: &[Sender],
         leads: bool,
-    ) -> Result<Vec<Said>, UnknownSemantics> {
+    ) -> Result<Vec<BatchOutcome>, UnknownSemantics> {
         self.begin(turn);
         // They were looked at when they came.
         let questions: Vec<Vec<Read<'_>>> = batches
@@ -126,10 +127,13 @@ impl Replica {
             .zip(entry.batches().iter().skip(own));
         Ok(said
             .map(|((batched, answers), batch)| match batched {
-                Batched::Applied | Batched::Repeated => Said::Answered(answers.finish().into()),
-                Batched::Forgotten | Batched::Fenced => Said::Forgotten,
-                Batched::Refused => Said::Elsewhere,
-                Batched::Gap => Said::Gap(self.keyspace.last_batch(batch.gateway)),
+                Batched::Applied | Batched::Repeated => BatchOutcome::Done(answers.finish().into()),
+                Batched::Forgotten | Batched::Fenced => BatchOutcome::Evicted,
+                // Sent again after a while, it acknowledges more.
+                Batched::Refused => BatchOutcome::NotLeader { leader: None },
+                Batched::Gap => BatchOutcome::Gap {
+                    applied: self.keyspace.last_batch(batch.gateway),
+                },
             })
             .collect())
     }
@@ -147,6 +151,15 @@ impl Replica {
         answers: &mut AnswersBuf,
     ) {
         self.begin(turn);
+        if let &Question::Parked { sequence, index } = question
+            && self.parked.holds(ReadPlace {
+                sequence,
+                index,
+                ..place
+            })
+        {
+            return answers.later();
+        }
         if !self.keyspace.admits(|| question.locks()) {
             let behind = self.keyspace.arrivals();
             if self.parked.park(place, all.clone(), behind, question.locks()) {
