@@ -349,7 +349,9 @@ impl Worker {
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
                 Err(error) => {
                     // Out of file descriptors, most likely: readiness is told once, so look again later.
-                    tracing::warn!(%error, "cannot accept a connection");
+                    if let Some(left_out) = self.shared.accept_notices.may(clock::raw()) {
+                        tracing::warn!(%error, left_out, "cannot accept a connection");
+                    }
                     self.accept_again = true;
                     return;
                 }

@@ -753,10 +753,17 @@ impl Gateway {
         courier
     }
 
+    /// Tells all workers whether the leader of a group can be reached.
+    fn note_reach(&self, index: usize) {
+        let is_cut_off = self.cluster.seats[index].courier.is_cut_off();
+        self.shared.set_cut_off(self.replicas[index].group(), is_cut_off);
+    }
+
     fn on_response(&mut self, index: usize, from: NodeId, response: &BatchResponse) {
         let mut outputs = Vec::new();
         self.courier(index);
         self.cluster.seats[index].on_response(from, response, &mut outputs);
+        self.note_reach(index);
         self.cluster.touch(index);
         self.transactions.outputs.extend(outputs);
     }
@@ -920,6 +927,8 @@ impl Gateway {
         let group = layout.group(self.replicas[index].group());
         let seat = &mut seats[index];
         let changed = seat.tick(group, *now, self.settings.slow_from(), is_up, &mut outputs);
+        let is_cut_off = seat.courier.is_cut_off();
+        self.shared.set_cut_off(self.replicas[index].group(), is_cut_off);
         if let Some(member) = seat.member.as_mut().filter(|member| member.leads()) {
             if seat.fenced < Some(layout.epoch) {
                 seat.fenced = Some(layout.epoch);
@@ -1308,6 +1317,10 @@ impl Gateway {
             }
             Request::Execute { ticket, operation } => {
                 courier.command(ticket, Asked::of(&operation));
+            }
+            Request::Part { txn, .. } if courier.is_cut_off() => {
+                let error = replica::UNREACHABLE;
+                outputs.push(Output::FailedPart { txn, group, error });
             }
             Request::Part { txn, operation } => courier.part(txn, Asked::of(&operation)),
             Request::Block {

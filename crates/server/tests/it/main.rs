@@ -3,6 +3,7 @@
 mod clocks;
 mod cluster;
 mod fanout;
+mod out_of_reach;
 mod whole;
 mod workers;
 mod world;
