@@ -91,6 +91,8 @@ pub enum Bug {
     EntrustedNotHeld,
     /// A worker that is entrusted with a decision does not look whether somebody holds its keys.
     EntrustedNotFree,
+    /// Applying an entry panics.
+    ApplyPanics,
 }
 
 impl Bug {
@@ -136,6 +138,7 @@ impl Bug {
         Bug::HoldRepliesNotKept,
         Bug::EntrustedNotHeld,
         Bug::EntrustedNotFree,
+        Bug::ApplyPanics,
     ];
 }
 
