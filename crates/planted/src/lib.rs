@@ -93,6 +93,8 @@ pub enum Bug {
     EntrustedNotFree,
     /// Applying an entry panics.
     ApplyPanics,
+    /// A node takes its own wall clock for the time, however far it is from the others'.
+    WallClockTrusted,
 }
 
 impl Bug {
@@ -139,6 +141,7 @@ impl Bug {
         Bug::EntrustedNotHeld,
         Bug::EntrustedNotFree,
         Bug::ApplyPanics,
+        Bug::WallClockTrusted,
     ];
 }
 

@@ -182,6 +182,7 @@ const ANSWERED_VERSIONS: u8 = 4;
 const LATER: u8 = 5;
 const SEEN: u8 = 6;
 const GONE: u8 = 7;
+const CROWDED_OUT: u8 = 8;
 
 /// Bytes from a peer do not say what they should.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -361,6 +362,11 @@ impl AnswersBuf {
         self.0.push(LATER);
     }
 
+    /// It would have had to wait, and too many do: nothing was done.
+    pub(crate) fn crowded_out(&mut self) {
+        self.0.push(CROWDED_OUT);
+    }
+
     /// Nothing is known of what is asked for.
     pub(crate) fn gone(&mut self) {
         self.0.push(GONE);
@@ -385,6 +391,9 @@ impl AnswersBuf {
     pub(crate) fn operation(&mut self, answer: keyspace::Answer<'_>) {
         if answer.is_later() {
             return self.later();
+        }
+        if answer.is_crowded_out() {
+            return self.crowded_out();
         }
         if !answer.is_carried_out() {
             return self.refused();
@@ -430,6 +439,7 @@ pub(crate) enum Answer<'a> {
         replies: Vec<&'a [u8]>,
     },
     Gone,
+    CrowdedOut,
 }
 
 impl<'a> Answer<'a> {
@@ -443,6 +453,7 @@ impl<'a> Answer<'a> {
             Answer::Versions(versions) => buf.versions(versions.iter().copied()),
             Answer::Later => buf.later(),
             Answer::Gone => buf.gone(),
+            Answer::CrowdedOut => buf.crowded_out(),
             Answer::Seen {
                 age,
                 is_carried_out,
@@ -478,6 +489,7 @@ impl<'a> Answers<'a> {
             BLOCK => Ok(Answer::Block(cursor.texts()?)),
             LATER => Ok(Answer::Later),
             GONE => Ok(Answer::Gone),
+            CROWDED_OUT => Ok(Answer::CrowdedOut),
             SEEN => {
                 let age = Duration::from_nanos(u64::from_le_bytes(cursor.array()?));
                 Ok(Answer::Seen {

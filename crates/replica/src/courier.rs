@@ -71,6 +71,8 @@ pub const UNREACHABLE: &str =
     "CLUSTERDOWN no leader of this key's group could be reached in time; nothing was done";
 const UNKNOWN: &str = "UNKNOWN the leader of this key's group was lost before it answered: \
                        whether the command was carried out is not known";
+const CROWDED_OUT: &str =
+    "TRYAGAIN too many commands wait for transactions on keys of this group; nothing was done";
 const OVERTAKEN: &str = "TRYAGAIN the leader of this key's group changed, and what was sent behind this read may have \
                          been carried out; the read was not";
 
@@ -1174,6 +1176,17 @@ impl Origin {
     /// Whether a group answers so to it.
     fn expects(&self, answer: &Answer<'_>) -> bool {
         match self {
+            // A transaction's part that finds no room votes against it; the others know no such answer.
+            Origin::Command(_)
+            | Origin::Part(_)
+            | Origin::Block(_)
+            | Origin::Versions(..)
+            | Origin::Sight(_)
+            | Origin::Objects(_)
+                if *answer == Answer::CrowdedOut =>
+            {
+                true
+            }
             Origin::Command(_) | Origin::Part(_) => matches!(answer, Answer::Reply(_)),
             // A block of one command answers as that does.
             Origin::Block(_) => !matches!(answer, Answer::Versions(_)),
@@ -1203,6 +1216,9 @@ impl Origin {
         journey: Option<Journey>,
         out: &mut Vec<Output>,
     ) {
+        if answer == Answer::CrowdedOut {
+            return self.fail(group, CROWDED_OUT, journey, out);
+        }
         out.push(match (self, answer) {
             (Origin::Command(ticket), Answer::Reply(reply)) => Output::Replied {
                 ticket,

@@ -24,6 +24,7 @@ mod glimpse;
 mod kept;
 mod layout;
 mod seat;
+mod wall_clock;
 mod watches;
 
 pub use figures::{ClusterFigures, GroupFigures, ReplicaFigures};
@@ -37,7 +38,7 @@ use crate::session::Session;
 use bytes::Bytes;
 use command::{Command, Spec};
 use consensus::{Beat, BeatAnswer, Beats, Claim, Listener, Message, Times};
-use ids::{GroupId, Incarnation, Monotonic, NodeId};
+use ids::{GroupId, Incarnation, Monotonic, NodeId, UnixMillis};
 use keyspace::Operations;
 use peer_wire::{ChannelKind, PeerMessage, Publish, Raft, TransferAnswer, TransferCut, TransferOutcome};
 use planted::Bug;
@@ -51,6 +52,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use txn::{Refusal, Vote};
+use wall_clock::WallClock;
 
 /// Between two looks at the clock on behalf of groups that nothing happened to.
 const TICK: std::time::Duration = Times::DEFAULT.tick;
@@ -96,6 +98,11 @@ pub(crate) struct Cluster {
     reads_here: u64,
     /// What the last life of the process left, for seats that are not made yet.
     kept: Vec<Kept>,
+    /// What the others' wall clocks show, and when they were last told what this one does.
+    wall_clock: WallClock,
+    told_wall_at: Monotonic,
+    /// What an operator is to be told of it.
+    clock_notice: Option<String>,
     /// What was asked of the logs of groups that have none yet, each with the index of its seat, in order. Bounded as the
     /// transactions are that ask, and a tick old at most but for what is under way in the group.
     early: Vec<(usize, Request)>,
@@ -163,9 +170,16 @@ impl Gateway {
     /// Learns the raw monotonic time, once a turn, before anything else.
     pub fn begin_cluster(&mut self, now: Monotonic) {
         self.cluster.now = now;
+        let own = self.turn.now;
+        if !planted::is(Bug::WallClockTrusted) {
+            let (time, notice) = self.cluster.wall_clock.judge(own, now);
+            self.turn.now = time;
+            self.cluster.clock_notice = notice.or(self.cluster.clock_notice.take());
+        }
         if self.cluster.layout.is_none() || now < self.cluster.ticked.after(TICK) {
             return;
         }
+        self.tell_wall_clock(own, now);
         let last = std::mem::replace(&mut self.cluster.ticked, now);
         self.end_overdue_questions(now);
         self.tick_distributed();
@@ -183,6 +197,32 @@ impl Gateway {
             quiet_until = quiet_until.min(self.cluster.seats[index].quiet_until);
         }
         self.cluster.quiet_until = quiet_until;
+    }
+
+    /// Tells the other nodes now and then what the wall clock here shows.
+    fn tell_wall_clock(&mut self, own: UnixMillis, now: Monotonic) {
+        let Cluster {
+            peers,
+            outbox,
+            told_wall_at,
+            ..
+        } = &mut self.cluster;
+        if now < told_wall_at.after(wall_clock::TELL_EVERY) {
+            return;
+        }
+        *told_wall_at = now;
+        let up = peers.iter().filter(|(_, peer)| peer.is_up);
+        outbox.extend(up.map(|(node, _)| (*node, PeerMessage::WallClock(own))));
+    }
+
+    /// What an operator is to be told of the wall clock here.
+    pub fn take_clock_notice(&mut self) -> Option<String> {
+        self.cluster.clock_notice.take()
+    }
+
+    /// Whether the wall clock here is so far from the others' that theirs is used.
+    pub fn is_wall_clock_off(&self) -> bool {
+        self.cluster.wall_clock.is_off()
     }
 
     /// This start of the node, as the cluster counts them; until it is known, as nobody else does.
@@ -308,6 +348,9 @@ impl Gateway {
             }
         }
         self.cluster.peers.retain(|node, _| layout.peers.contains(node));
+        self.cluster
+            .wall_clock
+            .retain(|node| layout.peers.contains(&node));
         self.cluster.layout = Some(layout);
         self.cluster.claims_changed = true;
         for index in 0..self.replicas.len() {
@@ -404,6 +447,8 @@ impl Gateway {
             (peer.heard, peer.is_silent) = (now, false);
             if is_up {
                 peer.beats.reconnected(now);
+                // It may lead before it is told the next time.
+                self.cluster.told_wall_at = Monotonic(0);
             }
         }
         if !is_up {
@@ -465,6 +510,9 @@ impl Gateway {
             PeerMessage::FanoutAnswer(answer) => self.on_part_answer(from, &answer),
             PeerMessage::Await(waits) => self.on_peer_await(from, waits),
             PeerMessage::Filled(filled) => self.on_peer_filled(from, filled),
+            PeerMessage::WallClock(wall) if self.cluster.peers.contains_key(&from) => {
+                self.cluster.wall_clock.heard(from, wall, self.cluster.now);
+            }
             PeerMessage::Publish(publish) => {
                 let kind = match publish.kind {
                     ChannelKind::Channel => crate::pubsub::Kind::Channel,
@@ -720,10 +768,17 @@ impl Gateway {
         courier
     }
 
+    /// Tells all workers whether the leader of a group can be reached.
+    fn note_reach(&self, index: usize) {
+        let is_cut_off = self.cluster.seats[index].courier.is_cut_off();
+        self.shared.set_cut_off(self.replicas[index].group(), is_cut_off);
+    }
+
     fn on_response(&mut self, index: usize, from: NodeId, response: &BatchResponse) {
         let mut outputs = Vec::new();
         self.courier(index);
         self.cluster.seats[index].on_response(from, response, &mut outputs);
+        self.note_reach(index);
         self.cluster.touch(index);
         self.transactions.outputs.extend(outputs);
     }
@@ -895,6 +950,8 @@ impl Gateway {
         let group = layout.group(self.replicas[index].group());
         let seat = &mut seats[index];
         let changed = seat.tick(group, *now, self.settings.slow_from(), is_up, &mut outputs);
+        let is_cut_off = seat.courier.is_cut_off();
+        self.shared.set_cut_off(self.replicas[index].group(), is_cut_off);
         if let Some(member) = seat.member.as_mut().filter(|member| member.leads()) {
             if seat.fenced < Some(layout.epoch) {
                 seat.fenced = Some(layout.epoch);
@@ -1044,9 +1101,10 @@ impl Gateway {
         self.cluster.claims_changed |= claims_changed;
         if let Some(reason) = stopped {
             self.cluster.seats[index].stopped = Some(reason.clone());
-            self.cluster
-                .notices
-                .push(format!("group {}: {reason}", group.number()));
+            self.cluster.notices.push(format!(
+                "a replica has stopped: group {}: {reason}",
+                group.number()
+            ));
         }
         if was_installed {
             self.changed = crate::gateway::Changed::Any;
@@ -1288,6 +1346,10 @@ impl Gateway {
             }
             Request::Execute { ticket, operation } => {
                 courier.command(ticket, Asked::of(&operation));
+            }
+            Request::Part { txn, .. } if courier.is_cut_off() => {
+                let error = replica::UNREACHABLE;
+                outputs.push(Output::FailedPart { txn, group, error });
             }
             Request::Part { txn, operation } => courier.part(txn, Asked::of(&operation)),
             Request::Block {

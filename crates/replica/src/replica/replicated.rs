@@ -13,10 +13,6 @@ use resp::{Args, Writer};
 use std::time::Duration;
 use txn::{Locks, TxnId};
 
-/// What a client is told whose read finds too many waiting.
-const CROWDED: &[u8] =
-    b"-TRYAGAIN too many commands wait for transactions on keys of this group; nothing was done\r\n";
-
 /// Carries out a command that must not write, in words.
 pub(crate) fn read_words(
     keyspace: &Keyspace,
@@ -112,7 +108,7 @@ impl Replica {
                     if parked.park(place, batches[batch].reads.clone(), arrivals, locks) {
                         answers[batch].later();
                     } else {
-                        answers[batch].reply(CROWDED);
+                        answers[batch].crowded_out();
                     }
                 }
                 Answered::Freed(keyspace, local) => parked.look_again(keyspace, local),
@@ -165,7 +161,7 @@ impl Replica {
             if self.parked.park(place, all.clone(), behind, question.locks()) {
                 return answers.later();
             }
-            return answers.reply(CROWDED);
+            return answers.crowded_out();
         }
         let age = match question {
             Question::See(_) | Question::Fetch(_) => self.age_of(question, now),

@@ -52,8 +52,9 @@ impl Gateway {
         let group = replica.group().number();
         self.cluster.seats[index].break_off(words);
         replica.abandon();
-        let reason =
-            format!("group {group}: its replica here has panicked, and is not used any more: {words}");
+        let reason = format!(
+            "a replica has stopped: group {group}: it has panicked, and is not used any more: {words}"
+        );
         self.cluster.notices.push(reason);
         self.cluster.is_news = true;
         self.cluster.claims_changed = true;

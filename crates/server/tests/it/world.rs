@@ -24,6 +24,8 @@ pub(crate) struct World {
 pub(crate) struct Node {
     boot: Boot,
     pub(crate) gateway: Gateway,
+    /// By how many milliseconds its wall clock is ahead.
+    pub(crate) wall_ahead: i64,
     clients: BTreeMap<u64, Connection>,
     /// Clients that come by the cluster endpoint.
     by_cluster: Vec<u64>,
@@ -129,8 +131,12 @@ impl World {
                 continue;
             }
             let node = &mut self.nodes[number];
-            planted::plant((self.panics == Some(number)).then_some(planted::Bug::ApplyPanics));
-            node.gateway.begin_turn(UnixMillis((self.now / 1_000_000) as i64));
+            let is_panicking = self.panics == Some(number);
+            if is_panicking {
+                planted::plant(Some(planted::Bug::ApplyPanics));
+            }
+            let wall = (self.now / 1_000_000) as i64 + node.wall_ahead;
+            node.gateway.begin_turn(UnixMillis(wall));
             node.gateway.begin_cluster(Monotonic(self.now));
             node.gateway.pump();
             node.deliver();
@@ -139,7 +145,9 @@ impl World {
             for (to, message) in node.gateway.take_peer_messages() {
                 self.wire.push_back((number, to.0 as usize, message));
             }
-            planted::plant(None);
+            if is_panicking {
+                planted::plant(None);
+            }
         }
     }
 
@@ -225,6 +233,7 @@ impl Node {
         Node {
             boot,
             gateway,
+            wall_ahead: 0,
             clients: BTreeMap::new(),
             by_cluster: Vec::new(),
             shared,
