@@ -51,6 +51,7 @@ pub struct ServerBuilder {
     groups: Option<usize>,
     password: Option<String>,
     peer_port: u16,
+    open_files: Option<u64>,
     flags: Vec<(String, String)>,
 }
 
@@ -96,6 +97,13 @@ impl ServerBuilder {
         self.with_peers().flag("join", &address)
     }
 
+    /// The process may have no more files open than this.
+    #[must_use]
+    pub fn open_files(mut self, limit: u64) -> Self {
+        self.open_files = Some(limit);
+        self
+    }
+
     /// Any other `--name value` that both servers know.
     #[must_use]
     pub fn flag(mut self, name: &str, value: &str) -> Self {
@@ -119,6 +127,19 @@ impl ServerBuilder {
         unreachable!("the loop ends by return or panic")
     }
 
+    /// The program without arguments, under the limits that it is to have.
+    fn program(&self, binary: &Path) -> Command {
+        match self.open_files {
+            None => Command::new(binary),
+            Some(limit) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &format!("ulimit -n {limit} && exec \"$0\" \"$@\"")]);
+                shell.arg(binary);
+                shell
+            }
+        }
+    }
+
     fn attempt(&self) -> Result<Server, String> {
         let directory = fresh_directory();
         let log = File::create(directory.join("log")).expect("the directory was just made");
@@ -127,7 +148,7 @@ impl ServerBuilder {
         let admin = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         let mut command = match &self.implementation {
             Implementation::Chorale(binary) => {
-                let mut command = Command::new(binary);
+                let mut command = self.program(binary);
                 // Variables that steer these tests are no options of the server.
                 for (name, _) in std::env::vars_os() {
                     if name.to_string_lossy().starts_with("CHORALE_") {
@@ -145,7 +166,7 @@ impl ServerBuilder {
                 command
             }
             Implementation::Redis(binary) => {
-                let mut command = Command::new(binary);
+                let mut command = self.program(binary);
                 command.args(["--save", "", "--appendonly", "no"]);
                 command
             }
@@ -225,6 +246,7 @@ impl Server {
             groups: None,
             password: None,
             peer_port: 0,
+            open_files: None,
             flags: Vec::new(),
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::client::Clients;
 use crate::latency::LatencyMonitor;
+use crate::notices::Notices;
 use crate::pause::SharedPause;
 use crate::pubsub::Subscriptions;
 use crate::stats::WorkerStats;
@@ -38,6 +39,10 @@ pub struct Shared {
     pub accepted: AtomicU64,
     /// Connections refused because there were too many.
     pub refused: AtomicU64,
+    /// Log lines about connections that could not be accepted.
+    pub accept_notices: Notices,
+    /// Log lines about clients that sent HTTP.
+    pub http_notices: Notices,
     /// One for each worker.
     pub workers: Vec<Arc<WorkerStats>>,
     /// `DEBUG SET-ACTIVE-EXPIRE`.
@@ -83,6 +88,8 @@ pub struct Hooks {
     pub allocator: fn() -> String,
     /// Writes down what the process takes now, in [`Shared::memory`].
     pub sample_memory: fn(&Shared),
+    /// Makes room for so many clients on a node with so many workers, and returns for how many there is.
+    pub room_for_clients: fn(u64, usize) -> u64,
 }
 
 impl Default for Hooks {
@@ -93,6 +100,7 @@ impl Default for Hooks {
             purge: || {},
             allocator: String::new,
             sample_memory: |_| {},
+            room_for_clients: |clients, _| clients,
         }
     }
 }
@@ -155,6 +163,8 @@ impl Shared {
             monitors: AtomicUsize::new(0),
             accepted: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            accept_notices: Notices::default(),
+            http_notices: Notices::default(),
             workers: (0..workers).map(|_| Arc::default()).collect(),
             active_expiry: AtomicBool::new(true),
             steps_max: AtomicUsize::new(crate::aside::STEPS_MAX),
@@ -197,6 +207,17 @@ impl Shared {
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut changed = Settings::clone(&held);
         changed.set_all(pairs)?;
+        if changed.maxclients > held.maxclients {
+            let room = (self.hooks.room_for_clients)(changed.maxclients.into(), self.workers.len());
+            if room < changed.maxclients.into() {
+                return Err(SetError::Failed {
+                    name: "maxclients".to_owned(),
+                    reason: format!(
+                        "The operating system is not able to handle the specified number of clients, try with {room}"
+                    ),
+                });
+            }
+        }
         *held = Arc::new(changed);
         self.settings_version.fetch_add(1, Ordering::Release);
         Ok(())
