@@ -44,7 +44,7 @@ use crate::requests::{ClientRequest, KeptResult, Requests, Standing};
 use crate::scratch::Scratch;
 use crate::sessions::{Batched, Fence, Sessions};
 use crate::slot_word::ObjectRef;
-use crate::transactions::{Origin, Transactions};
+use crate::transactions::{Behind, Origin, Transactions};
 use command::{Command, ObjectAspect, ReplyError};
 use ids::{
     Db, GatewayId, GroupId, HashSeed, KeyHash, Prng, RequestUuid, SemanticsVersion, UnixMillis, Version,
@@ -98,11 +98,11 @@ pub enum Answered<'a> {
     Operation(Answer<'a>),
     /// The attached read of this index, and its reply.
     Read(usize, &'a [u8]),
-    /// The attached read of this index names a key that a transaction holds, or that others wait for: so many had begun to
-    /// wait when it came ([`Keyspace::admits_behind`]).
-    ReadLater(usize, u64),
-    /// Keys may have become free: reads that wait for them look again, before the next who waits goes on.
-    Freed(&'a Keyspace, &'a mut LeaderLocal),
+    /// The attached read of this index names a key that a transaction holds, or that others wait for: where it stands
+    /// ([`Keyspace::admits_behind`]).
+    ReadLater(usize, Behind),
+    /// These locks were left: reads that wait for them look again, before the next who waits goes on.
+    Freed(&'a Keyspace, &'a mut LeaderLocal, &'a [Locks]),
 }
 
 /// An entry whose rules this build does not know. Nothing of it was applied, and nothing that follows can be.
@@ -154,7 +154,7 @@ impl Keyspace {
             prng: Prng::new(0),
             limits: Limits::default(),
             garbage: Garbage::default(),
-            transactions: Transactions::default(),
+            transactions: Transactions::new(),
             requests: Requests::default(),
             scratch: None,
         }
@@ -255,8 +255,8 @@ impl Keyspace {
         answer: &mut impl FnMut(Answered<'_>),
     ) {
         out.clear();
-        if !self.admits(|| crate::locking::locks_of([read.args])) {
-            return answer(Answered::ReadLater(index, self.arrivals()));
+        if !self.admits_read(read.args) {
+            return answer(Answered::ReadLater(index, self.behind()));
         }
         let mut writer = Writer::new(out, read.protocol);
         match parse(read.args) {

@@ -38,6 +38,7 @@ use crate::replies::Replies;
 use crate::requests::KeptResult;
 use ids::{Boot, Db, GatewayId, GroupId, UnixMillis, Version};
 use planted::Bug;
+use resp::Args;
 use std::collections::{BTreeMap, BTreeSet};
 use txn::{
     Grant, LockTable, Locks, Mode, Participant, Priority, Refusal, Register, RequestId, Requester, TxnId,
@@ -64,6 +65,8 @@ pub(crate) struct Transactions {
     locks: LockTable,
     requests: RequestId,
     waiting: BTreeMap<RequestId, Waiting>,
+    /// Of those that wait, which of a batch each is.
+    by_origin: BTreeMap<Origin, RequestId>,
     /// Who holds locks without a vote.
     held: BTreeMap<TxnId, Vec<Participant>>,
     prepared: BTreeMap<TxnId, Prepared>,
@@ -108,6 +111,26 @@ struct Ended {
 }
 
 impl Transactions {
+    /// None, of which reads that wait learn what becomes free.
+    pub(crate) fn new() -> Transactions {
+        Transactions {
+            locks: LockTable::default().noting_what_is_left(),
+            ..Transactions::default()
+        }
+    }
+
+    fn await_locks(&mut self, id: RequestId, waiting: Waiting) {
+        self.by_origin.insert(waiting.origin, id);
+        self.waiting.insert(id, waiting);
+    }
+
+    /// It has its turn, or will not.
+    fn stop_waiting(&mut self, id: RequestId) -> Waiting {
+        let waiting = self.waiting.remove(&id).expect("invariant 4");
+        self.by_origin.remove(&waiting.origin);
+        waiting
+    }
+
     /// Whether nobody holds or waits for anything.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
@@ -149,7 +172,7 @@ impl Transactions {
     /// Takes a transaction out of those that wait; where its answer goes.
     fn withdraw(&mut self, txn: TxnId) -> Option<Waiting> {
         let id = self.locks.withdraw(txn)?;
-        Some(self.waiting.remove(&id).expect("invariant 4"))
+        Some(self.stop_waiting(id))
     }
 
     /// What is known of dead coordinators goes, but for what is prepared or has an end that others may ask for.
@@ -245,7 +268,7 @@ impl Transactions {
     pub(crate) fn decode(rest: &mut Rest<'_>) -> Option<Transactions> {
         let mut all = Transactions {
             requests: rest.long()?,
-            ..Transactions::default()
+            ..Transactions::new()
         };
         let arrivals = rest.long()?;
         let mut waiters = Vec::new();
@@ -334,7 +357,7 @@ impl Transactions {
                 txn,
                 bytes,
             };
-            all.waiting.insert(id, waiting);
+            all.await_locks(id, waiting);
         }
         all.locks.restore_arrivals(arrivals).then_some(all)
     }
@@ -568,9 +591,30 @@ impl Keyspace {
         self.transactions.locks.admits_behind(locks, arrivals)
     }
 
-    /// How many have begun to wait so far.
-    pub fn arrivals(&self) -> u64 {
-        self.transactions.locks.arrivals()
+    /// Whether a command that only reads may be answered now. One that goes through the keyspace in steps (`SCAN`) needs no
+    /// lock: it is to see what was decided before it came, and so waits for what is prepared.
+    pub fn admits_read(&self, args: Args<'_>) -> bool {
+        if self.transactions.is_idle() {
+            return true;
+        }
+        if crate::locking::is_scan(args) {
+            return self.have_left(self.behind().prepared);
+        }
+        self.admits(|| crate::locking::locks_of([args]))
+    }
+
+    /// Where a read stands that comes now.
+    pub fn behind(&self) -> Behind {
+        let locks = &self.transactions.locks;
+        Behind {
+            arrivals: locks.arrivals(),
+            prepared: locks.prepared_count(),
+        }
+    }
+
+    /// Whether all that were prepared then ([`Behind::prepared`]) have ended.
+    pub fn have_left(&self, prepared: u64) -> bool {
+        self.transactions.locks.have_left(prepared)
     }
 
     /// What an operation was answered later than its batch, if it was; `None` if it waits still.
@@ -581,8 +625,7 @@ impl Keyspace {
         if let Some(replies) = self.transactions.late.get(&origin) {
             return Ok(Some(replies.newest()));
         }
-        let mut waiting = self.transactions.waiting.values();
-        let is_waiting = waiting.any(|waiting| waiting.origin == origin);
+        let is_waiting = self.transactions.by_origin.contains_key(&origin);
         if is_waiting { Ok(None) } else { Err(UnknownOrigin) }
     }
 
@@ -630,7 +673,7 @@ impl Keyspace {
         let priority = self.priority_of_arrival();
         if self.queue(operation, needs, origin, priority, local) {
             // Whoever held the keys had no vote, and is younger. Reads that waited for him came before this.
-            answer(Answered::Freed(self, local));
+            self.tell_freed(local, answer);
             return false;
         }
         replies.later();
@@ -664,10 +707,14 @@ impl Keyspace {
         }
         let all = &mut self.transactions;
         let requester = requester(&needs.txn, matches!(operation, Operation::Lock(_)));
+        let holders = all.locks.holder_count();
         let grant = all.locks.request(id, requester, priority, locks.clone());
-        // Whoever held without a vote may have lost his locks to this one.
-        let table = &all.locks;
-        all.held.retain(|txn, _| table.locks_of(*txn).is_some());
+        let is_new = grant == Grant::Granted && needs.txn.is_some();
+        if all.locks.holder_count() < holders + usize::from(is_new) {
+            // Whoever held without a vote has lost his locks to this one.
+            let table = &all.locks;
+            all.held.retain(|txn, _| table.locks_of(*txn).is_some());
+        }
         match grant {
             Grant::Granted => {
                 if let (Operation::Lock(_), Some((txn, participants))) = (operation, needs.txn) {
@@ -688,7 +735,7 @@ impl Keyspace {
                     txn: needs.txn,
                     bytes: bytes.into_bytes().into(),
                 };
-                all.waiting.insert(id, waiting);
+                all.await_locks(id, waiting);
                 false
             }
         }
@@ -1050,9 +1097,9 @@ impl Keyspace {
 
     /// Carries on whatever waited and is free.
     pub(crate) fn go_on(&mut self, local: &mut LeaderLocal, answer: &mut impl FnMut(Answered<'_>)) {
-        answer(Answered::Freed(self, local));
+        self.tell_freed(local, answer);
         while let Some(id) = self.transactions.locks.next_granted() {
-            let waiting = self.transactions.waiting.remove(&id).expect("invariant 4");
+            let waiting = self.transactions.stop_waiting(id);
             let Waiting {
                 origin,
                 priority,
@@ -1088,9 +1135,26 @@ impl Keyspace {
             if is_answered.expect("it was encoded here") {
                 self.answer_late(origin, replies, local);
             }
-            answer(Answered::Freed(self, local));
+            self.tell_freed(local, answer);
         }
     }
+
+    /// Reads that wait look again at what has become free.
+    fn tell_freed(&mut self, local: &mut LeaderLocal, answer: &mut impl FnMut(Answered<'_>)) {
+        let left = self.transactions.locks.take_left();
+        if !left.is_empty() {
+            answer(Answered::Freed(self, local, &left));
+        }
+    }
+}
+
+/// What a read waits for that came at some moment: the operations that waited then, and the transactions that were prepared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Behind {
+    /// How many operations had begun to wait.
+    pub arrivals: u64,
+    /// How many transactions had been prepared.
+    pub prepared: u64,
 }
 
 /// Nothing is known of an operation: its answer has arrived, or the state was lost.

@@ -32,8 +32,8 @@ use keyspace::KeyVersion;
 use keyspace::Object;
 use planted::Bug;
 use replica::{
-    Assignment, Condition, FullKey, Operation, Part, Replies, Request, Scratch, Seen, Step, Ticket,
-    UNREACHABLE,
+    Assignment, CROWDED_OUT, Condition, FullKey, Operation, Part, Replies, Request, Scratch, Seen, Step,
+    Ticket, UNREACHABLE,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -821,7 +821,13 @@ impl Gateway {
         let Some(open) = self.open_of(txn) else {
             return false;
         };
-        if !open.has_asked {
+        if open.way == Way::See && !open.has_asked && error == CROWDED_OUT {
+            // What looks at groups as a whole would wait for a moment in which nobody holds a lock there. It takes its place in
+            // the queue instead, where those that are younger do not overtake it.
+            open.way = Way::Vote;
+            self.stats.transaction_retries.add(1);
+            self.begin_again_distributed(txn);
+        } else if !open.has_asked {
             // Reads did nothing, whatever is not known.
             let error = match error.starts_with("UNKNOWN") {
                 true => UNREACHABLE,

@@ -16,7 +16,7 @@ use crate::transaction_figures::TornTransaction;
 use ids::{Boot, GroupId, Monotonic};
 use planted::Bug;
 use replica::Request;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use txn::{Decision, Finding, Participant, Recovery, Refusal, Register, TxnId};
 
@@ -253,8 +253,9 @@ impl Gateway {
             .take_while(|((of, _), _)| *of == group)
             .map(|((_, txn), _)| *txn)
             .collect();
+        let still: BTreeSet<TxnId> = open.iter().map(|(txn, _)| *txn).collect();
         for txn in known {
-            if !open.iter().any(|(other, _)| *other == txn) {
+            if !still.contains(&txn) {
                 self.recoveries.since.remove(&(group, txn));
             }
         }

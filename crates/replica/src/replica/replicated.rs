@@ -3,7 +3,7 @@
 use super::Replica;
 use crate::batch::{AnswersBuf, Batch, Question, Read, reads};
 use crate::member::Sender;
-use crate::parked::ReadPlace;
+use crate::parked::{Awaited, ReadPlace};
 use crate::response::BatchOutcome;
 use crate::turn::Turn;
 use bytes::Bytes;
@@ -97,21 +97,21 @@ impl Replica {
                     }
                 }
                 Answered::Read(index, reply) => answers[places[index]].reply(reply),
-                Answered::ReadLater(index, arrivals) => {
+                Answered::ReadLater(index, behind) => {
                     let (batch, place) = (places[index], indices[index]);
                     let place = ReadPlace {
                         sender: senders[batch],
                         sequence: batches[batch].sequence,
                         index: place,
                     };
-                    let locks = keyspace::locks_of([attached[index].args]);
-                    if parked.park(place, batches[batch].reads.clone(), arrivals, locks) {
+                    let awaits = Awaited::of_command(attached[index].args);
+                    if parked.park(place, batches[batch].reads.clone(), behind, awaits) {
                         answers[batch].later();
                     } else {
                         answers[batch].crowded_out();
                     }
                 }
-                Answered::Freed(keyspace, local) => parked.look_again(keyspace, local),
+                Answered::Freed(keyspace, local, left) => parked.look_again(keyspace, local, left),
             })?;
         if !leads {
             self.local.met_expired.clear();
@@ -156,9 +156,22 @@ impl Replica {
         {
             return answers.later();
         }
-        if !self.keyspace.admits(|| question.locks()) {
-            let behind = self.keyspace.arrivals();
-            if self.parked.park(place, all.clone(), behind, question.locks()) {
+        let is_admitted = match question {
+            Question::Command { .. } => self.keyspace.admits_read(question.args()),
+            _ => self.keyspace.admits(|| question.locks()),
+        };
+        if !is_admitted {
+            let awaited = match question {
+                Question::Command { .. } => Awaited::of_command(question.args()),
+                _ => Awaited::Keys(question.locks()),
+            };
+            // While transactions come and go, there may never be a moment in which none of them holds any key.
+            let is_starved = matches!(
+                (question, &awaited),
+                (Question::See(_), Awaited::Keys(Locks::WholeGroup(_)))
+            );
+            let behind = self.keyspace.behind();
+            if !is_starved && self.parked.park(place, all.clone(), behind, awaited) {
                 return answers.later();
             }
             return answers.crowded_out();

@@ -220,3 +220,33 @@ fn what_finds_no_room_to_wait_is_refused_as_a_whole_and_alone() {
     world.turns(50);
     assert_eq!(world.nodes[1].take_reply(28), whole, "nothing is kept of it");
 }
+
+#[test]
+fn what_looks_at_the_whole_keyspace_has_its_turn_among_transactions_that_never_cease() {
+    let mut world = one_each(2);
+    let key = |number: u64, at: u16| key(2, at, &format!("k{number}"));
+    let keys: Vec<(String, String)> = (0..16).map(|number| (key(number, 0), key(number, 1))).collect();
+    let mut held_throughout = true;
+    for words in ["SCAN 0 COUNT 100", "DBSIZE", "KEYS *", "RANDOMKEY"] {
+        world.send(1, 500, words);
+        let mut told = String::new();
+        let mut turns = 0;
+        while told.is_empty() {
+            // At any moment one of them is prepared somewhere.
+            for (number, (a, b)) in (0..).zip(&keys) {
+                let node = number as usize % 2;
+                world.nodes[node].take_reply(100 + number);
+                if turns % 16 == number {
+                    world.send(node, 100 + number, &format!("MSET {a} {turns} {b} {turns}"));
+                }
+            }
+            world.turn();
+            turns += 1;
+            held_throughout &= turns < 16 || world.transactions_held(0) + world.transactions_held(1) > 0;
+            assert!(turns < 2_000, "{words} is never answered");
+            told = world.nodes[1].take_reply(500);
+        }
+        assert!(!told.starts_with('-'), "{words}: {told}");
+    }
+    assert!(held_throughout, "there was a moment in which nothing was held");
+}
