@@ -3,7 +3,7 @@
 use crate::source::Source;
 use bytes::Bytes;
 use consensus::{Beat, BeatAnswer, Claim, Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
-use ids::{Boot, GatewayId, GroupId, Incarnation, NodeId, Prng};
+use ids::{Boot, GatewayId, GroupId, Incarnation, NodeId, Prng, UnixMillis};
 use peer_wire::frame::{self, BODY_BYTES_MAX, Decoder, Frame, FrameError, HEAD_BYTES};
 use peer_wire::{
     Assembler, Batch, Body, Join, Kind, Leave, Packet, PeerMessage, Question, Raft,
@@ -240,5 +240,6 @@ fn messages() -> Vec<PeerMessage> {
             bytes: Bytes::from_static(b"me"),
         }),
         PeerMessage::Leave(Leave::Stopping),
+        PeerMessage::WallClock(UnixMillis(1)),
     ]
 }

@@ -293,6 +293,7 @@ impl Worker {
         let now = Instant::now();
         if now >= self.tend_at {
             self.gateway.begin_turn(clock::now());
+            self.gateway.begin_cluster(clock::raw());
             let more = self.gateway.tend();
             // Keys that expired or were evicted may have been told of.
             self.deliver();

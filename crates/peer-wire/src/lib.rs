@@ -33,6 +33,7 @@ mod question;
 mod raft;
 mod transfer;
 mod wait;
+mod wall_clock;
 
 pub use assembler::{Assembler, AssemblyError, Body, MESSAGE_BYTES_MAX, Packet};
 pub use batch::Batch;

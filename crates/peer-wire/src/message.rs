@@ -7,6 +7,7 @@
 //!  19 batch           24 meta request      29 fanout answer
 //!  20 answers         25 meta answer       30 join           33 await
 //!                                                           34 filled
+//!                                                           35 wall clock
 //! ```
 //!
 //! The number is the frame's kind; the body stands in the file of the message.
@@ -33,7 +34,9 @@ use crate::question::{Answer, Question};
 use crate::raft::Raft;
 use crate::transfer::{TransferAnswer, TransferCut};
 use crate::wait::{Await, Filled};
+use crate::wall_clock;
 use consensus::{Beat, BeatAnswer};
+use ids::UnixMillis;
 use replica::BatchResponse;
 use std::fmt;
 
@@ -81,6 +84,8 @@ pub enum PeerMessage {
     Await(Await),
     /// A key that clients of another node wait for may have been filled.
     Filled(Filled),
+    /// What the sender's wall clock shows.
+    WallClock(UnixMillis),
 }
 
 /// What a frame's body is.
@@ -125,6 +130,8 @@ pub enum Kind {
     Await = 33,
     /// [`PeerMessage::Filled`]
     Filled = 34,
+    /// [`PeerMessage::WallClock`]
+    WallClock = 35,
 }
 
 impl Kind {
@@ -149,6 +156,7 @@ impl Kind {
         Kind::Leave,
         Kind::Await,
         Kind::Filled,
+        Kind::WallClock,
     ];
 
     /// The kind with this number.
@@ -200,6 +208,7 @@ impl PeerMessage {
             PeerMessage::Leave(_) => Kind::Leave,
             PeerMessage::Await(_) => Kind::Await,
             PeerMessage::Filled(_) => Kind::Filled,
+            PeerMessage::WallClock(_) => Kind::WallClock,
         }
     }
 
@@ -223,6 +232,7 @@ impl PeerMessage {
             PeerMessage::Leave(_) => 1,
             PeerMessage::Await(waits) => waits.weight(),
             PeerMessage::Filled(filled) => filled.weight(),
+            PeerMessage::WallClock(_) => wall_clock::WEIGHT,
         }
     }
 
@@ -280,6 +290,7 @@ impl PeerMessage {
             PeerMessage::Leave(leave) => leave.encode(out),
             PeerMessage::Await(waits) => waits.encode(out),
             PeerMessage::Filled(filled) => filled.encode(out),
+            PeerMessage::WallClock(wall) => wall_clock::encode(*wall, out),
         }
     }
 
@@ -318,6 +329,7 @@ impl PeerMessage {
             Kind::Leave => PeerMessage::Leave(Leave::decode(reader)?),
             Kind::Await => PeerMessage::Await(Await::decode(reader)?),
             Kind::Filled => PeerMessage::Filled(Filled::decode(reader)?),
+            Kind::WallClock => PeerMessage::WallClock(wall_clock::decode(reader)?),
         })
     }
 }

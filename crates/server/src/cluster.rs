@@ -18,11 +18,13 @@
 //! 2. A replica is replicated exactly if its seat has a member, or its group has no replica here.
 //! 3. A layout is never replaced by an older one.
 
+mod broken;
 mod figures;
 mod glimpse;
 mod kept;
 mod layout;
 mod seat;
+mod wall_clock;
 mod watches;
 
 pub use figures::{ClusterFigures, GroupFigures, ReplicaFigures};
@@ -36,7 +38,7 @@ use crate::session::Session;
 use bytes::Bytes;
 use command::{Command, Spec};
 use consensus::{Beat, BeatAnswer, Beats, Claim, Listener, Message, Times};
-use ids::{GroupId, Incarnation, Monotonic, NodeId};
+use ids::{GroupId, Incarnation, Monotonic, NodeId, UnixMillis};
 use keyspace::Operations;
 use peer_wire::{ChannelKind, PeerMessage, Publish, Raft, TransferAnswer, TransferCut, TransferOutcome};
 use planted::Bug;
@@ -50,6 +52,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use txn::{Refusal, Vote};
+use wall_clock::WallClock;
 
 /// Between two looks at the clock on behalf of groups that nothing happened to.
 const TICK: std::time::Duration = Times::DEFAULT.tick;
@@ -95,6 +98,11 @@ pub(crate) struct Cluster {
     reads_here: u64,
     /// What the last life of the process left, for seats that are not made yet.
     kept: Vec<Kept>,
+    /// What the others' wall clocks show, and when they were last told what this one does.
+    wall_clock: WallClock,
+    told_wall_at: Monotonic,
+    /// What an operator is to be told of it.
+    clock_notice: Option<String>,
     /// What was asked of the logs of groups that have none yet, each with the index of its seat, in order. Bounded as the
     /// transactions are that ask, and a tick old at most but for what is under way in the group.
     early: Vec<(usize, Request)>,
@@ -162,9 +170,16 @@ impl Gateway {
     /// Learns the raw monotonic time, once a turn, before anything else.
     pub fn begin_cluster(&mut self, now: Monotonic) {
         self.cluster.now = now;
+        let own = self.turn.now;
+        if !planted::is(Bug::WallClockTrusted) {
+            let (time, notice) = self.cluster.wall_clock.judge(own, now);
+            self.turn.now = time;
+            self.cluster.clock_notice = notice.or(self.cluster.clock_notice.take());
+        }
         if self.cluster.layout.is_none() || now < self.cluster.ticked.after(TICK) {
             return;
         }
+        self.tell_wall_clock(own, now);
         let last = std::mem::replace(&mut self.cluster.ticked, now);
         self.end_overdue_questions(now);
         self.tick_distributed();
@@ -182,6 +197,32 @@ impl Gateway {
             quiet_until = quiet_until.min(self.cluster.seats[index].quiet_until);
         }
         self.cluster.quiet_until = quiet_until;
+    }
+
+    /// Tells the other nodes now and then what the wall clock here shows.
+    fn tell_wall_clock(&mut self, own: UnixMillis, now: Monotonic) {
+        let Cluster {
+            peers,
+            outbox,
+            told_wall_at,
+            ..
+        } = &mut self.cluster;
+        if now < told_wall_at.after(wall_clock::TELL_EVERY) {
+            return;
+        }
+        *told_wall_at = now;
+        let up = peers.iter().filter(|(_, peer)| peer.is_up);
+        outbox.extend(up.map(|(node, _)| (*node, PeerMessage::WallClock(own))));
+    }
+
+    /// What an operator is to be told of the wall clock here.
+    pub fn take_clock_notice(&mut self) -> Option<String> {
+        self.cluster.clock_notice.take()
+    }
+
+    /// Whether the wall clock here is so far from the others' that theirs is used.
+    pub fn is_wall_clock_off(&self) -> bool {
+        self.cluster.wall_clock.is_off()
     }
 
     /// This start of the node, as the cluster counts them; until it is known, as nobody else does.
@@ -307,6 +348,9 @@ impl Gateway {
             }
         }
         self.cluster.peers.retain(|node, _| layout.peers.contains(node));
+        self.cluster
+            .wall_clock
+            .retain(|node| layout.peers.contains(&node));
         self.cluster.layout = Some(layout);
         self.cluster.claims_changed = true;
         for index in 0..self.replicas.len() {
@@ -346,7 +390,7 @@ impl Gateway {
                     return;
                 }
             }
-            self.cluster.seats[index].on_order(order, now);
+            self.step(index, |seat, _, _| seat.on_order(order, now));
             self.cluster.touch(index);
         }
     }
@@ -403,6 +447,8 @@ impl Gateway {
             (peer.heard, peer.is_silent) = (now, false);
             if is_up {
                 peer.beats.reconnected(now);
+                // It may lead before it is told the next time.
+                self.cluster.told_wall_at = Monotonic(0);
             }
         }
         if !is_up {
@@ -464,6 +510,9 @@ impl Gateway {
             PeerMessage::FanoutAnswer(answer) => self.on_part_answer(from, &answer),
             PeerMessage::Await(waits) => self.on_peer_await(from, waits),
             PeerMessage::Filled(filled) => self.on_peer_filled(from, filled),
+            PeerMessage::WallClock(wall) if self.cluster.peers.contains_key(&from) => {
+                self.cluster.wall_clock.heard(from, wall, self.cluster.now);
+            }
             PeerMessage::Publish(publish) => {
                 let kind = match publish.kind {
                     ChannelKind::Channel => crate::pubsub::Kind::Channel,
@@ -556,9 +605,10 @@ impl Gateway {
         if planted::is(Bug::IncarnationNotChecked) {
             message.to = seat.incarnation.unwrap_or(message.to);
         }
-        let is_ours = seat.incarnation == Some(message.to);
-        if let Some(member) = seat.member.as_mut().filter(|_| is_ours) {
-            member.on_message(message, now);
+        if seat.incarnation == Some(message.to) && seat.member.is_some() {
+            self.step(index, |seat, _, _| {
+                seat.member.as_mut().map(|member| member.on_message(message, now))
+            });
             self.cluster.touch(index);
         }
     }
@@ -572,12 +622,21 @@ impl Gateway {
         let Some(peer) = peers.get_mut(&from) else {
             return;
         };
+        let mut broken = Vec::new();
         let answer = peer.listener.on_beat(beat, |claim| {
             let index = claim.group.index().wrapping_sub(first);
             let member = seats.get_mut(index).and_then(|seat| seat.member.as_mut());
-            member.is_some_and(|member| member.raft_mut().confirm(claim, now))
+            let Some(member) = member else { return false };
+            let confirmed = broken::guard(|| member.raft_mut().confirm(claim, now));
+            confirmed.unwrap_or_else(|words| {
+                broken.push((index, words));
+                false
+            })
         });
         outbox.push((from, PeerMessage::HeartbeatAnswer(answer)));
+        for (index, words) in broken {
+            self.break_replica(index, &words);
+        }
     }
 
     fn on_beat_answer(&mut self, from: NodeId, answer: &BeatAnswer) {
@@ -592,6 +651,7 @@ impl Gateway {
         let Some(peer) = peers.get_mut(&from) else {
             return;
         };
+        let mut broken = Vec::new();
         peer.beats.on_answer(answer, now, |claim, sent| {
             let index = claim.group.index().wrapping_sub(first);
             let Some(seat) = seats.get_mut(index) else {
@@ -600,14 +660,20 @@ impl Gateway {
             let Some(member) = seat.member.as_mut() else {
                 return;
             };
-            match sent {
+            let told = broken::guard(|| match sent {
                 Some(sent) => member.raft_mut().acknowledged(claim, sent, now),
                 None => member.raft_mut().refused(claim, now),
+            });
+            if let Err(words) = told {
+                return broken.push((index, words));
             }
             if member.raft().has_ready() && !std::mem::replace(&mut seat.is_touched, true) {
                 touched.push(index);
             }
         });
+        for (index, words) in broken {
+            self.break_replica(index, &words);
+        }
     }
 
     /// A gateway of another node has something for a group that it thinks is led here.
@@ -644,21 +710,18 @@ impl Gateway {
     /// Hands a batch to the member here.
     fn hand_over(&mut self, index: usize, sender: Sender, batch: Batch) {
         let now = self.cluster.now;
-        let Some(member) = &mut self.cluster.seats[index].member else {
-            let outcome = BatchOutcome::NotLeader { leader: None };
-            return self.send_back(index, sender, batch.sequence, outcome);
-        };
-        let mut effects = Effects::default();
-        member.on_batch(
-            &mut self.replicas[index],
-            &self.turn,
-            now,
-            sender,
-            batch,
-            &mut effects,
-        );
+        let sequence = batch.sequence;
+        let effects = self.step(index, |seat, replica, turn| {
+            let member = seat.member.as_mut()?;
+            let mut effects = Effects::default();
+            member.on_batch(replica, turn, now, sender, batch, &mut effects);
+            Some(effects)
+        });
         self.cluster.touch(index);
-        self.carry_out_effects(index, effects);
+        match effects.flatten() {
+            Some(effects) => self.carry_out_effects(index, effects),
+            None => self.send_back(index, sender, sequence, BatchOutcome::NotLeader { leader: None }),
+        }
     }
 
     /// A batch was not looked at, because there is no replica here that could.
@@ -725,19 +788,22 @@ impl Gateway {
         let Some(index) = self.seated(wire.group) else {
             return;
         };
-        let seat = &mut self.cluster.seats[index];
-        let Some(member) = seat.member.as_mut().filter(|_| seat.incarnation == Some(wire.to)) else {
+        let seat = &self.cluster.seats[index];
+        if seat.member.is_none() || seat.incarnation != Some(wire.to) {
             return;
-        };
+        }
         let cut = Cut {
             transfer: wire.transfer,
             number: wire.number,
             point: wire.point,
             bytes: wire.bytes.into(),
         };
-        let outcome = match member.on_cut(wire.from, &cut) {
-            Ok(true) => TransferOutcome::Held { number: cut.number },
-            Ok(false) | Err(_) => TransferOutcome::Broken,
+        let taken = self.step(index, |seat, _, _| {
+            seat.member.as_mut()?.on_cut(wire.from, &cut).ok()
+        });
+        let outcome = match taken.flatten() {
+            Some(true) => TransferOutcome::Held { number: cut.number },
+            Some(false) | None => TransferOutcome::Broken,
         };
         self.cluster.touch(index);
         let answer = TransferAnswer {
@@ -757,19 +823,18 @@ impl Gateway {
             return;
         };
         let now = self.cluster.now;
-        let seat = &mut self.cluster.seats[index];
-        let Some(member) = seat
-            .member
-            .as_mut()
-            .filter(|_| seat.incarnation == Some(answer.to))
-        else {
+        if self.cluster.seats[index].incarnation != Some(answer.to) {
             return;
-        };
+        }
         let (number, is_taken) = match answer.outcome {
             TransferOutcome::Held { number } => (number, true),
             TransferOutcome::Broken => (0, false),
         };
-        member.on_cut_answer(answer.from, answer.transfer, number, is_taken, now);
+        self.step(index, |seat, _, _| {
+            if let Some(member) = &mut seat.member {
+                member.on_cut_answer(answer.from, answer.transfer, number, is_taken, now);
+            }
+        });
         self.cluster.touch(index);
     }
 
@@ -856,6 +921,12 @@ impl Gateway {
 
     /// Time passes for a group.
     fn tick_seat(&mut self, index: usize) {
+        let now = self.cluster.now;
+        self.step(index, |seat, _, _| {
+            if let Some(member) = &mut seat.member {
+                member.tick(now);
+            }
+        });
         let Cluster {
             layout, seats, now, ..
         } = &mut self.cluster;
@@ -975,11 +1046,16 @@ impl Gateway {
         }
         here.into_iter()
             .for_each(|batch| self.hand_over(index, sender, batch));
-        let mut effects = Effects::default();
-        if let Some(member) = &mut self.cluster.seats[index].member {
-            member.finish(&mut self.replicas[index], &self.turn, now, &mut effects);
+        let effects = self.step(index, |seat, replica, turn| {
+            let mut effects = Effects::default();
+            if let Some(member) = &mut seat.member {
+                member.finish(replica, turn, now, &mut effects);
+            }
+            effects
+        });
+        if let Some(effects) = effects {
+            self.carry_out_effects(index, effects);
         }
-        self.carry_out_effects(index, effects);
         self.tell(index);
         let clock = self.shared.hooks.monotonic;
         let replica = &mut self.replicas[index];
@@ -1024,9 +1100,11 @@ impl Gateway {
         } = effects;
         self.cluster.claims_changed |= claims_changed;
         if let Some(reason) = stopped {
-            self.cluster
-                .notices
-                .push(format!("group {}: {reason}", group.number()));
+            self.cluster.seats[index].stopped = Some(reason.clone());
+            self.cluster.notices.push(format!(
+                "a replica has stopped: group {}: {reason}",
+                group.number()
+            ));
         }
         if was_installed {
             self.changed = crate::gateway::Changed::Any;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use consensus::{
     Beat, BeatAnswer, Body, Claim, Entry, Index, Members, Message, Payload, SnapshotPoint, Term,
 };
-use ids::{Boot, ClusterId, Db, Epoch, GatewayId, GroupId, Incarnation, NodeId};
+use ids::{Boot, ClusterId, Db, Epoch, GatewayId, GroupId, Incarnation, NodeId, UnixMillis};
 use peer_wire::{
     Answer, Await, Batch, ChannelKind, Filled, Join, JoinAnswer, Leave, Map, Notify, PeerMessage, Publish,
     Question, Raft, TransferAnswer, TransferCut, TransferOutcome,
@@ -33,6 +33,7 @@ pub(crate) fn message() -> impl Strategy<Value = PeerMessage> {
         1 => bytes(100).prop_map(|bytes| PeerMessage::Join(Join { bytes })),
         1 => join_answer().prop_map(PeerMessage::JoinAnswer),
         1 => prop_oneof![Just(Leave::Stopping), Just(Leave::Removed)].prop_map(PeerMessage::Leave),
+        1 => any::<i64>().prop_map(|wall| PeerMessage::WallClock(UnixMillis(wall))),
         1 => wait(),
     ]
 }

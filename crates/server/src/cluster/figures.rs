@@ -26,6 +26,8 @@ pub struct ClusterFigures {
     pub forwarded: u64,
     /// Commands that it answered from its own state under a lease.
     pub reads_here: u64,
+    /// Whether the node's wall clock is so far from the others' that theirs is used.
+    pub is_wall_clock_off: bool,
 }
 
 /// One group, as a worker that may have a replica of it knows it.
@@ -43,6 +45,8 @@ pub struct GroupFigures {
     pub applied: Option<u64>,
     /// The replicas, where this one leads others.
     pub replicas: Vec<ReplicaFigures>,
+    /// Why the replica here has stopped, if it has.
+    pub stopped: Option<String>,
 }
 
 /// One replica, as its leader knows it.
@@ -70,6 +74,7 @@ impl Gateway {
             up: self.cluster.nodes_up().collect(),
             forwarded: self.cluster.forwarded,
             reads_here: self.cluster.reads_here,
+            is_wall_clock_off: self.is_wall_clock_off(),
             ..ClusterFigures::default()
         };
         for (seat, replica) in self.cluster.seats.iter().zip(&self.replicas) {
@@ -96,6 +101,7 @@ fn figures_of(seat: &Seat, replica: &Replica, me: NodeId, leader: Option<NodeId>
             term: None,
             applied: is_alone.then(|| replica.keyspace().applied().0),
             replicas: Vec::new(),
+            stopped: seat.stopped.clone(),
         };
     };
     let applied = member.applied().0;
@@ -118,5 +124,6 @@ fn figures_of(seat: &Seat, replica: &Replica, me: NodeId, leader: Option<NodeId>
         term: Some(member.term().0),
         applied: Some(applied),
         replicas: replicas.unwrap_or_default(),
+        stopped: seat.stopped.clone(),
     }
 }
