@@ -1008,7 +1008,7 @@ fn is_empty(ready: &Ready) -> bool {
 mod tests {
     use super::*;
     use consensus::{Config, Durability, Saved, Times};
-    use ids::HashSeed;
+    use ids::{HashSeed, PartitionRange};
     use keyspace::{Keyspace, Transfer};
 
     #[test]
@@ -1024,7 +1024,7 @@ mod tests {
         };
         let raft = Group::new(config, Monotonic(0)).expect("its parts agree");
         let mut member = Member::new(GroupId::new(0), 0, raft, Index(0));
-        let mut keyspace = Keyspace::new(HashSeed([1, 2]));
+        let mut keyspace = Keyspace::new(HashSeed([1, 2]), PartitionRange::ONE);
         let mut transfer = Transfer::begin(&mut keyspace).expect("it is the first one");
         let bytes = match transfer.next_cut(&mut keyspace, 1024) {
             keyspace::Cut::More(bytes) | keyspace::Cut::Last(bytes) => bytes,
