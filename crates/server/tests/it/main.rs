@@ -2,6 +2,7 @@
 
 mod cluster;
 mod fanout;
+mod waiters;
 mod whole;
 mod workers;
 mod world;
