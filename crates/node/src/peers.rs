@@ -351,6 +351,9 @@ impl Peers {
         for notice in gateway.take_notices() {
             tracing::error!(notice, "a replica has stopped");
         }
+        if let Some(notice) = gateway.take_clock_notice() {
+            tracing::error!("{notice}");
+        }
         let mut happened = Vec::new();
         self.transport
             .flush(now, &mut |event| happened.extend(note(event)));
@@ -367,6 +370,9 @@ impl Peers {
     }
 
     fn send_by(&mut self, link: LinkId, message: PeerMessage) {
+        if must_wait(&self.held, link, &message) {
+            return self.hold(link, message);
+        }
         let waits_behind = message.keeps_order() && self.transport.waiting(link, Lane::Bulk) > 0;
         let lane = if message.is_bulk() || waits_behind {
             Lane::Bulk
@@ -380,19 +386,28 @@ impl Peers {
         });
         match sent {
             Sent::Queued | Sent::NotUp => {}
-            Sent::Full => {
-                if self.held.len() >= HELD_MAX {
-                    self.held.remove(0);
-                }
-                self.held.push((link, message));
-            }
+            Sent::Full => self.hold(link, message),
         }
+    }
+
+    fn hold(&mut self, link: LinkId, message: PeerMessage) {
+        if self.held.len() >= HELD_MAX {
+            self.held.remove(0);
+        }
+        self.held.push((link, message));
     }
 
     /// How long the worker may sleep on account of links.
     pub(crate) fn timeout(&self) -> std::time::Duration {
         self.transport.next_due().since(clock::raw())
     }
+}
+
+/// Whether a message would overtake one of its kind that a link did not take: the lane may have room again before what is
+/// held is tried once more.
+fn must_wait(held: &[(LinkId, PeerMessage)], link: LinkId, message: &PeerMessage) -> bool {
+    let is_before = |(of, other): &(LinkId, PeerMessage)| *of == link && other.keeps_order();
+    message.keeps_order() && held.iter().any(is_before)
 }
 
 /// What an event says, owned.
@@ -407,4 +422,47 @@ fn note(event: Event<'_, Peer>) -> Option<Happening> {
             Err(error) => Happening::Nonsense(link, error.to_string()),
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ids::{GatewayId, GroupId};
+
+    #[test]
+    fn a_batch_waits_behind_those_that_its_link_did_not_take() {
+        let link = |node| LinkId {
+            remote: Remote::Node(NodeId(node)),
+            number: 0,
+        };
+        let batch = || {
+            PeerMessage::Batch(peer_wire::Batch {
+                group: GroupId::new(0),
+                generation: 0,
+                gateway: GatewayId {
+                    boot: Boot(1),
+                    worker: 0,
+                },
+                sequence: 1,
+                number: 1,
+                acknowledged: 0,
+                reads: bytes::Bytes::new(),
+                writes: bytes::Bytes::new(),
+            })
+        };
+        let other = || {
+            PeerMessage::MetaRequest(Question {
+                id: 0,
+                bytes: bytes::Bytes::new(),
+            })
+        };
+        let held = [(link(2), batch()), (link(3), other())];
+        assert!(must_wait(&held, link(2), &batch()));
+        assert!(!must_wait(&held, link(2), &other()), "it may come in any order");
+        assert!(
+            !must_wait(&held, link(3), &batch()),
+            "nothing of its kind is held there"
+        );
+        assert!(!must_wait(&held, link(4), &batch()));
+    }
 }

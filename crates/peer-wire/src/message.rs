@@ -7,6 +7,7 @@
 //!  19 batch           24 meta request      29 fanout answer
 //!  20 answers         25 meta answer       30 join           33 await
 //!                                                           34 filled
+//!                                                           35 wall clock
 //! ```
 //!
 //! The number is the frame's kind; the body stands in the file of the message.
@@ -18,7 +19,7 @@
 //! must stay in order, because a group refuses a gap: while a batch waits in the bulk lane, batches behind it go there too
 //! ([`PeerMessage::keeps_order`]).
 
-use crate::answers::Answers;
+use crate::answers;
 use crate::assembler::{MESSAGE_BYTES_MAX, Packet};
 use crate::batch::Batch;
 use crate::cursor::{DecodeError, Reader, Writer};
@@ -33,7 +34,10 @@ use crate::question::{Answer, Question};
 use crate::raft::Raft;
 use crate::transfer::{TransferAnswer, TransferCut};
 use crate::wait::{Await, Filled};
+use crate::wall_clock;
 use consensus::{Beat, BeatAnswer};
+use ids::UnixMillis;
+use replica::BatchResponse;
 use std::fmt;
 
 /// Most bytes of a message that goes by the small lane.
@@ -51,7 +55,7 @@ pub enum PeerMessage {
     /// From a gateway to a group's leader.
     Batch(Batch),
     /// Its answer.
-    Answers(Answers),
+    Answers(BatchResponse),
     /// The state of a group, piece by piece, from its leader to a learner.
     TransferCut(TransferCut),
     /// Its answer.
@@ -80,6 +84,8 @@ pub enum PeerMessage {
     Await(Await),
     /// A key that clients of another node wait for may have been filled.
     Filled(Filled),
+    /// What the sender's wall clock shows.
+    WallClock(UnixMillis),
 }
 
 /// What a frame's body is.
@@ -124,6 +130,8 @@ pub enum Kind {
     Await = 33,
     /// [`PeerMessage::Filled`]
     Filled = 34,
+    /// [`PeerMessage::WallClock`]
+    WallClock = 35,
 }
 
 impl Kind {
@@ -148,6 +156,7 @@ impl Kind {
         Kind::Leave,
         Kind::Await,
         Kind::Filled,
+        Kind::WallClock,
     ];
 
     /// The kind with this number.
@@ -199,6 +208,7 @@ impl PeerMessage {
             PeerMessage::Leave(_) => Kind::Leave,
             PeerMessage::Await(_) => Kind::Await,
             PeerMessage::Filled(_) => Kind::Filled,
+            PeerMessage::WallClock(_) => Kind::WallClock,
         }
     }
 
@@ -209,7 +219,7 @@ impl PeerMessage {
             PeerMessage::Heartbeat(beat) => heartbeat::beat_weight(beat),
             PeerMessage::HeartbeatAnswer(answer) => heartbeat::answer_weight(answer),
             PeerMessage::Batch(batch) => batch.weight(),
-            PeerMessage::Answers(answers) => answers.weight(),
+            PeerMessage::Answers(response) => answers::weight(response),
             PeerMessage::TransferCut(cut) => cut.weight(),
             PeerMessage::TransferAnswer(_) => 64,
             PeerMessage::Map(map) => map.weight(),
@@ -222,6 +232,7 @@ impl PeerMessage {
             PeerMessage::Leave(_) => 1,
             PeerMessage::Await(waits) => waits.weight(),
             PeerMessage::Filled(filled) => filled.weight(),
+            PeerMessage::WallClock(_) => wall_clock::WEIGHT,
         }
     }
 
@@ -266,7 +277,7 @@ impl PeerMessage {
             PeerMessage::Heartbeat(beat) => heartbeat::encode_beat(beat, out),
             PeerMessage::HeartbeatAnswer(answer) => heartbeat::encode_answer(answer, out),
             PeerMessage::Batch(batch) => batch.encode(out),
-            PeerMessage::Answers(answers) => answers.encode(out),
+            PeerMessage::Answers(response) => answers::encode(response, out),
             PeerMessage::TransferCut(cut) => cut.encode(out),
             PeerMessage::TransferAnswer(answer) => answer.encode(out),
             PeerMessage::Map(map) => map.encode(out),
@@ -279,6 +290,7 @@ impl PeerMessage {
             PeerMessage::Leave(leave) => leave.encode(out),
             PeerMessage::Await(waits) => waits.encode(out),
             PeerMessage::Filled(filled) => filled.encode(out),
+            PeerMessage::WallClock(wall) => wall_clock::encode(*wall, out),
         }
     }
 
@@ -302,7 +314,7 @@ impl PeerMessage {
             Kind::Heartbeat => PeerMessage::Heartbeat(heartbeat::decode_beat(reader)?),
             Kind::HeartbeatAnswer => PeerMessage::HeartbeatAnswer(heartbeat::decode_answer(reader)?),
             Kind::Batch => PeerMessage::Batch(Batch::decode(reader)?),
-            Kind::Answers => PeerMessage::Answers(Answers::decode(reader)?),
+            Kind::Answers => PeerMessage::Answers(answers::decode(reader)?),
             Kind::TransferCut => PeerMessage::TransferCut(TransferCut::decode(reader)?),
             Kind::TransferAnswer => PeerMessage::TransferAnswer(TransferAnswer::decode(reader)?),
             Kind::Map => PeerMessage::Map(Map::decode(reader)?),
@@ -317,6 +329,7 @@ impl PeerMessage {
             Kind::Leave => PeerMessage::Leave(Leave::decode(reader)?),
             Kind::Await => PeerMessage::Await(Await::decode(reader)?),
             Kind::Filled => PeerMessage::Filled(Filled::decode(reader)?),
+            Kind::WallClock => PeerMessage::WallClock(wall_clock::decode(reader)?),
         })
     }
 }
