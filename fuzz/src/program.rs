@@ -4,7 +4,7 @@ use crate::node::{Node, grows_much, header};
 use crate::parse_and_keys;
 use crate::source::Source;
 use ids::{Db, Prng, UnixMillis, Version};
-use keyspace::{Effect, Entry, EntryBuf, Limits, Object, Operation, Cursor};
+use keyspace::{Cursor, Effect, Entry, EntryBuf, Limits, Object, Operation};
 use resp::{ArgsBuf, Protocol};
 
 /// `K` a key, `V` a value, `N` a number, `S` a small one, `T` a time, `D` a database; the rest as it stands.
@@ -299,7 +299,7 @@ fn check(node: &mut Node) {
                 keys += 1;
                 bytes += object.memory();
             });
-            assert!(from.is_none_or(|next| next > position));
+            assert!(from.is_none_or(|next| next > cursor));
         }
         assert!(keys <= node.keyspace.counts(db).0);
     }
