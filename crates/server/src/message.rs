@@ -183,6 +183,8 @@ impl Message {
                     ..
                 } => false,
                 Request::Execute { .. }
+                | Request::Wait { .. }
+                | Request::EndWait { .. }
                 | Request::Part { .. }
                 | Request::Block { .. }
                 | Request::Once { .. }
