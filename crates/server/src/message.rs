@@ -38,6 +38,8 @@ pub enum Message {
         protocol: Protocol,
         /// Whether it counts as use of its keys.
         touches: bool,
+        /// Whether its connection has nothing under way on the same slots.
+        is_free: bool,
         /// Its words: [`Parcel::args`].
         words: Words,
     },
@@ -243,6 +245,7 @@ impl Parcel {
         db: Db,
         protocol: Protocol,
         touches: bool,
+        is_free: bool,
         args: Args<'_>,
     ) {
         let words = self.push_words(args.iter());
@@ -252,6 +255,7 @@ impl Parcel {
             db,
             protocol,
             touches,
+            is_free,
             words,
         });
     }
