@@ -238,6 +238,7 @@ impl Parcel {
     }
 
     /// Puts a command in.
+    #[expect(clippy::too_many_arguments, reason = "they are the fields of a message")]
     pub fn push_command(
         &mut self,
         ticket: Ticket,
