@@ -40,7 +40,7 @@ use crate::response::BatchOutcome;
 use bytes::Bytes;
 use command::{Flags, Spec};
 use ids::{Db, GatewayId, GroupId, Monotonic, Slot};
-use keyspace::{ClientRequest, Forget, Inquire, Lock, Prepare, Resolve, Work, read_seen};
+use keyspace::{ClientRequest, Forget, Inquire, Lock, Prepare, Resolve, WaitId, Work, read_seen};
 use planted::Bug;
 use resp::{Args, ArgsBuf, Protocol};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -52,6 +52,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long an answer is waited for before the batch is sent again.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// The same, of what a client waits for that waits for a key. Whoever serves it says so; only what was lost on a link
+/// comes so late.
+const WAIT_RETRY: Duration = Duration::from_secs(5);
 
 /// How long what a group need not keep any more waits for a batch to go with.
 const TELL_AFTER: Duration = Duration::from_millis(50);
@@ -85,6 +89,10 @@ const OVERTAKEN: &str = "TRYAGAIN the leader of this key's group changed, and wh
 enum Origin {
     /// A client's command.
     Command(Ticket),
+    /// A client's command that may wait.
+    Wait(Ticket),
+    /// Such a client does not wait any more.
+    EndWait(Ticket),
     /// A client's commands that are one: `EXEC`.
     Block(Ticket),
     /// A client's `WATCH`: which of its keys these are, by their index in the question.
@@ -403,6 +411,25 @@ impl Courier {
             batch.push_read(db, protocol, touches, args);
         }
         self.took(origin, trip, !writes, slot);
+    }
+
+    /// Takes a command that waits until there is something to pop.
+    pub fn wait(&mut self, ticket: Ticket, operation: &Operation) {
+        let (spec, args) = operation.words();
+        self.make_room(true);
+        let command = operation.as_state();
+        let id = wait_id(ticket);
+        let wait = keyspace::Operation::Wait { id, command };
+        self.open.batch.writes.push(&wait);
+        self.took(Origin::Wait(ticket), None, false, first_slot(spec, args));
+    }
+
+    /// The client of a command that waits does not wait any more.
+    pub fn end_wait(&mut self, ticket: Ticket) {
+        self.make_room(true);
+        let id = wait_id(ticket);
+        self.open.batch.writes.push(&keyspace::Operation::EndWait { id });
+        self.took(Origin::EndWait(ticket), None, false, None);
     }
 
     /// Takes commands that are carried out as one, if conditions hold.
@@ -942,7 +969,12 @@ impl Courier {
                 self.resend(out);
                 return true;
             }
-            BatchOutcome::Evicted => sent.fail(group, |_| UNKNOWN, now, slow, out),
+            BatchOutcome::Evicted => {
+                let waits = sent.waits();
+                sent.fail(group, |_| UNKNOWN, now, slow, out);
+                // Nothing is to be popped for who was told an error.
+                waits.into_iter().for_each(|ticket| self.end_wait(ticket));
+            }
             BatchOutcome::Done(bytes) => {
                 let mut late = Vec::new();
                 if !sent.is_answered && !sent.answer(group, bytes, now, slow, &mut late, out) {
@@ -990,13 +1022,17 @@ impl Courier {
         if self.unanswered.front().is_some_and(is_late) || self.probe.as_ref().is_some_and(is_unheard) {
             self.resend(out);
         }
-        let is_quiet = |waiting: &Waiting| now.since(waiting.asked_at) >= RETRY;
+        let is_quiet = |waiting: &Waiting| {
+            let is_wait = matches!(waiting.item.origin, Some(Origin::Wait(_)));
+            now.since(waiting.asked_at) >= if is_wait { WAIT_RETRY } else { RETRY }
+        };
         let quiet = self.late.iter().filter(|(_, waiting)| is_quiet(waiting));
         let quiet: Vec<Place> = quiet.map(|(place, _)| *place).collect();
         quiet.into_iter().for_each(|place| self.look_after(place));
         for waiting in self.late.values_mut() {
-            // A vote is waited for as long as its coordinator does.
-            let is_given_up = waiting.item.is_overdue(now) && !waiting.item.is_of_transaction();
+            // A vote is waited for as long as its coordinator does, and a key as long as its client.
+            let has_patience = waiting.item.is_of_transaction() || waiting.item.is_wait();
+            let is_given_up = waiting.item.is_overdue(now) && !has_patience;
             if let Some(origin) = waiting.item.origin.take_if(|_| is_given_up) {
                 let error = if waiting.item.is_read {
                     UNREACHABLE
@@ -1028,6 +1064,7 @@ impl Courier {
             }
         }
         let (received, over) = (&mut self.received, &mut self.over);
+        let mut given_up = Vec::new();
         for sent in &mut self.unanswered {
             if !sent.is_answered && now.since(sent.oldest) >= PATIENCE {
                 let items = sent.items.iter_mut();
@@ -1038,6 +1075,7 @@ impl Courier {
             }
             sent.is_given_up = true;
             let was_sent = sent.was_sent;
+            given_up.extend(sent.waits());
             let error = |item: &Item| {
                 if was_sent && !item.is_read {
                     UNKNOWN
@@ -1064,6 +1102,8 @@ impl Courier {
                 sent.items.clear();
             }
         }
+        // They may be entered yet: nothing is to be popped for who was told an error.
+        given_up.into_iter().for_each(|ticket| self.end_wait(ticket));
     }
 
     /// Refuses a command at once, because nobody leads its group.
@@ -1073,6 +1113,16 @@ impl Courier {
 }
 
 impl Sent {
+    /// The clients whose commands would wait.
+    fn waits(&self) -> Vec<Ticket> {
+        let origins = self.items.iter().filter_map(|item| item.origin.as_ref());
+        let waits = origins.filter_map(|origin| match origin {
+            Origin::Wait(ticket) => Some(*ticket),
+            _ => None,
+        });
+        waits.collect()
+    }
+
     /// Answers all items that were not answered yet.
     fn fail(
         &mut self,
@@ -1169,6 +1219,9 @@ impl Sent {
                     } else {
                         Bytes::new()
                     };
+                    if let Some(Origin::Wait(ticket)) = item.origin {
+                        out.push(Output::Waits { ticket });
+                    }
                     late.push(Later::Waits { place, item, reads });
                 }
                 (Some(Origin::Late(place)), Answer::Gone) => late.push(Later::Gone(place)),
@@ -1219,6 +1272,11 @@ impl Item {
         })
     }
 
+    /// Whether it waits for a key.
+    fn is_wait(&self) -> bool {
+        matches!(self.origin, Some(Origin::Wait(_)))
+    }
+
     /// Whether a coordinator waits for it, and gives up by itself.
     fn is_of_transaction(&self) -> bool {
         matches!(
@@ -1232,9 +1290,10 @@ impl Origin {
     /// The worker and connection of a client.
     fn connection(&self) -> Option<(u16, u64)> {
         match self {
-            Origin::Command(ticket) | Origin::Block(ticket) | Origin::Versions(ticket, _) => {
-                Some((ticket.worker, ticket.connection))
-            }
+            Origin::Command(ticket)
+            | Origin::Wait(ticket)
+            | Origin::Block(ticket)
+            | Origin::Versions(ticket, _) => Some((ticket.worker, ticket.connection)),
             _ => None,
         }
     }
@@ -1244,6 +1303,7 @@ impl Origin {
         match self {
             // A transaction's part that finds no room votes against it; the others know no such answer.
             Origin::Command(_)
+            | Origin::Wait(_)
             | Origin::Part(_)
             | Origin::Block(_)
             | Origin::Versions(..)
@@ -1253,7 +1313,9 @@ impl Origin {
             {
                 true
             }
-            Origin::Command(_) | Origin::Part(_) => matches!(answer, Answer::Reply(_)),
+            Origin::Command(_) | Origin::Wait(_) | Origin::EndWait(_) | Origin::Part(_) => {
+                matches!(answer, Answer::Reply(_))
+            }
             // A block of one command answers as that does.
             Origin::Block(_) => !matches!(answer, Answer::Versions(_)),
             Origin::Versions(_, indices) => {
@@ -1286,7 +1348,7 @@ impl Origin {
             return self.fail(group, CROWDED_OUT, journey, out);
         }
         out.push(match (self, answer) {
-            (Origin::Command(ticket), Answer::Reply(reply)) => Output::Replied {
+            (Origin::Command(ticket) | Origin::Wait(ticket), Answer::Reply(reply)) => Output::Replied {
                 ticket,
                 reply: bytes.slice_ref(reply),
                 journey,
@@ -1382,14 +1444,18 @@ impl Origin {
                     },
                 }
             }
-            (Origin::Nobody, _) => return,
+            // What became of the wait is its own answer.
+            (Origin::Nobody | Origin::EndWait(_), _) => return,
             (origin, answer) => unreachable!("{origin:?} does not expect {answer:?}"),
         });
     }
 
     fn fail(self, group: GroupId, error: &'static str, journey: Option<Journey>, out: &mut Vec<Output>) {
         out.push(match self {
-            Origin::Command(ticket) | Origin::Block(ticket) => Output::Failed {
+            Origin::Command(ticket)
+            | Origin::Wait(ticket)
+            | Origin::EndWait(ticket)
+            | Origin::Block(ticket) => Output::Failed {
                 ticket,
                 error,
                 journey,
@@ -1404,6 +1470,15 @@ impl Origin {
             // Whoever recovers a transaction asks again.
             Origin::Inquiry(..) | Origin::Late(_) | Origin::Nobody => return,
         });
+    }
+}
+
+/// By which a group knows who waits.
+fn wait_id(ticket: Ticket) -> WaitId {
+    WaitId {
+        worker: ticket.worker,
+        connection: ticket.connection,
+        sequence: ticket.sequence,
     }
 }
 

@@ -27,7 +27,7 @@ use crate::notify::Notify;
 use crate::pause::Pause;
 use crate::pipeline::Pipeline;
 use crate::program::{Item, Program, group_of_key, names_more};
-use crate::pubsub::{PubSub, changes_subscriptions};
+use crate::pubsub::{PUBLISHED_MAX, PubSub, changes_subscriptions, is_publish};
 use crate::recovery::Recoveries;
 use crate::session::{Session, Watched};
 use crate::shared::Shared;
@@ -205,6 +205,10 @@ impl Gateway {
     /// the next turn.
     const DELIVERIES_MAX: usize = 1_024;
 
+    /// Patterns that channels of one connection's `PUBLISH` are compared with in a turn, beyond those of one command; at the
+    /// limit the rest of its commands wait for the next turn.
+    const COMPARED_MAX: u64 = 10_000;
+
     /// Begins a turn of the worker's loop.
     #[inline]
     pub fn begin_turn(&mut self, now: ids::UnixMillis) {
@@ -304,6 +308,7 @@ impl Gateway {
         let (mut at, mut is_incomplete) = (0, false);
         *is_cut_short = false;
         let output_max = session.output_limit(&self.settings);
+        let compared = self.pubsub.compared;
         self.open_span();
         while !session.is_waiting && !session.is_closing && !pipeline.is_full() && at < bytes.len() {
             let ready = pipeline.ready_bytes();
@@ -312,7 +317,9 @@ impl Gateway {
                 session.is_overrun = output_max.passes_hard(ready as u64);
                 break;
             }
-            if self.deliveries.len() >= Gateway::DELIVERIES_MAX {
+            if self.deliveries.len() >= Gateway::DELIVERIES_MAX
+                || self.pubsub.compared - compared >= Gateway::COMPARED_MAX
+            {
                 break;
             }
             let limits = Limits {
@@ -335,6 +342,9 @@ impl Gateway {
                             may_overtake(session, spec, args) || is_spread && may_hide(session, spec, args)
                         };
                         if !pipeline.is_settled() && spec.is_some_and(may_overtake) {
+                            break;
+                        }
+                        if spec.is_some_and(is_publish) && pipeline.places() >= PUBLISHED_MAX {
                             break;
                         }
                         let is_postponed = |spec| self.is_postponed(session, spec);

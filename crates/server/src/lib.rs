@@ -34,6 +34,7 @@ mod named;
 mod notices;
 mod notify;
 mod one_step;
+mod patterns;
 mod pause;
 mod pipeline;
 mod plan;

@@ -185,6 +185,8 @@ impl Message {
                     ..
                 } => false,
                 Request::Execute { .. }
+                | Request::Wait { .. }
+                | Request::EndWait { .. }
                 | Request::Part { .. }
                 | Request::Block { .. }
                 | Request::Once { .. }

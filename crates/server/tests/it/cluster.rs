@@ -20,7 +20,7 @@ pub(crate) fn replicated(groups: u16) -> World {
 }
 
 /// Adds a learner on each node that has none, and makes voters of them.
-fn grow(world: &mut World) {
+pub(crate) fn grow(world: &mut World) {
     let others = |group: u16| [1_000, 1_001].map(|first| Incarnation(first + 2 * u64::from(group)));
     world.lay_out(|layout| {
         for (number, group) in (0..).zip(&mut layout.groups) {
@@ -581,7 +581,8 @@ fn who_waits_at_a_node_without_a_replica_is_told_of_the_element() {
 fn who_waits_elsewhere_is_told_by_the_next_leader_too() {
     let mut world = with_a_stranger(2);
     for (client, key) in [(10, "a"), (11, "b"), (12, "c"), (13, "d")] {
-        world.send(3, client, &format!("BLPOP {key} 0"));
+        // In several groups: what they wait for is told to their node.
+        world.send(3, client, &format!("BLPOP {key} no:1 no:2 no:3 0"));
     }
     world.turns(50);
     world.dead[0] = true;
@@ -603,9 +604,9 @@ fn who_waits_elsewhere_is_told_by_the_next_leader_too() {
 
 #[test]
 fn a_key_that_is_too_long_to_be_kept_is_asked_for_again_and_again() {
-    let mut world = with_a_stranger(1);
+    let mut world = with_a_stranger(4);
     let key = "k".repeat(5_000);
-    world.send(3, 10, &format!("BLPOP {key} 0"));
+    world.send(3, 10, &format!("BLPOP {key} a b c d 0"));
     world.turns(100);
     assert_eq!(world.run(1, 1, &format!("RPUSH {key} x")), ":1");
     world.turns(300);
