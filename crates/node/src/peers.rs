@@ -489,6 +489,7 @@ mod tests {
                 sequence: 1,
                 number: 1,
                 acknowledged: 0,
+                is_free: false,
                 reads: bytes::Bytes::new(),
                 writes: bytes::Bytes::new(),
             })
