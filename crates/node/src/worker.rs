@@ -19,7 +19,9 @@ use crate::mesh::Mesh;
 use crate::peers::Peers;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
-use server::{ClientCard, Connection, Delivery, Endpoint, Gateway, Incoming, Message, Session, Shared};
+use server::{
+    ClientCard, Connection, Delivery, Endpoint, Gateway, Incoming, Message, Pipeline, Session, Shared,
+};
 use slab::Slab;
 use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
@@ -662,7 +664,8 @@ impl Worker {
             return self.close(key);
         }
         let link = &mut self.links[key];
-        if link.is_full || link.connection.session.is_overrun {
+        let is_stuck = link.connection.pipeline.stuck_bytes() >= Pipeline::UNSENT_BYTES_MAX;
+        if link.is_full || is_stuck || link.connection.session.is_overrun {
             self.check_output(key);
         }
     }

@@ -281,6 +281,40 @@ fn a_flood_of_strangers_costs_little_and_harms_nobody() {
     assert!(server.resident_bytes().saturating_sub(before) < MEMORY_SLACK_BYTES);
 }
 
+/// Asks for a large value again and again, and reads nothing; then the client goes.
+fn ask_and_never_read(mut reader: Client, resident: impl Fn() -> u64) -> u64 {
+    const REQUESTS: usize = 300;
+    let before = resident();
+    // The server need not read all of it.
+    reader
+        .send_raw(&frame(&["GET", "large"]).repeat(REQUESTS))
+        .expect("the server reads");
+    let mut most = 0;
+    let began = std::time::Instant::now();
+    while began.elapsed() < std::time::Duration::from_secs(3) {
+        most = most.max(resident().saturating_sub(before));
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    most
+}
+
+/// Of a reply that another worker or node computes, the size is not known before it comes: so many are asked for at once,
+/// and each lies in the memory of whoever computed it, on its way, and where it is to be sent.
+const UNREAD_BYTES_MAX: u64 = 16 * 3 * (16 << 20);
+
+#[test]
+fn large_replies_of_another_worker_that_nobody_reads_are_not_gathered() {
+    let server = Server::subject().workers(2).start();
+    let value = "x".repeat(16 << 20);
+    assert_eq!(server.client().command(&["SET", "large", &value]), Value::ok());
+    // Connections are dealt out among the workers.
+    for _ in 0..2 {
+        let most = ask_and_never_read(server.client(), || server.resident_bytes());
+        assert!(most < UNREAD_BYTES_MAX, "{} MB", most >> 20);
+    }
+    Bystander::of(&server).is_served();
+}
+
 #[test]
 fn a_reader_that_never_reads_is_dropped_at_the_output_limit() {
     const VALUE_BYTES: usize = 100_000;
