@@ -62,7 +62,7 @@ impl Pipeline {
     pub const PLACES_MAX: usize = 4_096;
 
     /// The same, of a connection of which nothing is known, or whose last replies were large.
-    pub const PLACES_MIN: usize = 16;
+    pub const PLACES_MIN: usize = 8;
 
     /// Bytes of replies that have come and were not sent, and of those that are under way by estimate. At the limit no more
     /// commands are read, until the client has taken some. One reply may be larger.
