@@ -2,14 +2,14 @@
 
 use crate::clock;
 use crate::meta::{self, Input};
-use crate::view::View;
-use ids::{Boot, ClusterId, Monotonic, NodeId};
+use crate::view::{self, View};
+use ids::{Boot, ClusterId, Monotonic, NodeId, UnixMillis};
 use mio::Registry;
 use mio::event::Event as Readiness;
 use peer_wire::hello::{Nonce, Peer, Refusal, Secret, Who};
 use peer_wire::{Join, PeerMessage, Question};
-use server::Gateway;
-use std::collections::BTreeSet;
+use server::{Gateway, LinkSight, PeerLink};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
@@ -54,6 +54,9 @@ pub(crate) struct Peers {
     /// Bulk messages that a link did not take.
     held: Vec<(LinkId, PeerMessage)>,
     sights_at: Monotonic,
+    /// Since when each node is reached by this worker's link, and when it was last heard of.
+    linked: BTreeMap<NodeId, (UnixMillis, UnixMillis)>,
+    linked_at: Monotonic,
     /// Whether the last look found replicas that know no leader.
     has_survivors: bool,
 }
@@ -146,6 +149,8 @@ impl Peers {
             dialled: BTreeSet::new(),
             held: Vec::new(),
             sights_at: Monotonic(0),
+            linked: BTreeMap::new(),
+            linked_at: Monotonic(0),
             has_survivors: false,
         }
     }
@@ -256,6 +261,10 @@ impl Peers {
                     } else if let Remote::Node(node) = link.remote {
                         gateway.on_link(node, true);
                     }
+                    if let Remote::Node(node) = link.remote {
+                        self.linked.insert(node, (clock::now(), clock::now()));
+                        self.linked_at = Monotonic(0);
+                    }
                     self.tell_meta(Input::Link(link.remote, true));
                 }
                 Happening::Down(link) => {
@@ -263,6 +272,7 @@ impl Peers {
                     self.held.retain(|(held, _)| *held != link);
                     gateway.stats().peer_breaks.add(1);
                     if let Remote::Node(node) = link.remote {
+                        self.unlink(node);
                         gateway.on_link(node, false);
                     }
                     self.tell_meta(Input::Link(link.remote, false));
@@ -273,6 +283,7 @@ impl Peers {
                     let mut ignored = |_: Event<'_, Peer>| {};
                     self.transport.forget(link, clock::raw(), &mut ignored);
                     if let Remote::Node(node) = link.remote {
+                        self.unlink(node);
                         gateway.on_link(node, false);
                         self.view_version = 0;
                     }
@@ -293,7 +304,33 @@ impl Peers {
         }
     }
 
+    fn unlink(&mut self, node: NodeId) {
+        self.linked.remove(&node);
+        self.linked_at = Monotonic(0);
+    }
+
+    /// Writes down what clients are told of links.
+    fn show_links(&self, gateway: &Gateway) {
+        let Some(seen) = self.view.seen() else { return };
+        let shown = self.linked.iter().map(|(&node, &(connected_at, heard_at))| {
+            let link = self.link(node);
+            let waiting = [Lane::Small, Lane::Bulk].map(|lane| self.transport.waiting(link, lane) as u64);
+            let link = PeerLink {
+                connected_at,
+                buffer_bytes: self.transport.allocated(link) as u64,
+                waiting_bytes: waiting.iter().sum(),
+            };
+            (view::name(&seen.map, node), LinkSight { heard_at, link })
+        });
+        *gateway.stats().links() = shown.collect();
+    }
+
     fn on_message(&mut self, link: LinkId, message: PeerMessage, gateway: &mut Gateway) {
+        if let Remote::Node(node) = link.remote
+            && let Some((_, heard_at)) = self.linked.get_mut(&node)
+        {
+            *heard_at = clock::now();
+        }
         match message {
             PeerMessage::MetaRequest(Question { bytes, .. }) | PeerMessage::Join(Join { bytes }) => {
                 self.tell_meta(Input::Message(link.remote, bytes));
@@ -320,6 +357,8 @@ impl Peers {
         const SIGHTS: std::time::Duration = std::time::Duration::from_secs(1);
         /// The same while any of them has a learner: that it has caught up is no news to the gateway, and is waited for.
         const SIGHTS_SOON: std::time::Duration = std::time::Duration::from_millis(50);
+        /// Between two times that clients are told anew of links that neither came nor went.
+        const LINKS_SHOWN: std::time::Duration = std::time::Duration::from_millis(500);
         let now = clock::raw();
         for (node, message) in gateway.take_peer_messages() {
             self.send_by(self.link(node), message);
@@ -330,6 +369,10 @@ impl Peers {
                 let message = PeerMessage::MetaRequest(Question { id: 0, bytes });
                 self.send_by(self.link_of(link), message);
             }
+        }
+        if now >= self.linked_at {
+            self.linked_at = now.after(LINKS_SHOWN);
+            self.show_links(gateway);
         }
         let news = gateway.take_news();
         if news || now >= self.sights_at {
@@ -446,6 +489,7 @@ mod tests {
                 sequence: 1,
                 number: 1,
                 acknowledged: 0,
+                is_free: false,
                 reads: bytes::Bytes::new(),
                 writes: bytes::Bytes::new(),
             })

@@ -582,6 +582,9 @@ impl Worker {
         let Some((key, link)) = link_of(&mut self.links, token) else {
             return;
         };
+        if link.connection.session.is_void {
+            return;
+        }
         link.connection.hear(message);
         if link.connection.pipeline.ready_bytes() >= MESSAGE_BYTES_MAX {
             let mut sent = 0;
@@ -619,6 +622,9 @@ impl Worker {
 
     fn finish_link(&mut self, key: usize) {
         let link = &mut self.links[key];
+        if link.connection.session.is_void {
+            return self.close(key);
+        }
         // Replies that stand before one on its way from another worker leave together with it: half the writes,
         // half the packets.
         let connection = &link.connection;
@@ -711,7 +717,7 @@ impl Worker {
         for key in killed {
             let link = &mut self.links[key];
             // A client that kills itself is still told so.
-            if link.connection.session.is_closing {
+            if link.connection.session.is_closing && !link.connection.session.is_void {
                 self.list(key);
             } else {
                 self.close(key);

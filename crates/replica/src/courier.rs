@@ -10,8 +10,12 @@
 //! so that a batch which is sent again is not applied again: a change of leader is a pause, not an error. Plain reads are
 //! evaluated by the leader, behind the writes that stand before them; a batch of reads alone carries no number.
 //!
-//! A read that is sent again could see a write that its connection sent later and that was applied already. Such a read is
-//! answered `TRYAGAIN` instead: it certainly did nothing, and a reply out of order would be wrong.
+//! Reads of connections that have nothing under way on the same slots are *free*: they gather apart, leave first, and wait for
+//! nothing that is in flight at the leader.
+//!
+//! A read that is sent again could see a write that its connection sent later, to the same slot, and that was applied already.
+//! On the any-node endpoint such a write is held back until the read is answered. On the cluster endpoint such a read is answered
+//! `TRYAGAIN` instead: it certainly did nothing, and a reply out of order would be wrong.
 //!
 //! What waits for a transaction is answered *later* than its batch: the leader says so, and says by itself when it is over.
 //! After a change of leader, or if nothing was heard for a while, it is asked for. What came is acknowledged with the next
@@ -165,6 +169,16 @@ struct Open {
     is_apart: bool,
 }
 
+impl Open {
+    fn take(&mut self, item: Item, now: Monotonic) {
+        if self.items.is_empty() {
+            (self.since, self.oldest) = (now, item.since);
+        }
+        self.oldest = self.oldest.min(item.since);
+        self.items.push(item);
+    }
+}
+
 struct Sent {
     batch: Batch,
     items: Vec<Item>,
@@ -200,6 +214,8 @@ pub struct Courier {
     probe: Option<Probe>,
     gateway: GatewayId,
     open: Open,
+    /// Reads that wait for nothing, apart: they leave before what is open, so that they see none of it.
+    free: Open,
     unanswered: VecDeque<Sent>,
     next_sequence: u64,
     next_number: u64,
@@ -232,6 +248,8 @@ pub struct Asked<'a> {
     pub protocol: Protocol,
     /// Whether it counts as use of its keys.
     pub touches: bool,
+    /// Whether its connection has nothing under way on the same slots: a read need not wait for what is in flight.
+    pub is_free: bool,
     /// Since when it waits, if what it takes is to be told with its answer.
     pub began: Option<Monotonic>,
     /// Its words.
@@ -247,6 +265,7 @@ impl<'a> Asked<'a> {
             db: operation.db,
             protocol: operation.protocol,
             touches: true,
+            is_free: false,
             began: None,
             args,
         }
@@ -262,6 +281,7 @@ impl Courier {
             probe: None,
             gateway,
             open: Open::default(),
+            free: Open::default(),
             unanswered: VecDeque::new(),
             next_sequence: 1,
             next_number: 1,
@@ -337,6 +357,7 @@ impl Courier {
         self.unanswered.is_empty()
             && self.probe.is_none()
             && self.open.items.is_empty()
+            && self.free.items.is_empty()
             && self.late.is_empty()
             && self.untold_since.is_none()
     }
@@ -369,10 +390,17 @@ impl Courier {
             db,
             protocol,
             touches,
+            is_free,
             began,
             args,
         } = asked;
         let writes = spec.flags.contains(Flags::WRITE);
+        let trip = began.map(|began| (spec, began));
+        if is_free && !writes {
+            self.make_free_room();
+            self.free.batch.push_read(db, protocol, touches, args);
+            return self.took_free(origin, trip, slot, self.now);
+        }
         self.make_room(writes);
         let batch = &mut self.open.batch;
         if writes {
@@ -382,7 +410,7 @@ impl Courier {
         } else {
             batch.push_read(db, protocol, touches, args);
         }
-        self.took(origin, began.map(|began| (spec, began)), !writes, slot);
+        self.took(origin, trip, !writes, slot);
     }
 
     /// Takes a command that waits until there is something to pop.
@@ -526,23 +554,23 @@ impl Courier {
 
     /// Takes the hint that an older transaction waits elsewhere for this one. It may be lost, and is repeated.
     pub fn wound(&mut self, txn: TxnId) {
-        self.set_apart();
-        self.open.batch.push_wound(txn);
-        self.took(Origin::Nobody, None, true, None);
+        self.make_free_room();
+        self.free.batch.push_wound(txn);
+        self.took_free(Origin::Nobody, None, None, self.now);
     }
 
-    /// Takes commands of a transaction that only read.
+    /// Takes commands of a transaction that only read. What its connection sent before on the same slots was answered.
     pub fn see(&mut self, txn: TxnId, conditions: &[Condition], operations: &[Operation]) {
-        self.set_apart();
-        self.open.batch.push_see(conditions, operations);
-        self.took(Origin::Sight(txn), None, true, None);
+        self.make_free_room();
+        self.free.batch.push_see(conditions, operations);
+        self.took_free(Origin::Sight(txn), None, None, self.now);
     }
 
     /// Takes a question for objects that a transaction works on.
     pub fn fetch(&mut self, txn: TxnId, keys: &[FullKey]) {
-        self.set_apart();
-        self.open.batch.push_fetch(keys);
-        self.took(Origin::Objects(txn), None, true, None);
+        self.make_free_room();
+        self.free.batch.push_fetch(keys);
+        self.took_free(Origin::Objects(txn), None, None, self.now);
     }
 
     /// Every participant has recorded the end of a transaction, and of all that its coordinator numbered below `low`: told
@@ -615,36 +643,69 @@ impl Courier {
         slot: Option<Slot>,
         since: Monotonic,
     ) {
-        if self.open.items.is_empty() {
-            (self.open.since, self.open.oldest) = (self.now, since);
-        }
-        self.open.oldest = self.open.oldest.min(since);
-        self.open.items.push(Item {
+        let item = Item {
             connection: origin.connection(),
             origin: Some(origin),
             trip,
             is_read,
             since,
             slot,
-        });
+        };
+        self.open.take(item, self.now);
     }
 
-    /// Closes the open batch, if anything is in it.
-    fn close(&mut self) {
-        if self.open.items.is_empty() {
-            return;
+    /// The same, of a read that waits for nothing.
+    fn took_free(
+        &mut self,
+        origin: Origin,
+        trip: Option<(&'static Spec, Monotonic)>,
+        slot: Option<Slot>,
+        since: Monotonic,
+    ) {
+        let item = Item {
+            connection: origin.connection(),
+            origin: Some(origin),
+            trip,
+            is_read: true,
+            since,
+            slot,
+        };
+        self.free.take(item, self.now);
+    }
+
+    /// Closes the batch of free reads if it is full.
+    fn make_free_room(&mut self) {
+        if self.free.batch.byte_len() >= BATCH_BYTES_MAX {
+            let free = std::mem::take(&mut self.free);
+            self.queue(free, true);
         }
+    }
+
+    /// Closes the open batches, if anything is in them: that of the free reads first, since a write of the same connection
+    /// may have come behind one of them.
+    fn close(&mut self) {
+        let free = std::mem::take(&mut self.free);
+        self.queue(free, true);
         if !self.open.batch.writes.is_empty() {
             self.tell_over();
         }
+        let open = std::mem::take(&mut self.open);
+        self.queue(open, false);
+    }
+
+    fn queue(&mut self, open: Open, is_free: bool) {
         let Open {
             batch,
             items,
             since,
             oldest,
             ..
-        } = std::mem::take(&mut self.open);
+        } = open;
+        if items.is_empty() {
+            return;
+        }
         let mut batch = batch.finish();
+        batch.is_free = is_free;
         batch.sequence = self.next_sequence;
         self.next_sequence += 1;
         if !batch.writes.is_empty() {
@@ -704,8 +765,8 @@ impl Courier {
             return probe.is_due;
         }
         let has_window = self.unanswered.len() < WINDOW;
-        has_window && !self.open.items.is_empty()
-            || self.unanswered.iter().take(WINDOW).any(|sent| sent.is_due)
+        let has_open = !self.open.items.is_empty() || !self.free.items.is_empty();
+        has_window && has_open || self.unanswered.iter().take(WINDOW).any(|sent| sent.is_due)
     }
 
     /// The leader is another one, or was lost and found again: everything unanswered goes to it, once more.
@@ -731,13 +792,13 @@ impl Courier {
             return self.send_again(place);
         }
         if !place.is_read {
-            self.set_apart();
-            self.open.batch.push_late(keyspace::Origin {
+            self.make_free_room();
+            self.free.batch.push_late(keyspace::Origin {
                 gateway,
                 number: place.batch,
                 index: place.index,
             });
-            self.took(Origin::Late(place), None, true, None);
+            self.took_free(Origin::Late(place), None, None, self.now);
             if let Some(waiting) = self.late.get_mut(&place) {
                 waiting.asked_at = self.now;
             }
@@ -746,12 +807,14 @@ impl Courier {
         let waiting = self.late.remove(&place).expect("the caller has seen it");
         let Waiting { item, reads: all, .. } = waiting;
         let Some(origin) = item.origin else { return };
-        let is_behind = |other: &Item| !other.is_read && other.connection == item.connection;
+        let is_behind =
+            |other: &Item| !other.is_read && other.connection == item.connection && other.slot == item.slot;
         let mut others = self
             .unanswered
             .iter()
             .flat_map(|sent| &sent.items)
-            .chain(&self.open.items);
+            .chain(&self.open.items)
+            .filter(|_| item.slot.is_some());
         let has_written = item.connection.is_some()
             && (others.any(is_behind) || self.late.values().any(|waiting| is_behind(&waiting.item)));
         if has_written && matches!(origin, Origin::Command(_)) {
@@ -769,9 +832,9 @@ impl Courier {
             let mut ignored = Vec::new();
             return self.ask_again(place, &mut ignored);
         }
-        self.set_apart();
-        self.open.batch.push_parked(place.batch, place.index);
-        self.took(Origin::Late(place), None, true, None);
+        self.make_free_room();
+        self.free.batch.push_parked(place.batch, place.index);
+        self.took_free(Origin::Late(place), None, None, self.now);
         if let Some(waiting) = self.late.get_mut(&place) {
             waiting.asked_at = self.now;
         }
@@ -851,7 +914,7 @@ impl Courier {
                     written.insert(place);
                     continue;
                 }
-                let is_overtaken = written.contains(&place) || written.contains(&(item.connection, None));
+                let is_overtaken = item.slot.is_some() && written.contains(&place);
                 if !sent.is_due || !is_overtaken || !matches!(item.origin, Some(Origin::Command(_))) {
                     continue;
                 }
@@ -990,12 +1053,15 @@ impl Courier {
             self.tell_over();
         }
         // With nobody in reach nothing else closes it.
-        if !self.open.items.is_empty() && now.since(self.open.since) >= PATIENCE {
+        let is_old = |open: &Open| !open.items.is_empty() && now.since(open.since) >= PATIENCE;
+        if is_old(&self.open) || is_old(&self.free) {
             self.close();
         }
-        if now.since(self.open.oldest) >= PATIENCE {
-            let items = self.open.items.iter_mut();
-            items.for_each(|item| item.give_up_read(group, now, out));
+        for open in [&mut self.open, &mut self.free] {
+            if now.since(open.oldest) >= PATIENCE {
+                let items = open.items.iter_mut();
+                items.for_each(|item| item.give_up_read(group, now, out));
+            }
         }
         let (received, over) = (&mut self.received, &mut self.over);
         let mut given_up = Vec::new();
@@ -1475,6 +1541,7 @@ mod tests {
                 db: Db::default(),
                 protocol: Protocol::Resp2,
                 touches: true,
+                is_free: false,
                 began: Some(Monotonic(0)),
                 args: words.as_args(),
             };
@@ -1532,6 +1599,7 @@ mod tests {
             db: Db::default(),
             protocol: Protocol::Resp2,
             touches: true,
+            is_free: true,
             began: None,
             args: words.as_args(),
         };

@@ -685,6 +685,7 @@ impl Gateway {
             sequence,
             number,
             acknowledged,
+            is_free,
             reads,
             writes,
         } = batch;
@@ -701,6 +702,7 @@ impl Gateway {
             sequence,
             number,
             acknowledged,
+            is_free,
             writes,
             reads,
         };
@@ -1070,6 +1072,7 @@ impl Gateway {
                         sequence: batch.sequence,
                         number: batch.number,
                         acknowledged: batch.acknowledged,
+                        is_free: batch.is_free,
                         reads: batch.reads.clone(),
                         writes: batch.writes.clone(),
                     };
@@ -1241,6 +1244,7 @@ impl Gateway {
         if self.cluster.seats[index].courier.is_cut_off() {
             return pipeline.writer(session.protocol).error(replica::UNREACHABLE);
         }
+        let is_free = crate::gateway::is_free(session, pipeline, spec, args);
         crate::gateway::note_sent(session, pipeline, spec, args);
         let ticket = self.reserve(session, pipeline);
         // It is measured when it is answered.
@@ -1250,6 +1254,7 @@ impl Gateway {
             db: session.db,
             protocol: session.protocol,
             touches: crate::gateway::touches(session, spec),
+            is_free,
             began: Some(self.cluster.now),
             args,
         };
@@ -1300,13 +1305,7 @@ impl Gateway {
             let member = self.cluster.seats[index].member.as_ref();
             member.is_some_and(|member| member.may_read(now))
         };
-        let mut is_settled = pipeline.is_settled();
-        if !is_settled {
-            is_settled = true;
-            command::keys(spec, args, &mut |position, _| {
-                is_settled = is_settled && !session.sent.may_hold(ids::Slot::of_key(args.arg(position)));
-            });
-        }
+        let is_settled = crate::gateway::is_free(session, pipeline, spec, args);
         // What a transaction holds is waited for at the member.
         let is_free = || self.replicas[index].admits(|| locks_of([(spec, args)], |_| true));
         is_settled && !spec.flags.contains(command::Flags::WRITE) && is_led() && is_free()

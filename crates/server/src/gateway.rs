@@ -337,7 +337,10 @@ impl Gateway {
                         if !session.busy.is_empty() && !spec.is_some_and(may_pass) {
                             break;
                         }
-                        let may_overtake = |spec| may_overtake(session, spec, args);
+                        let is_spread = self.is_spread;
+                        let may_overtake = |spec| {
+                            may_overtake(session, spec, args) || is_spread && may_hide(session, spec, args)
+                        };
                         if !pipeline.is_settled() && spec.is_some_and(may_overtake) {
                             break;
                         }
@@ -368,6 +371,7 @@ impl Gateway {
         }
         if !self.may_tell() {
             // Somebody else may lead by now, and have written what was just read. Nothing of it is told.
+            session.is_void = true;
             session
                 .card
                 .is_killed
@@ -601,6 +605,7 @@ impl Gateway {
         args: Args<'_>,
         group: GroupId,
     ) {
+        let is_free = is_free(session, pipeline, spec, args);
         note_sent(session, pipeline, spec, args);
         let ticket = self.reserve(session, pipeline);
         let worker = self.owner(group);
@@ -608,7 +613,7 @@ impl Gateway {
         self.timing.is_ours = false;
         let touches = touches(session, spec);
         self.parcel(worker)
-            .push_command(ticket, spec, session.db, session.protocol, touches, args);
+            .push_command(ticket, spec, session.db, session.protocol, touches, is_free, args);
     }
 
     /// Lets a command wait for locks in its group, here.
@@ -742,17 +747,46 @@ pub enum Incoming<'a> {
 /// Notes that a command whose keys are all in one group is about to be sent there, or to wait there.
 #[inline]
 pub(crate) fn note_sent(session: &mut Session, pipeline: &Pipeline, spec: &Spec, args: Args<'_>) {
-    let is_settled = pipeline.is_settled();
+    let (is_settled, writes) = (pipeline.is_settled(), spec.flags.contains(Flags::WRITE));
     if let Some(position) = command::only_key(spec) {
         let slot = ids::Slot::of_key(args.arg(position));
-        return session.sent.add(slot, is_settled);
+        return session.sent.add(slot, writes, is_settled);
     }
     let mut is_first = true;
     command::keys(spec, args, &mut |position, _| {
         let slot = ids::Slot::of_key(args.arg(position));
-        session.sent.add(slot, is_settled && is_first);
+        session.sent.add(slot, writes, is_settled && is_first);
         is_first = false;
     });
+}
+
+/// Whether a connection has nothing under way on the slots of a command.
+pub(crate) fn is_free(session: &Session, pipeline: &Pipeline, spec: &Spec, args: Args<'_>) -> bool {
+    let mut is_free = true;
+    if !pipeline.is_settled() {
+        command::keys(spec, args, &mut |position, _| {
+            is_free = is_free && !session.sent.may_hold(ids::Slot::of_key(args.arg(position)));
+        });
+    }
+    is_free
+}
+
+/// Whether a plain write would come behind a read of the same connection that was not answered, of the same slot. Where groups
+/// are led elsewhere a read may have to be asked again, when the write is done: the write waits for it. A client of the
+/// cluster endpoint is told to try again.
+fn may_hide(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
+    let mut may = false;
+    if spec.flags.contains(Flags::WRITE)
+        && spec.route == Route::Keys
+        && session.block.is_none()
+        && session.endpoint == Endpoint::AnyNode
+        && !session.sent.is_empty()
+    {
+        command::keys(spec, args, &mut |position, _| {
+            may |= session.sent.may_read(ids::Slot::of_key(args.arg(position)));
+        });
+    }
+    may
 }
 
 /// Whether a command might be carried out before one that the same connection sent earlier and that was not answered yet:

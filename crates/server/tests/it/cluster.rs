@@ -183,6 +183,52 @@ fn nothing_that_was_acknowledged_is_lost_with_a_leader_and_nothing_is_done_twice
 }
 
 #[test]
+fn a_read_does_not_wait_for_writes_of_others_that_are_in_flight() {
+    let mut world = with_a_stranger(1);
+    assert_eq!(world.run(3, 1, "SET a 1"), "+OK");
+    assert_eq!(world.run(3, 2, "GET a"), "$1 1");
+    // Nothing is committed any more, and the lease lasts a while.
+    (world.dead[1], world.dead[2]) = (true, true);
+    world.send(3, 1, "SET a 2");
+    world.turns(10);
+    world.send(3, 2, "GET a");
+    // Behind a write of its own connection a read waits.
+    world.send(3, 1, "GET a");
+    world.turns(10);
+    assert_eq!(world.nodes[3].take_reply(2), "$1 1");
+    assert_eq!(world.nodes[3].take_reply(1), "");
+    (world.dead[1], world.dead[2]) = (false, false);
+    assert_eq!(world.reply(3, 1), "+OK $1 2");
+}
+
+#[test]
+fn a_read_that_has_to_be_asked_again_does_not_see_the_write_behind_it() {
+    for turns in 0..6 {
+        let mut world = replicated(1);
+        assert_eq!(world.run(1, 1, "SET a 1"), "+OK");
+        world.send(1, 1, "GET a");
+        world.send(1, 1, "APPEND a 2");
+        world.send(1, 1, "GET a");
+        world.turns(turns);
+        world.dead[0] = true;
+        assert_eq!(world.reply(1, 1), "$1 1 :2 $2 12", "after {turns} turns");
+    }
+}
+
+#[test]
+fn what_was_read_before_the_process_stood_still_is_not_told() {
+    let mut world = replicated(1);
+    assert_eq!(world.run(0, 1, "SET a 1"), "+OK");
+    assert_eq!(world.run(0, 1, "GET a"), "$1 1");
+    assert!(!world.nodes[0].is_void(1));
+    // Somebody else may have come to lead meanwhile. That the client says goodbye changes nothing.
+    world.stand_still(5_000);
+    world.send(0, 1, "GET a");
+    world.send(0, 1, "QUIT");
+    assert!(world.nodes[0].is_void(1));
+}
+
+#[test]
 fn a_replica_that_panics_ends_and_its_node_goes_on() {
     for broken in [0, 1] {
         let mut world = replicated(4);
