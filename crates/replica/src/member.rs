@@ -613,16 +613,11 @@ impl Member {
             departure.end(replica.keyspace_mut());
         }
         let mut applied = 0;
-        for entry in self.raft.entries_after(self.applied) {
+        for bytes in consensus::whole_entries(self.raft.entries_after(self.applied)) {
             if self.is_stopped {
                 break;
             }
-            if let Payload::Data(bytes) = &entry.payload
-                && !bytes.is_empty()
-                && self.apply(replica, turn, bytes, None, &mut effects)
-            {
-                applied += 1;
-            }
+            applied += usize::from(self.apply(replica, turn, &bytes, None, &mut effects));
         }
         applied
     }
@@ -824,7 +819,7 @@ impl Member {
         if self.is_stopped {
             return;
         }
-        assert_eq!(committed.index.0, self.applied.0 + 1, "invariant 1");
+        assert_eq!(committed.first.0, self.applied.0 + 1, "invariant 1");
         let flight = match self.flights.front() {
             Some(flight) if flight.index == committed.index => {
                 let flight = self.flights.pop_front().expect("looked at a moment ago");
