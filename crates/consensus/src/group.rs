@@ -129,6 +129,9 @@ pub struct Group {
     unpersisted: VecDeque<(u64, Vec<Message>)>,
     applied_wanted: u64,
     parts: Parts,
+    part_bytes: usize,
+    /// The latest time that it was told.
+    seen: Monotonic,
     turned_away: u64,
 }
 
@@ -204,12 +207,19 @@ impl Group {
             unpersisted: VecDeque::new(),
             applied_wanted: 0,
             parts: Parts::default(),
+            part_bytes: PART_BYTES,
+            seen: now,
             turned_away: 0,
         };
         group.applied_wanted = group.raw.raft.raft_log.applied;
         group.draw_patience();
         group.tick(now);
         Ok(group)
+    }
+
+    /// Cuts what is proposed from now on into pieces of at most so many bytes: for checkers, whose entries are short.
+    pub fn cut_entries_at(&mut self, part_bytes: usize) {
+        self.part_bytes = part_bytes;
     }
 
     // ---- what it is
@@ -712,7 +722,7 @@ impl Group {
             return Err(ProposeRefused::TooLong);
         }
         let whole_bytes = data.len() as u64;
-        let (pieces, last) = parts::split(data.clone());
+        let (pieces, last) = parts::split(data.clone(), self.part_bytes);
         let is_whole = pieces.is_empty();
         let piece = |bytes| {
             convert::entry_to_library(Entry {
@@ -960,7 +970,8 @@ impl Group {
     // ---- the log's size
 
     /// Up to where the log should be compacted, if it is long beside a state of `state_bytes`. `held` are places behind which
-    /// the log is still needed by transfers under way; above [`LOG_BYTES_MAX`](crate::LOG_BYTES_MAX) they are not heeded.
+    /// the log is still needed by transfers under way; above [`LOG_BYTES_MAX`](crate::LOG_BYTES_MAX) they are not heeded, nor are
+    /// followers, but those that are there and take what they are sent: a large value is on its way to them for a while.
     pub fn compactable(
         &self,
         held: impl IntoIterator<Item = Index>,
@@ -970,21 +981,32 @@ impl Group {
             return None;
         }
         let mut needed = held.into_iter().map(|index| index.0).min().unwrap_or(u64::MAX);
+        let mut taken_in = u64::MAX;
         if self.is_leader() {
-            let slowest = self
-                .raw
-                .raft
-                .prs()
-                .iter()
-                .map(|(_, progress)| progress.matched)
-                .min();
             // Who is at the start or before cannot be served from the log anyhow.
             let start = self.raw.store().start();
-            needed = needed.min(slowest.filter(|slowest| *slowest > start).unwrap_or(u64::MAX));
+            for (member, progress) in self.raw.raft.prs().iter() {
+                if progress.matched <= start {
+                    continue;
+                }
+                needed = needed.min(progress.matched);
+                if progress.state == ProgressState::Replicate && self.is_there(Incarnation(*member)) {
+                    taken_in = taken_in.min(progress.matched);
+                }
+            }
         }
         let applied = self.raw.raft.raft_log.applied;
         let store = self.raw.store();
-        store.compactable(applied, needed, state_bytes()).map(Index)
+        store
+            .compactable(applied, needed, taken_in, state_bytes())
+            .map(Index)
+    }
+
+    /// Whether another member has acknowledged something lately.
+    fn is_there(&self, member: Incarnation) -> bool {
+        let reign = self.reign.as_ref();
+        let acknowledged = reign.and_then(|reign| reign.acknowledged(member));
+        member == self.me || acknowledged.is_some_and(|at| self.seen.since(at) < self.times.election_max * 4)
     }
 
     /// Drops the log up to `to`, but not what is not applied.
@@ -1009,6 +1031,7 @@ impl Group {
 
     /// Everything that has to be done because of the inputs since the last time: once a turn.
     pub fn take_ready(&mut self, now: Monotonic) -> Ready {
+        self.seen = now;
         let mut ready = Ready::default();
         if planted::is(Bug::MinorityCommit) && self.is_leader() {
             let last = self.raw.raft.raft_log.last_index();

@@ -27,7 +27,7 @@ pub use config::{Config, ConfigInvalid, Durability, Saved};
 pub use group::{Group, ProposeRefused, READ_ROUNDS_MAX, ReadRefused, TransferRefused};
 pub use heartbeat::{BEATS_MAX, Beat, BeatAnswer, Beats, CLAIMS_MAX, Claim, Listener};
 pub use lease::{Lease, ReadPermit};
-pub use log::{LOG_BYTES_KEPT, LOG_BYTES_MAX, LOG_ENTRIES_KEPT, LOG_SHARE_OF_STATE};
+pub use log::{LOG_BYTES_KEPT, LOG_BYTES_MAX, LOG_BYTES_TAKEN_IN_MAX, LOG_ENTRIES_KEPT, LOG_SHARE_OF_STATE};
 pub use members::{MEMBERS_MAX, MembersInvalid};
 pub use message::{Body, Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
 pub use parts::{ENTRY_BYTES_MAX, PART_BYTES, whole_entries};

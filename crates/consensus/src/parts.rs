@@ -23,10 +23,10 @@ pub const PART_BYTES: usize = 1 << 20;
 pub const ENTRY_BYTES_MAX: usize = 1 << 30;
 
 /// The pieces that `data` takes before its last one, and the last one.
-pub(crate) fn split(mut data: Bytes) -> (Vec<Bytes>, Bytes) {
+pub(crate) fn split(mut data: Bytes, part_bytes: usize) -> (Vec<Bytes>, Bytes) {
     let mut pieces = Vec::new();
-    while data.len() > PART_BYTES {
-        pieces.push(data.split_to(PART_BYTES));
+    while data.len() > part_bytes {
+        pieces.push(data.split_to(part_bytes));
     }
     (pieces, data)
 }
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     fn pieces_of(data: &Bytes) -> (Vec<Bytes>, Bytes) {
-        split(data.clone())
+        split(data.clone(), PART_BYTES)
     }
 
     fn long() -> Bytes {
@@ -168,11 +168,7 @@ mod tests {
         let short = Bytes::from(vec![1; PART_BYTES]);
         assert_eq!(pieces_of(&short), (vec![], short));
         let (pieces, last) = pieces_of(&long());
-        assert_eq!(
-            (pieces.len(), last.len()),
-            (2, 7),
-            "two whole pieces and a rest"
-        );
+        assert_eq!((pieces.len(), last.len()), (2, 7), "two whole pieces and a rest");
     }
 
     #[test]
@@ -206,7 +202,11 @@ mod tests {
         let mut parts = Parts::default();
         parts.proposed(Index(12), Term(3), whole.clone());
         parts.push(Index(10), Term(3), whole.len() as u64, &pieces[0]);
-        assert_eq!(parts.cut(Index(11)), Index(10), "the first entry of the next term");
+        assert_eq!(
+            parts.cut(Index(11)),
+            Index(10),
+            "the first entry of the next term"
+        );
         parts.push(Index(12), Term(4), whole.len() as u64, &pieces[0]);
         parts.push(Index(13), Term(5), whole.len() as u64, &pieces[0]);
         parts.push(Index(14), Term(5), whole.len() as u64, &pieces[1]);

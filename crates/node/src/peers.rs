@@ -1,5 +1,6 @@
 //! One worker's links to the workers of the same number on other nodes: between the gateway's messages and sockets.
 
+use crate::backlog::{Backlog, Offered};
 use crate::clock;
 use crate::meta::{self, Input};
 use crate::view::View;
@@ -9,7 +10,8 @@ use mio::event::Event as Readiness;
 use peer_wire::hello::{Nonce, Peer, Refusal, Secret, Who};
 use peer_wire::{Join, PeerMessage, Question};
 use server::Gateway;
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
@@ -18,10 +20,6 @@ use transport::{Arrival, Event, Greeter, Lane, LinkId, Remote, Sent, Settings, T
 
 /// Tokens from here on are the links' to other nodes.
 pub(crate) const PEERS: usize = 1 << 40;
-
-/// Bulk messages that wait for a link to take more. A transfer waits for its pieces to be taken before it sends more, and
-/// consensus sends again: at the limit the oldest is dropped.
-const HELD_MAX: usize = 1_024;
 
 /// Links that one worker accepted for another.
 pub(crate) type Handed = Arc<Vec<Mutex<Vec<Arrival<Peer>>>>>;
@@ -51,8 +49,8 @@ pub(crate) struct Peers {
     meta: Sender<Input>,
     outbox: Arc<meta::Outbox>,
     dialled: BTreeSet<NodeId>,
-    /// Bulk messages that a link did not take.
-    held: Vec<(LinkId, PeerMessage)>,
+    /// What links have not taken, or must take in order.
+    backlogs: BTreeMap<LinkId, Backlog>,
     sights_at: Monotonic,
     /// Whether the last look found replicas that know no leader.
     has_survivors: bool,
@@ -144,7 +142,7 @@ impl Peers {
             meta,
             outbox,
             dialled: BTreeSet::new(),
-            held: Vec::new(),
+            backlogs: BTreeMap::new(),
             sights_at: Monotonic(0),
             has_survivors: false,
         }
@@ -260,7 +258,7 @@ impl Peers {
                 }
                 Happening::Down(link) => {
                     tracing::info!(worker = self.worker, peer = %link, "a peer is out of reach");
-                    self.held.retain(|(held, _)| *held != link);
+                    self.backlogs.remove(&link);
                     gateway.stats().peer_breaks.add(1);
                     if let Remote::Node(node) = link.remote {
                         gateway.on_link(node, false);
@@ -284,11 +282,8 @@ impl Peers {
                         .push(*arrival);
                     gateway.send(worker, server::Message::Wake);
                 }
-                Happening::Room => {
-                    for (link, message) in std::mem::take(&mut self.held) {
-                        self.send_by(link, message);
-                    }
-                }
+                // Every turn's end looks at what waits.
+                Happening::Room => {}
             }
         }
     }
@@ -352,8 +347,11 @@ impl Peers {
             tracing::error!(notice, "a replica has stopped");
         }
         let mut happened = Vec::new();
+        self.go_on();
         self.transport
             .flush(now, &mut |event| happened.extend(note(event)));
+        // What was sent made room.
+        self.go_on();
         let traffic = self.transport.traffic();
         gateway.stats().peer_input_bytes.set(traffic.received);
         gateway.stats().peer_output_bytes.set(traffic.sent);
@@ -367,31 +365,57 @@ impl Peers {
     }
 
     fn send_by(&mut self, link: LinkId, message: PeerMessage) {
-        let waits_behind = message.keeps_order() && self.transport.waiting(link, Lane::Bulk) > 0;
-        let lane = if message.is_bulk() || waits_behind {
-            Lane::Bulk
-        } else {
-            Lane::Small
-        };
-        let sent = self.transport.send(link, lane, |out| {
-            if let Err(error) = message.encode(out) {
-                tracing::error!(%error, "a message was not sent");
-            }
-        });
-        match sent {
-            Sent::Queued | Sent::NotUp => {}
-            Sent::Full => {
-                if self.held.len() >= HELD_MAX {
-                    self.held.remove(0);
-                }
-                self.held.push((link, message));
-            }
+        let Peers {
+            transport, backlogs, ..
+        } = self;
+        let backlog = backlogs.entry(link).or_default();
+        if backlog.is_idle() && !message.is_bulk() {
+            // Nearly every message.
+            offer(transport, link, Lane::Small, message);
+            return;
+        }
+        let transport = RefCell::new(transport);
+        backlog.send(
+            message,
+            |lane, mark| transport.borrow().has_sent(link, lane, mark),
+            |lane, message| offer(&mut transport.borrow_mut(), link, lane, message),
+        );
+    }
+
+    /// Hands links what waited for room, or for what was before it.
+    fn go_on(&mut self) {
+        let transport = RefCell::new(&mut self.transport);
+        for (&link, backlog) in self.backlogs.iter_mut().filter(|(_, backlog)| !backlog.is_idle()) {
+            backlog.go_on(
+                |lane, mark| transport.borrow().has_sent(link, lane, mark),
+                |lane, message| offer(&mut transport.borrow_mut(), link, lane, message),
+            );
         }
     }
 
     /// How long the worker may sleep on account of links.
     pub(crate) fn timeout(&self) -> std::time::Duration {
         self.transport.next_due().since(clock::raw())
+    }
+}
+
+/// Hands a link a message for one of its lanes.
+fn offer(transport: &mut Transport<Greeter>, link: LinkId, lane: Lane, message: PeerMessage) -> Offered {
+    let sent = match lane {
+        Lane::Large => match message.pieces() {
+            Ok(pieces) => transport.send_large(link, message.kind() as u8, pieces),
+            Err(error) => {
+                tracing::error!(%error, "a message was not sent");
+                Sent::NotUp
+            }
+        },
+        Lane::Small | Lane::Bulk => transport.send(link, lane, |out| {
+            message.encode(out).expect("what is long goes by the large lane");
+        }),
+    };
+    match sent {
+        Sent::Queued | Sent::NotUp => Offered::Taken(transport.mark(link, lane)),
+        Sent::Full => Offered::Full(message),
     }
 }
 

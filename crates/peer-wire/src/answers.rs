@@ -72,7 +72,7 @@ impl Answers {
         match &self.outcome {
             Outcome::Answered(bytes) => {
                 out.u8(1);
-                out.remainder(bytes);
+                out.long_remainder(bytes);
             }
             Outcome::NotLeader { leader } => {
                 out.u8(2);
@@ -94,7 +94,7 @@ impl Answers {
                 out.u8(5);
                 out.bool(*is_read);
                 out.u32(*index);
-                out.remainder(bytes);
+                out.long_remainder(bytes);
             }
         }
     }

@@ -15,6 +15,7 @@ mod eviction;
 mod expiry;
 mod hostile;
 mod large;
+mod large_values;
 mod monitor;
 mod notifications;
 mod observation;

@@ -13,7 +13,7 @@ use super::book::Book;
 use super::proposal::Proposal;
 use super::seat::Restored;
 use crate::group::GroupRef;
-use consensus::{Index, Members, Payload, SnapshotPoint};
+use consensus::{Index, Members, SnapshotPoint};
 use ids::NodeId;
 
 /// By how much counters leap at least.
