@@ -233,7 +233,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=formatter)
     parser.add_argument("--rounds", type=int, default=3, help="how often each cell is measured")
     parser.add_argument("--requests", type=int, default=80_000, help="requests of a cell at pipeline 1; six times as many at 16")
-    parser.add_argument("--groups", type=int, default=64, help="groups of our cluster")
+    parser.add_argument("--groups", type=int, default=6, help="groups of our cluster")
     parser.add_argument("--no-etcd", action="store_true", help="leave etcd out, which takes a minute")
     parser.add_argument("--quick", action="store_true", help="few requests: shows that it works, not how good it is")
     parser.add_argument("--out", help="record to write, such as bench/records/NAME.json")

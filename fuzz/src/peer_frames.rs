@@ -3,11 +3,12 @@
 use crate::source::Source;
 use bytes::Bytes;
 use consensus::{Beat, BeatAnswer, Claim, Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
-use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, NodeId, Prng};
+use ids::{Boot, GatewayId, GroupId, Incarnation, NodeId, Prng, UnixMillis};
 use peer_wire::frame::{self, BODY_BYTES_MAX, Decoder, Frame, FrameError, HEAD_BYTES};
 use peer_wire::{
-    Answers, Assembler, Batch, Body, Join, Kind, Leave, Outcome, Packet, PeerMessage, Question, Raft,
+    Assembler, Batch, Body, Join, Kind, Leave, Packet, PeerMessage, Question, Raft,
 };
+use replica::{BatchOutcome, BatchResponse};
 
 /// Frames do not depend on how the network cuts them; any bodies are put together or an error; a body is a message that
 /// encodes to it, or an error.
@@ -168,7 +169,7 @@ fn messages() -> Vec<PeerMessage> {
         payload,
     };
     let answers = |outcome| {
-        PeerMessage::Answers(Answers {
+        PeerMessage::Answers(BatchResponse {
             group,
             gateway,
             sequence: 9,
@@ -201,7 +202,7 @@ fn messages() -> Vec<PeerMessage> {
         })),
         PeerMessage::Batch(Batch {
             group,
-            epoch: Epoch(5),
+            generation: 5,
             gateway,
             sequence: 12,
             number: 9,
@@ -209,11 +210,11 @@ fn messages() -> Vec<PeerMessage> {
             reads: Bytes::from_static(b"reads"),
             writes: Bytes::from_static(b"writes"),
         }),
-        answers(Outcome::Answered(Bytes::from_static(b"answers"))),
-        answers(Outcome::NotLeader {
+        answers(BatchOutcome::Done(Bytes::from_static(b"answers"))),
+        answers(BatchOutcome::NotLeader {
             leader: Some(NodeId(2)),
         }),
-        answers(Outcome::Gap { applied: 3 }),
+        answers(BatchOutcome::Gap { applied: 3 }),
         PeerMessage::Heartbeat(Beat {
             boot: Boot(4),
             number: 6,
@@ -239,5 +240,6 @@ fn messages() -> Vec<PeerMessage> {
             bytes: Bytes::from_static(b"me"),
         }),
         PeerMessage::Leave(Leave::Stopping),
+        PeerMessage::WallClock(UnixMillis(1)),
     ]
 }

@@ -3,9 +3,10 @@
 //!
 //! The port has a thread and a small async runtime of its own, so that nothing an HTTP client does can hold up a
 //! worker. It reads the node through [`AdminSource`] and changes nothing but by [`Recovery`], which is
-//! taken from this machine alone. Requests are few and answers small;
+//! taken from this machine alone. Who may read it says [`Access`]. Requests are few and answers small;
 //! what an unfriendly client can take is bounded by the constants in `port.rs`.
 
+mod access;
 mod cluster;
 pub mod metrics;
 mod pages;
@@ -13,8 +14,9 @@ mod port;
 mod recovery;
 mod transactions;
 
+pub use access::Access;
 pub use cluster::{ClusterView, GroupView, NodeView, ReplicaRole, ReplicaView, SurvivorView};
 pub use pages::{AdminSource, CONFIRMATION, Health};
-pub use port::{Handle, spawn};
+pub use port::{CONNECTIONS_MAX, Handle, spawn};
 pub use recovery::{Fate, Plan, Recovered, Recovery, Renewal, list};
 pub use transactions::{HotKeyView, LISTED_MAX, TransactionView, TransactionsView};

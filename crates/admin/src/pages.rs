@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
+use crate::access::{self, Access};
 use crate::cluster::ClusterView;
 use crate::recovery::{Recovered, Recovery};
 use crate::transactions::TransactionsView;
@@ -22,6 +24,15 @@ pub trait AdminSource: Send + Sync + 'static {
 
     /// Whether the node can serve clients.
     fn health(&self) -> Health;
+
+    /// What others than this machine must show, now.
+    fn access(&self) -> Access;
+
+    /// Whether these bytes are the password of clients; not if there is none.
+    fn is_password(&self, given: &[u8]) -> bool;
+
+    /// Names that this node goes by.
+    fn names(&self) -> Vec<String>;
 
     /// The cluster as the node sees it.
     fn cluster(&self) -> ClusterView {
@@ -99,7 +110,36 @@ pub(crate) fn router(source: Source, is_local: bool) -> Router {
         .route("/transactions", get(transactions))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
+        .layer(middleware::from_fn_with_state((source.clone(), is_local), guard))
         .with_state(source)
+}
+
+/// Turns away who may not read. See `access.rs`.
+async fn guard(State((source, is_local)): State<(Source, bool)>, request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let is_known = || access::password(headers).is_some_and(|given| source.is_password(&given));
+    if request.uri().path() == "/healthz" || is_known() {
+        return next.run(request).await;
+    }
+    if !access::is_for_us(headers, &source.names()) {
+        let text = "this node does not go by the name in Host; ask for its address, or set advertise\n";
+        return answer(StatusCode::MISDIRECTED_REQUEST, TEXT_TYPE, text);
+    }
+    match source.access() {
+        _ if is_local => next.run(request).await,
+        Access::Open => next.run(request).await,
+        Access::Password => {
+            let text = "from another machine this takes the password of clients, with any user\n";
+            let mut refusal = answer(StatusCode::UNAUTHORIZED, TEXT_TYPE, text);
+            let realm = HeaderValue::from_static("Basic realm=\"Chorale\", charset=\"UTF-8\"");
+            refusal.headers_mut().insert(WWW_AUTHENTICATE, realm);
+            refusal
+        }
+        Access::Loopback => {
+            let text = "no password is set, so this is for the node's own machine alone: set requirepass, or protected-mode no\n";
+            answer(StatusCode::FORBIDDEN, TEXT_TYPE, text)
+        }
+    }
 }
 
 /// Answers describe this instant and nothing else: no cache may keep them, no browser reinterpret them.

@@ -1,23 +1,28 @@
 //! The thread behind the port, and what one connection may take.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::TcpListener;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
+use axum::extract::Request;
+use axum::middleware::{self, Next};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
 use crate::pages::{AdminSource, router};
 
-/// Connections served at the same time. Further ones wait in the listener's backlog.
-const CONNECTIONS_MAX: usize = 64;
+/// Connections served at the same time, if there are descriptors for them. At the limit a new one takes the place of the
+/// oldest that no answer is being made for: however many are slow, a probe of the node's health is answered at once.
+pub const CONNECTIONS_MAX: usize = 64;
 
 /// From the start of a request, or of waiting for it, to the end of its head. Then the connection is closed, so
 /// that silent clients cannot hold all connections.
@@ -34,6 +39,9 @@ const HEAD_BYTES_MAX: usize = 16 << 10;
 
 /// Headers of one request; more is answered with 431.
 const HEADERS_MAX: usize = 64;
+
+/// Failed `accept`s are told once in this time.
+const NOTICE_PAUSE: Duration = Duration::from_secs(60);
 
 /// Pause after a failed `accept`: what causes it (no free descriptors) does not pass at once.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -56,11 +64,16 @@ impl Handle {
     }
 }
 
-/// Serves the port on a thread of its own, until the handle is shut down or dropped.
+/// Serves the port on a thread of its own, until the handle is shut down or dropped: so many connections at a time, which
+/// are [`CONNECTIONS_MAX`] where there are descriptors enough.
 ///
 /// # Errors
 /// If the system refuses the thread or what the runtime needs of it.
-pub fn spawn(listener: TcpListener, source: Arc<dyn AdminSource>) -> io::Result<Handle> {
+pub fn spawn(
+    listener: TcpListener,
+    source: Arc<dyn AdminSource>,
+    connections_max: usize,
+) -> io::Result<Handle> {
     listener.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -72,7 +85,7 @@ pub fn spawn(listener: TcpListener, source: Arc<dyn AdminSource>) -> io::Result<
     let (stop, stopped) = oneshot::channel();
     let thread = std::thread::Builder::new().name("admin".into()).spawn(move || {
         runtime.block_on(async {
-            tokio::spawn(accept(listener, source));
+            tokio::spawn(accept(listener, source, connections_max));
             // An error means that the handle was dropped: also a reason to stop.
             let _ = stopped.await;
         });
@@ -81,29 +94,83 @@ pub fn spawn(listener: TcpListener, source: Arc<dyn AdminSource>) -> io::Result<
     Ok(Handle { stop, thread })
 }
 
-async fn accept(listener: tokio::net::TcpListener, source: Arc<dyn AdminSource>) {
+/// Connections, the oldest first.
+type Places = Arc<Mutex<VecDeque<Place>>>;
+
+/// One connection.
+struct Place {
+    number: u64,
+    /// An answer is being made for it.
+    is_working: Arc<AtomicBool>,
+    /// Dropped: the connection is to be closed.
+    _open: oneshot::Sender<()>,
+}
+
+async fn accept(listener: tokio::net::TcpListener, source: Arc<dyn AdminSource>, connections_max: usize) {
     let (here, elsewhere) = (router(source.clone(), true), router(source, false));
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    loop {
-        let place = Arc::clone(&places)
-            .acquire_owned()
-            .await
-            .expect("the semaphore is never closed");
-        match listener.accept().await {
-            Ok((stream, client)) => {
-                let is_local = client.ip().to_canonical().is_loopback();
-                let router = if is_local { here.clone() } else { elsewhere.clone() };
-                tokio::spawn(async move {
-                    serve(stream, router).await;
-                    drop(place);
-                });
-            }
+    let places = Places::default();
+    let mut told_at: Option<Instant> = None;
+    for number in 0.. {
+        let (stream, client) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection on the admin port");
+                if told_at.is_none_or(|told| told.elapsed() >= NOTICE_PAUSE) {
+                    told_at = Some(Instant::now());
+                    tracing::warn!(%error, "cannot accept a connection on the admin port");
+                }
                 sleep(ACCEPT_PAUSE).await;
+                continue;
             }
+        };
+        if held(&places).len() >= connections_max {
+            let mut held = held(&places);
+            let idle = held
+                .iter()
+                .position(|place| !place.is_working.load(Ordering::Relaxed));
+            let Some(idle) = idle else { continue };
+            held.remove(idle);
         }
+        let is_local = client.ip().to_canonical().is_loopback();
+        let router = if is_local { here.clone() } else { elsewhere.clone() };
+        let is_working = Arc::<AtomicBool>::default();
+        let (open, closed) = oneshot::channel();
+        held(&places).push_back(Place {
+            number,
+            is_working: is_working.clone(),
+            _open: open,
+        });
+        let places = places.clone();
+        tokio::spawn(async move {
+            // Whichever ends first: the place is only given up by those who take it.
+            tokio::select! {
+                () = serve(stream, watched(router, is_working)) => {
+                    held(&places).retain(|place| place.number != number);
+                }
+                _ = closed => {}
+            }
+        });
+        // Whose place was taken closes its socket now, before the next one is opened.
+        tokio::task::yield_now().await;
     }
+}
+
+/// The places, whoever panicked while holding them.
+fn held(places: &Places) -> MutexGuard<'_, VecDeque<Place>> {
+    places.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The pages for one connection, which tells while an answer is being made.
+fn watched(router: Router, is_working: Arc<AtomicBool>) -> Router {
+    let note = move |request: Request, next: Next| {
+        let is_working = is_working.clone();
+        async move {
+            is_working.store(true, Ordering::Relaxed);
+            let answer = next.run(request).await;
+            is_working.store(false, Ordering::Relaxed);
+            answer
+        }
+    };
+    router.layer(middleware::from_fn(note))
 }
 
 /// Serves one connection to its end. Errors are the client's: it is gone, slow, or does not speak HTTP.

@@ -4,13 +4,14 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use admin::{AdminSource, ClusterView, Handle, Health, spawn};
+use admin::{Access, AdminSource, CONNECTIONS_MAX, ClusterView, Handle, Health, spawn};
 
 #[derive(Default)]
 struct Node {
     ill: AtomicBool,
+    access: Option<Access>,
 }
 
 impl AdminSource for Node {
@@ -25,14 +26,47 @@ impl AdminSource for Node {
             Health::Ok
         }
     }
+
+    fn access(&self) -> Access {
+        self.access.unwrap_or(Access::Open)
+    }
+
+    fn is_password(&self, given: &[u8]) -> bool {
+        given == b"secret"
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec!["node.example.org".to_owned()]
+    }
 }
 
 fn start() -> (SocketAddr, Arc<Node>, Handle) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("the system has a free port");
-    let address = listener.local_addr().expect("a bound listener has an address");
-    let node = Arc::new(Node::default());
-    let handle = spawn(listener, Arc::clone(&node) as Arc<dyn AdminSource>).expect("a thread can be started");
-    (address, node, handle)
+    start_for(Node::default())
+}
+
+fn start_for(node: Node) -> (SocketAddr, Arc<Node>, Handle) {
+    let listener = TcpListener::bind("0.0.0.0:0").expect("the system has a free port");
+    let port = listener
+        .local_addr()
+        .expect("a bound listener has an address")
+        .port();
+    let node = Arc::new(node);
+    let handle = spawn(
+        listener,
+        Arc::clone(&node) as Arc<dyn AdminSource>,
+        CONNECTIONS_MAX,
+    );
+    let handle = handle.expect("a thread can be started");
+    (SocketAddr::from(([127, 0, 0, 1], port)), node, handle)
+}
+
+/// How a client of another machine reaches the port: by an address of this machine that is not the loopback's, if it has one.
+fn from_elsewhere(address: SocketAddr) -> Option<SocketAddr> {
+    let probe = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
+    // Nothing is sent: the system only chooses the address that it would send from.
+    probe.connect("192.0.2.1:9").ok()?;
+    let ip = probe.local_addr().ok()?.ip();
+    (!ip.is_loopback()).then(|| SocketAddr::new(ip, address.port()))
 }
 
 fn connect(address: SocketAddr) -> TcpStream {
@@ -166,11 +200,100 @@ fn a_client_of_redis_is_turned_away() {
 }
 
 #[test]
-fn silent_clients_do_not_keep_others_out_for_long() {
+fn slow_clients_keep_nobody_from_asking_for_the_nodes_health() {
     let (address, _, handle) = start();
-    let silent: Vec<_> = (0..70).map(|_| connect(address)).collect();
-    assert!(ask(address, "GET /healthz").0.starts_with("http/1.1 200 "));
-    drop(silent);
+    let slow: Vec<_> = (0..500)
+        .map(|at| {
+            let mut stream = connect(address);
+            if at % 2 == 0 {
+                // It may have lost its place already.
+                let _ = stream.write_all(b"GET /cluster HTTP/1.1\r\nHost: no");
+            }
+            stream
+        })
+        .collect();
+    for _ in 0..5 {
+        let asked = Instant::now();
+        assert!(ask(address, "GET /healthz").0.starts_with("http/1.1 200 "));
+        let waited = asked.elapsed();
+        assert!(waited < Duration::from_secs(1), "{waited:?}");
+    }
+    drop(slow);
+    handle.shutdown();
+}
+
+#[test]
+fn from_elsewhere_the_pages_want_what_the_ports_of_clients_want() {
+    const PAGES: [&str; 5] = ["/", "/cluster", "/metrics", "/transactions", "/nosuch"];
+    let with = |address, path: &str, header: &str| {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: node\r\n{header}Connection: close\r\n\r\n");
+        let (head, body) = exchange(address, &request);
+        (head.get(9..12).map(str::to_owned).expect("a status"), head, body)
+    };
+    // "any:secret" and "any:secreT".
+    let right = "Authorization: Basic YW55OnNlY3JldA==\r\n";
+    let wrong = "Authorization: Basic YW55OnNlY3JlVA==\r\n";
+    for (access, refusal) in [(Access::Password, "401"), (Access::Loopback, "403")] {
+        let (here, _, handle) = start_for(Node {
+            access: Some(access),
+            ..Node::default()
+        });
+        for path in PAGES {
+            assert!(
+                ["200", "404"].contains(&with(here, path, "").0.as_str()),
+                "{path}"
+            );
+        }
+        let Some(elsewhere) = from_elsewhere(here) else {
+            return;
+        };
+        assert_eq!(with(elsewhere, "/healthz", "").0, "200");
+        for path in PAGES {
+            for header in ["", wrong] {
+                let (status, head, body) = with(elsewhere, path, header);
+                assert_eq!(status, refusal, "{path}");
+                assert!(!body.contains("up 1") && !body.contains("nodes"), "{body}");
+                assert_eq!(
+                    head.contains("www-authenticate: basic"),
+                    refusal == "401",
+                    "{head}"
+                );
+            }
+        }
+        assert_eq!(with(elsewhere, "/metrics", right).0, "200");
+        handle.shutdown();
+    }
+}
+
+#[test]
+fn a_page_that_has_pointed_its_own_name_here_reads_nothing() {
+    let (address, _, handle) = start();
+    let named = |host: &str, line: &str| {
+        let request = format!("{line} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        exchange(address, &request).0
+    };
+    for page in ["/", "/cluster", "/metrics", "/transactions"] {
+        for host in ["evil.example", "evil.example:9121", "127.0.0.1.evil.example"] {
+            assert!(
+                named(host, &format!("GET {page}")).contains(" 421 "),
+                "{host} {page}"
+            );
+        }
+        for host in [
+            "127.0.0.1:9121",
+            "[::1]:9121",
+            "localhost",
+            "node",
+            "node.example.org:9121",
+        ] {
+            assert!(
+                named(host, &format!("GET {page}")).contains(" 200 "),
+                "{host} {page}"
+            );
+        }
+    }
+    assert!(named("evil.example", "POST /recover").contains(" 421 "));
+    assert!(named("evil.example", "GET /healthz").contains(" 200 "));
     handle.shutdown();
 }
 

@@ -48,9 +48,10 @@ impl Implementation {
 pub struct ServerBuilder {
     implementation: Implementation,
     workers: usize,
-    groups: usize,
+    groups: Option<usize>,
     password: Option<String>,
     peer_port: u16,
+    open_files: Option<u64>,
     flags: Vec<(String, String)>,
 }
 
@@ -62,10 +63,10 @@ impl ServerBuilder {
         self
     }
 
-    /// `--groups`; without meaning for Redis.
+    /// `--groups`, if it is to be another number than the server itself would have; without meaning for Redis.
     #[must_use]
     pub fn groups(mut self, groups: usize) -> Self {
-        self.groups = groups;
+        self.groups = Some(groups);
         self
     }
 
@@ -96,6 +97,13 @@ impl ServerBuilder {
         self.with_peers().flag("join", &address)
     }
 
+    /// The process may have no more files open than this.
+    #[must_use]
+    pub fn open_files(mut self, limit: u64) -> Self {
+        self.open_files = Some(limit);
+        self
+    }
+
     /// Any other `--name value` that both servers know.
     #[must_use]
     pub fn flag(mut self, name: &str, value: &str) -> Self {
@@ -119,6 +127,19 @@ impl ServerBuilder {
         unreachable!("the loop ends by return or panic")
     }
 
+    /// The program without arguments, under the limits that it is to have.
+    fn program(&self, binary: &Path) -> Command {
+        match self.open_files {
+            None => Command::new(binary),
+            Some(limit) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &format!("ulimit -n {limit} && exec \"$0\" \"$@\"")]);
+                shell.arg(binary);
+                shell
+            }
+        }
+    }
+
     fn attempt(&self) -> Result<Server, String> {
         let directory = fresh_directory();
         let log = File::create(directory.join("log")).expect("the directory was just made");
@@ -127,7 +148,7 @@ impl ServerBuilder {
         let admin = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
         let mut command = match &self.implementation {
             Implementation::Chorale(binary) => {
-                let mut command = Command::new(binary);
+                let mut command = self.program(binary);
                 // Variables that steer these tests are no options of the server.
                 for (name, _) in std::env::vars_os() {
                     if name.to_string_lossy().starts_with("CHORALE_") {
@@ -139,11 +160,13 @@ impl ServerBuilder {
                 command.args(["--peer-port", &self.peer_port.to_string()]);
                 command.args(["--admin-port", &admin.port().to_string()]);
                 command.args(["--workers", &self.workers.to_string()]);
-                command.args(["--groups", &self.groups.to_string()]);
+                if let Some(groups) = self.groups {
+                    command.args(["--groups", &groups.to_string()]);
+                }
                 command
             }
             Implementation::Redis(binary) => {
-                let mut command = Command::new(binary);
+                let mut command = self.program(binary);
                 command.args(["--save", "", "--appendonly", "no"]);
                 command
             }
@@ -220,9 +243,10 @@ impl Server {
         ServerBuilder {
             implementation,
             workers: 2,
-            groups: 64,
+            groups: None,
             password: None,
             peer_port: 0,
+            open_files: None,
             flags: Vec::new(),
         }
     }

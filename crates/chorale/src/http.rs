@@ -1,8 +1,14 @@
 //! Reads pages of a node's admin port. As little of HTTP as that takes: version 1.0, whose answers end with the connection.
+//!
+//! A node on another machine wants the password of its clients. It is taken from where the server takes it, if it is there:
+//! the environment.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 
 /// From the first byte sent to the last one read, each step alone. The port answers at once, or not at all.
 const STEP_TIME_MAX: Duration = Duration::from_secs(5);
@@ -20,9 +26,26 @@ pub(crate) struct Page {
 /// How long the answer to what changes something may take.
 const CHANGE_TIME_MAX: Duration = Duration::from_secs(90);
 
+/// Where the server finds the password too.
+pub(crate) const PASSWORD_VARIABLE: &str = "CHORALE_REQUIREPASS";
+
+/// The header that shows the password, if there is one.
+fn authorization() -> String {
+    match std::env::var(PASSWORD_VARIABLE) {
+        Ok(password) if !password.is_empty() => {
+            let shown = STANDARD.encode(format!("default:{password}"));
+            format!("Authorization: Basic {shown}\r\n")
+        }
+        _ => String::new(),
+    }
+}
+
 /// Asks for `path` at `address`, `HOST:PORT`.
 pub(crate) fn get(address: &str, path: &str) -> io::Result<Page> {
-    let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
+    let request = format!(
+        "GET {path} HTTP/1.0\r\nHost: {address}\r\n{}\r\n",
+        authorization()
+    );
     ask(address, &request, STEP_TIME_MAX)
 }
 
@@ -30,7 +53,8 @@ pub(crate) fn get(address: &str, path: &str) -> io::Result<Page> {
 pub(crate) fn post(address: &str, path: &str, (name, value): (&str, &str), body: &str) -> io::Result<Page> {
     let length = body.len();
     let request = format!(
-        "POST {path} HTTP/1.0\r\nHost: {address}\r\n{name}: {value}\r\nContent-Length: {length}\r\n\r\n{body}"
+        "POST {path} HTTP/1.0\r\nHost: {address}\r\n{}{name}: {value}\r\nContent-Length: {length}\r\n\r\n{body}",
+        authorization()
     );
     ask(address, &request, CHANGE_TIME_MAX)
 }

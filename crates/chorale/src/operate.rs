@@ -277,6 +277,10 @@ fn is_other_version(address: &str, error: &str) -> String {
 fn page(address: &str, path: &str) -> Result<String, String> {
     match http::get(address, path) {
         Ok(page) if page.status == 200 => Ok(page.body),
+        Ok(page) if page.status == 401 => Err(format!(
+            "{address} is on another machine and wants the password of its clients: put it into the environment as {}",
+            http::PASSWORD_VARIABLE
+        )),
         Ok(page) => Err(format!(
             "{address} answers with status {} to {path}: is it the admin port of a node?",
             page.status

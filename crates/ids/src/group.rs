@@ -34,6 +34,17 @@ impl GroupCount {
     /// Most groups a cluster can have: group numbers have ten bits in `SCAN` cursors.
     pub const MAX: u16 = 1_024;
 
+    /// Groups that a new cluster gets for each worker of the node that makes it: with three nodes two for each worker, so
+    /// that when a node dies the two that a worker of it led can go to different survivors. Each is a log that costs its
+    /// price for every entry, whatever it holds: more of them are dearer, fewer leave workers idle.
+    const PER_WORKER: u16 = 6;
+
+    /// How many groups a cluster gets if nobody says: for so many workers of its first node.
+    pub fn for_workers(workers: u16) -> GroupCount {
+        let count = workers.max(1).saturating_mul(GroupCount::PER_WORKER);
+        GroupCount(count.min(GroupCount::MAX))
+    }
+
     /// `None` unless `1..=1024`.
     pub fn new(count: u16) -> Option<GroupCount> {
         (1..=GroupCount::MAX)
@@ -76,6 +87,17 @@ impl GroupCount {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cluster_gets_six_groups_for_each_worker_of_its_first_node() {
+        for (workers, groups) in [(0, 6), (1, 6), (2, 12), (16, 96), (170, 1_020), (1_024, 1_024)] {
+            assert_eq!(
+                GroupCount::for_workers(workers).get(),
+                groups,
+                "{workers} workers"
+            );
+        }
+    }
 
     #[test]
     fn every_count_covers_all_slots_in_contiguous_even_ranges() {

@@ -1,8 +1,9 @@
 //! What the operations of a batch answered, kept so that every command's reply can be found again.
 //!
 //! ```text
-//!  operations   [ 1 ]      [ 3 ]           [ NOT ]   [ 0 ]    commands of each; NOT: a condition did not hold; another
-//!                                                             number says that the answer comes later
+//!  operations   [ 1 ]      [ 3 ]           [ NOT ]   [ 0 ]    commands of each; NOT: a condition did not hold; other
+//!                                                             numbers say that the answer comes later, or that there
+//!                                                             was no room to wait
 //!  ends         [ 5 ]   [ 9, 14, 20 ]                         where each command's reply ends
 //!  bytes        +OK\r\n :1\r\n$-1\r\n...
 //! ```
@@ -20,6 +21,9 @@ const NOT_CARRIED_OUT: u32 = u32::MAX;
 
 /// Stands for an operation that is answered later than its batch.
 const LATER: u32 = u32::MAX - 1;
+
+/// Stands for an operation that would have had to wait, and found no room.
+const CROWDED: u32 = u32::MAX - 2;
 
 /// What a reply counts towards a session's bytes if its length follows from what only this replica knows. It is more than
 /// any of them has.
@@ -74,6 +78,11 @@ impl Replies {
     /// The open operation is not carried out.
     pub(crate) fn refuse(&mut self) {
         *self.operations.last_mut().expect("an operation was begun") = NOT_CARRIED_OUT;
+    }
+
+    /// The open operation is not carried out, however many commands it has: too many wait.
+    pub(crate) fn crowd_out(&mut self) {
+        *self.operations.last_mut().expect("an operation was begun") = CROWDED;
     }
 
     /// The open operation is answered later.
@@ -141,6 +150,7 @@ impl Replies {
         Answer {
             is_carried_out: commands != NOT_CARRIED_OUT,
             is_later: commands == LATER,
+            is_crowded_out: commands == CROWDED,
             bytes: &self.bytes,
             start,
             ends: &self.ends[first..first + count(commands)],
@@ -251,10 +261,9 @@ impl Replies {
 
 /// How many replies an operation has.
 fn count(commands: u32) -> usize {
-    if commands == NOT_CARRIED_OUT || commands == LATER {
-        0
-    } else {
-        commands as usize
+    match commands {
+        NOT_CARRIED_OUT | LATER | CROWDED => 0,
+        commands => commands as usize,
     }
 }
 
@@ -263,6 +272,7 @@ fn count(commands: u32) -> usize {
 pub struct Answer<'a> {
     is_carried_out: bool,
     is_later: bool,
+    is_crowded_out: bool,
     bytes: &'a [u8],
     start: u64,
     ends: &'a [u64],
@@ -277,6 +287,11 @@ impl<'a> Answer<'a> {
     /// Whether it waits for a transaction, and is answered by itself.
     pub fn is_later(self) -> bool {
         self.is_later
+    }
+
+    /// Whether it would have had to wait, and found no room: nothing of it was done, and it has no replies.
+    pub fn is_crowded_out(self) -> bool {
+        self.is_crowded_out
     }
 
     /// The replies of all its commands, one after another.

@@ -37,7 +37,7 @@ use crate::replies::Replies;
 use crate::requests::KeptResult;
 use ids::{Boot, Db, GatewayId, GroupId, UnixMillis, Version};
 use planted::Bug;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use txn::{Grant, LockTable, Locks, Mode, Priority, Refusal, Register, RequestId, Requester, TxnId};
 
 /// Operations that may wait in one group, or whose answers may not have arrived. At the limit commands get `TRYAGAIN` and
@@ -66,7 +66,10 @@ pub(crate) struct Transactions {
     prepared: BTreeMap<TxnId, Prepared>,
     /// Whose end is known, and not yet everywhere.
     ended: BTreeMap<TxnId, Ended>,
-    /// Of each coordinator: all sequences below are over.
+    /// Whose end is known everywhere, at or above their coordinator's mark: they must not look as if they had never been.
+    over: BTreeSet<TxnId>,
+    /// Of each coordinator: all sequences below are over, but for those of which something else is written here. One that is
+    /// held up by a group that is out of reach does not keep the others from being forgotten.
     low: BTreeMap<GatewayId, u64>,
     /// Answers that came later than their batches.
     late: BTreeMap<Origin, Replies>,
@@ -112,6 +115,9 @@ impl Transactions {
         if self.prepared.contains_key(&txn) {
             return Register::Prepared;
         }
+        if self.over.contains(&txn) {
+            return Register::Over;
+        }
         self.ended
             .get(&txn)
             .map_or(Register::Empty, |ended| ended.register)
@@ -147,8 +153,7 @@ impl Transactions {
     pub(crate) fn fence(&mut self, is_dead: impl Fn(Boot) -> bool) {
         self.low.retain(|coordinator, _| !is_dead(coordinator.boot));
         // Who is dead cannot prepare any more: what is over need not be told from what never was.
-        self.ended
-            .retain(|txn, ended| ended.register != Register::Over || !is_dead(txn.boot));
+        self.over.retain(|txn| !is_dead(txn.boot));
         self.late.retain(|origin, _| !is_dead(origin.gateway.boot));
         let dead = self.ended.iter_mut().filter(|(txn, _)| is_dead(txn.boot));
         dead.for_each(|(_, ended)| ended.replies = None);
@@ -216,6 +221,10 @@ impl Transactions {
             if let Some(replies) = &ended.replies {
                 write_replies(replies, to);
             }
+        }
+        count(to, self.over.len());
+        for txn in &self.over {
+            write_txn(to, *txn);
         }
         count(to, self.low.len());
         for (coordinator, low) in &self.low {
@@ -296,6 +305,9 @@ impl Transactions {
                     replies,
                 },
             );
+        }
+        for _ in 0..rest.number()? {
+            all.over.insert(txn_of(rest)?);
         }
         for _ in 0..rest.number()? {
             all.low.insert(gateway_of(rest)?, rest.long()?);
@@ -461,7 +473,7 @@ impl Keyspace {
         TransactionCounts {
             prepared: all.locks.holder_count(),
             waiting: all.waiting.len(),
-            ended: all.ended.len(),
+            ended: all.ended.len() + all.over.len(),
             late: all.late.len(),
             results,
             result_bytes,
@@ -474,8 +486,11 @@ impl Keyspace {
         let all = &self.transactions;
         let ended = all.ended.iter();
         let ended = ended.map(|(txn, ended)| (txn.boot, format!("{txn:?} {:?}", ended.register)));
+        let over = all.over.iter().map(|txn| (txn.boot, format!("{txn:?} is over")));
         let late = all.late.keys();
-        ended.chain(late.map(|origin| (origin.gateway.boot, format!("{origin:?}"))))
+        ended
+            .chain(over)
+            .chain(late.map(|origin| (origin.gateway.boot, format!("{origin:?}"))))
     }
 
     /// Whether anything is held or waited for, or an end is kept.
@@ -605,10 +620,7 @@ impl Keyspace {
             return false;
         };
         if self.transactions.is_full() {
-            replies.buffer().extend_from_slice(
-                b"-TRYAGAIN too many commands wait for transactions on keys of this group; nothing was done\r\n",
-            );
-            replies.end_reply(false);
+            replies.crowd_out();
             return true;
         }
         let priority = self.priority_of_arrival();
@@ -948,12 +960,12 @@ impl Keyspace {
 
     fn inquire(&mut self, inquire: &Inquire, local: &mut LeaderLocal) -> Register {
         let txn = inquire.txn;
-        if self.transactions.is_over(txn) {
-            return Register::Over;
-        }
         let register = self.transactions.register(txn);
         if register != Register::Empty {
             return register;
+        }
+        if self.transactions.is_over(txn) && !self.transactions.locks.is_waiting(txn) {
+            return Register::Over;
         }
         if planted::is(Bug::RefusalNotRecorded) {
             return Register::Refused;
@@ -988,7 +1000,7 @@ impl Keyspace {
             let ended = self.transactions.ended.remove(&txn);
             // Above the mark it must not look as if it had never been: who asks late would write a refusal.
             if ended.is_some() && !self.sessions.is_dead(coordinator.boot) {
-                self.transactions.end(txn, Register::Over, Vec::new());
+                self.transactions.over.insert(txn);
             }
         }
         if self.sessions.is_dead(coordinator.boot) {
@@ -1003,14 +1015,9 @@ impl Keyspace {
             seq,
             attempt: 0,
         };
-        let below: Vec<TxnId> = self
-            .transactions
-            .ended
-            .range(of(0)..of(mark))
-            .map(|(txn, _)| *txn)
-            .collect();
-        for txn in below {
-            self.transactions.ended.remove(&txn);
+        let below = self.transactions.over.range(of(0)..of(mark));
+        for txn in below.copied().collect::<Vec<_>>() {
+            self.transactions.over.remove(&txn);
         }
     }
 

@@ -153,7 +153,7 @@ fn lane_of(message: &PeerMessage) -> Lane {
 mod tests {
     use super::*;
     use bytes::Bytes;
-    use ids::{Boot, Epoch, GatewayId, GroupId};
+    use ids::{Boot, GatewayId, GroupId};
     use peer_wire::{BULK_BYTES_MAX, Batch};
 
     const SMALL: usize = 10;
@@ -163,7 +163,7 @@ mod tests {
     fn batch(group: u16, sequence: u64, bytes: usize) -> PeerMessage {
         PeerMessage::Batch(Batch {
             group: GroupId::new(group),
-            epoch: Epoch(1),
+            generation: 0,
             gateway: GatewayId {
                 boot: Boot(1),
                 worker: 0,

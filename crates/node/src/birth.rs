@@ -20,12 +20,13 @@ use crate::view;
 use control::{
     Announcement, Beginning, Factor, GroupRef, Meta, MetaConfig, Pace, RoutingMap, Started, Token,
 };
-use ids::{Boot, ClusterId, GroupCount, Monotonic, SemanticsVersion};
+use ids::{Boot, ClusterId, GroupCount, Monotonic, NodeId, SemanticsVersion};
 use mio::{Events, Poll};
 use options::{PeerAddress, Settings};
 use peer_wire::hello::{NotIntroduced, Peer, Refusal, Secret, Who};
 use peer_wire::{Join, PeerMessage, Question};
 use server::Kept;
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,11 +86,14 @@ impl From<&str> for Unborn {
 
 /// See the file's header. It comes back when the cluster has counted this start, however long that takes.
 ///
+/// A cluster that it makes has `new_groups`.
+///
 /// # Errors
 /// If the node does not start. What the last stop handed over is left to the next start again.
 pub(crate) fn begin(
     settings: &Settings,
     said: &Said,
+    new_groups: GroupCount,
     workers: u16,
     told_to_stop: &AtomicBool,
 ) -> Result<Born, Unborn> {
@@ -113,7 +117,6 @@ pub(crate) fn begin(
         pace: pace(settings),
         seed: random("a seed")? as u64,
     };
-    let groups = GroupCount::new(settings.groups).expect("the option's bounds are those of a group count");
     let (mut left_by, mut kept) = (Boot(0), Vec::new());
     let book = PeerBook::read(&disk).unwrap_or_else(|error| {
         tracing::warn!(%error, "going without what was written down of where the other nodes are");
@@ -142,7 +145,14 @@ pub(crate) fn begin(
         None if settings.join.is_empty() => {
             let cluster = control::ClusterId(random("the cluster's name")?);
             let factor = factor(settings);
-            let meta = Meta::create(config, cluster, groups, factor, SemanticsVersion::CURRENT, now);
+            let meta = Meta::create(
+                config,
+                cluster,
+                new_groups,
+                factor,
+                SemanticsVersion::CURRENT,
+                now,
+            );
             (meta, None, Who::Joining)
         }
         None => (Meta::join(config, now), None, Who::Joining),
@@ -153,6 +163,7 @@ pub(crate) fn begin(
         map: None,
         started: None,
         book,
+        behind: BTreeMap::new(),
     };
     let played = overture.play(settings, said, who, &secret, workers, told_to_stop);
     if let Err(unborn) = played {
@@ -262,9 +273,23 @@ struct Overture {
     map: Option<Arc<RoutingMap>>,
     started: Option<Started>,
     book: PeerBook,
+    /// Who stands behind the addresses that `--join` names, by their number, where a node that comes back has a link there. It
+    /// speaks with them as with any other node: each end knows who the other is.
+    behind: BTreeMap<u16, NodeId>,
 }
 
 impl Overture {
+    /// The other end of a link, as the meta group's part knows it.
+    fn known(&self, remote: Remote) -> Remote {
+        match remote {
+            Remote::Contact(number) => self
+                .behind
+                .get(&number)
+                .map_or(remote, |node| Remote::Node(*node)),
+            Remote::Node(_) | Remote::Joiner(_) => remote,
+        }
+    }
+
     /// Runs until the start is counted.
     fn play(
         &mut self,
@@ -331,11 +356,28 @@ impl Overture {
             transport.tick(now, &mut |event| happened.extend(note(event)));
             for one in happened {
                 match one {
-                    Heard::Link(remote, is_up) => {
+                    Heard::Up(remote, other) => {
                         check.on_link(remote);
-                        self.driver.on_link(remote, is_up, now);
+                        if let (Remote::Contact(number), Some(_), Some(node)) = (remote, who.node(), other) {
+                            self.behind.insert(number, node);
+                        }
+                        self.driver.on_link(self.known(remote), true, now);
                     }
-                    Heard::Message(remote, bytes) => self.driver.on_message(remote, &bytes, now),
+                    Heard::Down(remote) => {
+                        check.on_link(remote);
+                        let known = self.known(remote);
+                        if let Remote::Contact(number) = remote {
+                            self.behind.remove(&number);
+                        }
+                        // There may be another link to the same node.
+                        let is_down = !transport.links().any(|link| self.known(link.remote) == known);
+                        if is_down {
+                            self.driver.on_link(known, false, now);
+                        }
+                    }
+                    Heard::Message(remote, bytes) => {
+                        self.driver.on_message(self.known(remote), &bytes, now);
+                    }
                 }
             }
             self.step(Some((&mut transport, who)))?;
@@ -426,7 +468,7 @@ impl Overture {
                     PeerMessage::MetaRequest(Question { id: 0, bytes })
                 }
             };
-            let found = transport.links().find(|link| link.remote == remote);
+            let found = transport.links().find(|link| self.known(link.remote) == remote);
             // Whoever joins speaks with any one that answers.
             let any = || {
                 transport
@@ -535,14 +577,16 @@ fn list(peers: &[PeerAddress]) -> String {
 
 /// What a link brought.
 enum Heard {
-    Link(Remote, bool),
+    /// And which node is there, if it is one already.
+    Up(Remote, Option<NodeId>),
+    Down(Remote),
     Message(Remote, bytes::Bytes),
 }
 
 fn note(event: Event<'_, Peer>) -> Option<Heard> {
     match event {
-        Event::Up(link, _) => Some(Heard::Link(link.remote, true)),
-        Event::Down(link) => Some(Heard::Link(link.remote, false)),
+        Event::Up(link, peer) => Some(Heard::Up(link.remote, peer.who.node())),
+        Event::Down(link) => Some(Heard::Down(link.remote)),
         Event::Message(link, packet) => match PeerMessage::decode(&packet) {
             Ok(PeerMessage::MetaRequest(Question { bytes, .. })) => Some(Heard::Message(link.remote, bytes)),
             Ok(_) | Err(_) => None,

@@ -64,19 +64,39 @@ pub(crate) fn sample(shared: &Shared) {
     }
 }
 
-/// Raises the limit of open files so that `clients` fit, with some for everything else. Returns how many
-/// clients do.
-pub(crate) fn make_room_for_clients(clients: u64) -> u64 {
-    /// Listeners, queues, logs and whatever libraries open.
-    const OTHERS: u64 = 64;
-    let wanted = clients + OTHERS;
+/// Descriptors of a node with so many workers that has no clients: listeners, queues, logs and whatever libraries open.
+pub(crate) fn descriptors_needed(workers: usize) -> u64 {
+    24 + 4 * workers as u64
+}
+
+/// Descriptors beside clients' that a large limit leaves free: links to other nodes, connections of the admin port, files.
+const DESCRIPTORS_BESIDE: u64 = 1_024;
+
+/// Raises the limit of open files so that `clients` fit, with some for everything else. Returns how many clients do: of a
+/// small limit a quarter is for the rest, and what the node needs at the least.
+pub(crate) fn room_for_clients(clients: u64, workers: usize) -> u64 {
+    let needed = descriptors_needed(workers);
+    let limit = raise_descriptors(clients + needed + DESCRIPTORS_BESIDE);
+    let beside = (limit / 4).clamp(needed, needed + DESCRIPTORS_BESIDE);
+    clients.min(limit.saturating_sub(beside))
+}
+
+/// Connections that the admin port may have at a time: fewer where the limit of open files is low.
+pub(crate) fn admin_connections() -> usize {
+    let share = usize::try_from(raise_descriptors(0) / 8).unwrap_or(usize::MAX);
+    share.clamp(4, admin::CONNECTIONS_MAX)
+}
+
+/// Raises the limit of open files to `wanted`, or as far as the system allows. Returns what it is then.
+pub(crate) fn raise_descriptors(wanted: u64) -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
     };
     // SAFETY: the struct is ours and lives through the call.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
-        return clients;
+        // It is not known to be too little.
+        return wanted;
     }
     if limit.rlim_cur < wanted {
         let raised = libc::rlimit {
@@ -88,7 +108,7 @@ pub(crate) fn make_room_for_clients(clients: u64) -> u64 {
             limit = raised;
         }
     }
-    clients.min(limit.rlim_cur.saturating_sub(OTHERS))
+    limit.rlim_cur
 }
 
 /// Lets the allocator return the pages that it keeps although nothing lies on them.

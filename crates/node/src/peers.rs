@@ -346,6 +346,9 @@ impl Peers {
         for notice in gateway.take_notices() {
             tracing::error!(notice, "a replica has stopped");
         }
+        if let Some(notice) = gateway.take_clock_notice() {
+            tracing::error!("{notice}");
+        }
         let mut happened = Vec::new();
         self.go_on();
         self.transport

@@ -17,12 +17,12 @@ use crate::status;
 use crate::transactions;
 use crate::view::View;
 use crate::worker::{WAKER, Worker};
-use admin::{AdminSource, ClusterView, Health, Recovered, Recovery, TransactionsView};
+use admin::{Access, AdminSource, ClusterView, Health, Recovered, Recovery, TransactionsView};
 use control::Announcement;
 use ids::{Boot, GroupCount, HashSeed, NodeId, Prng, SemanticsVersion};
 use mio::{Poll, Waker};
 use options::{LogLevel, Settings};
-use server::{Endpoint, Gateway, Hooks, NodeName, Shared, Topology};
+use server::{Endpoint, Gateway, Hooks, NodeName, Shared, Topology, is_same_secret};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::collections::VecDeque;
@@ -114,6 +114,36 @@ impl Drop for EndOfWorker {
     }
 }
 
+/// Lowers `maxclients` to what the limit of open files leaves room for, as Redis does: one that is refused is told so,
+/// one for whom there is no descriptor waits for ever.
+fn fit_clients(settings: &mut Settings, workers: usize) -> Result<(), StartError> {
+    let asked = settings.maxclients;
+    let room = memory::room_for_clients(asked.into(), workers);
+    if room >= asked.into() {
+        return Ok(());
+    }
+    let limit = memory::raise_descriptors(0);
+    if room == 0 {
+        return Err(StartError {
+            what: "the limit of open files is too low".to_owned(),
+            source: io::Error::other(format!(
+                "it is {limit}, and a node with so many workers needs more than {}: raise it with ulimit -n",
+                memory::descriptors_needed(workers)
+            )),
+            port_option: None,
+        });
+    }
+    tracing::warn!(
+        asked,
+        maxclients = room,
+        limit,
+        "maxclients is lowered to what the limit of open files leaves room for; raise it with ulimit -n"
+    );
+    let lowered = settings.set_all(&[(b"maxclients", room.to_string().as_bytes())]);
+    lowered.expect("it is at least one and less than what was asked for");
+    Ok(())
+}
+
 /// What the admin port shows.
 struct Source {
     shared: Arc<Shared>,
@@ -122,6 +152,27 @@ struct Source {
 }
 
 impl AdminSource for Source {
+    fn access(&self) -> Access {
+        let settings = self.shared.settings();
+        match settings.requirepass {
+            Some(_) => Access::Password,
+            None if settings.protected_mode => Access::Loopback,
+            None => Access::Open,
+        }
+    }
+
+    fn is_password(&self, given: &[u8]) -> bool {
+        let settings = self.shared.settings();
+        let expected = settings.requirepass.as_ref();
+        expected.is_some_and(|expected| is_same_secret(given, expected.as_bytes()))
+    }
+
+    fn names(&self) -> Vec<String> {
+        let settings = self.shared.settings();
+        let advertised = settings.advertise.iter();
+        advertised.map(|advertised| advertised.host.clone()).collect()
+    }
+
     fn metrics(&self) -> String {
         let cluster = self.cluster.as_ref();
         metrics(&self.shared, cluster.map(|(view, me, _)| (&**view, *me)))
@@ -318,7 +369,7 @@ impl ClusterParts {
 
 /// Runs a node until SIGTERM, SIGINT or `SHUTDOWN`. `set_log_level` makes the log follow the settings.
 pub fn run(
-    settings: Settings,
+    mut settings: Settings,
     set_log_level: impl Fn(LogLevel) + Send + Sync + 'static,
 ) -> Result<(), StartError> {
     let workers = match settings.workers {
@@ -326,17 +377,14 @@ pub fn run(
         None => std::thread::available_parallelism().map_or(1, usize::from),
     };
     // More workers than groups would own nothing.
-    let workers = workers.clamp(1, usize::from(settings.groups));
+    let workers = workers.clamp(1, usize::from(settings.groups.unwrap_or(GroupCount::MAX)));
+    let new_groups = settings.groups.map_or_else(
+        || GroupCount::for_workers(workers as u16),
+        |groups| GroupCount::new(groups).expect("the option's bounds are those of a group count"),
+    );
     set_log_level(settings.log_level);
 
-    let room = memory::make_room_for_clients(settings.maxclients.into());
-    if room < settings.maxclients.into() {
-        tracing::warn!(
-            maxclients = settings.maxclients,
-            room,
-            "the limit of open files leaves room for fewer clients; raise it with ulimit -n"
-        );
-    }
+    fit_clients(&mut settings, workers)?;
     let addresses = listener::describe(&settings.bind);
     let opened = listener::open(&settings, Endpoint::AnyNode, settings.port);
     let mut listeners = opening("cannot listen for clients", "port", opened)?;
@@ -370,7 +418,7 @@ pub fn run(
             // Now, as long as nothing was taken over that a start that fails would have to leave again.
             let free = TcpListener::bind(address).map(drop);
             opening("cannot open the peer port", "peer-port", free)?;
-            match birth::begin(&settings, &said, workers as u16, &told_to_stop) {
+            match birth::begin(&settings, &said, new_groups, workers as u16, &told_to_stop) {
                 Ok(born) => Some(born),
                 Err(Unborn::Stopped) => {
                     tracing::info!("stopped before the cluster has counted this start");
@@ -386,8 +434,7 @@ pub fn run(
             }
         }
     };
-    let alone = || GroupCount::new(settings.groups).expect("the option's bounds are those of a group count");
-    let groups = born.as_ref().map_or_else(alone, |born| born.groups);
+    let groups = born.as_ref().map_or(new_groups, |born| born.groups);
     // The name that clients see and the secret that orders keys share no randomness: whoever could foresee the
     // order could choose keys that collide.
     let secret = HashSeed(trying("cannot read the system's randomness", random::secret())?);
@@ -414,6 +461,7 @@ pub fn run(
         purge: memory::purge,
         allocator: memory::describe,
         sample_memory: memory::sample,
+        room_for_clients: memory::room_for_clients,
     };
     shared.cluster_port = cluster_port;
     shared.set_topology(topology);
@@ -433,7 +481,10 @@ pub fn run(
                     .as_ref()
                     .map(|born| (view.clone(), born.own.node, inputs.clone())),
             });
-            let handle = trying("cannot start the admin port", admin::spawn(listener, source))?;
+            let handle = trying(
+                "cannot start the admin port",
+                admin::spawn(listener, source, memory::admin_connections()),
+            )?;
             Some((handle, port))
         }
     };

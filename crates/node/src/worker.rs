@@ -293,6 +293,7 @@ impl Worker {
         let now = Instant::now();
         if now >= self.tend_at {
             self.gateway.begin_turn(clock::now());
+            self.gateway.begin_cluster(clock::raw());
             let more = self.gateway.tend();
             // Keys that expired or were evicted may have been told of.
             self.deliver();
@@ -348,7 +349,9 @@ impl Worker {
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
                 Err(error) => {
                     // Out of file descriptors, most likely: readiness is told once, so look again later.
-                    tracing::warn!(%error, "cannot accept a connection");
+                    if let Some(left_out) = self.shared.accept_notices.may(clock::raw()) {
+                        tracing::warn!(%error, left_out, "cannot accept a connection");
+                    }
                     self.accept_again = true;
                     return;
                 }

@@ -59,8 +59,8 @@ pub struct Fields {
     pub dir: String,
     /// `workers`; `None`: one for each core.
     pub workers: Option<u16>,
-    /// `groups`.
-    pub groups: u16,
+    /// `groups`; `None`: a new cluster gets six for each worker.
+    pub groups: Option<u16>,
     /// `databases`.
     pub databases: u16,
     /// `peer-port`; `None`: the node stays alone.
@@ -150,7 +150,7 @@ impl Fields {
             config: Some(String::new()),
             dir: String::new(),
             workers: Some(u16::MAX),
-            groups: u16::MAX,
+            groups: Some(u16::MAX),
             databases: u16::MAX,
             peer_port: Some(u16::MAX),
             join: vec![PeerAddress {

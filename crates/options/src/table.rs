@@ -230,10 +230,11 @@ pub static PARAMETERS: &[Parameter] = &[
     Parameter::new(
         Section::Node,
         "groups",
-        integer(1, 1024),
-        "64",
-        "Groups that the 16384 slots are divided into. A group is the unit that is replicated and moved; with \
-         fewer groups than workers, some workers hold no data.",
+        integer(0, 1024),
+        "0",
+        "Groups that the 16384 slots are divided into, when a cluster is made: nodes that join take the cluster's number. A \
+         group is the unit that is replicated, with a log of its own; with fewer groups than workers, some workers hold no \
+         data. 0: six for each worker of the first node.",
     )
     .flag()
     .unit("groups")

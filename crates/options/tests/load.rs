@@ -47,7 +47,7 @@ fn a_flag_goes_before_the_environment_that_before_the_file_that_before_the_defau
             settings.workers,
             settings.maxclients
         ),
-        (1, 2, Some(3), 10_000)
+        (1, Some(2), Some(3), 10_000)
     );
 }
 
@@ -99,7 +99,7 @@ fn everything_that_is_wrong_is_said_at_once() {
             "chorale.toml:2: maxmemroy: no such option; did you mean maxmemory?",
             "chorale.toml:3: bind: must be one value; allowed: IP addresses separated by spaces; * and ::* for all, \
              - before an optional one",
-            r#"chorale.toml:5: groups: found "many": allowed: an integer from 1 to 1024"#,
+            r#"chorale.toml:5: groups: found "many": allowed: an integer from 0 to 1024"#,
             "chorale.toml:6: config: no such option; `chorale options` lists them",
             "chorale.toml:7: server: no such option; `chorale options` lists them",
             r#"CHORALE_MAXMEMORY_POLICY: found "lru": allowed: volatile-lru, volatile-lfu, volatile-random, volatile-ttl, allkeys-lru, allkeys-lfu, allkeys-random or noeviction"#,
@@ -113,7 +113,7 @@ fn everything_that_is_wrong_is_said_at_once() {
 
 #[test]
 fn a_file_that_is_not_toml_is_reported_with_its_line() {
-    let found = problems(&sources(&[], &[], "port = 1\nmaxmemory = 2gb\ngroups = 0\n"));
+    let found = problems(&sources(&[], &[], "port = 1\nmaxmemory = 2gb\ngroups = -1\n"));
     assert!(
         found
             .iter()

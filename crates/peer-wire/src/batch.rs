@@ -1,7 +1,7 @@
 //! A gateway's batch for a group, on its way to the leader.
 //!
 //! ```text
-//!  batch     group u16 | epoch u64 | boot u64 | worker u16 | sequence u64 | number u64 | acknowledged u64
+//!  batch     group u16 | generation u64 | boot u64 | worker u16 | sequence u64 | number u64 | acknowledged u64
 //!            | length u32 | reads | writes, to the end of the message
 //!  reads     as `replica/batch.rs` has them
 //!  writes    operations as in an entry (`keyspace/entry.rs`)
@@ -9,15 +9,15 @@
 
 use crate::cursor::{DecodeError, Reader, Writer};
 use bytes::Bytes;
-use ids::{Boot, Epoch, GatewayId, GroupId};
+use ids::{Boot, GatewayId, GroupId};
 
 /// Operations of one gateway for one group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Batch {
     /// The group.
     pub group: GroupId,
-    /// The map by which the gateway chose it.
-    pub epoch: Epoch,
+    /// How many times the group had begun anew, as the gateway knows: one of another generation is not looked at.
+    pub generation: u64,
     /// Whose batch it is.
     pub gateway: GatewayId,
     /// Counts all batches of that gateway for this group; the answer carries it.
@@ -40,7 +40,7 @@ impl Batch {
 
     pub(crate) fn encode(&self, out: &mut Writer<'_>) {
         out.u16(self.group.number());
-        out.u64(self.epoch.0);
+        out.u64(self.generation);
         put_gateway(out, self.gateway);
         out.u64(self.sequence);
         out.u64(self.number);
@@ -52,7 +52,7 @@ impl Batch {
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Batch, DecodeError> {
         Ok(Batch {
             group: GroupId::new(reader.u16()?),
-            epoch: Epoch(reader.u64()?),
+            generation: reader.u64()?,
             gateway: take_gateway(reader)?,
             sequence: reader.u64()?,
             number: reader.u64()?,

@@ -33,8 +33,8 @@ mod question;
 mod raft;
 mod transfer;
 mod wait;
+mod wall_clock;
 
-pub use answers::{Answers, Outcome};
 pub use assembler::{Assembler, AssemblyError, Body, LENGTH_BYTES, MESSAGE_BYTES_MAX, Packet};
 pub use batch::Batch;
 pub use cursor::DecodeError;

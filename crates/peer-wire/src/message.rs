@@ -7,6 +7,7 @@
 //!  19 batch           24 meta request      29 fanout answer
 //!  20 answers         25 meta answer       30 join           33 await
 //!                                                           34 filled
+//!                                                           35 wall clock
 //! ```
 //!
 //! The number is the frame's kind; the body stands in the file of the message.
@@ -19,7 +20,7 @@
 //! refuses one with a gap before it and everything behind the gap would be sent again; batches for a group, which refuses a
 //! gap too; cuts of a group's state; publications and notifications, which their readers see in order.
 
-use crate::answers::Answers;
+use crate::answers;
 use crate::assembler::{MESSAGE_BYTES_MAX, Packet};
 use crate::batch::Batch;
 use crate::cursor::{DecodeError, Reader, Writer};
@@ -34,9 +35,11 @@ use crate::question::{Answer, Question};
 use crate::raft::Raft;
 use crate::transfer::{TransferAnswer, TransferCut};
 use crate::wait::{Await, Filled};
+use crate::wall_clock;
 use bytes::Bytes;
 use consensus::{Beat, BeatAnswer, Body};
-use ids::GroupId;
+use ids::{GroupId, UnixMillis};
+use replica::BatchResponse;
 use std::fmt;
 
 /// Most bytes of a message that goes by the small lane.
@@ -58,7 +61,7 @@ pub enum PeerMessage {
     /// From a gateway to a group's leader.
     Batch(Batch),
     /// Its answer.
-    Answers(Answers),
+    Answers(BatchResponse),
     /// The state of a group, piece by piece, from its leader to a learner.
     TransferCut(TransferCut),
     /// Its answer.
@@ -87,6 +90,8 @@ pub enum PeerMessage {
     Await(Await),
     /// A key that clients of another node wait for may have been filled.
     Filled(Filled),
+    /// What the sender's wall clock shows.
+    WallClock(UnixMillis),
 }
 
 /// Messages of one link that stay in order.
@@ -146,6 +151,8 @@ pub enum Kind {
     Await = 33,
     /// [`PeerMessage::Filled`]
     Filled = 34,
+    /// [`PeerMessage::WallClock`]
+    WallClock = 35,
 }
 
 impl Kind {
@@ -170,6 +177,7 @@ impl Kind {
         Kind::Leave,
         Kind::Await,
         Kind::Filled,
+        Kind::WallClock,
     ];
 
     /// The kind with this number.
@@ -221,6 +229,7 @@ impl PeerMessage {
             PeerMessage::Leave(_) => Kind::Leave,
             PeerMessage::Await(_) => Kind::Await,
             PeerMessage::Filled(_) => Kind::Filled,
+            PeerMessage::WallClock(_) => Kind::WallClock,
         }
     }
 
@@ -231,7 +240,7 @@ impl PeerMessage {
             PeerMessage::Heartbeat(beat) => heartbeat::beat_weight(beat),
             PeerMessage::HeartbeatAnswer(answer) => heartbeat::answer_weight(answer),
             PeerMessage::Batch(batch) => batch.weight(),
-            PeerMessage::Answers(answers) => answers.weight(),
+            PeerMessage::Answers(response) => answers::weight(response),
             PeerMessage::TransferCut(cut) => cut.weight(),
             PeerMessage::TransferAnswer(_) => 64,
             PeerMessage::Map(map) => map.weight(),
@@ -244,6 +253,7 @@ impl PeerMessage {
             PeerMessage::Leave(_) => 1,
             PeerMessage::Await(waits) => waits.weight(),
             PeerMessage::Filled(filled) => filled.weight(),
+            PeerMessage::WallClock(_) => wall_clock::WEIGHT,
         }
     }
 
@@ -288,7 +298,8 @@ impl PeerMessage {
             | PeerMessage::JoinAnswer(_)
             | PeerMessage::Leave(_)
             | PeerMessage::Await(_)
-            | PeerMessage::Filled(_) => None,
+            | PeerMessage::Filled(_)
+            | PeerMessage::WallClock(_) => None,
         }
     }
 
@@ -330,7 +341,7 @@ impl PeerMessage {
             PeerMessage::Heartbeat(beat) => heartbeat::encode_beat(beat, out),
             PeerMessage::HeartbeatAnswer(answer) => heartbeat::encode_answer(answer, out),
             PeerMessage::Batch(batch) => batch.encode(out),
-            PeerMessage::Answers(answers) => answers.encode(out),
+            PeerMessage::Answers(response) => answers::encode(response, out),
             PeerMessage::TransferCut(cut) => cut.encode(out),
             PeerMessage::TransferAnswer(answer) => answer.encode(out),
             PeerMessage::Map(map) => map.encode(out),
@@ -343,6 +354,7 @@ impl PeerMessage {
             PeerMessage::Leave(leave) => leave.encode(out),
             PeerMessage::Await(waits) => waits.encode(out),
             PeerMessage::Filled(filled) => filled.encode(out),
+            PeerMessage::WallClock(wall) => wall_clock::encode(*wall, out),
         }
     }
 
@@ -366,7 +378,7 @@ impl PeerMessage {
             Kind::Heartbeat => PeerMessage::Heartbeat(heartbeat::decode_beat(reader)?),
             Kind::HeartbeatAnswer => PeerMessage::HeartbeatAnswer(heartbeat::decode_answer(reader)?),
             Kind::Batch => PeerMessage::Batch(Batch::decode(reader)?),
-            Kind::Answers => PeerMessage::Answers(Answers::decode(reader)?),
+            Kind::Answers => PeerMessage::Answers(answers::decode(reader)?),
             Kind::TransferCut => PeerMessage::TransferCut(TransferCut::decode(reader)?),
             Kind::TransferAnswer => PeerMessage::TransferAnswer(TransferAnswer::decode(reader)?),
             Kind::Map => PeerMessage::Map(Map::decode(reader)?),
@@ -381,6 +393,7 @@ impl PeerMessage {
             Kind::Leave => PeerMessage::Leave(Leave::decode(reader)?),
             Kind::Await => PeerMessage::Await(Await::decode(reader)?),
             Kind::Filled => PeerMessage::Filled(Filled::decode(reader)?),
+            Kind::WallClock => PeerMessage::WallClock(wall_clock::decode(reader)?),
         })
     }
 }

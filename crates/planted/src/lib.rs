@@ -91,6 +91,8 @@ pub enum Bug {
     EntrustedNotHeld,
     /// A worker that is entrusted with a decision does not look whether somebody holds its keys.
     EntrustedNotFree,
+    /// A node takes its own wall clock for the time, however far it is from the others'.
+    WallClockTrusted,
 }
 
 impl Bug {
@@ -136,6 +138,7 @@ impl Bug {
         Bug::HoldRepliesNotKept,
         Bug::EntrustedNotHeld,
         Bug::EntrustedNotFree,
+        Bug::WallClockTrusted,
     ];
 }
 

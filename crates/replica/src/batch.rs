@@ -8,6 +8,7 @@
 //!              4 see       length u32 | a block, as entries hold it
 //!              5 fetch     count u32 | (db u8 | length u32 | bytes)*
 //!              6 wound     boot u64 | worker u16 | seq u64 | attempt u32
+//!              7 parked    sequence u64 | index u32
 //!  answers     answer*                           one for each item, in the order of the batch
 //!  answer      1 reply     length u32 | bytes
 //!              2 block     count u32 | (length u32 | bytes)*
@@ -35,6 +36,8 @@ use txn::{Locks, Mode, TxnId};
 /// bytes.
 #[derive(Clone, Default, Debug)]
 pub struct Batch {
+    /// How many times the group had begun anew, as the node knows: one of another generation is not looked at.
+    pub generation: u64,
     /// Counts all batches of this node for this group; the answer carries it.
     pub sequence: u64,
     /// Counts those with writes, from 1 on; 0 for one of reads alone.
@@ -99,6 +102,15 @@ impl BatchBuf {
         self.reads.extend_from_slice(&origin.index.to_le_bytes());
     }
 
+    /// Adds a question for what a read waits that stood in another batch: the read itself is not asked again as long as it
+    /// waits.
+    pub(crate) fn push_parked(&mut self, sequence: u64, index: u32) {
+        self.push_position();
+        self.reads.push(PARKED);
+        self.reads.extend_from_slice(&sequence.to_le_bytes());
+        self.reads.extend_from_slice(&index.to_le_bytes());
+    }
+
     /// Adds commands that only read, and what must hold for them.
     pub(crate) fn push_see(&mut self, conditions: &[Condition], operations: &[Operation]) {
         self.push_position();
@@ -161,6 +173,7 @@ const LATE: u8 = 3;
 const SEE: u8 = 4;
 const FETCH: u8 = 5;
 const WOUND: u8 = 6;
+const PARKED: u8 = 7;
 
 const REPLY: u8 = 1;
 const BLOCK: u8 = 2;
@@ -169,6 +182,7 @@ const ANSWERED_VERSIONS: u8 = 4;
 const LATER: u8 = 5;
 const SEEN: u8 = 6;
 const GONE: u8 = 7;
+const CROWDED_OUT: u8 = 8;
 
 /// Bytes from a peer do not say what they should.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -203,6 +217,13 @@ pub(crate) enum Question<'a> {
     Fetch(Vec<(Db, &'a [u8])>),
     /// An older transaction waits elsewhere for this one.
     Wound(TxnId),
+    /// Whether a read of the same gateway waits still.
+    Parked {
+        /// Its batch.
+        sequence: u64,
+        /// Which of the batch's reads.
+        index: u32,
+    },
 }
 
 impl Question<'_> {
@@ -238,7 +259,7 @@ impl Question<'_> {
         match self {
             Question::Command { .. } => keyspace::locks_of([self.args()]),
             Question::Versions(keys) | Question::Fetch(keys) => shared(keys),
-            Question::Late(_) | Question::Wound(_) => Locks::Keys(Vec::new()),
+            Question::Late(_) | Question::Wound(_) | Question::Parked { .. } => Locks::Keys(Vec::new()),
             Question::See(_) => {
                 let mut locks = Locks::Keys(Vec::new());
                 self.block(|conditions, commands| {
@@ -290,6 +311,10 @@ pub(crate) fn reads(bytes: &[u8]) -> Result<Vec<Read<'_>>, Malformed> {
                 seq: u64::from_le_bytes(cursor.array()?),
                 attempt: u32::from_le_bytes(cursor.array()?),
             }),
+            PARKED => Question::Parked {
+                sequence: u64::from_le_bytes(cursor.array()?),
+                index: u32::from_le_bytes(cursor.array()?),
+            },
             _ => return Err(Malformed),
         };
         let raw = &start[..start.len() - cursor.0.len()];
@@ -337,6 +362,11 @@ impl AnswersBuf {
         self.0.push(LATER);
     }
 
+    /// It would have had to wait, and too many do: nothing was done.
+    pub(crate) fn crowded_out(&mut self) {
+        self.0.push(CROWDED_OUT);
+    }
+
     /// Nothing is known of what is asked for.
     pub(crate) fn gone(&mut self) {
         self.0.push(GONE);
@@ -361,6 +391,9 @@ impl AnswersBuf {
     pub(crate) fn operation(&mut self, answer: keyspace::Answer<'_>) {
         if answer.is_later() {
             return self.later();
+        }
+        if answer.is_crowded_out() {
+            return self.crowded_out();
         }
         if !answer.is_carried_out() {
             return self.refused();
@@ -406,6 +439,7 @@ pub(crate) enum Answer<'a> {
         replies: Vec<&'a [u8]>,
     },
     Gone,
+    CrowdedOut,
 }
 
 impl<'a> Answer<'a> {
@@ -419,6 +453,7 @@ impl<'a> Answer<'a> {
             Answer::Versions(versions) => buf.versions(versions.iter().copied()),
             Answer::Later => buf.later(),
             Answer::Gone => buf.gone(),
+            Answer::CrowdedOut => buf.crowded_out(),
             Answer::Seen {
                 age,
                 is_carried_out,
@@ -454,6 +489,7 @@ impl<'a> Answers<'a> {
             BLOCK => Ok(Answer::Block(cursor.texts()?)),
             LATER => Ok(Answer::Later),
             GONE => Ok(Answer::Gone),
+            CROWDED_OUT => Ok(Answer::CrowdedOut),
             SEEN => {
                 let age = Duration::from_nanos(u64::from_le_bytes(cursor.array()?));
                 Ok(Answer::Seen {

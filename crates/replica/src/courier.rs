@@ -17,15 +17,22 @@
 //! After a change of leader, or if nothing was heard for a while, it is asked for. What came is acknowledged with the next
 //! batch, and so is what is over everywhere.
 //!
+//! A group may begin anew without part of its state: that is another *generation*, and what it has applied of this node may be
+//! less than was answered. Before anything numbered goes there it is asked ([`PROBE`]), and what is unanswered is numbered
+//! after that. Batches name their generation, and no leader looks at one of another: a copy from before can not take a number
+//! that means something else now.
+//!
 //! Invariants:
 //! 1. The numbers of the unanswered batches that have one are consecutive, and end before the next one.
 //! 2. An item is answered once.
-//! 3. What was sent stays here until the group has said what became of it, even if its client was told that this is not
+//! 3. Within a generation a number is given to one batch: numbers change only before the first one is sent in it.
+//! 4. What was sent stays here until the group has said what became of it, even if its client was told that this is not
 //!    known: a later number would be a gap.
 
 use crate::batch::{Answer, Answers, Batch, BatchBuf, reads};
 use crate::operation::{Condition, Operation, Replies, Step};
 use crate::request::{Assignment, FullKey, IndexedKey, Journey, Output, Part, Seen, Ticket};
+use crate::response::BatchOutcome;
 use bytes::Bytes;
 use command::{Flags, Spec};
 use ids::{Db, GatewayId, GroupId, Monotonic, Slot};
@@ -55,11 +62,17 @@ const WINDOW: usize = 32;
 /// Bytes after which a batch is closed and the next begun: what is sent as one frame must not hold others up.
 const BATCH_BYTES_MAX: usize = 1024 * 1024;
 
+/// The number of a batch that asks how far a group has applied those of this node: no other has it, so that it is never the
+/// next one, and is always answered by a gap. It goes through the log: what comes behind it stands behind what it was told.
+const PROBE: u64 = u64::MAX;
+
 /// What clients are told of a command that nobody was there to carry out.
 pub const UNREACHABLE: &str =
     "CLUSTERDOWN no leader of this key's group could be reached in time; nothing was done";
 const UNKNOWN: &str = "UNKNOWN the leader of this key's group was lost before it answered: \
                        whether the command was carried out is not known";
+const CROWDED_OUT: &str =
+    "TRYAGAIN too many commands wait for transactions on keys of this group; nothing was done";
 const OVERTAKEN: &str = "TRYAGAIN the leader of this key's group changed, and what was sent behind this read may have \
                          been carried out; the read was not";
 
@@ -107,7 +120,6 @@ struct Waiting {
     item: Item,
     /// The reads of its batch, if it is one of them.
     reads: Bytes,
-    since: Monotonic,
     asked_at: Monotonic,
 }
 
@@ -126,6 +138,8 @@ struct Item {
     /// If it is measured here: which command, and since when it waits.
     trip: Option<(&'static Spec, Monotonic)>,
     is_read: bool,
+    /// When it came: sent again in another batch, it has waited since then.
+    since: Monotonic,
     /// Of its first key; nothing is known of a command that names none.
     slot: Option<Slot>,
 }
@@ -135,8 +149,10 @@ struct Item {
 struct Open {
     batch: BatchBuf,
     items: Vec<Item>,
-    /// Since when its oldest item waits.
+    /// Since when it is open.
     since: Monotonic,
+    /// When the oldest of its items came, perhaps with another batch.
+    oldest: Monotonic,
     /// Whether it holds reads that are no plain commands: no write goes with them.
     is_apart: bool,
 }
@@ -144,8 +160,10 @@ struct Open {
 struct Sent {
     batch: Batch,
     items: Vec<Item>,
-    /// Since when its oldest item waits.
+    /// Since when it was open.
     since: Monotonic,
+    /// When the oldest of its items came, perhaps with another batch.
+    oldest: Monotonic,
     /// Whether it was ever handed to anybody, and when last.
     was_sent: bool,
     sent_at: Monotonic,
@@ -159,9 +177,19 @@ struct Sent {
     is_told: bool,
 }
 
+/// The question how far a group has applied the batches of this node.
+struct Probe {
+    is_due: bool,
+    sent_at: Monotonic,
+}
+
 /// See the file's header.
 pub struct Courier {
     group: GroupId,
+    /// How many times the group has begun anew, as is known here.
+    generation: u64,
+    /// Until it is answered, nothing else goes to a group that has begun anew.
+    probe: Option<Probe>,
     gateway: GatewayId,
     open: Open,
     unanswered: VecDeque<Sent>,
@@ -217,34 +245,13 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// What the leader says of a batch.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Verdict<'a> {
-    /// It was carried out, now or before. What it answers, as the group wrote it.
-    Answered(&'a Bytes),
-    /// It was not looked at: who was asked does not lead, or knows another map.
-    Elsewhere,
-    /// It was not carried out, because numbers before it are missing: the group has applied up to this one.
-    Gap(u64),
-    /// It was carried out, but what it answered is no longer known.
-    Forgotten,
-    /// What one of its operations or reads was answered, which had waited. The batch is named by its number among those with
-    /// writes, or by its sequence if this is a read.
-    Late {
-        /// Whether it is a read.
-        is_read: bool,
-        /// Which of its operations, or of its reads.
-        index: u32,
-        /// The answer.
-        bytes: &'a Bytes,
-    },
-}
-
 impl Courier {
     /// A courier to `group`, under a name that no other has ever had.
-    pub fn new(group: GroupId, gateway: GatewayId) -> Courier {
+    pub fn new(group: GroupId, generation: u64, gateway: GatewayId) -> Courier {
         Courier {
             group,
+            generation,
+            probe: None,
             gateway,
             open: Open::default(),
             unanswered: VecDeque::new(),
@@ -272,9 +279,55 @@ impl Courier {
         self.gateway
     }
 
+    /// How many times the group has begun anew, as is known here.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The group has begun anew: nothing goes there before it has said what it knows of this node.
+    pub fn begin_generation(&mut self, generation: u64, out: &mut Vec<Output>) {
+        if generation <= self.generation {
+            return;
+        }
+        self.generation = generation;
+        self.probe = (self.next_number > 1).then_some(Probe {
+            is_due: true,
+            sent_at: self.now,
+        });
+        self.resend(out);
+    }
+
+    /// A group that began anew has applied numbers up to this one: what it has not is numbered from there on.
+    fn on_probed(&mut self, applied: u64, out: &mut Vec<Output>) {
+        self.probe = None;
+        self.next_number = applied + 1;
+        self.acknowledged = self.acknowledged.min(applied);
+        for sent in self
+            .unanswered
+            .iter_mut()
+            .filter(|sent| sent.batch.number > applied)
+        {
+            if sent.is_answered {
+                // It was carried out in what is lost: its number is another's.
+                sent.batch.number = 0;
+                continue;
+            }
+            sent.batch.number = self.next_number;
+            self.next_number += 1;
+        }
+        self.received.retain(|(number, _)| *number <= applied);
+        let is_lost = |place: &&Place| !place.is_read && place.batch > applied;
+        let lost: Vec<Place> = self.late.keys().filter(is_lost).copied().collect();
+        for place in lost {
+            self.on_gone(place, out);
+        }
+        self.resend(out);
+    }
+
     /// Whether nothing is under way.
     pub fn is_idle(&self) -> bool {
         self.unanswered.is_empty()
+            && self.probe.is_none()
             && self.open.items.is_empty()
             && self.late.is_empty()
             && self.untold_since.is_none()
@@ -523,14 +576,28 @@ impl Courier {
         is_read: bool,
         slot: Option<Slot>,
     ) {
+        self.took_since(origin, trip, is_read, slot, self.now);
+    }
+
+    /// The same, of what came before and was sent in another batch.
+    fn took_since(
+        &mut self,
+        origin: Origin,
+        trip: Option<(&'static Spec, Monotonic)>,
+        is_read: bool,
+        slot: Option<Slot>,
+        since: Monotonic,
+    ) {
         if self.open.items.is_empty() {
-            self.open.since = self.now;
+            (self.open.since, self.open.oldest) = (self.now, since);
         }
+        self.open.oldest = self.open.oldest.min(since);
         self.open.items.push(Item {
             connection: origin.connection(),
             origin: Some(origin),
             trip,
             is_read,
+            since,
             slot,
         });
     }
@@ -544,7 +611,11 @@ impl Courier {
             self.tell_over();
         }
         let Open {
-            batch, items, since, ..
+            batch,
+            items,
+            since,
+            oldest,
+            ..
         } = std::mem::take(&mut self.open);
         let mut batch = batch.finish();
         batch.sequence = self.next_sequence;
@@ -557,6 +628,7 @@ impl Courier {
             batch,
             items,
             since,
+            oldest,
             was_sent: false,
             sent_at: self.now,
             is_due: true,
@@ -568,11 +640,23 @@ impl Courier {
 
     /// At the turn's end, if a leader is known: hands every batch that is due to `send`, in order.
     pub fn dispatch(&mut self, mut send: impl FnMut(&Batch)) {
+        let (generation, now) = (self.generation, self.now);
+        if let Some(probe) = &mut self.probe {
+            if std::mem::take(&mut probe.is_due) {
+                probe.sent_at = now;
+                send(&Batch {
+                    generation,
+                    number: PROBE,
+                    ..Batch::default()
+                });
+            }
+            return;
+        }
         if self.unanswered.len() < WINDOW {
             self.close();
         }
         // Answered ones leave from the front, so that what is due is at the back, or all of them are.
-        let (acknowledged, now) = (self.acknowledged, self.now);
+        let acknowledged = self.acknowledged;
         for sent in self.unanswered.iter_mut().take(WINDOW) {
             if sent.is_due {
                 sent.is_due = false;
@@ -581,6 +665,7 @@ impl Courier {
                 sent.was_sent = true;
                 sent.sent_at = now;
                 sent.batch.acknowledged = acknowledged;
+                sent.batch.generation = generation;
                 send(&sent.batch);
             }
         }
@@ -588,6 +673,9 @@ impl Courier {
 
     /// Whether [`Courier::dispatch`] has anything to hand over.
     pub fn has_due(&self) -> bool {
+        if let Some(probe) = &self.probe {
+            return probe.is_due;
+        }
         let has_window = self.unanswered.len() < WINDOW;
         has_window && !self.open.items.is_empty()
             || self.unanswered.iter().take(WINDOW).any(|sent| sent.is_due)
@@ -595,6 +683,9 @@ impl Courier {
 
     /// The leader is another one, or was lost and found again: everything unanswered goes to it, once more.
     pub fn resend(&mut self, out: &mut Vec<Output>) {
+        if let Some(probe) = &mut self.probe {
+            probe.is_due = true;
+        }
         self.close();
         for sent in &mut self.unanswered {
             sent.is_due = !sent.is_answered;
@@ -642,7 +733,21 @@ impl Courier {
         self.set_apart();
         let raw = reads(&all).expect("they were written here")[place.index as usize].raw;
         self.open.batch.push_again(raw);
-        self.took(origin, item.trip, true, item.slot);
+        self.took_since(origin, item.trip, true, item.slot, item.since);
+    }
+
+    /// Asks whether a read waits still. If not, its answer was lost on its way.
+    fn look_after(&mut self, place: Place) {
+        if !place.is_read {
+            let mut ignored = Vec::new();
+            return self.ask_again(place, &mut ignored);
+        }
+        self.set_apart();
+        self.open.batch.push_parked(place.batch, place.index);
+        self.took(Origin::Late(place), None, true, None);
+        if let Some(waiting) = self.late.get_mut(&place) {
+            waiting.asked_at = self.now;
+        }
     }
 
     /// The mistake of [`Bug::LateAnswerTwice`].
@@ -695,6 +800,9 @@ impl Courier {
 
     /// Nothing is known of what is answered later: the group lost its state, or whoever was asked has answered before.
     fn on_gone(&mut self, place: Place, out: &mut Vec<Output>) {
+        if place.is_read && self.late.contains_key(&place) {
+            return self.ask_again(place, out);
+        }
         if let Some(waiting) = self.late.remove(&place)
             && let Some(origin) = waiting.item.origin
         {
@@ -729,19 +837,28 @@ impl Courier {
 
     /// The leader's word on the batch of this number in the courier's own count. `false` if the bytes are not what a leader
     /// writes, which counts as no answer.
-    pub fn on_verdict(&mut self, sequence: u64, verdict: &Verdict<'_>, out: &mut Vec<Output>) -> bool {
-        if let Verdict::Late {
+    pub fn on_outcome(&mut self, sequence: u64, outcome: &BatchOutcome, out: &mut Vec<Output>) -> bool {
+        if let BatchOutcome::Deferred {
             is_read,
             index,
             bytes,
-        } = *verdict
+        } = outcome
         {
             let place = Place {
-                is_read,
+                is_read: *is_read,
                 batch: sequence,
-                index,
+                index: *index,
             };
             return self.on_late(place, bytes, out);
+        }
+        if self.probe.is_some() {
+            // Nothing else was sent in this generation.
+            if let BatchOutcome::Gap { applied } = outcome
+                && sequence == 0
+            {
+                self.on_probed(*applied, out);
+            }
+            return true;
         }
         let Some(first) = self.unanswered.front().map(|sent| sent.batch.sequence) else {
             return true;
@@ -755,22 +872,22 @@ impl Courier {
         };
         let (sent, group) = (&mut self.unanswered[at], self.group);
         let (now, slow) = (self.now, self.slow);
-        match verdict {
-            Verdict::Elsewhere => return true,
-            Verdict::Gap(applied) => {
-                self.on_gap(*applied, out);
+        match outcome {
+            BatchOutcome::NotLeader { .. } => return true,
+            BatchOutcome::Gap { .. } => {
+                // One before it is on its way, or was lost there: sent again, they come in order.
+                self.resend(out);
                 return true;
             }
-            Verdict::Forgotten => sent.fail(group, |_| UNKNOWN, now, slow, out),
-            Verdict::Answered(bytes) => {
+            BatchOutcome::Evicted => sent.fail(group, |_| UNKNOWN, now, slow, out),
+            BatchOutcome::Done(bytes) => {
                 let mut late = Vec::new();
                 if !sent.is_answered && !sent.answer(group, bytes, now, slow, &mut late, out) {
                     return false;
                 }
-                let since = sent.since;
-                self.on_later(late, since, now, out);
+                self.on_later(late, now, out);
             }
-            Verdict::Late { .. } => unreachable!("looked at above"),
+            BatchOutcome::Deferred { .. } => unreachable!("looked at above"),
         }
         let sent = &mut self.unanswered[at];
         sent.is_answered = true;
@@ -782,14 +899,13 @@ impl Courier {
     }
 
     /// Some items of a batch were not answered with it.
-    fn on_later(&mut self, late: Vec<Later>, since: Monotonic, now: Monotonic, out: &mut Vec<Output>) {
+    fn on_later(&mut self, late: Vec<Later>, now: Monotonic, out: &mut Vec<Output>) {
         for later in late {
             match later {
                 Later::Waits { place, item, reads } => {
                     let waiting = Waiting {
                         item,
                         reads,
-                        since,
                         asked_at: now,
                     };
                     self.late.insert(place, waiting);
@@ -802,41 +918,22 @@ impl Courier {
         }
     }
 
-    /// The group knows fewer numbers of this node than it was sent: it lost its state, or forgot who this is. What was sent
-    /// and not answered was not carried out in the state that is there now; it is numbered anew.
-    fn on_gap(&mut self, applied: u64, out: &mut Vec<Output>) {
-        let is_numbered = |sent: &&mut Sent| sent.batch.number > 0 && !sent.is_answered;
-        let first = self.unanswered.iter_mut().find(is_numbered);
-        let is_lost = first.is_some_and(|sent| sent.batch.number > applied + 1);
-        // If not, one before it is on its way: sent again, they come in order.
-        if is_lost {
-            self.next_number = applied + 1;
-            self.acknowledged = applied;
-            for sent in self.unanswered.iter_mut().filter(is_numbered) {
-                sent.batch.number = self.next_number;
-                self.next_number += 1;
-            }
-        }
-        self.resend(out);
-    }
-
     /// Tells clients that waited too long, and sends again what nobody has answered for a while: it may be lost on a link
     /// that had no room. Called once a tick.
     pub fn give_up(&mut self, out: &mut Vec<Output>) {
         let (now, slow, group) = (self.now, self.slow, self.group);
         let is_late = |sent: &Sent| sent.was_sent && now.since(sent.sent_at) >= RETRY;
-        if self.unanswered.front().is_some_and(is_late) {
+        let is_unheard = |probe: &Probe| !probe.is_due && now.since(probe.sent_at) >= RETRY;
+        if self.unanswered.front().is_some_and(is_late) || self.probe.as_ref().is_some_and(is_unheard) {
             self.resend(out);
         }
         let is_quiet = |waiting: &Waiting| now.since(waiting.asked_at) >= RETRY;
         let quiet = self.late.iter().filter(|(_, waiting)| is_quiet(waiting));
         let quiet: Vec<Place> = quiet.map(|(place, _)| *place).collect();
-        for place in quiet {
-            self.ask_again(place, out);
-        }
+        quiet.into_iter().for_each(|place| self.look_after(place));
         for waiting in self.late.values_mut() {
             // A vote is waited for as long as its coordinator does.
-            let is_given_up = now.since(waiting.since) >= PATIENCE && !waiting.item.is_of_transaction();
+            let is_given_up = waiting.item.is_overdue(now) && !waiting.item.is_of_transaction();
             if let Some(origin) = waiting.item.origin.take_if(|_| is_given_up) {
                 let error = if waiting.item.is_read {
                     UNREACHABLE
@@ -846,6 +943,9 @@ impl Courier {
                 origin.fail(group, error, None, out);
             }
         }
+        // A read that nobody waits for is forgotten; of what writes the answer is to be acknowledged.
+        self.late
+            .retain(|place, waiting| !place.is_read || waiting.item.origin.is_some());
         if self
             .untold_since
             .is_some_and(|since| now.since(since) >= TELL_AFTER)
@@ -853,8 +953,20 @@ impl Courier {
             self.make_room(true);
             self.tell_over();
         }
+        // With nobody in reach nothing else closes it.
+        if !self.open.items.is_empty() && now.since(self.open.since) >= PATIENCE {
+            self.close();
+        }
+        if now.since(self.open.oldest) >= PATIENCE {
+            let items = self.open.items.iter_mut();
+            items.for_each(|item| item.give_up_read(group, now, out));
+        }
         let (received, over) = (&mut self.received, &mut self.over);
         for sent in &mut self.unanswered {
+            if !sent.is_answered && now.since(sent.oldest) >= PATIENCE {
+                let items = sent.items.iter_mut();
+                items.for_each(|item| item.give_up_read(group, now, out));
+            }
             if sent.is_given_up || sent.is_answered || now.since(sent.since) < PATIENCE {
                 continue;
             }
@@ -1017,6 +1129,20 @@ enum Later {
 }
 
 impl Item {
+    /// Whether it has waited for too long.
+    fn is_overdue(&self, now: Monotonic) -> bool {
+        now.since(self.since) >= PATIENCE
+    }
+
+    /// Tells the client of a read that has waited for too long, in whichever batches.
+    fn give_up_read(&mut self, group: GroupId, now: Monotonic, out: &mut Vec<Output>) {
+        let is_given_up = self.is_read && self.is_overdue(now);
+        let journey = self.journey(now);
+        if let Some(origin) = self.origin.take_if(|_| is_given_up) {
+            origin.fail(group, UNREACHABLE, journey, out);
+        }
+    }
+
     /// What it took, if it is measured.
     fn journey(&self, now: Monotonic) -> Option<Journey> {
         let (spec, began) = self.trip?;
@@ -1050,6 +1176,17 @@ impl Origin {
     /// Whether a group answers so to it.
     fn expects(&self, answer: &Answer<'_>) -> bool {
         match self {
+            // A transaction's part that finds no room votes against it; the others know no such answer.
+            Origin::Command(_)
+            | Origin::Part(_)
+            | Origin::Block(_)
+            | Origin::Versions(..)
+            | Origin::Sight(_)
+            | Origin::Objects(_)
+                if *answer == Answer::CrowdedOut =>
+            {
+                true
+            }
             Origin::Command(_) | Origin::Part(_) => matches!(answer, Answer::Reply(_)),
             // A block of one command answers as that does.
             Origin::Block(_) => !matches!(answer, Answer::Versions(_)),
@@ -1079,6 +1216,9 @@ impl Origin {
         journey: Option<Journey>,
         out: &mut Vec<Output>,
     ) {
+        if answer == Answer::CrowdedOut {
+            return self.fail(group, CROWDED_OUT, journey, out);
+        }
         out.push(match (self, answer) {
             (Origin::Command(ticket), Answer::Reply(reply)) => Output::Replied {
                 ticket,
@@ -1245,7 +1385,7 @@ mod tests {
             boot: Boot(1),
             worker: 0,
         };
-        let mut courier = Courier::new(GroupId::new(3), gateway);
+        let mut courier = Courier::new(GroupId::new(3), 0, gateway);
         courier.begin(Monotonic(0), Some(slow));
         for sequence in 0..3_u8 {
             let words = ArgsBuf::from_slices([&b"SET"[..], &[b'a' + sequence], b"1"]);
@@ -1273,7 +1413,7 @@ mod tests {
         courier.begin(Monotonic(20_000_000), Some(slow));
         let mut outputs = Vec::new();
         let bytes = Bytes::from(answers.finish());
-        assert!(courier.on_verdict(sent[0], &Verdict::Answered(&bytes), &mut outputs));
+        assert!(courier.on_outcome(sent[0], &BatchOutcome::Done(bytes), &mut outputs));
         let told = outputs.into_iter().map(|output| match output {
             Output::Replied { journey, .. } => {
                 let journey = journey.expect("it was measured");
@@ -1292,5 +1432,170 @@ mod tests {
         let all = [word(b"a"), word(b"b"), word(b"c")];
         assert_eq!(words_told(Duration::ZERO), all);
         assert_eq!(words_told(Duration::from_millis(30)), [None, None, None]);
+    }
+
+    fn courier() -> Courier {
+        let gateway = GatewayId {
+            boot: Boot(1),
+            worker: 0,
+        };
+        let mut courier = Courier::new(GroupId::new(3), 0, gateway);
+        courier.begin(Monotonic(0), None);
+        courier
+    }
+
+    fn ask(courier: &mut Courier, words: &str, sequence: u64) {
+        let words = ArgsBuf::from_slices(words.split(' '));
+        let spec = command::resolve_in_group(words.as_args()).expect("it is a command");
+        let ticket = Ticket {
+            worker: 0,
+            connection: 1,
+            sequence,
+        };
+        let asked = Asked {
+            spec,
+            db: Db::default(),
+            protocol: Protocol::Resp2,
+            touches: true,
+            began: None,
+            args: words.as_args(),
+        };
+        courier.command(ticket, asked);
+    }
+
+    /// The generations and numbers of the batches that are due.
+    fn sent(courier: &mut Courier) -> Vec<(u64, u64)> {
+        let mut sent = Vec::new();
+        courier.dispatch(|batch| sent.push((batch.generation, batch.number)));
+        sent
+    }
+
+    fn done(reply: &[u8]) -> BatchOutcome {
+        let mut answers = AnswersBuf::default();
+        answers.reply(reply);
+        BatchOutcome::Done(answers.finish().into())
+    }
+
+    #[test]
+    fn a_late_gap_answer_leaves_the_numbers_of_batches_as_they_are() {
+        let (mut courier, mut out) = (courier(), Vec::new());
+        for number in 1..=3 {
+            ask(&mut courier, "INCR k", number);
+            assert_eq!(sent(&mut courier), [(0, number)]);
+        }
+        assert!(courier.on_outcome(1, &done(b":1\r\n"), &mut out));
+        assert!(courier.on_outcome(2, &done(b":2\r\n"), &mut out));
+        assert!(courier.on_outcome(3, &BatchOutcome::Gap { applied: 0 }, &mut out));
+        ask(&mut courier, "INCR k", 4);
+        assert_eq!(sent(&mut courier), [(0, 3), (0, 4)]);
+    }
+
+    #[test]
+    fn a_group_that_began_anew_is_asked_what_it_knows_before_numbers_are_given_again() {
+        let (mut courier, mut out) = (courier(), Vec::new());
+        for number in 1..=5 {
+            ask(&mut courier, "INCR k", number);
+            assert_eq!(sent(&mut courier), [(0, number)]);
+        }
+        for sequence in [1, 2, 4] {
+            assert!(courier.on_outcome(sequence, &done(b":1\r\n"), &mut out));
+        }
+        courier.begin_generation(1, &mut out);
+        assert_eq!(sent(&mut courier), [(1, PROBE)]);
+        ask(&mut courier, "INCR k", 6);
+        assert_eq!(sent(&mut courier), [], "its answer is waited for");
+        courier.begin(Monotonic(2_000_000_000), None);
+        courier.give_up(&mut out);
+        assert_eq!(sent(&mut courier), [(1, PROBE)], "or asked for again");
+        // It has lost the second one, which was answered, and the fourth.
+        let probed = BatchOutcome::Gap { applied: 1 };
+        assert!(courier.on_outcome(0, &probed, &mut out));
+        assert_eq!(sent(&mut courier), [(1, 2), (1, 3), (1, 4)]);
+        assert!(courier.on_outcome(0, &probed, &mut out));
+        assert_eq!(sent(&mut courier), [], "it was asked twice, and answers twice");
+        for sequence in [3, 5, 6] {
+            assert!(courier.on_outcome(sequence, &done(b":1\r\n"), &mut out));
+        }
+        assert_eq!((courier.acknowledged, out.len()), (4, 6));
+    }
+
+    /// The reads of the batches that are due.
+    fn sent_reads(courier: &mut Courier) -> Vec<Bytes> {
+        let mut sent = Vec::new();
+        courier.dispatch(|batch| sent.push(batch.reads.clone()));
+        sent
+    }
+
+    fn failed(out: &[Output]) -> usize {
+        let is_failed = |output: &&Output| {
+            matches!(
+                output,
+                Output::Failed {
+                    error: UNREACHABLE,
+                    ..
+                }
+            )
+        };
+        out.iter().filter(is_failed).count()
+    }
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_read_that_waits_has_one_deadline_and_is_not_sent_again_to_who_lets_it_wait() {
+        let (mut courier, mut out) = (courier(), Vec::new());
+        ask(&mut courier, "GET k", 1);
+        let first = sent_reads(&mut courier);
+        let later = || {
+            let mut answers = AnswersBuf::default();
+            answers.later();
+            BatchOutcome::Done(answers.finish().into())
+        };
+        assert!(courier.on_outcome(1, &later(), &mut out));
+        for second in 1..5 {
+            courier.begin(Monotonic(second * SECOND), None);
+            courier.give_up(&mut out);
+            let again = sent_reads(&mut courier);
+            assert_eq!(again.len(), 1, "it is asked for");
+            assert_ne!(again, first, "a second copy would wait beside the first");
+            assert!(courier.on_outcome(1 + second, &later(), &mut out));
+            assert_eq!(out.len(), 0);
+        }
+        courier.begin(Monotonic(5 * SECOND), None);
+        courier.give_up(&mut out);
+        assert_eq!(failed(&out), 1);
+    }
+
+    #[test]
+    fn a_read_whose_late_answer_was_lost_is_asked_again() {
+        let (mut courier, mut out) = (courier(), Vec::new());
+        ask(&mut courier, "GET k", 1);
+        let first = sent_reads(&mut courier);
+        let mut answers = AnswersBuf::default();
+        answers.later();
+        assert!(courier.on_outcome(1, &BatchOutcome::Done(answers.finish().into()), &mut out));
+        courier.begin(Monotonic(SECOND), None);
+        courier.give_up(&mut out);
+        assert_eq!(sent_reads(&mut courier).len(), 1);
+        let mut answers = AnswersBuf::default();
+        answers.gone();
+        assert!(courier.on_outcome(2, &BatchOutcome::Done(answers.finish().into()), &mut out));
+        assert_eq!(sent_reads(&mut courier), first);
+        assert!(courier.on_outcome(3, &done(b"$-1\r\n"), &mut out));
+        assert_eq!(out.len(), 1);
+    }
+
+    #[test]
+    fn what_waits_for_a_node_to_be_in_reach_is_refused_in_time() {
+        let (mut courier, mut out) = (courier(), Vec::new());
+        ask(&mut courier, "INCR k", 1);
+        ask(&mut courier, "GET k", 2);
+        courier.begin(Monotonic(5 * SECOND), None);
+        courier.give_up(&mut out);
+        assert_eq!(failed(&out), 2);
+        assert!(courier.is_cut_off());
+        let mut written = Vec::new();
+        courier.dispatch(|batch| written.push(batch.writes.len() + batch.reads.len()));
+        assert_eq!(written, [0], "nothing of it is carried out later");
     }
 }

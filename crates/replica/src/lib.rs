@@ -15,18 +15,20 @@ mod operation;
 mod parked;
 mod replica;
 mod request;
+mod response;
 mod steps;
 mod turn;
 
 pub use batch::Batch;
 pub use counts::MemberCounts;
-pub use courier::{Asked, Courier, UNREACHABLE, Verdict as BatchVerdict};
+pub use courier::{Asked, Courier, UNREACHABLE};
 pub use keyspace::{OpenTransaction, Returned, Scratch, TransactionCounts, locks_among as locks_of};
-pub use member::{Cut, Effects, FLIGHTS_MAX, Member, Said, Sender};
+pub use member::{Cut, Effects, FLIGHTS_MAX, Member, Sender};
 pub use operation::{Condition, Operation, Outcome, Replies, Step, databases, with_conditions};
 pub use replica::{Counters, LocalCounts, Replica};
 pub use request::{
     Assignment, FullKey, IndexedKey, Journey, Output, Part, Request, Seen, Task, Ticket, Verdict,
 };
+pub use response::{BatchOutcome, BatchResponse};
 pub use steps::{steps, steps_of};
 pub use turn::Turn;

@@ -1,7 +1,7 @@
 //! One replica's part in its replicated group: between what gateways ask and what is applied stands consensus.
 //!
 //! ```text
-//!  leader    batch --> gathered --turn's end--> entry in flight --committed--> applied --> verdict to the gateway
+//!  leader    batch --> gathered --turn's end--> entry in flight --committed--> applied --> response to the gateway
 //!            reads --> behind unapplied writes of the group: attached to their entry, and ahead of later writes of their gateway
 //!                  \-> else evaluated at once, under the lease, which is looked at again when the turn ends;
 //!                      without a lease: when a round has confirmed that nobody else leads
@@ -19,10 +19,10 @@
 
 use crate::batch::{AnswersBuf, Batch, Question, reads};
 use crate::counts::MemberCounts;
-use crate::courier::Verdict;
 use crate::departure::{Departure, Lost};
 use crate::parked::ReadPlace;
 use crate::replica::Replica;
+use crate::response::{BatchOutcome, BatchResponse};
 use crate::turn::Turn;
 use bytes::Bytes;
 use consensus::{
@@ -58,8 +58,8 @@ pub struct Sender {
 pub struct Effects {
     /// To be sent to the nodes of these replicas.
     pub messages: Vec<Message>,
-    /// What became of batches: to whom, which of his, and what.
-    pub verdicts: Vec<(Sender, u64, Said)>,
+    /// What became of batches, and which nodes are to be told.
+    pub responses: Vec<(NodeId, BatchResponse)>,
     /// Pieces of state for learners.
     pub cuts: Vec<(Incarnation, Cut)>,
     /// Who leads, or what this replica is, has changed.
@@ -72,49 +72,6 @@ pub struct Effects {
     pub was_installed: bool,
     /// An entry cannot be applied by this build: the replica has stopped.
     pub stopped: Option<String>,
-}
-
-/// A verdict, owned.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Said {
-    /// See [`Verdict::Answered`].
-    Answered(Bytes),
-    /// See [`Verdict::Elsewhere`].
-    Elsewhere,
-    /// See [`Verdict::Gap`].
-    Gap(u64),
-    /// See [`Verdict::Forgotten`].
-    Forgotten,
-    /// See [`Verdict::Late`]: the number is that of the batch among those with writes, or, of a read, its sequence.
-    Late {
-        /// Whether it is one of the batch's reads.
-        is_read: bool,
-        /// Which of its operations or reads.
-        index: u32,
-        /// The answer.
-        bytes: Bytes,
-    },
-}
-
-impl Said {
-    /// The verdict.
-    pub fn as_verdict(&self) -> Verdict<'_> {
-        match self {
-            Said::Answered(bytes) => Verdict::Answered(bytes),
-            Said::Elsewhere => Verdict::Elsewhere,
-            Said::Gap(applied) => Verdict::Gap(*applied),
-            Said::Forgotten => Verdict::Forgotten,
-            Said::Late {
-                is_read,
-                index,
-                bytes,
-            } => Verdict::Late {
-                is_read: *is_read,
-                index: *index,
-                bytes,
-            },
-        }
-    }
 }
 
 /// A piece of state on its way to a learner.
@@ -156,6 +113,8 @@ struct Evaluated {
 /// See the file's header.
 pub struct Member {
     group: GroupId,
+    /// How many times the group had begun anew when this replica began.
+    generation: u64,
     raft: Group,
     role: Role,
     term: Term,
@@ -191,6 +150,38 @@ pub struct Member {
     nodes: BTreeMap<GatewayId, NodeId>,
 }
 
+/// In whose name gateways are answered.
+#[derive(Clone, Copy)]
+struct Voice {
+    group: GroupId,
+    generation: u64,
+    term: Term,
+}
+
+impl Voice {
+    fn say(self, effects: &mut Effects, to: Sender, sequence: u64, outcome: BatchOutcome) {
+        let Voice {
+            group,
+            generation,
+            term,
+        } = self;
+        let response = BatchResponse {
+            group,
+            generation,
+            term,
+            gateway: to.gateway,
+            sequence,
+            outcome,
+        };
+        effects.responses.push((to.node, response));
+    }
+
+    /// It was not looked at, or will not be.
+    fn send_back(self, effects: &mut Effects, to: Sender, sequence: u64) {
+        self.say(effects, to, sequence, BatchOutcome::NotLeader { leader: None });
+    }
+}
+
 /// State on its way to this replica.
 struct Incoming {
     from: Incarnation,
@@ -202,10 +193,11 @@ struct Incoming {
 
 impl Member {
     /// The part of a replica whose log begins where its keyspace is.
-    pub fn new(group: GroupId, raft: Group, applied: Index) -> Member {
+    pub fn new(group: GroupId, generation: u64, raft: Group, applied: Index) -> Member {
         let members = raft.members().clone();
         Member {
             group,
+            generation,
             role: Role::Follower,
             term: Term(0),
             leader: None,
@@ -296,6 +288,15 @@ impl Member {
         self.may_read(now) || planted::is(Bug::LeaseNotChecked)
     }
 
+    /// In whose name gateways are answered.
+    fn voice(&self) -> Voice {
+        Voice {
+            group: self.group,
+            generation: self.generation,
+            term: self.term,
+        }
+    }
+
     /// Takes a batch.
     pub fn on_batch(
         &mut self,
@@ -308,8 +309,9 @@ impl Member {
     ) {
         let waiting =
             self.gathered.len() + self.attached.len() + self.unconfirmed.len() + self.confirmed.len();
-        if self.role != Role::Leader || self.is_stopped || waiting >= GATHERED_MAX {
-            return effects.verdicts.push((sender, batch.sequence, Said::Elsewhere));
+        let is_ours = batch.generation == self.generation && self.role == Role::Leader;
+        if !is_ours || self.is_stopped || waiting >= GATHERED_MAX {
+            return self.voice().send_back(effects, sender, batch.sequence);
         }
         self.now = now;
         let gathered = Gathered { sender, batch };
@@ -370,9 +372,8 @@ impl Member {
         effects: &mut Effects,
     ) -> Option<Vec<u8>> {
         let Ok(questions) = reads(&gathered.batch.reads) else {
-            effects
-                .verdicts
-                .push((gathered.sender, gathered.batch.sequence, Said::Forgotten));
+            let (sender, sequence) = (gathered.sender, gathered.batch.sequence);
+            self.voice().say(effects, sender, sequence, BatchOutcome::Evicted);
             return None;
         };
         let mut answers = AnswersBuf::default();
@@ -545,12 +546,12 @@ impl Member {
     /// Tells gateways what became of operations that waited for transactions.
     fn answer_late(&mut self, replica: &mut Replica, effects: &mut Effects) {
         for (place, bytes) in replica.parked.take_answered() {
-            let said = Said::Late {
+            let outcome = BatchOutcome::Deferred {
                 is_read: true,
                 index: place.index,
                 bytes: bytes.into(),
             };
-            effects.verdicts.push((place.sender, place.sequence, said));
+            self.voice().say(effects, place.sender, place.sequence, outcome);
         }
         if self.role != Role::Leader {
             return replica.step_down();
@@ -564,12 +565,12 @@ impl Member {
                 node,
                 gateway: origin.gateway,
             };
-            let said = Said::Late {
+            let outcome = BatchOutcome::Deferred {
                 is_read: false,
                 index: origin.index,
                 bytes: bytes.into(),
             };
-            effects.verdicts.push((sender, origin.number, said));
+            self.voice().say(effects, sender, origin.number, outcome);
         }
     }
 
@@ -769,6 +770,7 @@ impl Member {
 
     /// Somebody else leads, or nobody: what waits here is sent again by who sent it.
     fn step_down(&mut self, effects: &mut Effects) {
+        let voice = self.voice();
         let flights = std::mem::take(&mut self.flights).into_iter();
         let waiting = flights
             .flat_map(|flight| flight.gathered.into_iter().chain(flight.attached))
@@ -778,7 +780,7 @@ impl Member {
             .chain(self.confirmed.drain(..).map(|(_, gathered)| gathered))
             .chain(self.evaluated.drain(..).map(|evaluated| evaluated.gathered));
         for Gathered { sender, batch } in waiting {
-            effects.verdicts.push((sender, batch.sequence, Said::Elsewhere));
+            voice.send_back(effects, sender, batch.sequence);
         }
         self.gathered_bytes = 0;
         self.barriers.clear();
@@ -866,8 +868,8 @@ impl Member {
         let own = entry.batches().len() - gathered.len().min(entry.batches().len());
         let batches: Vec<&Batch> = gathered.iter().map(|gathered| &gathered.batch).collect();
         let senders: Vec<Sender> = gathered.iter().map(|gathered| gathered.sender).collect();
-        let said = match replica.apply(turn, &entry, own, &batches, &senders, leads) {
-            Ok(said) => said,
+        let outcomes = match replica.apply(turn, &entry, own, &batches, &senders, leads) {
+            Ok(outcomes) => outcomes,
             Err(error) => {
                 self.is_stopped = true;
                 effects.stopped = Some(error.to_string());
@@ -880,10 +882,8 @@ impl Member {
             effects.stopped = Some(violation);
             return false;
         }
-        for (gathered, said) in gathered.into_iter().zip(said) {
-            effects
-                .verdicts
-                .push((gathered.sender, gathered.batch.sequence, said));
+        for (Gathered { sender, batch }, outcome) in gathered.into_iter().zip(outcomes) {
+            self.voice().say(effects, sender, batch.sequence, outcome);
         }
         for gathered in attached {
             if let Some(answers) = self.evaluate(replica, turn, &gathered, effects) {
@@ -908,8 +908,9 @@ impl Member {
     /// A round will never be confirmed: this replica does not lead any more.
     fn on_round_lost(&mut self, round: ReadId, effects: &mut Effects) {
         let is_its = |(awaited, _): &mut (Option<ReadId>, Gathered)| *awaited == Some(round);
+        let voice = self.voice();
         for (_, Gathered { sender, batch }) in self.unconfirmed.extract_if(.., is_its) {
-            effects.verdicts.push((sender, batch.sequence, Said::Elsewhere));
+            voice.send_back(effects, sender, batch.sequence);
         }
     }
 
@@ -925,10 +926,9 @@ impl Member {
         for gathered in ready {
             if let Some(answers) = self.evaluate(replica, turn, &gathered, effects) {
                 self.counts.reads_confirmed += 1;
-                let said = Said::Answered(answers.into());
-                effects
-                    .verdicts
-                    .push((gathered.sender, gathered.batch.sequence, said));
+                let outcome = BatchOutcome::Done(answers.into());
+                self.voice()
+                    .say(effects, gathered.sender, gathered.batch.sequence, outcome);
             }
         }
     }
@@ -938,7 +938,7 @@ impl Member {
         if self.evaluated.is_empty() {
             return;
         }
-        let holds = self.still_leads(now);
+        let (holds, voice) = (self.still_leads(now), self.voice());
         let mut lost = Vec::new();
         for Evaluated {
             gathered,
@@ -948,10 +948,8 @@ impl Member {
         {
             if holds {
                 self.counts.reads_leased += 1;
-                let said = Said::Answered(answers.into());
-                effects
-                    .verdicts
-                    .push((gathered.sender, gathered.batch.sequence, said));
+                let outcome = BatchOutcome::Done(answers.into());
+                voice.say(effects, gathered.sender, gathered.batch.sequence, outcome);
             } else {
                 lost.push((gathered, entries));
             }
@@ -963,7 +961,7 @@ impl Member {
             if entries < self.counts.entries_applied || behind.any(|batch| batch.sender == sender) {
                 // What its gateway sent behind it was applied in the same turn, or may be before leadership is confirmed: to be asked
                 // once more.
-                effects.verdicts.push((sender, sequence, Said::Elsewhere));
+                voice.send_back(effects, sender, sequence);
             } else {
                 self.unconfirmed.push((None, gathered));
             }
@@ -1019,7 +1017,7 @@ mod tests {
             seed: 1,
         };
         let raft = Group::new(config, Monotonic(0)).expect("its parts agree");
-        let mut member = Member::new(GroupId::new(0), raft, Index(0));
+        let mut member = Member::new(GroupId::new(0), 0, raft, Index(0));
         let mut keyspace = Keyspace::new(HashSeed([1, 2]));
         let mut transfer = Transfer::begin(&mut keyspace).expect("it is the first one");
         let bytes = match transfer.next_cut(&mut keyspace, 1024) {

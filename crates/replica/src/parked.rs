@@ -7,9 +7,9 @@
 use crate::batch::{AnswersBuf, Question, reads};
 use crate::member::Sender;
 use bytes::Bytes;
-use ids::{Monotonic, Version};
+use ids::{GatewayId, Monotonic, Version};
 use keyspace::{Keyspace, LeaderLocal};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use txn::Locks;
 
@@ -30,6 +30,12 @@ pub(crate) struct ReadPlace {
     pub index: u32,
 }
 
+impl ReadPlace {
+    fn key(self) -> (GatewayId, u64, u32) {
+        (self.sender.gateway, self.sequence, self.index)
+    }
+}
+
 struct ParkedRead {
     place: ReadPlace,
     /// The reads of the batch.
@@ -43,6 +49,8 @@ struct ParkedRead {
 #[derive(Default)]
 pub(crate) struct Parked {
     reads: VecDeque<ParkedRead>,
+    /// Where those stand: whose, and which read of which batch.
+    places: BTreeSet<(GatewayId, u64, u32)>,
     /// What was answered since it was last taken.
     answered: Vec<(ReadPlace, Vec<u8>)>,
 }
@@ -53,6 +61,7 @@ impl Parked {
         if self.reads.len() >= PARKED_MAX {
             return false;
         }
+        self.places.insert(place.key());
         self.reads.push_back(ParkedRead {
             place,
             reads: all,
@@ -62,9 +71,14 @@ impl Parked {
         true
     }
 
+    /// Whether this read waits.
+    pub(crate) fn holds(&self, place: ReadPlace) -> bool {
+        self.places.contains(&place.key())
+    }
+
     /// Keys may have become free.
     pub(crate) fn look_again(&mut self, keyspace: &Keyspace, local: &mut LeaderLocal) {
-        let answered = &mut self.answered;
+        let Parked { answered, places, .. } = self;
         self.reads.retain(|read| {
             if !keyspace.admits_behind(&read.locks, read.behind) {
                 return true;
@@ -78,6 +92,7 @@ impl Parked {
                 Duration::ZERO,
                 &mut answers,
             );
+            places.remove(&read.place.key());
             answered.push((read.place, answers.finish()));
             false
         });
@@ -91,6 +106,7 @@ impl Parked {
     /// Somebody else leads: who sent them asks there.
     pub(crate) fn clear(&mut self) {
         self.reads.clear();
+        self.places.clear();
         self.answered.clear();
     }
 
@@ -173,6 +189,8 @@ pub(crate) fn answer(
             Ok(None) => answers.later(),
             Err(keyspace::UnknownOrigin) => answers.gone(),
         },
+        // One that waits is told so before this.
+        Question::Parked { .. } => answers.gone(),
         Question::Wound(_) => answers.block(std::iter::empty()),
     }
 }

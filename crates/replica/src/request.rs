@@ -185,6 +185,33 @@ pub enum Request {
     },
 }
 
+impl Request {
+    /// Whether only a group whose log decides understands it.
+    pub fn is_for_log(&self) -> bool {
+        match self {
+            Request::Prepared(_)
+            | Request::Lock(_)
+            | Request::Decide { .. }
+            | Request::Inquire { .. }
+            | Request::Wound { .. }
+            | Request::Forget { .. }
+            | Request::See { .. }
+            | Request::Fetch { .. } => true,
+            Request::Execute { .. }
+            | Request::Part { .. }
+            | Request::Block { .. }
+            | Request::Once { .. }
+            | Request::Watch { .. }
+            | Request::LockRead { .. }
+            | Request::Prepare { .. }
+            | Request::Lend { .. }
+            | Request::TakeBack { .. }
+            | Request::Withdraw { .. }
+            | Request::Resolve { .. } => false,
+        }
+    }
+}
+
 /// One group's part of a transaction over groups whose logs decide.
 #[derive(Debug)]
 pub struct Part {

@@ -1,9 +1,9 @@
 //! This worker's part in the cluster: its groups, of which some have replicas on other nodes, and the peers there.
 //!
 //! ```text
-//!   a command on a replicated group --> courier --turn's end--> member here, if it leads --> verdict --> courier
-//!                                          |                                                                ^
-//!                                          +------ Batch ------> leader elsewhere ------ Answers -----------+
+//!   a command on a replicated group --> courier --turn's end--> member here, if it leads --> response --> courier
+//!                                          |                                                                 ^
+//!                                          +------ Batch ------> leader elsewhere ------ Answers ------------+
 //!
 //!   peers:  Raft, heartbeats, batches, cuts  -->  member, or courier
 //! ```
@@ -23,6 +23,7 @@ mod glimpse;
 mod kept;
 mod layout;
 mod seat;
+mod wall_clock;
 mod watches;
 
 pub use figures::{ClusterFigures, GroupFigures, ReplicaFigures};
@@ -36,20 +37,21 @@ use crate::session::Session;
 use bytes::Bytes;
 use command::{Command, Spec};
 use consensus::{Beat, BeatAnswer, Beats, Claim, Listener, Message, Times};
-use ids::{GroupId, Incarnation, Monotonic, NodeId};
+use ids::{GroupId, Incarnation, Monotonic, NodeId, UnixMillis};
 use keyspace::Operations;
-use peer_wire::{
-    Answers, ChannelKind, Outcome, PeerMessage, Publish, Raft, TransferAnswer, TransferCut, TransferOutcome,
-};
+use peer_wire::{ChannelKind, PeerMessage, Publish, Raft, TransferAnswer, TransferCut, TransferOutcome};
 use planted::Bug;
 use replica::locks_of;
-use replica::{Asked, Batch, Courier, Cut, Effects, Output, Request, Said, Sender, Ticket};
+use replica::{
+    Asked, Batch, BatchOutcome, BatchResponse, Courier, Cut, Effects, Output, Request, Sender, Ticket,
+};
 use resp::Args;
 use seat::Seat;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use txn::{Refusal, Vote};
+use wall_clock::WallClock;
 
 /// Between two looks at the clock on behalf of groups that nothing happened to.
 const TICK: std::time::Duration = Times::DEFAULT.tick;
@@ -95,6 +97,14 @@ pub(crate) struct Cluster {
     reads_here: u64,
     /// What the last life of the process left, for seats that are not made yet.
     kept: Vec<Kept>,
+    /// What the others' wall clocks show, and when they were last told what this one does.
+    wall_clock: WallClock,
+    told_wall_at: Monotonic,
+    /// What an operator is to be told of it.
+    clock_notice: Option<String>,
+    /// What was asked of the logs of groups that have none yet, each with the index of its seat, in order. Bounded as the
+    /// transactions are that ask, and a tick old at most but for what is under way in the group.
+    early: Vec<(usize, Request)>,
 }
 
 /// Another node.
@@ -159,9 +169,16 @@ impl Gateway {
     /// Learns the raw monotonic time, once a turn, before anything else.
     pub fn begin_cluster(&mut self, now: Monotonic) {
         self.cluster.now = now;
+        let own = self.turn.now;
+        if !planted::is(Bug::WallClockTrusted) {
+            let (time, notice) = self.cluster.wall_clock.judge(own, now);
+            self.turn.now = time;
+            self.cluster.clock_notice = notice.or(self.cluster.clock_notice.take());
+        }
         if self.cluster.layout.is_none() || now < self.cluster.ticked.after(TICK) {
             return;
         }
+        self.tell_wall_clock(own, now);
         let last = std::mem::replace(&mut self.cluster.ticked, now);
         self.end_overdue_questions(now);
         self.tick_distributed();
@@ -179,6 +196,32 @@ impl Gateway {
             quiet_until = quiet_until.min(self.cluster.seats[index].quiet_until);
         }
         self.cluster.quiet_until = quiet_until;
+    }
+
+    /// Tells the other nodes now and then what the wall clock here shows.
+    fn tell_wall_clock(&mut self, own: UnixMillis, now: Monotonic) {
+        let Cluster {
+            peers,
+            outbox,
+            told_wall_at,
+            ..
+        } = &mut self.cluster;
+        if now < told_wall_at.after(wall_clock::TELL_EVERY) {
+            return;
+        }
+        *told_wall_at = now;
+        let up = peers.iter().filter(|(_, peer)| peer.is_up);
+        outbox.extend(up.map(|(node, _)| (*node, PeerMessage::WallClock(own))));
+    }
+
+    /// What an operator is to be told of the wall clock here.
+    pub fn take_clock_notice(&mut self) -> Option<String> {
+        self.cluster.clock_notice.take()
+    }
+
+    /// Whether the wall clock here is so far from the others' that theirs is used.
+    pub fn is_wall_clock_off(&self) -> bool {
+        self.cluster.wall_clock.is_off()
     }
 
     /// This start of the node, as the cluster counts them; until it is known, as nobody else does.
@@ -304,6 +347,9 @@ impl Gateway {
             }
         }
         self.cluster.peers.retain(|node, _| layout.peers.contains(node));
+        self.cluster
+            .wall_clock
+            .retain(|node| layout.peers.contains(&node));
         self.cluster.layout = Some(layout);
         self.cluster.claims_changed = true;
         for index in 0..self.replicas.len() {
@@ -400,6 +446,8 @@ impl Gateway {
             (peer.heard, peer.is_silent) = (now, false);
             if is_up {
                 peer.beats.reconnected(now);
+                // It may lead before it is told the next time.
+                self.cluster.told_wall_at = Monotonic(0);
             }
         }
         if !is_up {
@@ -454,13 +502,16 @@ impl Gateway {
             PeerMessage::Heartbeat(beat) => self.on_beat(from, beat),
             PeerMessage::HeartbeatAnswer(answer) => self.on_beat_answer(from, &answer),
             PeerMessage::Batch(batch) => self.on_peer_batch(from, batch),
-            PeerMessage::Answers(answers) => self.on_answers(from, answers),
+            PeerMessage::Answers(response) => self.on_answers(from, &response),
             PeerMessage::TransferCut(cut) => self.on_peer_cut(from, cut),
             PeerMessage::TransferAnswer(answer) => self.on_cut_answer(&answer),
             PeerMessage::Fanout(question) => self.on_question(from, &question),
             PeerMessage::FanoutAnswer(answer) => self.on_part_answer(from, &answer),
             PeerMessage::Await(waits) => self.on_peer_await(from, waits),
             PeerMessage::Filled(filled) => self.on_peer_filled(from, filled),
+            PeerMessage::WallClock(wall) if self.cluster.peers.contains_key(&from) => {
+                self.cluster.wall_clock.heard(from, wall, self.cluster.now);
+            }
             PeerMessage::Publish(publish) => {
                 let kind = match publish.kind {
                     ChannelKind::Channel => crate::pubsub::Kind::Channel,
@@ -611,13 +662,13 @@ impl Gateway {
     fn on_peer_batch(&mut self, from: NodeId, batch: peer_wire::Batch) {
         let peer_wire::Batch {
             group,
+            generation,
             gateway,
             sequence,
             number,
             acknowledged,
             reads,
             writes,
-            ..
         } = batch;
         let Some(index) = self.seated(group) else {
             return;
@@ -625,9 +676,10 @@ impl Gateway {
         let sender = Sender { node: from, gateway };
         if Operations::check(&writes).is_err() {
             // No gateway of an agreed version sends this: it would be refused for ever.
-            return self.say(index, sender, sequence, Said::Forgotten);
+            return self.send_back(index, sender, sequence, BatchOutcome::Evicted);
         }
         let batch = Batch {
+            generation,
             sequence,
             number,
             acknowledged,
@@ -641,7 +693,8 @@ impl Gateway {
     fn hand_over(&mut self, index: usize, sender: Sender, batch: Batch) {
         let now = self.cluster.now;
         let Some(member) = &mut self.cluster.seats[index].member else {
-            return self.say(index, sender, batch.sequence, Said::Elsewhere);
+            let outcome = BatchOutcome::NotLeader { leader: None };
+            return self.send_back(index, sender, batch.sequence, outcome);
         };
         let mut effects = Effects::default();
         member.on_batch(
@@ -656,75 +709,40 @@ impl Gateway {
         self.carry_out_effects(index, effects);
     }
 
-    /// Tells a gateway what became of its batch.
-    fn say(&mut self, index: usize, sender: Sender, sequence: u64, said: Said) {
-        if sender.node == self.cluster.me() {
-            return self.on_said(index, sequence, &said, None);
-        }
-        let leader = match &said {
-            Said::Elsewhere => self.cluster.seats[index].known_leader(self.layout_of(index)),
-            Said::Answered(_) | Said::Gap(_) | Said::Forgotten | Said::Late { .. } => None,
-        };
-        let outcome = match said {
-            Said::Answered(bytes) => Outcome::Answered(bytes),
-            Said::Elsewhere => Outcome::NotLeader { leader },
-            Said::Gap(applied) => Outcome::Gap { applied },
-            Said::Forgotten => Outcome::Forgotten,
-            Said::Late {
-                is_read,
-                index,
-                bytes,
-            } => Outcome::Late {
-                is_read,
-                index,
-                bytes,
-            },
-        };
-        let answers = Answers {
+    /// A batch was not looked at, because there is no replica here that could.
+    fn send_back(&mut self, index: usize, sender: Sender, sequence: u64, outcome: BatchOutcome) {
+        let seat = &self.cluster.seats[index];
+        let response = BatchResponse {
             group: self.replicas[index].group(),
+            generation: self.layout_of(index).generation,
+            term: seat.term(),
             gateway: sender.gateway,
             sequence,
             outcome,
         };
-        self.cluster
-            .outbox
-            .push((sender.node, PeerMessage::Answers(answers)));
+        self.respond(index, sender.node, response);
+    }
+
+    /// Tells a gateway what became of its batch.
+    fn respond(&mut self, index: usize, to: NodeId, mut response: BatchResponse) {
+        if to == self.cluster.me() {
+            return self.on_response(index, to, &response);
+        }
+        if let BatchOutcome::NotLeader { leader } = &mut response.outcome {
+            *leader = self.cluster.seats[index].known_leader(self.layout_of(index));
+        }
+        self.cluster.outbox.push((to, PeerMessage::Answers(response)));
     }
 
     /// A group elsewhere says what became of a batch of this worker.
-    fn on_answers(&mut self, from: NodeId, answers: Answers) {
-        let Some(index) = self.seated(answers.group) else {
+    fn on_answers(&mut self, from: NodeId, response: &BatchResponse) {
+        let Some(index) = self.seated(response.group) else {
             return;
         };
-        let seat = &self.cluster.seats[index];
-        if answers.gateway != seat.courier.gateway() {
-            // It was for the boot before this one.
-            return;
+        // If not, it was for the boot before this one.
+        if response.gateway == self.cluster.seats[index].courier.gateway() {
+            self.on_response(index, from, response);
         }
-        let mut hint = None;
-        let said = match answers.outcome {
-            Outcome::Answered(bytes) => Said::Answered(bytes),
-            Outcome::NotLeader { leader } => {
-                if seat.target != Some(from) {
-                    // Somebody else was asked meanwhile.
-                    return;
-                }
-                hint = leader;
-                Said::Elsewhere
-            }
-            Outcome::Gap { applied } => Said::Gap(applied),
-            Outcome::Forgotten => Said::Forgotten,
-            Outcome::Late {
-                is_read,
-                index,
-                bytes,
-            } => Said::Late {
-                is_read,
-                index,
-                bytes,
-            },
-        };
-        self.on_said(index, answers.sequence, &said, hint);
     }
 
     /// The courier to a group, which learns what time it is, and the threshold: it may have been set a moment ago.
@@ -735,16 +753,17 @@ impl Gateway {
         courier
     }
 
-    fn on_said(&mut self, index: usize, sequence: u64, said: &Said, hint: Option<NodeId>) {
+    /// Tells all workers whether the leader of a group can be reached.
+    fn note_reach(&self, index: usize) {
+        let is_cut_off = self.cluster.seats[index].courier.is_cut_off();
+        self.shared.set_cut_off(self.replicas[index].group(), is_cut_off);
+    }
+
+    fn on_response(&mut self, index: usize, from: NodeId, response: &BatchResponse) {
         let mut outputs = Vec::new();
         self.courier(index);
-        let seat = &mut self.cluster.seats[index];
-        if *said == Said::Elsewhere {
-            seat.lose_target(hint, &mut outputs);
-        }
-        // What no leader writes counts as no answer: the batch is sent again.
-        seat.courier
-            .on_verdict(sequence, &said.as_verdict(), &mut outputs);
+        self.cluster.seats[index].on_response(from, response, &mut outputs);
+        self.note_reach(index);
         self.cluster.touch(index);
         self.transactions.outputs.extend(outputs);
     }
@@ -822,9 +841,12 @@ impl Gateway {
         let layout = self.cluster.layout.clone().expect("the caller has set it");
         let group = self.replicas[index].group();
         if index == self.cluster.seats.len() {
-            self.cluster
-                .seats
-                .push(Seat::new(group, layout.boot, self.worker));
+            self.cluster.seats.push(Seat::new(
+                group,
+                layout.group(group).generation,
+                layout.boot,
+                self.worker,
+            ));
             // What clients ask for before the first tick is asked for now, not at the beginning of time.
             self.courier(index);
         }
@@ -839,7 +861,31 @@ impl Gateway {
             }
         }
         seat.settle(&layout, replica, &self.turn, seed, now);
+        let mut outputs = Vec::new();
+        let generation = layout.group(group).generation;
+        self.courier(index).begin_generation(generation, &mut outputs);
+        self.transactions.outputs.extend(outputs);
         self.cluster.touch(index);
+        self.ask_early(index);
+    }
+
+    /// Keeps what is asked of the log of a group that has none yet: the worker that asks knows of other nodes, and here something
+    /// is under way still, or nobody has heard of them.
+    pub(crate) fn keep_early(&mut self, index: usize, request: Request) {
+        self.cluster.early.push((index, request));
+    }
+
+    /// Asks what was kept, if the group has a log by now.
+    fn ask_early(&mut self, index: usize) {
+        if self.cluster.early.is_empty() || !self.replicas[index].is_replicated() {
+            return;
+        }
+        let mut outputs = Vec::new();
+        let ours = self.cluster.early.extract_if(.., |(at, _)| *at == index);
+        for (_, request) in ours.collect::<Vec<_>>() {
+            self.ask_leader(index, request, &mut outputs);
+        }
+        self.transactions.outputs.extend(outputs);
     }
 
     fn on_seat_link(&mut self, index: usize, node: NodeId, is_up: bool) {
@@ -859,6 +905,16 @@ impl Gateway {
     /// Time passes for a group.
     fn tick_seat(&mut self, index: usize) {
         let Cluster {
+            layout, seats, now, ..
+        } = &mut self.cluster;
+        let layout = layout.clone().expect("the caller looked");
+        let was_unsettled = seats[index].is_unsettled(&layout, &self.replicas[index]);
+        if was_unsettled {
+            let seed = self.prng.next_u64();
+            seats[index].settle(&layout, &mut self.replicas[index], &self.turn, seed, *now);
+            self.ask_early(index);
+        }
+        let Cluster {
             layout,
             seats,
             peers,
@@ -866,16 +922,13 @@ impl Gateway {
             ..
         } = &mut self.cluster;
         let layout = layout.clone().expect("the caller looked");
-        let was_unsettled = seats[index].is_unsettled(&layout, &self.replicas[index]);
-        if was_unsettled {
-            let seed = self.prng.next_u64();
-            seats[index].settle(&layout, &mut self.replicas[index], &self.turn, seed, *now);
-        }
         let is_up = |node: NodeId| node == layout.me || peers.get(&node).is_some_and(|peer| peer.is_up);
         let mut outputs = Vec::new();
         let group = layout.group(self.replicas[index].group());
         let seat = &mut seats[index];
         let changed = seat.tick(group, *now, self.settings.slow_from(), is_up, &mut outputs);
+        let is_cut_off = seat.courier.is_cut_off();
+        self.shared.set_cut_off(self.replicas[index].group(), is_cut_off);
         if let Some(member) = seat.member.as_mut().filter(|member| member.leads()) {
             if seat.fenced < Some(layout.epoch) {
                 seat.fenced = Some(layout.epoch);
@@ -940,7 +993,6 @@ impl Gateway {
         let group = self.replicas[index].group();
         let sender = self.cluster.sender(index);
         self.courier(index);
-        let epoch = self.cluster.layout.as_ref().expect("the caller looked").epoch;
         let Cluster {
             seats,
             outbox,
@@ -956,7 +1008,7 @@ impl Gateway {
                 } else {
                     let batch = peer_wire::Batch {
                         group,
-                        epoch,
+                        generation: batch.generation,
                         gateway: sender.gateway,
                         sequence: batch.sequence,
                         number: batch.number,
@@ -1010,7 +1062,7 @@ impl Gateway {
         let group = self.replicas[index].group();
         let Effects {
             messages,
-            verdicts,
+            responses,
             cuts,
             status,
             members,
@@ -1020,9 +1072,10 @@ impl Gateway {
         } = effects;
         self.cluster.claims_changed |= claims_changed;
         if let Some(reason) = stopped {
-            self.cluster
-                .notices
-                .push(format!("group {}: {reason}", group.number()));
+            self.cluster.notices.push(format!(
+                "a replica has stopped: group {}: {reason}",
+                group.number()
+            ));
         }
         if was_installed {
             self.changed = crate::gateway::Changed::Any;
@@ -1052,8 +1105,8 @@ impl Gateway {
                 self.cluster.outbox.push((node, PeerMessage::TransferCut(cut)));
             }
         }
-        for (sender, sequence, said) in verdicts {
-            self.say(index, sender, sequence, said);
+        for (to, response) in responses {
+            self.respond(index, to, response);
         }
         if status.is_some() {
             let mut outputs = Vec::new();
@@ -1264,6 +1317,10 @@ impl Gateway {
             }
             Request::Execute { ticket, operation } => {
                 courier.command(ticket, Asked::of(&operation));
+            }
+            Request::Part { txn, .. } if courier.is_cut_off() => {
+                let error = replica::UNREACHABLE;
+                outputs.push(Output::FailedPart { txn, group, error });
             }
             Request::Part { txn, operation } => courier.part(txn, Asked::of(&operation)),
             Request::Block {

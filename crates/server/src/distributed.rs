@@ -45,12 +45,16 @@ const TRIES_MAX: u32 = 2;
 /// How long votes are waited for before the participants are asked what has become of the transaction.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Numbers by which a worker's newest transaction is ahead of its oldest one that is not over: what participants remember of
-/// those between grows with them. Another one is refused then.
+/// Numbers by which a worker's newest transaction is ahead of its oldest one that a client waits for: what participants
+/// remember of those between grows with them. Another one is refused then.
 const SPAN_MAX: u64 = 1 << 20;
 
+/// Transactions of a worker that are not over: what is decided, or in doubt, while one of its groups is out of reach stays
+/// until that is back. Another one is refused then.
+const UNFINISHED_MAX: usize = 65_536;
+
 const BEHIND: &str =
-    "TRYAGAIN an older transaction of this node waits for a group that is out of reach; nothing was done";
+    "TRYAGAIN too many transactions of this node wait for groups that are out of reach; nothing was done";
 const BUSY: &str = "TRYAGAIN too many transactions wait for the same keys; nothing was done";
 const TAKEN_FOR_DEAD: &str =
     "TRYAGAIN this node was taken for dead by a group of the transaction; nothing was done";
@@ -63,11 +67,16 @@ const UNKNOWN: &str = "UNKNOWN a group of this transaction was lost before it an
 #[derive(Default)]
 pub(crate) struct Distributed {
     open: BTreeMap<u64, Open>,
+    /// Of these, the ones that a client waits for.
+    waited_for: BTreeSet<u64>,
     /// Decided; who has not recorded it yet.
     settling: BTreeMap<TxnId, Settling>,
     /// Of groups that were told to forget a transaction before all with smaller numbers were over: the greatest such
     /// number. They are told once more when that is so. Bounded by the groups.
     behind: BTreeMap<GroupId, u64>,
+    /// Decisions that did not reach their groups, which are out of reach: they are told when those are back. Bounded by
+    /// those that settle.
+    untold: BTreeMap<GroupId, BTreeSet<TxnId>>,
 }
 
 /// Which way a transaction takes.
@@ -224,7 +233,9 @@ impl Gateway {
             (false, true) => Way::Vote,
         };
         let (id, priority) = self.new_transaction();
-        if way != Way::See && id.seq - self.lowest_open(id.seq).min(id.seq) >= SPAN_MAX {
+        let span = id.seq - self.lowest_open(id.seq).min(id.seq);
+        let (open, settling) = self.distributed.counts();
+        if way != Way::See && (span >= SPAN_MAX || open + settling >= UNFINISHED_MAX) {
             let came_at = self.timing.now();
             return self.finish_program(ticket, program, Answers::Failed(BEHIND), came_at);
         }
@@ -259,6 +270,7 @@ impl Gateway {
             is_found_committed: false,
         };
         self.distributed.open.insert(id.seq, open);
+        self.distributed.waited_for.insert(id.seq);
         self.attempt_distributed(id.seq);
     }
 
@@ -268,6 +280,10 @@ impl Gateway {
         let now = (self.shared.hooks.monotonic)();
         let open = self.distributed.open.get_mut(&seq).expect("the caller opened it");
         let (txn, began, participants) = (open.id, open.began, open.groups.clone());
+        if participants.iter().any(|group| self.shared.is_cut_off(*group)) {
+            // Nothing of this attempt was sent: the others' keys are not locked for it.
+            return self.answer_distributed(txn, Answers::Failed(UNREACHABLE));
+        }
         let Some((_, program)) = &open.client else {
             return;
         };
@@ -682,12 +698,30 @@ impl Gateway {
         }
     }
 
-    /// It is not known whether a group was told: it is told again.
+    /// It is not known whether a group was told: it is told again, as soon as it can be.
     pub(crate) fn on_undecided(&mut self, txn: TxnId, group: GroupId) {
         let settling = self.distributed.settling.get(&txn);
         if let Some(settling) = settling.filter(|settling| settling.outstanding.contains(&group)) {
+            if self.shared.is_cut_off(group) {
+                self.distributed.untold.entry(group).or_default().insert(txn);
+                return;
+            }
             let request = self.decision(txn, settling.is_committed);
             self.request(group, request);
+        }
+    }
+
+    /// Tells groups that are in reach again what was decided meanwhile.
+    fn tell_untold(&mut self) {
+        let shared = &self.shared;
+        let reached = self
+            .distributed
+            .untold
+            .extract_if(.., |group, _| !shared.is_cut_off(*group));
+        for (group, decided) in reached.collect::<Vec<_>>() {
+            for txn in decided {
+                self.on_undecided(txn, group);
+            }
         }
     }
 
@@ -704,19 +738,11 @@ impl Gateway {
         }
     }
 
-    /// All of this worker's transactions below are over everywhere, if those up to `newest` are all that there were.
+    /// All of this worker's transactions below are over everywhere, or written down by whoever has a part in them, if those up
+    /// to `newest` are all that there were. Only what has a client may be begun again.
     fn lowest_open(&self, newest: u64) -> u64 {
-        let open = self.distributed.open.keys().next().copied();
-        let first = TxnId {
-            boot: self.boot(),
-            worker: self.worker,
-            seq: 0,
-            attempt: 0,
-        };
-        let settling = self.distributed.settling.range(first..).next();
-        let settling = settling.filter(|(other, _)| other.boot == first.boot && other.worker == first.worker);
-        let settling = settling.map(|(other, _)| other.seq);
-        open.into_iter().chain(settling).min().unwrap_or(newest + 1)
+        let first = self.distributed.waited_for.first();
+        first.copied().unwrap_or(newest + 1)
     }
 
     /// Tells groups that know of transactions by their numbers alone that all up to there are over.
@@ -757,6 +783,7 @@ impl Gateway {
         let Some(mut open) = self.distributed.open.remove(&txn.seq) else {
             return;
         };
+        self.distributed.waited_for.remove(&txn.seq);
         if let Answers::Refused = answers {
             self.stats.transactions_refused.add(1);
         }
@@ -772,8 +799,12 @@ impl Gateway {
             return false;
         };
         if !open.has_asked {
-            // Reads did nothing.
-            self.answer_distributed(txn, Answers::Failed(UNREACHABLE));
+            // Reads did nothing, whatever is not known.
+            let error = match error.starts_with("UNKNOWN") {
+                true => UNREACHABLE,
+                false => error,
+            };
+            self.answer_distributed(txn, Answers::Failed(error));
         } else if is_certain {
             // The part was never sent, and will not be.
             self.end_attempt(txn, false);
@@ -814,6 +845,7 @@ impl Gateway {
     /// told that it is not known, and it is asked for until somebody knows.
     pub(crate) fn tick_distributed(&mut self) {
         self.raise_marks();
+        self.tell_untold();
         self.drop_lost_inquiries();
         let now = self.cluster_now();
         let waits = |open: &&Open, factor: u32| now.since(open.since) >= PATIENCE * factor;
@@ -836,8 +868,14 @@ impl Gateway {
                 .open
                 .get_mut(&txn.seq)
                 .expect("looked at a moment ago");
+            if !open.has_asked {
+                // It has read and done nothing, and whatever still comes is of no use.
+                self.answer_distributed(txn, Answers::Failed(UNREACHABLE));
+                continue;
+            }
             let is_found_committed = open.is_found_committed;
             let came_at = open.came_at;
+            self.distributed.waited_for.remove(&txn.seq);
             if let Some((ticket, program)) = open.client.take() {
                 self.finish_program(ticket, program, Answers::Failed(UNKNOWN), came_at);
             }

@@ -15,6 +15,7 @@ use crate::asked::Asked;
 use crate::blocking::Blocking;
 use crate::cluster::Cluster;
 use crate::connection::Connection;
+use crate::cross_protocol::is_http;
 use crate::delivery::Delivery;
 use crate::distributed::Distributed;
 use crate::endpoint::Endpoint;
@@ -404,6 +405,7 @@ impl Gateway {
                     self.look_at_reply(is_failure.then_some(spec), &pipeline.target()[start..]);
                 }
             }
+            Err(_) if is_http(args) => return self.end_cross_protocol(session),
             Err(error) => {
                 if let Some(spec) = command::lookup(args.arg(0)) {
                     self.stats.by_command[spec.id].rejected.add(1);

@@ -7,7 +7,7 @@
 //! Reading order: `gateway.rs` (from bytes to a group), `pipeline.rs` (replies in order), `program.rs`, `one_step.rs`, `entrusted.rs` and
 //! `transaction.rs` (several groups), `delivery.rs` (answers that come later), `block.rs` (`MULTI`), `blocking.rs` (clients that wait for keys), `aside.rs`
 //! (commands that another thread carries out), `exchange.rs` (other workers), `commands.rs` (what the gateway answers
-//! itself), `endpoint.rs` and `topology.rs` (the two endpoints, and the cluster as clients are told of it), `pubsub.rs` (messages), `notify.rs` and `monitor.rs` (what is told without being asked), `timing.rs` (how
+//! itself), `endpoint.rs` and `topology.rs` (the two endpoints, and the cluster as clients are told of it), `pubsub.rs` (messages), `notify.rs` and `monitor.rs` (what is told without being asked), `cross_protocol.rs` (HTTP, which is turned away), `timing.rs` (how
 //! long commands take).
 
 mod aside;
@@ -18,6 +18,7 @@ mod client;
 mod cluster;
 mod commands;
 mod connection;
+mod cross_protocol;
 mod delivery;
 mod distributed;
 mod endpoint;
@@ -30,6 +31,7 @@ mod latency;
 mod message;
 mod monitor;
 mod named;
+mod notices;
 mod notify;
 mod one_step;
 mod pause;
@@ -40,6 +42,7 @@ mod pubsub;
 mod recovery;
 mod room;
 mod scan;
+mod secret;
 mod session;
 mod shared;
 mod slow_log;
@@ -61,10 +64,12 @@ pub use fanout::Wish;
 pub use gateway::{Gateway, Incoming};
 pub use latency::{LatencyMonitor, Sample, Series};
 pub use message::{Message, Parcel, Words};
+pub use notices::Notices;
 pub use pause::{Pause, SharedPause};
 pub use pipeline::Pipeline;
 pub use pubsub::{Kind, Subscriptions};
 pub use replica::{MemberCounts, TransactionCounts};
+pub use secret::is_same_secret;
 pub use session::{Block, Queued, ReplyMode, Session, Watched};
 pub use shared::{Baseline, Hooks, MemoryFigures, Rates, Shared};
 pub use slow_log::{SlowEntry, SlowLog};

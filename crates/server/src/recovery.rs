@@ -64,6 +64,10 @@ impl Gateway {
     /// Asks all participants what has become of a transaction.
     pub(crate) fn recover(&mut self, txn: TxnId, participants: Vec<GroupId>) {
         let now = self.cluster_now();
+        if self.is_any_cut_off(&participants) {
+            // It cannot be found out before that group is back, and must not take the place of what can.
+            return;
+        }
         if let Some(inquiry) = self.recoveries.open.get_mut(&txn) {
             if now.since(inquiry.asked_at) < AGAIN {
                 return;
@@ -98,11 +102,14 @@ impl Gateway {
         }
     }
 
-    /// Drops inquiries whose answers were lost. Whoever still wants to know has asked again meanwhile.
+    /// Drops inquiries whose answers were lost, or cannot come. Whoever still wants to know asks again.
     pub(crate) fn drop_lost_inquiries(&mut self) {
         let now = self.cluster_now();
-        let is_wanted = |inquiry: &Inquiry| now.since(inquiry.asked_at) < LOST_AFTER;
-        self.recoveries.open.retain(|_, inquiry| is_wanted(inquiry));
+        let shared = &self.shared;
+        self.recoveries.open.retain(|_, inquiry| {
+            let mut groups = inquiry.participants.iter();
+            now.since(inquiry.asked_at) < LOST_AFTER && !groups.any(|group| shared.is_cut_off(*group))
+        });
     }
 
     /// A participant has answered.
@@ -123,6 +130,11 @@ impl Gateway {
             let forgets = self.is_dead(txn.boot);
             self.settle(txn, inquiry.participants, is_committed, forgets);
         }
+    }
+
+    /// Whether the leader of one of these groups is out of reach.
+    pub(crate) fn is_any_cut_off(&self, groups: &[GroupId]) -> bool {
+        groups.iter().any(|group| self.shared.is_cut_off(*group))
     }
 
     /// Whether a boot is over, as the cluster knows.

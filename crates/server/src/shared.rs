@@ -2,12 +2,13 @@
 
 use crate::client::Clients;
 use crate::latency::LatencyMonitor;
+use crate::notices::Notices;
 use crate::pause::SharedPause;
 use crate::pubsub::Subscriptions;
 use crate::stats::WorkerStats;
 use crate::topology::{NodeName, Topology};
 use crate::transaction_figures::TransactionFigures;
-use ids::{Boot, GroupCount, SemanticsVersion};
+use ids::{Boot, GroupCount, GroupId, SemanticsVersion};
 use options::{SetError, Settings};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,6 +39,10 @@ pub struct Shared {
     pub accepted: AtomicU64,
     /// Connections refused because there were too many.
     pub refused: AtomicU64,
+    /// Log lines about connections that could not be accepted.
+    pub accept_notices: Notices,
+    /// Log lines about clients that sent HTTP.
+    pub http_notices: Notices,
     /// One for each worker.
     pub workers: Vec<Arc<WorkerStats>>,
     /// `DEBUG SET-ACTIVE-EXPIRE`.
@@ -54,6 +59,9 @@ pub struct Shared {
     pub rates: Rates,
     settings: Mutex<Arc<Settings>>,
     settings_version: AtomicU64,
+    /// Of each group, whether its leader has been out of reach for so long that nothing more is sent: written by the worker
+    /// that it is asked through, read by those whose transactions name it.
+    cut_off: Box<[AtomicBool]>,
     topology: Mutex<Arc<Topology>>,
     topology_version: AtomicU64,
     /// `CONFIG RESETSTAT`: what the counters were then.
@@ -80,6 +88,8 @@ pub struct Hooks {
     pub allocator: fn() -> String,
     /// Writes down what the process takes now, in [`Shared::memory`].
     pub sample_memory: fn(&Shared),
+    /// Makes room for so many clients on a node with so many workers, and returns for how many there is.
+    pub room_for_clients: fn(u64, usize) -> u64,
 }
 
 impl Default for Hooks {
@@ -90,6 +100,7 @@ impl Default for Hooks {
             purge: || {},
             allocator: String::new,
             sample_memory: |_| {},
+            room_for_clients: |clients, _| clients,
         }
     }
 }
@@ -152,6 +163,8 @@ impl Shared {
             monitors: AtomicUsize::new(0),
             accepted: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            accept_notices: Notices::default(),
+            http_notices: Notices::default(),
             workers: (0..workers).map(|_| Arc::default()).collect(),
             active_expiry: AtomicBool::new(true),
             steps_max: AtomicUsize::new(crate::aside::STEPS_MAX),
@@ -161,6 +174,7 @@ impl Shared {
             rates: Rates::default(),
             settings: Mutex::new(Arc::new(settings)),
             settings_version: AtomicU64::new(1),
+            cut_off: (0..groups.get()).map(|_| AtomicBool::new(false)).collect(),
             topology: Mutex::new(Arc::new(topology)),
             topology_version: AtomicU64::new(1),
             baseline: Mutex::default(),
@@ -193,9 +207,30 @@ impl Shared {
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut changed = Settings::clone(&held);
         changed.set_all(pairs)?;
+        if changed.maxclients > held.maxclients {
+            let room = (self.hooks.room_for_clients)(changed.maxclients.into(), self.workers.len());
+            if room < changed.maxclients.into() {
+                return Err(SetError::Failed {
+                    name: "maxclients".to_owned(),
+                    reason: format!(
+                        "The operating system is not able to handle the specified number of clients, try with {room}"
+                    ),
+                });
+            }
+        }
         *held = Arc::new(changed);
         self.settings_version.fetch_add(1, Ordering::Release);
         Ok(())
+    }
+
+    /// Whether nothing that names this group can be done at present.
+    pub(crate) fn is_cut_off(&self, group: GroupId) -> bool {
+        self.cut_off[group.index()].load(Ordering::Relaxed)
+    }
+
+    /// Whether the leader of a group is out of reach for longer than anybody waits.
+    pub(crate) fn set_cut_off(&self, group: GroupId, is_cut_off: bool) {
+        self.cut_off[group.index()].store(is_cut_off, Ordering::Relaxed);
     }
 
     /// Changes with every [`Shared::set_topology`]: workers compare it once a turn.

@@ -13,7 +13,8 @@
 //! | each | `Resolved` with replies from every group, each at a time of its own | answer |
 //!
 //! A refusal for a condition is answered (nil, or 0), and one for an error by that error; a refusal by a wound begins a new
-//! attempt of the same age.
+//! attempt of the same age. A group that has a log by now, because another node has joined, refuses as *Busy*: the program begins
+//! again over groups whose logs decide.
 //! A program that only reads and writes keys inside their groups goes straight to *preparing*. One that concerns
 //! whole groups and writes locks all of them, and its commands are carried out in place at `Resolve`: *holding*. One that
 //! also moves values between groups reads first, and then tells each group what to do step by step: *stepping*
@@ -456,6 +457,9 @@ impl Gateway {
         if self.replicas[index].is_replicated() {
             self.ask_leader(index, request, &mut outputs);
             return self.transactions.outputs.extend(outputs);
+        }
+        if request.is_for_log() {
+            return self.keep_early(index, request);
         }
         self.replicas[index].handle(&self.turn, request, &mut outputs);
         self.tell(index);
@@ -958,12 +962,31 @@ impl Gateway {
             let answers = known.map_or_else(|standing| Answers::Failed(error_of(standing)), Answers::Whole);
             return self.close(txn, answers);
         }
+        if refusal == Refusal::Busy && self.is_spread {
+            return self.move_to_logs(txn);
+        }
         if refusal == Refusal::TooLarge {
             let transaction = self.current(txn).expect("it is open");
             transaction.kind = Kind::Lend;
         }
         self.stats.transaction_retries.add(1);
         self.begin_again(txn);
+    }
+
+    /// One of its groups has a log by now: it begins again as a transaction over groups whose logs decide.
+    fn move_to_logs(&mut self, txn: TxnId) {
+        self.stats.transaction_retries.add(1);
+        let transaction = self.transactions.open.remove(&txn.seq).expect("it is open");
+        let Transaction { ticket, program, .. } = transaction;
+        if let (true, Some(operation)) = (transaction.is_single, program.operations().next()) {
+            let operation = operation.clone();
+            let [group] = transaction.extent.groups[..] else {
+                unreachable!("a single command was within one group");
+            };
+            return self.request(group, Request::Execute { ticket, operation });
+        }
+        let extent = program.extent(self.groups);
+        self.start(ticket, program, extent);
     }
 
     fn on_wound(&mut self, txn: TxnId) {

@@ -472,7 +472,7 @@ impl Node for Bare {
         replicas.chain(outlets).chain(links).chain([self.again_at]).min()
     }
 
-    fn hand_over(self) -> Left {
+    fn hand_over(self, _: &mut Clock<'_>) -> Left {
         Left(
             self.replicas
                 .into_iter()

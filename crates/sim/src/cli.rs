@@ -4,7 +4,7 @@ use clap::builder::PossibleValuesParser;
 use clap::error::ErrorKind;
 use clap::{Arg, Command, value_parser};
 use planted::Bug;
-use sim::{NODES_MAX, Options};
+use sim::{NODES_MAX, Options, WORKERS_MAX};
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -46,7 +46,8 @@ networks and clocks than production promises to bear.
   sim --bug AmnesiacVote --seeds 200  plants a mistake; succeeds if somebody notices
   sim --seeds 100000 --minutes 30     as many as half an hour allows
 
-The number of nodes is part of the draw: a seed is only the same with the same --nodes.";
+The numbers of nodes and workers are part of the draw: a seed is only the same with the same --nodes and
+--workers.";
 
 fn command() -> Command {
     let bugs = Bug::ALL.iter().map(|bug| format!("{bug:?}"));
@@ -83,6 +84,19 @@ fn command() -> Command {
                 .value_name("FROM..TO")
                 .help("How many nodes a cluster may have: a number, or the first and the last")
                 .default_value("3..5"),
+        )
+        .arg(
+            Arg::new("workers")
+                .long("workers")
+                .value_name("FROM..TO")
+                .help("How many workers a node may have: a number, or the least and the most")
+                .default_value("1..3"),
+        )
+        .arg(
+            Arg::new("growth")
+                .long("growth")
+                .help("Clusters of several workers grow from one node under load, too")
+                .action(clap::ArgAction::SetTrue),
         )
         .arg(
             Arg::new("bare")
@@ -126,13 +140,17 @@ pub(crate) fn plan(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cla
     let mut command = command();
     let matches = command.try_get_matches_from_mut(args)?;
     let number = |name: &str| matches.get_one::<u64>(name).copied();
-    let nodes = matches.get_one::<String>("nodes").map_or("", String::as_str);
-    let nodes = parse_nodes(nodes).ok_or_else(|| {
-        command.error(
-            ErrorKind::InvalidValue,
-            format!("--nodes takes a number or a range such as 3..5, between 1 and {NODES_MAX}"),
-        )
-    })?;
+    let mut range = |name: &str, most: usize| {
+        let text = matches.get_one::<String>(name).map_or("", String::as_str);
+        parse_range(text, most).ok_or_else(|| {
+            command.error(
+                ErrorKind::InvalidValue,
+                format!("--{name} takes a number or a range such as 2..3, between 1 and {most}"),
+            )
+        })
+    };
+    let nodes = range("nodes", NODES_MAX)?;
+    let workers = range("workers", WORKERS_MAX)?;
     let bug = matches.get_one::<String>("bug");
     let bug = bug.and_then(|name| Bug::ALL.iter().copied().find(|bug| format!("{bug:?}") == *name));
     let seeds = match number("seed") {
@@ -144,7 +162,12 @@ pub(crate) fn plan(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cla
     };
     Ok(Plan {
         seeds,
-        options: Options { nodes, bug },
+        options: Options {
+            nodes,
+            workers,
+            grows: matches.get_flag("growth"),
+            bug,
+        },
         is_bare: matches.get_flag("bare"),
         time: number("minutes").map(|minutes| Duration::from_secs(minutes.saturating_mul(60))),
         threads: number("threads").unwrap_or(1),
@@ -152,10 +175,10 @@ pub(crate) fn plan(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cla
     })
 }
 
-fn parse_nodes(text: &str) -> Option<RangeInclusive<usize>> {
+fn parse_range(text: &str, most: usize) -> Option<RangeInclusive<usize>> {
     let (from, to) = text.split_once("..").unwrap_or((text, text));
     let (from, to) = (from.parse().ok()?, to.trim_start_matches('=').parse().ok()?);
-    (1 <= from && from <= to && to <= NODES_MAX).then_some(from..=to)
+    (1 <= from && from <= to && to <= most).then_some(from..=to)
 }
 
 #[cfg(test)]
@@ -168,10 +191,11 @@ mod tests {
 
     #[test]
     fn the_command_that_repeats_a_failure_is_understood() {
-        let plan = parse("sim --bare --nodes 3..5 --seed 17 --bug AmnesiacVote").unwrap();
+        let plan = parse("sim --bare --nodes 3..5 --workers 2..2 --seed 17 --bug AmnesiacVote").unwrap();
         assert!(plan.is_bare);
         assert!(matches!(plan.seeds, Seeds::One(17)));
         assert_eq!(plan.options.nodes, 3..=5);
+        assert_eq!(plan.options.workers, 2..=2);
         assert_eq!(plan.options.bug, Some(Bug::AmnesiacVote));
         assert_eq!(parse("sim --nodes 4").unwrap().options.nodes, 4..=4);
     }
@@ -182,6 +206,7 @@ mod tests {
             "sim --nodes 5..3",
             "sim --nodes 0",
             "sim --nodes x",
+            "sim --workers 5",
             "sim --bug None",
             "sim --seed 1 --seeds 2",
         ] {

@@ -24,6 +24,6 @@ pub use bare::Bare;
 pub use clock::Clock;
 pub use node::{Birth, Connection, Input, Node, Output, Shape, Whim};
 pub use seed::{Failure, Options, run};
-pub use swarm::{NODES_MAX, Swarm};
+pub use swarm::{NODES_MAX, Swarm, WORKERS_MAX};
 pub use whole::Whole;
 pub use world::Summary;

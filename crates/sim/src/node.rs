@@ -87,6 +87,8 @@ pub struct Birth<'a, L> {
 pub struct Shape {
     /// Nodes.
     pub nodes: usize,
+    /// Workers of each node.
+    pub workers: usize,
     /// Groups.
     pub groups: u16,
     /// Replicas of a group, at most as many as nodes.
@@ -147,7 +149,7 @@ pub trait Node: Sized {
     fn next_timer(&self) -> Option<Monotonic>;
 
     /// It ends in good order, so that its next process has its memory.
-    fn hand_over(self) -> Self::Left;
+    fn hand_over(self, clock: &mut Clock<'_>) -> Self::Left;
 
     /// It is killed: what is on its disk, `None` if nothing.
     fn killed(self) -> Option<Self::Left>;

@@ -6,6 +6,7 @@
 use crate::clock::{MICROS, MILLIS, SECONDS};
 use crate::node::Shape;
 use crate::programs::Mix;
+use crate::seed::Options;
 use ids::Prng;
 use planted::Bug;
 use std::fmt;
@@ -13,6 +14,8 @@ use std::ops::RangeInclusive;
 
 /// Nodes of a simulation, at most.
 pub const NODES_MAX: usize = 9;
+/// Workers of a node in a simulation, at most.
+pub const WORKERS_MAX: usize = 4;
 
 /// One seed's draw. Times are nanoseconds; chances are of a million; rates are in events a minute.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,6 +24,8 @@ pub struct Swarm {
     pub shape: Shape,
     /// Nodes that start when there are faults already.
     pub late: usize,
+    /// Whether clusters whose nodes have several workers may grow from less than three nodes while clients are there.
+    pub grows: bool,
     /// Clients.
     pub clients: usize,
     /// Keys of each family.
@@ -90,10 +95,16 @@ fn often(prng: &mut Prng, some: u64, extreme: u64) -> u64 {
 }
 
 impl Swarm {
-    /// The draw of `seed`, with a number of nodes in `nodes`. If a mistake is planted, the faults that it needs are more
+    /// The draw of `seed` within `options`. If a mistake is planted, the faults that it needs are more
     /// likely than by chance: a suite has minutes to catch it, and not nights.
-    pub fn draw(seed: u64, nodes: &RangeInclusive<usize>, bug: Option<Bug>) -> Swarm {
+    pub fn draw(seed: u64, options: &Options) -> Swarm {
+        let (nodes, workers) = (&options.nodes, &options.workers);
         let mut swarm = Swarm::draw_freely(seed, nodes);
+        let mut prng = Prng::new(seed ^ 0x574f_524b_4552_0004);
+        let range = (workers.end() - workers.start()) as u64 + 1;
+        swarm.shape.workers = workers.start() + prng.below(range) as usize;
+        swarm.grows = options.grows;
+        let bug = options.bug;
         match bug {
             Some(Bug::AmnesiacVote) => {
                 swarm.kills = swarm.kills.max(40);
@@ -222,11 +233,13 @@ impl Swarm {
         Swarm {
             shape: Shape {
                 nodes,
+                workers: 1,
                 groups: 3,
                 replicas: replicas.min(nodes),
                 has_leases,
             },
             late: 0,
+            grows: false,
             clients: 3 + prng.below(8) as usize,
             keys: 1 + prng.below(3) as usize,
             has_waits: false,
@@ -276,8 +289,9 @@ impl fmt::Display for Swarm {
         let percent = |chance: u64| chance as f64 / 10_000.0;
         writeln!(
             f,
-            "{} nodes, {} of them late, {} groups of {}, {}; {} clients on {} keys of each kind, up to {} requests at once, {} % reads",
+            "{} nodes of {} workers, {} of them late, {} groups of {}, {}; {} clients on {} keys of each kind, up to {} requests at once, {} % reads",
             shape.nodes,
+            shape.workers,
             self.late,
             shape.groups,
             shape.replicas,

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   starting:  Meta --Create, Join, Boot--> started, and on the map          clients are not let in
-//!   serving:   client bytes --> Gateway <--PeerMessage--> gateways of other nodes
+//!   serving:   client bytes --> workers <--PeerMessage--> workers of the same number of other nodes
 //!                                 ^  |
 //!                   layouts, orders  sights
 //!                                 |  v
@@ -12,16 +12,17 @@
 //!                                 +--> log, identity, hand-over: files of production on a simulated disk
 //! ```
 //!
-//! Links are streams: in order, without loss as long as they live, each with an introduction. Who dials whom is as in
-//! production: who joins dials everybody, of two members the one with the smaller id dials, once it knows the other.
+//! Links are streams: in order, without loss as long as they live, each with an introduction.
 //!
-//! What is absent: several workers in a node, lanes (large messages keep their place), the bytes of peers' frames, secrets,
-//! disks that fail.
+//! What is absent: lanes (large messages keep their place), the bytes of peers' frames, secrets, disks that fail, settings of
+//! the whole cluster.
 
 mod checks;
 mod frame;
+mod links;
 mod serving;
 mod store;
+mod worker;
 
 use crate::clock::{Clock, MILLIS, SECONDS, lent};
 use crate::node::{Birth, Input, Node, Output, Shape, Whim};
@@ -30,13 +31,14 @@ use checks::Checks;
 use consensus::{Members, Times};
 use control::{
     Announcement, Beginning, ClusterId, Command, Contact, GroupRef, Meta, MetaConfig, MetaMessage, Notice,
-    Pace, RoutingMap, Started, Token,
+    Pace, RoutingMap, Started, Survivor, Token,
 };
 use frame::{Body, Frame, Who};
 use ids::{GroupCount, GroupId, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, UnixMillis};
+use links::{Event, Known, Links};
 use peer_wire::hello::Secret;
-use server::{Glimpse, Kept, Layout};
-use serving::Serving;
+use server::{Glimpse, Kept};
+use serving::{Making, Report, Serving, Work};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,38 +53,26 @@ const META_TIMES: Times = Times {
     election_max: Duration::from_millis(2_000),
     drift_margin: Duration::from_millis(100),
 };
-/// Between two reports of the groups that are led here.
-const SIGHTS: Duration = Duration::from_millis(500);
-/// Between two rounds of background work.
-const TEND: Duration = Duration::from_millis(100);
 /// Versions of the cluster that are remembered, to come again; at the limit the oldest is forgotten.
 const VIEWS_MAX: usize = 8;
 
 /// See the file's header.
 pub struct Whole {
     machine: usize,
-    /// Which node it was when it ended the last time.
-    was: Option<NodeId>,
+    machines: usize,
     groups: GroupCount,
+    workers: usize,
     prng: Prng,
     store: Store,
     meta: Meta,
     stage: Stage,
     map: Option<Arc<RoutingMap>>,
     started: Option<Started>,
-    /// By machine.
-    peers: Vec<Peer>,
-    /// Which node is on a machine, as far as the gateway knows. Of a machine that joined twice the newer one.
-    known: BTreeMap<usize, NodeId>,
-    /// Versions of the cluster on their way to the gateway, each with the time at which it comes.
-    views: VecDeque<(Monotonic, Arc<RoutingMap>)>,
+    known: Known,
     old_views: VecDeque<Arc<RoutingMap>>,
-    orders: Vec<control::Instruction>,
-    sights_at: Monotonic,
-    tend_at: Monotonic,
+    /// By worker, what it has of groups that nobody leads.
+    survivors: BTreeMap<u16, Vec<Survivor>>,
     wake_at: Option<Monotonic>,
-    /// The next turn has begun: what comes is handled at the time that it was then.
-    is_begun: bool,
     /// What was last noted of it.
     described: String,
     /// Why the process cannot go on.
@@ -90,16 +80,8 @@ pub struct Whole {
 }
 
 enum Stage {
-    Starting(Vec<Kept>),
+    Starting(Vec<Kept>, Links),
     Serving(Box<Serving>),
-}
-
-/// Another machine.
-struct Peer {
-    /// Who speaks there, and in which stream.
-    heard: Option<(Who, u64)>,
-    /// The stream to there.
-    stream: u64,
 }
 
 /// What an operator tells a node.
@@ -127,21 +109,6 @@ pub(crate) struct Holding {
 }
 
 impl Whole {
-    fn who(&self) -> Who {
-        match (&self.stage, self.was) {
-            (Stage::Serving(serving), _) => Who::Member(serving.node, serving.boot),
-            (Stage::Starting(_), Some(node)) => Who::Starting(node),
-            (Stage::Starting(_), None) => Who::Joining,
-        }
-    }
-
-    fn dials(&self, machine: usize) -> bool {
-        match self.who() {
-            Who::Joining => true,
-            Who::Starting(me) | Who::Member(me, _) => self.known.get(&machine).is_some_and(|node| me < *node),
-        }
-    }
-
     /// Learns where nodes are.
     fn learn(&mut self, book: &PeerBook) {
         let machines = book
@@ -151,226 +118,88 @@ impl Whole {
         self.known = machines.collect();
     }
 
-    // ---- links
-
-    fn say(&mut self, machine: usize, body: Body, out: &mut Output<Frame>) {
-        let stream = self.peers[machine].stream;
-        out.frames.push((NodeId(machine as u64), Frame { stream, body }));
-    }
-
-    /// Begins a stream.
-    fn greet(&mut self, machine: usize, dials: bool, out: &mut Output<Frame>) {
-        self.peers[machine].stream += 1;
-        let who = self.who();
-        self.say(machine, Body::Hello { who, dials }, out);
-    }
-
-    fn contact(&self, machine: usize) -> Option<Contact> {
-        let (who, _) = self.peers[machine].heard?;
-        Some(match (self.who(), who.node()) {
-            (_, None) => Contact::Newcomer(machine as u64),
-            (Who::Joining, Some(_)) => Contact::Introducer,
-            (_, Some(node)) => Contact::Node(node),
-        })
-    }
-
-    /// A stream ends.
-    fn hang_up(&mut self, machine: usize) {
-        let Some(contact) = self.contact(machine) else {
-            return;
-        };
-        self.meta.on_link(contact, false, lent());
-        if let (Contact::Node(node), Stage::Serving(serving)) = (contact, &mut self.stage) {
-            serving.gateway.on_link(node, false);
-        }
-        self.peers[machine].heard = None;
-    }
-
-    fn on_frame(&mut self, from: usize, frame: Frame, out: &mut Output<Frame>) {
-        if let (
-            Who::Joining,
-            Body::Hello {
-                who: Who::Joining, ..
-            },
-        ) = (self.who(), &frame.body)
-        {
-            // Who joins lets nobody in.
-            return;
-        }
-        let is_of_stream = self.peers[from].heard.map(|(_, stream)| stream) == Some(frame.stream);
-        match frame.body {
-            Body::Hello { who, dials } => {
-                self.hang_up(from);
-                self.peers[from].heard = Some((who, frame.stream));
-                if dials {
-                    self.greet(from, false, out);
-                }
-                if let Some(contact) = self.contact(from) {
-                    self.meta.on_link(contact, true, lent());
-                    if let (Contact::Node(node), Stage::Serving(serving)) = (contact, &mut self.stage) {
-                        serving.gateway.on_link(node, true);
-                    }
-                }
-            }
-            Body::Bye => {
-                self.hang_up(from);
-                if self.dials(from) {
-                    self.greet(from, true, out);
-                }
-            }
-            Body::Meta(bytes) if is_of_stream => {
-                let message = MetaMessage::decode(&bytes).expect("a node wrote it");
-                if let Some(contact) = self.contact(from) {
-                    self.meta.on_message(contact, message, lent());
-                }
-            }
-            Body::Peer(message) if is_of_stream => {
-                let node = self.peers[from].heard.and_then(|(who, _)| who.node());
-                if let (Some(node), Stage::Serving(serving)) = (node, &mut self.stage) {
-                    serving.gateway.received(lent());
-                    serving.gateway.on_peer(node, message);
-                }
-            }
-            Body::Meta(_) | Body::Peer(_) => {}
-        }
-    }
-
-    /// The machine on which a node runs.
-    fn machine_of(&self, node: NodeId) -> Option<usize> {
-        let is_its = |peer: &Peer| peer.heard.is_some_and(|(who, _)| who.node() == Some(node));
-        self.peers.iter().position(is_its)
-    }
-
-    fn machine_at(&self, contact: Contact) -> Option<usize> {
-        match contact {
-            Contact::Node(node) => self.machine_of(node),
-            Contact::Newcomer(machine) => Some(machine as usize),
-            Contact::Introducer => {
-                let is_one = |peer: &Peer| peer.heard.is_some_and(|(who, _)| who.node().is_some());
-                self.peers.iter().position(is_one)
-            }
-        }
-    }
-
     // ---- turns
 
-    fn begin_turn(&mut self, wall: UnixMillis, out: &mut Output<Frame>) {
-        let now = lent();
-        if let Stage::Serving(serving) = &mut self.stage {
-            serving.gateway.begin_turn(wall);
-            serving.gateway.begin_cluster(now);
+    fn on_input(&mut self, input: Input<Frame, Order>, out: &mut Output<Frame>) {
+        if let Input::Order(Order::Leave(node, is_leaving)) = input {
+            self.meta.propose(Command::SetLeaving { node, is_leaving });
+            return;
         }
-        while let Some((_, map)) = self.views.pop_front_if(|(at, _)| *at <= now) {
-            self.see(&map, out);
-        }
-        if let Stage::Serving(serving) = &mut self.stage {
-            for instruction in std::mem::take(&mut self.orders) {
-                if let GroupRef::Data(group) = instruction.group {
-                    serving
-                        .gateway
-                        .on_order(group, instruction.index, &instruction.order);
-                }
-            }
+        match &mut self.stage {
+            Stage::Serving(serving) => serve(serving, input),
+            Stage::Starting(..) => self.start_on(input, out),
         }
     }
 
-    /// The gateway is told of a version of the cluster, and dials whom it has not known.
-    fn see(&mut self, map: &RoutingMap, out: &mut Output<Frame>) {
-        let Stage::Serving(serving) = &mut self.stage else {
+    /// What comes to a process that has no workers yet.
+    fn start_on(&mut self, input: Input<Frame, Order>, out: &mut Output<Frame>) {
+        let Stage::Starting(_, links) = &mut self.stage else {
             return;
         };
-        let layout = Layout::of(map, serving.node, serving.boot);
-        serving.gateway.set_layout(Arc::new(layout));
-        if let Some(topology) = checks::topology(map, serving.node, self.groups) {
-            serving.shared().set_topology(topology);
-        }
-        if self.map.as_ref().is_some_and(|newest| newest.epoch > map.epoch) {
-            // An old one, shown once more. Where the others are was learnt from the newest.
-            return;
-        }
-        let book = book(map, serving.node);
-        self.learn(&book);
-        for machine in 0..self.peers.len() {
-            // Who joined may have been heard last before it was a member, and nobody dials again what is not dialed once.
-            let heard = self.peers[machine].heard.and_then(|(who, _)| who.node());
-            if machine != self.machine && heard.is_none() && self.dials(machine) {
-                self.greet(machine, true, out);
-            }
-        }
-    }
-
-    fn on_input(&mut self, input: Input<Frame, Order>, out: &mut Output<Frame>) {
+        let mut events = Vec::new();
         match input {
-            Input::Timer => {}
-            Input::Frame(from, frame) => self.on_frame(from.0 as usize, frame, out),
-            Input::LinkUp(peer) => {
-                if self.dials(peer.0 as usize) {
-                    self.hang_up(peer.0 as usize);
-                    self.greet(peer.0 as usize, true, out);
-                }
+            // There is nobody yet for the others.
+            Input::Frame(from, frame) if frame.link == 0 => {
+                links.on_frame(from.0 as usize, frame, &self.known, &mut events, out);
             }
-            Input::LinkDown(peer) => self.hang_up(peer.0 as usize),
-            Input::Bytes(connection, bytes) => match &mut self.stage {
-                Stage::Serving(serving) => serving.receive(connection, &bytes, out),
-                Stage::Starting(_) => out.closed.push(connection),
-            },
-            Input::Gone(connection) => {
-                if let Stage::Serving(serving) = &mut self.stage {
-                    serving.close(connection);
-                }
-            }
-            Input::Order(Order::Transfer(group, index, to)) => {
-                if let Stage::Serving(serving) = &mut self.stage {
-                    let order = control::Order::Transfer { to };
-                    serving.gateway.on_order(group, index, &order);
-                }
-            }
-            Input::Order(Order::Leave(node, is_leaving)) => {
-                self.meta.propose(Command::SetLeaving { node, is_leaving });
+            Input::LinkUp(peer) => links.on_up(peer.0 as usize, &self.known, &mut events, out),
+            Input::LinkDown(peer) => links.on_down(peer.0 as usize, &mut events),
+            Input::Bytes(connection, _) => out.closed.push(connection),
+            Input::Frame(..) | Input::Timer | Input::Gone(_) | Input::Order(_) => {}
+        }
+        self.on_events(events);
+    }
+
+    fn on_events(&mut self, events: Vec<Event>) {
+        for event in events {
+            match event {
+                Event::Link(contact, is_up) => self.meta.on_link(contact, is_up, lent()),
+                Event::Meta(contact, bytes) => self.on_meta(contact, &bytes),
+                Event::Peer(..) => {}
             }
         }
     }
 
-    fn finish_turn(&mut self, out: &mut Output<Frame>) {
-        if let Stage::Serving(serving) = &mut self.stage {
-            serving.finish(out);
-            let now = lent();
-            if now >= self.tend_at {
-                self.tend_at = now.after(TEND);
-                serving.tend(out);
-            }
-            let news = serving.gateway.take_news();
-            if news || now >= self.sights_at {
-                self.sights_at = now.after(SIGHTS);
-                let (sights, not_led) = serving.gateway.sights();
+    fn on_meta(&mut self, contact: Contact, bytes: &[u8]) {
+        let message = MetaMessage::decode(bytes).expect("a node wrote it");
+        self.meta.on_message(contact, message, lent());
+    }
+
+    /// What the workers have for the meta group's part.
+    fn on_report(&mut self, report: Report) {
+        match report {
+            Report::Link(contact, is_up) => self.meta.on_link(contact, is_up, lent()),
+            Report::Message(contact, bytes) => self.on_meta(contact, &bytes),
+            Report::Sights(sights, not_led) => {
                 self.meta.on_lead_lost(&not_led);
-                self.meta.on_sight(sights, now);
-                self.meta.on_survivors(serving.gateway.survivors());
+                self.meta.on_sight(sights, lent());
             }
-            for notice in serving.gateway.take_notices() {
+            Report::Survivors(worker, survivors) => {
+                self.survivors.insert(worker, survivors);
+                let all = self.survivors.values().flatten().copied();
+                self.meta.on_survivors(all.collect());
+            }
+            Report::Notice(notice) => {
                 self.refused.get_or_insert(notice);
             }
         }
-        self.send_peers(out);
+    }
+
+    fn run(&mut self, wall: UnixMillis, out: &mut Output<Frame>) {
+        if let Stage::Serving(serving) = &mut self.stage {
+            let newest = self.map.as_ref().map(|map| map.epoch);
+            for report in serving.run(wall, &self.known, newest, out) {
+                self.on_report(report);
+            }
+        }
         self.run_meta(out);
-        self.begin_serving(out);
+        self.begin_serving(wall, out);
         self.wake_at = self.next_wake(lent());
         if out.notes.is_some() {
             let line = self.describe();
             if line != self.described {
                 out.note(|| line.clone());
                 self.described = line;
-            }
-        }
-    }
-
-    fn send_peers(&mut self, out: &mut Output<Frame>) {
-        let Stage::Serving(serving) = &mut self.stage else {
-            return;
-        };
-        for (node, message) in std::mem::take(&mut serving.outbox) {
-            if let Some(machine) = self.machine_of(node) {
-                self.say(machine, Body::Peer(message), out);
             }
         }
     }
@@ -391,15 +220,24 @@ impl Whole {
                 self.meta.on_persisted(number, now);
             }
             for (contact, message) in effects.messages {
-                if let Some(machine) = self.machine_at(contact) {
-                    self.say(machine, Body::Meta(message.encode()), out);
+                match &mut self.stage {
+                    Stage::Serving(serving) => {
+                        serving.workers[0].meta_outbox.push((contact, message.encode()));
+                    }
+                    Stage::Starting(_, links) => links.say(contact, Body::Meta(message.encode()), out),
                 }
             }
             if let Some(map) = effects.map {
                 self.show(map, now);
             }
             self.started = effects.started.or(self.started.take());
-            self.orders.extend(effects.orders);
+            if let Stage::Serving(serving) = &mut self.stage {
+                for instruction in effects.orders {
+                    if let GroupRef::Data(group) = instruction.group {
+                        serving.worker_with(group).orders.push(instruction);
+                    }
+                }
+            }
             for notice in effects.notices {
                 out.note(|| format!("{notice:?}"));
                 if let Notice::StartRefused { .. } | Notice::LogRefused = notice {
@@ -407,29 +245,41 @@ impl Whole {
                 }
             }
             if is_over {
-                return;
+                break;
             }
+        }
+        if let Stage::Serving(serving) = &mut self.stage
+            && serving.workers[0].stalled_until <= now
+        {
+            serving.workers[0].send_meta(out);
         }
     }
 
-    /// Shows a map to the gateway, a little later, and now and then an old one once more: it must not be taken for news.
+    /// Shows a map to the workers, a little later, and now and then an old one once more: it must not be taken for news.
     fn show(&mut self, map: Arc<RoutingMap>, now: Monotonic) {
         self.map = Some(map.clone());
         let Stage::Serving(serving) = &mut self.stage else {
             return;
         };
-        self.store.write_book(book(&map, serving.node));
-        let last = self.views.back().map_or(now, |(at, _)| (*at).max(now));
-        let late = match self.prng.below(8) {
-            0 => last.after(Duration::from_millis(self.prng.below(50))),
-            _ => last,
-        };
-        self.views.push_back((late, map.clone()));
-        if self.prng.below(8) == 0 && !self.old_views.is_empty() {
-            let which = self.prng.below(self.old_views.len() as u64) as usize;
-            let at = late.after(Duration::from_millis(self.prng.below(100)));
-            self.views.push_back((at, self.old_views[which].clone()));
+        let book = book(&map, serving.node);
+        if let Some(topology) = checks::topology(&map, serving.node, self.groups) {
+            serving.shared().set_topology(topology);
         }
+        for worker in &mut serving.workers {
+            let last = worker.views.back().map_or(now, |(at, _)| (*at).max(now));
+            let late = match self.prng.below(8) {
+                0 => last.after(Duration::from_millis(self.prng.below(50))),
+                _ => last,
+            };
+            worker.views.push_back((late, map.clone()));
+            if self.prng.below(8) == 0 && !self.old_views.is_empty() {
+                let which = self.prng.below(self.old_views.len() as u64) as usize;
+                let at = late.after(Duration::from_millis(self.prng.below(100)));
+                worker.views.push_back((at, self.old_views[which].clone()));
+            }
+        }
+        self.store.write_book(book.clone());
+        self.learn(&book);
         if self.old_views.len() == VIEWS_MAX {
             self.old_views.pop_front();
         }
@@ -437,8 +287,9 @@ impl Whole {
     }
 
     /// Lets clients in, once the cluster has counted this start.
-    fn begin_serving(&mut self, out: &mut Output<Frame>) {
-        let (Stage::Starting(kept), Some(started), Some(map)) = (&mut self.stage, &self.started, &self.map)
+    fn begin_serving(&mut self, wall: UnixMillis, out: &mut Output<Frame>) {
+        let (Stage::Starting(kept, links), Some(started), Some(map)) =
+            (&mut self.stage, &self.started, &self.map)
         else {
             return;
         };
@@ -456,38 +307,36 @@ impl Whole {
             secret: Secret(None),
         };
         self.store.write_identity(&identity);
-        let mut serving = Serving::new(started.node, started.boot, self.groups, &mut self.prng);
-        serving.gateway.keep(&mut kept);
+        // Links of a start are not those of a member.
+        let mut events = Vec::new();
+        links.end(&mut events, out);
+        let mut serving = Serving::new(Making {
+            node: started.node,
+            boot: started.boot,
+            machine: self.machine,
+            machines: self.machines,
+            groups: self.groups,
+            workers: self.workers,
+            prng: &mut self.prng,
+        });
+        serving.keep(kept);
         out.note(|| format!("serves as node {}, boot {}", started.node.0, started.boot.0));
         let map = map.clone();
-        self.stage = Stage::Serving(Box::new(serving));
-        // Links of a start are not those of a member.
-        for machine in 0..self.peers.len() {
-            if machine != self.machine {
-                self.hang_up(machine);
-                self.say(machine, Body::Bye, out);
-            }
+        let book = book(&map, started.node);
+        if let Some(topology) = checks::topology(&map, started.node, self.groups) {
+            serving.shared().set_topology(topology);
         }
-        self.see(&map, out);
-        self.store
-            .write_book(book(&map, self.meta.node().expect("it has begun")));
+        self.on_events(events);
+        self.store.write_book(book.clone());
+        self.learn(&book);
+        serving.begin(&map, wall, &self.known, out);
+        self.stage = Stage::Serving(Box::new(serving));
         self.old_views.push_back(map);
     }
 
     fn next_wake(&self, now: Monotonic) -> Option<Monotonic> {
-        let mut all = vec![self.meta.next_timer()];
-        if let Stage::Serving(serving) = &self.stage {
-            let wait = serving.gateway.next_wait_ends();
-            all.extend([
-                serving.gateway.next_cluster_timer(),
-                wait.map(|nanos| now.after(Duration::from_nanos(nanos))),
-                self.views.front().map(|(at, _)| *at),
-                (!self.orders.is_empty() || serving.has_unread()).then_some(now),
-                Some(self.sights_at),
-                Some(self.tend_at),
-            ]);
-        }
-        all.into_iter().flatten().min()
+        let serving = self.serving().map(|serving| serving.next_wake(now));
+        self.meta.next_timer().into_iter().chain(serving).min()
     }
 
     // ---- what the checks look at
@@ -495,16 +344,16 @@ impl Whole {
     fn serving(&self) -> Option<&Serving> {
         match &self.stage {
             Stage::Serving(serving) => Some(serving),
-            Stage::Starting(_) => None,
+            Stage::Starting(..) => None,
         }
     }
 
     /// The replicas whose memory this process has.
     fn holdings(&self) -> Vec<Holding> {
         let mut all: Vec<Holding> = match &self.stage {
-            Stage::Starting(kept) => kept.iter().map(holding).collect(),
+            Stage::Starting(kept, _) => kept.iter().map(holding).collect(),
             Stage::Serving(serving) => {
-                let glimpses = serving.gateway.glimpses();
+                let glimpses = serving.glimpses();
                 let holdings = glimpses.map(|glimpse| Holding {
                     group: GroupRef::Data(glimpse.group),
                     incarnation: glimpse.incarnation,
@@ -542,6 +391,37 @@ fn holding(kept: &Kept) -> Holding {
         group: GroupRef::Data(kept.group),
         incarnation: kept.incarnation,
         members: kept.rest.as_ref().map(|(point, _)| point.members.clone()),
+    }
+}
+
+/// What comes to a process that has workers.
+fn serve(serving: &mut Serving, input: Input<Frame, Order>) {
+    let mut to_all = |work: fn(usize) -> Work, peer: NodeId| {
+        for worker in &mut serving.workers {
+            worker.inbox.push_back(work(peer.0 as usize));
+        }
+    };
+    match input {
+        Input::Timer | Input::Order(Order::Leave(..)) => {}
+        Input::LinkUp(peer) => to_all(Work::Up, peer),
+        Input::LinkDown(peer) => to_all(Work::Down, peer),
+        Input::Frame(from, frame) => {
+            if let Some(worker) = serving.workers.get_mut(usize::from(frame.link)) {
+                worker.inbox.push_back(Work::Frame(from.0 as usize, frame));
+            }
+        }
+        Input::Bytes(connection, bytes) => {
+            let work = Work::Bytes(connection, bytes);
+            serving.worker_of(connection).inbox.push_back(work);
+        }
+        Input::Gone(connection) => {
+            let work = Work::Gone(connection);
+            serving.worker_of(connection).inbox.push_back(work);
+        }
+        Input::Order(Order::Transfer(group, index, to)) => {
+            let work = Work::Order(group, index, control::Order::Transfer { to });
+            serving.worker_with(group).inbox.push_back(work);
+        }
     }
 }
 
@@ -617,6 +497,8 @@ impl Node for Whole {
     type Shared = Checks;
 
     fn fit(swarm: &mut Swarm) {
+        // Several groups for each worker: some commands are over groups of one, and some of two.
+        swarm.shape.groups = swarm.shape.groups.max(2 * swarm.shape.workers as u16);
         // Production has no mode without leases, and links that are streams.
         swarm.shape.has_leases = true;
         swarm.drift_ppm = swarm.drift_ppm.min(49_000);
@@ -628,6 +510,13 @@ impl Node for Whole {
         if draw.is_multiple_of(4) {
             swarm.late = 1 + draw as usize / 4 % (swarm.shape.nodes - 1).max(1);
             swarm.late = swarm.late.min(swarm.shape.nodes - 1);
+            if swarm.grows && draw.is_multiple_of(8) {
+                // From one node, so that every group goes from one protocol to the other.
+                swarm.late = swarm.shape.nodes - 1;
+            } else if !swarm.grows && swarm.shape.workers > 1 {
+                // Groups that are alone do not change protocols while transactions are under way between workers.
+                swarm.late = swarm.late.min(swarm.shape.nodes.saturating_sub(3));
+            }
         }
     }
 
@@ -674,40 +563,37 @@ impl Node for Whole {
             None => Meta::join(config, now),
         };
         let book = store.book().clone();
-        let peers = (0..birth.shape.nodes).map(|_| Peer {
-            heard: None,
-            stream: prng.next_u64() >> 8,
-        });
+        let who = match &found.identity {
+            Some(identity) => Who::Starting(identity.node),
+            None => Who::Joining,
+        };
+        let machines = birth.shape.nodes;
+        let links = Links::new(0, who, machine, machines, &mut prng);
         let mut node = Whole {
             machine,
-            was: found.identity.map(|identity| identity.node),
+            machines,
             groups,
-            peers: peers.collect(),
+            workers: birth.shape.workers,
             prng,
             store,
             meta,
-            stage: Stage::Starting(found.kept),
+            stage: Stage::Starting(found.kept, links),
             map: None,
             started: None,
-            known: BTreeMap::new(),
-            views: VecDeque::new(),
+            known: Known::new(),
             old_views: VecDeque::new(),
-            orders: Vec::new(),
-            sights_at: Monotonic(0),
-            tend_at: Monotonic(0),
+            survivors: BTreeMap::new(),
             wake_at: None,
-            is_begun: false,
             described: String::new(),
             refused: None,
         };
         node.learn(&book);
+        let wall = clock.wall();
         clock.lend(|| {
-            for machine in 0..node.peers.len() {
-                if machine != node.machine && node.dials(machine) {
-                    node.greet(machine, true, out);
-                }
+            if let Stage::Starting(_, links) = &mut node.stage {
+                links.dial(&node.known, out);
             }
-            node.finish_turn(out);
+            node.run(wall, out);
         });
         node
     }
@@ -721,19 +607,10 @@ impl Node for Whole {
     ) {
         let wall = clock.wall();
         clock.lend(|| {
-            if !std::mem::take(&mut self.is_begun) {
-                self.begin_turn(wall, out);
-            }
             for input in inputs {
                 self.on_input(input, out);
             }
-            self.finish_turn(out);
-            // A process may be stopped when it has looked at the clock and not yet at its sockets.
-            if self.prng.below(2) == 0 {
-                self.begin_turn(wall, out);
-                self.is_begun = true;
-                self.wake_at = self.next_wake(lent());
-            }
+            self.run(wall, out);
         });
     }
 
@@ -749,14 +626,14 @@ impl Node for Whole {
         self.wake_at
     }
 
-    fn hand_over(self) -> Left {
+    fn hand_over(self, clock: &mut Clock<'_>) -> Left {
         let meta = self.meta_holding();
         let mut holdings = Vec::new();
         if let Stage::Serving(serving) = self.stage {
-            // Whoever is to start next does not look at the time before it does.
-            let (kept, _) = serving.gateway.into_kept(Monotonic(0));
+            let (node, boot, wall) = (serving.node, serving.boot, clock.wall());
+            let kept = clock.lend(|| serving.leave(wall, &self.known));
             holdings.extend(kept.iter().map(holding));
-            self.store.leave(serving.node, serving.boot, kept);
+            self.store.leave(node, boot, kept);
         }
         holdings.extend(meta);
         let disk = self.store.into_disk();
@@ -812,9 +689,9 @@ impl Node for Whole {
 
     fn describe(&self) -> String {
         match &self.stage {
-            Stage::Starting(kept) => format!("starting, with {} replicas", kept.len()),
+            Stage::Starting(kept, _) => format!("starting, with {} replicas", kept.len()),
             Stage::Serving(serving) => {
-                let glimpses = serving.gateway.glimpses();
+                let glimpses = serving.glimpses();
                 let groups: Vec<String> = glimpses.map(|glimpse| describe(&glimpse)).collect();
                 let (node, boot) = (serving.node.0, serving.boot.0);
                 format!("node {node}, boot {boot}: {}", groups.join("; "))

@@ -821,7 +821,8 @@ impl<'a, N: Node> World<'a, N> {
         };
         let line = node.describe();
         machine.left = if in_order {
-            Some(node.hand_over())
+            let mut clock = Clock::new(&machine.clock, self.now, &mut machine.prng, (0, 0));
+            Some(node.hand_over(&mut clock))
         } else {
             node.killed()
         };

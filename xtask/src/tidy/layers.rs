@@ -19,6 +19,7 @@ pub(super) const LAYERS: &[&[&str]] = &[
 /// checkers of `history`, which know nothing of the implementation either.
 const BESIDE: &[(&str, &str)] = &[
     ("command", "resp"),
+    ("peer-wire", "replica"),
     ("server", "options"),
     ("blackbox", "history"),
 ];

@@ -513,3 +513,104 @@ fn unknown_commands_are_refused_and_the_connection_stays() {
     );
     assert_eq!(client.run("PING"), Value::Simple(b"PONG".to_vec()));
 }
+
+#[test]
+fn a_web_page_that_posts_to_a_port_of_clients_is_cut_off_before_its_body() {
+    let server = Server::subject().start();
+    let body = "CONFIG SET maxclients 77\r\nSET page here\r\nPUBLISH c m\r\n";
+    let post = format!("POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 60\r\n\r\n{body}");
+    let get = format!("GET / HTTP/1.1\r\nhOST: 127.0.0.1\r\n\r\n{body}");
+    let framed = [frame(&["pOsT", "/"]), body.as_bytes().to_vec()].concat();
+    let ports = [Some(server.address()), server.cluster_address()];
+    for port in ports.into_iter().flatten() {
+        for request in [post.as_bytes(), get.as_bytes(), &framed] {
+            // As it comes, and in pieces that end anywhere in the first two lines.
+            for cut in [request.len(), 2, 5, 19] {
+                let mut page = Client::connect(port).expect("the port listens");
+                let (first, rest) = request.split_at(cut.min(request.len()));
+                page.send_raw(first).expect("the server reads");
+                let _ = page.send_raw(rest);
+                page.drain().expect("the connection ends at once");
+            }
+        }
+    }
+    let mut client = server.client();
+    assert_eq!(client.run("EXISTS page"), Value::Integer(0));
+    let clients = client.command(&["CONFIG", "GET", "maxclients"]);
+    assert_ne!(clients.elements().expect("a pair")[1], Value::bulk("77"));
+    if !server.is_redis() {
+        let lines = server.log().matches("it sends HTTP").count();
+        assert_eq!(lines, 1, "{}", server.log());
+    }
+}
+
+#[test]
+fn what_was_asked_for_before_a_post_is_answered() {
+    let server = Server::subject().workers(2).start();
+    let mut client = server.client();
+    client
+        .send_raw(b"SET k v\r\nGET k\r\nPOST /\r\nSET k w\r\n")
+        .expect("the server reads");
+    assert_eq!(client.receive().expect("a reply"), Value::ok());
+    assert_eq!(client.receive().expect("a reply"), Value::bulk("v"));
+    assert_eq!(client.drain().expect("then the end"), 0);
+    assert_eq!(server.client().run("GET k"), Value::bulk("v"));
+}
+
+#[test]
+fn with_few_descriptors_fewer_clients_are_let_in_and_the_rest_are_told() {
+    let server = Server::subject().open_files(64).start();
+    let mut clients: Vec<Client> = (0..80).map(|_| server.client()).collect();
+    let mut served = 0;
+    for client in &mut clients {
+        client.set_patience(Duration::from_secs(5));
+        // One who is refused is told before it asks, and may not be able to.
+        let _ = client.send(&["PING"]);
+        let reply = client.receive().expect("an answer, or a refusal");
+        match reply.error() {
+            None => served += 1,
+            Some(text) => assert_eq!(text, "ERR max number of clients reached"),
+        }
+    }
+    let shown = clients[0].command(&["CONFIG", "GET", "maxclients"]);
+    assert_eq!(shown.elements().expect("a pair")[1], Value::bulk("32"));
+    assert!((30..=32).contains(&served), "{served}");
+    let more = clients[0].command(&["CONFIG", "SET", "maxclients", "100"]);
+    assert!(
+        more.error()
+            .is_some_and(|text| text.contains("The operating system is not able")),
+        "{more:?}"
+    );
+    if !server.is_redis() {
+        let log = server.log();
+        assert_eq!(log.matches("maxclients is lowered").count(), 1, "{log}");
+        assert_eq!(log.matches("WARN").count(), 1, "{log}");
+    }
+}
+
+#[test]
+fn a_node_out_of_descriptors_says_so_once_and_goes_on_when_there_are_some() {
+    let server = Server::subject().start();
+    let mut observer = server.client();
+    observer.run("PING");
+    let limit = format!("--nofile={0}:{0}", server.open_files() + 5);
+    let pid = server.process_id().to_string();
+    let changed = std::process::Command::new("prlimit")
+        .args(["--pid", &pid, &limit])
+        .status();
+    assert!(changed.expect("util-linux is installed").success());
+    let mut waiting: Vec<Client> = (0..20).map(|_| server.client()).collect();
+    let mut last = waiting.pop().expect("there are twenty");
+    last.send(&["PING"]).expect("the system takes it");
+    let uptime = observer.info_number("server", "uptime_in_seconds");
+    // Accepting is tried again ten times a second all the while.
+    eventually("three seconds have passed", || {
+        observer.info_number("server", "uptime_in_seconds") >= uptime + 3
+    });
+    drop(waiting);
+    assert_eq!(last.receive().expect("its turn"), Value::Simple(b"PONG".to_vec()));
+    if !server.is_redis() {
+        let lines = server.log().matches("cannot accept a connection").count();
+        assert_eq!(lines, 1, "{}", server.log());
+    }
+}

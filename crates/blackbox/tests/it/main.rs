@@ -13,6 +13,7 @@ mod every_command;
 mod every_node;
 mod eviction;
 mod expiry;
+mod growth;
 mod hostile;
 mod large;
 mod large_values;

@@ -17,6 +17,19 @@ fn len(client: &mut Client) -> i64 {
 }
 
 #[test]
+fn a_new_cluster_has_six_groups_for_each_worker_of_its_first_node_or_as_many_as_it_is_told() {
+    for workers in [1, 2] {
+        let server = Server::subject().workers(workers).start();
+        assert_eq!(
+            server.client().info_number("chorale", "groups"),
+            6 * workers as i64
+        );
+    }
+    let server = Server::subject().workers(2).groups(64).start();
+    assert_eq!(server.client().info_number("chorale", "groups"), 64);
+}
+
+#[test]
 fn the_slow_log_holds_the_commands_of_all_workers_newest_first() {
     let server = Server::subject().workers(2).start();
     let mut clients = clients(&server);

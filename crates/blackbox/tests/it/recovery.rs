@@ -249,3 +249,25 @@ fn a_password_that_is_set_for_the_cluster_is_on_disk_for_the_owner_alone() {
         }
     }
 }
+
+#[test]
+fn nodes_that_all_stop_come_back_with_the_flags_they_joined_with() {
+    // As a service file has them: each is told to join the others at every start, the first one too.
+    let mut cluster = Cluster::start(3, 6);
+    let second = cluster.peer_address(1).to_string();
+    cluster.flag("join", &second);
+    let mut client = cluster.client(0);
+    client.run_ok("SET key value");
+    for round in 0..3 {
+        for node in 0..cluster.len() {
+            let status = cluster.terminate(node);
+            assert_eq!(status.code(), Some(0), "{}", cluster.log(node));
+        }
+        // In another order each time: it must not matter who is there first.
+        let nodes: Vec<usize> = (0..cluster.len()).map(|at| (at + round) % 3).collect();
+        nodes.iter().for_each(|&node| cluster.restart(node));
+        nodes.iter().for_each(|&node| cluster.wait_until_ready(node));
+        cluster.wait_until_replicated();
+        assert_eq!(cluster.client(round).run("GET key"), Value::bulk("value"));
+    }
+}

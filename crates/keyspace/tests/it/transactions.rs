@@ -703,6 +703,14 @@ fn a_state_that_was_transferred_has_the_same_transactions() {
     assert_eq!(group.inquire(txn(5, 0)), Register::Refused);
     assert_eq!(group.inquire(txn(7, 0)), Register::Over);
     group.forget(11, &[]);
+    assert_eq!(
+        group.inquire(txn(5, 0)),
+        Register::Refused,
+        "it may not be over everywhere"
+    );
+    assert_eq!(group.inquire(txn(7, 0)), Register::Over);
+    let all: Vec<TxnId> = (1..11).map(|seq| txn(seq, 0)).collect();
+    group.forget(11, &all);
     assert_eq!(group.counts().2, 0);
 }
 

@@ -72,6 +72,11 @@ pub(crate) fn cluster(shared: &Shared, view: &View, me: NodeId, page: &mut Expos
                 .count() as u64,
         ),
         (
+            "chorale_wall_clock_off",
+            "Whether this node's wall clock is more than a second from most nodes' clocks, so that theirs is used.",
+            u64::from(figures.iter().any(|figures| figures.is_wall_clock_off)),
+        ),
+        (
             "chorale_follower_lag_entries_max",
             "The most entries by which a follower of a group led here lags.",
             lags().max().unwrap_or(0),

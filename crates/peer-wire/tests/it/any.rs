@@ -4,14 +4,15 @@ use bytes::Bytes;
 use consensus::{
     Beat, BeatAnswer, Body, Claim, Entry, Index, Members, Message, Payload, SnapshotPoint, Term,
 };
-use ids::{Boot, ClusterId, Db, Epoch, GatewayId, GroupId, Incarnation, NodeId};
+use ids::{Boot, ClusterId, Db, Epoch, GatewayId, GroupId, Incarnation, NodeId, UnixMillis};
 use peer_wire::{
-    Answer, Answers, Await, Batch, ChannelKind, Filled, Join, JoinAnswer, Leave, Map, Notify, Outcome,
-    PeerMessage, Publish, Question, Raft, TransferAnswer, TransferCut, TransferOutcome,
+    Answer, Await, Batch, ChannelKind, Filled, Join, JoinAnswer, Leave, Map, Notify, PeerMessage, Publish,
+    Question, Raft, TransferAnswer, TransferCut, TransferOutcome,
 };
 use proptest::collection::{btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
+use replica::{BatchOutcome, BatchResponse};
 
 pub(crate) fn bytes(most: usize) -> impl Strategy<Value = Bytes> {
     vec(any::<u8>(), 0..=most).prop_map(Bytes::from)
@@ -32,6 +33,7 @@ pub(crate) fn message() -> impl Strategy<Value = PeerMessage> {
         1 => bytes(100).prop_map(|bytes| PeerMessage::Join(Join { bytes })),
         1 => join_answer().prop_map(PeerMessage::JoinAnswer),
         1 => prop_oneof![Just(Leave::Stopping), Just(Leave::Removed)].prop_map(PeerMessage::Leave),
+        1 => any::<i64>().prop_map(|wall| PeerMessage::WallClock(UnixMillis(wall))),
         1 => wait(),
     ]
 }
@@ -133,9 +135,9 @@ fn body() -> impl Strategy<Value = Body> {
 fn batch() -> impl Strategy<Value = Batch> {
     let numbers = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
     (group(), gateway(), numbers, bytes(50), bytes(200)).prop_map(
-        |(group, gateway, (epoch, sequence, number, acknowledged), reads, writes)| Batch {
+        |(group, gateway, (generation, sequence, number, acknowledged), reads, writes)| Batch {
             group,
-            epoch: Epoch(epoch),
+            generation,
             gateway,
             sequence,
             number,
@@ -146,19 +148,27 @@ fn batch() -> impl Strategy<Value = Batch> {
     )
 }
 
-fn answers() -> impl Strategy<Value = Answers> {
+fn answers() -> impl Strategy<Value = BatchResponse> {
     let outcome = prop_oneof![
-        3 => bytes(200).prop_map(Outcome::Answered),
-        1 => option::of(any::<u64>().prop_map(NodeId)).prop_map(|leader| Outcome::NotLeader { leader }),
-        1 => any::<u64>().prop_map(|applied| Outcome::Gap { applied }),
-        1 => Just(Outcome::Forgotten),
+        3 => bytes(200).prop_map(BatchOutcome::Done),
+        1 => option::of(any::<u64>().prop_map(NodeId)).prop_map(|leader| BatchOutcome::NotLeader { leader }),
+        1 => any::<u64>().prop_map(|applied| BatchOutcome::Gap { applied }),
+        1 => Just(BatchOutcome::Evicted),
+        1 => (any::<bool>(), any::<u32>(), bytes(200)).prop_map(|(is_read, index, bytes)| {
+            BatchOutcome::Deferred { is_read, index, bytes }
+        }),
     ];
-    (group(), gateway(), any::<u64>(), outcome).prop_map(|(group, gateway, sequence, outcome)| Answers {
-        group,
-        gateway,
-        sequence,
-        outcome,
-    })
+    let numbers = (any::<u64>(), any::<u64>());
+    (group(), numbers, term(), gateway(), outcome).prop_map(
+        |(group, (generation, sequence), term, gateway, outcome)| BatchResponse {
+            group,
+            generation,
+            term,
+            gateway,
+            sequence,
+            outcome,
+        },
+    )
 }
 
 fn cut() -> impl Strategy<Value = TransferCut> {

@@ -4,7 +4,7 @@ use crate::any;
 use crate::frames::receive;
 use bytes::Bytes;
 use consensus::{Beat, BeatAnswer, Body as Said, CLAIMS_MAX, Claim, Entry, Index, Message, Payload, Term};
-use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation};
+use ids::{Boot, GatewayId, GroupId, Incarnation};
 use peer_wire::frame::{self, BODY_BYTES_MAX, FRAME_BYTES_MAX, HEAD_BYTES};
 use peer_wire::{Batch, Body, Kind, Leave, Packet, PeerMessage, Raft, SMALL_BYTES_MAX};
 use proptest::collection::vec;
@@ -72,7 +72,7 @@ proptest! {
 fn batch(writes: Bytes) -> PeerMessage {
     PeerMessage::Batch(Batch {
         group: GroupId::new(7),
-        epoch: Epoch(3),
+        generation: 3,
         gateway: GatewayId {
             boot: Boot(1),
             worker: 2,

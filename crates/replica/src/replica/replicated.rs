@@ -2,8 +2,9 @@
 
 use super::Replica;
 use crate::batch::{AnswersBuf, Batch, Question, Read, reads};
-use crate::member::{Said, Sender};
+use crate::member::Sender;
 use crate::parked::ReadPlace;
+use crate::response::BatchOutcome;
 use crate::turn::Turn;
 use bytes::Bytes;
 use ids::{Db, GroupId, Monotonic};
@@ -11,10 +12,6 @@ use keyspace::{Answered, AttachedRead, Batched, Entry, Keyspace, LeaderLocal, Or
 use resp::{Args, Writer};
 use std::time::Duration;
 use txn::{Locks, TxnId};
-
-/// What a client is told whose read finds too many waiting.
-const CROWDED: &[u8] =
-    b"-TRYAGAIN too many commands wait for transactions on keys of this group; nothing was done\r\n";
 
 /// Carries out a command that must not write, in words.
 pub(crate) fn read_words(
@@ -51,7 +48,7 @@ impl Replica {
         batches: &[&Batch],
         senders: &[Sender],
         leads: bool,
-    ) -> Result<Vec<Said>, UnknownSemantics> {
+    ) -> Result<Vec<BatchOutcome>, UnknownSemantics> {
         self.begin(turn);
         // They were looked at when they came.
         let questions: Vec<Vec<Read<'_>>> = batches
@@ -111,7 +108,7 @@ impl Replica {
                     if parked.park(place, batches[batch].reads.clone(), arrivals, locks) {
                         answers[batch].later();
                     } else {
-                        answers[batch].reply(CROWDED);
+                        answers[batch].crowded_out();
                     }
                 }
                 Answered::Freed(keyspace, local) => parked.look_again(keyspace, local),
@@ -126,10 +123,13 @@ impl Replica {
             .zip(entry.batches().iter().skip(own));
         Ok(said
             .map(|((batched, answers), batch)| match batched {
-                Batched::Applied | Batched::Repeated => Said::Answered(answers.finish().into()),
-                Batched::Forgotten | Batched::Fenced => Said::Forgotten,
-                Batched::Refused => Said::Elsewhere,
-                Batched::Gap => Said::Gap(self.keyspace.last_batch(batch.gateway)),
+                Batched::Applied | Batched::Repeated => BatchOutcome::Done(answers.finish().into()),
+                Batched::Forgotten | Batched::Fenced => BatchOutcome::Evicted,
+                // Sent again after a while, it acknowledges more.
+                Batched::Refused => BatchOutcome::NotLeader { leader: None },
+                Batched::Gap => BatchOutcome::Gap {
+                    applied: self.keyspace.last_batch(batch.gateway),
+                },
             })
             .collect())
     }
@@ -147,12 +147,21 @@ impl Replica {
         answers: &mut AnswersBuf,
     ) {
         self.begin(turn);
+        if let &Question::Parked { sequence, index } = question
+            && self.parked.holds(ReadPlace {
+                sequence,
+                index,
+                ..place
+            })
+        {
+            return answers.later();
+        }
         if !self.keyspace.admits(|| question.locks()) {
             let behind = self.keyspace.arrivals();
             if self.parked.park(place, all.clone(), behind, question.locks()) {
                 return answers.later();
             }
-            return answers.reply(CROWDED);
+            return answers.crowded_out();
         }
         let age = match question {
             Question::See(_) | Question::Fetch(_) => self.age_of(question, now),

@@ -26,6 +26,8 @@ pub struct ClusterFigures {
     pub forwarded: u64,
     /// Commands that it answered from its own state under a lease.
     pub reads_here: u64,
+    /// Whether the node's wall clock is so far from the others' that theirs is used.
+    pub is_wall_clock_off: bool,
 }
 
 /// One group, as a worker that may have a replica of it knows it.
@@ -70,6 +72,7 @@ impl Gateway {
             up: self.cluster.nodes_up().collect(),
             forwarded: self.cluster.forwarded,
             reads_here: self.cluster.reads_here,
+            is_wall_clock_off: self.is_wall_clock_off(),
             ..ClusterFigures::default()
         };
         for (seat, replica) in self.cluster.seats.iter().zip(&self.replicas) {

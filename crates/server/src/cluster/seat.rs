@@ -5,7 +5,7 @@ use super::{GroupLayout, Kept, Layout};
 use consensus::{Config, Durability, Group, Members, Saved, Term, Times};
 use control::{GroupRef, GroupSight, Order, Report, Role, Survivor};
 use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, Monotonic, NodeId};
-use replica::{Courier, Member, MemberCounts, Output, Replica, Turn};
+use replica::{BatchOutcome, BatchResponse, Courier, Member, MemberCounts, Output, Replica, Turn};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -24,6 +24,10 @@ pub(crate) struct Seat {
     pub(super) incarnation: Option<Incarnation>,
     /// Where the leader is thought to be.
     pub(super) target: Option<NodeId>,
+    /// The term in which it was heard to lead; the first one if it was not.
+    led_in: Term,
+    /// The term of the replica that was here.
+    left_in: Term,
     /// The epoch up to which the group was told of dead boots, while this replica leads it.
     pub(super) fenced: Option<Epoch>,
     pub(super) is_touched: bool,
@@ -50,12 +54,14 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    pub(super) fn new(group: GroupId, boot: Boot, worker: u16) -> Seat {
+    pub(super) fn new(group: GroupId, generation: u64, boot: Boot, worker: u16) -> Seat {
         Seat {
-            courier: Courier::new(group, GatewayId { boot, worker }),
+            courier: Courier::new(group, generation, GatewayId { boot, worker }),
             member: None,
             incarnation: None,
             target: None,
+            led_in: Term(0),
+            left_in: Term(0),
             fenced: None,
             is_touched: false,
             quiet_until: Monotonic(0),
@@ -99,7 +105,7 @@ impl Seat {
         };
         let applied = config.start.index;
         let raft = Group::new(config, now).expect("it was looked at before anybody was told of it");
-        let member = Member::new(replica.group(), raft, applied);
+        let member = Member::new(replica.group(), group.generation, raft, applied);
         if is_heir {
             // As the only voter of another generation it begins a log of its own.
             self.heir = incarnation.map(|me| (me, member.raft().promised_until()));
@@ -169,6 +175,7 @@ impl Seat {
         let former = self.member.take();
         if let Some(former) = &former {
             self.past += former.counts();
+            self.left_in = former.term();
         }
         let had_member = former.is_some();
         let waits_until = self
@@ -215,7 +222,7 @@ impl Seat {
             seed,
         };
         let raft = Group::new(config, now).expect("its parts agree");
-        self.member = Some(Member::new(replica.group(), raft, applied));
+        self.member = Some(Member::new(replica.group(), group.generation, raft, applied));
     }
 
     /// What the members here have done so far.
@@ -447,8 +454,35 @@ impl Seat {
         group.seats.get(&leader).copied()
     }
 
+    /// The term of the replica here, or of the last one that was.
+    pub(super) fn term(&self) -> Term {
+        self.member.as_ref().map_or(self.left_in, Member::term)
+    }
+
+    /// A node says what became of a batch. What was carried out counts whoever says it, as long as it is not lost since; the
+    /// rest only from whom this node takes for the leader, in the term in which it leads.
+    pub(super) fn on_response(&mut self, from: NodeId, response: &BatchResponse, outputs: &mut Vec<Output>) {
+        let is_present = response.generation == self.courier.generation();
+        let is_asked = self.target == Some(from);
+        let counts = is_asked && response.term >= self.led_in;
+        match response.outcome {
+            BatchOutcome::Done(_) if is_present => {}
+            _ if !counts => return,
+            BatchOutcome::NotLeader { leader } => return self.lose_target(leader, outputs),
+            // Who was asked knows of another beginning of the group: one of the two is told of it soon.
+            _ if !is_present => return self.lose_target(None, outputs),
+            _ => {}
+        }
+        if counts {
+            self.led_in = response.term;
+        }
+        // What no leader writes counts as no answer: the batch is sent again.
+        self.courier
+            .on_outcome(response.sequence, &response.outcome, outputs);
+    }
+
     /// Whoever was asked does not lead, but may know who does.
-    pub(super) fn lose_target(&mut self, hint: Option<NodeId>, outputs: &mut Vec<Output>) {
+    fn lose_target(&mut self, hint: Option<NodeId>, outputs: &mut Vec<Output>) {
         let before = self.target.take();
         // One hint a tick is followed: two nodes that each take the other for the leader must not keep the link busy.
         if let Some(node) = hint.filter(|node| Some(*node) != before)
@@ -479,6 +513,7 @@ impl Seat {
     fn aim(&mut self, node: NodeId, outputs: &mut Vec<Output>) {
         if self.target != Some(node) {
             self.target = Some(node);
+            self.led_in = Term(0);
             self.courier.resend(outputs);
         }
     }

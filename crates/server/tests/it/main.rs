@@ -1,7 +1,9 @@
 //! Gateways of several nodes in one thread: commands go in, replies come out.
 
+mod clocks;
 mod cluster;
 mod fanout;
+mod out_of_reach;
 mod whole;
 mod workers;
 mod world;

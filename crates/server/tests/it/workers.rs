@@ -1,9 +1,9 @@
 //! Two workers of one node, whose parcels take their time: what several clients of both see has an order.
 
-use ids::{Boot, GroupCount, HashSeed, Prng, UnixMillis};
+use ids::{Boot, Epoch, GroupCount, HashSeed, Monotonic, NodeId, Prng, UnixMillis};
 use options::Sources;
 use planted::Bug;
-use server::{ClientCard, Connection, Delivery, Endpoint, Gateway, Parcel, Session, Shared};
+use server::{ClientCard, Connection, Delivery, Endpoint, Gateway, Layout, Parcel, Session, Shared};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -13,6 +13,10 @@ const CLIENTS: usize = 4;
 const KEYS: [&str; 6] = ["a", "b", "c", "d", "{a}2", "{b}2"];
 /// Commands of one history. With more there is more to search, and hardly more to find.
 const COMMANDS: usize = 24;
+/// Groups, half of them of each worker.
+const GROUPS: u16 = 8;
+/// Between two turns in which a worker looks at the clock, in nanoseconds.
+const TURN: u64 = 5_000_000;
 
 /// One command, as a client saw it.
 struct Seen {
@@ -32,12 +36,14 @@ struct Workers {
     asked: Vec<Vec<usize>>,
     seen: Vec<Seen>,
     moment: u64,
+    /// The monotonic time, in nanoseconds.
+    now: u64,
 }
 
 impl Workers {
     fn new(seed: u64) -> Workers {
         let settings = options::load(&Sources::default()).expect("no option is given");
-        let groups = GroupCount::new(8).expect("a valid count");
+        let groups = GroupCount::new(GROUPS).expect("a valid count");
         let shared = Shared::new(Boot(1), "run".into(), 0, 6379, groups, 2, settings);
         let shared = Arc::new(shared);
         let gateway = |worker| Gateway::new(worker, shared.clone(), HashSeed([seed, 7]), seed);
@@ -56,7 +62,29 @@ impl Workers {
             asked: vec![Vec::new(); CLIENTS],
             seen: Vec::new(),
             moment: 0,
+            now: TURN,
         }
+    }
+
+    /// A worker hears that another node has become a member: from now on its groups have logs.
+    fn join(&mut self, worker: usize) {
+        let layout = Layout {
+            epoch: Epoch(1),
+            peers: vec![NodeId(1)],
+            ..Layout::alone(NodeId(0), Boot(1), GROUPS)
+        };
+        self.gateways[worker].set_layout(Arc::new(layout));
+        self.end_turn(worker);
+    }
+
+    /// Time passes for a worker.
+    fn tick(&mut self, worker: usize) {
+        self.now += TURN;
+        let gateway = &mut self.gateways[worker];
+        gateway.begin_turn(UnixMillis(1));
+        gateway.begin_cluster(Monotonic(self.now));
+        gateway.pump();
+        self.end_turn(worker);
     }
 
     /// A client sends commands in one piece.
@@ -106,6 +134,8 @@ impl Workers {
     }
 
     fn end_turn(&mut self, worker: usize) {
+        self.deliver(worker);
+        self.gateways[worker].finish_cluster(Monotonic(self.now));
         self.deliver(worker);
         for client in (worker..CLIENTS).step_by(2) {
             if self.clients[client].has_commands() && !self.clients[client].session.is_waiting {
@@ -158,6 +188,16 @@ impl Workers {
         for (worker, gateway) in self.gateways.iter().enumerate() {
             assert!(gateway.is_at_rest(), "worker {worker} has something under way");
         }
+    }
+}
+
+/// As [`words`], and commands whose values cross groups.
+fn any_words(prng: &mut Prng, value: u64) -> Vec<String> {
+    let key = |prng: &mut Prng| KEYS[prng.below(KEYS.len() as u64) as usize].to_owned();
+    match prng.below(8) {
+        0 | 1 => vec!["RENAME".into(), key(prng), key(prng)],
+        2 => vec!["DBSIZE".into()],
+        _ => words(prng, value),
     }
 }
 
@@ -221,6 +261,14 @@ fn carry_out(state: &State, words: &[String]) -> (State, String) {
             ":{}",
             words[1..].iter().filter(|key| state.contains_key(*key)).count()
         ),
+        "RENAME" => match state.remove(&words[1]) {
+            Some(value) => {
+                state.insert(words[2].clone(), value);
+                "+OK".into()
+            }
+            None => "-ERR no such key".into(),
+        },
+        "DBSIZE" => format!(":{}", state.len()),
         "FLUSHALL" => {
             state.clear();
             "+OK".into()
@@ -284,7 +332,11 @@ fn anomaly(seed: u64) -> Option<String> {
         }
     }
     workers.settle();
-    let seen = &workers.seen;
+    no_order(seed, &workers.seen)
+}
+
+/// Why what was seen has no order, if it has none.
+fn no_order(seed: u64, seen: &[Seen]) -> Option<String> {
     assert!(
         seen.iter().all(|one| !one.reply.is_empty()),
         "seed {seed}: no answer"
@@ -300,6 +352,52 @@ fn anomaly(seed: u64) -> Option<String> {
         )
     });
     Some(format!("seed {seed}\n{}", lines.collect::<Vec<_>>().join("\n")))
+}
+
+/// The same while a second node becomes a member, which each worker hears of at a moment of its own.
+fn anomaly_in_growth(seed: u64) -> Option<String> {
+    let mut prng = Prng::new(seed);
+    let mut workers = Workers::new(seed);
+    let mut joins = [0, 1].map(|_| prng.below(60));
+    while workers.seen.len() < COMMANDS {
+        for worker in [0, 1] {
+            if joins[worker] == 0 {
+                workers.join(worker);
+            }
+            joins[worker] = joins[worker].wrapping_sub(1);
+        }
+        let client = prng.below(CLIENTS as u64) as usize;
+        match prng.below(6) {
+            0..=2 => drop(workers.receive(client % 2)),
+            3 => workers.tick(client % 2),
+            _ if !workers.asked[client].is_empty() => {}
+            _ => {
+                let count = (1 + prng.below(3) as usize).min(COMMANDS - workers.seen.len());
+                let first = workers.seen.len() as u64;
+                let commands = (0..count as u64).map(|at| any_words(&mut prng, first + at));
+                let commands = commands.collect();
+                workers.send(client, commands);
+            }
+        }
+    }
+    for worker in [0, 1] {
+        if joins[worker] < 60 {
+            workers.join(worker);
+        }
+    }
+    for _ in 0..400 {
+        while workers.receive(0) || workers.receive(1) {}
+        workers.tick(0);
+        workers.tick(1);
+    }
+    no_order(seed, &workers.seen)
+}
+
+#[test]
+fn what_clients_of_two_workers_see_has_an_order_while_their_groups_begin_to_have_logs() {
+    for seed in 0..400 {
+        assert_eq!(anomaly_in_growth(seed), None);
+    }
 }
 
 #[test]
@@ -329,7 +427,7 @@ fn a_worker_that_decides_over_keys_that_are_held_is_noticed() {
 
 /// The key of a worker, the one that bears this number among those with the prefix.
 fn key_of(worker: u16, prefix: &str, number: usize) -> String {
-    let groups = GroupCount::new(8).expect("a valid count");
+    let groups = GroupCount::new(GROUPS).expect("a valid count");
     let is_its = |key: &String| {
         let group = groups.group_of(ids::Slot::of_key(key.as_bytes()));
         group.index() / 4 == usize::from(worker)

@@ -22,6 +22,8 @@ pub(crate) struct World {
 pub(crate) struct Node {
     boot: Boot,
     pub(crate) gateway: Gateway,
+    /// By how many milliseconds its wall clock is ahead.
+    pub(crate) wall_ahead: i64,
     clients: BTreeMap<u64, Connection>,
     /// Clients that come by the cluster endpoint.
     by_cluster: Vec<u64>,
@@ -121,7 +123,8 @@ impl World {
                 continue;
             }
             let node = &mut self.nodes[number];
-            node.gateway.begin_turn(UnixMillis((self.now / 1_000_000) as i64));
+            let wall = (self.now / 1_000_000) as i64 + node.wall_ahead;
+            node.gateway.begin_turn(UnixMillis(wall));
             node.gateway.begin_cluster(Monotonic(self.now));
             node.gateway.pump();
             node.deliver();
@@ -215,6 +218,7 @@ impl Node {
         Node {
             boot,
             gateway,
+            wall_ahead: 0,
             clients: BTreeMap::new(),
             by_cluster: Vec::new(),
             shared,

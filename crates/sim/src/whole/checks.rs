@@ -26,7 +26,8 @@ pub struct Checks {
     states: BTreeMap<(u16, u64, u64), u64>,
     /// By group: where the replica is, its last term, and the last entry that it applied.
     replicas: BTreeMap<(u16, Incarnation), (usize, u64, u64)>,
-    epochs: BTreeMap<Boot, Epoch>,
+    /// By boot and worker.
+    epochs: BTreeMap<(Boot, u16), Epoch>,
     maps: BTreeMap<Epoch, Arc<RoutingMap>>,
     /// By group: the newest members that a replica has had, with its generation and their place in the log.
     newest: BTreeMap<u16, (u64, u64, Members)>,
@@ -64,7 +65,7 @@ impl Checks {
         };
         let is_led = |group: u16| {
             let glimpses = all.iter().filter_map(|node| node.serving());
-            let mut glimpses = glimpses.flat_map(|serving| serving.gateway.glimpses());
+            let mut glimpses = glimpses.flat_map(|serving| serving.glimpses());
             glimpses.any(|glimpse| {
                 let is_whole = |members: &Members| {
                     members.voters.len() == wanted && members.learners.is_empty() && !members.is_joint()
@@ -142,8 +143,11 @@ impl Checks {
         let Some(serving) = node.serving() else {
             return Ok(());
         };
-        if let Some(epoch) = serving.gateway.epoch() {
-            let known = self.epochs.insert(serving.boot, epoch);
+        for worker in &serving.workers {
+            let Some(epoch) = worker.gateway.epoch() else {
+                continue;
+            };
+            let known = self.epochs.insert((serving.boot, worker.number), epoch);
             if known.is_some_and(|known| known > epoch) {
                 return Err(format!(
                     "node {machine} goes back to version {} of the cluster",
@@ -151,12 +155,12 @@ impl Checks {
                 ));
             }
         }
-        for glimpse in serving.gateway.glimpses() {
+        for glimpse in serving.glimpses() {
             self.check_replica(machine, &glimpse)?;
             let group = glimpse.group;
             let is_leased = |node: &&Whole| {
                 let glimpses = node.serving().into_iter();
-                let mut glimpses = glimpses.flat_map(|serving| serving.gateway.glimpses());
+                let mut glimpses = glimpses.flat_map(|serving| serving.glimpses());
                 let now = clocks(NodeId(node.machine as u64));
                 glimpses.any(|other| other.group == group && other.has_lease(now))
             };
@@ -239,16 +243,18 @@ impl Checks {
 pub(crate) fn check_at_rest(running: &[Option<&Whole>]) -> Result<(), String> {
     let glimpses = || {
         let serving = running.iter().flatten().filter_map(|node| node.serving());
-        serving.flat_map(|serving| serving.gateway.glimpses())
+        serving.flat_map(|serving| serving.glimpses())
     };
     for node in running.iter().flatten() {
         let Some(serving) = node.serving() else { continue };
-        let seen_to = serving.gateway.seen_to();
-        if !seen_to.is_empty() {
-            return Err(format!(
-                "node {} still sees to transactions: {seen_to:?}",
-                node.machine
-            ));
+        for worker in &serving.workers {
+            let seen_to = worker.gateway.seen_to();
+            if !seen_to.is_empty() {
+                return Err(format!(
+                    "node {}, worker {}, still sees to transactions: {seen_to:?}",
+                    node.machine, worker.number
+                ));
+            }
         }
     }
     for leader in glimpses() {
@@ -294,7 +300,7 @@ pub(crate) fn transfer(all: &[&Whole], prng: &mut Prng) -> Option<(NodeId, Order
     let mut found = Vec::new();
     for node in all {
         let glimpses = node.serving().into_iter();
-        for glimpse in glimpses.flat_map(|serving| serving.gateway.glimpses()) {
+        for glimpse in glimpses.flat_map(|serving| serving.glimpses()) {
             if let Some(member) = glimpse.member.filter(|member| member.leads()) {
                 found.push((node.machine, glimpse.group, member));
             }

@@ -6,6 +6,8 @@ use peer_wire::PeerMessage;
 /// One frame.
 #[derive(Clone, Debug)]
 pub struct Frame {
+    /// Of which workers it is the link.
+    pub(crate) link: u8,
     /// The stream that it belongs to: what is left of an earlier one is dropped by the system.
     pub(crate) stream: u64,
     pub(crate) body: Body,

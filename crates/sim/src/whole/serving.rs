@@ -1,39 +1,118 @@
-//! A gateway and its clients: what a worker's loop does with them, without sockets.
+//! The workers of a node that serves, and what lies between them: queues of parcels, and the thread for errands.
+//!
+//! ```text
+//!   worker 0 --parcels--> queue --> worker 1          each queue has a limit, and each parcel takes its own time
+//!      |  ^-- queue <--parcels-- |
+//!      '---- errands ---> thread ---> back, each in its time
+//! ```
+//!
+//! A worker has its turn when it has something to do and is not at something else. The order among those that have it at one
+//! moment is random. A parcel that is not urgent wakes nobody who sleeps, unless requests wait for locks there.
 
-use crate::clock::{glance, lent};
+use super::frame::{Frame, Who};
+use super::links::{Known, Links};
+use super::worker::Worker;
+use crate::clock::{MICROS, MILLIS, glance, lent};
 use crate::node::{Connection, Output};
-use crate::whole::frame::Frame;
-use ids::{Boot, GroupCount, HashSeed, NodeId, Prng};
+use control::{Contact, GroupRef, GroupSight, Order, RoutingMap, Survivor};
+use ids::{Boot, Epoch, GroupCount, GroupId, HashSeed, Monotonic, NodeId, Prng, UnixMillis};
 use options::Settings;
-use peer_wire::PeerMessage;
-use server::{ClientCard, Delivery, Endpoint, Gateway, Hooks, Session, Shared};
-use std::collections::{BTreeMap, BTreeSet};
+use server::{Errand, Gateway, Glimpse, Hooks, Kept, Layout, Parcel, Shared};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-/// One connection in so many comes by the cluster endpoint.
-const BY_CLUSTER: u64 = 5;
+/// Parcels that may wait between two workers, as in production.
+const PARCELS_MAX: usize = 256;
+/// Parcels kept back for one worker above which no more is read from clients, as in production.
+const BACKLOG_MAX: usize = 8;
+/// Rounds of parcels and errands in which everything between the workers of a node ends that nobody else has a part in.
+const REST_ROUNDS_MAX: usize = 256;
+
+/// What comes to a worker.
+pub(crate) enum Work {
+    Frame(usize, Frame),
+    Up(usize),
+    Down(usize),
+    Bytes(Connection, Vec<u8>),
+    Gone(Connection),
+    Order(GroupId, u64, Order),
+}
+
+/// What a worker has for the meta group's part.
+pub(crate) enum Report {
+    Link(Contact, bool),
+    Message(Contact, Vec<u8>),
+    Sights(Vec<GroupSight>, Vec<GroupRef>),
+    Survivors(u16, Vec<Survivor>),
+    /// A replica has stopped.
+    Notice(String),
+}
+
+/// What a worker's turn is given, and where it leaves what it says.
+pub(crate) struct Talk<'a> {
+    pub(crate) wall: UnixMillis,
+    pub(crate) known: &'a Known,
+    /// The newest version of the cluster that the process knows.
+    pub(crate) newest: Option<Epoch>,
+    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) me: (NodeId, Boot),
+    /// Clients are not read any more.
+    pub(crate) is_resting: bool,
+    pub(crate) reports: Vec<Report>,
+    pub(crate) out: &'a mut Output<Frame>,
+}
+
+impl Talk<'_> {
+    pub(crate) fn layout(&self, map: &RoutingMap) -> Layout {
+        Layout::of(map, self.me.0, self.me.1)
+    }
+}
+
+/// What a process is made of.
+pub(crate) struct Making<'a> {
+    pub(crate) node: NodeId,
+    pub(crate) boot: Boot,
+    pub(crate) machine: usize,
+    pub(crate) machines: usize,
+    pub(crate) groups: GroupCount,
+    pub(crate) workers: usize,
+    pub(crate) prng: &'a mut Prng,
+}
 
 /// See the file's header.
 pub(crate) struct Serving {
     pub(crate) node: NodeId,
     pub(crate) boot: Boot,
-    pub(crate) gateway: Gateway,
     shared: Arc<Shared>,
-    clients: BTreeMap<Connection, server::Connection>,
-    /// Connections that have ended: what is on its way to them is not heard.
-    ended: BTreeSet<Connection>,
-    /// To be looked at when the turn ends.
-    listed: BTreeSet<Connection>,
-    /// To be looked at in the next one.
-    unread: BTreeSet<Connection>,
-    /// What is to be sent to other nodes.
-    pub(crate) outbox: Vec<(NodeId, PeerMessage)>,
+    groups: GroupCount,
+    pub(crate) workers: Vec<Worker>,
+    /// `mail[to][from]`, each parcel with the time at which it is there.
+    mail: Vec<Vec<VecDeque<(Monotonic, Parcel)>>>,
+    /// Errands on their way back, each with its worker.
+    errands: VecDeque<(Monotonic, u16, Errand)>,
+    /// How long parcels and errands take at most, in nanoseconds.
+    slowness: u64,
+    /// One turn in so many is followed by a time in which the worker is at something else; 0 if none is.
+    stalls: u64,
+    parcels_max: usize,
+    backlog_max: usize,
+    prng: Prng,
 }
 
 impl Serving {
-    pub(crate) fn new(node: NodeId, boot: Boot, groups: GroupCount, prng: &mut Prng) -> Serving {
-        let mut shared = Shared::new(boot, "run".into(), 0, 6379, groups, 1, Settings::default());
+    pub(crate) fn new(making: Making<'_>) -> Serving {
+        let Making {
+            node,
+            boot,
+            machine,
+            machines,
+            groups,
+            workers,
+            prng,
+        } = making;
+        let mut shared = Shared::new(boot, "run".into(), 0, 6379, groups, workers, Settings::default());
         shared.cluster_port = Some(7379);
         shared.hooks = Hooks {
             clock: glance,
@@ -41,155 +120,264 @@ impl Serving {
             ..Hooks::default()
         };
         shared.clients.set_node(node);
+        // On some nodes much is large enough to be taken aside.
+        if prng.below(4) == 0 {
+            shared.steps_max.store(prng.below(8) as usize, Ordering::Relaxed);
+        }
         let shared = Arc::new(shared);
         let secret = HashSeed([prng.next_u64(), prng.next_u64()]);
+        let who = Who::Member(node, boot);
+        let all = (0..workers as u16).map(|number| {
+            let gateway = Gateway::new(number, shared.clone(), secret, prng.next_u64());
+            let links = Links::new(number as u8, who, machine, machines, prng);
+            Worker::new(number, gateway, links)
+        });
+        let workers: Vec<Worker> = all.collect();
+        let mail = || (0..workers.len()).map(|_| VecDeque::new()).collect();
         Serving {
             node,
             boot,
-            gateway: Gateway::new(0, shared.clone(), secret, prng.next_u64()),
             shared,
-            clients: BTreeMap::new(),
-            ended: BTreeSet::new(),
-            listed: BTreeSet::new(),
-            unread: BTreeSet::new(),
-            outbox: Vec::new(),
+            groups,
+            mail: (0..workers.len()).map(|_| mail()).collect(),
+            workers,
+            errands: VecDeque::new(),
+            slowness: [20 * MICROS, 500 * MICROS, 5 * MILLIS][prng.below(3) as usize],
+            stalls: [0, 0, 1_000, 50][prng.below(4) as usize],
+            parcels_max: [1, 2, PARCELS_MAX][prng.below(3) as usize],
+            backlog_max: [0, BACKLOG_MAX][prng.below(2) as usize],
+            prng: Prng::new(prng.next_u64()),
         }
-    }
-
-    pub(crate) fn has_unread(&self) -> bool {
-        !self.unread.is_empty()
     }
 
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }
 
-    /// A client sends bytes.
-    pub(crate) fn receive(&mut self, from: Connection, bytes: &[u8], out: &mut Output<Frame>) {
-        if self.ended.contains(&from) {
+    /// The replicas of all workers.
+    pub(crate) fn glimpses(&self) -> impl Iterator<Item = Glimpse<'_>> {
+        self.workers.iter().flat_map(|worker| worker.gateway.glimpses())
+    }
+
+    /// What the next process is left of the last one.
+    pub(crate) fn keep(&mut self, mut kept: Vec<Kept>) {
+        for worker in &mut self.workers {
+            worker.gateway.keep(&mut kept);
+        }
+        assert!(kept.is_empty(), "each group has its worker");
+    }
+
+    /// Shows the workers the first version of the cluster.
+    pub(crate) fn begin(
+        &mut self,
+        map: &RoutingMap,
+        wall: UnixMillis,
+        known: &Known,
+        out: &mut Output<Frame>,
+    ) {
+        let shared = self.shared.clone();
+        let mut talk = Talk {
+            wall,
+            known,
+            newest: None,
+            shared: &shared,
+            me: (self.node, self.boot),
+            is_resting: false,
+            reports: Vec::new(),
+            out,
+        };
+        for worker in &mut self.workers {
+            worker.see(map, &mut talk);
+        }
+    }
+
+    /// The worker that a client is with.
+    pub(crate) fn worker_of(&mut self, connection: Connection) -> &mut Worker {
+        let count = self.workers.len() as u64;
+        &mut self.workers[(connection.0 % count) as usize]
+    }
+
+    /// The worker that a group is with.
+    pub(crate) fn worker_with(&mut self, group: GroupId) -> &mut Worker {
+        let at = group.index() * self.workers.len() / usize::from(self.groups.get());
+        &mut self.workers[at]
+    }
+
+    /// When a worker has something to do.
+    fn next_due(&self, number: usize, now: Monotonic) -> Monotonic {
+        let worker = &self.workers[number];
+        let mut due = worker.next_due(now);
+        let has_waiters = worker.gateway.has_lock_waiters();
+        for queue in &self.mail[number] {
+            let wakes = |(_, parcel): &&(Monotonic, Parcel)| has_waiters || parcel.is_urgent();
+            if let Some((at, _)) = queue.iter().find(wakes) {
+                due = due.min(*at);
+            }
+        }
+        let own = |(_, whose, _): &&(Monotonic, u16, Errand)| usize::from(*whose) == number;
+        if let Some((at, ..)) = self.errands.iter().find(own) {
+            due = due.min(*at);
+        }
+        due.max(worker.stalled_until)
+    }
+
+    /// When any of them has.
+    pub(crate) fn next_wake(&self, now: Monotonic) -> Monotonic {
+        let all = (0..self.workers.len()).map(|number| self.next_due(number, now));
+        all.min().expect("a node has workers")
+    }
+
+    /// Gives a turn to each worker that has something to do.
+    pub(crate) fn run(
+        &mut self,
+        wall: UnixMillis,
+        known: &Known,
+        newest: Option<Epoch>,
+        out: &mut Output<Frame>,
+    ) -> Vec<Report> {
+        let shared = self.shared.clone();
+        let mut talk = Talk {
+            wall,
+            known,
+            newest,
+            shared: &shared,
+            me: (self.node, self.boot),
+            is_resting: false,
+            reports: Vec::new(),
+            out,
+        };
+        let count = self.workers.len();
+        let first = self.prng.below(count as u64) as usize;
+        for number in (0..count).map(|number| (first + number) % count) {
+            if self.next_due(number, lent()) <= lent() {
+                self.turn(number, false, &mut talk);
+            }
+        }
+        talk.reports
+    }
+
+    fn turn(&mut self, number: usize, is_last: bool, talk: &mut Talk<'_>) {
+        self.workers[number].begin_turn(talk);
+        self.receive(number, is_last, talk);
+        if !is_last {
+            self.workers[number].work(self.backlog_max, talk);
+            self.receive(number, is_last, talk);
+        }
+        let worker = &mut self.workers[number];
+        worker.list_unread();
+        worker.gateway.end_waits();
+        self.fetch_errands(number, is_last);
+        let worker = &mut self.workers[number];
+        worker.deliver(talk);
+        worker.finish_cluster(talk);
+        self.post(number);
+        self.workers[number].finish_clients(talk);
+        // Connections that went on may have asked for more.
+        self.workers[number].finish_cluster(talk);
+        self.post(number);
+        self.workers[number].finish_clients(talk);
+        self.workers[number].tend(talk);
+        self.post(number);
+        self.leave_errands(number);
+        if is_last {
             return;
         }
-        let shared = &self.shared;
-        let connection = self.clients.entry(from).or_insert_with(|| {
-            let address = ([127, 0, 0, 1], 1).into();
-            let card = ClientCard::new(shared.clients.next_id(), address, address, 0, 0, 0);
-            let card = Arc::new(card);
-            shared.clients.add(card.clone());
-            let endpoint = match from.0 % BY_CLUSTER {
-                0 => Endpoint::Cluster,
-                _ => Endpoint::AnyNode,
-            };
-            server::Connection::new(Session::new(card, from.0, endpoint, true))
-        });
-        self.gateway.feed(connection, bytes);
-        self.listed.insert(from);
-        // Who is not to be told what was read is closed before anything is sent.
-        self.deliver(out);
-    }
-
-    /// A client is gone.
-    pub(crate) fn close(&mut self, connection: Connection) {
-        if let Some(mut gone) = self.clients.remove(&connection) {
-            self.gateway.forget_connection(connection.0);
-            self.gateway.go_on(&mut gone.session);
-            self.gateway.stop_listening(&mut gone.session);
-            self.shared.clients.remove(gone.session.card.id);
-            self.ended.insert(connection);
+        let worker = &mut self.workers[number];
+        if self.prng.below(2) == 0 {
+            worker.begin_next_turn(talk);
         }
-        self.listed.remove(&connection);
-        self.unread.remove(&connection);
-    }
-
-    /// Everything that follows from what came this turn.
-    pub(crate) fn finish(&mut self, out: &mut Output<Frame>) {
-        self.listed.append(&mut self.unread);
-        self.gateway.end_waits();
-        self.deliver(out);
-        self.finish_cluster(out);
-        self.finish_clients(out);
-        // Connections that went on may have asked for more.
-        self.finish_cluster(out);
-        self.finish_clients(out);
-        assert!(
-            self.gateway.take_errands().is_empty() && self.gateway.backlog() == 0,
-            "nothing that clients ask for is large, and there is one worker"
-        );
-    }
-
-    /// Background work.
-    pub(crate) fn tend(&mut self, out: &mut Output<Frame>) {
-        self.gateway.tend();
-        self.deliver(out);
-        self.finish_clients(out);
-    }
-
-    fn finish_cluster(&mut self, out: &mut Output<Frame>) {
-        if self.gateway.has_cluster_work() {
-            self.gateway.finish_cluster(lent());
+        if self.stalls > 0 && self.prng.below(self.stalls) == 0 {
+            let millis = self.prng.below(50);
+            worker.stalled_until = lent().after(Duration::from_millis(millis));
         }
-        self.outbox.extend(self.gateway.take_peer_messages());
-        self.deliver(out);
     }
 
-    fn deliver(&mut self, out: &mut Output<Frame>) {
-        while let Some(delivery) = self.gateway.next_delivery() {
-            if let Delivery::Reap = delivery {
-                self.reap(out);
-                continue;
-            }
-            if let Delivery::Message { .. } = delivery {
-                continue;
-            }
-            let Some(token) = delivery.connection().map(Connection) else {
-                continue;
-            };
-            if let Some(connection) = self.clients.get_mut(&token) {
-                self.gateway.deliver(connection, delivery);
-                self.listed.insert(token);
+    /// Gives a worker the parcels that are there.
+    fn receive(&mut self, number: usize, is_last: bool, talk: &mut Talk<'_>) {
+        let now = lent();
+        for from in 0..self.workers.len() {
+            loop {
+                let queue = &mut self.mail[number][from];
+                let Some((_, parcel)) = queue.pop_front_if(|(at, _)| is_last || *at <= now) else {
+                    break;
+                };
+                self.workers[number].take(from as u16, parcel, talk);
             }
         }
     }
 
-    /// Closes the connections that the gateway marked.
-    fn reap(&mut self, out: &mut Output<Frame>) {
-        let is_killed = |client: &server::Connection| client.session.card.is_killed.load(Ordering::Relaxed);
-        let clients = self.clients.iter();
-        let killed: Vec<Connection> = clients
-            .filter(|(_, client)| is_killed(client))
-            .map(|(connection, _)| *connection)
-            .collect();
-        for connection in killed {
-            self.close(connection);
-            out.closed.push(connection);
+    /// Hands over this turn's parcels, as many as the queues have room for.
+    fn post(&mut self, number: usize) {
+        let now = lent();
+        for to in (0..self.workers.len()).filter(|to| *to != number) {
+            let post = self.workers[number].gateway.post(to as u16);
+            let queue = &mut self.mail[to][number];
+            while queue.len() < self.parcels_max
+                && let Some(parcel) = post.pop_front()
+            {
+                let takes = Duration::from_nanos(self.prng.below(self.slowness));
+                let after = queue.back().map_or(now, |(at, _)| (*at).max(now));
+                queue.push_back((after.after(takes), parcel));
+            }
         }
     }
 
-    fn finish_clients(&mut self, out: &mut Output<Frame>) {
-        while let Some(token) = self.listed.pop_first() {
-            let Some(connection) = self.clients.get_mut(&token) else {
-                continue;
-            };
-            let is_held = connection.session.is_waiting || connection.session.is_paused;
-            if connection.has_commands() && !is_held && !connection.pipeline.is_full() {
-                self.gateway.resume(connection);
+    fn leave_errands(&mut self, number: usize) {
+        for mut errand in self.workers[number].gateway.take_errands() {
+            errand.run();
+            let takes = Duration::from_nanos(self.prng.below(4 * self.slowness));
+            let last = self.errands.back().map(|(at, ..)| *at);
+            let after = last.map_or(lent(), |last| last.max(lent()));
+            self.errands
+                .push_back((after.after(takes), number as u16, errand));
+        }
+    }
+
+    fn fetch_errands(&mut self, number: usize, is_last: bool) {
+        let now = lent();
+        let is_back = |(at, whose, _): &mut (Monotonic, u16, Errand)| {
+            usize::from(*whose) == number && (is_last || *at <= now)
+        };
+        while let Some(at) = self.errands.iter_mut().position(is_back) {
+            let (_, _, errand) = self.errands.remove(at).expect("it was found there");
+            self.workers[number].gateway.on_errand(errand);
+        }
+    }
+
+    /// Stops in good order: what is under way between the workers ends, and what they have is left.
+    pub(crate) fn leave(mut self, wall: UnixMillis, known: &Known) -> Vec<Kept> {
+        let shared = self.shared.clone();
+        let mut out = Output::new(false);
+        let mut talk = Talk {
+            wall,
+            known,
+            newest: None,
+            shared: &shared,
+            me: (self.node, self.boot),
+            is_resting: true,
+            reports: Vec::new(),
+            out: &mut out,
+        };
+        for _ in 0..REST_ROUNDS_MAX {
+            let is_at_rest = self.errands.is_empty()
+                && self.mail.iter().flatten().all(VecDeque::is_empty)
+                && self.workers.iter().all(|worker| worker.gateway.is_at_rest());
+            if is_at_rest {
+                break;
             }
-            // Before anything is sent: what was read may not be to be told.
-            self.deliver(out);
-            let Some(connection) = self.clients.get_mut(&token) else {
-                continue;
-            };
-            while connection.pipeline.ready_bytes() > 0 {
-                let ready = connection.pipeline.ready().to_vec();
-                connection.pipeline.sent(ready.len());
-                out.bytes.push((token, ready));
-            }
-            let is_answered = connection.pipeline.is_settled() && !connection.session.is_waiting;
-            if connection.session.is_closing && is_answered {
-                self.close(token);
-                out.closed.push(token);
-            } else if is_answered && connection.has_commands() {
-                self.unread.insert(token);
+            for number in 0..self.workers.len() {
+                self.turn(number, true, &mut talk);
             }
         }
+        let mut all = Vec::new();
+        for worker in self.workers {
+            let (kept, lost) = worker.gateway.into_kept(lent());
+            assert!(
+                lost.is_empty(),
+                "what is under way among the workers of a node ends: {lost:?}"
+            );
+            all.extend(kept);
+        }
+        all
     }
 }

@@ -7,9 +7,23 @@ use sim::{Bare, Node, Options, Whole};
 const SEEDS_MAX: u64 = 150;
 
 fn is_caught<N: Node>(bug: Bug) {
+    is_caught_with::<N>(bug, Options::default());
+}
+
+/// In a node that is alone, whose workers decide for each other.
+fn is_caught_between_workers(bug: Bug) {
+    let options = Options {
+        nodes: 1..=1,
+        workers: 2..=2,
+        ..Options::default()
+    };
+    is_caught_with::<Whole>(bug, options);
+}
+
+fn is_caught_with<N: Node>(bug: Bug, options: Options) {
     let options = Options {
         bug: Some(bug),
-        ..Options::default()
+        ..options
     };
     let caught = (1..=SEEDS_MAX).find_map(|seed| sim::run::<N>(seed, &options).err());
     let failure = caught.unwrap_or_else(|| panic!("nobody noticed {bug:?} in {SEEDS_MAX} seeds"));
@@ -41,14 +55,17 @@ macro_rules! caught {
         /// (`crates/keyspace/tests/it/transactions.rs`).
         const BY_SCENES: &[Bug] = &[Bug::PreparedRevoked, Bug::FenceIgnored, Bug::MortalLockedShared, Bug::HoldRepliesNotKept];
 
-        /// Mistakes between workers of one node, of which nodes here have one: see `crates/server/tests/it/workers.rs`.
+        /// Mistakes between workers of one node: whole nodes are tested for them below.
         const BETWEEN_WORKERS: &[Bug] = &[Bug::EntrustedNotHeld, Bug::EntrustedNotFree];
+
+        /// A mistake that shows when a clock is set by more than clocks are set here: see `crates/server/tests/it/clocks.rs`.
+        const OF_CLOCKS: &[Bug] = &[Bug::WallClockTrusted];
 
         #[test]
         fn every_mistake_has_its_test() {
             let tested = [$(Bug::$bug),*];
             for bug in Bug::ALL {
-                let elsewhere = [ELSEWHERE, OF_TRANSACTIONS, BY_SCENES, BETWEEN_WORKERS];
+                let elsewhere = [ELSEWHERE, OF_TRANSACTIONS, BY_SCENES, BETWEEN_WORKERS, OF_CLOCKS];
                 assert!(
                     tested.contains(bug) || elsewhere.iter().any(|all| all.contains(bug)),
                     "{bug:?}"
@@ -133,4 +150,14 @@ fn a_batch_that_a_whole_node_applies_twice_is_noticed() {
 #[test]
 fn a_whole_node_that_replies_before_the_commit_is_noticed() {
     is_caught::<Whole>(Bug::ReplyBeforeCommit);
+}
+
+#[test]
+fn keys_that_are_not_held_while_another_worker_decides_are_noticed() {
+    is_caught_between_workers(Bug::EntrustedNotHeld);
+}
+
+#[test]
+fn a_worker_that_decides_over_keys_that_are_held_is_noticed() {
+    is_caught_between_workers(Bug::EntrustedNotFree);
 }

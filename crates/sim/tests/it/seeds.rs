@@ -48,7 +48,7 @@ fn clusters_of_any_size_can_be_simulated() {
     for nodes in [1, 2, 7] {
         let options = Options {
             nodes: nodes..=nodes,
-            bug: None,
+            ..Options::default()
         };
         if let Err(failure) = sim::run::<Bare>(5, &options) {
             panic!("{failure}");

@@ -1,0 +1,82 @@
+//! Wall clocks that somebody sets wrong, and right again.
+
+use crate::cluster::replicated;
+use crate::world::World;
+use planted::Bug;
+
+const HOUR_MILLIS: i64 = 3_600_000;
+
+/// Three nodes that have told each other the time.
+fn agreed() -> World {
+    let mut world = replicated(2);
+    world.turns(2_000);
+    world
+}
+
+/// What keys with deadlines are after the first node, which leads all groups, was an hour ahead for two seconds: one that was to
+/// live for half a second, and one that was to live for a thousand seconds from before.
+fn after_an_hour_ahead() -> (String, String) {
+    let mut world = agreed();
+    let until = world.now / 1_000_000 + 1_000_000;
+    assert_eq!(world.run(1, 1, &format!("SET later 1 PXAT {until}")), "+OK");
+    world.nodes[0].wall_ahead = HOUR_MILLIS;
+    world.turns(1_000);
+    assert_eq!(world.run(1, 1, "SET soon 1 PX 500"), "+OK");
+    world.tend();
+    world.turns(1_000);
+    world.nodes[0].wall_ahead = 0;
+    // The group's time may be a second ahead, and waits for the others' clocks.
+    world.turns(2_500);
+    assert_eq!(world.run(1, 1, "SET other 1"), "+OK");
+    world.tend();
+    world.turns(100);
+    (world.run(2, 2, "GET soon"), world.run(2, 2, "GET later"))
+}
+
+#[test]
+fn a_leader_whose_clock_is_an_hour_ahead_for_a_moment_neither_keeps_keys_nor_deletes_them_early() {
+    assert_eq!(after_an_hour_ahead(), ("$-1".to_owned(), "$1 1".to_owned()));
+}
+
+#[test]
+fn a_wall_clock_that_is_trusted_whatever_it_shows_is_noticed() {
+    planted::plant(Some(Bug::WallClockTrusted));
+    let seen = after_an_hour_ahead();
+    planted::plant(None);
+    assert_ne!(seen, ("$-1".to_owned(), "$1 1".to_owned()));
+}
+
+#[test]
+fn an_operator_is_told_once_that_a_clock_is_off_and_once_that_it_is_right_again() {
+    let mut world = agreed();
+    world.nodes[2].wall_ahead = -HOUR_MILLIS;
+    world.turns(1_000);
+    assert!(world.nodes[2].gateway.is_wall_clock_off());
+    let notice = world.nodes[2].gateway.take_clock_notice();
+    assert!(
+        notice.is_some_and(|notice| notice.contains("behind that of most nodes")),
+        "it says so"
+    );
+    assert_eq!(world.nodes[2].gateway.take_clock_notice(), None);
+    assert!(!world.nodes[0].gateway.is_wall_clock_off());
+    world.nodes[2].wall_ahead = 0;
+    world.turns(1_000);
+    assert!(!world.nodes[2].gateway.is_wall_clock_off());
+    let notice = world.nodes[2].gateway.take_clock_notice();
+    assert!(notice.is_some_and(|notice| notice.contains("agrees")));
+}
+
+#[test]
+fn a_request_named_a_moment_ago_is_taken_after_a_clock_was_ahead() {
+    let mut world = agreed();
+    world.nodes[0].wall_ahead = HOUR_MILLIS;
+    world.turns(500);
+    assert_eq!(world.run(1, 1, "INCR count"), ":1");
+    world.nodes[0].wall_ahead = 0;
+    world.turns(1_500);
+    // Version 7: the first 48 bits are the time.
+    let name = format!("{:012x}", world.now / 1_000_000);
+    let name = format!("{}-{}-7000-8000-000000000001", &name[..8], &name[8..]);
+    assert_eq!(world.run(1, 1, &format!("CLIENT REQUEST {name}")), "+OK");
+    assert_eq!(world.run(1, 1, "INCR count"), ":2");
+}

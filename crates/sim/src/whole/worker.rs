@@ -1,0 +1,348 @@
+//! One worker of a node that serves: what the worker's loop does in production, turn by turn, with its clients and its
+//! links.
+
+use super::frame::{Body, Frame};
+use super::links::{Event, Links};
+use super::serving::{Report, Talk, Work};
+use crate::clock::lent;
+use crate::node::{Connection, Output};
+use control::{Contact, Instruction, RoutingMap};
+use ids::Monotonic;
+use server::{ClientCard, Delivery, Endpoint, Gateway, Incoming, Parcel, Session, Shared};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// One connection in so many comes by the cluster endpoint.
+const BY_CLUSTER: u64 = 5;
+/// Between two reports of the groups that are led here.
+const SIGHTS: Duration = Duration::from_millis(500);
+/// Between two rounds of background work.
+const TEND: Duration = Duration::from_millis(100);
+/// How soon parcels are tried again that found a full queue.
+const TRY_AGAIN: Duration = Duration::from_millis(1);
+
+/// See the file's header.
+pub(crate) struct Worker {
+    pub(crate) number: u16,
+    pub(crate) gateway: Gateway,
+    pub(crate) links: Links,
+    clients: BTreeMap<Connection, server::Connection>,
+    /// Connections that have ended: what is on its way to them is not heard.
+    ended: BTreeSet<Connection>,
+    /// To be looked at when the turn ends.
+    listed: BTreeSet<Connection>,
+    /// To be looked at in the next one.
+    unread: BTreeSet<Connection>,
+    /// What came since the last turn.
+    pub(crate) inbox: VecDeque<Work>,
+    /// What clients sent while other workers did not keep up.
+    unheard: VecDeque<Work>,
+    /// Versions of the cluster on their way, each with the time at which it comes.
+    pub(crate) views: VecDeque<(Monotonic, Arc<RoutingMap>)>,
+    pub(crate) orders: Vec<Instruction>,
+    /// What the meta group says to others by this worker's links.
+    pub(crate) meta_outbox: Vec<(Contact, Vec<u8>)>,
+    /// Until then it is at something else.
+    pub(crate) stalled_until: Monotonic,
+    sights_at: Monotonic,
+    tend_at: Monotonic,
+    /// The next turn has begun: what comes is handled at the time that it was then.
+    is_begun: bool,
+}
+
+impl Worker {
+    pub(crate) fn new(number: u16, gateway: Gateway, links: Links) -> Worker {
+        Worker {
+            number,
+            gateway,
+            links,
+            clients: BTreeMap::new(),
+            ended: BTreeSet::new(),
+            listed: BTreeSet::new(),
+            unread: BTreeSet::new(),
+            inbox: VecDeque::new(),
+            unheard: VecDeque::new(),
+            views: VecDeque::new(),
+            orders: Vec::new(),
+            meta_outbox: Vec::new(),
+            stalled_until: Monotonic(0),
+            sights_at: Monotonic(0),
+            tend_at: Monotonic(0),
+            is_begun: false,
+        }
+    }
+
+    /// When it has something to do, apart from what other workers and errands bring.
+    pub(crate) fn next_due(&self, now: Monotonic) -> Monotonic {
+        let has_work = !self.inbox.is_empty()
+            || !self.unread.is_empty()
+            || !self.orders.is_empty()
+            || !self.meta_outbox.is_empty();
+        let wait = self.gateway.next_wait_ends();
+        let is_blocked = self.gateway.backlog() > 0 || !self.unheard.is_empty();
+        let all = [
+            has_work.then_some(now),
+            is_blocked.then_some(now.after(TRY_AGAIN)),
+            self.gateway.next_cluster_timer(),
+            wait.map(|nanos| now.after(Duration::from_nanos(nanos))),
+            self.views.front().map(|(at, _)| *at),
+            Some(self.sights_at),
+        ];
+        let due = all.into_iter().flatten().min();
+        due.map_or(self.tend_at, |due| due.min(self.tend_at))
+    }
+
+    // ---- turns
+
+    pub(crate) fn begin_turn(&mut self, talk: &mut Talk<'_>) {
+        if std::mem::take(&mut self.is_begun) {
+            return;
+        }
+        let now = lent();
+        self.gateway.begin_turn(talk.wall);
+        self.gateway.begin_cluster(now);
+        while let Some((_, map)) = self.views.pop_front_if(|(at, _)| *at <= now) {
+            self.see(&map, talk);
+        }
+        for instruction in std::mem::take(&mut self.orders) {
+            if let control::GroupRef::Data(group) = instruction.group {
+                self.gateway
+                    .on_order(group, instruction.index, &instruction.order);
+            }
+        }
+    }
+
+    /// A process may be stopped when it has looked at the clock and not yet at its sockets.
+    pub(crate) fn begin_next_turn(&mut self, talk: &mut Talk<'_>) {
+        self.begin_turn(talk);
+        self.is_begun = true;
+    }
+
+    /// It is told of a version of the cluster, and dials whom it has not known.
+    pub(crate) fn see(&mut self, map: &RoutingMap, talk: &mut Talk<'_>) {
+        self.gateway.set_layout(Arc::new(talk.layout(map)));
+        if talk.newest.is_none_or(|newest| newest <= map.epoch) {
+            self.links.dial(talk.known, talk.out);
+        }
+        // An old one, shown once more, says nothing of where the others are.
+    }
+
+    /// Handles what came.
+    pub(crate) fn work(&mut self, backlog_max: usize, talk: &mut Talk<'_>) {
+        let mut events = Vec::new();
+        let mut all = std::mem::take(&mut self.unheard);
+        all.append(&mut self.inbox);
+        for work in all {
+            let is_overrun = self.gateway.backlog() > backlog_max || !self.unheard.is_empty();
+            match work {
+                Work::Bytes(..) | Work::Gone(_) if is_overrun => self.unheard.push_back(work),
+                Work::Bytes(connection, bytes) => self.receive(connection, &bytes, talk),
+                Work::Gone(connection) => self.close(connection, talk.shared),
+                Work::Frame(from, frame) => {
+                    self.links
+                        .on_frame(from, frame, talk.known, &mut events, talk.out);
+                }
+                Work::Up(peer) => self.links.on_up(peer, talk.known, &mut events, talk.out),
+                Work::Down(peer) => self.links.on_down(peer, &mut events),
+                Work::Order(group, index, order) => self.gateway.on_order(group, index, &order),
+            }
+            self.on_events(&mut events, talk);
+        }
+    }
+
+    fn on_events(&mut self, events: &mut Vec<Event>, talk: &mut Talk<'_>) {
+        for event in events.drain(..) {
+            self.gateway.received(lent());
+            match event {
+                Event::Link(contact, is_up) => {
+                    if let Contact::Node(node) = contact {
+                        self.gateway.on_link(node, is_up);
+                    }
+                    if self.number == 0 {
+                        talk.reports.push(Report::Link(contact, is_up));
+                    }
+                }
+                Event::Meta(contact, bytes) => talk.reports.push(Report::Message(contact, bytes)),
+                Event::Peer(node, message) => self.gateway.on_peer(node, message),
+            }
+        }
+    }
+
+    /// A parcel of another worker.
+    pub(crate) fn take(&mut self, from: u16, mut parcel: Parcel, talk: &mut Talk<'_>) {
+        let (clients, listed) = (&mut self.clients, &mut self.listed);
+        let mut reaps = false;
+        self.gateway
+            .receive(from, &mut parcel, &mut |incoming| match incoming {
+                Incoming::Answer {
+                    connection,
+                    sequence,
+                    reply,
+                } => {
+                    let token = Connection(connection);
+                    if let Some(client) = clients.get_mut(&token) {
+                        client.pipeline.complete(sequence, reply);
+                        listed.insert(token);
+                    }
+                }
+                Incoming::Reap => reaps = true,
+                Incoming::Adopt(..) => {
+                    unreachable!("connections here are with the worker that is to have them")
+                }
+            });
+        self.gateway.recycle(parcel);
+        self.deliver(talk);
+        if reaps {
+            self.reap(talk);
+        }
+    }
+
+    /// What follows for replicated groups and other nodes, with what they are to be told.
+    pub(crate) fn finish_cluster(&mut self, talk: &mut Talk<'_>) {
+        if self.gateway.has_cluster_work() {
+            self.gateway.finish_cluster(lent());
+        }
+        for (node, message) in self.gateway.take_peer_messages() {
+            self.links.say(Contact::Node(node), Body::Peer(message), talk.out);
+        }
+        self.send_meta(talk.out);
+        self.deliver(talk);
+    }
+
+    /// What the meta group has for others.
+    pub(crate) fn send_meta(&mut self, out: &mut Output<Frame>) {
+        for (contact, bytes) in self.meta_outbox.drain(..) {
+            self.links.say(contact, Body::Meta(bytes), out);
+        }
+    }
+
+    /// Background work, and reports for the meta group.
+    pub(crate) fn tend(&mut self, talk: &mut Talk<'_>) {
+        let now = lent();
+        if now >= self.tend_at {
+            self.tend_at = now.after(TEND);
+            self.gateway.tend();
+            self.deliver(talk);
+            self.finish_clients(talk);
+        }
+        let news = self.gateway.take_news();
+        if news || now >= self.sights_at {
+            self.sights_at = now.after(SIGHTS);
+            let (sights, not_led) = self.gateway.sights();
+            talk.reports.push(Report::Sights(sights, not_led));
+            let survivors = self.gateway.survivors();
+            talk.reports.push(Report::Survivors(self.number, survivors));
+        }
+        let notices = self.gateway.take_notices().into_iter();
+        talk.reports.extend(notices.map(Report::Notice));
+    }
+
+    // ---- clients
+
+    /// A client sends bytes.
+    fn receive(&mut self, from: Connection, bytes: &[u8], talk: &mut Talk<'_>) {
+        if self.ended.contains(&from) {
+            return;
+        }
+        let (number, shared) = (self.number, talk.shared);
+        let connection = self.clients.entry(from).or_insert_with(|| {
+            let address = ([127, 0, 0, 1], 1).into();
+            let card = ClientCard::new(shared.clients.next_id(), address, address, number, 0, 0);
+            let card = Arc::new(card);
+            shared.clients.add(card.clone());
+            let endpoint = match from.0 % BY_CLUSTER {
+                0 => Endpoint::Cluster,
+                _ => Endpoint::AnyNode,
+            };
+            server::Connection::new(Session::new(card, from.0, endpoint, true))
+        });
+        self.gateway.feed(connection, bytes);
+        self.listed.insert(from);
+        // Who is not to be told what was read is closed before anything is sent.
+        self.deliver(talk);
+    }
+
+    /// A client is gone.
+    fn close(&mut self, connection: Connection, shared: &Shared) {
+        if let Some(mut gone) = self.clients.remove(&connection) {
+            self.gateway.forget_connection(connection.0);
+            self.gateway.go_on(&mut gone.session);
+            self.gateway.stop_listening(&mut gone.session);
+            shared.clients.remove(gone.session.card.id);
+            self.ended.insert(connection);
+        }
+        self.listed.remove(&connection);
+        self.unread.remove(&connection);
+    }
+
+    /// Gives connections the answers they waited for.
+    pub(crate) fn deliver(&mut self, talk: &mut Talk<'_>) {
+        while let Some(delivery) = self.gateway.next_delivery() {
+            if let Delivery::Reap = delivery {
+                self.reap(talk);
+                continue;
+            }
+            if let Delivery::Message { .. } = delivery {
+                continue;
+            }
+            let Some(token) = delivery.connection().map(Connection) else {
+                continue;
+            };
+            if let Some(connection) = self.clients.get_mut(&token) {
+                self.gateway.deliver(connection, delivery);
+                self.listed.insert(token);
+            }
+        }
+    }
+
+    /// Closes the connections that the gateway marked.
+    fn reap(&mut self, talk: &mut Talk<'_>) {
+        let is_killed = |client: &server::Connection| client.session.card.is_killed.load(Ordering::Relaxed);
+        let clients = self.clients.iter();
+        let killed: Vec<Connection> = clients
+            .filter(|(_, client)| is_killed(client))
+            .map(|(connection, _)| *connection)
+            .collect();
+        for connection in killed {
+            self.close(connection, talk.shared);
+            talk.out.closed.push(connection);
+        }
+    }
+
+    /// Those that were to be looked at in this turn.
+    pub(crate) fn list_unread(&mut self) {
+        self.listed.append(&mut self.unread);
+    }
+
+    pub(crate) fn finish_clients(&mut self, talk: &mut Talk<'_>) {
+        while let Some(token) = self.listed.pop_first() {
+            let Some(connection) = self.clients.get_mut(&token) else {
+                continue;
+            };
+            let is_held = connection.session.is_waiting || connection.session.is_paused;
+            let may_go_on = !is_held && !talk.is_resting;
+            if connection.has_commands() && may_go_on && !connection.pipeline.is_full() {
+                self.gateway.resume(connection);
+            }
+            // Before anything is sent: what was read may not be to be told.
+            self.deliver(talk);
+            let Some(connection) = self.clients.get_mut(&token) else {
+                continue;
+            };
+            while connection.pipeline.ready_bytes() > 0 {
+                let ready = connection.pipeline.ready().to_vec();
+                connection.pipeline.sent(ready.len());
+                talk.out.bytes.push((token, ready));
+            }
+            let is_answered = connection.pipeline.is_settled() && !connection.session.is_waiting;
+            if connection.session.is_closing && is_answered {
+                self.close(token, talk.shared);
+                talk.out.closed.push(token);
+            } else if is_answered && connection.has_commands() && !talk.is_resting {
+                self.unread.insert(token);
+            }
+        }
+    }
+}
