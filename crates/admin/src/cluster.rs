@@ -84,6 +84,9 @@ pub struct GroupView {
     /// What replicas have that know no leader.
     #[serde(default)]
     pub survivors: Vec<SurvivorView>,
+    /// Why the replica on the node that answers has stopped; empty if it has not.
+    #[serde(default)]
+    pub stopped: String,
 }
 
 /// What is left of a group that nobody leads: one replica, as its own node knows it.

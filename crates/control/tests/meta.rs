@@ -999,6 +999,33 @@ fn a_node_that_is_silent_for_as_long_as_replacing_takes_is_fenced_and_its_return
 }
 
 #[test]
+fn a_node_that_is_back_after_it_was_replaced_is_not_taken_for_absent_still() {
+    for seed in 0..20 {
+        let mut world = World::cluster(seed, 4);
+        let leader = world.leader().expect("it is settled");
+        let away = (0..4).find(|&machine| machine != leader).expect("there are four");
+        let dead = world.machines[away].boot.expect("it is settled");
+        world.crash(away);
+        world.run_until("it is fenced", Pace::default().replace_after * 2, |world| {
+            world.state().is_some_and(|state| !state.is_alive(dead))
+        });
+        world.machines[away].notices.clear();
+        world.boot(away);
+        world.run_until("it has another start", Duration::from_secs(20), |world| {
+            world.machines[away].boot.is_some()
+        });
+        world.run_for(Duration::from_secs(3));
+        let is_fenced = world.machines[away].notices.contains(&Notice::Fenced);
+        assert!(!is_fenced, "seed {seed}: its start was declared dead");
+        let boot = world.machines[away].boot.expect("it runs");
+        assert!(
+            world.state().is_some_and(|state| state.is_alive(boot)),
+            "seed {seed}"
+        );
+    }
+}
+
+#[test]
 fn rules_are_raised_when_the_last_node_can_follow_them_and_no_older_build_comes_in_after_that() {
     let (old, new) = (SemanticsVersion(1), SemanticsVersion(2));
     let mut world = World::new(34);

@@ -159,6 +159,7 @@ fn group_view(
         leader: leader.map(|node| node.0),
         term: own.and_then(|own| own.term),
         applied: own.and_then(|own| own.applied),
+        stopped: own.and_then(|own| own.stopped.clone()).unwrap_or_default(),
         replicas,
         ..GroupView::default()
     };

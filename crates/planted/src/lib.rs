@@ -91,6 +91,8 @@ pub enum Bug {
     EntrustedNotHeld,
     /// A worker that is entrusted with a decision does not look whether somebody holds its keys.
     EntrustedNotFree,
+    /// Applying an entry panics.
+    ApplyPanics,
     /// A node takes its own wall clock for the time, however far it is from the others'.
     WallClockTrusted,
 }
@@ -138,6 +140,7 @@ impl Bug {
         Bug::HoldRepliesNotKept,
         Bug::EntrustedNotHeld,
         Bug::EntrustedNotFree,
+        Bug::ApplyPanics,
         Bug::WallClockTrusted,
     ];
 }

@@ -860,6 +860,7 @@ impl Member {
             return true;
         };
         self.counts.entries_applied += 1;
+        assert!(!planted::is(Bug::ApplyPanics), "a planted mistake");
         self.counts.batches_applied += entry.batches().len() as u64;
         let leads = self.role == Role::Leader;
         let (gathered, attached) =

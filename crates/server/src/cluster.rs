@@ -18,6 +18,7 @@
 //! 2. A replica is replicated exactly if its seat has a member, or its group has no replica here.
 //! 3. A layout is never replaced by an older one.
 
+mod broken;
 mod figures;
 mod glimpse;
 mod kept;
@@ -392,7 +393,7 @@ impl Gateway {
                     return;
                 }
             }
-            self.cluster.seats[index].on_order(order, now);
+            self.step(index, |seat, _, _| seat.on_order(order, now));
             self.cluster.touch(index);
         }
     }
@@ -615,9 +616,10 @@ impl Gateway {
         if planted::is(Bug::IncarnationNotChecked) {
             message.to = seat.incarnation.unwrap_or(message.to);
         }
-        let is_ours = seat.incarnation == Some(message.to);
-        if let Some(member) = seat.member.as_mut().filter(|_| is_ours) {
-            member.on_message(message, now);
+        if seat.incarnation == Some(message.to) && seat.member.is_some() {
+            self.step(index, |seat, _, _| {
+                seat.member.as_mut().map(|member| member.on_message(message, now))
+            });
             self.cluster.touch(index);
         }
     }
@@ -631,12 +633,21 @@ impl Gateway {
         let Some(peer) = peers.get_mut(&from) else {
             return;
         };
+        let mut broken = Vec::new();
         let answer = peer.listener.on_beat(beat, |claim| {
             let index = claim.group.index().wrapping_sub(first);
             let member = seats.get_mut(index).and_then(|seat| seat.member.as_mut());
-            member.is_some_and(|member| member.raft_mut().confirm(claim, now))
+            let Some(member) = member else { return false };
+            let confirmed = broken::guard(|| member.raft_mut().confirm(claim, now));
+            confirmed.unwrap_or_else(|words| {
+                broken.push((index, words));
+                false
+            })
         });
         outbox.push((from, PeerMessage::HeartbeatAnswer(answer)));
+        for (index, words) in broken {
+            self.break_replica(index, &words);
+        }
     }
 
     fn on_beat_answer(&mut self, from: NodeId, answer: &BeatAnswer) {
@@ -651,6 +662,7 @@ impl Gateway {
         let Some(peer) = peers.get_mut(&from) else {
             return;
         };
+        let mut broken = Vec::new();
         peer.beats.on_answer(answer, now, |claim, sent| {
             let index = claim.group.index().wrapping_sub(first);
             let Some(seat) = seats.get_mut(index) else {
@@ -659,14 +671,20 @@ impl Gateway {
             let Some(member) = seat.member.as_mut() else {
                 return;
             };
-            match sent {
+            let told = broken::guard(|| match sent {
                 Some(sent) => member.raft_mut().acknowledged(claim, sent, now),
                 None => member.raft_mut().refused(claim, now),
+            });
+            if let Err(words) = told {
+                return broken.push((index, words));
             }
             if member.raft().has_ready() && !std::mem::replace(&mut seat.is_touched, true) {
                 touched.push(index);
             }
         });
+        for (index, words) in broken {
+            self.break_replica(index, &words);
+        }
     }
 
     /// A gateway of another node has something for a group that it thinks is led here.
@@ -703,21 +721,18 @@ impl Gateway {
     /// Hands a batch to the member here.
     fn hand_over(&mut self, index: usize, sender: Sender, batch: Batch) {
         let now = self.cluster.now;
-        let Some(member) = &mut self.cluster.seats[index].member else {
-            let outcome = BatchOutcome::NotLeader { leader: None };
-            return self.send_back(index, sender, batch.sequence, outcome);
-        };
-        let mut effects = Effects::default();
-        member.on_batch(
-            &mut self.replicas[index],
-            &self.turn,
-            now,
-            sender,
-            batch,
-            &mut effects,
-        );
+        let sequence = batch.sequence;
+        let effects = self.step(index, |seat, replica, turn| {
+            let member = seat.member.as_mut()?;
+            let mut effects = Effects::default();
+            member.on_batch(replica, turn, now, sender, batch, &mut effects);
+            Some(effects)
+        });
         self.cluster.touch(index);
-        self.carry_out_effects(index, effects);
+        match effects.flatten() {
+            Some(effects) => self.carry_out_effects(index, effects),
+            None => self.send_back(index, sender, sequence, BatchOutcome::NotLeader { leader: None }),
+        }
     }
 
     /// A batch was not looked at, because there is no replica here that could.
@@ -784,19 +799,22 @@ impl Gateway {
         let Some(index) = self.seated(wire.group) else {
             return;
         };
-        let seat = &mut self.cluster.seats[index];
-        let Some(member) = seat.member.as_mut().filter(|_| seat.incarnation == Some(wire.to)) else {
+        let seat = &self.cluster.seats[index];
+        if seat.member.is_none() || seat.incarnation != Some(wire.to) {
             return;
-        };
+        }
         let cut = Cut {
             transfer: wire.transfer,
             number: wire.number,
             point: wire.point,
             bytes: wire.bytes.into(),
         };
-        let outcome = match member.on_cut(wire.from, &cut) {
-            Ok(true) => TransferOutcome::Held { number: cut.number },
-            Ok(false) | Err(_) => TransferOutcome::Broken,
+        let taken = self.step(index, |seat, _, _| {
+            seat.member.as_mut()?.on_cut(wire.from, &cut).ok()
+        });
+        let outcome = match taken.flatten() {
+            Some(true) => TransferOutcome::Held { number: cut.number },
+            Some(false) | None => TransferOutcome::Broken,
         };
         self.cluster.touch(index);
         let answer = TransferAnswer {
@@ -816,19 +834,18 @@ impl Gateway {
             return;
         };
         let now = self.cluster.now;
-        let seat = &mut self.cluster.seats[index];
-        let Some(member) = seat
-            .member
-            .as_mut()
-            .filter(|_| seat.incarnation == Some(answer.to))
-        else {
+        if self.cluster.seats[index].incarnation != Some(answer.to) {
             return;
-        };
+        }
         let (number, is_taken) = match answer.outcome {
             TransferOutcome::Held { number } => (number, true),
             TransferOutcome::Broken => (0, false),
         };
-        member.on_cut_answer(answer.from, answer.transfer, number, is_taken, now);
+        self.step(index, |seat, _, _| {
+            if let Some(member) = &mut seat.member {
+                member.on_cut_answer(answer.from, answer.transfer, number, is_taken, now);
+            }
+        });
         self.cluster.touch(index);
     }
 
@@ -915,6 +932,12 @@ impl Gateway {
 
     /// Time passes for a group.
     fn tick_seat(&mut self, index: usize) {
+        let now = self.cluster.now;
+        self.step(index, |seat, _, _| {
+            if let Some(member) = &mut seat.member {
+                member.tick(now);
+            }
+        });
         let Cluster {
             layout, seats, now, ..
         } = &mut self.cluster;
@@ -1036,11 +1059,16 @@ impl Gateway {
         }
         here.into_iter()
             .for_each(|batch| self.hand_over(index, sender, batch));
-        let mut effects = Effects::default();
-        if let Some(member) = &mut self.cluster.seats[index].member {
-            member.finish(&mut self.replicas[index], &self.turn, now, &mut effects);
+        let effects = self.step(index, |seat, replica, turn| {
+            let mut effects = Effects::default();
+            if let Some(member) = &mut seat.member {
+                member.finish(replica, turn, now, &mut effects);
+            }
+            effects
+        });
+        if let Some(effects) = effects {
+            self.carry_out_effects(index, effects);
         }
-        self.carry_out_effects(index, effects);
         self.tell(index);
         let clock = self.shared.hooks.monotonic;
         let replica = &mut self.replicas[index];
@@ -1085,6 +1113,7 @@ impl Gateway {
         } = effects;
         self.cluster.claims_changed |= claims_changed;
         if let Some(reason) = stopped {
+            self.cluster.seats[index].stopped = Some(reason.clone());
             self.cluster.notices.push(format!(
                 "a replica has stopped: group {}: {reason}",
                 group.number()

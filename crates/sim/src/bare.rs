@@ -507,6 +507,7 @@ impl Node for Bare {
         let mut orders = Vec::new();
         match whim {
             None => {}
+            Some((Whim::Cut, _)) => {}
             Some((Whim::Move, prng)) => cluster.move_replica(prng),
             Some((Whim::Transfer, prng)) => {
                 let leaders: Vec<(&Bare, &Replica)> = running

@@ -3,6 +3,7 @@
 use crate::clock::{MILLIS, SECONDS};
 use crate::swarm::Swarm;
 use ids::Prng;
+use std::collections::BTreeMap;
 
 /// Old frames that each direction of a link keeps, to deliver them again; at the limit a random one is replaced.
 const OLD_MAX: usize = 32;
@@ -15,8 +16,8 @@ struct Path<F> {
     slowness: u64,
     /// Whether frames come late, or again long after. One direction of a link may be worse than the other.
     is_congested: bool,
-    /// When the latest frame of a stream arrives.
-    latest: u64,
+    /// When the latest frame of each stream arrives; those that have come are forgotten.
+    latest: BTreeMap<u64, u64>,
     old: Vec<F>,
 }
 
@@ -56,7 +57,7 @@ impl<F: Clone> Network<F> {
                     0
                 },
                 is_congested: prng.below(2) == 0,
-                latest: 0,
+                latest: BTreeMap::new(),
                 old: Vec::new(),
             })
             .collect();
@@ -90,6 +91,7 @@ impl<F: Clone> Network<F> {
         from: usize,
         to: usize,
         frame: F,
+        orders: [u64; 2],
         now: u64,
         swarm: &Swarm,
     ) -> Vec<Arrival<F>> {
@@ -125,22 +127,24 @@ impl<F: Clone> Network<F> {
         }
         let mut takes =
             || swarm.latency.0 + prng.below(swarm.latency.1 - swarm.latency.0 + 1) + path.slowness;
+        let mut at = now + takes();
         if path.blocked_until > now {
             if !swarm.is_stream {
                 return arrivals;
             }
             // A stream waits, and sends again.
-            let at = path.blocked_until + takes();
-            path.latest = path.latest.max(at);
+            at = path.blocked_until + takes();
         }
-        let mut at = now + takes();
         let twin = now + takes();
         if is_late && path.is_congested {
             at += prng.below(swarm.delay.1);
         }
         if swarm.is_stream {
-            at = at.max(path.latest + 1);
-            path.latest = at;
+            path.latest.retain(|_, latest| *latest >= now);
+            for order in orders {
+                at = at.max(path.latest.get(&order).map_or(0, |latest| latest + 1));
+            }
+            path.latest.extend(orders.map(|order| (order, at)));
         }
         if is_doubled {
             arrivals.push(Arrival {
@@ -180,7 +184,7 @@ impl<F: Clone> Network<F> {
         link.life += 1;
         link.down_until = link.down_until.max(until);
         for path in [a * self.nodes + b, b * self.nodes + a] {
-            self.paths[path].latest = 0;
+            self.paths[path].latest.clear();
         }
     }
 

@@ -48,6 +48,8 @@ pub struct Output<F> {
     pub closed: Vec<Connection>,
     /// What is worth a line in the trace of a failure, if one is wanted.
     pub notes: Option<Vec<String>>,
+    /// What was said to it, for the same.
+    pub heard: Vec<String>,
 }
 
 impl<F> Output<F> {
@@ -58,6 +60,7 @@ impl<F> Output<F> {
             bytes: Vec::new(),
             closed: Vec::new(),
             notes: is_traced.then(Vec::new),
+            heard: Vec::new(),
         }
     }
 
@@ -65,6 +68,13 @@ impl<F> Output<F> {
     pub fn note(&mut self, line: impl FnOnce() -> String) {
         if let Some(notes) = &mut self.notes {
             notes.push(line());
+        }
+    }
+
+    /// Adds a line about something that was said, which is made only if somebody reads it.
+    pub fn hear(&mut self, line: impl FnOnce() -> String) {
+        if self.notes.is_some() {
+            self.heard.push(line());
         }
     }
 }
@@ -193,6 +203,11 @@ pub trait Node: Sized {
 
     /// One line about a frame, for the trace of a failure.
     fn describe_frame(frame: &Self::Frame) -> String;
+
+    /// The streams of a link among which a frame keeps its order.
+    fn orders_of(_frame: &Self::Frame) -> [u64; 2] {
+        [0, 0]
+    }
 }
 
 /// What an operator feels like.
@@ -202,4 +217,6 @@ pub enum Whim {
     Transfer,
     /// Some replica is to move to another node.
     Move,
+    /// Some connection between two nodes is to be lost.
+    Cut,
 }

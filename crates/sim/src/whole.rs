@@ -12,10 +12,7 @@
 //!                                 +--> log, identity, hand-over: files of production on a simulated disk
 //! ```
 //!
-//! Links are streams: in order, without loss as long as they live, each with an introduction.
-//!
-//! What is absent: lanes (large messages keep their place), the bytes of peers' frames, secrets, disks that fail, settings of
-//! the whole cluster.
+//! What is absent: secrets, disks that fail, settings of the whole cluster.
 
 mod checks;
 mod frame;
@@ -33,7 +30,7 @@ use control::{
     Announcement, Beginning, ClusterId, Command, Contact, GroupRef, Meta, MetaConfig, MetaMessage, Notice,
     Pace, RoutingMap, Started, Survivor, Token,
 };
-use frame::{Body, Frame, Who};
+use frame::{Frame, Who};
 use ids::{GroupCount, GroupId, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, UnixMillis};
 use links::{Event, Known, Links};
 use peer_wire::hello::Secret;
@@ -89,6 +86,8 @@ enum Stage {
 pub enum Order {
     /// Leadership of a group is to go to this replica, if its members are still those of this place.
     Transfer(GroupId, u64, Incarnation),
+    /// The connection of a worker to that of another machine is lost.
+    Cut(usize, usize),
     /// A node is to give up its replicas, or may keep them.
     Leave(NodeId, bool),
 }
@@ -224,7 +223,7 @@ impl Whole {
                     Stage::Serving(serving) => {
                         serving.workers[0].meta_outbox.push((contact, message.encode()));
                     }
-                    Stage::Starting(_, links) => links.say(contact, Body::Meta(message.encode()), out),
+                    Stage::Starting(_, links) => links.say_meta(contact, message.encode()),
                 }
             }
             if let Some(map) = effects.map {
@@ -248,10 +247,14 @@ impl Whole {
                 break;
             }
         }
-        if let Stage::Serving(serving) = &mut self.stage
-            && serving.workers[0].stalled_until <= now
-        {
-            serving.workers[0].send_meta(out);
+        match &mut self.stage {
+            Stage::Starting(_, links) => links.flush(now, out),
+            Stage::Serving(serving) => {
+                let first = &mut serving.workers[0];
+                if first.stalled_until <= now {
+                    first.send_meta(out);
+                }
+            }
         }
     }
 
@@ -335,8 +338,11 @@ impl Whole {
     }
 
     fn next_wake(&self, now: Monotonic) -> Option<Monotonic> {
-        let serving = self.serving().map(|serving| serving.next_wake(now));
-        self.meta.next_timer().into_iter().chain(serving).min()
+        let due = match &self.stage {
+            Stage::Serving(serving) => Some(serving.next_wake(now)),
+            Stage::Starting(_, links) => links.next_due(),
+        };
+        self.meta.next_timer().into_iter().chain(due).min()
     }
 
     // ---- what the checks look at
@@ -417,6 +423,11 @@ fn serve(serving: &mut Serving, input: Input<Frame, Order>) {
         Input::Gone(connection) => {
             let work = Work::Gone(connection);
             serving.worker_of(connection).inbox.push_back(work);
+        }
+        Input::Order(Order::Cut(number, machine)) => {
+            if let Some(worker) = serving.workers.get_mut(number) {
+                worker.inbox.push_back(Work::Cut(machine));
+            }
         }
         Input::Order(Order::Transfer(group, index, to)) => {
             let work = Work::Order(group, index, control::Order::Transfer { to });
@@ -670,6 +681,13 @@ impl Node for Whole {
         match whim {
             None => Vec::new(),
             Some((Whim::Transfer, prng)) => checks::transfer(&all, prng).into_iter().collect(),
+            Some((Whim::Cut, prng)) => {
+                let machines = running.len() as u64;
+                let [one, other] = [(); 2].map(|()| prng.below(machines));
+                let number =
+                    prng.below(all.iter().map(|node| node.workers as u64).max().unwrap_or(1)) as usize;
+                vec![(NodeId(one), Order::Cut(number, other as usize))]
+            }
             Some((Whim::Move, prng)) => checks::leave(&all, prng).into_iter().collect(),
         }
     }
@@ -700,6 +718,10 @@ impl Node for Whole {
     }
 
     fn describe_frame(frame: &Frame) -> String {
-        frame::describe(frame)
+        frame::describe_piece(frame)
+    }
+
+    fn orders_of(frame: &Frame) -> [u64; 2] {
+        frame.orders()
     }
 }

@@ -94,6 +94,7 @@ enum Event<N: Node> {
 enum Fault {
     Partition,
     Break,
+    Cut,
     Kill,
     HandOver,
     Pause,
@@ -268,6 +269,7 @@ impl<'a, N: Node> World<'a, N> {
         for fault in [
             Fault::Partition,
             Fault::Break,
+            Fault::Cut,
             Fault::Kill,
             Fault::HandOver,
             Fault::Pause,
@@ -292,7 +294,7 @@ impl<'a, N: Node> World<'a, N> {
         let swarm = self.swarm;
         match fault {
             Fault::Partition => swarm.partitions,
-            Fault::Break => swarm.breaks,
+            Fault::Break | Fault::Cut => swarm.breaks,
             Fault::Kill => swarm.kills,
             Fault::HandOver => swarm.hand_overs,
             Fault::Pause => swarm.pauses,
@@ -464,12 +466,18 @@ impl<'a, N: Node> World<'a, N> {
             self.trace
                 .add(self.now, || format!("node {index} stalled for {millis} ms"));
         }
+        for line in out.heard {
+            self.trace.hear(done, || format!("node {index}: {line}"));
+        }
         for note in out.notes.into_iter().flatten() {
             self.trace.add(done, || format!("node {index}: {note}"));
         }
         for (to, frame) in out.frames {
             let to = to.0 as usize;
-            let arrivals = self.network.send(index, to, frame, done, self.swarm);
+            let arrivals = {
+                let orders = N::orders_of(&frame);
+                self.network.send(index, to, frame, orders, done, self.swarm)
+            };
             for arrival in arrivals {
                 self.schedule(
                     arrival.at,
@@ -770,6 +778,7 @@ impl<'a, N: Node> World<'a, N> {
             }
             Fault::Transfer => self.whim(Whim::Transfer),
             Fault::Move => self.whim(Whim::Move),
+            Fault::Cut => self.whim(Whim::Cut),
         }
         Ok(())
     }

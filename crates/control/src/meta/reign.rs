@@ -9,7 +9,7 @@ use crate::sight::{GroupSight, Sight};
 use crate::state::State;
 use crate::survivor::{SURVIVORS_MAX, Survivor};
 use consensus::{Index, SnapshotPoint, Term};
-use ids::{Epoch, Incarnation, Monotonic, NodeId};
+use ids::{Boot, Epoch, Incarnation, Monotonic, NodeId};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -50,7 +50,9 @@ pub(crate) struct Reign {
     pub(crate) term: Term,
     /// Whether an entry of its own term is applied: the state is not an old one.
     pub(crate) is_established: bool,
-    heard: BTreeMap<NodeId, Monotonic>,
+    /// Which start of each node was heard last, and when. A start that was just counted counts as heard: the silence before it
+    /// was another's.
+    heard: BTreeMap<NodeId, (Boot, Monotonic)>,
     sights: BTreeMap<GroupRef, (Monotonic, GroupSight)>,
     /// What each node has of groups that nobody leads.
     survivors: BTreeMap<NodeId, (Monotonic, Vec<Survivor>)>,
@@ -93,7 +95,7 @@ impl Reign {
         if pulse.boot != Some(known.boot) {
             return;
         }
-        if self.heard.insert(node, now).is_none() {
+        if self.heard.insert(node, (known.boot, now)).is_none() {
             self.has_news = true;
         }
         for sight in &pulse.sights {
@@ -141,13 +143,19 @@ impl Reign {
     pub(crate) fn sight(&mut self, me: NodeId, state: &State, pace: &Pace, now: Monotonic) -> Sight {
         let nodes = state.nodes();
         self.heard.retain(|node, _| nodes.contains_key(node));
+        for (node, heard) in &mut self.heard {
+            let boot = nodes[node].boot;
+            if heard.0 != boot {
+                *heard = (boot, now);
+            }
+        }
         self.sights.retain(|_, (seen, _)| now.since(*seen) < SIGHT_LASTS);
         let silence = nodes.keys().filter_map(|&node| {
             if node == me {
                 return Some((node, Duration::ZERO));
             }
             match self.heard.get(&node) {
-                Some(&heard) => Some((node, now.since(heard))),
+                Some(&(_, heard)) => Some((node, now.since(heard))),
                 // It was silent for this long at least. Whether it is there will soon be known.
                 None => Some((node, now.since(self.since))).filter(|(_, silent)| *silent >= pace.away_after),
             }

@@ -261,6 +261,15 @@ impl Replica {
         self.replace_keyspace(Keyspace::new(seed));
     }
 
+    /// Forgets all data, and does not touch it again, not even to free it: a step that panicked may have left it in pieces.
+    pub fn abandon(&mut self) {
+        let seed = self.keyspace.seed();
+        let empty = Keyspace::new(seed).knows(self.known);
+        std::mem::forget(std::mem::replace(&mut self.keyspace, empty));
+        self.marks.clear();
+        self.step_down();
+    }
+
     /// Goes on with what an earlier life of this replica held. Only before anything was carried out.
     pub fn restore(&mut self, keyspace: Keyspace) {
         self.replace_keyspace(keyspace);

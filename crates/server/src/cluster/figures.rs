@@ -45,6 +45,8 @@ pub struct GroupFigures {
     pub applied: Option<u64>,
     /// The replicas, where this one leads others.
     pub replicas: Vec<ReplicaFigures>,
+    /// Why the replica here has stopped, if it has.
+    pub stopped: Option<String>,
 }
 
 /// One replica, as its leader knows it.
@@ -99,6 +101,7 @@ fn figures_of(seat: &Seat, replica: &Replica, me: NodeId, leader: Option<NodeId>
             term: None,
             applied: is_alone.then(|| replica.keyspace().applied().0),
             replicas: Vec::new(),
+            stopped: seat.stopped.clone(),
         };
     };
     let applied = member.applied().0;
@@ -121,5 +124,6 @@ fn figures_of(seat: &Seat, replica: &Replica, me: NodeId, leader: Option<NodeId>
         term: Some(member.term().0),
         applied: Some(applied),
         replicas: replicas.unwrap_or_default(),
+        stopped: seat.stopped.clone(),
     }
 }

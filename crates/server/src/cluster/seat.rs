@@ -22,6 +22,10 @@ pub(crate) struct Seat {
     pub(super) member: Option<Member>,
     /// The replica here, if there is one.
     pub(super) incarnation: Option<Incarnation>,
+    /// The last replica that was here of which a step has panicked: the seat is empty until the cluster names another one.
+    broken: Option<Incarnation>,
+    /// Why the replica here has stopped, for operators.
+    pub(super) stopped: Option<String>,
     /// Where the leader is thought to be.
     pub(super) target: Option<NodeId>,
     /// The term in which it was heard to lead; the first one if it was not.
@@ -59,6 +63,8 @@ impl Seat {
             courier: Courier::new(group, generation, GatewayId { boot, worker }),
             member: None,
             incarnation: None,
+            broken: None,
+            stopped: None,
             target: None,
             led_in: Term(0),
             left_in: Term(0),
@@ -166,9 +172,10 @@ impl Seat {
         }
         let group = layout.group(replica.group());
         let incarnation = group.seat_on(layout.me);
-        if self.member.is_some() && incarnation == self.incarnation {
+        if self.member.is_some() && incarnation == self.incarnation || self.is_broken(incarnation) {
             return;
         }
+        self.stopped = None;
         let founds = incarnation.is_some() && group.founder == incarnation;
         let survives = founds && group.heir_of.is_some() && group.heir_of == self.incarnation;
         let had_heir = self.heir.is_some();
@@ -225,6 +232,25 @@ impl Seat {
         self.member = Some(Member::new(replica.group(), group.generation, raft, applied));
     }
 
+    /// A step of the replica here has panicked.
+    pub(super) fn break_off(&mut self, words: &str) {
+        if let Some(member) = self.member.take() {
+            self.past += member.counts();
+            self.left_in = member.term();
+            // See `broken.rs`.
+            std::mem::forget(member);
+        }
+        self.broken = self.incarnation.take();
+        self.stopped = Some(words.to_owned());
+        self.heir = None;
+        self.target = None;
+        self.fenced = None;
+    }
+
+    fn is_broken(&self, incarnation: Option<Incarnation>) -> bool {
+        incarnation.is_some() && incarnation == self.broken
+    }
+
     /// What the members here have done so far.
     pub(super) fn counts(&self) -> MemberCounts {
         let mut counts = self.past;
@@ -238,9 +264,10 @@ impl Seat {
     pub(super) fn is_unsettled(&self, layout: &Layout, replica: &Replica) -> bool {
         let has_peers = !layout.peers.is_empty();
         has_peers
-            && (!replica.is_replicated()
-                || self.heir.is_some()
-                || layout.group(replica.group()).seat_on(layout.me) != self.incarnation)
+            && (!replica.is_replicated() || self.heir.is_some() || {
+                let named = layout.group(replica.group()).seat_on(layout.me);
+                named != self.incarnation && !self.is_broken(named)
+            })
     }
 
     /// Time passes. Whether there is something to send.
@@ -259,9 +286,6 @@ impl Seat {
         }
         self.courier.give_up(outputs);
         self.is_hinted = false;
-        if let Some(member) = &mut self.member {
-            member.tick(now);
-        }
         self.let_go_of_strangers(group, now);
         self.target = self.target.filter(|target| is_up(*target));
         if self.target.is_none() {

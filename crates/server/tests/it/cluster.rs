@@ -183,6 +183,64 @@ fn nothing_that_was_acknowledged_is_lost_with_a_leader_and_nothing_is_done_twice
 }
 
 #[test]
+fn a_replica_that_panics_ends_and_its_node_goes_on() {
+    for broken in [0, 1] {
+        let mut world = replicated(4);
+        assert_eq!(world.run(2, 1, "SET a 1"), "+OK");
+        world.turns(50);
+        let of = |world: &World, node: usize| {
+            let glimpses = world.nodes[node].gateway.glimpses();
+            let replicas = glimpses.map(|glimpse| (glimpse.group, glimpse.incarnation));
+            replicas.collect::<Vec<_>>()
+        };
+        let before = of(&world, broken);
+        world.panics = Some(broken);
+        world.send(2, 1, "SET a 2");
+        for _ in 0..100 {
+            world.turn();
+            if of(&world, broken).len() < before.len() {
+                break;
+            }
+        }
+        world.panics = None;
+        let left = of(&world, broken);
+        assert_eq!(left.len() + 1, before.len(), "one replica has ended");
+        let notices = world.nodes[broken].gateway.take_notices();
+        assert!(
+            notices.len() == 1 && notices[0].contains("has panicked"),
+            "{notices:?}"
+        );
+        assert_eq!(world.reply(2, 1), "+OK");
+        // Any node serves its keys, its own too, and those of the other groups.
+        for node in 0..3 {
+            assert_eq!(world.run(node, 2, "GET a"), "$1 2");
+            for key in 0..20 {
+                assert_eq!(world.run(node, 2, &format!("SET k{key} {node}")), "+OK");
+            }
+        }
+        world.turns(3_000);
+        assert_eq!(of(&world, broken), left, "it does not come back under its name");
+        assert!(world.nodes[broken].gateway.take_notices().is_empty());
+        // It does not vote either: of the two others neither can be spared.
+        let other = 1 - broken;
+        world.dead[other] = true;
+        let group = before
+            .iter()
+            .find(|replica| !left.contains(replica))
+            .expect("one has ended")
+            .0;
+        world.turns(3_000);
+        let leads = |node: usize| {
+            let (sights, _) = world.nodes[node].gateway.sights();
+            let named = control::GroupRef::Data(group);
+            sights.iter().any(|sight| sight.report.group == named)
+        };
+        assert!(!world.has_lease_of(2, group), "nobody has granted it anything");
+        assert!(!leads(broken));
+    }
+}
+
+#[test]
 fn a_node_that_stands_still_is_waited_for_no_longer_than_one_that_is_gone() {
     for is_link_broken in [true, false] {
         let mut world = replicated(16);

@@ -1,6 +1,6 @@
 //! Several nodes of one worker each, and a network that loses nothing.
 
-use ids::{Boot, Epoch, GroupCount, HashSeed, Monotonic, NodeId, SemanticsVersion, UnixMillis};
+use ids::{Boot, Epoch, GroupCount, GroupId, HashSeed, Monotonic, NodeId, SemanticsVersion, UnixMillis};
 use options::Sources;
 use peer_wire::PeerMessage;
 use server::{ClientCard, Connection, Delivery, Gateway, Layout, Session, Shared};
@@ -17,6 +17,8 @@ pub(crate) struct World {
     pub(crate) layout: Layout,
     /// Nodes that neither run nor hear.
     pub(crate) dead: Vec<bool>,
+    /// On this node whatever is applied panics.
+    pub(crate) panics: Option<usize>,
 }
 
 pub(crate) struct Node {
@@ -43,6 +45,7 @@ impl World {
             now: TURN,
             layout: Layout::alone(NodeId(0), Boot(1), groups),
             dead: vec![false; nodes as usize],
+            panics: None,
         }
     }
 
@@ -62,9 +65,14 @@ impl World {
 
     /// Whether a node would answer a read of the first group from its own state.
     pub(crate) fn has_lease(&self, number: usize) -> bool {
+        self.has_lease_of(number, GroupId::new(0))
+    }
+
+    /// Whether a node would answer a read of a group from its own state.
+    pub(crate) fn has_lease_of(&self, number: usize, group: GroupId) -> bool {
         let mut glimpses = self.nodes[number].gateway.glimpses();
-        let first = glimpses.find(|glimpse| glimpse.group.number() == 0);
-        first.is_some_and(|glimpse| glimpse.has_lease(Monotonic(self.now)))
+        let found = glimpses.find(|glimpse| glimpse.group == group);
+        found.is_some_and(|glimpse| glimpse.has_lease(Monotonic(self.now)))
     }
 
     /// Tells a node of the layout as it is.
@@ -123,6 +131,10 @@ impl World {
                 continue;
             }
             let node = &mut self.nodes[number];
+            let is_panicking = self.panics == Some(number);
+            if is_panicking {
+                planted::plant(Some(planted::Bug::ApplyPanics));
+            }
             let wall = (self.now / 1_000_000) as i64 + node.wall_ahead;
             node.gateway.begin_turn(UnixMillis(wall));
             node.gateway.begin_cluster(Monotonic(self.now));
@@ -132,6 +144,9 @@ impl World {
             node.deliver();
             for (to, message) in node.gateway.take_peer_messages() {
                 self.wire.push_back((number, to.0 as usize, message));
+            }
+            if is_panicking {
+                planted::plant(None);
             }
         }
     }

@@ -1,9 +1,9 @@
-//! What processes say to each other: the messages of production, and an introduction before them.
+//! What processes say to each other: bytes of streams, and an introduction before them.
 
 use ids::{Boot, NodeId};
-use peer_wire::PeerMessage;
+use peer_wire::{PeerMessage, Question};
 
-/// One frame.
+/// A piece of a stream.
 #[derive(Clone, Debug)]
 pub struct Frame {
     /// Of which workers it is the link.
@@ -13,16 +13,24 @@ pub struct Frame {
     pub(crate) body: Body,
 }
 
+impl Frame {
+    /// Streams among which it keeps its order: its own, and for an introduction those of its link.
+    pub(crate) fn orders(&self) -> [u64; 2] {
+        match self.body {
+            Body::Hello { .. } | Body::Bye => [self.link.into(), self.stream],
+            Body::Bytes(_) => [self.stream, self.stream],
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) enum Body {
     /// The first of a stream. Whoever dials wants another one the other way.
     Hello { who: Who, dials: bool },
     /// The last of one.
     Bye,
-    /// About the cluster's own state.
-    Meta(Vec<u8>),
-    /// Between gateways.
-    Peer(PeerMessage),
+    /// Frames of production, cut anywhere.
+    Bytes(Vec<u8>),
 }
 
 /// Who a process is to others.
@@ -45,17 +53,25 @@ impl Who {
     }
 }
 
-/// One line about a frame.
-pub(crate) fn describe(frame: &Frame) -> String {
+/// One line about a piece of a stream.
+pub(crate) fn describe_piece(frame: &Frame) -> String {
     match &frame.body {
-        Body::Hello { who, .. } => format!("hello, {who:?}"),
-        Body::Bye => "bye".to_owned(),
-        Body::Meta(bytes) => match control::MetaMessage::decode(bytes) {
+        Body::Hello { who, .. } => format!("hello of worker {}, {who:?}", frame.link),
+        Body::Bye => format!("bye of worker {}", frame.link),
+        Body::Bytes(bytes) => format!("{} bytes of worker {}", bytes.len(), frame.link),
+    }
+}
+
+/// One line about a message.
+pub(crate) fn describe(from: usize, message: &PeerMessage) -> String {
+    let what = match message {
+        PeerMessage::MetaRequest(Question { bytes, .. }) => match control::MetaMessage::decode(bytes) {
             Ok(message) => cut(format!("{message:?}")),
             Err(error) => error.to_string(),
         },
-        Body::Peer(message) => cut(format!("{message:?}")),
-    }
+        message => cut(format!("{message:?}")),
+    };
+    format!("from {from}: {what}")
 }
 
 /// What is long is not read anyway.

@@ -1,17 +1,30 @@
 //! A worker's links to the workers of the same number on other machines, as streams, each with an introduction.
 //!
+//! A stream carries the bytes of production's frames, in two lanes: small messages overtake bulk ones, between their frames.
+//! Some sockets take little at once: then messages wait, are held, and at a limit are dropped. A stream that is cut ends
+//! between any two bytes; what was under way in it, and what waited, is lost. Bytes of an old stream may come when the new
+//! one has been introduced.
+//!
 //! Who dials whom is as in production: who joins dials everybody, of two members the one with the smaller id dials, once it
 //! knows the other. A process that has no workers yet has the links of number 0 alone.
 
 use super::frame::{Body, Frame, Who};
-use crate::node::Output;
+use crate::node;
+use bytes::Bytes;
 use control::Contact;
-use ids::{NodeId, Prng};
-use peer_wire::PeerMessage;
-use std::collections::BTreeMap;
+use ids::{Monotonic, NodeId, Prng};
+use peer_wire::frame::{self, Decoder};
+use peer_wire::{Assembler, Join, PeerMessage, Question};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 /// Which node is on a machine, as far as is known. Of a machine that joined twice the newer one.
 pub(crate) type Known = BTreeMap<usize, NodeId>;
+
+/// What waits of held messages at most, as in production; at the limit the oldest is dropped.
+const HELD_MAX: usize = 1_024;
+/// Bytes of the bulk lane above which messages are held, as in production.
+const BULK_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// See the file's header.
 pub(crate) struct Links {
@@ -21,6 +34,38 @@ pub(crate) struct Links {
     machine: usize,
     /// By machine.
     peers: Vec<Peer>,
+    pace: Pace,
+    prng: Prng,
+}
+
+/// What the sockets take. In most processes everything at once.
+struct Pace {
+    /// Longer messages go by the bulk lane.
+    small_max: usize,
+    /// Bytes that wait in the bulk lane, at most.
+    bulk_max: usize,
+    held_max: usize,
+    /// Bytes that a socket takes at once.
+    burst: usize,
+    /// How long it takes nothing then, in nanoseconds, at most.
+    rest: u64,
+}
+
+impl Pace {
+    fn draw(prng: &mut Prng) -> Pace {
+        let is_narrow = prng.below(3) == 0;
+        Pace {
+            small_max: [64, 1_024, peer_wire::SMALL_BYTES_MAX][prng.below(3) as usize],
+            bulk_max: [1_024, BULK_BYTES_MAX][prng.below(2) as usize],
+            held_max: [4, HELD_MAX][prng.below(2) as usize],
+            burst: if is_narrow {
+                2_048 << prng.below(6)
+            } else {
+                usize::MAX
+            },
+            rest: if is_narrow { prng.below(500_000) + 1 } else { 1 },
+        }
+    }
 }
 
 /// The other end.
@@ -29,6 +74,121 @@ struct Peer {
     heard: Option<(Who, u64)>,
     /// The stream to there.
     stream: u64,
+    output: Output,
+    /// Until then the socket takes no more.
+    full_until: Monotonic,
+    decoder: Decoder,
+    assembler: Assembler,
+    /// The beginning of a frame.
+    input: Vec<u8>,
+}
+
+impl Peer {
+    fn new(stream: u64) -> Peer {
+        Peer {
+            heard: None,
+            stream,
+            output: Output::default(),
+            full_until: Monotonic(0),
+            decoder: Decoder::new(frame::BODY_BYTES_MAX),
+            assembler: Assembler::new(),
+            input: Vec::new(),
+        }
+    }
+
+    /// What was received of the stream before is not gone on with.
+    fn hear(&mut self, who: Who, stream: u64) {
+        self.heard = Some((who, stream));
+        self.decoder = Decoder::new(frame::BODY_BYTES_MAX);
+        self.assembler = Assembler::new();
+        self.input.clear();
+    }
+
+    /// The messages that bytes complete.
+    fn receive(&mut self, bytes: &[u8]) -> Vec<PeerMessage> {
+        let mut input = std::mem::take(&mut self.input);
+        input.extend_from_slice(bytes);
+        let (mut rest, mut messages) = (&input[..], Vec::new());
+        while let Some(frame) = self.decoder.next(&mut rest).expect("a node wrote it") {
+            if let Some(packet) = self.assembler.push(frame).expect("a node wrote it") {
+                messages.push(PeerMessage::decode(&packet).expect("a node wrote it"));
+            }
+        }
+        let taken = input.len() - rest.len();
+        input.drain(..taken);
+        self.input = input;
+        messages
+    }
+}
+
+/// What waits to be sent to one peer.
+#[derive(Default)]
+struct Output {
+    /// What is left of frames of which some bytes were sent.
+    begun: Vec<u8>,
+    small: VecDeque<Vec<u8>>,
+    bulk: VecDeque<Vec<u8>>,
+    bulk_bytes: usize,
+    /// Bulk messages for which there was no room, and whether each must keep its order.
+    held: VecDeque<(Vec<u8>, bool)>,
+}
+
+impl Output {
+    fn is_empty(&self) -> bool {
+        self.begun.is_empty() && self.small.is_empty() && self.bulk.is_empty() && self.held.is_empty()
+    }
+
+    /// Takes a message. One that must keep its order does not overtake others that wait.
+    fn push(&mut self, message: &PeerMessage, pace: &Pace) {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes).expect("nothing here is that long");
+        let keeps_order = message.keeps_order();
+        let waits_behind = keeps_order && !self.bulk.is_empty();
+        let must_wait = keeps_order && self.held.iter().any(|(_, keeps_order)| *keeps_order);
+        if !message.is_bulk() && bytes.len() <= pace.small_max && !waits_behind && !must_wait {
+            self.small.push_back(bytes);
+        } else if must_wait || self.bulk_bytes >= pace.bulk_max {
+            if self.held.len() >= pace.held_max {
+                self.held.pop_front();
+            }
+            self.held.push_back((bytes, keeps_order));
+        } else {
+            self.push_bulk(bytes);
+        }
+    }
+
+    fn push_bulk(&mut self, mut bytes: Vec<u8>) {
+        self.bulk_bytes += bytes.len();
+        while let Some(length) = frame::first_length(&bytes) {
+            let rest = bytes.split_off(length);
+            self.bulk.push_back(std::mem::replace(&mut bytes, rest));
+            if bytes.is_empty() {
+                break;
+            }
+        }
+    }
+
+    /// The next bytes to be sent, at most so many: small frames before bulk ones.
+    fn take(&mut self, most: usize, pace: &Pace) -> Vec<u8> {
+        let mut taken = std::mem::take(&mut self.begun);
+        while taken.len() < most {
+            if let Some(next) = self.small.pop_front() {
+                taken.extend(next);
+            } else if let Some(next) = self.bulk.pop_front() {
+                self.bulk_bytes -= next.len();
+                taken.extend(next);
+            } else if self.held.is_empty() {
+                break;
+            }
+            while self.bulk_bytes <= pace.bulk_max / 2
+                && let Some((held, _)) = self.held.pop_front()
+            {
+                self.push_bulk(held);
+            }
+        }
+        self.begun = taken.split_off(taken.len().min(most));
+        taken
+    }
 }
 
 /// What a link brought.
@@ -42,15 +202,14 @@ pub(crate) enum Event {
 
 impl Links {
     pub(crate) fn new(number: u8, who: Who, machine: usize, machines: usize, prng: &mut Prng) -> Links {
-        let peers = (0..machines).map(|_| Peer {
-            heard: None,
-            stream: prng.next_u64() >> 8,
-        });
+        let peers = (0..machines).map(|_| Peer::new(prng.next_u64() >> 8));
         Links {
             number,
             who,
             machine,
             peers: peers.collect(),
+            pace: Pace::draw(prng),
+            prng: Prng::new(prng.next_u64()),
         }
     }
 
@@ -61,7 +220,7 @@ impl Links {
         }
     }
 
-    fn say_there(&self, machine: usize, body: Body, out: &mut Output<Frame>) {
+    fn say_there(&self, machine: usize, body: Body, out: &mut node::Output<Frame>) {
         let frame = Frame {
             link: self.number,
             stream: self.peers[machine].stream,
@@ -71,15 +230,19 @@ impl Links {
     }
 
     /// Begins a stream.
-    fn greet(&mut self, machine: usize, dials: bool, out: &mut Output<Frame>) {
-        self.peers[machine].stream += 1;
+    fn greet(&mut self, machine: usize, dials: bool, out: &mut node::Output<Frame>) {
+        let peer = &mut self.peers[machine];
+        peer.stream += 1;
+        // What waited is lost with the stream.
+        peer.output = Output::default();
+        peer.full_until = Monotonic(0);
         let who = self.who;
         self.say_there(machine, Body::Hello { who, dials }, out);
     }
 
     /// Dials all that are to be dialled and were not heard. Who joined may have been heard last before it was a member, and
     /// nobody dials again what is not dialled once.
-    pub(crate) fn dial(&mut self, known: &Known, out: &mut Output<Frame>) {
+    pub(crate) fn dial(&mut self, known: &Known, out: &mut node::Output<Frame>) {
         for machine in 0..self.peers.len() {
             let heard = self.peers[machine].heard.and_then(|(who, _)| who.node());
             if machine != self.machine && heard.is_none() && self.dials(machine, known) {
@@ -111,7 +274,7 @@ impl Links {
         machine: usize,
         known: &Known,
         events: &mut Vec<Event>,
-        out: &mut Output<Frame>,
+        out: &mut node::Output<Frame>,
     ) {
         if self.dials(machine, known) {
             self.on_down(machine, events);
@@ -125,7 +288,7 @@ impl Links {
         frame: Frame,
         known: &Known,
         events: &mut Vec<Event>,
-        out: &mut Output<Frame>,
+        out: &mut node::Output<Frame>,
     ) {
         let peer = &self.peers[from];
         let is_of_stream = peer.heard.map(|(_, stream)| stream) == Some(frame.stream);
@@ -136,28 +299,36 @@ impl Links {
             } if self.who == Who::Joining => {}
             Body::Hello { who, dials } => {
                 self.on_down(from, events);
-                self.peers[from].heard = Some((who, frame.stream));
+                self.peers[from].hear(who, frame.stream);
                 if dials {
                     self.greet(from, false, out);
                 }
                 events.extend(self.contact(from).map(|contact| Event::Link(contact, true)));
             }
-            Body::Bye => {
+            Body::Bye if is_of_stream || self.peers[from].heard.is_none() => {
                 self.on_down(from, events);
                 if self.dials(from, known) {
                     self.greet(from, true, out);
                 }
             }
-            Body::Meta(bytes) if is_of_stream => {
-                let contact = self.contact(from);
-                events.extend(contact.map(|contact| Event::Meta(contact, bytes)));
+            Body::Bytes(bytes) if is_of_stream => {
+                for message in self.peers[from].receive(&bytes) {
+                    out.hear(|| super::frame::describe(from, &message));
+                    events.extend(self.event(from, message));
+                }
             }
-            Body::Peer(message) if is_of_stream => {
-                let node = self.peers[from].heard.and_then(|(who, _)| who.node());
-                events.extend(node.map(|node| Event::Peer(node, message)));
-            }
-            Body::Meta(_) | Body::Peer(_) => {}
+            Body::Bytes(_) | Body::Bye => {}
         }
+    }
+
+    fn event(&self, from: usize, message: PeerMessage) -> Option<Event> {
+        let contact = self.contact(from)?;
+        Some(match message {
+            PeerMessage::MetaRequest(Question { bytes, .. }) | PeerMessage::Join(Join { bytes }) => {
+                Event::Meta(contact, bytes.to_vec())
+            }
+            message => Event::Peer(self.peers[from].heard?.0.node()?, message),
+        })
     }
 
     /// The machine on which somebody is that can be reached.
@@ -173,15 +344,66 @@ impl Links {
         }
     }
 
-    /// Says something to somebody, if he can be reached.
-    pub(crate) fn say(&self, contact: Contact, body: Body, out: &mut Output<Frame>) {
+    /// Says something to somebody, if he can be reached: it leaves with the next [`Links::flush`].
+    pub(crate) fn say(&mut self, contact: Contact, message: &PeerMessage) {
         if let Some(machine) = self.machine_of(contact) {
-            self.say_there(machine, body, out);
+            self.peers[machine].output.push(message, &self.pace);
+        }
+    }
+
+    /// Something about the cluster's own state.
+    pub(crate) fn say_meta(&mut self, contact: Contact, bytes: Vec<u8>) {
+        let bytes = Bytes::from(bytes);
+        let message = match self.who {
+            Who::Joining => PeerMessage::Join(Join { bytes }),
+            Who::Starting(_) | Who::Member(..) => PeerMessage::MetaRequest(Question { id: 0, bytes }),
+        };
+        self.say(contact, &message);
+    }
+
+    /// Sends what sockets take.
+    pub(crate) fn flush(&mut self, now: Monotonic, out: &mut node::Output<Frame>) {
+        for machine in 0..self.peers.len() {
+            let peer = &mut self.peers[machine];
+            if peer.output.is_empty() || now < peer.full_until {
+                continue;
+            }
+            let bytes = peer.output.take(self.pace.burst, &self.pace);
+            if !peer.output.is_empty() {
+                let rest = Duration::from_nanos(self.prng.below(self.pace.rest));
+                peer.full_until = now.after(rest);
+            }
+            self.say_there(machine, Body::Bytes(bytes), out);
+        }
+    }
+
+    /// When a socket takes more.
+    pub(crate) fn next_due(&self) -> Option<Monotonic> {
+        let waiting = self.peers.iter().filter(|peer| !peer.output.is_empty());
+        waiting.map(|peer| peer.full_until).min()
+    }
+
+    /// A connection is lost, for no reason that the machines hear of.
+    pub(crate) fn cut(
+        &mut self,
+        machine: usize,
+        known: &Known,
+        events: &mut Vec<Event>,
+        out: &mut node::Output<Frame>,
+    ) {
+        if machine == self.machine {
+            return;
+        }
+        self.on_down(machine, events);
+        if self.dials(machine, known) {
+            self.greet(machine, true, out);
+        } else {
+            self.say_there(machine, Body::Bye, out);
         }
     }
 
     /// Takes leave of everybody: who then wants to speak to this process dials again.
-    pub(crate) fn end(&mut self, events: &mut Vec<Event>, out: &mut Output<Frame>) {
+    pub(crate) fn end(&mut self, events: &mut Vec<Event>, out: &mut node::Output<Frame>) {
         let me = self.machine;
         for machine in (0..self.peers.len()).filter(|machine| *machine != me) {
             self.on_down(machine, events);

@@ -35,6 +35,8 @@ pub(crate) enum Work {
     Frame(usize, Frame),
     Up(usize),
     Down(usize),
+    /// The connection to a machine is lost.
+    Cut(usize),
     Bytes(Connection, Vec<u8>),
     Gone(Connection),
     Order(GroupId, u64, Order),

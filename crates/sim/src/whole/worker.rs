@@ -1,7 +1,7 @@
 //! One worker of a node that serves: what the worker's loop does in production, turn by turn, with its clients and its
 //! links.
 
-use super::frame::{Body, Frame};
+use super::frame::Frame;
 use super::links::{Event, Links};
 use super::serving::{Report, Talk, Work};
 use crate::clock::lent;
@@ -88,6 +88,7 @@ impl Worker {
             self.gateway.next_cluster_timer(),
             wait.map(|nanos| now.after(Duration::from_nanos(nanos))),
             self.views.front().map(|(at, _)| *at),
+            self.links.next_due(),
             Some(self.sights_at),
         ];
         let due = all.into_iter().flatten().min();
@@ -146,6 +147,7 @@ impl Worker {
                 }
                 Work::Up(peer) => self.links.on_up(peer, talk.known, &mut events, talk.out),
                 Work::Down(peer) => self.links.on_down(peer, &mut events),
+                Work::Cut(peer) => self.links.cut(peer, talk.known, &mut events, talk.out),
                 Work::Order(group, index, order) => self.gateway.on_order(group, index, &order),
             }
             self.on_events(&mut events, talk);
@@ -205,7 +207,7 @@ impl Worker {
             self.gateway.finish_cluster(lent());
         }
         for (node, message) in self.gateway.take_peer_messages() {
-            self.links.say(Contact::Node(node), Body::Peer(message), talk.out);
+            self.links.say(Contact::Node(node), &message);
         }
         self.send_meta(talk.out);
         self.deliver(talk);
@@ -214,8 +216,9 @@ impl Worker {
     /// What the meta group has for others.
     pub(crate) fn send_meta(&mut self, out: &mut Output<Frame>) {
         for (contact, bytes) in self.meta_outbox.drain(..) {
-            self.links.say(contact, Body::Meta(bytes), out);
+            self.links.say_meta(contact, bytes);
         }
+        self.links.flush(lent(), out);
     }
 
     /// Background work, and reports for the meta group.

@@ -49,7 +49,7 @@ macro_rules! caught {
         )*
 
         /// Mistakes at places that the bare node does not have: whole nodes are tested for them below.
-        const ELSEWHERE: &[Bug] = &[Bug::StaleMapAccepted, Bug::HandoverUsedTwice];
+        const ELSEWHERE: &[Bug] = &[Bug::StaleMapAccepted, Bug::HandoverUsedTwice, Bug::ApplyPanics];
 
         /// Mistakes that need what clients here do not do, or a coincidence that is rare: scenes of the keyspace show them
         /// (`crates/keyspace/tests/it/transactions.rs`).
@@ -130,6 +130,11 @@ caught! {
 #[test]
 fn an_old_map_that_is_taken_for_news_is_noticed() {
     is_caught::<Whole>(Bug::StaleMapAccepted);
+}
+
+#[test]
+fn a_replica_that_ends_because_a_step_of_it_panicked_is_noticed() {
+    is_caught::<Whole>(Bug::ApplyPanics);
 }
 
 #[test]

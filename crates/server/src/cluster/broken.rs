@@ -1,0 +1,63 @@
+//! A replica of which a step has panicked: it ends here, and the node goes on with the others.
+//!
+//! ```text
+//!   step --returns--> what it answers
+//!     \--panics--> the member and the state are let go of as they are; the seat stays empty; the operator is told
+//! ```
+//!
+//! Which part of a change was made nobody knows. So nothing of it is used again, not even to free it, and nothing is said in
+//! the name of its incarnation: a vote could contradict one that was cast, an answer could come from half of an entry. What
+//! it was about to say is dropped with it. To the rest of its group it is a replica that is silent; its node's gateway asks
+//! the leader elsewhere. The seat is filled again when the cluster gives the node another incarnation.
+
+use super::seat::Seat;
+use crate::gateway::Gateway;
+use replica::{Replica, Turn};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Carries out a step of a replica. What it panicked with, if it did.
+pub(super) fn guard<R>(step: impl FnOnce() -> R) -> Result<R, String> {
+    // Whatever it was about to change is let go of by the caller.
+    catch_unwind(AssertUnwindSafe(step)).map_err(|panic| words(&*panic))
+}
+
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("a panic without words").to_owned()
+}
+
+impl Gateway {
+    /// Carries out a step of the replica of a seat; `None` if it panicked, or did before.
+    pub(super) fn step<R>(
+        &mut self,
+        index: usize,
+        step: impl FnOnce(&mut Seat, &mut Replica, &Turn) -> R,
+    ) -> Option<R> {
+        let (seat, replica) = (&mut self.cluster.seats[index], &mut self.replicas[index]);
+        let turn = &self.turn;
+        match guard(|| step(seat, replica, turn)) {
+            Ok(done) => Some(done),
+            Err(words) => {
+                self.break_replica(index, &words);
+                None
+            }
+        }
+    }
+
+    /// Ends a replica of which a step has panicked.
+    pub(super) fn break_replica(&mut self, index: usize, words: &str) {
+        let replica = &mut self.replicas[index];
+        let group = replica.group().number();
+        self.cluster.seats[index].break_off(words);
+        replica.abandon();
+        let reason = format!(
+            "a replica has stopped: group {group}: it has panicked, and is not used any more: {words}"
+        );
+        self.cluster.notices.push(reason);
+        self.cluster.is_news = true;
+        self.cluster.claims_changed = true;
+        self.cluster.touch(index);
+    }
+}
