@@ -355,6 +355,11 @@ impl Peers {
             .flush(now, &mut |event| happened.extend(note(event)));
         // What was sent made room.
         self.go_on();
+        for link in self.transport.links() {
+            if let Remote::Node(node) = link.remote {
+                gateway.on_moving(node, self.transport.is_busy(link));
+            }
+        }
         let traffic = self.transport.traffic();
         gateway.stats().peer_input_bytes.set(traffic.received);
         gateway.stats().peer_output_bytes.set(traffic.sent);

@@ -49,6 +49,16 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long an answer is waited for before the batch is sent again.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// Bytes of what waits for an answer that are taken to be under way for a second: clients wait longer for what is long, and it is
+/// not sent again meanwhile. A slow network carries as many to one node and from there to two others.
+const BYTES_PER_SECOND: usize = 16 * 1024 * 1024;
+
+/// How much longer is waited while bytes of a long message come from the leader's node, or go there.
+const MOVING_PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long after the last of them that is so.
+const MOVING: Duration = Duration::from_millis(500);
+
 /// How long what a group need not keep any more waits for a batch to go with.
 const TELL_AFTER: Duration = Duration::from_millis(50);
 
@@ -198,6 +208,8 @@ pub struct Courier {
     /// Up to here everything was answered.
     acknowledged: u64,
     now: Monotonic,
+    /// When bytes of a long message last moved on the link with the leader's node.
+    moved_at: Option<Monotonic>,
     /// Of a command that takes so long, the words are told with the answer.
     slow: Option<Duration>,
     /// Batches that were handed to somebody, and how many of them not for the first time.
@@ -259,6 +271,7 @@ impl Courier {
             next_number: 1,
             acknowledged: 0,
             now: Monotonic(0),
+            moved_at: None,
             slow: None,
             handed: 0,
             resent: 0,
@@ -918,10 +931,34 @@ impl Courier {
         }
     }
 
+    /// Bytes of a long message have moved on the link with the leader's node: what is waited for may be behind them, or among
+    /// them.
+    pub fn on_moving(&mut self) {
+        self.moved_at = Some(self.now);
+    }
+
+    /// How much longer than usual is waited.
+    fn time_of_long_messages(&self) -> Duration {
+        let is_moving = self.moved_at.is_some_and(|at| self.now.since(at) < MOVING);
+        let moving = if is_moving {
+            MOVING_PATIENCE
+        } else {
+            Duration::ZERO
+        };
+        let bytes: usize = self.unanswered.iter().map(|sent| sent.batch.byte_len()).sum();
+        moving.max(Duration::from_millis((bytes / (BYTES_PER_SECOND / 1_000)) as u64))
+    }
+
     /// Tells clients that waited too long, and sends again what nobody has answered for a while: it may be lost on a link
     /// that had no room. Called once a tick.
     pub fn give_up(&mut self, out: &mut Vec<Output>) {
-        let (now, slow, group) = (self.now, self.slow, self.group);
+        let (slow, group) = (self.slow, self.group);
+        // As if it were earlier by what long messages take.
+        let now = Monotonic(
+            self.now
+                .0
+                .saturating_sub(self.time_of_long_messages().as_nanos() as u64),
+        );
         let is_late = |sent: &Sent| sent.was_sent && now.since(sent.sent_at) >= RETRY;
         let is_unheard = |probe: &Probe| !probe.is_due && now.since(probe.sent_at) >= RETRY;
         if self.unanswered.front().is_some_and(is_late) || self.probe.as_ref().is_some_and(is_unheard) {
@@ -948,7 +985,7 @@ impl Courier {
             .retain(|place, waiting| !place.is_read || waiting.item.origin.is_some());
         if self
             .untold_since
-            .is_some_and(|since| now.since(since) >= TELL_AFTER)
+            .is_some_and(|since| self.now.since(since) >= TELL_AFTER)
         {
             self.make_room(true);
             self.tell_over();
@@ -1597,5 +1634,46 @@ mod tests {
         let mut written = Vec::new();
         courier.dispatch(|batch| written.push(batch.writes.len() + batch.reads.len()));
         assert_eq!(written, [0], "nothing of it is carried out later");
+    }
+
+    #[test]
+    fn what_is_long_is_not_sent_again_before_it_can_have_been_answered() {
+        let (mut courier, mut out) = (courier(), Vec::new());
+        ask(
+            &mut courier,
+            &format!("SET k {}", "v".repeat(2 * BYTES_PER_SECOND)),
+            1,
+        );
+        ask(&mut courier, "GET k", 2);
+        assert_eq!(sent(&mut courier).len(), 2);
+        let mut sent_at = |millis: u64| {
+            courier.begin(Monotonic(millis * SECOND / 1_000), None);
+            courier.give_up(&mut out);
+            (sent(&mut courier).len(), out.len())
+        };
+        assert_eq!(sent_at(2_900), (0, 0));
+        assert_eq!(sent_at(3_100), (2, 0), "after a second and two for its bytes");
+        assert_eq!(sent_at(7_100), (2, 2), "nobody waits for ever");
+    }
+
+    #[test]
+    fn what_stands_behind_a_long_message_of_its_link_is_waited_for() {
+        let (mut courier, mut out) = (courier(), Vec::new());
+        ask(&mut courier, "GET k", 1);
+        assert_eq!(sent_reads(&mut courier).len(), 1);
+        for second in 1..=30 {
+            courier.begin(Monotonic(second * SECOND), None);
+            courier.on_moving();
+            courier.give_up(&mut out);
+            assert_eq!(
+                sent_reads(&mut courier).len(),
+                0,
+                "its answer may be that message"
+            );
+        }
+        assert_eq!(out.len(), 0);
+        courier.begin(Monotonic(31 * SECOND), None);
+        courier.give_up(&mut out);
+        assert_eq!(failed(&out), 1, "nothing moves any more");
     }
 }
