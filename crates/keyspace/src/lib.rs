@@ -65,7 +65,7 @@ pub use directory::Position;
 pub use effects::Effect;
 pub use entry::{
     Batch, BlockCommand, Condition, Entry, EntryBuf, EntryError, Forget, Header, Inquire, Lock, Operation,
-    Operations, Prepare, Resolve, Step, Work,
+    Operations, OperationsMark, Prepare, Resolve, Step, Work,
 };
 pub use evaluate::{Answers, Outcome};
 pub use events::{Event, EventClasses};

@@ -414,7 +414,11 @@ fn offer(transport: &mut Transport<Greeter>, link: LinkId, lane: Lane, message: 
             Ok(pieces) => transport.send_large(link, message.kind() as u8, pieces),
             Err(error) => {
                 tracing::error!(%error, "a message was not sent");
-                Sent::NotUp
+                return match message.without_answers() {
+                    // Whoever waits for it is told that it is not known, and does not ask for ever.
+                    Some(message) => offer(transport, link, Lane::Small, message),
+                    None => Offered::Taken(None),
+                };
             }
         },
         Lane::Small | Lane::Bulk => transport.send(link, lane, |out| {

@@ -39,7 +39,7 @@ use crate::wall_clock;
 use bytes::Bytes;
 use consensus::{Beat, BeatAnswer, Body};
 use ids::{GroupId, UnixMillis};
-use replica::BatchResponse;
+use replica::{BatchOutcome, BatchResponse};
 use std::fmt;
 
 /// Most bytes of a message that goes by the small lane.
@@ -300,6 +300,17 @@ impl PeerMessage {
             | PeerMessage::Await(_)
             | PeerMessage::Filled(_)
             | PeerMessage::WallClock(_) => None,
+        }
+    }
+
+    /// The response to a batch whose answers are too long to be sent: they are no longer known.
+    pub fn without_answers(self) -> Option<PeerMessage> {
+        match self {
+            PeerMessage::Answers(response) if matches!(response.outcome, BatchOutcome::Done(_)) => {
+                let outcome = BatchOutcome::Evicted;
+                Some(PeerMessage::Answers(BatchResponse { outcome, ..response }))
+            }
+            _ => None,
         }
     }
 

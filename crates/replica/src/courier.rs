@@ -36,7 +36,7 @@ use crate::response::BatchOutcome;
 use bytes::Bytes;
 use command::{Flags, Spec};
 use ids::{Db, GatewayId, GroupId, Monotonic, Slot};
-use keyspace::{ClientRequest, Forget, Inquire, Lock, Prepare, Resolve, Work, read_seen};
+use keyspace::{ClientRequest, Forget, Inquire, Lock, OperationsMark, Prepare, Resolve, Work, read_seen};
 use planted::Bug;
 use resp::{Args, ArgsBuf, Protocol};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -72,6 +72,10 @@ const WINDOW: usize = 32;
 /// Bytes after which a batch is closed and the next begun: what is sent as one frame must not hold others up.
 const BATCH_BYTES_MAX: usize = 1024 * 1024;
 
+/// Bytes of one request to a group: a value of the largest size with a good many words around it. What is longer is refused
+/// before anything of it is sent; an entry and a message between nodes have room for more ([`consensus::ENTRY_BYTES_MAX`]).
+const REQUEST_BYTES_MAX: usize = 768 * 1024 * 1024;
+
 /// The number of a batch that asks how far a group has applied those of this node: no other has it, so that it is never the
 /// next one, and is always answered by a gap. It goes through the log: what comes behind it stands behind what it was told.
 const PROBE: u64 = u64::MAX;
@@ -81,6 +85,8 @@ pub const UNREACHABLE: &str =
     "CLUSTERDOWN no leader of this key's group could be reached in time; nothing was done";
 const UNKNOWN: &str = "UNKNOWN the leader of this key's group was lost before it answered: \
                        whether the command was carried out is not known";
+const TOO_LONG: &str = "ERR the command, or the part of it for one group, is longer than the 768 MiB that can be replicated at \
+                        once; nothing was done";
 const CROWDED_OUT: &str =
     "TRYAGAIN too many commands wait for transactions on keys of this group; nothing was done";
 const OVERTAKEN: &str = "TRYAGAIN the leader of this key's group changed, and what was sent behind this read may have \
@@ -165,6 +171,8 @@ struct Open {
     oldest: Monotonic,
     /// Whether it holds reads that are no plain commands: no write goes with them.
     is_apart: bool,
+    /// Bytes of reads, and the writes, up to the newest item.
+    taken: (usize, OperationsMark),
 }
 
 struct Sent {
@@ -198,6 +206,8 @@ pub struct Courier {
     group: GroupId,
     /// How many times the group has begun anew, as is known here.
     generation: u64,
+    /// What is too long, and is told so with the next tick.
+    refused: Vec<Origin>,
     /// Until it is answered, nothing else goes to a group that has begun anew.
     probe: Option<Probe>,
     gateway: GatewayId,
@@ -272,6 +282,7 @@ impl Courier {
             acknowledged: 0,
             now: Monotonic(0),
             moved_at: None,
+            refused: Vec::new(),
             slow: None,
             handed: 0,
             resent: 0,
@@ -343,6 +354,7 @@ impl Courier {
             && self.probe.is_none()
             && self.open.items.is_empty()
             && self.late.is_empty()
+            && self.refused.is_empty()
             && self.untold_since.is_none()
     }
 
@@ -601,6 +613,16 @@ impl Courier {
         slot: Option<Slot>,
         since: Monotonic,
     ) {
+        if self.open.batch.byte_len() > REQUEST_BYTES_MAX {
+            // What was open before is at most a full batch: it is this one.
+            let (reads, writes) = self.open.taken;
+            self.open.batch.reads.truncate(reads);
+            self.open.batch.writes.cut(writes);
+            self.refused.push(origin);
+            return;
+        }
+        let batch = &self.open.batch;
+        self.open.taken = (batch.reads.len(), batch.writes.mark());
         if self.open.items.is_empty() {
             (self.open.since, self.open.oldest) = (self.now, since);
         }
@@ -953,6 +975,9 @@ impl Courier {
     /// that had no room. Called once a tick.
     pub fn give_up(&mut self, out: &mut Vec<Output>) {
         let (slow, group) = (self.slow, self.group);
+        for origin in std::mem::take(&mut self.refused) {
+            origin.fail(group, TOO_LONG, None, out);
+        }
         // As if it were earlier by what long messages take.
         let now = Monotonic(
             self.now
