@@ -80,6 +80,7 @@ impl Apply<'_, '_> {
             Command::SwapDb { a, b } => {
                 self.keyspace.swap_databases(a, b);
                 self.local.is_swapped = self.local.is_awaited;
+                self.local.is_all_ready = self.local.has_waiters;
                 self.out.ok();
             }
             Command::List(ref list) if list.writes() => self.list(list),

@@ -45,6 +45,7 @@ use crate::scratch::Scratch;
 use crate::sessions::{Batched, Fence, Sessions};
 use crate::slot_word::ObjectRef;
 use crate::transactions::{Origin, Transactions};
+use crate::waiters::Waiters;
 use command::{Command, ObjectAspect, ReplyError};
 use ids::{Db, GatewayId, HashSeed, KeyHash, Prng, RequestUuid, SemanticsVersion, UnixMillis, Version};
 use resp::{Args, Protocol, Writer};
@@ -69,6 +70,7 @@ pub struct Keyspace {
     garbage: Garbage,
     pub(crate) transactions: Transactions,
     pub(crate) requests: Requests,
+    pub(crate) waiters: Waiters,
     /// Where transactions are tried out, kept for the next one: not part of the state.
     pub(crate) scratch: Option<Box<Scratch>>,
 }
@@ -150,6 +152,7 @@ impl Keyspace {
             limits: Limits::default(),
             garbage: Garbage::default(),
             transactions: Transactions::default(),
+            waiters: Waiters::default(),
             requests: Requests::default(),
             scratch: None,
         }
@@ -185,6 +188,10 @@ impl Keyspace {
         mut answer: impl FnMut(Answered<'_>),
     ) -> Result<(), UnknownSemantics> {
         self.open(&entry.header())?;
+        // Whatever was noted between entries is no part of this one.
+        local.has_waiters = self.has_waiters();
+        local.ready.clear();
+        local.is_all_ready = false;
         let mut out = Vec::new();
         let mut waiting = reads.iter().enumerate().peekable();
         let mut position = 0;
@@ -278,23 +285,38 @@ impl Keyspace {
             | Operation::Withdraw { .. }
             | Operation::Forget(_)
             | Operation::Received { .. } => self.apply_transaction(operation, origin, local, replies, answer),
-            operation if self.transactions.is_idle() => self.apply_plain(operation, local, replies),
+            operation if self.transactions.is_idle() => self.apply_free(operation, origin, local, replies),
             operation => {
                 if !self.parks(&operation, origin, local, replies, answer) {
-                    self.apply_plain(operation, local, replies);
+                    self.apply_free(operation, origin, local, replies);
                 }
                 self.go_on(local, answer);
             }
         }
     }
 
-    /// One operation that no transaction has a part in.
-    pub(crate) fn apply_plain(
+    /// One operation that nothing holds up.
+    fn apply_free(
         &mut self,
         operation: Operation<'_>,
+        origin: Origin,
         local: &mut LeaderLocal,
         replies: &mut Replies,
     ) {
+        if !self.apply_plain(operation, origin, local, replies) {
+            replies.later();
+        }
+        self.serve(local);
+    }
+
+    /// One operation that no transaction has a part in. `false` if it is answered later.
+    pub(crate) fn apply_plain(
+        &mut self,
+        operation: Operation<'_>,
+        origin: Origin,
+        local: &mut LeaderLocal,
+        replies: &mut Replies,
+    ) -> bool {
         match operation {
             Operation::Command { db, protocol, args } => {
                 self.apply_words(&BlockCommand { db, protocol, args }, local, replies);
@@ -333,7 +355,18 @@ impl Keyspace {
                 }
             }
             Operation::Once { request, commands } => self.apply_once(&request, &commands, local, replies),
+            Operation::Wait { id, command } => return self.wait(id, &command, origin, local, replies),
+            Operation::EndWait { id } => {
+                self.applied.0 += 1;
+                self.end_wait(origin.gateway, id, local);
+                replies.end_reply(false);
+            }
+            Operation::EndWaits { boot } => {
+                self.applied.0 += 1;
+                self.end_waits(boot, local);
+            }
         }
+        true
     }
 
     /// The first reply is a [`Standing`].
@@ -480,9 +513,11 @@ impl Keyspace {
         let Keyspace {
             transactions,
             sessions,
+            waiters,
             ..
         } = self;
         transactions.fence(|boot| sessions.is_dead(boot));
+        waiters.fence(|boot| sessions.is_dead(boot));
     }
 
     /// The number of the newest batch of `gateway` that was applied; 0 if there was none.
@@ -748,6 +783,9 @@ impl Keyspace {
         self.sessions.hash(&mut digest);
         self.transactions.hash(&mut digest);
         self.requests.hash(&mut digest);
+        let mut waiters = Vec::new();
+        self.waiters.encode(&mut waiters);
+        digest.bytes(&waiters);
         for database in &self.databases {
             database.hash(&mut digest);
         }

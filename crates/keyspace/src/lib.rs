@@ -22,6 +22,7 @@ mod scratch;
 mod sessions;
 mod transactions;
 mod transfer;
+mod waiters;
 
 mod apply;
 mod read;
@@ -65,7 +66,7 @@ pub use directory::Position;
 pub use effects::Effect;
 pub use entry::{
     Batch, BlockCommand, Condition, Entry, EntryBuf, EntryError, Forget, Header, Inquire, Lock, Operation,
-    Operations, OperationsMark, Prepare, Resolve, Step, Work,
+    Operations, OperationsMark, Prepare, Resolve, Step, WaitId, Work,
 };
 pub use evaluate::{Answers, Outcome};
 pub use events::{Event, EventClasses};
@@ -92,4 +93,5 @@ pub use transactions::{
 };
 pub use transfer::arrival::{Arrival, Progress, TransferError};
 pub use transfer::{Cut, Transfer};
+pub use waiters::{awaited_kind, is_nil};
 pub use walks::walks;

@@ -13,7 +13,8 @@ use crate::events::EventClasses;
 use crate::local::LeaderLocal;
 use crate::object::{Kind, Object};
 use crate::slot_word::ObjectRef;
-use command::{Command, ObjectAspect, ReplyError, ScanOptions, glob};
+use command::glob::Glob;
+use command::{Command, ObjectAspect, ReplyError, ScanOptions};
 use ids::{Db, Slot, UnixMillis};
 use resp::Writer;
 
@@ -287,11 +288,12 @@ impl<'k> Reader<'k, '_> {
         let mut count = 0;
         let mut found = Vec::new();
         let mut writer = Writer::new(&mut found, self.out.protocol());
+        let wanted = Glob::new(pattern);
         let (db, now, local) = (self.db, self.now, &mut *self.local);
         self.keyspace.database(db).for_each(|object| {
             if object.is_expired(now) {
                 local.met(db, object.key());
-            } else if glob::matches(pattern, object.key()) {
+            } else if wanted.matches(object.key()) {
                 writer.bulk(object.key());
                 count += 1;
             }
@@ -336,10 +338,11 @@ impl<'k> Reader<'k, '_> {
         };
         let (mut count, mut found) = (0, Vec::new());
         let mut writer = Writer::new(&mut found, self.out.protocol());
+        let accepts = scan_accepts(&options);
         let next = self
             .keyspace
             .scan(self.db, from, options.count, self.local, |object| {
-                if scan_accepts(&options, object) {
+                if accepts(object) {
                     writer.bulk(object.key());
                     count += 1;
                 }
@@ -364,12 +367,13 @@ impl<'k> Reader<'k, '_> {
     }
 }
 
-/// Whether `SCAN` with these options answers `object`.
-pub fn scan_accepts(options: &ScanOptions<'_>, object: &Object) -> bool {
-    options
-        .kind
-        .is_none_or(|kind| kind.eq_ignore_ascii_case(object.kind().name().as_bytes()))
-        && options.matches(object.key())
+/// Tells whether `SCAN` with these options answers an object.
+pub fn scan_accepts<'a>(options: &ScanOptions<'a>) -> impl Fn(&Object) -> bool + use<'a> {
+    let (kind, filter) = (options.kind, options.filter());
+    move |object| {
+        let is_kind = |kind: &[u8]| kind.eq_ignore_ascii_case(object.kind().name().as_bytes());
+        kind.is_none_or(is_kind) && filter.matches(object.key())
+    }
 }
 
 /// The answer of `SCAN` and its kin: where to go on, and the `count` elements that are written in `found`.

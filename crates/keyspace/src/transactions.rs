@@ -27,7 +27,7 @@ use crate::effects::Effect;
 use crate::entry::{
     BlockCommand, Condition, Forget, Inquire, Lock, Operation, Operations, Prepare, Step, Work,
 };
-use crate::entry::{LOCK_TAG, Resolve, write_txn};
+use crate::entry::{LOCK_TAG, Resolve, WaitId, write_txn};
 use crate::events::Event;
 use crate::form::{self, Rest};
 use crate::keyspace::Answered;
@@ -147,6 +147,25 @@ impl Transactions {
     fn withdraw(&mut self, txn: TxnId) -> Option<Waiting> {
         let id = self.locks.withdraw(txn)?;
         Some(self.waiting.remove(&id).expect("invariant 4"))
+    }
+
+    /// Commands that wait for transactions, and would wait for keys then, are only tried, if `is_meant` says so of the
+    /// client.
+    pub(crate) fn try_once(&mut self, is_meant: impl Fn(Origin, WaitId) -> bool) {
+        for waiting in self.waiting.values_mut() {
+            let tried = Operations::read_one(&waiting.bytes, |operation| match operation {
+                Operation::Wait { id, command } if is_meant(waiting.origin, id) => {
+                    let BlockCommand { db, protocol, args } = command;
+                    let mut tried = Operations::new();
+                    tried.push(&Operation::Command { db, protocol, args });
+                    Some(tried.into_bytes())
+                }
+                _ => None,
+            });
+            if let Some(bytes) = tried.flatten() {
+                waiting.bytes = bytes.into();
+            }
+        }
     }
 
     /// What is known of dead coordinators goes, but for what is prepared or has an end that others may ask for.
@@ -370,6 +389,7 @@ fn requester(txn: &Option<(TxnId, Vec<GroupId>)>, is_lock: bool) -> Requester {
 fn needs_of(operation: &Operation<'_>) -> Option<Needs> {
     let (locks, txn) = match operation {
         Operation::Command { args, .. } => (crate::locking::locks_of([*args]), None),
+        Operation::Wait { command, .. } => (crate::locking::locks_of([command.args]), None),
         Operation::Block { conditions, commands } => {
             let locks = crate::locking::locks_of(commands.iter().map(|command| command.args));
             (crate::locking::and_conditions(locks, conditions), None)
@@ -404,7 +424,9 @@ fn needs_of(operation: &Operation<'_>) -> Option<Needs> {
         | Operation::Inquire(_)
         | Operation::Withdraw { .. }
         | Operation::Forget(_)
-        | Operation::Received { .. } => return None,
+        | Operation::Received { .. }
+        | Operation::EndWait { .. }
+        | Operation::EndWaits { .. } => return None,
     };
     Some(Needs { locks, txn })
 }
@@ -578,7 +600,7 @@ impl Keyspace {
             return Ok(Some(replies.newest()));
         }
         let mut waiting = self.transactions.waiting.values();
-        let is_waiting = waiting.any(|waiting| waiting.origin == origin);
+        let is_waiting = self.waiters.has(origin) || waiting.any(|waiting| waiting.origin == origin);
         if is_waiting { Ok(None) } else { Err(UnknownOrigin) }
     }
 
@@ -742,6 +764,7 @@ impl Keyspace {
             Operation::Resolve(Resolve { decisions }) => {
                 for (txn, is_committed) in decisions {
                     self.resolve(txn, is_committed, local, replies);
+                    self.serve(local);
                     // Each for itself: what waited for the first goes before what waits for the next.
                     self.go_on(local, answer);
                 }
@@ -779,6 +802,9 @@ impl Keyspace {
             | Operation::Fence { .. }
             | Operation::Block { .. }
             | Operation::Once { .. }
+            | Operation::Wait { .. }
+            | Operation::EndWait { .. }
+            | Operation::EndWaits { .. }
             | Operation::Prepare(_)
             | Operation::Lock(_) => unreachable!("the caller has looked"),
         }
@@ -1021,7 +1047,7 @@ impl Keyspace {
         }
     }
 
-    fn answer_late(&mut self, origin: Origin, replies: Replies, local: &mut LeaderLocal) {
+    pub(crate) fn answer_late(&mut self, origin: Origin, replies: Replies, local: &mut LeaderLocal) {
         if !self.sessions.is_dead(origin.gateway.boot) {
             self.transactions.late.insert(origin, replies);
             local.late.push(origin);
@@ -1044,8 +1070,7 @@ impl Keyspace {
             replies.begin();
             let is_answered = Operations::read_one(&bytes, |operation| {
                 let Some((txn, participants)) = txn.clone() else {
-                    self.apply_plain(operation, local, &mut replies);
-                    return true;
+                    return self.apply_plain(operation, origin, local, &mut replies);
                 };
                 let mortal = crate::locking::alone_if_mortal(locks.clone(), &self.databases, self.seed());
                 if mortal != locks {
@@ -1068,8 +1093,37 @@ impl Keyspace {
             if is_answered.expect("it was encoded here") {
                 self.answer_late(origin, replies, local);
             }
+            self.serve(local);
             answer(Answered::Freed(self, local));
         }
+    }
+
+    /// Whether a client that waits for keys may be served now: no transaction has voted on its keys, or seen them, and it is
+    /// not behind a client of whom that is not so. If it may not, it waits for these from now on.
+    pub(crate) fn admits_waiter(
+        &mut self,
+        operation: &Operation<'_>,
+        origin: Origin,
+        is_behind: bool,
+        local: &mut LeaderLocal,
+    ) -> bool {
+        let all = &self.transactions;
+        if all.is_idle() {
+            return true;
+        }
+        let Some(needs) = needs_of(operation) else {
+            return true;
+        };
+        // Whoever was granted his locks and has not been carried out has seen nothing yet, and comes later.
+        let is_open = |txn: &TxnId| all.prepared.contains_key(txn) || all.held.contains_key(txn);
+        let in_the_way = |(txn, _, locks, _): (TxnId, Priority, &Locks, bool)| {
+            is_open(&txn) && locks.conflicts(&needs.locks)
+        };
+        if !is_behind && !all.locks.holders().any(in_the_way) {
+            return true;
+        }
+        let priority = self.priority_of_arrival();
+        self.queue(operation, needs, origin, priority, local)
     }
 }
 
@@ -1145,13 +1199,13 @@ fn gateway_of(rest: &mut Rest<'_>) -> Option<GatewayId> {
     })
 }
 
-fn origin_to(to: &mut Vec<u8>, origin: Origin) {
+pub(crate) fn origin_to(to: &mut Vec<u8>, origin: Origin) {
     gateway_to(to, origin.gateway);
     to.extend_from_slice(&origin.number.to_le_bytes());
     to.extend_from_slice(&origin.index.to_le_bytes());
 }
 
-fn origin_of(rest: &mut Rest<'_>) -> Option<Origin> {
+pub(crate) fn origin_of(rest: &mut Rest<'_>) -> Option<Origin> {
     Some(Origin {
         gateway: gateway_of(rest)?,
         number: rest.long()?,

@@ -171,6 +171,7 @@ mod tests {
             sequence,
             number: sequence,
             acknowledged: 0,
+            is_free: false,
             reads: Bytes::new(),
             writes: vec![0; bytes].into(),
         })

@@ -3,13 +3,13 @@
 use crate::backlog::{Backlog, Offered};
 use crate::clock;
 use crate::meta::{self, Input};
-use crate::view::View;
-use ids::{Boot, ClusterId, Monotonic, NodeId};
+use crate::view::{self, View};
+use ids::{Boot, ClusterId, Monotonic, NodeId, UnixMillis};
 use mio::Registry;
 use mio::event::Event as Readiness;
 use peer_wire::hello::{Nonce, Peer, Refusal, Secret, Who};
 use peer_wire::{Join, PeerMessage, Question};
-use server::Gateway;
+use server::{Gateway, LinkSight, PeerLink};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -52,6 +52,9 @@ pub(crate) struct Peers {
     /// What links have not taken, or must take in order.
     backlogs: BTreeMap<LinkId, Backlog>,
     sights_at: Monotonic,
+    /// Since when each node is reached by this worker's link, and when it was last heard of.
+    linked: BTreeMap<NodeId, (UnixMillis, UnixMillis)>,
+    linked_at: Monotonic,
     /// Whether the last look found replicas that know no leader.
     has_survivors: bool,
 }
@@ -144,6 +147,8 @@ impl Peers {
             dialled: BTreeSet::new(),
             backlogs: BTreeMap::new(),
             sights_at: Monotonic(0),
+            linked: BTreeMap::new(),
+            linked_at: Monotonic(0),
             has_survivors: false,
         }
     }
@@ -254,6 +259,10 @@ impl Peers {
                     } else if let Remote::Node(node) = link.remote {
                         gateway.on_link(node, true);
                     }
+                    if let Remote::Node(node) = link.remote {
+                        self.linked.insert(node, (clock::now(), clock::now()));
+                        self.linked_at = Monotonic(0);
+                    }
                     self.tell_meta(Input::Link(link.remote, true));
                 }
                 Happening::Down(link) => {
@@ -261,6 +270,7 @@ impl Peers {
                     self.backlogs.remove(&link);
                     gateway.stats().peer_breaks.add(1);
                     if let Remote::Node(node) = link.remote {
+                        self.unlink(node);
                         gateway.on_link(node, false);
                     }
                     self.tell_meta(Input::Link(link.remote, false));
@@ -271,6 +281,7 @@ impl Peers {
                     let mut ignored = |_: Event<'_, Peer>| {};
                     self.transport.forget(link, clock::raw(), &mut ignored);
                     if let Remote::Node(node) = link.remote {
+                        self.unlink(node);
                         gateway.on_link(node, false);
                         self.view_version = 0;
                     }
@@ -288,7 +299,33 @@ impl Peers {
         }
     }
 
+    fn unlink(&mut self, node: NodeId) {
+        self.linked.remove(&node);
+        self.linked_at = Monotonic(0);
+    }
+
+    /// Writes down what clients are told of links.
+    fn show_links(&self, gateway: &Gateway) {
+        let Some(seen) = self.view.seen() else { return };
+        let shown = self.linked.iter().map(|(&node, &(connected_at, heard_at))| {
+            let link = self.link(node);
+            let waiting = [Lane::Small, Lane::Bulk].map(|lane| self.transport.waiting(link, lane) as u64);
+            let link = PeerLink {
+                connected_at,
+                buffer_bytes: self.transport.allocated(link) as u64,
+                waiting_bytes: waiting.iter().sum(),
+            };
+            (view::name(&seen.map, node), LinkSight { heard_at, link })
+        });
+        *gateway.stats().links() = shown.collect();
+    }
+
     fn on_message(&mut self, link: LinkId, message: PeerMessage, gateway: &mut Gateway) {
+        if let Remote::Node(node) = link.remote
+            && let Some((_, heard_at)) = self.linked.get_mut(&node)
+        {
+            *heard_at = clock::now();
+        }
         match message {
             PeerMessage::MetaRequest(Question { bytes, .. }) | PeerMessage::Join(Join { bytes }) => {
                 self.tell_meta(Input::Message(link.remote, bytes));
@@ -315,6 +352,8 @@ impl Peers {
         const SIGHTS: std::time::Duration = std::time::Duration::from_secs(1);
         /// The same while any of them has a learner: that it has caught up is no news to the gateway, and is waited for.
         const SIGHTS_SOON: std::time::Duration = std::time::Duration::from_millis(50);
+        /// Between two times that clients are told anew of links that neither came nor went.
+        const LINKS_SHOWN: std::time::Duration = std::time::Duration::from_millis(500);
         let now = clock::raw();
         for (node, message) in gateway.take_peer_messages() {
             self.send_by(self.link(node), message);
@@ -325,6 +364,10 @@ impl Peers {
                 let message = PeerMessage::MetaRequest(Question { id: 0, bytes });
                 self.send_by(self.link_of(link), message);
             }
+        }
+        if now >= self.linked_at {
+            self.linked_at = now.after(LINKS_SHOWN);
+            self.show_links(gateway);
         }
         let news = gateway.take_news();
         if news || now >= self.sights_at {

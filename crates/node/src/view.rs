@@ -197,7 +197,7 @@ pub(crate) fn topology(map: &RoutingMap, me: NodeId, groups: GroupCount) -> Opti
 }
 
 /// What clients call a node: it stays as long as the node is a member.
-fn name(map: &RoutingMap, node: NodeId) -> NodeName {
+pub(crate) fn name(map: &RoutingMap, node: NodeId) -> NodeName {
     let cluster = map.cluster.map_or(0, |cluster| cluster.0).to_be_bytes();
     let mut name = NodeName::default();
     name.0[..12].copy_from_slice(&cluster[..12]);

@@ -42,6 +42,8 @@ pub struct Batch {
     pub sequence: u64,
     /// Counts those with writes, from 1 on; 0 for one of reads alone.
     pub number: u64,
+    /// It holds reads alone, and none of them need see a write that is not answered: they wait for nothing that is in flight.
+    pub is_free: bool,
     /// Up to here the node has every answer: what the group remembers of them can go.
     pub acknowledged: u64,
     /// The writes, as entries hold them: whatever they come from, [`Operations::check`] has looked at them.

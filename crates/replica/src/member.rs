@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  leader    batch --> gathered --turn's end--> entry in flight --committed--> applied --> response to the gateway
-//!            reads --> behind unapplied writes of the group: attached to their entry, and ahead of later writes of their gateway
+//!       free reads --> evaluated at once, under the lease, which is looked at again when the turn ends
+//!      other reads --> behind unapplied writes of the group: attached to their entry, and ahead of later writes of their gateway
 //!                  \-> else evaluated at once, under the lease, which is looked at again when the turn ends;
 //!                      without a lease: when a round has confirmed that nobody else leads
 //!  anybody   committed entry --> applied
@@ -325,6 +326,8 @@ impl Member {
         self.nodes.insert(sender.gateway, sender.node);
         if gathered.batch.number > 0 {
             self.gather(gathered);
+        } else if gathered.batch.is_free {
+            self.read(replica, turn, now, gathered, effects);
         } else if !self.gathered.is_empty() {
             self.attached.push((self.gathered.len(), gathered));
         } else if let Some(flight) = self.flights.back_mut() {

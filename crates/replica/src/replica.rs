@@ -503,6 +503,7 @@ impl Replica {
         self.begin(turn);
         match request {
             Request::Execute { .. }
+            | Request::Wait { .. }
             | Request::Part { .. }
             | Request::Block { .. }
             | Request::Once { .. }
@@ -534,6 +535,8 @@ impl Replica {
             }
             Request::Withdraw { txn } => self.on_withdraw(txn, out),
             Request::Resolve { txn, verdict } => self.on_resolve(txn, verdict, out),
+            // Its gateway knows.
+            Request::EndWait { .. } => {}
             Request::Prepared(_)
             | Request::Lock(_)
             | Request::Decide { .. }
@@ -572,7 +575,9 @@ impl Replica {
             seq: self.requests,
         };
         match request {
-            Request::Execute { operation, .. } | Request::Part { operation, .. } => {
+            Request::Execute { operation, .. }
+            | Request::Wait { operation, .. }
+            | Request::Part { operation, .. } => {
                 (Requester::Plain, arrival, locks_of([operation.words()], |_| true))
             }
             Request::Block {
@@ -609,7 +614,7 @@ impl Replica {
     /// Runs a request that holds its locks.
     fn run(&mut self, request: Request, out: &mut Vec<Output>) {
         match request {
-            Request::Execute { ticket, operation } => {
+            Request::Execute { ticket, operation } | Request::Wait { ticket, operation } => {
                 let replies = Some(self.run_in_place(std::slice::from_ref(&operation)));
                 out.push(Output::Answered { ticket, replies });
             }

@@ -696,6 +696,7 @@ impl Gateway {
             sequence,
             number,
             acknowledged,
+            is_free,
             reads,
             writes,
         } = batch;
@@ -712,6 +713,7 @@ impl Gateway {
             sequence,
             number,
             acknowledged,
+            is_free,
             writes,
             reads,
         };
@@ -888,7 +890,11 @@ impl Gateway {
                 replica.set_limits(&self.turn, self.compactness);
             }
         }
+        let was_replicated = replica.is_replicated();
         seat.settle(&layout, replica, &self.turn, seed, now);
+        if !was_replicated {
+            self.look_at_lines(index);
+        }
         let mut outputs = Vec::new();
         let generation = layout.group(group).generation;
         self.courier(index).begin_generation(generation, &mut outputs);
@@ -926,6 +932,7 @@ impl Gateway {
             self.forget_watcher(index, node);
             // What its gateways coordinate is not waited for.
             self.look_after_if_led(index);
+            self.end_waits_of_lost(index);
         }
         self.cluster.touch(index);
     }
@@ -947,6 +954,7 @@ impl Gateway {
             let seed = self.prng.next_u64();
             seats[index].settle(&layout, &mut self.replicas[index], &self.turn, seed, *now);
             self.ask_early(index);
+            self.look_at_lines(index);
         }
         let Cluster {
             layout,
@@ -989,10 +997,38 @@ impl Gateway {
         }
         self.transactions.outputs.extend(outputs);
         self.look_after_if_led(index);
+        self.end_waits_of_lost(index);
         self.tick_watches(index);
         let (seat, now) = (&mut self.cluster.seats[index], self.cluster.now);
-        let is_busy = was_unsettled || self.replicas[index].keyspace().has_transactions();
+        let keyspace = self.replicas[index].keyspace();
+        let is_busy = was_unsettled || keyspace.has_transactions();
         seat.quiet_until = if is_busy { now } else { seat.quiet_until(now) };
+    }
+
+    /// Nothing is popped for clients whose node is out of reach of the leader, here: an element would be gone with them.
+    fn end_waits_of_lost(&mut self, index: usize) {
+        if !self.replicas[index].keyspace().has_waiters() || self.cluster.leads(index) != Some(true) {
+            return;
+        }
+        let boots = self.replicas[index].keyspace().waiting_boots();
+        let lost: Vec<ids::Boot> = boots.filter(|boot| self.is_lost(*boot)).collect();
+        for boot in lost {
+            self.ask_own(index, &keyspace::Operation::EndWaits { boot });
+        }
+    }
+
+    /// The same, of a leader at the beginning of its term: before anything else is carried out, and whether or not all that
+    /// came before is applied here.
+    fn end_waits_before_term(&mut self, index: usize) {
+        if self.cluster.leads(index) != Some(true) {
+            return;
+        }
+        let layout = self.cluster.layout();
+        let boots = layout.into_iter().flat_map(|layout| layout.nodes.keys());
+        let lost: Vec<ids::Boot> = boots.copied().filter(|boot| self.is_lost(*boot)).collect();
+        for boot in lost {
+            self.ask_own(index, &keyspace::Operation::EndWaits { boot });
+        }
     }
 
     /// At the turn's end: what was gathered goes on its way. `now` is read after everything that was answered. Returns
@@ -1049,6 +1085,7 @@ impl Gateway {
                         sequence: batch.sequence,
                         number: batch.number,
                         acknowledged: batch.acknowledged,
+                        is_free: batch.is_free,
                         reads: batch.reads.clone(),
                         writes: batch.writes.clone(),
                     };
@@ -1155,6 +1192,7 @@ impl Gateway {
             self.cluster.seats[index].follow(layout.group(group), &mut outputs);
             self.transactions.outputs.extend(outputs);
             self.cluster.touch(index);
+            self.end_waits_before_term(index);
         }
     }
 
@@ -1212,6 +1250,7 @@ impl Gateway {
         if self.cluster.seats[index].courier.is_cut_off() {
             return pipeline.writer(session.protocol).error(replica::UNREACHABLE);
         }
+        let is_free = crate::gateway::is_free(session, pipeline, spec, args);
         crate::gateway::note_sent(session, pipeline, spec, args);
         let ticket = self.reserve(session, pipeline);
         // It is measured when it is answered.
@@ -1221,6 +1260,7 @@ impl Gateway {
             db: session.db,
             protocol: session.protocol,
             touches: crate::gateway::touches(session, spec),
+            is_free,
             began: Some(self.cluster.now),
             args,
         };
@@ -1271,13 +1311,7 @@ impl Gateway {
             let member = self.cluster.seats[index].member.as_ref();
             member.is_some_and(|member| member.may_read(now))
         };
-        let mut is_settled = pipeline.is_settled();
-        if !is_settled {
-            is_settled = true;
-            command::keys(spec, args, &mut |position, _| {
-                is_settled = is_settled && !session.sent.may_hold(ids::Slot::of_key(args.arg(position)));
-            });
-        }
+        let is_settled = crate::gateway::is_free(session, pipeline, spec, args);
         // What a transaction holds is waited for at the member.
         let is_free = || self.replicas[index].admits(|| locks_of([(spec, args)], |_| true));
         is_settled && !spec.flags.contains(command::Flags::WRITE) && is_led() && is_free()
@@ -1347,6 +1381,7 @@ impl Gateway {
         let courier = self.courier(index);
         match request {
             Request::Execute { ticket, .. }
+            | Request::Wait { ticket, .. }
             | Request::Block { ticket, .. }
             | Request::Once { ticket, .. }
                 if courier.is_cut_off() =>
@@ -1360,6 +1395,8 @@ impl Gateway {
             Request::Execute { ticket, operation } => {
                 courier.command(ticket, Asked::of(&operation));
             }
+            Request::Wait { ticket, operation } => courier.wait(ticket, &operation),
+            Request::EndWait { ticket } => courier.end_wait(ticket),
             Request::Part { txn, .. } if courier.is_cut_off() => {
                 let error = replica::UNREACHABLE;
                 outputs.push(Output::FailedPart { txn, group, error });

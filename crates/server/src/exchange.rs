@@ -64,12 +64,13 @@ impl Gateway {
                     db,
                     protocol,
                     touches,
+                    is_free,
                     words,
                 } => {
                     self.before_command(spec);
                     self.timing.is_ours = true;
                     let args = parcel.args(words);
-                    self.on_forwarded(from, ticket, spec, db, protocol, touches, args);
+                    self.on_forwarded(from, ticket, spec, db, protocol, touches, is_free, args);
                     let caller = Caller::There {
                         worker: from,
                         connection: ticket.connection,
@@ -157,6 +158,7 @@ impl Gateway {
         db: Db,
         protocol: Protocol,
         touches: bool,
+        is_free: bool,
         args: Args<'_>,
     ) {
         let denied = spec.flags.contains(Flags::DENYOOM) && !self.make_room();
@@ -175,6 +177,7 @@ impl Gateway {
                 db,
                 protocol,
                 touches,
+                is_free,
                 began: None,
                 args,
             };

@@ -27,7 +27,7 @@ use crate::notify::Notify;
 use crate::pause::Pause;
 use crate::pipeline::Pipeline;
 use crate::program::{Item, Program, group_of_key, names_more};
-use crate::pubsub::{PubSub, changes_subscriptions};
+use crate::pubsub::{PUBLISHED_MAX, PubSub, changes_subscriptions, is_publish};
 use crate::recovery::Recoveries;
 use crate::session::{Session, Watched};
 use crate::shared::Shared;
@@ -205,6 +205,10 @@ impl Gateway {
     /// the next turn.
     const DELIVERIES_MAX: usize = 1_024;
 
+    /// Patterns that channels of one connection's `PUBLISH` are compared with in a turn, beyond those of one command; at the
+    /// limit the rest of its commands wait for the next turn.
+    const COMPARED_MAX: u64 = 10_000;
+
     /// Begins a turn of the worker's loop.
     #[inline]
     pub fn begin_turn(&mut self, now: ids::UnixMillis) {
@@ -304,6 +308,7 @@ impl Gateway {
         let (mut at, mut is_incomplete) = (0, false);
         *is_cut_short = false;
         let output_max = session.output_limit(&self.settings);
+        let compared = self.pubsub.compared;
         self.open_span();
         while !session.is_waiting && !session.is_closing && !pipeline.is_full() && at < bytes.len() {
             let ready = pipeline.ready_bytes();
@@ -312,7 +317,9 @@ impl Gateway {
                 session.is_overrun = output_max.passes_hard(ready as u64);
                 break;
             }
-            if self.deliveries.len() >= Gateway::DELIVERIES_MAX {
+            if self.deliveries.len() >= Gateway::DELIVERIES_MAX
+                || self.pubsub.compared - compared >= Gateway::COMPARED_MAX
+            {
                 break;
             }
             let limits = Limits {
@@ -330,8 +337,14 @@ impl Gateway {
                         if !session.busy.is_empty() && !spec.is_some_and(may_pass) {
                             break;
                         }
-                        let may_overtake = |spec| may_overtake(session, spec, args);
+                        let is_spread = self.is_spread;
+                        let may_overtake = |spec| {
+                            may_overtake(session, spec, args) || is_spread && may_hide(session, spec, args)
+                        };
                         if !pipeline.is_settled() && spec.is_some_and(may_overtake) {
+                            break;
+                        }
+                        if spec.is_some_and(is_publish) && pipeline.places() >= PUBLISHED_MAX {
                             break;
                         }
                         let is_postponed = |spec| self.is_postponed(session, spec);
@@ -591,6 +604,7 @@ impl Gateway {
         args: Args<'_>,
         group: GroupId,
     ) {
+        let is_free = is_free(session, pipeline, spec, args);
         note_sent(session, pipeline, spec, args);
         let ticket = self.reserve(session, pipeline);
         let worker = self.owner(group);
@@ -598,7 +612,7 @@ impl Gateway {
         self.timing.is_ours = false;
         let touches = touches(session, spec);
         self.parcel(worker)
-            .push_command(ticket, spec, session.db, session.protocol, touches, args);
+            .push_command(ticket, spec, session.db, session.protocol, touches, is_free, args);
     }
 
     /// Lets a command wait for locks in its group, here.
@@ -732,17 +746,46 @@ pub enum Incoming<'a> {
 /// Notes that a command whose keys are all in one group is about to be sent there, or to wait there.
 #[inline]
 pub(crate) fn note_sent(session: &mut Session, pipeline: &Pipeline, spec: &Spec, args: Args<'_>) {
-    let is_settled = pipeline.is_settled();
+    let (is_settled, writes) = (pipeline.is_settled(), spec.flags.contains(Flags::WRITE));
     if let Some(position) = command::only_key(spec) {
         let slot = ids::Slot::of_key(args.arg(position));
-        return session.sent.add(slot, is_settled);
+        return session.sent.add(slot, writes, is_settled);
     }
     let mut is_first = true;
     command::keys(spec, args, &mut |position, _| {
         let slot = ids::Slot::of_key(args.arg(position));
-        session.sent.add(slot, is_settled && is_first);
+        session.sent.add(slot, writes, is_settled && is_first);
         is_first = false;
     });
+}
+
+/// Whether a connection has nothing under way on the slots of a command.
+pub(crate) fn is_free(session: &Session, pipeline: &Pipeline, spec: &Spec, args: Args<'_>) -> bool {
+    let mut is_free = true;
+    if !pipeline.is_settled() {
+        command::keys(spec, args, &mut |position, _| {
+            is_free = is_free && !session.sent.may_hold(ids::Slot::of_key(args.arg(position)));
+        });
+    }
+    is_free
+}
+
+/// Whether a plain write would come behind a read of the same connection that was not answered, of the same slot. Where groups
+/// are led elsewhere a read may have to be asked again, when the write is done: the write waits for it. A client of the
+/// cluster endpoint is told to try again.
+fn may_hide(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
+    let mut may = false;
+    if spec.flags.contains(Flags::WRITE)
+        && spec.route == Route::Keys
+        && session.block.is_none()
+        && session.endpoint == Endpoint::AnyNode
+        && !session.sent.is_empty()
+    {
+        command::keys(spec, args, &mut |position, _| {
+            may |= session.sent.may_read(ids::Slot::of_key(args.arg(position)));
+        });
+    }
+    may
 }
 
 /// Whether a command might be carried out before one that the same connection sent earlier and that was not answered yet:

@@ -96,6 +96,12 @@ impl Pipeline {
         self.places.len() >= Pipeline::PLACES_MAX
     }
 
+    /// Requests that wait for answers.
+    #[inline]
+    pub(crate) fn places(&self) -> usize {
+        self.places.len()
+    }
+
     /// Whether every command so far has been answered.
     #[inline]
     pub fn is_settled(&self) -> bool {

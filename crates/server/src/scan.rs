@@ -52,6 +52,7 @@ impl Gateway {
         let mut found = Writer::new(&mut keys, out.protocol());
         let (mut count, mut looked) = (0, 0);
         let mut cursor = 0;
+        let accepts = scan_accepts(&options);
         while let Some((group, position)) = at {
             let Some(index) = self.local(group) else { break };
             if cursor != 0 && self.is_replicated_here(group) {
@@ -62,7 +63,7 @@ impl Gateway {
             let budget = count_max - looked;
             let next = self.replicas[index].scan(&self.turn, db, position, budget, |object| {
                 seen += 1;
-                if scan_accepts(&options, object) {
+                if accepts(object) {
                     found.bulk(object.key());
                     count += 1;
                 }

@@ -73,7 +73,8 @@ pub struct Block {
 /// the older one: it must not begin before.
 #[derive(Default)]
 pub(crate) struct SentSlots {
-    slots: Vec<Slot>,
+    /// Each with whether it is written.
+    slots: Vec<(Slot, bool)>,
 }
 
 impl SentSlots {
@@ -82,12 +83,12 @@ impl SentSlots {
 
     /// A command on a key of this slot is sent. `is_settled` if all before it were answered.
     #[inline]
-    pub(crate) fn add(&mut self, slot: Slot, is_settled: bool) {
+    pub(crate) fn add(&mut self, slot: Slot, writes: bool, is_settled: bool) {
         if is_settled {
             self.slots.clear();
         }
         if self.slots.len() < SentSlots::SLOTS_MAX {
-            self.slots.push(slot);
+            self.slots.push((slot, writes));
         }
     }
 
@@ -98,7 +99,16 @@ impl SentSlots {
 
     /// Whether a command on a key of this slot may be among them.
     pub(crate) fn may_hold(&self, slot: Slot) -> bool {
-        self.slots.len() == SentSlots::SLOTS_MAX || self.slots.contains(&slot)
+        self.is_full() || self.slots.iter().any(|(sent, _)| *sent == slot)
+    }
+
+    /// Whether a command that only reads a key of this slot may be among them.
+    pub(crate) fn may_read(&self, slot: Slot) -> bool {
+        self.is_full() || self.slots.contains(&(slot, false))
+    }
+
+    fn is_full(&self) -> bool {
+        self.slots.len() == SentSlots::SLOTS_MAX
     }
 }
 

@@ -14,6 +14,7 @@
 use command::ReplyError;
 use ids::{Epoch, GroupCount, GroupId, Slot, UnixMillis};
 use resp::Writer;
+use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 /// What nodes are called in front of clients: forty hexadecimal digits, the same for as long as the node is a member.
@@ -74,6 +75,18 @@ pub struct PeerLink {
     pub waiting_bytes: u64,
 }
 
+/// What a node knows of its connections to another, while there are any.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkSight {
+    /// When it last heard of it.
+    pub heard_at: UnixMillis,
+    /// The connections, as if they were one.
+    pub link: PeerLink,
+}
+
+/// The connections of a node, by the names of those at their other ends.
+pub type Links = BTreeMap<NodeName, LinkSight>;
+
 /// Who has a group.
 #[derive(Clone, Debug)]
 pub struct Placement {
@@ -116,6 +129,17 @@ struct Range {
 }
 
 impl Topology {
+    /// The same, with what is known of connections now.
+    pub(crate) fn linked(&self, links: &Links) -> Topology {
+        let mut linked = self.clone();
+        for node in &mut linked.nodes {
+            let sight = links.get(&node.name);
+            node.link = sight.map(|sight| sight.link);
+            node.heard_at = sight.map_or(node.heard_at, |sight| sight.heard_at);
+        }
+        linked
+    }
+
     /// The cluster of these nodes. `placements` has one entry for each group.
     ///
     /// # Panics

@@ -167,6 +167,11 @@ impl Outgoing {
         outgoing
     }
 
+    /// Bytes that both lanes have room for before more is allocated.
+    pub(crate) fn allocated(&self) -> usize {
+        self.small.bytes.capacity() + self.bulk.bytes.capacity()
+    }
+
     /// Bytes that wait in a lane.
     pub(crate) fn waiting(&self, lane: Lane) -> usize {
         match lane {

@@ -322,6 +322,12 @@ impl<I: Introducer> Transport<I> {
         up.map_or(0, |key| self.links[key].output.waiting(lane))
     }
 
+    /// Bytes that the lanes of a link have room for; 0 if it is not up.
+    pub fn allocated(&self, link: LinkId) -> usize {
+        let up = self.peers.get(&link).and_then(|peer| peer.up);
+        up.map_or(0, |key| self.links[key].output.allocated())
+    }
+
     /// The links that are up.
     pub fn links(&self) -> impl Iterator<Item = LinkId> + '_ {
         let up = self.peers.iter().filter(|(_, peer)| peer.up.is_some());

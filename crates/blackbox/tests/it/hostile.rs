@@ -614,3 +614,61 @@ fn a_node_out_of_descriptors_says_so_once_and_goes_on_when_there_are_some() {
         assert_eq!(lines, 1, "{}", server.log());
     }
 }
+
+#[test]
+fn patterns_made_to_be_slow_are_compared_at_once() {
+    let server = Server::subject().start();
+    let mut client = server.client();
+    let key = "a".repeat(30_000);
+    assert_eq!(client.command(&["SET", &key, "v"]), Value::ok());
+    let patterns = [
+        format!("*[{}]b*", "ac".repeat(150_000)),
+        format!("*{}b*", "a".repeat(15_000)),
+        format!("*{}b*", "a?".repeat(7_500)),
+        "*?".repeat(50_000),
+    ];
+    for pattern in &patterns {
+        for command in [
+            &["KEYS", pattern][..],
+            &["SCAN", "0", "MATCH", pattern, "COUNT", "100"],
+        ] {
+            let start = Instant::now();
+            let reply = client.command(command);
+            let found = reply.elements().expect("a list").last();
+            let none = matches!(found, None | Some(Value::Array(_)));
+            assert!(none, "{:?} {}", command[0], &pattern[..20]);
+            let took = start.elapsed();
+            assert!(took < PROMPT, "{} {} took {took:?}", command[0], &pattern[..20]);
+        }
+    }
+    assert_eq!(client.run("KEYS a*a*a").elements().map(<[Value]>::len), Some(1));
+}
+
+#[test]
+fn publishing_past_many_patterns_holds_nobody_up() {
+    const PATTERNS: usize = 20_000;
+    const MESSAGES: usize = 5_000;
+    let server = Server::subject().workers(2).start();
+    let mut listeners: Vec<Client> = (0..4).map(|_| server.client()).collect();
+    for (number, listener) in listeners.iter_mut().enumerate() {
+        for first in (0..PATTERNS).step_by(1_000) {
+            let names = (first..first + 1_000).map(|at| format!("user:{number}:{at}:*"));
+            let words: Vec<String> = std::iter::once("PSUBSCRIBE".to_owned()).chain(names).collect();
+            listener.send(&words).expect("the server reads");
+            for _ in 0..1_000 {
+                listener.receive().expect("each is confirmed");
+            }
+        }
+    }
+    let mut bystanders: Vec<Bystander> = (0..4).map(|_| Bystander::of(&server)).collect();
+    let mut publisher = server.client();
+    let message = frame(&["PUBLISH", "user:1:7:x", "m"]);
+    publisher
+        .send_raw(&message.repeat(MESSAGES))
+        .expect("the server reads");
+    bystanders.iter_mut().for_each(Bystander::is_served);
+    for _ in 0..MESSAGES {
+        assert_eq!(publisher.receive().expect("a reply"), Value::Integer(1));
+    }
+    bystanders.iter_mut().for_each(Bystander::is_served);
+}

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!  rest      semantics u16 | now i64 | applied u64 | limits, eight u32 | stamps of each database | sessions | transactions
-//!            | requests
+//!            | requests | waiters
+//!  waiters   arrivals u64 | count u32 | (arrival u64 | origin | length u32 | a wait, as entries hold it)*
 //!  stamps    swapped u64 | count u32 | (bucket u16 | version u64)*
 //!  requests  floor UUID | count u32 | (UUID | digest u64 | protocol u8 | 0 u8, or 1 u8 and count u32 | (length u32 | bytes)*)*
 //!  sessions  fence | count u32 | (boot u64 | worker u16 | last u64 | count u32 | replies*)*
@@ -18,6 +19,7 @@ use crate::sessions::Sessions;
 use crate::transactions::Transactions;
 use crate::transfer::TRANSFERS_MAX;
 use crate::transfer::changes::Changes;
+use crate::waiters::Waiters;
 use ids::{Db, KeyHash, SemanticsVersion, UnixMillis, Version};
 
 impl Keyspace {
@@ -35,6 +37,7 @@ impl Keyspace {
         self.sessions.encode(to);
         self.transactions.encode(to);
         self.requests.encode(to);
+        self.waiters.encode(to);
     }
 
     /// Reads what [`Keyspace::write_remainder`] wrote; `None` if the bytes are nothing like it. The newest rules by which
@@ -54,6 +57,7 @@ impl Keyspace {
         self.sessions = Sessions::decode(rest)?;
         self.transactions = Transactions::decode(rest)?;
         self.requests = Requests::decode(rest)?;
+        self.waiters = Waiters::decode(rest)?;
         Some(self.semantics)
     }
 

@@ -45,7 +45,10 @@ fn apply_one_by_one(node: &mut Node, bytes: &[u8], outcomes: &[Batched]) -> Vec<
                 | Operation::Inquire(_)
                 | Operation::Withdraw { .. }
                 | Operation::Forget(_)
-                | Operation::Received { .. } => unreachable!("there is one group"),
+                | Operation::Received { .. }
+                | Operation::Wait { .. }
+                | Operation::EndWait { .. }
+                | Operation::EndWaits { .. } => unreachable!("there is one group"),
                 Operation::Block { conditions, commands } => {
                     if conditions.iter().all(|condition| node.keyspace.holds(condition)) {
                         for command in commands {

@@ -134,14 +134,15 @@ fn body() -> impl Strategy<Value = Body> {
 
 fn batch() -> impl Strategy<Value = Batch> {
     let numbers = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
-    (group(), gateway(), numbers, bytes(50), bytes(200)).prop_map(
-        |(group, gateway, (generation, sequence, number, acknowledged), reads, writes)| Batch {
+    (group(), gateway(), numbers, any::<bool>(), bytes(50), bytes(200)).prop_map(
+        |(group, gateway, (generation, sequence, number, acknowledged), is_free, reads, writes)| Batch {
             group,
             generation,
             gateway,
             sequence,
             number,
             acknowledged,
+            is_free,
             reads,
             writes,
         },

@@ -80,6 +80,7 @@ fn batch(writes: Bytes) -> PeerMessage {
         sequence: 12,
         number: 9,
         acknowledged: 8,
+        is_free: false,
         reads: Bytes::from_static(b"reads"),
         writes,
     })

@@ -389,6 +389,7 @@ impl Cluster {
                     let gateway = match &output {
                         Output::Replied { ticket, .. }
                         | Output::Answered { ticket, .. }
+                        | Output::Waits { ticket }
                         | Output::TooLarge { ticket }
                         | Output::Failed { ticket, .. }
                         | Output::FailedWatch { ticket, .. }
@@ -422,6 +423,7 @@ impl Cluster {
             Output::Versions { .. } => unreachable!("nothing here watches"),
             Output::Replied { .. }
             | Output::Failed { .. }
+            | Output::Waits { .. }
             | Output::FailedWatch { .. }
             | Output::FailedPart { .. }
             | Output::Seen { .. }

@@ -20,7 +20,7 @@ pub(crate) fn replicated(groups: u16) -> World {
 }
 
 /// Adds a learner on each node that has none, and makes voters of them.
-fn grow(world: &mut World) {
+pub(crate) fn grow(world: &mut World) {
     let others = |group: u16| [1_000, 1_001].map(|first| Incarnation(first + 2 * u64::from(group)));
     world.lay_out(|layout| {
         for (number, group) in (0..).zip(&mut layout.groups) {
@@ -179,6 +179,39 @@ fn nothing_that_was_acknowledged_is_lost_with_a_leader_and_nothing_is_done_twice
         }
         assert_eq!(reply, ":2", "n{key}");
         assert!(world.run(2, 2, &format!("GET n{key}")).ends_with(" 2"));
+    }
+}
+
+#[test]
+fn a_read_does_not_wait_for_writes_of_others_that_are_in_flight() {
+    let mut world = with_a_stranger(1);
+    assert_eq!(world.run(3, 1, "SET a 1"), "+OK");
+    assert_eq!(world.run(3, 2, "GET a"), "$1 1");
+    // Nothing is committed any more, and the lease lasts a while.
+    (world.dead[1], world.dead[2]) = (true, true);
+    world.send(3, 1, "SET a 2");
+    world.turns(10);
+    world.send(3, 2, "GET a");
+    // Behind a write of its own connection a read waits.
+    world.send(3, 1, "GET a");
+    world.turns(10);
+    assert_eq!(world.nodes[3].take_reply(2), "$1 1");
+    assert_eq!(world.nodes[3].take_reply(1), "");
+    (world.dead[1], world.dead[2]) = (false, false);
+    assert_eq!(world.reply(3, 1), "+OK $1 2");
+}
+
+#[test]
+fn a_read_that_has_to_be_asked_again_does_not_see_the_write_behind_it() {
+    for turns in 0..6 {
+        let mut world = replicated(1);
+        assert_eq!(world.run(1, 1, "SET a 1"), "+OK");
+        world.send(1, 1, "GET a");
+        world.send(1, 1, "APPEND a 2");
+        world.send(1, 1, "GET a");
+        world.turns(turns);
+        world.dead[0] = true;
+        assert_eq!(world.reply(1, 1), "$1 1 :2 $2 12", "after {turns} turns");
     }
 }
 
@@ -548,7 +581,8 @@ fn who_waits_at_a_node_without_a_replica_is_told_of_the_element() {
 fn who_waits_elsewhere_is_told_by_the_next_leader_too() {
     let mut world = with_a_stranger(2);
     for (client, key) in [(10, "a"), (11, "b"), (12, "c"), (13, "d")] {
-        world.send(3, client, &format!("BLPOP {key} 0"));
+        // In several groups: what they wait for is told to their node.
+        world.send(3, client, &format!("BLPOP {key} no:1 no:2 no:3 0"));
     }
     world.turns(50);
     world.dead[0] = true;
@@ -570,9 +604,9 @@ fn who_waits_elsewhere_is_told_by_the_next_leader_too() {
 
 #[test]
 fn a_key_that_is_too_long_to_be_kept_is_asked_for_again_and_again() {
-    let mut world = with_a_stranger(1);
+    let mut world = with_a_stranger(4);
     let key = "k".repeat(5_000);
-    world.send(3, 10, &format!("BLPOP {key} 0"));
+    world.send(3, 10, &format!("BLPOP {key} a b c d 0"));
     world.turns(100);
     assert_eq!(world.run(1, 1, &format!("RPUSH {key} x")), ":1");
     world.turns(300);
