@@ -354,6 +354,8 @@ impl Overture {
                 transport.on_ready(event, now, &mut |event| happened.extend(note(event)));
             }
             transport.tick(now, &mut |event| happened.extend(note(event)));
+            // Promises are counted from it: the process may have stood still before the sockets were read.
+            let now = clock::raw();
             for one in happened {
                 match one {
                     Heard::Up(remote, other) => {

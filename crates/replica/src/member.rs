@@ -419,6 +419,15 @@ impl Member {
         }
     }
 
+    /// Bytes of what the next entry may hold, beside what the leader asked for itself; 0 while there is no room in flight.
+    pub fn next_bytes(&self) -> usize {
+        if self.flights.len() < FLIGHTS_MAX {
+            self.gathered_bytes.min(ENTRY_BYTES_MAX)
+        } else {
+            0
+        }
+    }
+
     /// Whether what the leader asked for itself is not on its way yet.
     pub fn has_own(&self) -> bool {
         !self.own.is_empty()

@@ -1096,6 +1096,13 @@ impl Gateway {
         }
         here.into_iter()
             .for_each(|batch| self.hand_over(index, sender, batch));
+        let member = self.cluster.seats[index].member.as_ref();
+        if let Some(writes) = member
+            .filter(|member| member.leads())
+            .map(replica::Member::next_bytes)
+        {
+            self.evict_for_entry(index, writes);
+        }
         let effects = self.step(index, |seat, replica, turn| {
             let mut effects = Effects::default();
             if let Some(member) = &mut seat.member {

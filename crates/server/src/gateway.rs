@@ -371,6 +371,7 @@ impl Gateway {
         }
         if !self.may_tell() {
             // Somebody else may lead by now, and have written what was just read. Nothing of it is told.
+            session.is_void = true;
             session
                 .card
                 .is_killed

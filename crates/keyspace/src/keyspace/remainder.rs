@@ -153,7 +153,7 @@ impl Keyspace {
     }
 
     /// Keys of all databases.
-    pub(crate) fn key_count(&self) -> usize {
+    pub fn key_count(&self) -> usize {
         self.databases.iter().map(|database| database.len()).sum()
     }
 }

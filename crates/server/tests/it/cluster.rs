@@ -216,6 +216,19 @@ fn a_read_that_has_to_be_asked_again_does_not_see_the_write_behind_it() {
 }
 
 #[test]
+fn what_was_read_before_the_process_stood_still_is_not_told() {
+    let mut world = replicated(1);
+    assert_eq!(world.run(0, 1, "SET a 1"), "+OK");
+    assert_eq!(world.run(0, 1, "GET a"), "$1 1");
+    assert!(!world.nodes[0].is_void(1));
+    // Somebody else may have come to lead meanwhile. That the client says goodbye changes nothing.
+    world.stand_still(5_000);
+    world.send(0, 1, "GET a");
+    world.send(0, 1, "QUIT");
+    assert!(world.nodes[0].is_void(1));
+}
+
+#[test]
 fn a_replica_that_panics_ends_and_its_node_goes_on() {
     for broken in [0, 1] {
         let mut world = replicated(4);

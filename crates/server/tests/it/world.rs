@@ -4,11 +4,17 @@ use ids::{Boot, Epoch, GroupCount, GroupId, HashSeed, Monotonic, NodeId, Semanti
 use options::Sources;
 use peer_wire::PeerMessage;
 use server::{ClientCard, Connection, Delivery, Gateway, Layout, Session, Shared};
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// One turn, in nanoseconds.
 const TURN: u64 = 1_000_000;
+
+thread_local! {
+    /// What the clock says within a turn.
+    static CLOCK: Cell<u64> = const { Cell::new(0) };
+}
 
 pub(crate) struct World {
     pub(crate) nodes: Vec<Node>,
@@ -113,6 +119,11 @@ impl World {
     /// The next start of a node is that of a build that follows these rules and older ones.
     pub(crate) fn install(&mut self, number: usize, knows: SemanticsVersion) {
         self.nodes[number].knows = knows;
+    }
+
+    /// The process stands still for so many turns in the middle of one.
+    pub(crate) fn stand_still(&mut self, turns: u64) {
+        CLOCK.set(self.now + turns * TURN);
     }
 
     /// One turn of every node that lives.
@@ -228,6 +239,7 @@ impl Node {
         let mut shared = Shared::new(boot, "run".into(), 0, 6379, count, 1, settings);
         shared.clients.set_node(NodeId(boot.0));
         shared.semantics = knows;
+        shared.hooks.monotonic = || Monotonic(CLOCK.get());
         let shared = Arc::new(shared);
         let gateway = Gateway::new(0, shared.clone(), HashSeed([boot.0, 7]), boot.0);
         Node {
@@ -277,6 +289,11 @@ impl Node {
                 self.gateway.resume(connection);
             }
         }
+    }
+
+    /// Whether nothing of what a client was answered may leave.
+    pub(crate) fn is_void(&self, client: u64) -> bool {
+        self.clients[&client].session.is_void
     }
 
     pub(crate) fn take_reply(&mut self, client: u64) -> String {
