@@ -68,7 +68,7 @@ pub use directory::Position;
 pub use effects::Effect;
 pub use entry::{
     Batch, BlockCommand, Condition, Entry, EntryBuf, EntryError, Forget, Header, Inquire, Lock, Operation,
-    Operations, Prepare, Resolve, Step, WaitId, Work,
+    Operations, OperationsMark, Prepare, Resolve, Step, WaitId, Work,
 };
 pub use evaluate::{Answers, Outcome};
 pub use events::{Event, EventClasses};
