@@ -1,6 +1,6 @@
 //! Patterns.
 
-use command::glob::{matches, matches_ignoring_case};
+use command::glob::{Glob, matches};
 
 /// Matching ends and never panics; escaped text fits itself alone; a star in front takes anything.
 pub fn glob(data: &[u8]) {
@@ -11,7 +11,7 @@ pub fn glob(data: &[u8]) {
         .unwrap_or(data.len() / 2);
     let (pattern, text) = (&data[..split], data.get(split + 1..).unwrap_or_default());
     let fits = matches(pattern, text);
-    matches_ignoring_case(pattern, text);
+    Glob::ignoring_case(pattern).matches(text);
     if fits {
         let starred = [b"*", pattern].concat();
         for prefix in [&b""[..], b"x", pattern, text] {
@@ -19,7 +19,7 @@ pub fn glob(data: &[u8]) {
         }
     }
     let escaped: Vec<u8> = text.iter().flat_map(|&byte| [b'\\', byte]).collect();
-    assert!(matches(&escaped, text) && matches_ignoring_case(&escaped, text));
+    assert!(matches(&escaped, text) && Glob::ignoring_case(&escaped).matches(text));
     assert!(!matches(&escaped, &[text, b"x"].concat()));
     assert!(text.is_empty() || !matches(&escaped, &text[1..]));
 }

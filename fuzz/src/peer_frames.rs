@@ -207,6 +207,7 @@ fn messages() -> Vec<PeerMessage> {
             sequence: 12,
             number: 9,
             acknowledged: 8,
+            is_free: false,
             reads: Bytes::from_static(b"reads"),
             writes: Bytes::from_static(b"writes"),
         }),

@@ -1,9 +1,10 @@
 //! `COMMAND` and its subcommands, answered from the table.
 
 use crate::docs::{Argument, Docs};
+use crate::glob::Glob;
 use crate::key_spec::{KeyFlags, KeySpec, Search, key_flags, legacy_range, misses_keys};
 use crate::table::{lookup_full, resolve_any};
-use crate::{CommandId, Flags, ReplyError, Spec, TABLE, check_arity, glob, resolve};
+use crate::{CommandId, Flags, ReplyError, Spec, TABLE, check_arity, resolve};
 use resp::{Args, Writer};
 
 /// Answers `COMMAND ..`; errors too are written.
@@ -296,7 +297,8 @@ fn list(words: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
                         .any(|name| name.as_bytes()[1..].eq_ignore_ascii_case(wanted))
                 })
             } else if kind.eq_ignore_ascii_case(b"pattern") {
-                names(|spec| glob::matches_ignoring_case(wanted, spec.name.as_bytes()))
+                let wanted = Glob::ignoring_case(wanted);
+                names(|spec| wanted.matches(spec.name.as_bytes()))
             } else {
                 return Err(ReplyError::Syntax);
             }

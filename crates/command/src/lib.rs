@@ -60,7 +60,7 @@ pub use hyperloglog::*;
 pub use key_spec::{KeyFlags, KeySpec, KeyUse, Search, keys, only_key};
 pub use list::*;
 pub use reply_error::ReplyError;
-pub use scan::{ScanOptions, cursor};
+pub use scan::{Filter, ScanOptions, cursor};
 pub use set::*;
 pub use sort::*;
 pub use sorted_set::*;

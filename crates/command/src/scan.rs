@@ -1,8 +1,9 @@
 //! `SCAN`, and what it shares with `HSCAN`, `SSCAN` and `ZSCAN`: cursors and options.
 
 use crate::docs::{Argument, ArgumentKind, Docs, Group};
+use crate::glob::Glob;
 use crate::spec::{Categories, Flags, Route, Spec};
-use crate::{Command, CommandId, ReplyError, glob, number};
+use crate::{Command, CommandId, ReplyError, number};
 use resp::Args;
 
 /// The options of `SCAN` and its kin.
@@ -17,9 +18,9 @@ pub struct ScanOptions<'a> {
 }
 
 impl<'a> ScanOptions<'a> {
-    /// Whether `MATCH` lets this key, field or member through.
-    pub fn matches(&self, text: &[u8]) -> bool {
-        self.pattern.is_none_or(|pattern| glob::matches(pattern, text))
+    /// What `MATCH` lets through.
+    pub fn filter(&self) -> Filter {
+        Filter(self.pattern.map(Glob::new))
     }
 
     fn parse(words: Args<'a>, knows_type: bool) -> Result<ScanOptions<'a>, ReplyError> {
@@ -44,6 +45,17 @@ impl<'a> ScanOptions<'a> {
             at += 2;
         }
         Ok(options)
+    }
+}
+
+/// What `MATCH` lets through.
+#[derive(Debug)]
+pub struct Filter(Option<Glob>);
+
+impl Filter {
+    /// Whether it lets this key, field or member through.
+    pub fn matches(&self, text: &[u8]) -> bool {
+        self.0.as_ref().is_none_or(|glob| glob.matches(text))
     }
 }
 

@@ -13,9 +13,13 @@
 //!    7 block    conditions | commands
 //!    8 to 14    of transactions over several groups; see `entry/transaction.rs`
 //!   15 once     request | commands
+//!   16 wait     name | a command, as in 1
+//!   17 end wait   name
+//!   18 end waits  boot u64
 //!  conditions  count u32 | condition*
 //!  commands    count u32 | (db u8 | protocol u8 | count u32 | (length u32 | bytes)*)*
 //!  condition   db u8 | tag u8: 0 absent, 1 present at, 2 absent since | key | [version u64, unless 0]
+//!  name        worker u16 | connection u64 | sequence u64
 //!  request     UUID, 16 bytes | digest u64 | protocol u8
 //!  key         length u32 | bytes
 //!  object      key, deadline and value; see `form.rs`
@@ -134,6 +138,34 @@ pub enum Operation<'a> {
         /// The number of the batch of the same gateway, and the index of the operation in it.
         answers: Vec<(u64, u32)>,
     },
+    /// A client's command that waits until there is something to pop.
+    Wait {
+        /// Who waits, among the clients of the batch's gateway.
+        id: WaitId,
+        /// The command.
+        command: BlockCommand<'a>,
+    },
+    /// A client of the batch's gateway does not wait any more.
+    EndWait {
+        /// Who.
+        id: WaitId,
+    },
+    /// The leader cannot reach the node of these clients: they do not wait here any more.
+    EndWaits {
+        /// The boot of their node.
+        boot: Boot,
+    },
+}
+
+/// Who waits for a key: a client of one gateway, and which of its commands.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct WaitId {
+    /// The worker of the client's connection.
+    pub worker: u16,
+    /// The connection.
+    pub connection: u64,
+    /// Counts its commands.
+    pub sequence: u64,
 }
 
 /// One command of a block.
@@ -189,6 +221,13 @@ impl<'a> Condition<'a> {
 #[derive(Clone, Default, Debug)]
 pub struct Operations {
     bytes: Vec<u8>,
+    count: usize,
+}
+
+/// A place between two operations.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct OperationsMark {
+    bytes: usize,
     count: usize,
 }
 
@@ -286,6 +325,21 @@ impl EntryBuf {
 }
 
 impl Operations {
+    /// Where what was pushed by now ends.
+    pub fn mark(&self) -> OperationsMark {
+        OperationsMark {
+            bytes: self.bytes.len(),
+            count: self.count,
+        }
+    }
+
+    /// Takes back what was pushed since a mark.
+    pub fn cut(&mut self, mark: OperationsMark) {
+        self.bytes.truncate(mark.bytes);
+        self.bytes.shrink_to(mark.bytes);
+        self.count = mark.count;
+    }
+
     /// None.
     pub fn new() -> Operations {
         Operations::default()
@@ -364,7 +418,26 @@ impl Operations {
                     self.bytes.extend_from_slice(&index.to_le_bytes());
                 }
             }
+            Operation::Wait { id, command } => {
+                self.bytes.push(16);
+                self.wait_id(*id);
+                self.command(command.db, command.protocol, command.args);
+            }
+            Operation::EndWait { id } => {
+                self.bytes.push(17);
+                self.wait_id(*id);
+            }
+            Operation::EndWaits { boot } => {
+                self.bytes.push(18);
+                self.bytes.extend_from_slice(&boot.0.to_le_bytes());
+            }
         }
+    }
+
+    fn wait_id(&mut self, id: WaitId) {
+        self.bytes.extend_from_slice(&id.worker.to_le_bytes());
+        self.bytes.extend_from_slice(&id.connection.to_le_bytes());
+        self.bytes.extend_from_slice(&id.sequence.to_le_bytes());
     }
 
     /// How many there are.
@@ -429,7 +502,9 @@ impl Operations {
             cursor.operation(&mut spans).ok()?;
         }
         match cursor.operation(&mut spans).ok()? {
-            Part::Command(command) => Some(command.command(&spans).args.to_buf()),
+            Part::Command(command) | Part::Wait { command, .. } => {
+                Some(command.command(&spans).args.to_buf())
+            }
             _ => None,
         }
     }
@@ -555,6 +630,16 @@ enum Part<'a> {
     },
     Forget(Forget),
     Received(Vec<(u64, u32)>),
+    Wait {
+        id: WaitId,
+        command: CommandView<'a>,
+    },
+    EndWait {
+        id: WaitId,
+    },
+    EndWaits {
+        boot: Boot,
+    },
 }
 
 struct CommandView<'a> {
@@ -687,6 +772,12 @@ impl Part<'_> {
             Part::Received(answers) => Operation::Received {
                 answers: answers.clone(),
             },
+            Part::Wait { id, command } => Operation::Wait {
+                id: *id,
+                command: command.command(spans),
+            },
+            Part::EndWait { id } => Operation::EndWait { id: *id },
+            Part::EndWaits { boot } => Operation::EndWaits { boot: *boot },
         }
     }
 }
@@ -804,8 +895,24 @@ impl<'a> Cursor<'a> {
                 request: self.read(ClientRequest::decode)?,
                 commands: self.commands(spans)?,
             }),
+            16 => Ok(Part::Wait {
+                id: self.wait_id()?,
+                command: self.command(spans)?,
+            }),
+            17 => Ok(Part::EndWait { id: self.wait_id()? }),
+            18 => Ok(Part::EndWaits {
+                boot: Boot(u64::from_le_bytes(self.array()?)),
+            }),
             _ => Err(EntryError::Unknown),
         }
+    }
+
+    fn wait_id(&mut self) -> Result<WaitId, EntryError> {
+        Ok(WaitId {
+            worker: u16::from_le_bytes(self.array()?),
+            connection: u64::from_le_bytes(self.array()?),
+            sequence: u64::from_le_bytes(self.array()?),
+        })
     }
 
     fn command(&mut self, spans: &mut Vec<Span>) -> Result<CommandView<'a>, EntryError> {

@@ -472,11 +472,12 @@ impl Reader<'_, '_> {
         let Some(object) = self.lookup_or(key, Kind::Hash, empty) else {
             return;
         };
+        let filter = options.filter();
         let (mut count, mut found) = (0, Vec::new());
         let mut writer = Writer::new(&mut found, self.out.protocol());
         let mut digits = Digits::default();
         let mut visit = |field: Element<'_>, value: Element<'_>| {
-            if options.matches(field.text(&mut digits)) {
+            if filter.matches(field.text(&mut digits)) {
                 field.write(&mut writer);
                 value.write(&mut writer);
                 count += 2;

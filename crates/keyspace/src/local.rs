@@ -40,6 +40,12 @@ pub struct LeaderLocal {
     pub filled: Vec<(Db, Box<[u8]>)>,
     /// If so: databases were exchanged, and any key may have been filled.
     pub is_swapped: bool,
+    /// Whether clients wait in the state for keys to be filled. This and the next two follow from the state and the entry.
+    pub(crate) has_waiters: bool,
+    /// If so: the keys under which a list or sorted set came to be since they were last served.
+    pub(crate) ready: Vec<(Db, Box<[u8]>)>,
+    /// If so: databases were exchanged, and any key may have been filled.
+    pub(crate) is_all_ready: bool,
     /// Transactions that older ones have begun to wait for, each with all its participants. The driver takes them.
     pub wounds: Vec<(TxnId, Vec<Participant>)>,
     /// Transactions that are committed elsewhere, and were refused or dropped here: a group of theirs has begun anew without
@@ -82,6 +88,9 @@ impl LeaderLocal {
             is_awaited: false,
             filled: Vec::new(),
             is_swapped: false,
+            has_waiters: false,
+            ready: Vec::new(),
+            is_all_ready: false,
             wounds: Vec::new(),
             late: Vec::new(),
             torn: Vec::new(),
@@ -115,8 +124,17 @@ impl LeaderLocal {
     /// Notes that `object` came to be under its key.
     #[inline]
     pub(crate) fn came(&mut self, db: Db, object: &Object) {
-        if self.is_awaited && matches!(object.kind(), Kind::List | Kind::SortedSet) {
-            self.filled.push((db, object.key().into()));
+        if (self.is_awaited || self.has_waiters) && matches!(object.kind(), Kind::List | Kind::SortedSet) {
+            self.note_filled(db, object.key());
+        }
+    }
+
+    fn note_filled(&mut self, db: Db, key: &[u8]) {
+        if self.is_awaited {
+            self.filled.push((db, key.into()));
+        }
+        if self.has_waiters {
+            self.ready.push((db, key.into()));
         }
     }
 

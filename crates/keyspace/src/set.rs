@@ -688,10 +688,11 @@ impl Reader<'_, '_> {
 
     fn set_scan(&mut self, key: &[u8], cursor: u64, options: ScanOptions<'_>) -> Result<(), ReplyError> {
         let set = self.lookup_kind(key, Kind::Set)?;
+        let filter = options.filter();
         let (mut count, mut found) = (0, Vec::new());
         let mut writer = Writer::new(&mut found, self.out.protocol());
         let mut visit = |member: &[u8]| {
-            if options.matches(member) {
+            if filter.matches(member) {
                 writer.bulk(member);
                 count += 1;
             }

@@ -567,10 +567,11 @@ impl Reader<'_, '_> {
         let Some(object) = self.lookup_or(key, Kind::SortedSet, absent) else {
             return;
         };
+        let filter = options.filter();
         let (mut count, mut found) = (0, Vec::new());
         let mut writer = Writer::new(&mut found, self.out.protocol());
         let mut visit = |member: &[u8], score| {
-            if options.matches(member) {
+            if filter.matches(member) {
                 writer.bulk(member);
                 writer.bulk_double(score);
                 count += 2;

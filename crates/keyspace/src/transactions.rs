@@ -28,7 +28,7 @@ use crate::effects::Effect;
 use crate::entry::{
     BlockCommand, Condition, Forget, Inquire, Lock, Operation, Operations, Prepare, Step, Work,
 };
-use crate::entry::{LOCK_TAG, Resolve, write_participant, write_txn};
+use crate::entry::{LOCK_TAG, Resolve, WaitId, write_participant, write_txn};
 use crate::events::Event;
 use crate::form::{self, Rest};
 use crate::keyspace::Answered;
@@ -173,6 +173,25 @@ impl Transactions {
     fn withdraw(&mut self, txn: TxnId) -> Option<Waiting> {
         let id = self.locks.withdraw(txn)?;
         Some(self.stop_waiting(id))
+    }
+
+    /// Commands that wait for transactions, and would wait for keys then, are only tried, if `is_meant` says so of the
+    /// client.
+    pub(crate) fn try_once(&mut self, is_meant: impl Fn(Origin, WaitId) -> bool) {
+        for waiting in self.waiting.values_mut() {
+            let tried = Operations::read_one(&waiting.bytes, |operation| match operation {
+                Operation::Wait { id, command } if is_meant(waiting.origin, id) => {
+                    let BlockCommand { db, protocol, args } = command;
+                    let mut tried = Operations::new();
+                    tried.push(&Operation::Command { db, protocol, args });
+                    Some(tried.into_bytes())
+                }
+                _ => None,
+            });
+            if let Some(bytes) = tried.flatten() {
+                waiting.bytes = bytes.into();
+            }
+        }
     }
 
     /// What is known of dead coordinators goes, but for what is prepared or has an end that others may ask for.
@@ -396,6 +415,7 @@ fn requester(txn: &Option<(TxnId, Vec<Participant>)>, is_lock: bool) -> Requeste
 fn needs_of(operation: &Operation<'_>) -> Option<Needs> {
     let (locks, txn) = match operation {
         Operation::Command { args, .. } => (crate::locking::locks_of([*args]), None),
+        Operation::Wait { command, .. } => (crate::locking::locks_of([command.args]), None),
         Operation::Block { conditions, commands } => {
             let locks = crate::locking::locks_of(commands.iter().map(|command| command.args));
             (crate::locking::and_conditions(locks, conditions), None)
@@ -430,7 +450,9 @@ fn needs_of(operation: &Operation<'_>) -> Option<Needs> {
         | Operation::Inquire(_)
         | Operation::Withdraw { .. }
         | Operation::Forget(_)
-        | Operation::Received { .. } => return None,
+        | Operation::Received { .. }
+        | Operation::EndWait { .. }
+        | Operation::EndWaits { .. } => return None,
     };
     Some(Needs { locks, txn })
 }
@@ -625,7 +647,7 @@ impl Keyspace {
         if let Some(replies) = self.transactions.late.get(&origin) {
             return Ok(Some(replies.newest()));
         }
-        let is_waiting = self.transactions.by_origin.contains_key(&origin);
+        let is_waiting = self.waiters.has(origin) || self.transactions.by_origin.contains_key(&origin);
         if is_waiting { Ok(None) } else { Err(UnknownOrigin) }
     }
 
@@ -703,7 +725,7 @@ impl Keyspace {
         let id = all.requests;
         let mut locks = needs.locks;
         if needs.txn.is_some() {
-            locks = crate::locking::alone_if_mortal(locks, &self.databases, self.seed());
+            locks = crate::locking::alone_if_mortal(locks, &self.databases);
         }
         let all = &mut self.transactions;
         let requester = requester(&needs.txn, matches!(operation, Operation::Lock(_)));
@@ -797,6 +819,7 @@ impl Keyspace {
             Operation::Resolve(Resolve { decisions }) => {
                 for (txn, is_committed) in decisions {
                     self.resolve(txn, is_committed, local, replies);
+                    self.serve(local);
                     // Each for itself: what waited for the first goes before what waits for the next.
                     self.go_on(local, answer);
                 }
@@ -834,6 +857,9 @@ impl Keyspace {
             | Operation::Fence { .. }
             | Operation::Block { .. }
             | Operation::Once { .. }
+            | Operation::Wait { .. }
+            | Operation::EndWait { .. }
+            | Operation::EndWaits { .. }
             | Operation::Prepare(_)
             | Operation::Lock(_) => unreachable!("the caller has looked"),
         }
@@ -1088,7 +1114,7 @@ impl Keyspace {
         }
     }
 
-    fn answer_late(&mut self, origin: Origin, replies: Replies, local: &mut LeaderLocal) {
+    pub(crate) fn answer_late(&mut self, origin: Origin, replies: Replies, local: &mut LeaderLocal) {
         if !self.sessions.is_dead(origin.gateway.boot) {
             self.transactions.late.insert(origin, replies);
             local.late.push(origin);
@@ -1111,10 +1137,9 @@ impl Keyspace {
             replies.begin();
             let is_answered = Operations::read_one(&bytes, |operation| {
                 let Some((txn, participants)) = txn.clone() else {
-                    self.apply_plain(operation, local, &mut replies);
-                    return true;
+                    return self.apply_plain(operation, origin, local, &mut replies);
                 };
-                let mortal = crate::locking::alone_if_mortal(locks.clone(), &self.databases, self.seed());
+                let mortal = crate::locking::alone_if_mortal(locks.clone(), &self.databases);
                 if mortal != locks {
                     // A key was given a deadline meanwhile.
                     self.transactions.locks.release(txn);
@@ -1135,8 +1160,37 @@ impl Keyspace {
             if is_answered.expect("it was encoded here") {
                 self.answer_late(origin, replies, local);
             }
+            self.serve(local);
             self.tell_freed(local, answer);
         }
+    }
+
+    /// Whether a client that waits for keys may be served now: no transaction has voted on its keys, or seen them, and it is
+    /// not behind a client of whom that is not so. If it may not, it waits for these from now on.
+    pub(crate) fn admits_waiter(
+        &mut self,
+        operation: &Operation<'_>,
+        origin: Origin,
+        is_behind: bool,
+        local: &mut LeaderLocal,
+    ) -> bool {
+        let all = &self.transactions;
+        if all.is_idle() {
+            return true;
+        }
+        let Some(needs) = needs_of(operation) else {
+            return true;
+        };
+        // Whoever was granted his locks and has not been carried out has seen nothing yet, and comes later.
+        let is_open = |txn: &TxnId| all.prepared.contains_key(txn) || all.held.contains_key(txn);
+        let in_the_way = |(txn, _, locks, _): (TxnId, Priority, &Locks, bool)| {
+            is_open(&txn) && locks.conflicts(&needs.locks)
+        };
+        if !is_behind && !all.locks.holders().any(in_the_way) {
+            return true;
+        }
+        let priority = self.priority_of_arrival();
+        self.queue(operation, needs, origin, priority, local)
     }
 
     /// Reads that wait look again at what has become free.
@@ -1237,13 +1291,13 @@ fn gateway_of(rest: &mut Rest<'_>) -> Option<GatewayId> {
     })
 }
 
-fn origin_to(to: &mut Vec<u8>, origin: Origin) {
+pub(crate) fn origin_to(to: &mut Vec<u8>, origin: Origin) {
     gateway_to(to, origin.gateway);
     to.extend_from_slice(&origin.number.to_le_bytes());
     to.extend_from_slice(&origin.index.to_le_bytes());
 }
 
-fn origin_of(rest: &mut Rest<'_>) -> Option<Origin> {
+pub(crate) fn origin_of(rest: &mut Rest<'_>) -> Option<Origin> {
     Some(Origin {
         gateway: gateway_of(rest)?,
         number: rest.long()?,

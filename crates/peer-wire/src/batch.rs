@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  batch     group u16 | generation u64 | boot u64 | worker u16 | sequence u64 | number u64 | acknowledged u64
-//!            | length u32 | reads | writes, to the end of the message
+//!            | free u8 | length u32 | reads | writes, to the end of the message
 //!  reads     as `replica/batch.rs` has them
 //!  writes    operations as in an entry (`keyspace/entry.rs`)
 //! ```
@@ -26,6 +26,8 @@ pub struct Batch {
     pub number: u64,
     /// Up to this number the gateway has the answers: they need not be recorded any more.
     pub acknowledged: u64,
+    /// Whether its reads wait for nothing that is in flight.
+    pub is_free: bool,
     /// What only reads. Not looked into here.
     pub reads: Bytes,
     /// What writes, in entry format. Not looked into here.
@@ -45,8 +47,9 @@ impl Batch {
         out.u64(self.sequence);
         out.u64(self.number);
         out.u64(self.acknowledged);
-        out.bytes(&self.reads);
-        out.remainder(&self.writes);
+        out.bool(self.is_free);
+        out.long(&self.reads);
+        out.long_remainder(&self.writes);
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Batch, DecodeError> {
@@ -57,6 +60,7 @@ impl Batch {
             sequence: reader.u64()?,
             number: reader.u64()?,
             acknowledged: reader.u64()?,
+            is_free: reader.bool()?,
             reads: reader.bytes()?,
             writes: reader.remainder(),
         })

@@ -42,6 +42,8 @@ pub struct Batch {
     pub sequence: u64,
     /// Counts those with writes, from 1 on; 0 for one of reads alone.
     pub number: u64,
+    /// It holds reads alone, and none of them need see a write that is not answered: they wait for nothing that is in flight.
+    pub is_free: bool,
     /// Up to here the node has every answer: what the group remembers of them can go.
     pub acknowledged: u64,
     /// The writes, as entries hold them: whatever they come from, [`Operations::check`] has looked at them.
@@ -327,6 +329,11 @@ pub(crate) fn reads(bytes: &[u8]) -> Result<Vec<Read<'_>>, Malformed> {
     Ok(found)
 }
 
+/// The reply in place of one that cannot be told.
+const TOO_LONG: &[u8] =
+    b"-ERR the replies to what was read at once from one group are longer than the 768 MiB that can \
+                          travel together; read less at a time\r\n";
+
 /// Answers under construction.
 #[derive(Default)]
 pub(crate) struct AnswersBuf(Vec<u8>);
@@ -360,6 +367,21 @@ impl AnswersBuf {
     /// The answer comes later, by itself.
     pub(crate) fn later(&mut self) {
         self.0.push(LATER);
+    }
+
+    /// Their bytes.
+    pub(crate) fn byte_len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// What was answered from `at` on is too long to be told: an error stands for it.
+    pub(crate) fn refuse_from(&mut self, at: usize, is_command: bool) {
+        self.0.truncate(at);
+        if is_command {
+            self.reply(TOO_LONG);
+        } else {
+            self.crowded_out();
+        }
     }
 
     /// It would have had to wait, and too many do: nothing was done.

@@ -10,8 +10,12 @@
 //! so that a batch which is sent again is not applied again: a change of leader is a pause, not an error. Plain reads are
 //! evaluated by the leader, behind the writes that stand before them; a batch of reads alone carries no number.
 //!
-//! A read that is sent again could see a write that its connection sent later and that was applied already. Such a read is
-//! answered `TRYAGAIN` instead: it certainly did nothing, and a reply out of order would be wrong.
+//! Reads of connections that have nothing under way on the same slots are *free*: they gather apart, leave first, and wait for
+//! nothing that is in flight at the leader.
+//!
+//! A read that is sent again could see a write that its connection sent later, to the same slot, and that was applied already.
+//! On the any-node endpoint such a write is held back until the read is answered. On the cluster endpoint such a read is answered
+//! `TRYAGAIN` instead: it certainly did nothing, and a reply out of order would be wrong.
 //!
 //! What waits for a transaction is answered *later* than its batch: the leader says so, and says by itself when it is over.
 //! After a change of leader, or if nothing was heard for a while, it is asked for. What came is acknowledged with the next
@@ -36,7 +40,9 @@ use crate::response::BatchOutcome;
 use bytes::Bytes;
 use command::{Flags, Spec};
 use ids::{Db, GatewayId, GroupId, Monotonic, Slot};
-use keyspace::{ClientRequest, Forget, Inquire, Lock, Prepare, Resolve, Work, read_seen};
+use keyspace::{
+    ClientRequest, Forget, Inquire, Lock, OperationsMark, Prepare, Resolve, WaitId, Work, read_seen,
+};
 use planted::Bug;
 use resp::{Args, ArgsBuf, Protocol};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -48,6 +54,20 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long an answer is waited for before the batch is sent again.
 const RETRY: Duration = Duration::from_secs(1);
+
+/// The same, of what a client waits for that waits for a key. Whoever serves it says so; only what was lost on a link
+/// comes so late.
+const WAIT_RETRY: Duration = Duration::from_secs(5);
+
+/// Bytes of what waits for an answer that are taken to be under way for a second: clients wait longer for what is long, and it is
+/// not sent again meanwhile. A slow network carries as many to one node and from there to two others.
+const BYTES_PER_SECOND: usize = 16 * 1024 * 1024;
+
+/// How much longer is waited while bytes of a long message come from the leader's node, or go there.
+const MOVING_PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long after the last of them that is so.
+const MOVING: Duration = Duration::from_millis(500);
 
 /// How long what a group need not keep any more waits for a batch to go with.
 const TELL_AFTER: Duration = Duration::from_millis(50);
@@ -62,6 +82,10 @@ const WINDOW: usize = 32;
 /// Bytes after which a batch is closed and the next begun: what is sent as one frame must not hold others up.
 const BATCH_BYTES_MAX: usize = 1024 * 1024;
 
+/// Bytes of one request to a group: a value of the largest size with a good many words around it. What is longer is refused
+/// before anything of it is sent; an entry and a message between nodes have room for more ([`consensus::ENTRY_BYTES_MAX`]).
+const REQUEST_BYTES_MAX: usize = 768 * 1024 * 1024;
+
 /// The number of a batch that asks how far a group has applied those of this node: no other has it, so that it is never the
 /// next one, and is always answered by a gap. It goes through the log: what comes behind it stands behind what it was told.
 const PROBE: u64 = u64::MAX;
@@ -71,6 +95,8 @@ pub const UNREACHABLE: &str =
     "CLUSTERDOWN no leader of this key's group could be reached in time; nothing was done";
 const UNKNOWN: &str = "UNKNOWN the leader of this key's group was lost before it answered: \
                        whether the command was carried out is not known";
+const TOO_LONG: &str = "ERR the command, or the part of it for one group, is longer than the 768 MiB that can be replicated at \
+                        once; nothing was done";
 /// What clients are told of a command that would have had to wait, and did not.
 pub const CROWDED_OUT: &str =
     "TRYAGAIN too many commands wait for transactions on keys of this group; nothing was done";
@@ -82,6 +108,10 @@ const OVERTAKEN: &str = "TRYAGAIN the leader of this key's group changed, and wh
 enum Origin {
     /// A client's command.
     Command(Ticket),
+    /// A client's command that may wait.
+    Wait(Ticket),
+    /// Such a client does not wait any more.
+    EndWait(Ticket),
     /// A client's commands that are one: `EXEC`.
     Block(Ticket),
     /// A client's `WATCH`: which of its keys these are, by their index in the question.
@@ -156,6 +186,18 @@ struct Open {
     oldest: Monotonic,
     /// Whether it holds reads that are no plain commands: no write goes with them.
     is_apart: bool,
+    /// Bytes of reads, and the writes, up to the newest item.
+    taken: (usize, OperationsMark),
+}
+
+impl Open {
+    fn take(&mut self, item: Item, now: Monotonic) {
+        if self.items.is_empty() {
+            (self.since, self.oldest) = (now, item.since);
+        }
+        self.oldest = self.oldest.min(item.since);
+        self.items.push(item);
+    }
 }
 
 struct Sent {
@@ -189,16 +231,22 @@ pub struct Courier {
     group: GroupId,
     /// How many times the group has begun anew, as is known here.
     generation: u64,
+    /// What is too long, and is told so with the next tick.
+    refused: Vec<Origin>,
     /// Until it is answered, nothing else goes to a group that has begun anew.
     probe: Option<Probe>,
     gateway: GatewayId,
     open: Open,
+    /// Reads that wait for nothing, apart: they leave before what is open, so that they see none of it.
+    free: Open,
     unanswered: VecDeque<Sent>,
     next_sequence: u64,
     next_number: u64,
     /// Up to here everything was answered.
     acknowledged: u64,
     now: Monotonic,
+    /// When bytes of a long message last moved on the link with the leader's node.
+    moved_at: Option<Monotonic>,
     /// Of a command that takes so long, the words are told with the answer.
     slow: Option<Duration>,
     /// Batches that were handed to somebody, and how many of them not for the first time.
@@ -225,6 +273,8 @@ pub struct Asked<'a> {
     pub protocol: Protocol,
     /// Whether it counts as use of its keys.
     pub touches: bool,
+    /// Whether its connection has nothing under way on the same slots: a read need not wait for what is in flight.
+    pub is_free: bool,
     /// Since when it waits, if what it takes is to be told with its answer.
     pub began: Option<Monotonic>,
     /// Its words.
@@ -240,6 +290,7 @@ impl<'a> Asked<'a> {
             db: operation.db,
             protocol: operation.protocol,
             touches: true,
+            is_free: false,
             began: None,
             args,
         }
@@ -255,11 +306,14 @@ impl Courier {
             probe: None,
             gateway,
             open: Open::default(),
+            free: Open::default(),
             unanswered: VecDeque::new(),
             next_sequence: 1,
             next_number: 1,
             acknowledged: 0,
             now: Monotonic(0),
+            moved_at: None,
+            refused: Vec::new(),
             slow: None,
             handed: 0,
             resent: 0,
@@ -330,7 +384,9 @@ impl Courier {
         self.unanswered.is_empty()
             && self.probe.is_none()
             && self.open.items.is_empty()
+            && self.free.items.is_empty()
             && self.late.is_empty()
+            && self.refused.is_empty()
             && self.untold_since.is_none()
     }
 
@@ -362,10 +418,17 @@ impl Courier {
             db,
             protocol,
             touches,
+            is_free,
             began,
             args,
         } = asked;
         let writes = spec.flags.contains(Flags::WRITE);
+        let trip = began.map(|began| (spec, began));
+        if is_free && !writes {
+            self.make_free_room();
+            self.free.batch.push_read(db, protocol, touches, args);
+            return self.took_free(origin, trip, slot, self.now);
+        }
         self.make_room(writes);
         let batch = &mut self.open.batch;
         if writes {
@@ -375,7 +438,26 @@ impl Courier {
         } else {
             batch.push_read(db, protocol, touches, args);
         }
-        self.took(origin, began.map(|began| (spec, began)), !writes, slot);
+        self.took(origin, trip, !writes, slot);
+    }
+
+    /// Takes a command that waits until there is something to pop.
+    pub fn wait(&mut self, ticket: Ticket, operation: &Operation) {
+        let (spec, args) = operation.words();
+        self.make_room(true);
+        let command = operation.as_state();
+        let id = wait_id(ticket);
+        let wait = keyspace::Operation::Wait { id, command };
+        self.open.batch.writes.push(&wait);
+        self.took(Origin::Wait(ticket), None, false, first_slot(spec, args));
+    }
+
+    /// The client of a command that waits does not wait any more.
+    pub fn end_wait(&mut self, ticket: Ticket) {
+        self.make_room(true);
+        let id = wait_id(ticket);
+        self.open.batch.writes.push(&keyspace::Operation::EndWait { id });
+        self.took(Origin::EndWait(ticket), None, false, None);
     }
 
     /// Takes commands that are carried out as one, if conditions hold.
@@ -500,23 +582,23 @@ impl Courier {
 
     /// Takes the hint that an older transaction waits elsewhere for this one. It may be lost, and is repeated.
     pub fn wound(&mut self, txn: TxnId) {
-        self.set_apart();
-        self.open.batch.push_wound(txn);
-        self.took(Origin::Nobody, None, true, None);
+        self.make_free_room();
+        self.free.batch.push_wound(txn);
+        self.took_free(Origin::Nobody, None, None, self.now);
     }
 
-    /// Takes commands of a transaction that only read.
+    /// Takes commands of a transaction that only read. What its connection sent before on the same slots was answered.
     pub fn see(&mut self, txn: TxnId, conditions: &[Condition], operations: &[Operation]) {
-        self.set_apart();
-        self.open.batch.push_see(conditions, operations);
-        self.took(Origin::Sight(txn), None, true, None);
+        self.make_free_room();
+        self.free.batch.push_see(conditions, operations);
+        self.took_free(Origin::Sight(txn), None, None, self.now);
     }
 
     /// Takes a question for objects that a transaction works on.
     pub fn fetch(&mut self, txn: TxnId, keys: &[FullKey]) {
-        self.set_apart();
-        self.open.batch.push_fetch(keys);
-        self.took(Origin::Objects(txn), None, true, None);
+        self.make_free_room();
+        self.free.batch.push_fetch(keys);
+        self.took_free(Origin::Objects(txn), None, None, self.now);
     }
 
     /// Every participant has recorded the end of a transaction, and of all that its coordinator numbered below `low`: told
@@ -589,36 +671,79 @@ impl Courier {
         slot: Option<Slot>,
         since: Monotonic,
     ) {
-        if self.open.items.is_empty() {
-            (self.open.since, self.open.oldest) = (self.now, since);
+        if self.open.batch.byte_len() > REQUEST_BYTES_MAX {
+            // What was open before is at most a full batch: it is this one.
+            let (reads, writes) = self.open.taken;
+            self.open.batch.reads.truncate(reads);
+            self.open.batch.writes.cut(writes);
+            self.refused.push(origin);
+            return;
         }
-        self.open.oldest = self.open.oldest.min(since);
-        self.open.items.push(Item {
+        let batch = &self.open.batch;
+        self.open.taken = (batch.reads.len(), batch.writes.mark());
+        let item = Item {
             connection: origin.connection(),
             origin: Some(origin),
             trip,
             is_read,
             since,
             slot,
-        });
+        };
+        self.open.take(item, self.now);
     }
 
-    /// Closes the open batch, if anything is in it.
-    fn close(&mut self) {
-        if self.open.items.is_empty() {
-            return;
+    /// The same, of a read that waits for nothing.
+    fn took_free(
+        &mut self,
+        origin: Origin,
+        trip: Option<(&'static Spec, Monotonic)>,
+        slot: Option<Slot>,
+        since: Monotonic,
+    ) {
+        let item = Item {
+            connection: origin.connection(),
+            origin: Some(origin),
+            trip,
+            is_read: true,
+            since,
+            slot,
+        };
+        self.free.take(item, self.now);
+    }
+
+    /// Closes the batch of free reads if it is full.
+    fn make_free_room(&mut self) {
+        if self.free.batch.byte_len() >= BATCH_BYTES_MAX {
+            let free = std::mem::take(&mut self.free);
+            self.queue(free, true);
         }
+    }
+
+    /// Closes the open batches, if anything is in them: that of the free reads first, since a write of the same connection
+    /// may have come behind one of them.
+    fn close(&mut self) {
+        let free = std::mem::take(&mut self.free);
+        self.queue(free, true);
         if !self.open.batch.writes.is_empty() {
             self.tell_over();
         }
+        let open = std::mem::take(&mut self.open);
+        self.queue(open, false);
+    }
+
+    fn queue(&mut self, open: Open, is_free: bool) {
         let Open {
             batch,
             items,
             since,
             oldest,
             ..
-        } = std::mem::take(&mut self.open);
+        } = open;
+        if items.is_empty() {
+            return;
+        }
         let mut batch = batch.finish();
+        batch.is_free = is_free;
         batch.sequence = self.next_sequence;
         self.next_sequence += 1;
         if !batch.writes.is_empty() {
@@ -678,8 +803,8 @@ impl Courier {
             return probe.is_due;
         }
         let has_window = self.unanswered.len() < WINDOW;
-        has_window && !self.open.items.is_empty()
-            || self.unanswered.iter().take(WINDOW).any(|sent| sent.is_due)
+        let has_open = !self.open.items.is_empty() || !self.free.items.is_empty();
+        has_window && has_open || self.unanswered.iter().take(WINDOW).any(|sent| sent.is_due)
     }
 
     /// The leader is another one, or was lost and found again: everything unanswered goes to it, once more.
@@ -705,13 +830,13 @@ impl Courier {
             return self.send_again(place);
         }
         if !place.is_read {
-            self.set_apart();
-            self.open.batch.push_late(keyspace::Origin {
+            self.make_free_room();
+            self.free.batch.push_late(keyspace::Origin {
                 gateway,
                 number: place.batch,
                 index: place.index,
             });
-            self.took(Origin::Late(place), None, true, None);
+            self.took_free(Origin::Late(place), None, None, self.now);
             if let Some(waiting) = self.late.get_mut(&place) {
                 waiting.asked_at = self.now;
             }
@@ -720,12 +845,14 @@ impl Courier {
         let waiting = self.late.remove(&place).expect("the caller has seen it");
         let Waiting { item, reads: all, .. } = waiting;
         let Some(origin) = item.origin else { return };
-        let is_behind = |other: &Item| !other.is_read && other.connection == item.connection;
+        let is_behind =
+            |other: &Item| !other.is_read && other.connection == item.connection && other.slot == item.slot;
         let mut others = self
             .unanswered
             .iter()
             .flat_map(|sent| &sent.items)
-            .chain(&self.open.items);
+            .chain(&self.open.items)
+            .filter(|_| item.slot.is_some());
         let has_written = item.connection.is_some()
             && (others.any(is_behind) || self.late.values().any(|waiting| is_behind(&waiting.item)));
         if has_written && matches!(origin, Origin::Command(_)) {
@@ -743,9 +870,9 @@ impl Courier {
             let mut ignored = Vec::new();
             return self.ask_again(place, &mut ignored);
         }
-        self.set_apart();
-        self.open.batch.push_parked(place.batch, place.index);
-        self.took(Origin::Late(place), None, true, None);
+        self.make_free_room();
+        self.free.batch.push_parked(place.batch, place.index);
+        self.took_free(Origin::Late(place), None, None, self.now);
         if let Some(waiting) = self.late.get_mut(&place) {
             waiting.asked_at = self.now;
         }
@@ -825,7 +952,7 @@ impl Courier {
                     written.insert(place);
                     continue;
                 }
-                let is_overtaken = written.contains(&place) || written.contains(&(item.connection, None));
+                let is_overtaken = item.slot.is_some() && written.contains(&place);
                 if !sent.is_due || !is_overtaken || !matches!(item.origin, Some(Origin::Command(_))) {
                     continue;
                 }
@@ -880,7 +1007,12 @@ impl Courier {
                 self.resend(out);
                 return true;
             }
-            BatchOutcome::Evicted => sent.fail(group, |_| UNKNOWN, now, slow, out),
+            BatchOutcome::Evicted => {
+                let waits = sent.waits();
+                sent.fail(group, |_| UNKNOWN, now, slow, out);
+                // Nothing is to be popped for who was told an error.
+                waits.into_iter().for_each(|ticket| self.end_wait(ticket));
+            }
             BatchOutcome::Done(bytes) => {
                 let mut late = Vec::new();
                 if !sent.is_answered && !sent.answer(group, bytes, now, slow, &mut late, out) {
@@ -919,22 +1051,53 @@ impl Courier {
         }
     }
 
+    /// Bytes of a long message have moved on the link with the leader's node: what is waited for may be behind them, or among
+    /// them.
+    pub fn on_moving(&mut self) {
+        self.moved_at = Some(self.now);
+    }
+
+    /// How much longer than usual is waited.
+    fn time_of_long_messages(&self) -> Duration {
+        let is_moving = self.moved_at.is_some_and(|at| self.now.since(at) < MOVING);
+        let moving = if is_moving {
+            MOVING_PATIENCE
+        } else {
+            Duration::ZERO
+        };
+        let bytes: usize = self.unanswered.iter().map(|sent| sent.batch.byte_len()).sum();
+        moving.max(Duration::from_millis((bytes / (BYTES_PER_SECOND / 1_000)) as u64))
+    }
+
     /// Tells clients that waited too long, and sends again what nobody has answered for a while: it may be lost on a link
     /// that had no room. Called once a tick.
     pub fn give_up(&mut self, out: &mut Vec<Output>) {
-        let (now, slow, group) = (self.now, self.slow, self.group);
+        let (slow, group) = (self.slow, self.group);
+        for origin in std::mem::take(&mut self.refused) {
+            origin.fail(group, TOO_LONG, None, out);
+        }
+        // As if it were earlier by what long messages take.
+        let now = Monotonic(
+            self.now
+                .0
+                .saturating_sub(self.time_of_long_messages().as_nanos() as u64),
+        );
         let is_late = |sent: &Sent| sent.was_sent && now.since(sent.sent_at) >= RETRY;
         let is_unheard = |probe: &Probe| !probe.is_due && now.since(probe.sent_at) >= RETRY;
         if self.unanswered.front().is_some_and(is_late) || self.probe.as_ref().is_some_and(is_unheard) {
             self.resend(out);
         }
-        let is_quiet = |waiting: &Waiting| now.since(waiting.asked_at) >= RETRY;
+        let is_quiet = |waiting: &Waiting| {
+            let is_wait = matches!(waiting.item.origin, Some(Origin::Wait(_)));
+            now.since(waiting.asked_at) >= if is_wait { WAIT_RETRY } else { RETRY }
+        };
         let quiet = self.late.iter().filter(|(_, waiting)| is_quiet(waiting));
         let quiet: Vec<Place> = quiet.map(|(place, _)| *place).collect();
         quiet.into_iter().for_each(|place| self.look_after(place));
         for waiting in self.late.values_mut() {
-            // A vote is waited for as long as its coordinator does.
-            let is_given_up = waiting.item.is_overdue(now) && !waiting.item.is_of_transaction();
+            // A vote is waited for as long as its coordinator does, and a key as long as its client.
+            let has_patience = waiting.item.is_of_transaction() || waiting.item.is_wait();
+            let is_given_up = waiting.item.is_overdue(now) && !has_patience;
             if let Some(origin) = waiting.item.origin.take_if(|_| is_given_up) {
                 let error = if waiting.item.is_read {
                     UNREACHABLE
@@ -949,20 +1112,24 @@ impl Courier {
             .retain(|place, waiting| !place.is_read || waiting.item.origin.is_some());
         if self
             .untold_since
-            .is_some_and(|since| now.since(since) >= TELL_AFTER)
+            .is_some_and(|since| self.now.since(since) >= TELL_AFTER)
         {
             self.make_room(true);
             self.tell_over();
         }
         // With nobody in reach nothing else closes it.
-        if !self.open.items.is_empty() && now.since(self.open.since) >= PATIENCE {
+        let is_old = |open: &Open| !open.items.is_empty() && now.since(open.since) >= PATIENCE;
+        if is_old(&self.open) || is_old(&self.free) {
             self.close();
         }
-        if now.since(self.open.oldest) >= PATIENCE {
-            let items = self.open.items.iter_mut();
-            items.for_each(|item| item.give_up_read(group, now, out));
+        for open in [&mut self.open, &mut self.free] {
+            if now.since(open.oldest) >= PATIENCE {
+                let items = open.items.iter_mut();
+                items.for_each(|item| item.give_up_read(group, now, out));
+            }
         }
         let (received, over) = (&mut self.received, &mut self.over);
+        let mut given_up = Vec::new();
         for sent in &mut self.unanswered {
             if !sent.is_answered && now.since(sent.oldest) >= PATIENCE {
                 let items = sent.items.iter_mut();
@@ -973,6 +1140,7 @@ impl Courier {
             }
             sent.is_given_up = true;
             let was_sent = sent.was_sent;
+            given_up.extend(sent.waits());
             let error = |item: &Item| {
                 if was_sent && !item.is_read {
                     UNKNOWN
@@ -999,6 +1167,8 @@ impl Courier {
                 sent.items.clear();
             }
         }
+        // They may be entered yet: nothing is to be popped for who was told an error.
+        given_up.into_iter().for_each(|ticket| self.end_wait(ticket));
     }
 
     /// Refuses a command at once, because nobody leads its group.
@@ -1008,6 +1178,16 @@ impl Courier {
 }
 
 impl Sent {
+    /// The clients whose commands would wait.
+    fn waits(&self) -> Vec<Ticket> {
+        let origins = self.items.iter().filter_map(|item| item.origin.as_ref());
+        let waits = origins.filter_map(|origin| match origin {
+            Origin::Wait(ticket) => Some(*ticket),
+            _ => None,
+        });
+        waits.collect()
+    }
+
     /// Answers all items that were not answered yet.
     fn fail(
         &mut self,
@@ -1104,6 +1284,9 @@ impl Sent {
                     } else {
                         Bytes::new()
                     };
+                    if let Some(Origin::Wait(ticket)) = item.origin {
+                        out.push(Output::Waits { ticket });
+                    }
                     late.push(Later::Waits { place, item, reads });
                 }
                 (Some(Origin::Late(place)), Answer::Gone) => late.push(Later::Gone(place)),
@@ -1154,6 +1337,11 @@ impl Item {
         })
     }
 
+    /// Whether it waits for a key.
+    fn is_wait(&self) -> bool {
+        matches!(self.origin, Some(Origin::Wait(_)))
+    }
+
     /// Whether a coordinator waits for it, and gives up by itself.
     fn is_of_transaction(&self) -> bool {
         matches!(
@@ -1167,9 +1355,10 @@ impl Origin {
     /// The worker and connection of a client.
     fn connection(&self) -> Option<(u16, u64)> {
         match self {
-            Origin::Command(ticket) | Origin::Block(ticket) | Origin::Versions(ticket, _) => {
-                Some((ticket.worker, ticket.connection))
-            }
+            Origin::Command(ticket)
+            | Origin::Wait(ticket)
+            | Origin::Block(ticket)
+            | Origin::Versions(ticket, _) => Some((ticket.worker, ticket.connection)),
             _ => None,
         }
     }
@@ -1179,6 +1368,7 @@ impl Origin {
         match self {
             // A transaction's part that finds no room votes against it; the others know no such answer.
             Origin::Command(_)
+            | Origin::Wait(_)
             | Origin::Part(_)
             | Origin::Block(_)
             | Origin::Versions(..)
@@ -1188,7 +1378,9 @@ impl Origin {
             {
                 true
             }
-            Origin::Command(_) | Origin::Part(_) => matches!(answer, Answer::Reply(_)),
+            Origin::Command(_) | Origin::Wait(_) | Origin::EndWait(_) | Origin::Part(_) => {
+                matches!(answer, Answer::Reply(_))
+            }
             // A block of one command answers as that does.
             Origin::Block(_) => !matches!(answer, Answer::Versions(_)),
             Origin::Versions(_, indices) => {
@@ -1221,7 +1413,7 @@ impl Origin {
             return self.fail(group, CROWDED_OUT, journey, out);
         }
         out.push(match (self, answer) {
-            (Origin::Command(ticket), Answer::Reply(reply)) => Output::Replied {
+            (Origin::Command(ticket) | Origin::Wait(ticket), Answer::Reply(reply)) => Output::Replied {
                 ticket,
                 reply: bytes.slice_ref(reply),
                 journey,
@@ -1317,14 +1509,18 @@ impl Origin {
                     },
                 }
             }
-            (Origin::Nobody, _) => return,
+            // What became of the wait is its own answer.
+            (Origin::Nobody | Origin::EndWait(_), _) => return,
             (origin, answer) => unreachable!("{origin:?} does not expect {answer:?}"),
         });
     }
 
     fn fail(self, group: GroupId, error: &'static str, journey: Option<Journey>, out: &mut Vec<Output>) {
         out.push(match self {
-            Origin::Command(ticket) | Origin::Block(ticket) => Output::Failed {
+            Origin::Command(ticket)
+            | Origin::Wait(ticket)
+            | Origin::EndWait(ticket)
+            | Origin::Block(ticket) => Output::Failed {
                 ticket,
                 error,
                 journey,
@@ -1339,6 +1535,15 @@ impl Origin {
             // Whoever recovers a transaction asks again.
             Origin::Inquiry(..) | Origin::Late(_) | Origin::Nobody => return,
         });
+    }
+}
+
+/// By which a group knows who waits.
+fn wait_id(ticket: Ticket) -> WaitId {
+    WaitId {
+        worker: ticket.worker,
+        connection: ticket.connection,
+        sequence: ticket.sequence,
     }
 }
 
@@ -1401,6 +1606,7 @@ mod tests {
                 db: Db::default(),
                 protocol: Protocol::Resp2,
                 touches: true,
+                is_free: false,
                 began: Some(Monotonic(0)),
                 args: words.as_args(),
             };
@@ -1458,6 +1664,7 @@ mod tests {
             db: Db::default(),
             protocol: Protocol::Resp2,
             touches: true,
+            is_free: true,
             began: None,
             args: words.as_args(),
         };
@@ -1598,5 +1805,46 @@ mod tests {
         let mut written = Vec::new();
         courier.dispatch(|batch| written.push(batch.writes.len() + batch.reads.len()));
         assert_eq!(written, [0], "nothing of it is carried out later");
+    }
+
+    #[test]
+    fn what_is_long_is_not_sent_again_before_it_can_have_been_answered() {
+        let (mut courier, mut out) = (courier(), Vec::new());
+        ask(
+            &mut courier,
+            &format!("SET k {}", "v".repeat(2 * BYTES_PER_SECOND)),
+            1,
+        );
+        ask(&mut courier, "GET k", 2);
+        assert_eq!(sent(&mut courier).len(), 2);
+        let mut sent_at = |millis: u64| {
+            courier.begin(Monotonic(millis * SECOND / 1_000), None);
+            courier.give_up(&mut out);
+            (sent(&mut courier).len(), out.len())
+        };
+        assert_eq!(sent_at(2_900), (0, 0));
+        assert_eq!(sent_at(3_100), (2, 0), "after a second and two for its bytes");
+        assert_eq!(sent_at(7_100), (2, 2), "nobody waits for ever");
+    }
+
+    #[test]
+    fn what_stands_behind_a_long_message_of_its_link_is_waited_for() {
+        let (mut courier, mut out) = (courier(), Vec::new());
+        ask(&mut courier, "GET k", 1);
+        assert_eq!(sent_reads(&mut courier).len(), 1);
+        for second in 1..=30 {
+            courier.begin(Monotonic(second * SECOND), None);
+            courier.on_moving();
+            courier.give_up(&mut out);
+            assert_eq!(
+                sent_reads(&mut courier).len(),
+                0,
+                "its answer may be that message"
+            );
+        }
+        assert_eq!(out.len(), 0);
+        courier.begin(Monotonic(31 * SECOND), None);
+        courier.give_up(&mut out);
+        assert_eq!(failed(&out), 1, "nothing moves any more");
     }
 }

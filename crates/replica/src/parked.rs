@@ -383,7 +383,7 @@ mod tests {
     impl Waits {
         fn new() -> Waits {
             Waits {
-                keyspace: Keyspace::new(HashSeed([1, 2])),
+                keyspace: Keyspace::new(HashSeed([1, 2]), ids::PartitionRange::ONE),
                 local: LeaderLocal::new(1),
                 parked: Parked::default(),
                 batches: 0,

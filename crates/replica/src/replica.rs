@@ -30,8 +30,8 @@ use crate::request::{FullKey, Output, Request, Task, Ticket, Verdict};
 use crate::turn::Turn;
 use brief::BriefLocks;
 use command::Command;
-use ids::{Boot, Db, GroupId, HashSeed, Prng, SemanticsVersion, Slot, UnixMillis};
-use keyspace::Position;
+use ids::{Boot, Db, GroupId, HashSeed, PartitionRange, Prng, SemanticsVersion, Slot, UnixMillis};
+use keyspace::Cursor;
 use keyspace::{
     ClientRequest, Effect, Event, EventClasses, EvictionPolicy, Garbage, Header, KeptResult, KeyVersion,
     Keyspace, LeaderLocal, Limits, Object, OpenTransaction, Read, Returned, Standing, TransactionCounts,
@@ -98,11 +98,11 @@ pub struct Counters {
 }
 
 impl Replica {
-    /// An empty replica of `group`.
-    pub fn new(group: GroupId, seed: HashSeed) -> Replica {
+    /// An empty replica of `group`, which hosts these partitions.
+    pub fn new(group: GroupId, seed: HashSeed, partitions: PartitionRange) -> Replica {
         // Not the hash seed itself: what follows from this one shows in random picks.
         let local_seed = seed.hash(b"leader-local").0;
-        let mut keyspace = Keyspace::new(seed);
+        let mut keyspace = Keyspace::new(seed, partitions);
         keyspace.set_place(Participant::first(group));
         Replica {
             group,
@@ -443,10 +443,10 @@ impl Replica {
         &mut self,
         turn: &Turn,
         db: Db,
-        from: Position,
+        from: Cursor,
         budget: u64,
         found: impl FnMut(&Object),
-    ) -> Option<Position> {
+    ) -> Option<Cursor> {
         self.begin(turn);
         self.open();
         let next = self.keyspace.scan(db, from, budget, &mut self.local, found);
@@ -508,6 +508,7 @@ impl Replica {
         self.begin(turn);
         match request {
             Request::Execute { .. }
+            | Request::Wait { .. }
             | Request::Part { .. }
             | Request::Block { .. }
             | Request::Once { .. }
@@ -539,6 +540,8 @@ impl Replica {
             }
             Request::Withdraw { txn } => self.on_withdraw(txn, out),
             Request::Resolve { txn, verdict } => self.on_resolve(txn, verdict, out),
+            // Its gateway knows.
+            Request::EndWait { .. } => {}
             Request::Prepared(_)
             | Request::Lock(_)
             | Request::Decide { .. }
@@ -577,7 +580,9 @@ impl Replica {
             seq: self.requests,
         };
         match request {
-            Request::Execute { operation, .. } | Request::Part { operation, .. } => {
+            Request::Execute { operation, .. }
+            | Request::Wait { operation, .. }
+            | Request::Part { operation, .. } => {
                 (Requester::Plain, arrival, locks_of([operation.words()], |_| true))
             }
             Request::Block {
@@ -614,7 +619,7 @@ impl Replica {
     /// Runs a request that holds its locks.
     fn run(&mut self, request: Request, out: &mut Vec<Output>) {
         match request {
-            Request::Execute { ticket, operation } => {
+            Request::Execute { ticket, operation } | Request::Wait { ticket, operation } => {
                 let replies = Some(self.run_in_place(std::slice::from_ref(&operation)));
                 out.push(Output::Answered { ticket, replies });
             }

@@ -64,6 +64,19 @@ pub enum Request {
         /// The commands in order.
         operations: Vec<Operation>,
     },
+    /// Carry out a command that may wait, and if there is nothing, answer when there is. A group that is alone on its node
+    /// answers nil: who waits there is the gateway's.
+    Wait {
+        /// Where the reply goes.
+        ticket: Ticket,
+        /// The command.
+        operation: Operation,
+    },
+    /// The client of a [`Request::Wait`] does not wait any more: that is answered nil, unless it was served before.
+    EndWait {
+        /// Where the reply goes.
+        ticket: Ticket,
+    },
     /// Answer with the versions of keys, once no transaction that may change them is under way: `WATCH`.
     Watch {
         /// Where the answer goes.
@@ -198,6 +211,8 @@ impl Request {
             | Request::See { .. }
             | Request::Fetch { .. } => true,
             Request::Execute { .. }
+            | Request::Wait { .. }
+            | Request::EndWait { .. }
             | Request::Part { .. }
             | Request::Block { .. }
             | Request::Once { .. }
@@ -330,6 +345,11 @@ pub enum Output {
         ticket: Ticket,
         /// One for each command.
         replies: Option<Replies>,
+    },
+    /// To [`Request::Wait`]: its client waits from now on. It is answered once more.
+    Waits {
+        /// Where the reply will go.
+        ticket: Ticket,
     },
     /// To [`Request::Block`]: the commands would hold the group's worker up, and were not carried out.
     TooLarge {

@@ -23,11 +23,13 @@
 //! client whose keys are all on one other worker asks there to be forgotten, and the answer is what that worker says.
 //! From then on it does not try, even if it is told to: the two messages may have crossed.
 //!
-//! Keys of a group whose leader may be on another node are popped by nobody here: whoever is first in the line tries, each
-//! time that the group's replica here applies something that filled the key, or, where there is none, that a node with a
-//! replica says so (`cluster/watches.rs`).
+//! **Groups with replicas on other nodes.** A client whose keys all are in one of them waits in the group's state
+//! (`keyspace/src/waiters.rs`): the entry that fills a key serves it. It is only remembered here, and the group is asked to
+//! answer it nil when its time is over. A client whose keys are in several groups is entered at the workers of its keys.
+//! Nobody pops for it there: whoever is first in the line tries, each time that the group's replica here applies something
+//! that filled the key, or, where there is none, that a node with a replica says so (`cluster/watches.rs`).
 
-use crate::delivery::Delivery;
+use crate::delivery::{Answers, Delivery};
 use crate::endpoint::Scope;
 use crate::gateway::Gateway;
 use crate::message::Message;
@@ -35,8 +37,8 @@ use crate::pipeline::Pipeline;
 use crate::program::{Program, group_of_key};
 use crate::session::Session;
 use command::{BlockingCommand, BlockingPop, Command, Spec};
-use ids::Db;
-use keyspace::Kind;
+use ids::{Db, GroupId};
+use keyspace::{Kind, awaited_kind, is_nil};
 use replica::{Operation, Request, Ticket};
 use resp::{Args, Writer};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -57,7 +59,12 @@ pub(crate) struct Blocking {
     arrived: BTreeMap<(u16, u64), u64>,
     /// The waiters of each key.
     lines: BTreeMap<(Db, Box<[u8]>), BTreeSet<u64>>,
+    /// Connections that ended while a group had not let go of them yet, each with the place of its command: an element
+    /// may still be popped for them. Until the group has answered, they count as blocked.
+    leaving: BTreeSet<(u64, u64)>,
     arrivals: u64,
+    /// Counts the looks at the lines.
+    looks: u64,
     /// Keys whose lines are to be looked at.
     filled: VecDeque<(Db, Box<[u8]>)>,
 }
@@ -75,6 +82,10 @@ struct Blocked {
     is_served: bool,
     /// Whether its command is under way.
     is_trying: bool,
+    /// The group that its keys are in, if they are in one.
+    group: Option<GroupId>,
+    /// Whether it waits in the state of that group.
+    is_in_group: bool,
     /// Whether the worker that pops for it was asked to forget it: what comes from there is its answer, and it may not
     /// try any more, though that worker may have told it to before it was asked.
     is_leaving: bool,
@@ -96,13 +107,10 @@ struct Waiter {
     is_served: bool,
     /// Whether its worker was told to try.
     is_woken: bool,
+    /// In which look at the lines.
+    woken_in: u64,
     /// Whether its keys were filled while it tried, in a group whose leader may be elsewhere: what it found may be older.
     is_missed: bool,
-}
-
-/// Whether a reply says that there was nothing to pop. No other answer of these commands looks like it.
-fn is_nil(reply: &[u8]) -> bool {
-    matches!(reply, b"*-1\r\n" | b"$-1\r\n" | b"_\r\n")
 }
 
 /// The command that an operation holds.
@@ -117,20 +125,12 @@ fn is_move(operation: &Operation) -> bool {
     matches!(blocking_command(operation).pop, BlockingPop::Move { .. })
 }
 
-/// What must come to be under a key for the command to pop it.
-fn awaited_kind(pop: &BlockingPop<'_>) -> Kind {
-    match pop {
-        BlockingPop::One { .. } | BlockingPop::Many { .. } | BlockingPop::Move { .. } => Kind::List,
-        BlockingPop::OneScored { .. } | BlockingPop::ManyScored { .. } => Kind::SortedSet,
-    }
-}
-
 impl Blocking {
     /// How many of this worker's clients are blocked: entered as waiters. Whoever is still tried for the first time, which
     /// takes a round trip where the group is led elsewhere, may be overtaken by a client that comes now.
     pub(crate) fn count(&self) -> usize {
-        let is_waiter = |blocked: &&Blocked| !blocked.workers.is_empty();
-        self.blocked.values().filter(is_waiter).count()
+        let is_waiter = |blocked: &&Blocked| blocked.is_in_group || !blocked.workers.is_empty();
+        self.blocked.values().filter(is_waiter).count() + self.leaving.len()
     }
 }
 
@@ -195,6 +195,8 @@ impl Gateway {
                 workers: Vec::new(),
                 is_served: false,
                 is_trying: !is_tried,
+                group: None,
+                is_in_group: false,
                 is_leaving: false,
                 has_hung_up: false,
                 ending: None,
@@ -218,15 +220,62 @@ impl Gateway {
         let program = Program::single(operation.clone());
         let extent = program.extent(self.groups);
         if let [group] = extent.groups.as_slice() {
-            self.request(*group, Request::Execute { ticket, operation });
+            blocked.group = Some(*group);
+            self.request(*group, Request::Wait { ticket, operation });
         } else {
             self.start(ticket, program, extent);
+        }
+    }
+
+    /// The group of a blocked client's keys lets it wait.
+    pub(crate) fn on_waits(&mut self, ticket: Ticket) {
+        let blocked = self.blocking.blocked.get_mut(&ticket.connection);
+        let Some(blocked) = blocked.filter(|blocked| blocked.ticket == ticket) else {
+            return;
+        };
+        blocked.is_trying = false;
+        blocked.is_in_group = true;
+        let workers = std::mem::take(&mut blocked.workers);
+        // It waited here while the group was on this node alone.
+        self.leave_lines(ticket, &workers);
+        let blocked = &self.blocking.blocked[&ticket.connection];
+        if blocked.ending.is_some() {
+            return self.end_wait_in_group(ticket.connection);
+        }
+        if blocked.has_hung_up {
+            let connection = ticket.connection;
+            self.deliveries.push_back(Delivery::HungUp { connection });
+        }
+    }
+
+    /// Asks the group that a client waits in to let go of it: what it was given before that, or nil, is what it is answered.
+    fn end_wait_in_group(&mut self, token: u64) {
+        let Some(blocked) = self.blocking.blocked.get(&token) else {
+            return;
+        };
+        let ticket = blocked.ticket;
+        if let Some(group) = blocked.group {
+            self.request(group, Request::EndWait { ticket });
+        }
+    }
+
+    /// What became of the command of a blocked client over several groups. `false` if the ticket is not one's.
+    pub(crate) fn ends_try(&mut self, ticket: Ticket, answers: &Answers) -> bool {
+        match answers {
+            Answers::Whole(replies) => self.on_tried(ticket, replies.bytes()),
+            Answers::Failed(error) => {
+                let mut bytes = Vec::new();
+                Writer::new(&mut bytes, resp::Protocol::Resp2).error(error);
+                self.on_tried(ticket, &bytes)
+            }
+            Answers::Refused | Answers::Parts(_) | Answers::Mixed { .. } => false,
         }
     }
 
     /// What the groups answered to the command of a blocked client. `false` if the ticket is not one's.
     pub(crate) fn on_tried(&mut self, ticket: Ticket, reply: &[u8]) -> bool {
         let token = ticket.connection;
+        self.blocking.leaving.remove(&(token, ticket.sequence));
         let Some(blocked) = self.blocking.blocked.get_mut(&token) else {
             return false;
         };
@@ -243,6 +292,9 @@ impl Gateway {
             self.unblock(token, ending);
         } else if blocked.has_hung_up {
             self.deliveries.push_back(Delivery::HungUp { connection: token });
+        } else if std::mem::take(&mut blocked.is_in_group) {
+            // The group's leader could not reach this node for a while.
+            self.try_again(token);
         } else {
             self.await_keys(token);
         }
@@ -306,19 +358,31 @@ impl Gateway {
         if let Some(deadline) = blocked.deadline {
             self.blocking.deadlines.remove(&(deadline, token));
         }
-        for &worker in &blocked.workers {
+        self.leave_lines(blocked.ticket, &blocked.workers);
+        Some(blocked)
+    }
+
+    /// Takes a client out of the lines of these workers.
+    fn leave_lines(&mut self, ticket: Ticket, workers: &[u16]) {
+        for &worker in workers {
             if worker == self.worker {
-                self.on_forget(blocked.ticket, None);
+                self.on_forget(ticket, None);
             } else {
-                let (ticket, answer) = (blocked.ticket, None);
-                self.send(worker, Message::Forget { ticket, answer });
+                self.send(worker, Message::Forget { ticket, answer: None });
             }
         }
-        Some(blocked)
     }
 
     /// The connection ends: nobody waits any more.
     pub fn forget_connection(&mut self, connection: u64) {
+        if let Some(blocked) = self.blocking.blocked.get(&connection)
+            && blocked.group.is_some()
+            && (blocked.is_in_group || blocked.is_trying)
+        {
+            let place = (connection, blocked.ticket.sequence);
+            self.blocking.leaving.insert(place);
+            self.end_wait_in_group(connection);
+        }
         self.remove_blocked(connection);
     }
 
@@ -350,8 +414,11 @@ impl Gateway {
         if blocked.is_leaving {
             return;
         }
-        if blocked.is_trying {
-            blocked.ending = Some(ending);
+        if blocked.is_in_group || blocked.is_trying {
+            let is_asked = blocked.ending.replace(ending).is_some();
+            if blocked.is_in_group && !is_asked {
+                self.end_wait_in_group(token);
+            }
             return;
         }
         match blocked.workers.as_slice() {
@@ -444,6 +511,7 @@ impl Gateway {
             keys,
             is_served,
             is_woken: false,
+            woken_in: 0,
             is_missed: false,
         };
         self.blocking.waiters.insert(arrival, waiter);
@@ -472,6 +540,17 @@ impl Gateway {
             entry,
             is_on,
         );
+    }
+
+    /// Whoever waits for keys of this group is to try again: it may have got replicas on other nodes, and then its state is
+    /// where one waits.
+    pub(crate) fn look_at_lines(&mut self, index: usize) {
+        if self.replicas[index].is_replicated() {
+            let group = self.replicas[index].group();
+            let lines = self.blocking.lines.keys();
+            let its = lines.filter(|(_, key)| group_of_key(self.groups, key) == group);
+            self.blocking.filled.extend(its.cloned());
+        }
     }
 
     /// Looks at the lines of keys that may have been filled elsewhere.
@@ -535,8 +614,10 @@ impl Gateway {
 
     /// A key of a blocked client of this worker was filled at another.
     pub(crate) fn on_woken(&mut self, ticket: Ticket) {
-        let is_waiting =
-            |blocked: &Blocked| blocked.ticket == ticket && !blocked.is_trying && !blocked.is_leaving;
+        let is_waiting = |blocked: &Blocked| {
+            let is_busy = blocked.is_trying || blocked.is_leaving || blocked.is_in_group;
+            blocked.ticket == ticket && !is_busy
+        };
         if self
             .blocking
             .blocked
@@ -556,6 +637,7 @@ impl Gateway {
     }
 
     fn serve(&mut self) {
+        self.blocking.looks += 1;
         loop {
             for index in 0..self.replicas.len() {
                 let (filled, is_swapped) = self.replicas[index].take_filled();
@@ -584,15 +666,18 @@ impl Gateway {
         let Some(arrival) = first else {
             return;
         };
+        let look = self.blocking.looks;
         let waiter = self
             .blocking
             .waiters
             .get_mut(&arrival)
             .expect("it stands in the line");
         if std::mem::replace(&mut waiter.is_woken, true) {
-            waiter.is_missed = true;
+            // Of several keys that are looked at together, the first has woken it.
+            waiter.is_missed |= waiter.woken_in != look;
             return;
         }
+        waiter.woken_in = look;
         let ticket = waiter.ticket;
         if ticket.worker == self.worker {
             self.on_woken(ticket);

@@ -115,6 +115,8 @@ struct Peer {
     heard: Monotonic,
     /// Whether its groups were told that it is silent.
     is_silent: bool,
+    /// Whether a long message is on its way from or to this worker of it.
+    is_moving: bool,
     beats: Beats,
     listener: Listener,
 }
@@ -353,6 +355,7 @@ impl Gateway {
                     is_up: false,
                     heard: *now,
                     is_silent: false,
+                    is_moving: false,
                     beats: Beats::new(layout.boot, times.heartbeat),
                     listener: Listener::new(),
                 });
@@ -456,6 +459,7 @@ impl Gateway {
         }
         if let Some(peer) = self.cluster.peers.get_mut(&node) {
             peer.is_up = is_up;
+            peer.is_moving = false;
             (peer.heard, peer.is_silent) = (now, false);
             if is_up {
                 peer.beats.reconnected(now);
@@ -468,6 +472,13 @@ impl Gateway {
         }
         for index in 0..self.cluster.seats.len() {
             self.on_seat_link(index, node, is_up);
+        }
+    }
+
+    /// Whether a long message is on its way on the link to a node, in either direction. What is waited for may be behind it.
+    pub fn on_moving(&mut self, node: NodeId, is_moving: bool) {
+        if let Some(peer) = self.cluster.peers.get_mut(&node) {
+            peer.is_moving = is_moving;
         }
     }
 
@@ -697,6 +708,7 @@ impl Gateway {
             sequence,
             number,
             acknowledged,
+            is_free,
             reads,
             writes,
         } = batch;
@@ -713,6 +725,7 @@ impl Gateway {
             sequence,
             number,
             acknowledged,
+            is_free,
             writes,
             reads,
         };
@@ -889,7 +902,11 @@ impl Gateway {
                 replica.set_limits(&self.turn, self.compactness);
             }
         }
+        let was_replicated = replica.is_replicated();
         seat.settle(&layout, replica, &self.turn, seed, now);
+        if !was_replicated {
+            self.look_at_lines(index);
+        }
         let mut outputs = Vec::new();
         let generation = layout.group(group).generation;
         self.courier(index).begin_generation(generation, &mut outputs);
@@ -927,6 +944,7 @@ impl Gateway {
             self.forget_watcher(index, node);
             // What its gateways coordinate is not waited for.
             self.look_after_if_led(index);
+            self.end_waits_of_lost(index);
         }
         self.cluster.touch(index);
     }
@@ -948,6 +966,7 @@ impl Gateway {
             let seed = self.prng.next_u64();
             seats[index].settle(&layout, &mut self.replicas[index], &self.turn, seed, *now);
             self.ask_early(index);
+            self.look_at_lines(index);
         }
         let Cluster {
             layout,
@@ -961,7 +980,9 @@ impl Gateway {
         let mut outputs = Vec::new();
         let group = layout.group(self.replicas[index].group());
         let seat = &mut seats[index];
-        let changed = seat.tick(group, *now, self.settings.slow_from(), is_up, &mut outputs);
+        let is_moving = |node: NodeId| peers.get(&node).is_some_and(|peer| peer.is_moving);
+        let slow = self.settings.slow_from();
+        let changed = seat.tick(group, *now, slow, is_up, is_moving, &mut outputs);
         let is_cut_off = seat.courier.is_cut_off();
         self.shared.set_cut_off(self.replicas[index].group(), is_cut_off);
         if let Some(member) = seat.member.as_mut().filter(|member| member.leads()) {
@@ -988,10 +1009,38 @@ impl Gateway {
         }
         self.transactions.outputs.extend(outputs);
         self.look_after_if_led(index);
+        self.end_waits_of_lost(index);
         self.tick_watches(index);
         let (seat, now) = (&mut self.cluster.seats[index], self.cluster.now);
-        let is_busy = was_unsettled || self.replicas[index].keyspace().has_transactions();
+        let keyspace = self.replicas[index].keyspace();
+        let is_busy = was_unsettled || keyspace.has_transactions();
         seat.quiet_until = if is_busy { now } else { seat.quiet_until(now) };
+    }
+
+    /// Nothing is popped for clients whose node is out of reach of the leader, here: an element would be gone with them.
+    fn end_waits_of_lost(&mut self, index: usize) {
+        if !self.replicas[index].keyspace().has_waiters() || self.cluster.leads(index) != Some(true) {
+            return;
+        }
+        let boots = self.replicas[index].keyspace().waiting_boots();
+        let lost: Vec<ids::Boot> = boots.filter(|boot| self.is_lost(*boot)).collect();
+        for boot in lost {
+            self.ask_own(index, &keyspace::Operation::EndWaits { boot });
+        }
+    }
+
+    /// The same, of a leader at the beginning of its term: before anything else is carried out, and whether or not all that
+    /// came before is applied here.
+    fn end_waits_before_term(&mut self, index: usize) {
+        if self.cluster.leads(index) != Some(true) {
+            return;
+        }
+        let layout = self.cluster.layout();
+        let boots = layout.into_iter().flat_map(|layout| layout.nodes.keys());
+        let lost: Vec<ids::Boot> = boots.copied().filter(|boot| self.is_lost(*boot)).collect();
+        for boot in lost {
+            self.ask_own(index, &keyspace::Operation::EndWaits { boot });
+        }
     }
 
     /// At the turn's end: what was gathered goes on its way. `now` is read after everything that was answered. Returns
@@ -1048,6 +1097,7 @@ impl Gateway {
                         sequence: batch.sequence,
                         number: batch.number,
                         acknowledged: batch.acknowledged,
+                        is_free: batch.is_free,
                         reads: batch.reads.clone(),
                         writes: batch.writes.clone(),
                     };
@@ -1058,6 +1108,13 @@ impl Gateway {
         }
         here.into_iter()
             .for_each(|batch| self.hand_over(index, sender, batch));
+        let member = self.cluster.seats[index].member.as_ref();
+        if let Some(writes) = member
+            .filter(|member| member.leads())
+            .map(replica::Member::next_bytes)
+        {
+            self.evict_for_entry(index, writes);
+        }
         let effects = self.step(index, |seat, replica, turn| {
             let mut effects = Effects::default();
             if let Some(member) = &mut seat.member {
@@ -1158,6 +1215,7 @@ impl Gateway {
             self.cluster.seats[index].follow(layout.group(group), &mut outputs);
             self.transactions.outputs.extend(outputs);
             self.cluster.touch(index);
+            self.end_waits_before_term(index);
         }
     }
 
@@ -1215,6 +1273,7 @@ impl Gateway {
         if self.cluster.seats[index].courier.is_cut_off() {
             return pipeline.writer(session.protocol).error(replica::UNREACHABLE);
         }
+        let is_free = crate::gateway::is_free(session, pipeline, spec, args);
         crate::gateway::note_sent(session, pipeline, spec, args);
         let ticket = self.reserve(session, pipeline);
         // It is measured when it is answered.
@@ -1224,6 +1283,7 @@ impl Gateway {
             db: session.db,
             protocol: session.protocol,
             touches: crate::gateway::touches(session, spec),
+            is_free,
             began: Some(self.cluster.now),
             args,
         };
@@ -1274,13 +1334,7 @@ impl Gateway {
             let member = self.cluster.seats[index].member.as_ref();
             member.is_some_and(|member| member.may_read(now))
         };
-        let mut is_settled = pipeline.is_settled();
-        if !is_settled {
-            is_settled = true;
-            command::keys(spec, args, &mut |position, _| {
-                is_settled = is_settled && !session.sent.may_hold(ids::Slot::of_key(args.arg(position)));
-            });
-        }
+        let is_settled = crate::gateway::is_free(session, pipeline, spec, args);
         // What a transaction holds is waited for at the member.
         let is_free = || self.replicas[index].admits(|| locks_of([(spec, args)], |_| true));
         is_settled && !spec.flags.contains(command::Flags::WRITE) && is_led() && is_free()
@@ -1350,6 +1404,7 @@ impl Gateway {
         let courier = self.courier(index);
         match request {
             Request::Execute { ticket, .. }
+            | Request::Wait { ticket, .. }
             | Request::Block { ticket, .. }
             | Request::Once { ticket, .. }
                 if courier.is_cut_off() =>
@@ -1363,6 +1418,8 @@ impl Gateway {
             Request::Execute { ticket, operation } => {
                 courier.command(ticket, Asked::of(&operation));
             }
+            Request::Wait { ticket, operation } => courier.wait(ticket, &operation),
+            Request::EndWait { ticket } => courier.end_wait(ticket),
             Request::Part { txn, .. } if courier.is_cut_off() => {
                 let error = replica::UNREACHABLE;
                 outputs.push(Output::FailedPart { txn, group, error });

@@ -918,9 +918,7 @@ impl Gateway {
     }
 
     fn finish_program(&mut self, ticket: Ticket, program: Program, replies: Answers, came_at: u64) {
-        if let Answers::Whole(replies) = &replies
-            && self.on_tried(ticket, replies.bytes())
-        {
+        if self.ends_try(ticket, &replies) {
             return;
         }
         let took = self.timing.now().saturating_sub(came_at);

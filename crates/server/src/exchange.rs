@@ -1,5 +1,6 @@
 //! Parcels to and from the other workers.
 
+use crate::delivery::Delivery;
 use crate::gateway::{Gateway, Incoming, busy};
 use crate::message::{Message, Parcel};
 use crate::program::group_of_key;
@@ -64,12 +65,13 @@ impl Gateway {
                     db,
                     protocol,
                     touches,
+                    is_free,
                     words,
                 } => {
                     self.before_command(spec);
                     self.timing.is_ours = true;
                     let args = parcel.args(words);
-                    self.on_forwarded(from, ticket, spec, db, protocol, touches, args);
+                    self.on_forwarded(from, ticket, spec, db, protocol, touches, is_free, args);
                     let caller = Caller::There {
                         worker: from,
                         connection: ticket.connection,
@@ -77,6 +79,20 @@ impl Gateway {
                     if self.timing.is_ours {
                         self.after_command(spec, args, caller);
                     }
+                }
+                Message::Answer {
+                    connection,
+                    sequence,
+                    start,
+                    length,
+                } if self.awaits_scan(connection, sequence) => {
+                    let ticket = Ticket {
+                        worker: self.worker,
+                        connection,
+                        sequence,
+                    };
+                    let bytes = parcel.reply(start, length).to_vec();
+                    self.deliveries.push_back(Delivery::Reply { ticket, bytes });
                 }
                 Message::Answer {
                     connection,
@@ -157,6 +173,7 @@ impl Gateway {
         db: Db,
         protocol: Protocol,
         touches: bool,
+        is_free: bool,
         args: Args<'_>,
     ) {
         let denied = spec.flags.contains(Flags::DENYOOM) && !self.make_room();
@@ -175,6 +192,7 @@ impl Gateway {
                 db,
                 protocol,
                 touches,
+                is_free,
                 began: None,
                 args,
             };

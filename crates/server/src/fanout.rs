@@ -150,6 +150,14 @@ impl Join {
         })
     }
 
+    /// Whether clients of Redis Cluster ask every node themselves, and add the answers up.
+    fn is_for_each_node(self) -> bool {
+        matches!(
+            self,
+            Join::Texts | Join::Names | Join::NamesCounted | Join::Counts
+        )
+    }
+
     fn join(self, known: &mut Vec<Item>, more: Vec<Item>) {
         match self {
             Join::Done | Join::Kept => {}
@@ -302,7 +310,9 @@ impl Gateway {
         spec: &'static Spec,
         args: Args<'_>,
     ) -> bool {
-        let Some(join) = Join::of(spec, args).filter(|_| self.is_spread) else {
+        let is_asked_alone = |join: &Join| session.endpoint == Endpoint::Cluster && join.is_for_each_node();
+        let join = Join::of(spec, args).filter(|join| self.is_spread && !is_asked_alone(join));
+        let Some(join) = join else {
             return false;
         };
         let mut reply = Vec::new();

@@ -27,8 +27,9 @@ use crate::notify::Notify;
 use crate::pause::Pause;
 use crate::pipeline::Pipeline;
 use crate::program::{Item, Program, group_of_key, names_more};
-use crate::pubsub::{PubSub, changes_subscriptions};
+use crate::pubsub::{PUBLISHED_MAX, PubSub, changes_subscriptions, is_publish};
 use crate::recovery::Recoveries;
+use crate::scan::Scanning;
 use crate::session::{Session, Watched};
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
@@ -36,12 +37,12 @@ use crate::timing::{Caller, Timing};
 use crate::topology::Topology;
 use crate::transaction::Transactions;
 use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec, Spread, Walks};
-use ids::{Db, GroupCount, GroupId, HashSeed, Prng};
+use ids::{Db, GroupId, Groups, HashSeed, Prng};
 use keyspace::{EvictionPolicy, LfuParameters, Limits as Compactness};
 use options::{MaxmemoryPolicy, Settings};
 use replica::{Condition, Operation, Replica, Request, Scratch, Ticket, Turn, locks_of};
 use resp::{Args, ArgsBuf, Decoded, Limits, Writer};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// One worker's gateway, with the groups that live on the worker.
@@ -53,7 +54,7 @@ pub struct Gateway {
     pub(crate) settings_version: u64,
     pub(crate) topology: Arc<Topology>,
     topology_version: u64,
-    pub(crate) groups: GroupCount,
+    pub(crate) groups: Groups,
     /// The worker of each group.
     pub(crate) owners: Vec<u16>,
     pub(crate) first_group: usize,
@@ -80,6 +81,8 @@ pub struct Gateway {
     pub(crate) notify: Notify,
     /// Answers for this worker's own connections.
     pub(crate) deliveries: VecDeque<Delivery>,
+    /// `SCAN`s that wait for another worker or node, by connection and place.
+    pub(crate) scans: BTreeMap<(u64, u64), Scanning>,
     /// Reused for replies that are looked at before they are sent.
     pub(crate) spare: Vec<u8>,
     /// Where commands over several groups of this worker are carried out, emptied and kept for the next one.
@@ -142,7 +145,9 @@ impl Gateway {
         let replicas: Vec<Replica> = groups
             .iter()
             .filter(|group| owner(*group) == worker)
-            .map(|group| Replica::new(group, hash_seed(group)).knows(shared.semantics))
+            .map(|group| {
+                Replica::new(group, hash_seed(group), groups.partitions_of(group)).knows(shared.semantics)
+            })
             .collect();
         let first_group = replicas.first().map_or(0, |replica| replica.group().index());
         let mut gateway = Gateway {
@@ -179,6 +184,7 @@ impl Gateway {
             pubsub: PubSub::default(),
             notify: Notify::default(),
             deliveries: VecDeque::new(),
+            scans: BTreeMap::new(),
             spare: Vec::new(),
             scratch: None,
             maxmemory: 0,
@@ -204,6 +210,10 @@ impl Gateway {
     /// Messages to other connections that may wait while one goes on; at the limit the rest of its commands wait for
     /// the next turn.
     const DELIVERIES_MAX: usize = 1_024;
+
+    /// Patterns that channels of one connection's `PUBLISH` are compared with in a turn, beyond those of one command; at the
+    /// limit the rest of its commands wait for the next turn.
+    const COMPARED_MAX: u64 = 10_000;
 
     /// Begins a turn of the worker's loop.
     #[inline]
@@ -304,6 +314,7 @@ impl Gateway {
         let (mut at, mut is_incomplete) = (0, false);
         *is_cut_short = false;
         let output_max = session.output_limit(&self.settings);
+        let compared = self.pubsub.compared;
         self.open_span();
         while !session.is_waiting && !session.is_closing && !pipeline.is_full() && at < bytes.len() {
             let ready = pipeline.ready_bytes();
@@ -312,7 +323,9 @@ impl Gateway {
                 session.is_overrun = output_max.passes_hard(ready as u64);
                 break;
             }
-            if self.deliveries.len() >= Gateway::DELIVERIES_MAX {
+            if self.deliveries.len() >= Gateway::DELIVERIES_MAX
+                || self.pubsub.compared - compared >= Gateway::COMPARED_MAX
+            {
                 break;
             }
             let limits = Limits {
@@ -330,8 +343,14 @@ impl Gateway {
                         if !session.busy.is_empty() && !spec.is_some_and(may_pass) {
                             break;
                         }
-                        let may_overtake = |spec| may_overtake(session, spec, args);
+                        let is_spread = self.is_spread;
+                        let may_overtake = |spec| {
+                            may_overtake(session, spec, args) || is_spread && may_hide(session, spec, args)
+                        };
                         if !pipeline.is_settled() && spec.is_some_and(may_overtake) {
+                            break;
+                        }
+                        if spec.is_some_and(is_publish) && pipeline.places() >= PUBLISHED_MAX {
                             break;
                         }
                         let is_postponed = |spec| self.is_postponed(session, spec);
@@ -358,6 +377,7 @@ impl Gateway {
         }
         if !self.may_tell() {
             // Somebody else may lead by now, and have written what was just read. Nothing of it is told.
+            session.is_void = true;
             session
                 .card
                 .is_killed
@@ -591,6 +611,7 @@ impl Gateway {
         args: Args<'_>,
         group: GroupId,
     ) {
+        let is_free = is_free(session, pipeline, spec, args);
         note_sent(session, pipeline, spec, args);
         let ticket = self.reserve(session, pipeline);
         let worker = self.owner(group);
@@ -598,7 +619,7 @@ impl Gateway {
         self.timing.is_ours = false;
         let touches = touches(session, spec);
         self.parcel(worker)
-            .push_command(ticket, spec, session.db, session.protocol, touches, args);
+            .push_command(ticket, spec, session.db, session.protocol, touches, is_free, args);
     }
 
     /// Lets a command wait for locks in its group, here.
@@ -732,17 +753,46 @@ pub enum Incoming<'a> {
 /// Notes that a command whose keys are all in one group is about to be sent there, or to wait there.
 #[inline]
 pub(crate) fn note_sent(session: &mut Session, pipeline: &Pipeline, spec: &Spec, args: Args<'_>) {
-    let is_settled = pipeline.is_settled();
+    let (is_settled, writes) = (pipeline.is_settled(), spec.flags.contains(Flags::WRITE));
     if let Some(position) = command::only_key(spec) {
         let slot = ids::Slot::of_key(args.arg(position));
-        return session.sent.add(slot, is_settled);
+        return session.sent.add(slot, writes, is_settled);
     }
     let mut is_first = true;
     command::keys(spec, args, &mut |position, _| {
         let slot = ids::Slot::of_key(args.arg(position));
-        session.sent.add(slot, is_settled && is_first);
+        session.sent.add(slot, writes, is_settled && is_first);
         is_first = false;
     });
+}
+
+/// Whether a connection has nothing under way on the slots of a command.
+pub(crate) fn is_free(session: &Session, pipeline: &Pipeline, spec: &Spec, args: Args<'_>) -> bool {
+    let mut is_free = true;
+    if !pipeline.is_settled() {
+        command::keys(spec, args, &mut |position, _| {
+            is_free = is_free && !session.sent.may_hold(ids::Slot::of_key(args.arg(position)));
+        });
+    }
+    is_free
+}
+
+/// Whether a plain write would come behind a read of the same connection that was not answered, of the same slot. Where groups
+/// are led elsewhere a read may have to be asked again, when the write is done: the write waits for it. A client of the
+/// cluster endpoint is told to try again.
+fn may_hide(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
+    let mut may = false;
+    if spec.flags.contains(Flags::WRITE)
+        && spec.route == Route::Keys
+        && session.block.is_none()
+        && session.endpoint == Endpoint::AnyNode
+        && !session.sent.is_empty()
+    {
+        command::keys(spec, args, &mut |position, _| {
+            may |= session.sent.may_read(ids::Slot::of_key(args.arg(position)));
+        });
+    }
+    may
 }
 
 /// Whether a command might be carried out before one that the same connection sent earlier and that was not answered yet:

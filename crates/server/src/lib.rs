@@ -34,6 +34,7 @@ mod named;
 mod notices;
 mod notify;
 mod one_step;
+mod patterns;
 mod pause;
 mod pipeline;
 mod plan;
@@ -75,5 +76,7 @@ pub use shared::{Baseline, Hooks, MemoryFigures, Rates, Shared};
 pub use slow_log::{SlowEntry, SlowLog};
 pub use stats::{CommandCounter, CommandCounters, Counter, WorkerStats};
 pub use timing::{Counts, Distribution};
-pub use topology::{Health, Node, NodeIndex, NodeName, PeerLink, Placement, Topology, View};
+pub use topology::{
+    Health, LinkSight, Links, Node, NodeIndex, NodeName, PeerLink, Placement, Topology, View,
+};
 pub use transaction_figures::{HotKey, TornTransaction, TransactionFigures, TransactionSight};

@@ -38,6 +38,8 @@ pub enum Message {
         protocol: Protocol,
         /// Whether it counts as use of its keys.
         touches: bool,
+        /// Whether its connection has nothing under way on the same slots.
+        is_free: bool,
         /// Its words: [`Parcel::args`].
         words: Words,
     },
@@ -183,6 +185,8 @@ impl Message {
                     ..
                 } => false,
                 Request::Execute { .. }
+                | Request::Wait { .. }
+                | Request::EndWait { .. }
                 | Request::Part { .. }
                 | Request::Block { .. }
                 | Request::Once { .. }
@@ -236,6 +240,7 @@ impl Parcel {
     }
 
     /// Puts a command in.
+    #[expect(clippy::too_many_arguments, reason = "they are the fields of a message")]
     pub fn push_command(
         &mut self,
         ticket: Ticket,
@@ -243,6 +248,7 @@ impl Parcel {
         db: Db,
         protocol: Protocol,
         touches: bool,
+        is_free: bool,
         args: Args<'_>,
     ) {
         let words = self.push_words(args.iter());
@@ -252,6 +258,7 @@ impl Parcel {
             db,
             protocol,
             touches,
+            is_free,
             words,
         });
     }

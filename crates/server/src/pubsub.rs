@@ -18,9 +18,11 @@ use crate::connection::Connection;
 use crate::delivery::Delivery;
 use crate::gateway::Gateway;
 use crate::message::Message;
+use crate::patterns::Patterns;
 use crate::pipeline::Pipeline;
 use crate::session::Session;
-use command::{CommandId, ReplyError, Spec, glob};
+use command::glob::Glob;
+use command::{CommandId, ReplyError, Spec};
 use options::{OutputLimit, Settings};
 use replica::Ticket;
 use resp::{Args, Protocol, Writer};
@@ -62,6 +64,8 @@ type Name = Arc<[u8]>;
 #[derive(Default)]
 pub struct Subscriptions {
     counts: [Mutex<BTreeMap<Name, u64>>; 3],
+    /// Those that are patterns. Locked after their counts.
+    patterns: Mutex<Patterns>,
 }
 
 impl Subscriptions {
@@ -82,15 +86,22 @@ impl Subscriptions {
         if kind != Kind::Channel {
             return direct;
         }
-        let patterns = self.lock(Kind::Pattern);
-        let matching = patterns
-            .iter()
-            .filter(|(pattern, _)| glob::matches(pattern, channel));
-        direct + matching.map(|(_, count)| count).sum::<u64>()
+        let counts = self.lock(Kind::Pattern);
+        let (matching, _) = self.patterns().matching(channel);
+        direct + matching.iter().filter_map(|name| counts.get(name)).sum::<u64>()
+    }
+
+    fn patterns(&self) -> MutexGuard<'_, Patterns> {
+        self.patterns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn join(&self, kind: Kind, name: &Name) {
-        *self.lock(kind).entry(name.clone()).or_default() += 1;
+        let mut counts = self.lock(kind);
+        let count = counts.entry(name.clone()).or_default();
+        *count += 1;
+        if *count == 1 && kind == Kind::Pattern {
+            self.patterns().insert(name.clone());
+        }
     }
 
     fn leave(&self, kind: Kind, name: &[u8]) {
@@ -99,6 +110,9 @@ impl Subscriptions {
             *count -= 1;
             if *count == 0 {
                 counts.remove(name);
+                if kind == Kind::Pattern {
+                    self.patterns().remove(name);
+                }
             }
         }
     }
@@ -139,6 +153,9 @@ pub(crate) type Listeners = Arc<Vec<u64>>;
 pub(crate) struct PubSub {
     listeners: [HashMap<Name, Listeners>; 3],
     pub(crate) monitors: Listeners,
+    patterns: Patterns,
+    /// Patterns that channels were compared with since the start.
+    pub(crate) compared: u64,
     /// Messages whose receivers at other workers are not all known yet: their sum so far.
     published: Asked<u64>,
 }
@@ -152,6 +169,9 @@ impl PubSub {
 
     fn join(&mut self, kind: Kind, name: &Name, token: u64) {
         let listeners = self.listeners[kind.index()].entry(name.clone()).or_default();
+        if listeners.is_empty() && kind == Kind::Pattern {
+            self.patterns.insert(name.clone());
+        }
         insert(listeners, token);
     }
 
@@ -161,6 +181,9 @@ impl PubSub {
             remove(listeners, token);
             if listeners.is_empty() {
                 of_kind.remove(name);
+                if kind == Kind::Pattern {
+                    self.patterns.remove(name);
+                }
                 if of_kind.capacity() > 64 && of_kind.len() < of_kind.capacity() / 8 {
                     of_kind.shrink_to_fit();
                 }
@@ -265,6 +288,15 @@ pub(crate) fn changes_subscriptions(id: CommandId) -> bool {
             | CommandId::SSubscribe
             | CommandId::SUnsubscribe
     )
+}
+
+/// Requests of one connection that may be answered elsewhere when it publishes one message more: what those who listen there
+/// are compared with in one turn stays bounded, however many messages it sends ahead.
+pub(crate) const PUBLISHED_MAX: usize = 32;
+
+/// Whether a command sends a message.
+pub(crate) fn is_publish(spec: &Spec) -> bool {
+    matches!(spec.id, CommandId::Publish | CommandId::SPublish)
 }
 
 /// A message as it is sent: an array, which is made a push where the protocol has one.
@@ -473,14 +505,17 @@ impl Gateway {
             });
         }
         if kind == Kind::Channel {
-            for (pattern, listeners) in &self.pubsub.listeners[Kind::Pattern.index()] {
-                if glob::matches(pattern, channel) {
-                    receivers += listeners.len();
-                    self.deliveries.push_back(Delivery::Message {
-                        listeners: listeners.clone(),
-                        message: frame(&[b"pmessage", pattern, channel, message]),
-                    });
-                }
+            let (matching, compared) = self.pubsub.patterns.matching(channel);
+            self.pubsub.compared += compared as u64;
+            for pattern in matching {
+                let Some(listeners) = self.pubsub.listeners[Kind::Pattern.index()].get(&pattern) else {
+                    continue;
+                };
+                receivers += listeners.len();
+                self.deliveries.push_back(Delivery::Message {
+                    listeners: listeners.clone(),
+                    message: frame(&[b"pmessage", &pattern, channel, message]),
+                });
             }
         }
         receivers as u64
@@ -519,7 +554,8 @@ impl Gateway {
             return Err(ReplyError::unknown_subcommand_or_arity("pubsub", args.arg(1)));
         }
         let names = self.shared.subscriptions.lock(kind);
-        let is_wanted = |name: &&Name| args.get(2).is_none_or(|pattern| glob::matches(pattern, name));
+        let wanted = args.get(2).map(Glob::new);
+        let is_wanted = |name: &&Name| wanted.as_ref().is_none_or(|wanted| wanted.matches(name));
         let found: Vec<&Name> = names.keys().filter(is_wanted).collect();
         w.array(found.len());
         found.iter().for_each(|name| w.bulk(name));

@@ -232,7 +232,7 @@ impl Gateway {
     }
 
     /// Whether whoever coordinates a transaction cannot be reached from here.
-    fn is_lost(&self, boot: Boot) -> bool {
+    pub(crate) fn is_lost(&self, boot: Boot) -> bool {
         boot != self.boot() && (self.is_dead(boot) || self.cluster.is_boot_down(boot))
     }
 

@@ -39,6 +39,8 @@ pub struct Session {
     pub is_closing: bool,
     /// It holds more unread replies than it may: the driver ends it.
     pub is_overrun: bool,
+    /// What was carried out for it must not be told: the driver closes it before anything is sent.
+    pub is_void: bool,
     /// Keys of its transactions under way.
     pub(crate) busy: BusySlots,
     /// Where commands were sent that may not have been carried out.
@@ -73,7 +75,8 @@ pub struct Block {
 /// the older one: it must not begin before.
 #[derive(Default)]
 pub(crate) struct SentSlots {
-    slots: Vec<Slot>,
+    /// Each with whether it is written.
+    slots: Vec<(Slot, bool)>,
 }
 
 impl SentSlots {
@@ -82,12 +85,12 @@ impl SentSlots {
 
     /// A command on a key of this slot is sent. `is_settled` if all before it were answered.
     #[inline]
-    pub(crate) fn add(&mut self, slot: Slot, is_settled: bool) {
+    pub(crate) fn add(&mut self, slot: Slot, writes: bool, is_settled: bool) {
         if is_settled {
             self.slots.clear();
         }
         if self.slots.len() < SentSlots::SLOTS_MAX {
-            self.slots.push(slot);
+            self.slots.push((slot, writes));
         }
     }
 
@@ -98,7 +101,16 @@ impl SentSlots {
 
     /// Whether a command on a key of this slot may be among them.
     pub(crate) fn may_hold(&self, slot: Slot) -> bool {
-        self.slots.len() == SentSlots::SLOTS_MAX || self.slots.contains(&slot)
+        self.is_full() || self.slots.iter().any(|(sent, _)| *sent == slot)
+    }
+
+    /// Whether a command that only reads a key of this slot may be among them.
+    pub(crate) fn may_read(&self, slot: Slot) -> bool {
+        self.is_full() || self.slots.contains(&(slot, false))
+    }
+
+    fn is_full(&self) -> bool {
+        self.slots.len() == SentSlots::SLOTS_MAX
     }
 }
 
@@ -156,6 +168,7 @@ impl Session {
             reply_mode: ReplyMode::On,
             is_closing: false,
             is_overrun: false,
+            is_void: false,
             busy: BusySlots::default(),
             sent: SentSlots::default(),
             no_touch: false,

@@ -6,9 +6,9 @@ use crate::notices::Notices;
 use crate::pause::SharedPause;
 use crate::pubsub::Subscriptions;
 use crate::stats::WorkerStats;
-use crate::topology::{NodeName, Topology};
+use crate::topology::{Links, NodeName, Topology};
 use crate::transaction_figures::TransactionFigures;
-use ids::{Boot, GroupCount, GroupId, SemanticsVersion};
+use ids::{Boot, GroupId, Groups, SemanticsVersion};
 use options::{SetError, Settings};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ pub struct Shared {
     /// When the node started, Unix milliseconds.
     pub started_at: i64,
     /// How many groups there are.
-    pub groups: GroupCount,
+    pub groups: Groups,
     /// The port of the any-node endpoint.
     pub port: u16,
     /// The port of the cluster endpoint, if there is one: told by the node before its workers start.
@@ -145,7 +145,7 @@ impl Shared {
         run_id: String,
         started_at: i64,
         port: u16,
-        groups: GroupCount,
+        groups: Groups,
         workers: usize,
         settings: Settings,
     ) -> Shared {
@@ -262,6 +262,25 @@ impl Shared {
     /// The sum of a counter over all workers.
     pub fn total(&self, counter: impl Fn(&WorkerStats) -> u64) -> u64 {
         self.workers.iter().map(|worker| counter(worker)).sum()
+    }
+
+    /// This node's connections to others: those of all workers to one node as if they were one.
+    pub fn links(&self) -> Links {
+        let mut all = Links::new();
+        for worker in &self.workers {
+            for (&name, &sight) in worker.links().iter() {
+                all.entry(name)
+                    .and_modify(|known| {
+                        known.heard_at = known.heard_at.max(sight.heard_at);
+                        // All of them are there since the last one came.
+                        known.link.connected_at = known.link.connected_at.max(sight.link.connected_at);
+                        known.link.buffer_bytes += sight.link.buffer_bytes;
+                        known.link.waiting_bytes += sight.link.waiting_bytes;
+                    })
+                    .or_insert(sight);
+            }
+        }
+        all
     }
 
     /// What all workers have written down of transactions: counts summed up, lists one behind the other.

@@ -5,6 +5,7 @@ use crate::error_counts::ErrorCounts;
 use crate::gateway::{Changed, Gateway};
 use crate::slow_log::SlowLog;
 use crate::timing::Distribution;
+use crate::topology::Links;
 use crate::transaction_figures::TransactionFigures;
 use command::{CommandId, Spec};
 use ids::Db;
@@ -77,6 +78,8 @@ pub struct WorkerStats {
     slow_log: Mutex<SlowLog>,
     /// The groups and peers of the worker. Locked twice a second, and when somebody looks.
     cluster: Mutex<ClusterFigures>,
+    /// The worker's connections to other nodes. Locked twice a second, and when somebody looks.
+    links: Mutex<Links>,
     /// The worker's part in transactions over several groups. Locked ten times a second, and when somebody looks.
     transaction_figures: Mutex<TransactionFigures>,
     /// Connections that `CLIENT PAUSE` holds back.
@@ -128,6 +131,11 @@ impl WorkerStats {
     /// The groups and peers of the worker, as it last wrote them down.
     pub fn cluster(&self) -> MutexGuard<'_, ClusterFigures> {
         self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The worker's connections to other nodes, as it last wrote them down.
+    pub fn links(&self) -> MutexGuard<'_, Links> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The worker's part in transactions over several groups, as it last wrote it down.

@@ -12,8 +12,9 @@
 //! Everything here is a value: what it is made of changes with the map, and another one is made.
 
 use command::ReplyError;
-use ids::{Epoch, GroupCount, GroupId, Slot, UnixMillis};
+use ids::{Epoch, GroupId, Groups, Slot, UnixMillis};
 use resp::Writer;
+use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 
 /// What nodes are called in front of clients: forty hexadecimal digits, the same for as long as the node is a member.
@@ -74,6 +75,18 @@ pub struct PeerLink {
     pub waiting_bytes: u64,
 }
 
+/// What a node knows of its connections to another, while there are any.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkSight {
+    /// When it last heard of it.
+    pub heard_at: UnixMillis,
+    /// The connections, as if they were one.
+    pub link: PeerLink,
+}
+
+/// The connections of a node, by the names of those at their other ends.
+pub type Links = BTreeMap<NodeName, LinkSight>;
+
 /// Who has a group.
 #[derive(Clone, Debug)]
 pub struct Placement {
@@ -88,7 +101,7 @@ pub struct Placement {
 pub struct Topology {
     own: NodeIndex,
     nodes: Vec<Node>,
-    groups: GroupCount,
+    groups: Groups,
     /// One for each group.
     placements: Vec<Placement>,
     epoch: Epoch,
@@ -116,6 +129,17 @@ struct Range {
 }
 
 impl Topology {
+    /// The same, with what is known of connections now.
+    pub(crate) fn linked(&self, links: &Links) -> Topology {
+        let mut linked = self.clone();
+        for node in &mut linked.nodes {
+            let sight = links.get(&node.name);
+            node.link = sight.map(|sight| sight.link);
+            node.heard_at = sight.map_or(node.heard_at, |sight| sight.heard_at);
+        }
+        linked
+    }
+
     /// The cluster of these nodes. `placements` has one entry for each group.
     ///
     /// # Panics
@@ -123,7 +147,7 @@ impl Topology {
     pub fn new(
         own: NodeIndex,
         nodes: Vec<Node>,
-        groups: GroupCount,
+        groups: Groups,
         placements: Vec<Placement>,
         epoch: Epoch,
     ) -> Topology {
@@ -156,7 +180,7 @@ impl Topology {
     }
 
     /// A node by itself, which leads every group.
-    pub fn alone(name: NodeName, host: String, port: u16, groups: GroupCount) -> Topology {
+    pub fn alone(name: NodeName, host: String, port: u16, groups: Groups) -> Topology {
         let own = NodeIndex(0);
         let node = Node {
             name,
@@ -253,7 +277,7 @@ impl Topology {
     }
 }
 
-fn ranges_of(groups: GroupCount, placements: &[Placement], roles: &[Role]) -> Vec<Range> {
+fn ranges_of(groups: Groups, placements: &[Placement], roles: &[Role]) -> Vec<Range> {
     let mut ranges: Vec<Range> = Vec::new();
     for (group, placement) in groups.iter().zip(placements) {
         let Some(leader) = placement.leader else { continue };
@@ -558,7 +582,7 @@ mod tests {
         let mut nodes: Vec<Node> = (0..nodes).map(node).collect();
         nodes[0].link = None;
         nodes[0].host.clear();
-        let count = GroupCount::new(4).unwrap();
+        let count = Groups::with_default_partitions(ids::GroupCount::new(4).unwrap());
         Topology::new(NodeIndex(0), nodes, count, placements.to_vec(), Epoch(9))
     }
 
@@ -574,7 +598,7 @@ mod tests {
 
     #[test]
     fn a_node_by_itself_has_all_slots() {
-        let groups = GroupCount::new(64).unwrap();
+        let groups = Groups::with_default_partitions(ids::GroupCount::new(64).unwrap());
         let topology = Topology::alone(NodeName([7; 20]), String::new(), 7379, groups);
         let view = topology.seen_at("127.0.0.1");
         assert!(topology.leads_all());
@@ -722,7 +746,7 @@ mod tests {
             followers: Vec::new(),
         };
         let placements = [Some(0), Some(1), Some(2), None].map(placement).to_vec();
-        let groups = GroupCount::new(4).unwrap();
+        let groups = Groups::with_default_partitions(ids::GroupCount::new(4).unwrap());
         let topology = Topology::new(NodeIndex(0), nodes, groups, placements, Epoch(9));
         let view = topology.seen_at("here");
         let info = said(Protocol::Resp2, |w| view.info(5, 6, w));

@@ -472,6 +472,7 @@ impl Gateway {
             let worker = match &output {
                 Output::Replied { ticket, .. }
                 | Output::Answered { ticket, .. }
+                | Output::Waits { ticket }
                 | Output::TooLarge { ticket, .. }
                 | Output::Failed { ticket, .. }
                 | Output::FailedWatch { ticket, .. }
@@ -507,6 +508,7 @@ impl Gateway {
             } => self.on_replied(ticket, reply, journey),
             Output::Answered { ticket, replies } => self.on_answered(ticket, replies),
             Output::Versions { ticket, versions } => self.on_versions(ticket, versions),
+            Output::Waits { ticket } => self.on_waits(ticket),
             Output::TooLarge { ticket } => self.on_too_large(ticket),
             Output::Locked { txn, group, objects } if self.distributed.has(txn) => {
                 self.on_locked_distributed(txn, group, objects);
@@ -999,9 +1001,7 @@ impl Gateway {
     }
 
     fn finish(&mut self, ticket: Ticket, program: Program, replies: Answers) {
-        if let Answers::Whole(replies) = &replies
-            && self.on_tried(ticket, replies.bytes())
-        {
+        if self.ends_try(ticket, &replies) {
             return;
         }
         self.deliveries.push_back(Delivery::Answered(Box::new(Answered {

@@ -109,8 +109,8 @@ impl Locks {
         }
     }
 
-    /// The plain form of what the index finds, for checks.
-    fn conflicts(&self, other: &Locks) -> bool {
+    /// The plain form of what the index finds.
+    pub fn conflicts(&self, other: &Locks) -> bool {
         index::visit();
         match (self, other) {
             (Locks::WholeGroup(mode), Locks::WholeGroup(other)) => clash(*mode, *other),

@@ -1,6 +1,6 @@
 //! Clients that wait for a list or sorted set to be filled.
 
-use blackbox::{Client, Server, Value, eventually};
+use blackbox::{Client, Cluster, Server, Value, eventually};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -401,5 +401,125 @@ fn no_wait_ends_before_its_time() {
         assert_eq!(client.run("BLPOP nothing 0.01"), Value::NullArray);
         let waited = began.elapsed();
         assert!(waited >= Duration::from_millis(10), "{waited:?}");
+    }
+}
+
+/// One client waits; another one fills the key and looks for what it put there, all at once.
+fn never_overtaken(waiter: &mut Client, other: &mut Client, observer: &mut Client) {
+    let looks: [(&[&str], Value); 4] = [
+        (&["LPOP", "k"], Value::NullBulk),
+        (&["LLEN", "k"], Value::Integer(0)),
+        (&["EXISTS", "k"], Value::Integer(0)),
+        (&["BLPOP", "k", "0.01"], Value::NullArray),
+    ];
+    for round in 0..40 {
+        let (look, nothing) = &looks[round % looks.len()];
+        waiter.send(&["BLPOP", "k", "0"]).expect("the server reads");
+        eventually("the client is blocked", || {
+            observer.info_number("clients", "blocked_clients") == 1
+        });
+        let push: Vec<&str> = vec!["LPUSH", "k", "element"];
+        let replies = other.pipeline(&[push, look.to_vec()]);
+        assert_eq!(
+            replies,
+            [Value::Integer(1), nothing.clone()],
+            "round {round}, {look:?}"
+        );
+        assert_eq!(
+            waiter.receive().expect("it is served"),
+            bulks(&["k", "element"]),
+            "round {round}"
+        );
+    }
+}
+
+#[test]
+fn whoever_waits_goes_before_what_follows_the_push_on_another_worker() {
+    let server = Server::subject().workers(2).start();
+    // Connections are dealt out among the workers.
+    for _ in 0..4 {
+        let (mut waiter, mut other) = (server.client(), server.client());
+        never_overtaken(&mut waiter, &mut other, &mut server.client());
+    }
+}
+
+#[test]
+fn whoever_waits_goes_before_what_follows_the_push_on_every_node() {
+    let mut cluster = Cluster::new(4);
+    cluster.workers(2);
+    cluster.grow(3);
+    cluster.wait_until_replicated();
+    for (waiting, pushing) in [(0, 0), (0, 1), (1, 2), (2, 2)] {
+        let (mut waiter, mut other) = (cluster.client(waiting), cluster.client(pushing));
+        never_overtaken(&mut waiter, &mut other, &mut cluster.client(waiting));
+    }
+}
+
+#[test]
+fn clients_of_several_nodes_are_served_in_the_order_in_which_they_came() {
+    let cluster = Cluster::start(3, 4);
+    let blocked = |cluster: &Cluster| {
+        let of = |node| cluster.client(node).info_number("clients", "blocked_clients");
+        (0..3).map(of).sum::<i64>()
+    };
+    for round in 0..5 {
+        let mut waiters: Vec<Client> = Vec::new();
+        for at in 0..6 {
+            let mut waiter = cluster.client((at + round) % 3);
+            waiter
+                .send(&["BLMOVE", "{k}from", "{k}to", "LEFT", "RIGHT", "0"])
+                .expect("the server reads");
+            eventually("the client is blocked", || blocked(&cluster) == at as i64 + 1);
+            waiters.push(waiter);
+        }
+        let mut client = cluster.client(round % 3);
+        let mut last = cluster.client((round + 1) % 3);
+        last.send(&["BLPOP", "{k}to", "0"]).expect("the server reads");
+        eventually("the client is blocked", || blocked(&cluster) == 7);
+        client.run("RPUSH {k}from 0 1 2 3 4 5");
+        for (at, waiter) in waiters.iter_mut().enumerate() {
+            assert_eq!(
+                waiter.receive().expect("it is served"),
+                Value::bulk(at.to_string())
+            );
+        }
+        assert_eq!(last.receive().expect("it is served"), bulks(&["{k}to", "0"]));
+        assert_eq!(client.run("LLEN {k}to"), Value::Integer(5));
+        client.run("DEL {k}to");
+    }
+}
+
+#[test]
+fn a_wait_that_is_over_is_told_so_on_every_node_and_takes_nothing() {
+    let cluster = Cluster::start(3, 4);
+    let mut observer = cluster.client(0);
+    for node in 0..3 {
+        let mut client = cluster.client(node);
+        for key in KEYS {
+            assert_eq!(client.run(&format!("BLPOP {key} 0.02")), Value::NullArray);
+            assert_eq!(
+                client.run(&format!("BLMOVE {key} {key} LEFT LEFT 0.02")),
+                Value::NullArray
+            );
+        }
+        let id = client.run("CLIENT ID").integer().expect("a number");
+        client.send(&["BZPOPMIN", "z", "0"]).expect("the server reads");
+        eventually("it can be unblocked", || {
+            cluster.client(node).run(&format!("CLIENT UNBLOCK {id} ERROR")) == Value::Integer(1)
+        });
+        let told = client.receive().expect("it is answered").error();
+        assert!(told.is_some_and(|error| error.starts_with("UNBLOCKED")));
+        // Who has hung up takes nothing either.
+        let mut gone = cluster.client(node);
+        gone.send(&["BLPOP", "queue:1", "0"]).expect("the server reads");
+        let blocked = |client: &mut Client| client.info_number("clients", "blocked_clients");
+        let mut there = cluster.client(node);
+        eventually("the client is blocked", || blocked(&mut there) == 1);
+        drop(gone);
+        eventually("the client is gone", || blocked(&mut there) == 0);
+        for key in KEYS {
+            observer.run(&format!("RPUSH {key} element"));
+            assert_eq!(observer.run(&format!("LPOP {key}")), Value::bulk("element"));
+        }
     }
 }

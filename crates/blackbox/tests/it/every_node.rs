@@ -1,6 +1,8 @@
 //! Commands that concern every node of a cluster. Tested whatever server the other tests run on.
 
-use blackbox::{Client, LocalCluster, Value, eventually};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use blackbox::{Client, Cluster, LocalCluster, Value, eventually};
 
 fn maxmemory(client: &mut Client) -> Option<String> {
     let reply = client.try_command(&["CONFIG", "GET", "maxmemory"]).ok()?;
@@ -56,5 +58,101 @@ fn messages_and_clients_are_counted_on_all_nodes() {
     assert_eq!(asker.run("CLIENT KILL TYPE pubsub"), Value::Integer(3));
     for listener in &mut listeners {
         eventually("the connection is closed", || listener.receive().is_err());
+    }
+}
+
+/// Clients of the cluster endpoints of three nodes.
+fn cluster_clients(cluster: &Cluster) -> Vec<Client> {
+    (0..3)
+        .map(|node| Client::connect(cluster.cluster_address(node)).expect("the cluster endpoint is open"))
+        .collect()
+}
+
+#[test]
+fn nodes_that_are_linked_are_shown_as_connected_and_lately_heard_of() {
+    let mut cluster = Cluster::start(3, 8);
+    let mut clients = cluster_clients(&cluster);
+    let others = |client: &mut Client| -> Vec<Vec<String>> {
+        let text = client.run("CLUSTER NODES").text().expect("a list of nodes");
+        let lines = text.lines().filter(|line| !line.contains("myself"));
+        lines
+            .map(|line| line.split(' ').map(str::to_owned).collect())
+            .collect()
+    };
+    for client in &mut clients {
+        eventually("both others are connected and lately heard of", || {
+            let now = SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .expect("it is after 1970");
+            let others = others(client);
+            let is_heard = |fields: &Vec<String>| {
+                let pong: u128 = fields[5].parse().expect("a time");
+                fields[4] == "0" && fields[7] == "connected" && now.as_millis().abs_diff(pong) < 10_000
+            };
+            others.len() == 2 && others.iter().all(is_heard)
+        });
+        let links = client.run("CLUSTER LINKS");
+        let links = links.elements().expect("a list of links");
+        let mut named: Vec<String> = links
+            .iter()
+            .map(|link| link.elements().expect("pairs")[3].text().expect("a name"))
+            .collect();
+        let mut names: Vec<String> = others(client)
+            .into_iter()
+            .map(|mut fields| fields.remove(0))
+            .collect();
+        named.sort();
+        names.sort();
+        assert_eq!(named, names);
+    }
+    let third = clients[2].run("CLUSTER MYID").text().expect("a name");
+    cluster.kill(2);
+    eventually("the node that is gone is shown as disconnected", || {
+        let lines = others(&mut clients[0]);
+        let gone = lines.iter().find(|fields| fields[0] == third);
+        gone.is_some_and(|fields| fields[7] == "disconnected")
+    });
+    assert_eq!(
+        clients[0].run("CLUSTER LINKS").elements().map(<[Value]>::len),
+        Some(1)
+    );
+}
+
+#[test]
+fn cluster_clients_that_add_up_the_answers_of_all_nodes_count_each_thing_once() {
+    let cluster = Cluster::start(3, 8);
+    let mut listeners: Vec<Client> = (0..3).map(|node| cluster.client(node)).collect();
+    for listener in &mut listeners {
+        listener.run("SUBSCRIBE news");
+    }
+    listeners[0].run("PSUBSCRIBE n*");
+    listeners[1].run("SSUBSCRIBE shard");
+    let mut clients = cluster_clients(&cluster);
+    let mut sum = |words: &str, at: usize| -> i64 {
+        let replies = clients.iter_mut().map(|client| client.run(words));
+        replies
+            .map(|reply| match &reply {
+                Value::Integer(number) => *number,
+                Value::Array(items) if at == 0 => items.len() as i64,
+                Value::Array(items) => items[at].integer().expect("a count"),
+                text => text.text().expect("a list").lines().count() as i64,
+            })
+            .sum()
+    };
+    assert_eq!(sum("PUBSUB NUMSUB news", 1), 3);
+    assert_eq!(sum("PUBSUB SHARDNUMSUB shard", 1), 1);
+    assert_eq!(sum("PUBSUB SHARDCHANNELS", 0), 1);
+    assert_eq!(sum("PUBSUB NUMPAT", 0), 1);
+    assert_eq!(sum("CLIENT LIST TYPE pubsub", 0), 3);
+    // By any node's other port everything is counted at once.
+    for node in 0..3 {
+        let mut client = cluster.client(node);
+        let counts = client.run("PUBSUB NUMSUB news");
+        assert_eq!(
+            counts.elements().map(|items| items[1].clone()),
+            Some(Value::Integer(3))
+        );
+        let list = client.run("CLIENT LIST TYPE pubsub").text().expect("a list");
+        assert_eq!(list.lines().count(), 3);
     }
 }

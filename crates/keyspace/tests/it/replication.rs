@@ -45,7 +45,10 @@ fn apply_one_by_one(node: &mut Node, bytes: &[u8], outcomes: &[Batched]) -> Vec<
                 | Operation::Inquire(_)
                 | Operation::Withdraw { .. }
                 | Operation::Forget(_)
-                | Operation::Received { .. } => unreachable!("there is one group"),
+                | Operation::Received { .. }
+                | Operation::Wait { .. }
+                | Operation::EndWait { .. }
+                | Operation::EndWaits { .. } => unreachable!("there is one group"),
                 Operation::Block { conditions, commands } => {
                     if conditions.iter().all(|condition| node.keyspace.holds(condition)) {
                         for command in commands {
@@ -189,7 +192,7 @@ fn an_entry_of_rules_that_a_build_does_not_know_is_refused_as_a_whole() {
     let newer = SemanticsVersion(SemanticsVersion::CURRENT.0 + 1);
     let mut old = Node::new(1);
     let mut new = Node::new(1);
-    new.keyspace = keyspace::Keyspace::new(crate::node::SEED).knows(newer);
+    new.keyspace = keyspace::Keyspace::new(crate::node::SEED, crate::node::PARTITIONS).knows(newer);
     let entry = |semantics, number| {
         let header = keyspace::Header {
             semantics,

@@ -5,7 +5,7 @@ use ids::{Boot, GatewayId, GroupId, Prng, RequestUuid, UnixMillis};
 use keyspace::{
     Answered, Arrival, Batched, BlockCommand, ClientRequest, Condition, Cut, Effect, Entry, EntryBuf, Fence,
     Forget, Inquire, KeptResult, KeyVersion, Lock, Operation, Operations, Origin, Prepare, Resolve, Step,
-    Transfer, UnknownOrigin, Work,
+    Transfer, UnknownOrigin, WaitId, Work,
 };
 use planted::Bug;
 use resp::{ArgsBuf, Protocol};
@@ -15,6 +15,14 @@ const OURS: GatewayId = GatewayId {
     boot: Boot(3),
     worker: 0,
 };
+
+fn wait_id(connection: u64) -> WaitId {
+    WaitId {
+        worker: 0,
+        connection,
+        sequence: 1,
+    }
+}
 
 fn txn(seq: u64, attempt: u32) -> TxnId {
     TxnId {
@@ -87,6 +95,26 @@ impl Group {
             args: words.as_args(),
         });
         String::from_utf8_lossy(&answers[0]).into_owned()
+    }
+
+    /// A command of this client that may wait; which batch it is.
+    fn wait(&mut self, connection: u64, line: &str) -> u64 {
+        let words = ArgsBuf::from_slices(line.split(' '));
+        let command = BlockCommand {
+            db: db(0),
+            protocol: Protocol::Resp2,
+            args: words.as_args(),
+        };
+        let id = wait_id(connection);
+        let answers = self.apply(&Operation::Wait { id, command });
+        assert_eq!(answers[0], LATER);
+        self.number
+    }
+
+    /// What whoever waited for a key was answered.
+    fn served(&self, number: u64) -> Option<String> {
+        let answer = self.late(number).expect("it is known");
+        answer.map(|answer| String::from_utf8_lossy(&answer).into_owned())
     }
 
     fn prepare_with(
@@ -839,4 +867,111 @@ fn a_decision_that_comes_too_late_changes_nothing_and_stops_no_group() {
         "$0\r\n\r\n",
         "and the group goes on"
     );
+}
+
+#[test]
+fn who_waits_for_a_key_is_served_in_the_entry_that_fills_it_before_what_follows() {
+    let mut group = Group::new();
+    let (first, second) = (group.wait(1, "BLPOP a k 0"), group.wait(2, "BRPOPLPUSH k to 0"));
+    let third = group.wait(3, "BLPOP to 0");
+    let scored = group.wait(4, "BZPOPMIN k 0");
+    let replies = group.fill(operations(&["RPUSH k 1 2", "LPOP k", "EXISTS k to"]), false);
+    assert_eq!(replies, [&b":2\r\n"[..], b"$-1\r\n", b":0\r\n"]);
+    assert_eq!(
+        group.served(first).as_deref(),
+        Some("*2\r\n$1\r\nk\r\n$1\r\n1\r\n")
+    );
+    assert_eq!(group.served(second).as_deref(), Some("$1\r\n2\r\n"));
+    assert_eq!(
+        group.served(third).as_deref(),
+        Some("*2\r\n$2\r\nto\r\n$1\r\n2\r\n")
+    );
+    assert_eq!(group.served(scored), None, "there was no sorted set");
+    // Of a replica that was sent the state, too.
+    let moved = moved(&mut group.nodes[0]);
+    group.nodes[1] = moved;
+    group.run("ZADD k 7 m");
+    assert!(
+        group
+            .served(scored)
+            .is_some_and(|reply| reply.ends_with("$1\r\n7\r\n"))
+    );
+    assert_eq!(group.run("EXISTS k"), ":0\r\n");
+}
+
+#[test]
+fn who_does_not_wait_any_more_is_answered_nil_and_nothing_is_popped() {
+    let mut group = Group::new();
+    let over = group.wait(1, "BLPOP k 0");
+    let elsewhere = group.wait(2, "BLMOVE k k LEFT LEFT 0");
+    group.apply(&Operation::EndWait { id: wait_id(1) });
+    assert_eq!(group.served(over).as_deref(), Some("*-1\r\n"));
+    group.apply(&Operation::EndWaits { boot: OURS.boot });
+    assert_eq!(group.served(elsewhere).as_deref(), Some("*-1\r\n"));
+    group.run("RPUSH k 1");
+    assert_eq!(group.run("LPOP k"), "$1\r\n1\r\n");
+    // Whoever was served before stays served.
+    let served = group.wait(3, "BLPOP k 0");
+    group.run("RPUSH k 2");
+    group.apply(&Operation::EndWait { id: wait_id(3) });
+    assert!(group.served(served).is_some_and(|reply| reply.ends_with("2\r\n")));
+    let fenced = group.wait(4, "BLPOP k 0");
+    group.fence(5, &[4]);
+    assert_eq!(group.late(fenced), Err(UnknownOrigin));
+    assert!(!group.nodes[0].keyspace.has_waiters());
+}
+
+#[test]
+fn who_waits_for_a_key_goes_before_those_who_wait_for_the_transaction_that_fills_it() {
+    let mut group = Group::new();
+    let waiter = group.wait(1, "BLPOP k 0");
+    assert_eq!(group.prepare(txn(1, 0), "RPUSH k 1")[0], PREPARED);
+    assert_eq!(group.run("LPOP k"), "later");
+    let popped = group.number;
+    // It waits for the transaction first, and then for the key.
+    let other = group.wait(2, "BLPOP k 0");
+    group.resolve(txn(1, 0), true);
+    assert!(group.served(waiter).is_some_and(|reply| reply.ends_with("1\r\n")));
+    assert_eq!(group.late(popped), Ok(Some(b"$-1\r\n".to_vec())));
+    assert_eq!(group.served(other), None);
+    group.run("RPUSH k 2");
+    assert!(group.served(other).is_some_and(|reply| reply.ends_with("2\r\n")));
+}
+
+#[test]
+fn a_wait_that_needs_a_key_which_a_transaction_holds_waits_for_that_and_stays_first() {
+    let mut group = Group::new();
+    let (first, second) = (
+        group.wait(1, "BLMOVE k held LEFT LEFT 0"),
+        group.wait(2, "BLPOP k 0"),
+    );
+    assert_eq!(group.prepare(txn(1, 0), "RPUSH held x")[0], PREPARED);
+    group.run("RPUSH k 1 2");
+    assert_eq!((group.served(first), group.served(second)), (None, None));
+    group.resolve(txn(1, 0), true);
+    assert_eq!(group.served(first).as_deref(), Some("$1\r\n1\r\n"));
+    assert!(group.served(second).is_some_and(|reply| reply.ends_with("2\r\n")));
+    assert_eq!(group.run("LRANGE held 0 -1"), "*2\r\n$1\r\n1\r\n$1\r\nx\r\n");
+    // Whose time is over while he waits for a transaction is tried once more.
+    let over = group.wait(3, "BLMOVE k held LEFT LEFT 0");
+    assert_eq!(group.prepare(txn(2, 0), "RPUSH held y")[0], PREPARED);
+    group.run("RPUSH k 3");
+    group.run("LPOP k");
+    group.apply(&Operation::EndWait { id: wait_id(3) });
+    group.resolve(txn(2, 0), true);
+    assert_eq!(group.served(over).as_deref(), Some("$1\r\n3\r\n"));
+}
+
+/// Commands, in the format of entries.
+fn operations(lines: &[&str]) -> Operations {
+    let mut encoded = Operations::new();
+    for line in lines {
+        let words = ArgsBuf::from_slices(line.split(' '));
+        encoded.push(&Operation::Command {
+            db: db(0),
+            protocol: Protocol::Resp2,
+            args: words.as_args(),
+        });
+    }
+    encoded
 }

@@ -75,6 +75,7 @@ fn append() -> impl Strategy<Value = Body> {
     let payload = prop_oneof![
         3 => bytes(60).prop_map(Payload::Data),
         1 => vec(any::<u8>(), 0..20).prop_map(Payload::Members),
+        1 => (any::<u64>(), bytes(60)).prop_map(|(whole_bytes, bytes)| Payload::Part { whole_bytes, bytes }),
     ];
     (term(), index(), index(), vec((term(), payload), 0..6)).prop_map(|(log_term, index, commit, entries)| {
         let entries = (index.0 + 1..).zip(entries);
@@ -133,14 +134,15 @@ fn body() -> impl Strategy<Value = Body> {
 
 fn batch() -> impl Strategy<Value = Batch> {
     let numbers = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
-    (group(), gateway(), numbers, bytes(50), bytes(200)).prop_map(
-        |(group, gateway, (generation, sequence, number, acknowledged), reads, writes)| Batch {
+    (group(), gateway(), numbers, any::<bool>(), bytes(50), bytes(200)).prop_map(
+        |(group, gateway, (generation, sequence, number, acknowledged), is_free, reads, writes)| Batch {
             group,
             generation,
             gateway,
             sequence,
             number,
             acknowledged,
+            is_free,
             reads,
             writes,
         },

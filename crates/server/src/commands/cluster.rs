@@ -3,6 +3,7 @@
 use super::help;
 use crate::gateway::Gateway;
 use crate::session::Session;
+use crate::topology::Topology;
 use command::{CommandId, ReplyError, Spec};
 use ids::Slot;
 use resp::{Args, Writer};
@@ -20,21 +21,28 @@ impl Gateway {
         let here = session.card.local_address.ip().to_canonical().to_string();
         let view = self.topology.seen_at(&here);
         match spec.id {
-            // Nodes send each other nothing yet.
+            // Messages between nodes are not those of Redis Cluster, and are counted in bytes, by the metrics.
             CommandId::ClusterInfo => view.info(0, 0, w),
             CommandId::ClusterMyId => view.my_id(w),
             CommandId::ClusterMyShardId => view.my_shard_id(w),
-            CommandId::ClusterNodes => view.nodes(w),
+            CommandId::ClusterNodes => self.linked().seen_at(&here).nodes(w),
             CommandId::ClusterSlots => view.slots(w),
             CommandId::ClusterShards => view.shards(w),
-            CommandId::ClusterLinks => view.links(w),
-            CommandId::ClusterReplicas | CommandId::ClusterSlaves => view.replicas(args.arg(2), w)?,
+            CommandId::ClusterLinks => self.linked().seen_at(&here).links(w),
+            CommandId::ClusterReplicas | CommandId::ClusterSlaves => {
+                self.linked().seen_at(&here).replicas(args.arg(2), w)?;
+            }
             CommandId::ClusterCountFailureReports => view.failure_reports(args.arg(2), w)?,
             CommandId::ClusterKeySlot => w.integer(Slot::of_key(args.arg(2)).number().into()),
             CommandId::ClusterHelp => command::introspect::help("CLUSTER", help::CLUSTER, w),
             _ => return Err(by_itself(spec)),
         }
         Ok(())
+    }
+
+    /// The cluster, and what is known of connections to other nodes.
+    fn linked(&self) -> Topology {
+        self.topology.linked(&self.shared.links())
     }
 }
 

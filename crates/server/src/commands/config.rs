@@ -3,7 +3,8 @@
 use super::info::Totals;
 use crate::gateway::Gateway;
 use crate::message::Message;
-use command::{ReplyError, glob};
+use command::ReplyError;
+use command::glob::Glob;
 use options::Settings;
 use replica::Replica;
 use resp::{Args, Writer};
@@ -124,8 +125,9 @@ fn matching(settings: &Settings, patterns: Args<'_>) -> Vec<(String, String)> {
     for pattern in patterns.iter() {
         let is_pattern = pattern.iter().any(|byte| b"*?[".contains(byte));
         let names: Vec<&str> = if is_pattern {
+            let pattern = Glob::ignoring_case(pattern);
             Settings::names()
-                .filter(|name| glob::matches_ignoring_case(pattern, name.as_bytes()))
+                .filter(|name| pattern.matches(name.as_bytes()))
                 .collect()
         } else {
             std::str::from_utf8(pattern).into_iter().collect()

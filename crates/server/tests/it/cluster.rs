@@ -20,7 +20,7 @@ pub(crate) fn replicated(groups: u16) -> World {
 }
 
 /// Adds a learner on each node that has none, and makes voters of them.
-fn grow(world: &mut World) {
+pub(crate) fn grow(world: &mut World) {
     let others = |group: u16| [1_000, 1_001].map(|first| Incarnation(first + 2 * u64::from(group)));
     world.lay_out(|layout| {
         for (number, group) in (0..).zip(&mut layout.groups) {
@@ -180,6 +180,52 @@ fn nothing_that_was_acknowledged_is_lost_with_a_leader_and_nothing_is_done_twice
         assert_eq!(reply, ":2", "n{key}");
         assert!(world.run(2, 2, &format!("GET n{key}")).ends_with(" 2"));
     }
+}
+
+#[test]
+fn a_read_does_not_wait_for_writes_of_others_that_are_in_flight() {
+    let mut world = with_a_stranger(1);
+    assert_eq!(world.run(3, 1, "SET a 1"), "+OK");
+    assert_eq!(world.run(3, 2, "GET a"), "$1 1");
+    // Nothing is committed any more, and the lease lasts a while.
+    (world.dead[1], world.dead[2]) = (true, true);
+    world.send(3, 1, "SET a 2");
+    world.turns(10);
+    world.send(3, 2, "GET a");
+    // Behind a write of its own connection a read waits.
+    world.send(3, 1, "GET a");
+    world.turns(10);
+    assert_eq!(world.nodes[3].take_reply(2), "$1 1");
+    assert_eq!(world.nodes[3].take_reply(1), "");
+    (world.dead[1], world.dead[2]) = (false, false);
+    assert_eq!(world.reply(3, 1), "+OK $1 2");
+}
+
+#[test]
+fn a_read_that_has_to_be_asked_again_does_not_see_the_write_behind_it() {
+    for turns in 0..6 {
+        let mut world = replicated(1);
+        assert_eq!(world.run(1, 1, "SET a 1"), "+OK");
+        world.send(1, 1, "GET a");
+        world.send(1, 1, "APPEND a 2");
+        world.send(1, 1, "GET a");
+        world.turns(turns);
+        world.dead[0] = true;
+        assert_eq!(world.reply(1, 1), "$1 1 :2 $2 12", "after {turns} turns");
+    }
+}
+
+#[test]
+fn what_was_read_before_the_process_stood_still_is_not_told() {
+    let mut world = replicated(1);
+    assert_eq!(world.run(0, 1, "SET a 1"), "+OK");
+    assert_eq!(world.run(0, 1, "GET a"), "$1 1");
+    assert!(!world.nodes[0].is_void(1));
+    // Somebody else may have come to lead meanwhile. That the client says goodbye changes nothing.
+    world.stand_still(5_000);
+    world.send(0, 1, "GET a");
+    world.send(0, 1, "QUIT");
+    assert!(world.nodes[0].is_void(1));
 }
 
 #[test]
@@ -520,6 +566,39 @@ fn a_scan_goes_through_all_groups_wherever_they_are_led() {
     assert_eq!(found, 100);
 }
 
+#[test]
+fn a_scan_of_few_keys_takes_one_call_however_many_groups_there_are_and_wherever_they_are_led() {
+    for groups in [1, 3, 12, 64] {
+        let mut world = replicated(groups);
+        assert_eq!(world.run(1, 1, "SCAN 0"), "*2 $1 0 *0");
+        let mut keys = ["one", "two", "three", "four", "five"];
+        keys.sort_unstable();
+        for key in keys {
+            assert_eq!(world.run(1, 1, &format!("SET {key} 1")), "+OK");
+        }
+        for node in 0..3 {
+            for command in ["SCAN 0", "SCAN 0 COUNT 100 TYPE string", "SCAN 0 count 6"] {
+                let reply = world.run(node, node as u64, command);
+                let words: Vec<&str> = reply.split(' ').collect();
+                assert_eq!(
+                    words[..4],
+                    ["*2", "$1", "0", "*5"],
+                    "{groups} groups, {command}: {reply}"
+                );
+                let mut found: Vec<&str> = words[4..].iter().copied().skip(1).step_by(2).collect();
+                found.sort_unstable();
+                assert_eq!(found, keys);
+            }
+            // No more than it was to look at, and the rest later.
+            let reply = world.run(node, node as u64, "SCAN 0 COUNT 2");
+            assert!(
+                reply.contains(" *2 ") && !reply.starts_with("*2 $1 0 "),
+                "{reply}"
+            );
+        }
+    }
+}
+
 /// Some groups have a replica on each of three nodes; a fourth node has none of any.
 fn with_a_stranger(groups: u16) -> World {
     let mut world = World::new(4, groups);
@@ -548,7 +627,8 @@ fn who_waits_at_a_node_without_a_replica_is_told_of_the_element() {
 fn who_waits_elsewhere_is_told_by_the_next_leader_too() {
     let mut world = with_a_stranger(2);
     for (client, key) in [(10, "a"), (11, "b"), (12, "c"), (13, "d")] {
-        world.send(3, client, &format!("BLPOP {key} 0"));
+        // In several groups: what they wait for is told to their node.
+        world.send(3, client, &format!("BLPOP {key} no:1 no:2 no:3 0"));
     }
     world.turns(50);
     world.dead[0] = true;
@@ -570,9 +650,9 @@ fn who_waits_elsewhere_is_told_by_the_next_leader_too() {
 
 #[test]
 fn a_key_that_is_too_long_to_be_kept_is_asked_for_again_and_again() {
-    let mut world = with_a_stranger(1);
+    let mut world = with_a_stranger(4);
     let key = "k".repeat(5_000);
-    world.send(3, 10, &format!("BLPOP {key} 0"));
+    world.send(3, 10, &format!("BLPOP {key} a b c d 0"));
     world.turns(100);
     assert_eq!(world.run(1, 1, &format!("RPUSH {key} x")), ":1");
     world.turns(300);
