@@ -38,5 +38,5 @@ pub use local_cluster::LocalCluster;
 pub use poll::{PATIENCE, eventually};
 pub use prng::Prng;
 pub use redis_cluster::RedisChaos;
-pub use server::{Implementation, Server, ServerBuilder, chorale_binary};
+pub use server::{Implementation, Server, ServerBuilder, chorale_binary, resident_bytes};
 pub use workload::{Mixture, Seen, Workload};

@@ -300,18 +300,7 @@ impl Server {
     /// Where there is no `/proc`.
     #[must_use]
     pub fn resident_bytes(&self) -> u64 {
-        let path = format!("/proc/{}/status", self.child.id());
-        let status = fs::read_to_string(path).expect("the process runs, on a system with /proc");
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
-            .expect("every process has it");
-        let kilobytes: u64 = line
-            .trim()
-            .trim_end_matches(" kB")
-            .parse()
-            .expect("proc(5) fixes the format");
-        kilobytes * 1024
+        resident_bytes(self.child.id())
     }
 
     /// How many files and sockets the process has open.
@@ -522,4 +511,24 @@ fn build_chorale() -> PathBuf {
     profile_directory
         .join("chorale")
         .with_extension(std::env::consts::EXE_EXTENSION)
+}
+
+/// Bytes of memory that a process holds.
+///
+/// # Panics
+/// Where there is no `/proc`, or no such process.
+#[must_use]
+pub fn resident_bytes(process: u32) -> u64 {
+    let path = format!("/proc/{process}/status");
+    let status = fs::read_to_string(path).expect("the process runs, on a system with /proc");
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .expect("every process has it");
+    let kilobytes: u64 = line
+        .trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .expect("proc(5) fixes the format");
+    kilobytes * 1024
 }

@@ -19,7 +19,9 @@ use crate::mesh::Mesh;
 use crate::peers::Peers;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
-use server::{ClientCard, Connection, Delivery, Endpoint, Gateway, Incoming, Message, Session, Shared};
+use server::{
+    ClientCard, Connection, Delivery, Endpoint, Gateway, Incoming, Message, Pipeline, Session, Shared,
+};
 use slab::Slab;
 use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
@@ -581,6 +583,9 @@ impl Worker {
         let Some((key, link)) = link_of(&mut self.links, token) else {
             return;
         };
+        if link.connection.session.is_void {
+            return;
+        }
         link.connection.hear(message);
         if link.connection.pipeline.ready_bytes() >= MESSAGE_BYTES_MAX {
             let mut sent = 0;
@@ -618,6 +623,9 @@ impl Worker {
 
     fn finish_link(&mut self, key: usize) {
         let link = &mut self.links[key];
+        if link.connection.session.is_void {
+            return self.close(key);
+        }
         // Replies that stand before one on its way from another worker leave together with it: half the writes,
         // half the packets.
         let connection = &link.connection;
@@ -664,7 +672,8 @@ impl Worker {
             return self.close(key);
         }
         let link = &mut self.links[key];
-        if link.is_full || link.connection.session.is_overrun {
+        let is_stuck = link.connection.pipeline.stuck_bytes() >= Pipeline::UNSENT_BYTES_MAX;
+        if link.is_full || is_stuck || link.connection.session.is_overrun {
             self.check_output(key);
         }
     }
@@ -710,7 +719,7 @@ impl Worker {
         for key in killed {
             let link = &mut self.links[key];
             // A client that kills itself is still told so.
-            if link.connection.session.is_closing {
+            if link.connection.session.is_closing && !link.connection.session.is_void {
                 self.list(key);
             } else {
                 self.close(key);

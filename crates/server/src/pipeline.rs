@@ -8,7 +8,8 @@
 //!
 //! A command that is answered at once writes into `out`, or behind the last place if an earlier one still waits.
 //! A command answered elsewhere takes a place; when it is filled, everything up to the next open place moves to
-//! `out`. The common cases allocate nothing: no places, or places filled in their order. A large reply that comes as a
+//! `out`. How large a reply will be that comes from elsewhere is not known before it comes: so few are asked for at first, and
+//! more as small ones come. The common cases allocate nothing: no places, or places filled in their order. A large reply that comes as a
 //! whole is not copied: it stands as it is in `large`, together with what was ready before it.
 
 use resp::{Protocol, Writer};
@@ -32,6 +33,19 @@ pub struct Pipeline {
     held: Vec<u8>,
     /// Bytes of replies that filled a place behind one that waits.
     filled_bytes: usize,
+    /// How many places may be open: it grows with every small reply, and a large one sets it back.
+    window: Window,
+    /// About as many bytes as a reply that comes from elsewhere has: what the largest of the last ones had.
+    expected_bytes: usize,
+}
+
+/// Places that may be open at a time.
+struct Window(usize);
+
+impl Default for Window {
+    fn default() -> Window {
+        Window(Pipeline::PLACES_MIN)
+    }
 }
 
 struct Place {
@@ -46,6 +60,13 @@ impl Pipeline {
     /// Requests of one connection that may be answered elsewhere at a time. At the limit no more of its
     /// commands are read until answers arrive.
     pub const PLACES_MAX: usize = 4_096;
+
+    /// The same, of a connection of which nothing is known, or whose last replies were large.
+    pub const PLACES_MIN: usize = 8;
+
+    /// Bytes of replies that have come and were not sent, and of those that are under way by estimate. At the limit no more
+    /// commands are read, until the client has taken some. One reply may be larger.
+    pub const UNSENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
     /// Where the next reply is to be written.
     #[inline]
@@ -93,7 +114,20 @@ impl Pipeline {
     /// Whether no more commands are to be read for now.
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.places.len() >= Pipeline::PLACES_MAX
+        let under_way = self.places.len();
+        under_way >= self.window.0
+            || under_way > 0
+                && self.held_bytes() + under_way * self.expected_bytes >= Pipeline::UNSENT_BYTES_MAX
+    }
+
+    /// A reply has come from elsewhere.
+    fn learn(&mut self, bytes: usize) {
+        self.expected_bytes = bytes.max(self.expected_bytes - self.expected_bytes / 16);
+        self.window.0 = if bytes >= Pipeline::LARGE_BYTES {
+            Pipeline::PLACES_MIN
+        } else {
+            (self.window.0 + 1).min(Pipeline::PLACES_MAX)
+        };
     }
 
     /// Requests that wait for answers.
@@ -130,11 +164,14 @@ impl Pipeline {
             .get_mut(index)
             .expect("invariant: only reserved places are filled");
         assert!(place.reply.is_none(), "invariant: a reply is given once");
+        let bytes = reply.len();
         let reply = if place.is_silent {
             Cow::Borrowed(&[][..])
         } else {
             reply
         };
+        self.learn(bytes);
+        let place = &mut self.places[index];
         if index > 0 {
             self.filled_bytes += reply.len();
             place.reply = Some(reply.into_owned());
@@ -219,6 +256,11 @@ impl Pipeline {
     /// Capacity that an idle connection keeps, in bytes.
     const KEPT_BYTES: usize = 16 * 1024;
 
+    /// Bytes of replies that cannot be sent, because one before them has not come.
+    pub fn stuck_bytes(&self) -> usize {
+        self.held.len() + self.filled_bytes
+    }
+
     /// Bytes held for a client that has not read them.
     pub fn held_bytes(&self) -> usize {
         self.ready_bytes() + self.held.len() + self.filled_bytes
@@ -300,6 +342,39 @@ mod tests {
         let expected = [&b"b"[..], &large(b'1'), b"c", &large(b'2'), b"de"].concat();
         assert!(sent == expected);
         assert!(addresses.iter().all(|address| parts.contains(address)));
+    }
+
+    #[test]
+    fn few_replies_of_unknown_size_are_asked_for_at_first_and_more_as_small_ones_come() {
+        let mut pipeline = Pipeline::default();
+        let ask_for_all = |pipeline: &mut Pipeline| {
+            let before = pipeline.reserved();
+            while !pipeline.is_full() {
+                pipeline.reserve(false);
+            }
+            (before..pipeline.reserved()).collect::<Vec<u64>>()
+        };
+        for _ in 0..10 {
+            let asked = ask_for_all(&mut pipeline);
+            asked
+                .iter()
+                .for_each(|sequence| pipeline.complete(*sequence, b"+OK\r\n"));
+            pipeline.sent(pipeline.ready_bytes());
+        }
+        let asked = ask_for_all(&mut pipeline);
+        assert_eq!(asked.len(), Pipeline::PLACES_MAX);
+        // While large ones come, no more than a few are under way.
+        let mut pipeline = Pipeline::default();
+        let asked = ask_for_all(&mut pipeline);
+        assert_eq!(asked.len(), Pipeline::PLACES_MIN);
+        for sequence in asked {
+            pipeline.complete_with(sequence, vec![b'x'; Pipeline::UNSENT_BYTES_MAX / 4]);
+            assert!(pipeline.is_full() || pipeline.is_settled());
+        }
+        while pipeline.ready_bytes() > 0 {
+            pipeline.sent(pipeline.ready().len());
+        }
+        assert_eq!(ask_for_all(&mut pipeline).len(), 4);
     }
 
     #[test]

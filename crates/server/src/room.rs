@@ -60,6 +60,40 @@ impl Gateway {
         true
     }
 
+    /// Keys are given up in the entry that needs their room: what a group led here is about to write goes behind as much as it
+    /// takes, and a part of the surplus. Called before an entry is made.
+    pub(crate) fn evict_for_entry(&mut self, index: usize, writes: usize) {
+        /// Keys given up in one entry.
+        const VICTIMS_MAX: usize = 1_024;
+        /// Bytes given up for each that comes: what is written lies in more than one place for a while.
+        const FACTOR: usize = 2;
+        /// The part of the surplus that one entry works off.
+        const SURPLUS_PART: usize = 32;
+        let is_off = self.maxmemory == 0 || self.policy == EvictionPolicy::NoEviction;
+        if writes == 0 || is_off || self.pause.is_some() {
+            return;
+        }
+        self.changed = Changed::One(index);
+        self.refresh_memory();
+        let surplus = self.shared.counted_memory().saturating_sub(self.maxmemory) as usize;
+        let keys = self.replicas[index].keyspace().key_count();
+        if surplus == 0 || keys == 0 {
+            return;
+        }
+        let key_bytes = (self.replicas[index].memory() / keys).max(1);
+        let wanted = (FACTOR * writes + surplus / SURPLUS_PART) / key_bytes + 1;
+        let samples = self.settings.maxmemory_samples.clamp(1, 64);
+        for _ in 0..wanted.min(VICTIMS_MAX) {
+            let mut victims = Victims::default();
+            let replica = &mut self.replicas[index];
+            replica.sample_victims(&self.turn, index, self.policy, samples, &mut victims);
+            let Some((_, db, key)) = victims.take() else {
+                return;
+            };
+            self.ask_own(index, &keyspace::Operation::Evict { db, key: &key });
+        }
+    }
+
     /// Asks for keys to be given up in the groups that this worker leads, by entries, if there is too much.
     pub(crate) fn evict_replicated(&mut self) {
         /// Keys that are on their way out at a time.

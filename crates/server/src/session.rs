@@ -39,6 +39,8 @@ pub struct Session {
     pub is_closing: bool,
     /// It holds more unread replies than it may: the driver ends it.
     pub is_overrun: bool,
+    /// What was carried out for it must not be told: the driver closes it before anything is sent.
+    pub is_void: bool,
     /// Keys of its transactions under way.
     pub(crate) busy: BusySlots,
     /// Where commands were sent that may not have been carried out.
@@ -166,6 +168,7 @@ impl Session {
             reply_mode: ReplyMode::On,
             is_closing: false,
             is_overrun: false,
+            is_void: false,
             busy: BusySlots::default(),
             sent: SentSlots::default(),
             no_touch: false,

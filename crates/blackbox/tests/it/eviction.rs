@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use blackbox::{Client, Server, Value, eventually};
+use blackbox::{Client, Cluster, Server, Value, eventually};
 
 const VALUE_BYTES: usize = 1_000;
 
@@ -288,4 +288,47 @@ fn a_lower_limit_takes_effect_on_what_is_there() {
     client.run_ok("CONFIG SET maxmemory 0");
     assert_eq!(fill(&mut client, "again", 0..TOO_MANY_KEYS, ""), 0);
     assert_eq!(survivors(&mut client, "again").len(), TOO_MANY_KEYS);
+}
+
+#[test]
+fn eviction_keeps_up_with_pipelining_clients_of_several_nodes() {
+    const CLIENTS: usize = 5;
+    const KEYS_OF_EACH: usize = 24_000;
+    /// How far the use may be above the limit: what is on its way through logs and replies, and was written since the
+    /// figures were last refreshed.
+    const SURPLUS_PERCENT: i64 = 50;
+    let mut cluster = Cluster::new(6);
+    cluster.workers(2);
+    cluster.grow(3);
+    let mut observers: Vec<Client> = (0..3).map(|node| cluster.client(node)).collect();
+    let used = |client: &mut Client| client.info_number("memory", "used_memory");
+    let limit = observers.iter_mut().map(used).max().expect("three nodes") + 3 * ROOM_BYTES;
+    observers[0].run_ok("CONFIG SET maxmemory-policy allkeys-lru");
+    observers[0].run_ok(&format!("CONFIG SET maxmemory {limit}"));
+    for observer in &mut observers {
+        eventually("the node knows the limit", || {
+            observer.info_number("memory", "maxmemory") == limit
+        });
+    }
+    let most = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..CLIENTS)
+            .map(|number| {
+                let mut client = cluster.client(number % 3);
+                scope.spawn(move || fill(&mut client, &format!("k{number}"), 0..KEYS_OF_EACH, ""))
+            })
+            .collect();
+        let mut most = 0;
+        while writers.iter().any(|writer| !writer.is_finished()) {
+            most = observers.iter_mut().map(used).fold(most, i64::max);
+        }
+        let refused = writers
+            .into_iter()
+            .map(|writer| writer.join().expect("it writes"));
+        assert_eq!(refused.sum::<usize>(), 0);
+        most
+    });
+    assert!(most < limit + limit * SURPLUS_PERCENT / 100, "{most} of {limit}");
+    for observer in &mut observers {
+        stays_near(observer, limit);
+    }
 }

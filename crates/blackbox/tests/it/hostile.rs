@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use blackbox::{Client, Prng, Server, Value, eventually, frame};
+use blackbox::{Client, Cluster, Prng, Server, Value, eventually, frame};
 
 /// An ordinary command waits at most this long while somebody misbehaves. Far above what it should be, because the
 /// machine that tests is busy.
@@ -279,6 +279,62 @@ fn a_flood_of_strangers_costs_little_and_harms_nobody() {
     loud.drain().expect("the connection is closed");
     bystander.is_served();
     assert!(server.resident_bytes().saturating_sub(before) < MEMORY_SLACK_BYTES);
+}
+
+const LARGE_BYTES: usize = 16 << 20;
+
+/// Asks for a large value again and again, and reads nothing. The most that any process takes meanwhile beside what it took.
+fn ask_and_never_read(mut reader: Client, processes: &[u32]) -> u64 {
+    const REQUESTS: usize = 300;
+    let resident = || processes.iter().map(|process| blackbox::resident_bytes(*process));
+    let before: Vec<u64> = resident().collect();
+    reader
+        .send_raw(&frame(&["GET", "large"]).repeat(REQUESTS))
+        .expect("the server reads");
+    let (mut most, began) = (0, Instant::now());
+    // It takes a second or two until all of them are answered, if nothing bounds them.
+    while began.elapsed() < Duration::from_secs(3) {
+        let gained = resident()
+            .zip(&before)
+            .map(|(now, before)| now.saturating_sub(*before));
+        most = most.max(gained.max().expect("there is a process"));
+    }
+    most
+}
+
+/// How large a reply is that another worker or node computes is not known before it comes: eight are asked for at first, and
+/// each lies where it was computed, on its way, and where it is to be sent.
+const UNREAD_BYTES_MAX: u64 = 8 * 5 * LARGE_BYTES as u64;
+
+#[test]
+fn large_replies_of_another_worker_that_nobody_reads_are_not_gathered() {
+    let server = Server::subject().workers(2).start();
+    let value = "x".repeat(LARGE_BYTES);
+    assert_eq!(server.client().command(&["SET", "large", &value]), Value::ok());
+    // Connections are dealt out among the workers.
+    for _ in 0..2 {
+        let most = ask_and_never_read(server.client(), &[server.process_id()]);
+        assert!(most < UNREAD_BYTES_MAX, "{} MB", most >> 20);
+    }
+    Bystander::of(&server).is_served();
+}
+
+#[test]
+fn large_replies_of_another_node_that_nobody_reads_are_not_gathered() {
+    let mut cluster = Cluster::new(4);
+    cluster.workers(2);
+    cluster.grow(3);
+    let value = "x".repeat(LARGE_BYTES);
+    assert_eq!(cluster.client(0).command(&["SET", "large", &value]), Value::ok());
+    let processes: Vec<u32> = (0..3).map(|node| cluster.process_id(node)).collect();
+    for node in 0..3 {
+        let most = ask_and_never_read(cluster.client(node), &processes);
+        assert!(most < UNREAD_BYTES_MAX, "through node {node}: {} MB", most >> 20);
+        assert_eq!(
+            cluster.client(node).run("STRLEN large"),
+            Value::Integer(LARGE_BYTES as i64)
+        );
+    }
 }
 
 #[test]

@@ -648,7 +648,7 @@ mod tests {
     use resp::ArgsBuf;
 
     fn shared() -> Shared {
-        let groups = GroupCount::new(16).unwrap();
+        let groups = ids::Groups::with_default_partitions(GroupCount::new(16).unwrap());
         Shared::new(
             Boot(1),
             "a".repeat(40),

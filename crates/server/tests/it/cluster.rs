@@ -216,6 +216,19 @@ fn a_read_that_has_to_be_asked_again_does_not_see_the_write_behind_it() {
 }
 
 #[test]
+fn what_was_read_before_the_process_stood_still_is_not_told() {
+    let mut world = replicated(1);
+    assert_eq!(world.run(0, 1, "SET a 1"), "+OK");
+    assert_eq!(world.run(0, 1, "GET a"), "$1 1");
+    assert!(!world.nodes[0].is_void(1));
+    // Somebody else may have come to lead meanwhile. That the client says goodbye changes nothing.
+    world.stand_still(5_000);
+    world.send(0, 1, "GET a");
+    world.send(0, 1, "QUIT");
+    assert!(world.nodes[0].is_void(1));
+}
+
+#[test]
 fn a_replica_that_panics_ends_and_its_node_goes_on() {
     for broken in [0, 1] {
         let mut world = replicated(4);
@@ -551,6 +564,39 @@ fn a_scan_goes_through_all_groups_wherever_they_are_led() {
         }
     }
     assert_eq!(found, 100);
+}
+
+#[test]
+fn a_scan_of_few_keys_takes_one_call_however_many_groups_there_are_and_wherever_they_are_led() {
+    for groups in [1, 3, 12, 64] {
+        let mut world = replicated(groups);
+        assert_eq!(world.run(1, 1, "SCAN 0"), "*2 $1 0 *0");
+        let mut keys = ["one", "two", "three", "four", "five"];
+        keys.sort_unstable();
+        for key in keys {
+            assert_eq!(world.run(1, 1, &format!("SET {key} 1")), "+OK");
+        }
+        for node in 0..3 {
+            for command in ["SCAN 0", "SCAN 0 COUNT 100 TYPE string", "SCAN 0 count 6"] {
+                let reply = world.run(node, node as u64, command);
+                let words: Vec<&str> = reply.split(' ').collect();
+                assert_eq!(
+                    words[..4],
+                    ["*2", "$1", "0", "*5"],
+                    "{groups} groups, {command}: {reply}"
+                );
+                let mut found: Vec<&str> = words[4..].iter().copied().skip(1).step_by(2).collect();
+                found.sort_unstable();
+                assert_eq!(found, keys);
+            }
+            // No more than it was to look at, and the rest later.
+            let reply = world.run(node, node as u64, "SCAN 0 COUNT 2");
+            assert!(
+                reply.contains(" *2 ") && !reply.starts_with("*2 $1 0 "),
+                "{reply}"
+            );
+        }
+    }
 }
 
 /// Some groups have a replica on each of three nodes; a fourth node has none of any.

@@ -1,14 +1,22 @@
 //! Several nodes of one worker each, and a network that loses nothing.
 
-use ids::{Boot, Epoch, GroupCount, GroupId, HashSeed, Monotonic, NodeId, SemanticsVersion, UnixMillis};
+use ids::{
+    Boot, Epoch, GroupCount, GroupId, Groups, HashSeed, Monotonic, NodeId, SemanticsVersion, UnixMillis,
+};
 use options::Sources;
 use peer_wire::PeerMessage;
 use server::{ClientCard, Connection, Delivery, Gateway, Layout, Session, Shared};
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// One turn, in nanoseconds.
 const TURN: u64 = 1_000_000;
+
+thread_local! {
+    /// What the clock says within a turn.
+    static CLOCK: Cell<u64> = const { Cell::new(0) };
+}
 
 pub(crate) struct World {
     pub(crate) nodes: Vec<Node>,
@@ -115,6 +123,11 @@ impl World {
         self.nodes[number].knows = knows;
     }
 
+    /// The process stands still for so many turns in the middle of one.
+    pub(crate) fn stand_still(&mut self, turns: u64) {
+        CLOCK.set(self.now + turns * TURN);
+    }
+
     /// One turn of every node that lives.
     pub(crate) fn turn(&mut self) {
         self.now += TURN;
@@ -218,7 +231,7 @@ impl World {
 
 impl Node {
     fn new(boot: Boot, groups: u16, knows: SemanticsVersion) -> Node {
-        let count = GroupCount::new(groups).expect("a valid count");
+        let count = Groups::with_default_partitions(GroupCount::new(groups).expect("a valid count"));
         let flags = vec![("enable-debug-command".into(), "yes".into())];
         let settings = options::load(&Sources {
             flags,
@@ -228,6 +241,7 @@ impl Node {
         let mut shared = Shared::new(boot, "run".into(), 0, 6379, count, 1, settings);
         shared.clients.set_node(NodeId(boot.0));
         shared.semantics = knows;
+        shared.hooks.monotonic = || Monotonic(CLOCK.get());
         let shared = Arc::new(shared);
         let gateway = Gateway::new(0, shared.clone(), HashSeed([boot.0, 7]), boot.0);
         Node {
@@ -277,6 +291,11 @@ impl Node {
                 self.gateway.resume(connection);
             }
         }
+    }
+
+    /// Whether nothing of what a client was answered may leave.
+    pub(crate) fn is_void(&self, client: u64) -> bool {
+        self.clients[&client].session.is_void
     }
 
     pub(crate) fn take_reply(&mut self, client: u64) -> String {
