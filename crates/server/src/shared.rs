@@ -112,6 +112,10 @@ pub struct MemoryFigures {
     pub allocated: AtomicU64,
     /// The largest sample of `allocated`.
     pub peak: AtomicU64,
+    /// The first sample of `allocated`.
+    pub at_start: AtomicU64,
+    /// In pages that hold something allocated.
+    pub active: AtomicU64,
     /// Resident.
     pub resident: AtomicU64,
     /// Bytes of data when `allocated` was sampled.
