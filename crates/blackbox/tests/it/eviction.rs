@@ -332,9 +332,9 @@ fn eviction_keeps_up_with_pipelining_clients_of_several_nodes() {
         stays_near(observer, limit);
     }
     // With everything gone there is room, whoever asks.
-    for node in 0..3 {
-        observers[node].run_ok("CONFIG SET maxmemory-policy noeviction");
-        observers[node].run_ok("FLUSHALL");
-        observers[node].run_ok("SET k v");
+    for observer in &mut observers {
+        observer.run_ok("CONFIG SET maxmemory-policy noeviction");
+        observer.run_ok("FLUSHALL");
+        observer.run_ok("SET k v");
     }
 }
