@@ -112,12 +112,18 @@ pub struct MemoryFigures {
     pub allocated: AtomicU64,
     /// The largest sample of `allocated`.
     pub peak: AtomicU64,
+    /// The first sample of `allocated`.
+    pub at_start: AtomicU64,
+    /// In pages that hold something allocated.
+    pub active: AtomicU64,
     /// Resident.
     pub resident: AtomicU64,
     /// Bytes of data when `allocated` was sampled.
     pub data_at_sample: AtomicU64,
     /// The least of what was allocated beside data in the samples of the last seconds.
     pub lasting_overhead: AtomicU64,
+    /// When a client of this node last emptied databases, in nanoseconds of the monotonic clock; 0 if never.
+    pub flushed_at: AtomicU64,
 }
 
 /// Rates over the last samples.
