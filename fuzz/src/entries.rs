@@ -7,7 +7,7 @@ use keyspace::{
     KeyVersion, Lock, Object, Operation, Prepare, Resolve, Step, Work,
 };
 use resp::{ArgsBuf, Protocol};
-use txn::TxnId;
+use txn::{Participant, TxnId};
 
 /// Any bytes are an entry or an error; applying one never panics; encoding it again changes nothing.
 pub fn entries(data: &[u8]) {
@@ -163,7 +163,10 @@ fn transactions() -> Vec<u8> {
         seq,
         attempt: 1,
     };
-    let participants = vec![GroupId::new(0), GroupId::new(3)];
+    let participants = vec![
+        Participant::first(GroupId::new(0)),
+        Participant::first(GroupId::new(3)),
+    ];
     let words = ArgsBuf::from_slices(["MSET", "a", "1", "b", "2"]);
     let command = BlockCommand {
         db,

@@ -73,8 +73,11 @@ impl Node {
                 | Operation::Inquire(_)
                 | Operation::Withdraw { .. }
                 | Operation::Forget(_)
-                | Operation::Received { .. } => {
-                    unreachable!("a group that commits at once has no log of votes")
+                | Operation::Received { .. }
+                | Operation::Wait { .. }
+                | Operation::EndWait { .. }
+                | Operation::EndWaits { .. } => {
+                    unreachable!("programs have neither votes nor waiting clients")
                 }
                 Operation::Block { conditions, commands } => {
                     if conditions.iter().all(|condition| self.keyspace.holds(condition)) {

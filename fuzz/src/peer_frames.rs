@@ -6,7 +6,7 @@ use consensus::{Beat, BeatAnswer, Claim, Entry, Index, Members, Message, Payload
 use ids::{Boot, GatewayId, GroupId, Incarnation, NodeId, Prng, UnixMillis};
 use peer_wire::frame::{self, BODY_BYTES_MAX, Decoder, Frame, FrameError, HEAD_BYTES};
 use peer_wire::{
-    Assembler, Batch, Body, Join, Kind, Leave, Packet, PeerMessage, Question, Raft,
+    Assembler, Batch, Body, Join, Kind, LENGTH_BYTES, Leave, Packet, PeerMessage, Question, Raft,
 };
 use replica::{BatchOutcome, BatchResponse};
 
@@ -36,12 +36,12 @@ fn link(mut source: Source<'_>) {
         (!piece.is_empty()).then_some(piece)
     });
     assert_eq!(at_once, frames(pieces));
-    for (kind, _, _, body) in &at_once.0 {
+    for (kind, _, body) in &at_once.0 {
         message(*kind, body);
     }
 }
 
-type Found = (u8, bool, bool, Vec<u8>);
+type Found = (u8, [bool; 3], Vec<u8>);
 
 fn frames<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Found>, Option<FrameError>) {
     let mut decoder = Decoder::new(BODY_BYTES_MAX);
@@ -57,10 +57,12 @@ fn frames<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Found>, Option<Fra
                         kind,
                         is_bulk,
                         has_more,
+                        is_large,
                         body,
                     } = frame;
                     assert!(is_bulk || !has_more, "only bulk messages are cut");
-                    found.push((kind, is_bulk, has_more, body.to_vec()));
+                    assert!(is_bulk || !is_large, "what is large is bulk too");
+                    found.push((kind, [is_bulk, has_more, is_large], body.to_vec()));
                 }
                 Err(error) => {
                     assert_eq!(decoder.next(&mut input), Err(error), "the same when asked again");
@@ -77,10 +79,12 @@ fn frames<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<Found>, Option<Fra
 /// Frames with any flags, in any order.
 fn bodies(mut source: Source<'_>) {
     let mut assembler = Assembler::new();
-    let mut held = 0;
+    // Of the bulk message that is not whole yet, and of the large one.
+    let (mut bulk, mut large) = (0, 0);
+    let mut is_large_open = false;
     while !source.is_empty() {
         let flags = source.byte();
-        let (is_bulk, has_more) = (flags & 1 != 0, flags & 3 == 3);
+        let (is_bulk, has_more, is_large) = (flags & 1 != 0, flags & 3 == 3, flags & 5 == 5);
         let kind = source.byte();
         let length = usize::from(source.byte());
         let body = source.bytes(length);
@@ -88,20 +92,29 @@ fn bodies(mut source: Source<'_>) {
             kind,
             is_bulk,
             has_more,
+            is_large,
             body,
         };
         let Ok(packet) = assembler.push(frame) else { return };
-        if is_bulk {
-            held += body.len();
+        if is_large {
+            // Before the first piece stands how long the message is.
+            large += body.len() - if is_large_open { 0 } else { LENGTH_BYTES };
+            is_large_open = true;
+        } else if is_bulk {
+            bulk += body.len();
         }
         if let Some(packet) = packet {
             assert!(!has_more);
-            let length = if is_bulk { held } else { body.len() };
+            let length = match (is_large, is_bulk) {
+                (true, _) => std::mem::take(&mut large),
+                (false, true) => std::mem::take(&mut bulk),
+                (false, false) => body.len(),
+            };
+            is_large_open &= !is_large;
             assert_eq!(packet.body.bytes().len(), length);
-            held = if is_bulk { 0 } else { held };
             message(packet.kind, packet.body.bytes());
         }
-        assert_eq!(assembler.held_bytes(), held);
+        assert_eq!(assembler.held_bytes(), bulk + large);
     }
 }
 
@@ -171,6 +184,8 @@ fn messages() -> Vec<PeerMessage> {
     let answers = |outcome| {
         PeerMessage::Answers(BatchResponse {
             group,
+            generation: 2,
+            term: Term(3),
             gateway,
             sequence: 9,
             outcome,

@@ -53,6 +53,7 @@ pub fn peer_hello(data: &[u8]) {
             kind,
             is_bulk: false,
             has_more: false,
+            is_large: false,
             body: &body,
         };
         let mut bytes = Vec::new();
