@@ -214,6 +214,11 @@ impl Replica {
         std::mem::take(&mut self.local.wounds)
     }
 
+    /// Whether anything was answered later than its batch, or an older transaction has begun to wait, and nobody was told.
+    pub(crate) fn has_late(&self) -> bool {
+        self.parked.has_answered() || !self.local.late.is_empty() || !self.local.wounds.is_empty()
+    }
+
     /// What was answered later than its batch since the last call.
     pub(crate) fn take_late(&mut self) -> Vec<(Origin, Vec<u8>)> {
         let late = std::mem::take(&mut self.local.late).into_iter();

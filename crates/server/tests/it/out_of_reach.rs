@@ -178,7 +178,7 @@ fn what_finds_no_room_to_wait_is_refused_as_a_whole_and_alone() {
     // As many as a group lets wait, of what writes and of what reads.
     for words in [format!("APPEND {a} x"), format!("GET {a}")] {
         for number in 0..65_536 {
-            world.send(0, 1_000 + number % 128, &words);
+            world.send(0, 1_000 + number % 16_384, &words);
         }
         world.turns(20);
     }
