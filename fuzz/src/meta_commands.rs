@@ -5,7 +5,7 @@ use control::{
     Announcement, ClusterId, Command, Factor, GroupRef, GroupSight, Member, Outcome, Pace, Replica, Report,
     Role, RoutingMap, Sight, State, Survivor, Target, Token, steps,
 };
-use ids::{Boot, Epoch, GroupCount, GroupId, Incarnation, NodeId, SemanticsVersion};
+use ids::{Boot, Epoch, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -144,7 +144,7 @@ fn command(source: &mut Source<'_>) -> Command {
         0 => Command::Create {
             cluster: ClusterId(source.below(2) as u128),
             token: token(source),
-            groups: GroupCount::new(3).expect("three groups are allowed"),
+            groups: Groups::with_default_partitions(GroupCount::new(3).expect("three groups are allowed")),
             factor: source.pick(&factors),
             semantics: SemanticsVersion(source.below(3) as u16),
             announcement: announcement(source),
@@ -278,7 +278,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         Command::Create {
             cluster: ClusterId(1),
             token: Token(1),
-            groups: GroupCount::new(3).expect("three groups are allowed"),
+            groups: Groups::with_default_partitions(GroupCount::new(3).expect("three groups are allowed")),
             factor: Factor::Auto,
             semantics: SemanticsVersion(1),
             announcement: announcement.clone(),

@@ -1,7 +1,7 @@
 //! A keyspace with its leader's companion.
 
 use command::Command;
-use ids::{Db, HashSeed, SemanticsVersion, UnixMillis};
+use ids::{Db, HashSeed, PartitionCount, PartitionRange, SemanticsVersion, UnixMillis};
 use keyspace::{Answered, Entry, Header, KeptResult, Keyspace, LeaderLocal, Operation, Standing};
 use resp::{Args, Protocol, Writer};
 
@@ -16,7 +16,7 @@ const GROWTH_MAX: u64 = 1 << 20;
 impl Node {
     pub(crate) fn new(local_seed: u64) -> Node {
         Node {
-            keyspace: Keyspace::new(HashSeed([1, 2])),
+            keyspace: Keyspace::new(HashSeed([1, 2]), PartitionRange::all(PartitionCount::DEFAULT)),
             local: LeaderLocal::new(local_seed),
         }
     }

@@ -4,7 +4,7 @@ use crate::node::{Node, grows_much, header};
 use crate::parse_and_keys;
 use crate::source::Source;
 use ids::{Db, Prng, UnixMillis, Version};
-use keyspace::{Effect, Entry, EntryBuf, Limits, Object, Operation, Position};
+use keyspace::{Cursor, Effect, Entry, EntryBuf, Limits, Object, Operation};
 use resp::{ArgsBuf, Protocol};
 
 /// `K` a key, `V` a value, `N` a number, `S` a small one, `T` a time, `D` a database; the rest as it stands.
@@ -293,13 +293,13 @@ fn check(node: &mut Node) {
     let mut bytes = 0;
     for number in 0..Db::COUNT {
         let db = Db::new(number).expect("below the count");
-        let (mut keys, mut from) = (0, Some(Position::START));
-        while let Some(position) = from {
-            from = node.keyspace.scan(db, position, 3, &mut node.local, |object| {
+        let (mut keys, mut from) = (0, Some(Cursor::default()));
+        while let Some(cursor) = from {
+            from = node.keyspace.scan(db, cursor, 3, &mut node.local, |object| {
                 keys += 1;
                 bytes += object.memory();
             });
-            assert!(from.is_none_or(|next| next > position));
+            assert!(from.is_none_or(|next| next > cursor));
         }
         assert!(keys <= node.keyspace.counts(db).0);
     }

@@ -479,7 +479,7 @@ pub(crate) static FUNCTION: Spec = Spec {
         complexity: "That of the subcommand.",
         ..Docs::BASE
     },
-    subcommands: &[&FUNCTION_FLUSH],
+    subcommands: &[&FUNCTION_FLUSH, &FUNCTION_HELP],
     ..Spec::BASE
 };
 
@@ -501,6 +501,106 @@ pub(crate) static FUNCTION_FLUSH: Spec = Spec {
             &[Argument::word("async", "ASYNC"), Argument::word("sync", "SYNC")],
         )
         .optional()],
+        ..Docs::BASE
+    },
+    ..Spec::BASE
+};
+
+/// `FUNCTION HELP`.
+pub(crate) static FUNCTION_HELP: Spec = Spec {
+    name: "function|help",
+    id: CommandId::FunctionHelp,
+    arity: 2,
+    flags: Flags::LOADING.and(Flags::STALE),
+    categories: Categories::SCRIPTING,
+    docs: Docs {
+        summary: "Lists the subcommands.",
+        since: "7.0.0",
+        group: Group::Scripting,
+        ..Docs::BASE
+    },
+    ..Spec::BASE
+};
+
+/// `MODULE`.
+pub(crate) static MODULE: Spec = Spec {
+    name: "module",
+    id: CommandId::Module,
+    arity: -2,
+    docs: Docs {
+        summary: "Tells about modules: there are none.",
+        since: "4.0.0",
+        group: Group::Server,
+        complexity: "That of the subcommand.",
+        ..Docs::BASE
+    },
+    subcommands: &[&MODULE_LIST, &MODULE_HELP],
+    ..Spec::BASE
+};
+
+/// `MODULE LIST`.
+pub(crate) static MODULE_LIST: Spec = Spec {
+    name: "module|list",
+    id: CommandId::ModuleList,
+    arity: 2,
+    flags: Flags::ADMIN.and(Flags::NOSCRIPT),
+    tips: &["nondeterministic_output_order"],
+    docs: Docs {
+        summary: "Returns the loaded modules: none.",
+        since: "4.0.0",
+        group: Group::Server,
+        complexity: "O(N) for N modules.",
+        ..Docs::BASE
+    },
+    ..Spec::BASE
+};
+
+/// `MODULE HELP`.
+pub(crate) static MODULE_HELP: Spec = Spec {
+    name: "module|help",
+    id: CommandId::ModuleHelp,
+    arity: 2,
+    flags: Flags::LOADING.and(Flags::STALE),
+    docs: Docs {
+        summary: "Lists the subcommands.",
+        since: "5.0.0",
+        group: Group::Server,
+        ..Docs::BASE
+    },
+    ..Spec::BASE
+};
+
+/// `ROLE`.
+pub(crate) static ROLE: Spec = Spec {
+    name: "role",
+    id: CommandId::Role,
+    arity: 1,
+    flags: Flags::NOSCRIPT
+        .and(Flags::LOADING)
+        .and(Flags::STALE)
+        .and(Flags::FAST),
+    categories: Categories::ADMIN.and(Categories::DANGEROUS),
+    docs: Docs {
+        summary: "Returns what the server is in its replication.",
+        since: "2.8.12",
+        group: Group::Server,
+        ..Docs::BASE
+    },
+    ..Spec::BASE
+};
+
+/// `LASTSAVE`.
+pub(crate) static LASTSAVE: Spec = Spec {
+    name: "lastsave",
+    id: CommandId::LastSave,
+    arity: 1,
+    flags: Flags::LOADING.and(Flags::STALE).and(Flags::FAST),
+    categories: Categories::ADMIN.and(Categories::DANGEROUS),
+    tips: &["nondeterministic_output"],
+    docs: Docs {
+        summary: "Returns when data were last saved, in seconds of Unix time.",
+        since: "1.0.0",
+        group: Group::Server,
         ..Docs::BASE
     },
     ..Spec::BASE

@@ -303,6 +303,12 @@ command_table! {
     DebugSdsLen = server::DEBUG_SDSLEN,
     Function = server::FUNCTION,
     FunctionFlush = server::FUNCTION_FLUSH,
+    FunctionHelp = server::FUNCTION_HELP,
+    Module = server::MODULE,
+    ModuleList = server::MODULE_LIST,
+    ModuleHelp = server::MODULE_HELP,
+    Role = server::ROLE,
+    LastSave = server::LASTSAVE,
     Save = server::SAVE,
     Shutdown = server::SHUTDOWN,
     // The cluster.

@@ -35,7 +35,8 @@ use crate::convert;
 use crate::heartbeat::Claim;
 use crate::lease::{Lease, ReadPermit, Reign};
 use crate::log::{self, Log};
-use crate::message::{Body, Entry, Index, Members, Message, SnapshotPoint, Term};
+use crate::message::{Body, Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
+use crate::parts::{self, ENTRY_BYTES_MAX, PART_BYTES, Parts};
 use crate::promise::Promise;
 use crate::ready::{Committed, Effect, HardState, Persist, ReadId, Ready, Role, Status};
 use crate::times::Times;
@@ -47,8 +48,8 @@ pub const READ_ROUNDS_MAX: usize = 64;
 /// Messages with entries under way to one follower. The next waits for an answer.
 const MESSAGES_IN_FLIGHT_MAX: usize = 64;
 
-/// Bytes of entries in one message; one entry is always sent, however long.
-const MESSAGE_BYTES: u64 = 1 << 20;
+/// Bytes of entries in one message; one entry is always sent, and takes up to as many and some.
+const MESSAGE_BYTES: u64 = PART_BYTES as u64;
 
 /// How often a member is told the point of the state it was given, before the transfer counts as failed.
 const SNAPSHOT_SENDS_MAX: u32 = 20;
@@ -60,6 +61,8 @@ pub enum ProposeRefused {
     NotLeader(Option<Incarnation>),
     /// Leadership is being handed over.
     Transferring,
+    /// It is longer than [`ENTRY_BYTES_MAX`].
+    TooLong,
 }
 
 /// Why no round of reads was begun.
@@ -125,6 +128,10 @@ pub struct Group {
     /// Messages that wait for a request to be persisted.
     unpersisted: VecDeque<(u64, Vec<Message>)>,
     applied_wanted: u64,
+    parts: Parts,
+    part_bytes: usize,
+    /// The latest time that it was told.
+    seen: Monotonic,
     turned_away: u64,
 }
 
@@ -199,12 +206,20 @@ impl Group {
             outbox: Vec::new(),
             unpersisted: VecDeque::new(),
             applied_wanted: 0,
+            parts: Parts::default(),
+            part_bytes: PART_BYTES,
+            seen: now,
             turned_away: 0,
         };
         group.applied_wanted = group.raw.raft.raft_log.applied;
         group.draw_patience();
         group.tick(now);
         Ok(group)
+    }
+
+    /// Cuts what is proposed from now on into pieces of at most so many bytes: for checkers, whose entries are short.
+    pub fn cut_entries_at(&mut self, part_bytes: usize) {
+        self.part_bytes = part_bytes;
     }
 
     // ---- what it is
@@ -703,16 +718,36 @@ impl Group {
         if !self.is_leader() {
             return Err(ProposeRefused::NotLeader(self.status.leader));
         }
-        let entry = eraftpb::Entry {
-            data,
-            ..eraftpb::Entry::default()
+        if data.len() > ENTRY_BYTES_MAX {
+            return Err(ProposeRefused::TooLong);
+        }
+        let whole_bytes = data.len() as u64;
+        let (pieces, last) = parts::split(data.clone(), self.part_bytes);
+        let is_whole = pieces.is_empty();
+        let piece = |bytes| {
+            convert::entry_to_library(Entry {
+                term: Term(0),
+                index: Index(0),
+                payload: Payload::Part { whole_bytes, bytes },
+            })
         };
+        let mut entries: Vec<eraftpb::Entry> = pieces.into_iter().map(piece).collect();
+        entries.push(eraftpb::Entry {
+            data: last,
+            ..eraftpb::Entry::default()
+        });
         let mut message = eraftpb::Message::default();
         message.set_msg_type(MessageType::MsgPropose);
         message.from = self.me.0;
-        message.set_entries(vec![entry].into());
+        message.set_entries(entries.into());
         match self.raw.raft.step(message) {
-            Ok(()) => Ok((self.last_index(), self.status.term)),
+            Ok(()) => {
+                let (end, term) = (self.last_index(), self.status.term);
+                if !is_whole {
+                    self.parts.proposed(end, term, data);
+                }
+                Ok((end, term))
+            }
             Err(_) => Err(ProposeRefused::Transferring),
         }
     }
@@ -935,7 +970,8 @@ impl Group {
     // ---- the log's size
 
     /// Up to where the log should be compacted, if it is long beside a state of `state_bytes`. `held` are places behind which
-    /// the log is still needed by transfers under way; above [`LOG_BYTES_MAX`](crate::LOG_BYTES_MAX) they are not heeded.
+    /// the log is still needed by transfers under way; above [`LOG_BYTES_MAX`](crate::LOG_BYTES_MAX) they are not heeded, nor are
+    /// followers, but those that are there and take what they are sent: a large value is on its way to them for a while.
     pub fn compactable(
         &self,
         held: impl IntoIterator<Item = Index>,
@@ -945,21 +981,32 @@ impl Group {
             return None;
         }
         let mut needed = held.into_iter().map(|index| index.0).min().unwrap_or(u64::MAX);
+        let mut taken_in = u64::MAX;
         if self.is_leader() {
-            let slowest = self
-                .raw
-                .raft
-                .prs()
-                .iter()
-                .map(|(_, progress)| progress.matched)
-                .min();
             // Who is at the start or before cannot be served from the log anyhow.
             let start = self.raw.store().start();
-            needed = needed.min(slowest.filter(|slowest| *slowest > start).unwrap_or(u64::MAX));
+            for (member, progress) in self.raw.raft.prs().iter() {
+                if progress.matched <= start {
+                    continue;
+                }
+                needed = needed.min(progress.matched);
+                if progress.state == ProgressState::Replicate && self.is_there(Incarnation(*member)) {
+                    taken_in = taken_in.min(progress.matched);
+                }
+            }
         }
         let applied = self.raw.raft.raft_log.applied;
         let store = self.raw.store();
-        store.compactable(applied, needed, state_bytes()).map(Index)
+        store
+            .compactable(applied, needed, taken_in, state_bytes())
+            .map(Index)
+    }
+
+    /// Whether another member has acknowledged something lately.
+    fn is_there(&self, member: Incarnation) -> bool {
+        let reign = self.reign.as_ref();
+        let acknowledged = reign.and_then(|reign| reign.acknowledged(member));
+        member == self.me || acknowledged.is_some_and(|at| self.seen.since(at) < self.times.election_max * 4)
     }
 
     /// Drops the log up to `to`, but not what is not applied.
@@ -984,6 +1031,7 @@ impl Group {
 
     /// Everything that has to be done because of the inputs since the last time: once a turn.
     pub fn take_ready(&mut self, now: Monotonic) -> Ready {
+        self.seen = now;
         let mut ready = Ready::default();
         if planted::is(Bug::MinorityCommit) && self.is_leader() {
             let last = self.raw.raft.raft_log.last_index();
@@ -1013,6 +1061,7 @@ impl Group {
         let start = has_start.then(|| convert::point_of(step.snapshot()));
         if let Some(point) = &start {
             self.raw.mut_store().restart(point.clone());
+            self.parts.restart();
             self.held = None;
             self.members = point.members.clone();
             self.members_applied = point.members.clone();
@@ -1118,21 +1167,31 @@ impl Group {
 
     fn commit(&mut self, entry: eraftpb::Entry, ready: &mut Ready, now: Monotonic) {
         let (index, term) = (Index(entry.index), Term(entry.term));
-        let effect = if log::is_change(&entry) {
-            match self.change(&entry) {
+        if let Some(whole_bytes) = convert::whole_of(&entry) {
+            return self.parts.push(index, term, whole_bytes, &entry.data);
+        }
+        let (first, effect) = if log::is_change(&entry) {
+            let effect = match self.change(&entry) {
                 Some(members) => {
                     self.members_ahead.push_back((index.0, members.clone()));
                     self.members_changed(members.clone(), now);
                     Effect::Members(members)
                 }
                 None => Effect::Nothing,
-            }
+            };
+            (self.parts.cut(index), effect)
         } else if entry.data.is_empty() {
-            Effect::Nothing
+            (self.parts.cut(index), Effect::Nothing)
         } else {
-            Effect::Apply(entry.data)
+            let (first, whole) = self.parts.end(index, term, entry.data);
+            (first, Effect::Apply(whole))
         };
-        ready.committed.push(Committed { index, term, effect });
+        ready.committed.push(Committed {
+            index,
+            first,
+            term,
+            effect,
+        });
     }
 
     /// Puts a committed change in force; `None` if it changes nothing, which is then so on every replica.
@@ -1200,6 +1259,7 @@ impl Group {
                     number,
                 }));
             self.reign = None;
+            self.parts.forget_own();
             self.transfer_until = None;
             self.snapshot_sends.clear();
             self.raw.mut_store().withdraw_all();

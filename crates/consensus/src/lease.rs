@@ -85,6 +85,11 @@ impl Reign {
         self.count(members, me);
     }
 
+    /// When the latest thing was sent that `member` has acknowledged.
+    pub(crate) fn acknowledged(&self, member: Incarnation) -> Option<Monotonic> {
+        self.acknowledged.get(&member).copied()
+    }
+
     /// Counts again, because somebody acknowledged or the members changed.
     pub(crate) fn count(&mut self, members: &Members, me: Incarnation) {
         self.acknowledged

@@ -8,6 +8,7 @@ use raft::eraftpb::{Entry, EntryType, HardState, Snapshot};
 use raft::{GetEntriesContext, RaftState, Storage, StorageError};
 
 use crate::message::{Index, SnapshotPoint, Term};
+use crate::parts::ENTRY_BYTES_MAX;
 use ids::Incarnation;
 
 /// Bytes of entries, the fewest and the most, above which the log is offered for compaction: what a replica that was away for
@@ -24,6 +25,10 @@ pub const LOG_ENTRIES_KEPT: usize = 4_096;
 /// Bytes of entries, the fewest and the most, above which nobody is waited for any more: followers that still need them get a
 /// transfer, and transfers start again. Between them it is what the state takes.
 pub const LOG_BYTES_MAX: RangeInclusive<usize> = 16 << 20..=64 << 20;
+
+/// Bytes of entries above which not even a follower is waited for that is there and takes what it is sent: as many as one entry
+/// can have.
+pub const LOG_BYTES_TAKEN_IN_MAX: usize = ENTRY_BYTES_MAX;
 
 /// What an entry costs beside its bytes, about.
 const ENTRY_OVERHEAD: usize = 128;
@@ -119,8 +124,14 @@ impl Log {
     }
 
     /// Up to where to compact so that what is kept fits the bounds, which a state of `state_bytes` gives. `held` is the first
-    /// place that somebody still needs.
-    pub(crate) fn compactable(&self, applied: u64, held: u64, state_bytes: usize) -> Option<u64> {
+    /// place that somebody still needs, `taken_in` the first one that is on its way to somebody.
+    pub(crate) fn compactable(
+        &self,
+        applied: u64,
+        held: u64,
+        taken_in: u64,
+        state_bytes: usize,
+    ) -> Option<u64> {
         let bytes_kept =
             (state_bytes / LOG_SHARE_OF_STATE).clamp(*LOG_BYTES_KEPT.start(), *LOG_BYTES_KEPT.end());
         let bytes_max = state_bytes.clamp(*LOG_BYTES_MAX.start(), *LOG_BYTES_MAX.end());
@@ -134,7 +145,9 @@ impl Log {
                 break;
             }
             let is_over = bytes > bytes_max;
-            if entry.index > applied || (entry.index > held && !is_over) {
+            let is_awaited =
+                entry.index > held && !is_over || entry.index > taken_in && bytes <= LOG_BYTES_TAKEN_IN_MAX;
+            if entry.index > applied || is_awaited {
                 break;
             }
             bytes -= cost(entry);
@@ -302,7 +315,8 @@ mod tests {
     /// How many of `count` entries of a KiB are kept beside a state of so many KiB, if the first `held` are needed by nobody.
     fn kept(count: u64, state_kib: usize, held: u64) -> u64 {
         let log = log_of(count);
-        let to = log.compactable(log.last(), log.start() + held, state_kib << 10);
+        let held = log.start() + held;
+        let to = log.compactable(log.last(), held, u64::MAX, state_kib << 10);
         log.last() - to.unwrap_or(log.start())
     }
 
@@ -334,5 +348,17 @@ mod tests {
             (20 << 10) - 10,
             "as long as the state"
         );
+    }
+
+    #[test]
+    fn whoever_takes_what_it_is_sent_is_waited_for_beyond_that() {
+        let log = log_of(20 << 10);
+        let (start, last) = (log.start(), log.last());
+        assert_eq!(
+            log.compactable(last, start + 10, start + 10, 0),
+            Some(start + 10),
+            "a large value is on its way"
+        );
+        assert!(log.compactable(last, start + 10, u64::MAX, 0) > Some(start + 10));
     }
 }

@@ -109,6 +109,13 @@ pub struct Entry {
 pub enum Payload {
     /// What the state machine applies. Empty for the first entry of a term.
     Data(bytes::Bytes),
+    /// A piece of what does not fit into one entry. It goes on in the next one, and its last piece is data.
+    Part {
+        /// Bytes of the whole.
+        whole_bytes: u64,
+        /// The piece.
+        bytes: bytes::Bytes,
+    },
     /// A change of the members.
     Members(Vec<u8>),
 }

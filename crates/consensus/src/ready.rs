@@ -53,8 +53,10 @@ pub struct ReadId {
 /// One committed entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Committed {
-    /// Its place.
+    /// Its place; the last one, if it takes several.
     pub index: Index,
+    /// The place behind the end of the entry before.
+    pub first: Index,
     /// The term in which it was proposed.
     pub term: Term,
     /// What it does.

@@ -6,7 +6,7 @@ use crate::group::{Expected, Group, GroupRef, MEMBERS_MAX, Member, Role};
 use crate::node::{Announcement, NODES_MAX, Node, Token};
 use crate::settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
 use crate::state::{State, TARGETS_MAX};
-use ids::{Boot, GroupCount, Incarnation, NodeId, SemanticsVersion};
+use ids::{Boot, Groups, Incarnation, NodeId, SemanticsVersion};
 use planted::Bug;
 use std::collections::BTreeSet;
 
@@ -79,7 +79,7 @@ impl State {
         &mut self,
         cluster: ClusterId,
         token: Token,
-        groups: GroupCount,
+        groups: Groups,
         factor: Factor,
         semantics: SemanticsVersion,
         announcement: &Announcement,
@@ -98,6 +98,7 @@ impl State {
         self.check_announcement(announcement, semantics)?;
         self.cluster = Some(cluster);
         self.group_count = groups.get();
+        self.partition_count = groups.partitions().get();
         self.factor = factor;
         self.semantics = semantics;
         let (node, boot) = self.add_node(token, announcement);

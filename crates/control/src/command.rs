@@ -4,11 +4,11 @@ use crate::group::{GroupRef, Member};
 use crate::node::{Announcement, Token};
 use crate::wire::{self, DecodeError, wire_enum, wire_newtype, wire_struct};
 use crate::wire::{Input, Wire};
-use ids::{Boot, GroupCount, Incarnation, NodeId, SemanticsVersion};
+use ids::{Boot, Groups, Incarnation, NodeId, SemanticsVersion};
 
 /// The format in which commands are written. It stands in front of each, so that a build can tell those that it does not
 /// know from damage.
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 
 /// A cluster's own name, drawn at random when it is created.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -84,8 +84,8 @@ pub enum Command {
         cluster: ClusterId,
         /// The request's name.
         token: Token,
-        /// How many groups, for ever.
-        groups: GroupCount,
+        /// How many groups, and how many partitions they host, for ever.
+        groups: Groups,
         /// How many replicas.
         factor: Factor,
         /// The rules that entries follow from the beginning.

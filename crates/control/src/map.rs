@@ -11,11 +11,11 @@ use crate::command::ClusterId;
 use crate::group::{Group, GroupRef, Member, Role};
 use crate::state::State;
 use crate::wire::{self, DecodeError, wire_enum, wire_struct};
-use ids::{Boot, Epoch, Incarnation, NodeId, SemanticsVersion};
+use ids::{Boot, Epoch, GroupCount, Groups, Incarnation, NodeId, PartitionCount, SemanticsVersion};
 use std::collections::BTreeMap;
 
 /// The format in which maps are written.
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 
 /// The table.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,6 +30,8 @@ pub struct RoutingMap {
     pub nodes: BTreeMap<NodeId, Site>,
     /// The meta group.
     pub meta: Route,
+    /// How many partitions the groups of keys host. None before there is a cluster.
+    pub partitions: Option<PartitionCount>,
     /// The groups of keys, in order.
     pub groups: Vec<Route>,
 }
@@ -113,6 +115,7 @@ wire_struct!(RoutingMap {
     semantics,
     nodes,
     meta,
+    partitions,
     groups
 });
 
@@ -137,8 +140,15 @@ impl RoutingMap {
             semantics: state.semantics(),
             nodes: nodes.collect(),
             meta: groups.get(&GroupRef::Meta).map(Route::of).unwrap_or_default(),
+            partitions: state.partition_count(),
             groups: data.map(|(_, group)| Route::of(group)).collect(),
         }
+    }
+
+    /// The groups of keys, and what they host. None before there is a cluster.
+    pub fn key_groups(&self) -> Option<Groups> {
+        let count = GroupCount::new(u16::try_from(self.groups.len()).ok()?)?;
+        Groups::new(count, self.partitions?)
     }
 
     /// Where a group is. None before there is a cluster.

@@ -42,7 +42,7 @@ use crate::step::{Order, Step};
 use crate::survivor::Survivor;
 use consensus::{Beats, Listener, Members, Message, ReadPermit, SnapshotPoint, Term, Times};
 use errands::{Client, Errand, Errands};
-use ids::{Boot, Epoch, GroupCount, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion};
+use ids::{Boot, Epoch, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion};
 use proposal::Proposal;
 use reign::{Recipient, Reign};
 use seat::{Seat, SeatEffects};
@@ -178,7 +178,7 @@ impl Meta {
     pub fn create(
         config: MetaConfig,
         cluster: ClusterId,
-        groups: GroupCount,
+        groups: Groups,
         factor: Factor,
         semantics: SemanticsVersion,
         now: Monotonic,

@@ -16,13 +16,13 @@ use crate::group::{Group, GroupRef, MEMBERS_MAX};
 use crate::node::{NODES_MAX, Node};
 use crate::settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
 use crate::wire::{self, DecodeError, wire_struct};
-use ids::{Boot, Epoch, GroupCount, Incarnation, NodeId, SemanticsVersion};
+use ids::{Boot, Epoch, GroupCount, Groups, Incarnation, NodeId, PartitionCount, SemanticsVersion};
 use siphasher::sip::SipHasher13;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
 
 /// The format of snapshots.
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 
 /// Most replicas that a group is placed on.
 pub const TARGETS_MAX: usize = 6;
@@ -39,6 +39,7 @@ pub struct State {
     /// None before `Create`.
     pub(crate) cluster: Option<ClusterId>,
     pub(crate) group_count: u16,
+    pub(crate) partition_count: u16,
     pub(crate) factor: Factor,
     /// Whether there ever were three nodes.
     pub(crate) has_grown: bool,
@@ -60,6 +61,7 @@ pub struct State {
 wire_struct!(State {
     cluster,
     group_count,
+    partition_count,
     factor,
     has_grown,
     semantics,
@@ -80,6 +82,7 @@ impl Default for State {
         State {
             cluster: None,
             group_count: 0,
+            partition_count: 0,
             factor: Factor::Auto,
             has_grown: false,
             semantics: SemanticsVersion(0),
@@ -106,6 +109,11 @@ impl State {
     /// How many groups of keys there are. None before there is a cluster.
     pub fn group_count(&self) -> Option<GroupCount> {
         GroupCount::new(self.group_count)
+    }
+
+    /// How many partitions these host. None before there is a cluster.
+    pub fn partition_count(&self) -> Option<PartitionCount> {
+        PartitionCount::new(self.partition_count)
     }
 
     /// The version of the map.
@@ -241,6 +249,11 @@ impl State {
             None => hold(*self == State::default(), "nothing before there is a cluster")?,
             Some(_) => {
                 let count = GroupCount::new(self.group_count).ok_or("1 to 1,024 groups")?;
+                let partitions = self.partition_count().ok_or("1 to 4,096 partitions")?;
+                hold(
+                    Groups::new(count, partitions).is_some(),
+                    "a partition for each group",
+                )?;
                 let all = std::iter::once(GroupRef::Meta).chain(count.iter().map(GroupRef::Data));
                 hold(all.eq(self.groups.keys().copied()), "all groups and no other")?;
                 hold(!self.nodes.is_empty(), "a node")?;

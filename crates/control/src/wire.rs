@@ -11,7 +11,7 @@
 //! A value has one encoding, so that equal states have equal bytes. Reading is total: any bytes are a value or an error,
 //! and no length is believed before the bytes are there.
 
-use ids::{Boot, Epoch, GroupCount, GroupId, Incarnation, NodeId, SemanticsVersion};
+use ids::{Boot, Epoch, GroupCount, GroupId, Groups, Incarnation, NodeId, PartitionCount, SemanticsVersion};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
 
@@ -323,13 +323,26 @@ impl Wire for GroupId {
     }
 }
 
-impl Wire for GroupCount {
+impl Wire for PartitionCount {
     fn put(&self, out: &mut Vec<u8>) {
         self.get().put(out);
     }
 
-    fn take(input: &mut Input<'_>) -> Result<GroupCount, DecodeError> {
-        GroupCount::new(u16::take(input)?).ok_or(input.error("1 to 1,024 groups"))
+    fn take(input: &mut Input<'_>) -> Result<PartitionCount, DecodeError> {
+        PartitionCount::new(u16::take(input)?).ok_or(input.error("1 to 4,096 partitions"))
+    }
+}
+
+impl Wire for Groups {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.get().put(out);
+        self.partitions().get().put(out);
+    }
+
+    fn take(input: &mut Input<'_>) -> Result<Groups, DecodeError> {
+        let count = GroupCount::new(u16::take(input)?).ok_or(input.error("1 to 1,024 groups"))?;
+        let partitions = PartitionCount::take(input)?;
+        Groups::new(count, partitions).ok_or(input.error("a partition for each group"))
     }
 }
 

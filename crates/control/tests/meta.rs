@@ -13,7 +13,7 @@ use control::{
     Member, Meta, MetaConfig, MetaEffects, MetaMessage, Notice, Order, Outcome, Pace, Persist, Record,
     Refounded, Refusal, Report, Restored, Role, RoutingMap, Standing, State, Token, majority,
 };
-use ids::{Boot, Epoch, GroupCount, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion};
+use ids::{Boot, Epoch, GroupCount, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -220,7 +220,7 @@ impl World {
 
     fn create(&mut self, groups: u16) {
         let config = self.config(None);
-        let groups = GroupCount::new(groups).unwrap();
+        let groups = Groups::with_default_partitions(GroupCount::new(groups).unwrap());
         let (factor, semantics) = (Factor::Auto, SemanticsVersion(1));
         let meta = Meta::create(config, ClusterId(7), groups, factor, semantics, self.now);
         self.add(meta, 0);

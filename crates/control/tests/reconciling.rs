@@ -9,7 +9,7 @@ use control::{
     Announcement, Beginning, ClusterId, Command, Factor, GroupRef, GroupSight, Member, Order, Outcome, Pace,
     Refusal, Replica, Report, Role, RoutingMap, Sight, State, Step, Token, majority, steps,
 };
-use ids::{Epoch, GroupCount, Incarnation, NodeId, Prng, SemanticsVersion};
+use ids::{Epoch, GroupCount, Groups, Incarnation, NodeId, Prng, SemanticsVersion};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -86,7 +86,7 @@ impl World {
         let command = Command::Create {
             cluster: ClusterId(7),
             token: world.token(),
-            groups: GroupCount::new(groups).expect("few groups"),
+            groups: Groups::with_default_partitions(GroupCount::new(groups).expect("few groups")),
             factor,
             semantics: SemanticsVersion(1),
             announcement: announcement(""),

@@ -6,7 +6,7 @@ use control::{
     Replica, Report, Role, RoutingMap, SETTINGS_MAX, Sight, Standing, State, Step, Survivor, Target, Token,
     VALUE_BYTES_MAX, steps,
 };
-use ids::{Boot, GroupCount, GroupId, Incarnation, NodeId, SemanticsVersion};
+use ids::{Boot, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,7 +32,7 @@ fn create(groups: u16) -> Command {
     Command::Create {
         cluster: ClusterId(9),
         token: Token(1),
-        groups: GroupCount::new(groups).expect("few groups"),
+        groups: Groups::with_default_partitions(GroupCount::new(groups).expect("few groups")),
         factor: Factor::Auto,
         semantics: SemanticsVersion(2),
         announcement: announcement(),

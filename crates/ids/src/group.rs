@@ -1,6 +1,4 @@
-//! Groups: contiguous ranges of slots, each replicated on its own.
-
-use crate::{SLOT_COUNT, Slot};
+//! Groups: each a replicated log of its own, hosting a contiguous range of partitions.
 
 /// One group, `0..groups`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -31,7 +29,7 @@ impl GroupId {
 pub struct GroupCount(u16);
 
 impl GroupCount {
-    /// Most groups a cluster can have: group numbers have ten bits in `SCAN` cursors.
+    /// Most groups a cluster can have.
     pub const MAX: u16 = 1_024;
 
     /// Groups that a new cluster gets for each worker of the node that makes it: with three nodes two for each worker, so
@@ -58,26 +56,6 @@ impl GroupCount {
         self.0
     }
 
-    /// The group that owns `slot`. Groups own contiguous ranges whose lengths differ by at most one.
-    #[inline]
-    pub fn group_of(self, slot: Slot) -> GroupId {
-        // slot < 2^14 and count <= 2^10, so the product stays below 2^24.
-        GroupId(((u32::from(slot.number()) * u32::from(self.0)) / u32::from(SLOT_COUNT)) as u16)
-    }
-
-    /// The first and the last slot that `group` owns.
-    pub fn slots_of(self, group: GroupId) -> (Slot, Slot) {
-        let slots = u32::from(SLOT_COUNT);
-        // The least slot whose product reaches that of the group.
-        let start = |group: u32| (group * slots).div_ceil(u32::from(self.0)).min(slots);
-        let slot = |number: u32| {
-            let slot = u16::try_from(number).ok().and_then(Slot::new);
-            slot.expect("a group owns at least one slot, and none beyond the last")
-        };
-        let group = u32::from(group.number());
-        (slot(start(group)), slot(start(group + 1) - 1))
-    }
-
     /// All groups in order.
     pub fn iter(self) -> impl Iterator<Item = GroupId> {
         (0..self.0).map(GroupId)
@@ -96,32 +74,6 @@ mod tests {
                 groups,
                 "{workers} workers"
             );
-        }
-    }
-
-    #[test]
-    fn every_count_covers_all_slots_in_contiguous_even_ranges() {
-        for count in [1, 2, 3, 5, 16, 64, 1_000, 1_024] {
-            let groups = GroupCount::new(count).expect("a valid count");
-            let mut sizes = vec![0u32; usize::from(count)];
-            let mut last = 0;
-            for number in 0..SLOT_COUNT {
-                let group = groups.group_of(Slot::new(number).expect("in range")).index();
-                assert!(group == last || group == last + 1);
-                last = group;
-                sizes[group] += 1;
-            }
-            assert_eq!(last, usize::from(count) - 1);
-            let (min, max) = (
-                sizes.iter().min().expect("some"),
-                sizes.iter().max().expect("some"),
-            );
-            assert!(max - min <= 1, "{count} groups: {min}..{max}");
-            for (group, size) in groups.iter().zip(sizes) {
-                let (first, last) = groups.slots_of(group);
-                assert_eq!(u32::from(last.number() - first.number()) + 1, size);
-                assert_eq!((groups.group_of(first), groups.group_of(last)), (group, group));
-            }
         }
     }
 }

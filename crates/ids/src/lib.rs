@@ -7,6 +7,7 @@
 mod group;
 mod key_hash;
 mod node;
+mod partition;
 mod prng;
 mod request;
 mod slot;
@@ -16,6 +17,7 @@ mod version;
 pub use group::{GroupCount, GroupId};
 pub use key_hash::{HashSeed, KeyHash};
 pub use node::{Boot, ClusterId, GatewayId, Incarnation, NodeId};
+pub use partition::{Groups, PartitionCount, PartitionId, PartitionRange};
 pub use prng::Prng;
 pub use request::RequestUuid;
 pub use slot::{SLOT_COUNT, Slot};

@@ -7,7 +7,7 @@
 //!
 //! Sixteen writes of 100 bytes in an entry, on 10,000 keys. The difference of two counts of entries leaves the start out.
 
-use ids::{Boot, GatewayId, HashSeed, SemanticsVersion, UnixMillis};
+use ids::{Boot, GatewayId, HashSeed, PartitionCount, PartitionRange, SemanticsVersion, UnixMillis};
 use keyspace::{Entry, EntryBuf, Header, Keyspace, LeaderLocal, Operation};
 use resp::{ArgsBuf, Protocol};
 
@@ -16,7 +16,7 @@ fn main() {
         .nth(1)
         .and_then(|count| count.parse().ok())
         .unwrap_or(1_000);
-    let mut keyspace = Keyspace::new(HashSeed([1, 2]));
+    let mut keyspace = Keyspace::new(HashSeed([1, 2]), PartitionRange::all(PartitionCount::DEFAULT));
     let mut local = LeaderLocal::new(1);
     let gateway = GatewayId {
         boot: Boot(1),

@@ -1,5 +1,6 @@
 //! One command applied to the state: the dispatch, and what every effect stands on.
 
+use crate::directories::Location;
 use crate::events::EventClasses;
 use crate::limits::Limits;
 use crate::local::LeaderLocal;
@@ -8,7 +9,7 @@ use crate::read::Reader;
 use crate::slot_word::ObjectRef;
 use crate::{Keyspace, Value};
 use command::{Command, ReplyError};
-use ids::{Db, HashSeed, KeyHash, Prng, UnixMillis, Version};
+use ids::{Db, HashSeed, Prng, UnixMillis, Version};
 use resp::Writer;
 
 /// One command at work. The effects of the data types are methods in `string.rs`, `bitmap.rs`, `generic.rs`.
@@ -142,8 +143,10 @@ impl Apply<'_, '_> {
         *self.keyspace.prng() = std::mem::replace(&mut self.local.prng, local_prng);
     }
 
-    pub(crate) fn hash(&self, key: &[u8]) -> KeyHash {
-        self.keyspace.seed().hash(key)
+    /// Where `key` belongs.
+    #[inline]
+    pub(crate) fn locate(&self, key: &[u8]) -> Location {
+        self.keyspace.locate(key)
     }
 
     /// Entry time.
@@ -158,9 +161,10 @@ impl Apply<'_, '_> {
 
     /// Deletes `key` if it has expired, so that what follows sees only the living.
     #[inline]
-    pub(crate) fn bury(&mut self, hash: KeyHash, key: &[u8]) {
+    pub(crate) fn bury(&mut self, location: Location, key: &[u8]) {
         if self.keyspace.database(self.db).with_deadline() > 0 {
-            self.keyspace.remove_if_expired(self.db, hash, key, self.local);
+            self.keyspace
+                .remove_if_expired(self.db, location, key, self.local);
         }
     }
 
@@ -169,30 +173,32 @@ impl Apply<'_, '_> {
     #[inline]
     pub(crate) fn update<R>(
         &mut self,
-        hash: KeyHash,
+        location: Location,
         key: &[u8],
         change: impl FnOnce(&mut Change<'_>) -> R,
     ) -> Option<R> {
-        self.bury(hash, key);
+        self.bury(location, key);
         let version = self.version();
         let local = &mut *self.local;
-        self.keyspace.database_mut(self.db).update(hash, key, |object| {
-            object.set_access(local.touched(object.access()));
-            let result = change(&mut Change { object, version });
-            local.changes += u64::from(object.version() == version);
-            result
-        })
+        self.keyspace
+            .database_mut(self.db)
+            .update(location, key, |object| {
+                object.set_access(local.touched(object.access()));
+                let result = change(&mut Change { object, version });
+                local.changes += u64::from(object.version() == version);
+                result
+            })
     }
 
     /// Changes the living string of `key`; `None` if the key is absent.
     #[inline]
     pub(crate) fn update_string<R>(
         &mut self,
-        hash: KeyHash,
+        location: Location,
         key: &[u8],
         change: impl FnOnce(&mut Change<'_>) -> Result<R, ReplyError>,
     ) -> Option<Result<R, ReplyError>> {
-        self.update(hash, key, |found| {
+        self.update(location, key, |found| {
             if found.object.kind() == Kind::String {
                 change(found)
             } else {
@@ -211,8 +217,8 @@ impl Apply<'_, '_> {
         creates: bool,
         edit: impl FnOnce(&mut Edit<'_>) -> R,
     ) -> Result<Option<R>, ReplyError> {
-        let hash = self.hash(key);
-        self.bury(hash, key);
+        let location = self.locate(key);
+        self.bury(location, key);
         let version = self.version();
         let (limits, seed) = (self.keyspace.limits(), self.keyspace.seed());
         let mut prng = self.keyspace.prng().clone();
@@ -231,13 +237,16 @@ impl Apply<'_, '_> {
             (result, edited.is_marked, edited.object.value().len() == 0)
         };
         let local = &mut *self.local;
-        let found = self.keyspace.database_mut(self.db).update(hash, key, |object| {
-            if object.kind() != kind {
-                return Err(ReplyError::WrongType);
-            }
-            object.set_access(local.touched(object.access()));
-            Ok(run(object))
-        });
+        let found = self
+            .keyspace
+            .database_mut(self.db)
+            .update(location, key, |object| {
+                if object.kind() != kind {
+                    return Err(ReplyError::WrongType);
+                }
+                object.set_access(local.touched(object.access()));
+                Ok(run(object))
+            });
         let outcome = match found {
             Some(outcome) => outcome?,
             None if creates => {
@@ -246,7 +255,7 @@ impl Apply<'_, '_> {
                 let outcome = run(&mut object);
                 *self.keyspace.prng() = prng;
                 if !outcome.2 {
-                    self.insert(hash, object);
+                    self.insert(location, object);
                 }
                 return Ok(Some(outcome.0));
             }
@@ -256,7 +265,7 @@ impl Apply<'_, '_> {
         let (result, is_marked, is_empty) = outcome;
         self.local.changes += u64::from(is_marked);
         if is_empty {
-            self.delete(hash, key);
+            self.delete(location, key);
         }
         Ok(Some(result))
     }
@@ -289,7 +298,7 @@ impl Apply<'_, '_> {
 
     /// The living object of `key` if it is of this kind, without a trace in the statistics.
     pub(crate) fn peek(&self, kind: Kind, key: &[u8]) -> Result<Option<ObjectRef<'_>>, ReplyError> {
-        let found = self.keyspace.database(self.db).find(self.hash(key), key);
+        let found = self.keyspace.database(self.db).find(self.locate(key), key);
         match found.filter(|object| !object.is_expired(self.time())) {
             Some(object) if object.kind() != kind => Err(ReplyError::WrongType),
             found => Ok(found),
@@ -298,17 +307,17 @@ impl Apply<'_, '_> {
 
     /// The kind of the living object of `key`.
     pub(crate) fn kind(&self, key: &[u8]) -> Option<Kind> {
-        let found = self.keyspace.database(self.db).find(self.hash(key), key)?;
+        let found = self.keyspace.database(self.db).find(self.locate(key), key)?;
         (!found.is_expired(self.time())).then(|| found.kind())
     }
 
     /// Puts `object` under its key, whatever was there: how results are stored. The object has this command's version.
     pub(crate) fn store(&mut self, object: Object) {
-        let hash = self.hash(object.key());
-        if self.delete(hash, object.key()) {
-            self.put_back(hash, object);
+        let location = self.locate(object.key());
+        if self.delete(location, object.key()) {
+            self.put_back(location, object);
         } else {
-            self.insert(hash, object);
+            self.insert(location, object);
         }
     }
 
@@ -340,8 +349,8 @@ impl Apply<'_, '_> {
     }
 
     /// Deletes the living object of `key`; whether there was one.
-    pub(crate) fn delete(&mut self, hash: KeyHash, key: &[u8]) -> bool {
-        let removed = self.remove(hash, key);
+    pub(crate) fn delete(&mut self, location: Location, key: &[u8]) -> bool {
+        let removed = self.remove(location, key);
         let was_there = removed.is_some();
         if let Some(object) = removed {
             self.keyspace.garbage().add(object);
@@ -351,8 +360,8 @@ impl Apply<'_, '_> {
 
     /// [`Apply::delete`] as a command that clients hear of.
     pub(crate) fn delete_and_note(&mut self, key: &[u8]) -> bool {
-        let hash = self.hash(key);
-        let was_there = self.delete(hash, key);
+        let location = self.locate(key);
+        let was_there = self.delete(location, key);
         if was_there {
             self.event(EventClasses::GENERIC, "del", key);
         }
@@ -373,44 +382,44 @@ impl Apply<'_, '_> {
 
     /// Adds an object whose key is absent.
     #[inline]
-    pub(crate) fn insert(&mut self, hash: KeyHash, object: Object) {
+    pub(crate) fn insert(&mut self, location: Location, object: Object) {
         self.local.event(EventClasses::NEW, "new", self.db, object.key());
-        self.put_back(hash, object);
+        self.put_back(location, object);
     }
 
     /// Adds an object whose key was present until a moment ago: for whoever listens, it is not new.
     #[inline]
-    fn put_back(&mut self, hash: KeyHash, object: Object) {
+    fn put_back(&mut self, location: Location, object: Object) {
         object.set_access(self.local.access.fresh());
         self.local.changes += 1;
         self.local.came(self.db, &object);
-        self.keyspace.database_mut(self.db).insert(hash, object);
+        self.keyspace.database_mut(self.db).insert(location, object);
     }
 
     /// Calls `look` with the value of the living object of `key`, or `None`.
     pub(crate) fn look<R>(
         &mut self,
-        hash: KeyHash,
+        location: Location,
         key: &[u8],
         look: impl FnOnce(Option<Value<'_>>) -> R,
     ) -> R {
-        self.bury(hash, key);
-        match self.keyspace.database(self.db).find(hash, key) {
+        self.bury(location, key);
+        match self.keyspace.database(self.db).find(location, key) {
             Some(object) => look(Some(object.value())),
             None => look(None),
         }
     }
 
     /// Whether `key` lives.
-    pub(crate) fn is_present(&mut self, hash: KeyHash, key: &[u8]) -> bool {
-        self.look(hash, key, |value| value.is_some())
+    pub(crate) fn is_present(&mut self, location: Location, key: &[u8]) -> bool {
+        self.look(location, key, |value| value.is_some())
     }
 
     /// Takes out the living object of `key`.
-    pub(crate) fn remove(&mut self, hash: KeyHash, key: &[u8]) -> Option<Object> {
-        self.bury(hash, key);
+    pub(crate) fn remove(&mut self, location: Location, key: &[u8]) -> Option<Object> {
+        self.bury(location, key);
         let version = self.keyspace.applied();
-        let removed = self.keyspace.database_mut(self.db).remove(hash, key, version);
+        let removed = self.keyspace.database_mut(self.db).remove(location, key, version);
         self.local.changes += u64::from(removed.is_some());
         removed
     }

@@ -39,8 +39,8 @@ impl Apply<'_, '_> {
             if self.refuses_string(key) {
                 return;
             }
-            let hash = self.hash(key);
-            let found = self.look(hash, key, |value| value.map(Value::len));
+            let location = self.locate(key);
+            let found = self.look(location, key, |value| value.map(Value::len));
             if found.is_none() {
                 self.missed(key);
             }
@@ -54,8 +54,8 @@ impl Apply<'_, '_> {
         let mut result = Object::string(destination, b"", None, self.version());
         let bytes = result.bytes_mut(length);
         for (index, key) in sources.iter().enumerate() {
-            let hash = self.hash(key);
-            self.look(hash, key, |value| {
+            let location = self.locate(key);
+            self.look(location, key, |value| {
                 let mut digits = Digits::default();
                 let text = value.map_or(&b""[..], |value| value.text(&mut digits));
                 if index == 0 {
@@ -116,8 +116,8 @@ impl Apply<'_, '_> {
         length_min: usize,
         mut change_bits: impl FnMut(&mut [u8]) -> (R, bool),
     ) -> R {
-        let hash = self.hash(key);
-        let result = self.update(hash, key, |change| {
+        let location = self.locate(key);
+        let result = self.update(location, key, |change| {
             let length_before = change.object.value().len();
             let bytes = change.object.bytes_mut(length_min);
             let grows = bytes.len() > length_before;
@@ -130,7 +130,7 @@ impl Apply<'_, '_> {
         let (result, is_changed) = result.unwrap_or_else(|| {
             let mut object = Object::string(key, b"", None, self.version());
             let (result, _) = change_bits(object.bytes_mut(length_min));
-            self.insert(hash, object);
+            self.insert(location, object);
             (result, true)
         });
         if is_changed {

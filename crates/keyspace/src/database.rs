@@ -1,12 +1,12 @@
 //! One numbered database of a group.
 
 use crate::digest::Digest;
-use crate::directory::{Directory, Position};
+use crate::directories::{Cursor, Directories, Location};
 use crate::form::Rest;
 use crate::object::Object;
 use crate::slot_word::ObjectRef;
 use crate::transfer::changes::Changes;
-use ids::{HashSeed, KeyHash, Prng, UnixMillis, Version};
+use ids::{HashSeed, PartitionRange, Prng, Slot, UnixMillis, Version};
 
 /// Buckets of creation stamps. More make a needless `EXEC` failure rarer and cost eight bytes each.
 const CREATION_BUCKETS: usize = 1_024;
@@ -16,7 +16,7 @@ const REMOVAL_BUCKETS: usize = 256;
 
 /// Keys of one database of one group, with what `WATCH` and expiry need to know of them.
 pub(crate) struct Database {
-    directory: Directory,
+    keys: Directories,
     with_deadline: usize,
     /// For absent keys, `WATCH` must notice that a key came and went. Every creation stamps the bucket of
     /// the key's hash, so an absent key whose bucket kept its stamp was absent all the time. Two keys that
@@ -46,9 +46,9 @@ pub enum KeyVersion {
 
 impl Database {
     /// An empty database. One that is not watchable keeps no creation stamps.
-    pub(crate) fn new(seed: HashSeed, is_watchable: bool) -> Database {
+    pub(crate) fn new(seed: HashSeed, partitions: PartitionRange, is_watchable: bool) -> Database {
         Database {
-            directory: Directory::new(seed),
+            keys: Directories::new(seed, partitions),
             with_deadline: 0,
             created: Box::default(),
             removed: Box::default(),
@@ -60,7 +60,7 @@ impl Database {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.directory.len()
+        self.keys.len()
     }
 
     /// Keys with a deadline.
@@ -69,58 +69,58 @@ impl Database {
     }
 
     pub(crate) fn memory(&self) -> usize {
-        self.directory.memory()
+        self.keys.memory()
     }
 
     #[inline(always)]
-    pub(crate) fn find(&self, hash: KeyHash, key: &[u8]) -> Option<ObjectRef<'_>> {
-        self.directory.find(hash, key)
+    pub(crate) fn find(&self, location: Location, key: &[u8]) -> Option<ObjectRef<'_>> {
+        self.keys.find(location, key)
     }
 
     /// Changes an object in place, keeping count of bytes and deadlines.
     #[inline]
     pub(crate) fn update<R>(
         &mut self,
-        hash: KeyHash,
+        location: Location,
         key: &[u8],
         change: impl FnOnce(&mut Object) -> R,
     ) -> Option<R> {
-        let mut object = self.directory.find_mut(hash, key)?;
+        let mut object = self.keys.find_mut(location, key)?;
         let (memory_before, deadline_before) = (object.memory(), object.deadline());
         let result = change(&mut object);
         let (memory_after, deadline_after) = (object.memory(), object.deadline());
         drop(object);
-        self.note_change(hash);
-        self.directory.adjust_memory(memory_before, memory_after);
+        self.note_change(location);
+        self.keys.adjust_memory(location, memory_before, memory_after);
         if deadline_before != deadline_after {
             self.with_deadline += usize::from(deadline_after.is_some());
             self.with_deadline -= usize::from(deadline_before.is_some());
             if let Some(deadline) = deadline_after {
-                self.directory.note_deadline(hash, deadline);
+                self.keys.note_deadline(location, deadline);
             }
         }
         Some(result)
     }
 
     /// Adds an object whose key is absent.
-    pub(crate) fn insert(&mut self, hash: KeyHash, object: Object) {
-        self.note_creation(bucket(hash), object.version());
-        self.note_change(hash);
+    pub(crate) fn insert(&mut self, location: Location, object: Object) {
+        self.note_creation(bucket(location), object.version());
+        self.note_change(location);
         self.with_deadline += usize::from(object.deadline().is_some());
-        self.directory.insert(hash, object);
+        self.keys.insert(location, object);
     }
 
     /// Puts an object back that was taken out for a moment: for all that anybody can see it was always there.
-    pub(crate) fn restore(&mut self, hash: KeyHash, object: Object) {
-        self.note_change(hash);
+    pub(crate) fn restore(&mut self, location: Location, object: Object) {
+        self.note_change(location);
         self.with_deadline += usize::from(object.deadline().is_some());
-        self.directory.insert(hash, object);
+        self.keys.insert(location, object);
     }
 
     /// Puts an object in place of the one under its key, which it returns, or adds it.
-    pub(crate) fn put(&mut self, hash: KeyHash, object: Object) -> Option<Object> {
-        let Some(mut before) = self.directory.find_mut(hash, object.key()) else {
-            self.insert(hash, object);
+    pub(crate) fn put(&mut self, location: Location, object: Object) -> Option<Object> {
+        let Some(mut before) = self.keys.find_mut(location, object.key()) else {
+            self.insert(location, object);
             return None;
         };
         let (memory_before, memory_after) = (before.memory(), object.memory());
@@ -128,21 +128,21 @@ impl Database {
         let version = object.version();
         let replaced = std::mem::replace(&mut *before, object);
         drop(before);
-        self.note_change(hash);
-        self.directory.adjust_memory(memory_before, memory_after);
+        self.note_change(location);
+        self.keys.adjust_memory(location, memory_before, memory_after);
         self.with_deadline += usize::from(deadline_after.is_some());
         self.with_deadline -= usize::from(deadline_before.is_some());
         if let Some(deadline) = deadline_after {
-            self.directory.note_deadline(hash, deadline);
+            self.keys.note_deadline(location, deadline);
         }
         // The key may have been absent for all that clients could see.
-        self.note_creation(bucket(hash), version);
+        self.note_creation(bucket(location), version);
         Some(replaced)
     }
 
     /// An expired key came to be again without having been deleted.
-    pub(crate) fn note_revival(&mut self, hash: KeyHash, version: Version) {
-        self.note_creation(bucket(hash), version);
+    pub(crate) fn note_revival(&mut self, location: Location, version: Version) {
+        self.note_creation(bucket(location), version);
     }
 
     /// Stamps never go back, even if an old object comes in.
@@ -158,29 +158,29 @@ impl Database {
     }
 
     /// Takes an object out, at this version.
-    pub(crate) fn remove(&mut self, hash: KeyHash, key: &[u8], version: Version) -> Option<Object> {
-        let object = self.directory.remove(hash, key)?;
-        self.note_removal(hash, version);
-        self.note_change(hash);
+    pub(crate) fn remove(&mut self, location: Location, key: &[u8], version: Version) -> Option<Object> {
+        let object = self.keys.remove(location, key)?;
+        self.note_removal(location, version);
+        self.note_change(location);
         self.with_deadline -= usize::from(object.deadline().is_some());
         Some(object)
     }
 
-    fn note_removal(&mut self, hash: KeyHash, version: Version) {
+    fn note_removal(&mut self, location: Location, version: Version) {
         if !self.is_watchable || planted::is(planted::Bug::RemovalNotStamped) {
             return;
         }
         if self.removed.is_empty() {
             self.removed = vec![Version(0); REMOVAL_BUCKETS].into_boxed_slice();
         }
-        self.removed[hash.0 as usize % REMOVAL_BUCKETS] = version;
+        self.removed[location.hash.0 as usize % REMOVAL_BUCKETS] = version;
     }
 
     /// Tells the transfers under way that an object of this hash came, changed or went.
     #[inline]
-    fn note_change(&mut self, hash: KeyHash) {
+    fn note_change(&mut self, location: Location) {
         if !self.changes.is_empty() {
-            self.changes.iter_mut().for_each(|changes| changes.note(hash));
+            self.changes.iter_mut().for_each(|changes| changes.note(location));
         }
     }
 
@@ -194,26 +194,26 @@ impl Database {
         self.changes.iter().any(|changes| changes.transfer == transfer)
     }
 
-    /// Calls `visit` for objects in hash order, from `from` on, as long as it answers `true`.
-    pub(crate) fn visit_from(&self, from: KeyHash, visit: impl FnMut(&Object) -> bool) {
-        self.directory.visit_from(from, visit);
+    /// See [`Directories::visit_from`].
+    pub(crate) fn visit_from(&self, from: Location, visit: impl FnMut(u16, &Object) -> bool) {
+        self.keys.visit_from(from, visit);
     }
 
-    /// The hash of a key.
-    pub(crate) fn hash_of(&self, key: &[u8]) -> KeyHash {
-        self.directory.hash(key)
+    /// Where a key belongs.
+    #[inline]
+    pub(crate) fn locate(&self, key: &[u8]) -> Location {
+        self.keys.locate(key)
     }
 
     /// Takes all keys out, and how many of them have a deadline.
-    pub(crate) fn take_keys(&mut self, seed: HashSeed) -> (Directory, usize) {
-        let directory = std::mem::replace(&mut self.directory, Directory::new(seed));
-        (directory, std::mem::take(&mut self.with_deadline))
+    pub(crate) fn take_keys(&mut self) -> (Directories, usize) {
+        (self.keys.take(), std::mem::take(&mut self.with_deadline))
     }
 
     /// Puts in what [`Database::take_keys`] took out, here or of another database. There must be no keys.
-    pub(crate) fn put_keys(&mut self, (directory, with_deadline): (Directory, usize)) {
+    pub(crate) fn put_keys(&mut self, (keys, with_deadline): (Directories, usize)) {
         assert!(self.len() == 0, "keys would be lost");
-        (self.directory, self.with_deadline) = (directory, with_deadline);
+        (self.keys, self.with_deadline) = (keys, with_deadline);
     }
 
     /// Writes what `WATCH` needs of absent keys.
@@ -246,38 +246,38 @@ impl Database {
     }
 
     /// What `WATCH` remembers of `key` at `time`.
-    pub(crate) fn version(&self, hash: KeyHash, key: &[u8], time: UnixMillis) -> KeyVersion {
-        match self.find(hash, key).filter(|object| !object.is_expired(time)) {
+    pub(crate) fn version(&self, location: Location, key: &[u8], time: UnixMillis) -> KeyVersion {
+        match self.find(location, key).filter(|object| !object.is_expired(time)) {
             Some(object) => KeyVersion::Present(object.version().max(self.swapped)),
-            None => KeyVersion::Absent(self.created.get(bucket(hash)).copied().unwrap_or_default()),
+            None => KeyVersion::Absent(self.created.get(bucket(location)).copied().unwrap_or_default()),
         }
     }
 
     /// The version at which what is under `key` at `time` came to be so, or a later one. `None` if it is there and has
     /// expired: nobody has written down when.
-    pub(crate) fn last_change(&self, hash: KeyHash, key: &[u8], time: UnixMillis) -> Option<Version> {
-        if let Some(object) = self.find(hash, key) {
+    pub(crate) fn last_change(&self, location: Location, key: &[u8], time: UnixMillis) -> Option<Version> {
+        if let Some(object) = self.find(location, key) {
             return (!object.is_expired(time)).then(|| object.version().max(self.swapped));
         }
-        let created = self.created.get(bucket(hash)).copied().unwrap_or_default();
-        let removed = self.removed.get(hash.0 as usize % REMOVAL_BUCKETS);
+        let created = self.created.get(bucket(location)).copied().unwrap_or_default();
+        let removed = self.removed.get(location.hash.0 as usize % REMOVAL_BUCKETS);
         let removed = removed.copied().unwrap_or_default();
         Some(created.max(removed).max(self.emptied).max(self.swapped))
     }
 
     /// Empties the database at this version; the keys are dropped later, piece by piece. Creation stamps stay: they speak of
     /// the past.
-    pub(crate) fn flush(&mut self, seed: HashSeed, version: Version) -> Directory {
+    pub(crate) fn flush(&mut self, version: Version) -> Directories {
         self.with_deadline = 0;
         self.emptied = version;
         self.changes.iter_mut().for_each(Changes::note_flush);
-        std::mem::replace(&mut self.directory, Directory::new(seed))
+        self.keys.take()
     }
 
     /// Exchanges the keys, but not what `WATCH` needs: that belongs to (database number, key).
     pub(crate) fn swap(&mut self, other: &mut Database, version: Version, time: UnixMillis) {
         let (ours, theirs) = (self.arriving(time), other.arriving(time));
-        std::mem::swap(&mut self.directory, &mut other.directory);
+        std::mem::swap(&mut self.keys, &mut other.keys);
         std::mem::swap(&mut self.with_deadline, &mut other.with_deadline);
         std::mem::swap(&mut self.changes, &mut other.changes);
         self.take_over(&theirs, version);
@@ -298,7 +298,7 @@ impl Database {
         let mut buckets = Vec::new();
         self.for_each(|object| {
             if !object.is_expired(time) {
-                buckets.push(bucket(self.directory.hash(object.key())));
+                buckets.push(bucket(self.locate(object.key())));
             }
         });
         buckets
@@ -324,30 +324,36 @@ impl Database {
         self.for_each(|object| digest.object(object));
     }
 
-    pub(crate) fn walk(&self, from: Position, budget: u64, visit: impl FnMut(&Object)) -> Option<Position> {
-        self.directory.walk(from, budget, visit)
+    /// See [`Directories::walk`].
+    pub(crate) fn walk(&self, from: Cursor, budget: u64, visit: impl FnMut(&Object)) -> Option<Cursor> {
+        self.keys.walk(from, budget, visit)
     }
 
     pub(crate) fn for_each(&self, visit: impl FnMut(&Object)) {
-        self.directory.for_each(visit);
+        self.keys.for_each(visit);
     }
 
-    /// See [`Directory::pick`].
+    /// See [`Directories::for_each_beside`].
+    pub(crate) fn for_each_beside(&self, slot: Slot, visit: impl FnMut(&Object)) {
+        self.keys.for_each_beside(slot, visit);
+    }
+
+    /// See [`crate::directory::Directory::pick`].
     pub(crate) fn pick(&self, prng: &mut Prng) -> Option<ObjectRef<'_>> {
-        self.directory.pick(prng)
+        self.keys.pick(prng)
     }
 
-    /// See [`Directory::random`].
+    /// See [`crate::directory::Directory::random`].
     pub(crate) fn random(&self, prng: &mut Prng) -> Option<ObjectRef<'_>> {
-        self.directory.random(prng)
+        self.keys.random(prng)
     }
 
     pub(crate) fn due(&mut self, time: UnixMillis, objects_max: usize, found: impl FnMut(&Object)) -> bool {
-        self.with_deadline == 0 || self.directory.due(time, objects_max, found)
+        self.with_deadline == 0 || self.keys.due(time, objects_max, found)
     }
 }
 
 /// The bucket of creation stamps: low bits, since segments are chosen by the high ones.
-fn bucket(hash: KeyHash) -> usize {
-    (hash.0 as usize) % CREATION_BUCKETS
+fn bucket(location: Location) -> usize {
+    (location.hash.0 as usize) % CREATION_BUCKETS
 }

@@ -1,4 +1,4 @@
-//! The keys of one database of one group: extendible hashing over segments in hash order.
+//! The keys of one database of one partition: extendible hashing over segments in hash order.
 //!
 //! The top `depth` bits of a key's hash index a table of segment numbers; a segment of smaller depth than the
 //! table's stands in several neighbouring entries. When a segment is full it is split in two by its next bit,
@@ -14,26 +14,26 @@ use crate::slot_word::{ObjectMut, ObjectRef};
 use ids::{HashSeed, KeyHash, Prng, UnixMillis};
 
 /// Beyond this depth a segment could not tell its keys' scan positions apart (see [`Position::BITS`]). It would
-/// take 2^26 segments, some forty thousand million keys in one group, to get there by honest hashes.
-const DEPTH_MAX: u8 = 26;
+/// take 2^24 segments, some ten thousand million keys in one partition, to get there by honest hashes.
+const DEPTH_MAX: u8 = 24;
 
 /// A place in hash order: the top [`Position::BITS`] bits of a hash.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Position(u64);
 
 impl Position {
-    /// With ten bits of group above them, positions stay below 2^53: cursors survive clients that keep
+    /// With twelve bits of partition above them, positions stay below 2^53: cursors survive clients that keep
     /// numbers in doubles.
-    pub const BITS: u32 = 43;
+    pub const BITS: u32 = 41;
     /// Before all keys.
     pub const START: Position = Position(0);
 
-    /// `None` at 2^43 and above.
+    /// `None` at 2^41 and above.
     pub fn new(bits: u64) -> Option<Position> {
         (bits >> Position::BITS == 0).then_some(Position(bits))
     }
 
-    /// As a number below 2^43.
+    /// As a number below 2^41.
     pub fn bits(self) -> u64 {
         self.0
     }
@@ -369,17 +369,16 @@ impl Directory {
     }
 
     /// Collects keys whose deadline is at or before `time`, going round the segments from where the last call
-    /// stopped, until `objects_max` objects were looked at or all segments were. Segments without a due
+    /// stopped, until about `budget` objects were looked at or all segments were, and counts it down. Segments without a due
     /// deadline cost one comparison. `true` if everything was looked at.
     pub(crate) fn due(
         &mut self,
         time: UnixMillis,
-        objects_max: usize,
+        budget: &mut usize,
         mut found: impl FnMut(&Object),
     ) -> bool {
-        let mut looked = 0;
         for _ in 0..self.segments.len() {
-            if looked >= objects_max {
+            if *budget == 0 {
                 return false;
             }
             if self.expiry_cursor >= self.segments.len() {
@@ -391,7 +390,7 @@ impl Directory {
                 continue;
             }
             segment.refresh_deadline();
-            looked += segment.len();
+            *budget = budget.saturating_sub(segment.len());
             if segment.earliest_deadline() > time {
                 continue;
             }
@@ -587,7 +586,9 @@ mod tests {
         let mut gone = 0;
         loop {
             let mut found = Vec::new();
-            let complete = directory.due(UnixMillis(100), 500, |object| found.push(object.key().to_vec()));
+            let complete = directory.due(UnixMillis(100), &mut 500, |object| {
+                found.push(object.key().to_vec())
+            });
             for key in &found {
                 assert!(directory.remove(SEED.hash(key), key).is_some());
             }

@@ -224,6 +224,13 @@ pub struct Operations {
     count: usize,
 }
 
+/// A place between two operations.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct OperationsMark {
+    bytes: usize,
+    count: usize,
+}
+
 /// An entry under construction.
 pub struct EntryBuf {
     /// Head and closed batches, and of the open batch what stands before its operations.
@@ -318,6 +325,21 @@ impl EntryBuf {
 }
 
 impl Operations {
+    /// Where what was pushed by now ends.
+    pub fn mark(&self) -> OperationsMark {
+        OperationsMark {
+            bytes: self.bytes.len(),
+            count: self.count,
+        }
+    }
+
+    /// Takes back what was pushed since a mark.
+    pub fn cut(&mut self, mark: OperationsMark) {
+        self.bytes.truncate(mark.bytes);
+        self.bytes.shrink_to(mark.bytes);
+        self.count = mark.count;
+    }
+
     /// None.
     pub fn new() -> Operations {
         Operations::default()

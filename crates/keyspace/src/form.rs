@@ -24,7 +24,7 @@ use crate::object::{Kind, Object, Value};
 use crate::packed::Packed;
 use crate::sorted_set::SortedSet;
 use crate::value::Digits;
-use ids::{HashSeed, UnixMillis, Version};
+use ids::{HashSeed, PartitionCount, PartitionId, PartitionRange, UnixMillis, Version};
 
 /// Up to this form a value is one run of bytes.
 pub(crate) const LAST_FLAT: u8 = 5;
@@ -153,6 +153,17 @@ pub(crate) fn text(to: &mut Vec<u8>, bytes: &[u8]) {
     to.extend_from_slice(bytes);
 }
 
+pub(crate) fn partitions(to: &mut Vec<u8>, partitions: PartitionRange) {
+    let numbers = [
+        partitions.cluster_count().get(),
+        partitions.first().number(),
+        partitions.len() as u16,
+    ];
+    numbers
+        .iter()
+        .for_each(|number| to.extend_from_slice(&number.to_le_bytes()));
+}
+
 pub(crate) fn seed(to: &mut Vec<u8>, seed: HashSeed) {
     to.extend_from_slice(&seed.0[0].to_le_bytes());
     to.extend_from_slice(&seed.0[1].to_le_bytes());
@@ -254,6 +265,12 @@ impl<'a> Rest<'a> {
     pub(crate) fn text(&mut self) -> Option<&'a [u8]> {
         let length = self.number()?;
         self.take(length as usize)
+    }
+
+    pub(crate) fn partitions(&mut self) -> Option<PartitionRange> {
+        let mut number = || Some(u16::from_le_bytes(self.array()?));
+        let (count, first, length) = (number()?, number()?, number()?);
+        PartitionRange::new(PartitionCount::new(count)?, PartitionId::new(first), length)
     }
 
     pub(crate) fn seed(&mut self) -> Option<HashSeed> {

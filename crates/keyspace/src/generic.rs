@@ -21,8 +21,8 @@ impl Apply<'_, '_> {
         let Some(deadline) = deadline.resolve(time) else {
             return ReplyError::InvalidExpireTime("expire").write(self.out);
         };
-        let hash = self.hash(key);
-        let accepted = self.update(hash, key, |change| {
+        let location = self.locate(key);
+        let accepted = self.update(location, key, |change| {
             let accepted = accepts(condition, change.object.deadline(), deadline);
             if accepted && deadline > time {
                 change.object.set_deadline(Some(deadline));
@@ -32,7 +32,7 @@ impl Apply<'_, '_> {
         });
         let accepted = accepted.unwrap_or(false);
         if accepted && deadline <= time {
-            self.delete(hash, key);
+            self.delete(location, key);
             self.event(EventClasses::GENERIC, "del", key);
         } else if accepted {
             self.event(EventClasses::GENERIC, "expire", key);
@@ -41,8 +41,8 @@ impl Apply<'_, '_> {
     }
 
     pub(crate) fn persist(&mut self, key: &[u8]) {
-        let hash = self.hash(key);
-        let changed = self.update(hash, key, |change| {
+        let location = self.locate(key);
+        let changed = self.update(location, key, |change| {
             let had_deadline = change.object.deadline().is_some();
             if had_deadline {
                 change.object.set_deadline(None);
@@ -58,16 +58,16 @@ impl Apply<'_, '_> {
     }
 
     pub(crate) fn rename(&mut self, from: &[u8], to: &[u8], only_if_absent: bool) {
-        let (hash_from, hash_to) = (self.hash(from), self.hash(to));
-        if !self.is_present(hash_from, from) {
+        let (location_from, location_to) = (self.locate(from), self.locate(to));
+        if !self.is_present(location_from, from) {
             return ReplyError::NoSuchKey.write(self.out);
         }
-        let refused = only_if_absent && self.is_present(hash_to, to);
+        let refused = only_if_absent && self.is_present(location_to, to);
         if !refused && from != to {
-            let object = self.remove(hash_from, from).expect("the key was present");
-            self.delete(hash_to, to);
+            let object = self.remove(location_from, from).expect("the key was present");
+            self.delete(location_to, to);
             let renamed = object.rename(to, self.version());
-            self.insert(hash_to, renamed);
+            self.insert(location_to, renamed);
             self.event(EventClasses::GENERIC, "rename_from", from);
             self.event(EventClasses::GENERIC, "rename_to", to);
         }
@@ -82,10 +82,10 @@ impl Apply<'_, '_> {
         if target == self.db && from == to {
             return ReplyError::SameObject.write(self.out);
         }
-        let hash_from = self.hash(from);
-        self.bury(hash_from, from);
+        let location_from = self.locate(from);
+        self.bury(location_from, from);
         let version = self.version();
-        let copy = self.keyspace.database(self.db).find(hash_from, from);
+        let copy = self.keyspace.database(self.db).find(location_from, from);
         let Some(copy) = copy.map(|object| object.copy_as(to, object.deadline(), version)) else {
             self.missed(from);
             return self.out.integer(0);
@@ -101,13 +101,17 @@ impl Apply<'_, '_> {
         if target == self.db {
             return ReplyError::SameObject.write(self.out);
         }
-        let hash = self.hash(key);
-        self.bury(hash, key);
+        let location = self.locate(key);
+        self.bury(location, key);
         let version = self.version();
         let source = std::mem::replace(&mut self.db, target);
-        let is_taken = self.is_present(hash, key);
+        let is_taken = self.is_present(location, key);
         self.db = source;
-        let moved = if is_taken { None } else { self.remove(hash, key) };
+        let moved = if is_taken {
+            None
+        } else {
+            self.remove(location, key)
+        };
         let done = moved.is_some();
         if let Some(object) = moved {
             let moved = object.rename(key, version);
@@ -120,16 +124,16 @@ impl Apply<'_, '_> {
 
     /// Adds `object` to database `target`, over an object of the same key only if `replace`.
     fn put_in(&mut self, target: Db, object: crate::Object, replace: bool) -> bool {
-        let hash = self.hash(object.key());
+        let location = self.locate(object.key());
         let source = std::mem::replace(&mut self.db, target);
         let free = if replace {
-            self.delete(hash, object.key());
+            self.delete(location, object.key());
             true
         } else {
-            !self.is_present(hash, object.key())
+            !self.is_present(location, object.key())
         };
         if free {
-            self.insert(hash, object);
+            self.insert(location, object);
         }
         self.db = source;
         free

@@ -541,8 +541,8 @@ impl Apply<'_, '_> {
     }
 
     fn pf_add(&mut self, key: &[u8], elements: Args<'_>) -> Result<(), ReplyError> {
-        let hash = self.hash(key);
-        let found = self.update_string(hash, key, |change| {
+        let location = self.locate(key);
+        let found = self.update_string(location, key, |change| {
             let changes = add(change.object, elements)?;
             if changes {
                 change.mark();
@@ -555,7 +555,7 @@ impl Apply<'_, '_> {
                 let mut object = Object::string(key, b"", None, self.version());
                 store(&mut object, &empty());
                 add(&mut object, elements)?;
-                self.insert(hash, object);
+                self.insert(location, object);
                 true
             }
         };
@@ -580,15 +580,15 @@ impl Apply<'_, '_> {
         }
         let sparse = if is_dense { None } else { registers.to_sparse() };
         let bytes = sparse.unwrap_or_else(|| registers.to_dense());
-        let hash = self.hash(destination);
-        let found = self.update(hash, destination, |change| {
+        let location = self.locate(destination);
+        let found = self.update(location, destination, |change| {
             store(change.object, &bytes);
             change.mark();
         });
         if found.is_none() {
             let mut object = Object::string(destination, b"", None, self.version());
             store(&mut object, &bytes);
-            self.insert(hash, object);
+            self.insert(location, object);
         }
         self.event(EventClasses::STRING, "pfadd", destination);
         self.out.ok();
@@ -597,8 +597,8 @@ impl Apply<'_, '_> {
 
     /// `PFDEBUG` with a subcommand that makes the value dense.
     fn pf_debug(&mut self, key: &[u8], action: HyperLogLogDebug) -> Result<(), ReplyError> {
-        let hash = self.hash(key);
-        let found = self.update_string(hash, key, |change| {
+        let location = self.locate(key);
+        let found = self.update_string(location, key, |change| {
             let mut bytes = change.object.value().text(&mut Digits::default()).to_vec();
             check(&bytes)?;
             let is_sparse = bytes[ENCODING] == SPARSE;

@@ -9,7 +9,7 @@
 //!      v                                         v
 //!   apply_command, apply_block, expire, evict, install, fence ------------> replies (RESP bytes), recorded
 //!                         |
-//!                    databases[16] --> directory --> segments --> objects
+//!                    databases[16] --> partitions --> directory --> segments --> objects
 //! ```
 //!
 //! `apply` has two inputs, the state and the entry, and no others: no configuration, no memory figures, no
@@ -32,6 +32,7 @@ mod remainder;
 use crate::apply::Apply;
 use crate::database::{Database, KeyVersion};
 use crate::digest::Digest;
+use crate::directories::Location;
 use crate::effects::Effect;
 use crate::entry::{BlockCommand, Condition, Entry, Header, Operation};
 use crate::events::EventClasses;
@@ -47,13 +48,16 @@ use crate::slot_word::ObjectRef;
 use crate::transactions::{Origin, Transactions};
 use crate::waiters::Waiters;
 use command::{Command, ObjectAspect, ReplyError};
-use ids::{Db, GatewayId, HashSeed, KeyHash, Prng, RequestUuid, SemanticsVersion, UnixMillis, Version};
+use ids::{
+    Db, GatewayId, HashSeed, PartitionRange, Prng, RequestUuid, SemanticsVersion, UnixMillis, Version,
+};
 use resp::{Args, Protocol, Writer};
 use txn::{Locks, Mode};
 
 /// The state of one group. See the file's header.
 pub struct Keyspace {
     seed: HashSeed,
+    partitions: PartitionRange,
     time: UnixMillis,
     pub(crate) applied: Version,
     pub(crate) databases: Vec<Database>,
@@ -125,24 +129,25 @@ impl std::fmt::Display for UnknownSemantics {
 impl std::error::Error for UnknownSemantics {}
 
 impl Keyspace {
-    /// An empty keyspace whose hash order follows from `seed`.
-    pub fn new(seed: HashSeed) -> Keyspace {
-        Keyspace::with(seed, Version(0), true)
+    /// An empty keyspace of these partitions, whose hash order follows from `seed`.
+    pub fn new(seed: HashSeed, partitions: PartitionRange) -> Keyspace {
+        Keyspace::with(seed, partitions, Version(0), true)
     }
 
     /// An empty keyspace to try transactions out on: it counts its operations from `applied` on, and nobody can
     /// watch its keys.
     pub fn scratch(seed: HashSeed, applied: Version) -> Keyspace {
-        Keyspace::with(seed, applied, false)
+        Keyspace::with(seed, PartitionRange::ONE, applied, false)
     }
 
-    fn with(seed: HashSeed, applied: Version, is_watchable: bool) -> Keyspace {
+    fn with(seed: HashSeed, partitions: PartitionRange, applied: Version, is_watchable: bool) -> Keyspace {
         Keyspace {
             seed,
+            partitions,
             time: UnixMillis(i64::MIN),
             applied,
             databases: (0..Db::COUNT)
-                .map(|_| Database::new(seed, is_watchable))
+                .map(|_| Database::new(seed, partitions, is_watchable))
                 .collect(),
             sessions: Sessions::default(),
             known: SemanticsVersion::CURRENT,
@@ -485,15 +490,15 @@ impl Keyspace {
     /// Deletes `key` if it has expired by group time. An operation the leader makes.
     pub fn expire(&mut self, db: Db, key: &[u8], local: &mut LeaderLocal) {
         self.applied.0 += 1;
-        let hash = self.seed.hash(key);
-        self.remove_if_expired(db, hash, key, local);
+        let location = self.locate(key);
+        self.remove_if_expired(db, location, key, local);
     }
 
     /// Deletes `key` to make room. An operation the leader makes.
     pub fn evict(&mut self, db: Db, key: &[u8], local: &mut LeaderLocal) {
         self.applied.0 += 1;
-        let hash = self.seed.hash(key);
-        if let Some(object) = self.databases[db.index()].remove(hash, key, self.applied) {
+        let location = self.locate(key);
+        if let Some(object) = self.databases[db.index()].remove(location, key, self.applied) {
             self.garbage.add(object);
             local.evicted += 1;
             local.event(EventClasses::EVICTED, "evicted", db, key);
@@ -558,11 +563,11 @@ impl Keyspace {
             match effect {
                 Effect::Put { db, mut object } => {
                     object.set_version(self.applied);
-                    let hash = self.seed.hash(object.key());
+                    let location = self.locate(object.key());
                     let database = &mut self.databases[db.index()];
                     // What the effect was computed on knew no clock.
                     let before = database
-                        .find(hash, object.key())
+                        .find(location, object.key())
                         .map(|before| (before.access(), before.is_expired(self.time)));
                     object.set_access(match before {
                         Some((access, false)) => local.touched(access),
@@ -573,13 +578,13 @@ impl Keyspace {
                         local.event(EventClasses::EXPIRED, "expired", db, object.key());
                     }
                     local.came(db, &object);
-                    if let Some(before) = database.put(hash, object) {
+                    if let Some(before) = database.put(location, object) {
                         self.garbage.add(before);
                     }
                 }
                 Effect::Delete { db, key } => {
-                    let hash = self.seed.hash(&key);
-                    if let Some(before) = self.databases[db.index()].remove(hash, &key, self.applied) {
+                    let location = self.locate(&key);
+                    if let Some(before) = self.databases[db.index()].remove(location, &key, self.applied) {
                         self.garbage.add(before);
                     }
                 }
@@ -587,13 +592,19 @@ impl Keyspace {
         }
     }
 
-    pub(crate) fn remove_if_expired(&mut self, db: Db, hash: KeyHash, key: &[u8], local: &mut LeaderLocal) {
+    pub(crate) fn remove_if_expired(
+        &mut self,
+        db: Db,
+        location: Location,
+        key: &[u8],
+        local: &mut LeaderLocal,
+    ) {
         let database = &mut self.databases[db.index()];
         if database
-            .find(hash, key)
+            .find(location, key)
             .is_some_and(|object| object.is_expired(self.time))
         {
-            if let Some(object) = database.remove(hash, key, self.applied) {
+            if let Some(object) = database.remove(location, key, self.applied) {
                 self.garbage.add(object);
             }
             local.expired += 1;
@@ -607,7 +618,7 @@ impl Keyspace {
             // A database that lost its keys one by one still has its segments.
             if db.is_none_or(|db| db.index() == index) && database.memory() > 0 {
                 self.garbage
-                    .add_segments(database.flush(self.seed, self.applied).into_segments());
+                    .add_segments(database.flush(self.applied).into_segments());
             }
         }
     }
@@ -637,57 +648,57 @@ impl Keyspace {
 
     /// What `WATCH` remembers of `key`: judged by the group's time.
     pub fn version(&self, db: Db, key: &[u8]) -> KeyVersion {
-        self.databases[db.index()].version(self.seed.hash(key), key, self.time)
+        self.databases[db.index()].version(self.locate(key), key, self.time)
     }
 
     /// The same, judged by the clock of the leader, if it is ahead of the group's.
     pub fn version_read(&self, db: Db, key: &[u8], local: &LeaderLocal) -> KeyVersion {
-        self.databases[db.index()].version(self.seed.hash(key), key, self.time.max(local.now))
+        self.databases[db.index()].version(self.locate(key), key, self.time.max(local.now))
     }
 
     /// The version at which what is under `key` came to be so, or a later one, judged by the clock of the leader; `None` if
     /// nobody has written it down.
     pub(crate) fn last_change_of(&self, db: Db, key: &[u8], local: &LeaderLocal) -> Option<Version> {
-        self.databases[db.index()].last_change(self.seed.hash(key), key, self.time.max(local.now))
+        self.databases[db.index()].last_change(self.locate(key), key, self.time.max(local.now))
     }
 
     /// A copy of an object, to evaluate a transaction on elsewhere; `None` if absent or expired by group time.
     pub fn copy_object(&self, db: Db, key: &[u8]) -> Option<Object> {
-        let object = self.database(db).find(self.seed.hash(key), key)?;
+        let object = self.database(db).find(self.locate(key), key)?;
         (!object.is_expired(self.time)).then(|| object.copy_as(key, object.deadline(), object.version()))
     }
 
     /// What kind of value `key` holds; `None` if it is absent or expired by group time.
     pub fn kind(&self, db: Db, key: &[u8]) -> Option<crate::Kind> {
-        let object = self.database(db).find(self.seed.hash(key), key)?;
+        let object = self.database(db).find(self.locate(key), key)?;
         (!object.is_expired(self.time)).then(|| object.kind())
     }
 
     /// Takes an object out for a moment, to evaluate a command on it elsewhere; [`Keyspace::take_back_object`] or
     /// [`Keyspace::install`] ends it. `None` if absent or expired by group time.
     pub fn lend_object(&mut self, db: Db, key: &[u8]) -> Option<Object> {
-        let hash = self.seed.hash(key);
+        let location = self.locate(key);
         let database = &mut self.databases[db.index()];
         database
-            .find(hash, key)
+            .find(location, key)
             .filter(|object| !object.is_expired(self.time))?;
-        database.remove(hash, key, self.applied)
+        database.remove(location, key, self.applied)
     }
 
     /// Takes back what was lent by [`Keyspace::lend_object`] and not changed.
     pub fn take_back_object(&mut self, db: Db, object: Object) {
-        let hash = self.seed.hash(object.key());
-        self.databases[db.index()].restore(hash, object);
+        let location = self.locate(object.key());
+        self.databases[db.index()].restore(location, object);
     }
 
     /// Lends what is under a key to somebody who takes his time, the key being locked: a large collection itself, an empty
     /// one of its kind being left in its place, so that scans go on finding the key; of anything else a copy. `None` if
     /// absent or expired by group time.
     pub fn lend_value(&mut self, db: Db, key: &[u8]) -> Option<Object> {
-        let hash = self.seed.hash(key);
+        let location = self.locate(key);
         let time = self.time;
         let seed = self.seed;
-        self.databases[db.index()].update(hash, key, |object| {
+        self.databases[db.index()].update(location, key, |object| {
             if object.is_expired(time) {
                 return None;
             }
@@ -704,8 +715,8 @@ impl Keyspace {
     /// Takes back what was lent by [`Keyspace::lend_value`] and not changed.
     pub fn take_back_value(&mut self, db: Db, mut object: Object) {
         let large = object.take_large();
-        let hash = self.seed.hash(object.key());
-        let returned = self.databases[db.index()].update(hash, object.key(), |held| {
+        let location = self.locate(object.key());
+        let returned = self.databases[db.index()].update(location, object.key(), |held| {
             held.set_access(object.access());
             if let Some(large) = large {
                 held.set_large(*large);
@@ -732,22 +743,22 @@ impl Keyspace {
 
     /// Takes an object out, whatever its version: how a scratch keyspace gives up its result.
     pub fn take_object(&mut self, db: Db, key: &[u8]) -> Option<Object> {
-        let hash = self.seed.hash(key);
-        let object = self.databases[db.index()].remove(hash, key, self.applied)?;
+        let location = self.locate(key);
+        let object = self.databases[db.index()].remove(location, key, self.applied)?;
         (!object.is_expired(self.time)).then_some(object)
     }
 
     /// What is under a key, whether or not it has expired.
     pub(crate) fn peek_object(&self, db: Db, key: &[u8]) -> Option<ObjectRef<'_>> {
-        self.database(db).find(self.seed.hash(key), key)
+        self.database(db).find(self.locate(key), key)
     }
 
     /// Puts a copied object into a scratch keyspace, keeping its version.
     pub fn place_object(&mut self, db: Db, object: Object) {
-        let hash = self.seed.hash(object.key());
+        let location = self.locate(object.key());
         let database = &mut self.databases[db.index()];
-        database.remove(hash, object.key(), self.applied);
-        database.insert(hash, object);
+        database.remove(location, object.key(), self.applied);
+        database.insert(location, object);
     }
 
     /// The time of the newest entry.
@@ -775,6 +786,11 @@ impl Keyspace {
     pub fn state_hash(&self) -> u64 {
         let mut digest = Digest::new();
         digest.number(self.seed.0[0]).number(self.seed.0[1]);
+        let partitions = self.partitions;
+        digest.number(partitions.cluster_count().get().into());
+        digest
+            .number(partitions.first().number().into())
+            .number(partitions.len() as u64);
         digest.number(self.time.0 as u64).number(self.applied.0);
         digest.number(self.semantics.0.into());
         for limit in self.limits.numbers() {
@@ -795,6 +811,17 @@ impl Keyspace {
     /// What the hash order follows from.
     pub fn seed(&self) -> HashSeed {
         self.seed
+    }
+
+    /// The partitions whose keys it holds.
+    pub fn partitions(&self) -> PartitionRange {
+        self.partitions
+    }
+
+    /// Where `key` belongs.
+    #[inline]
+    pub(crate) fn locate(&self, key: &[u8]) -> Location {
+        Location::of(key, self.partitions, self.seed)
     }
 
     pub(crate) fn database(&self, db: Db) -> &Database {

@@ -4,8 +4,8 @@
 //! it knows nothing of consensus, clients, clocks or other groups, and does no I/O.
 //!
 //! Reading order: `keyspace.rs` (the state and its operations), `entry.rs` (what is applied), `apply.rs` and
-//! `read.rs` (the two dispatches), then the data types; below them `database.rs`, `directory.rs`, `segment.rs`,
-//! `object.rs` (how keys lie in memory); `packed.rs`, `integers.rs` and `large.rs` (how collections do). `unsafe` is in
+//! `read.rs` (the two dispatches), then the data types; below them `database.rs`, `directories.rs`,
+//! `directory.rs`, `segment.rs`, `object.rs` (how keys lie in memory); `packed.rs`, `integers.rs` and `large.rs` (how collections do). `unsafe` is in
 //! `object.rs`, `slot_word.rs` and `sorted_set/tree.rs` alone.
 
 mod keyspace;
@@ -53,6 +53,7 @@ mod packed;
 
 mod access;
 mod database;
+mod directories;
 mod directory;
 mod eviction;
 mod object;
@@ -62,11 +63,12 @@ mod slot_word;
 
 pub use access::{AccessClock, LfuParameters};
 pub use database::KeyVersion;
+pub use directories::Cursor;
 pub use directory::Position;
 pub use effects::Effect;
 pub use entry::{
     Batch, BlockCommand, Condition, Entry, EntryBuf, EntryError, Forget, Header, Inquire, Lock, Operation,
-    Operations, Prepare, Resolve, Step, WaitId, Work,
+    Operations, OperationsMark, Prepare, Resolve, Step, WaitId, Work,
 };
 pub use evaluate::{Answers, Outcome};
 pub use events::{Event, EventClasses};
@@ -80,7 +82,7 @@ pub use local::LeaderLocal;
 pub use locking::{locks_among, locks_of};
 pub use object::{Kind, Object, Value, allocation_size};
 pub use packed::{Element, Packed};
-pub use read::{Read, scan_accepts};
+pub use read::{Read, SCAN_COUNT_MAX, scan_accepts};
 pub use replies::Answer;
 pub use requests::{
     ClientRequest, KeptResult, REQUESTS_AHEAD_MAX, RESULT_BYTES_MAX, RESULTS_BYTES_MAX, RESULTS_KEPT_FOR,

@@ -3,7 +3,6 @@
 use crate::database::Database;
 use crate::entry::{Condition, Prepare, Work};
 use command::{CommandId, Flags, KeyUse, Route, Spec};
-use ids::HashSeed;
 use resp::Args;
 use txn::{Locks, Mode};
 
@@ -88,7 +87,7 @@ pub(crate) fn of_prepare(prepare: &Prepare<'_>) -> Locks {
 }
 
 /// The same, but keys with a deadline alone: a lock suspends expiry, and who shared the key could tell.
-pub(crate) fn alone_if_mortal(locks: Locks, databases: &[Database], seed: HashSeed) -> Locks {
+pub(crate) fn alone_if_mortal(locks: Locks, databases: &[Database]) -> Locks {
     if planted::is(planted::Bug::MortalLockedShared)
         || databases.iter().all(|database| database.with_deadline() == 0)
     {
@@ -98,9 +97,8 @@ pub(crate) fn alone_if_mortal(locks: Locks, databases: &[Database], seed: HashSe
         Locks::WholeGroup(_) => Locks::WholeGroup(Mode::Exclusive),
         Locks::Keys(mut keys) => {
             for (key, mode) in keys.iter_mut().filter(|(_, mode)| *mode == Mode::Shared) {
-                let hash = seed.hash(key);
                 let is_mortal = |database: &Database| {
-                    let found = database.find(hash, key);
+                    let found = database.find(database.locate(key), key);
                     found.is_some_and(|object| object.deadline().is_some())
                 };
                 if databases.iter().any(is_mortal) {

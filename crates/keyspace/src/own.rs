@@ -11,8 +11,8 @@ use command::ReplyError;
 
 impl Apply<'_, '_> {
     pub(crate) fn cas(&mut self, key: &[u8], expected: &[u8], new: &[u8]) {
-        let hash = self.hash(key);
-        let result = self.update_string(hash, key, |change| {
+        let location = self.locate(key);
+        let result = self.update_string(location, key, |change| {
             let is_equal = change.object.value().text(&mut Digits::default()) == expected;
             if is_equal {
                 change.object.set_string(new);
@@ -88,8 +88,8 @@ impl Apply<'_, '_> {
     }
 
     fn put_balance(&mut self, key: &[u8], balance: i64) {
-        let hash = self.hash(key);
-        let done = self.update(hash, key, |change| {
+        let location = self.locate(key);
+        let done = self.update(location, key, |change| {
             change.object.set_integer(balance);
             change.mark();
         });

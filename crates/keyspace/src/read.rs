@@ -8,6 +8,7 @@
 use crate::Keyspace;
 use crate::Large;
 use crate::Value;
+use crate::directories::Cursor;
 use crate::directory::Position;
 use crate::events::EventClasses;
 use crate::local::LeaderLocal;
@@ -17,6 +18,9 @@ use command::glob::Glob;
 use command::{Command, ObjectAspect, ReplyError, ScanOptions};
 use ids::{Db, Slot, UnixMillis};
 use resp::Writer;
+
+/// Keys that one call of `SCAN` looks at, whatever its `COUNT`, which is a hint: a million would hold everybody else up.
+pub const SCAN_COUNT_MAX: u64 = 16_384;
 
 /// What became of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,16 +64,17 @@ impl Keyspace {
         }
     }
 
-    /// One share of `SCAN`: calls `found` for keys from `from` on until about `budget` keys were looked at.
-    /// Returns where to go on, `None` at the group's end. Expired keys are left out and remembered.
+    /// One share of `SCAN`: calls `found` for keys from `from` on until about `budget` keys were looked at, over as many of
+    /// the group's partitions as it takes. Returns where to go on, in the first partition behind the group's if all of these
+    /// were seen; `None` if there is none. Expired keys are left out and remembered.
     pub fn scan(
         &self,
         db: Db,
-        from: Position,
+        from: Cursor,
         budget: u64,
         local: &mut LeaderLocal,
         mut found: impl FnMut(&Object),
-    ) -> Option<Position> {
+    ) -> Option<Cursor> {
         let now = local.now.max(self.time());
         self.database(db).walk(from, budget, |object| {
             if object.is_expired(now) {
@@ -221,7 +226,7 @@ impl<'k> Reader<'k, '_> {
         let object = self
             .keyspace
             .database(self.db)
-            .find(self.keyspace.seed().hash(key), key)?;
+            .find(self.keyspace.locate(key), key)?;
         if object.is_expired(self.now) {
             self.waits |= !object.is_expired(self.keyspace.time());
             self.local.met(self.db, key);
@@ -302,11 +307,11 @@ impl<'k> Reader<'k, '_> {
         self.out.raw(&found);
     }
 
-    /// `CLUSTER COUNTKEYSINSLOT`. Keys are in hash order, not in that of slots: all are looked at.
+    /// `CLUSTER COUNTKEYSINSLOT`. Keys are in hash order, not in that of slots: all of the partition are looked at.
     fn count_keys_in_slot(&mut self, slot: Slot) {
         let now = self.now;
         let mut count = 0;
-        self.keyspace.database(self.db).for_each(|object| {
+        self.keyspace.database(self.db).for_each_beside(slot, |object| {
             count += i64::from(!object.is_expired(now) && Slot::of_key(object.key()) == slot);
         });
         self.out.integer(count);
@@ -318,7 +323,7 @@ impl<'k> Reader<'k, '_> {
         let mut count = 0;
         let mut found = Vec::new();
         let mut writer = Writer::new(&mut found, self.out.protocol());
-        self.keyspace.database(self.db).for_each(|object| {
+        self.keyspace.database(self.db).for_each_beside(slot, |object| {
             let is_wanted = count < count_max && Slot::of_key(object.key()) == slot;
             if is_wanted && !object.is_expired(now) {
                 writer.bulk(object.key());
@@ -330,24 +335,26 @@ impl<'k> Reader<'k, '_> {
         self.out.raw(&found);
     }
 
-    /// `SCAN` where one group is the whole keyspace it runs on: inside a transaction. The gateway walks over
-    /// several groups with [`Keyspace::scan`].
+    /// `SCAN` over what this group hosts. The gateway goes from one group to the next.
     fn scan(&mut self, cursor: u64, options: ScanOptions<'_>) {
-        let Some(from) = Position::new(cursor) else {
+        let Some(from) = Cursor::of_number(cursor) else {
             return ReplyError::InvalidCursor.write(self.out);
         };
         let (mut count, mut found) = (0, Vec::new());
         let mut writer = Writer::new(&mut found, self.out.protocol());
         let accepts = scan_accepts(&options);
-        let next = self
-            .keyspace
-            .scan(self.db, from, options.count, self.local, |object| {
-                if accepts(object) {
-                    writer.bulk(object.key());
-                    count += 1;
-                }
-            });
-        write_scan(self.out, next, count, &found);
+        let budget = options.count.min(SCAN_COUNT_MAX);
+        let next = self.keyspace.scan(self.db, from, budget, self.local, |object| {
+            if accepts(object) {
+                writer.bulk(object.key());
+                count += 1;
+            }
+        });
+        self.out.array(2);
+        self.out
+            .bulk_integer(next.map_or(0, |cursor| cursor.number() as i64));
+        self.out.array(count);
+        self.out.raw(&found);
     }
 
     fn random_key(&mut self) {

@@ -1,13 +1,13 @@
 //! Strings: what `SET` and its family do.
 
 use crate::apply::Apply;
+use crate::directories::Location;
 use crate::events::EventClasses;
 use crate::object::{Kind, Object, Value};
 use crate::read::Reader;
 use crate::value::Digits;
 use command::number::{self, LongDouble};
 use command::{ReplyError, SetCondition, SetExpiry, SetReply};
-use ids::KeyHash;
 use resp::{Args, Writer};
 
 /// The longest string, in bytes: a growth beyond it is refused. Redis's default `proto-max-bulk-len`, fixed,
@@ -30,7 +30,7 @@ impl Apply<'_, '_> {
             },
             SetExpiry::Clear | SetExpiry::Keep => None,
         };
-        let hash = self.hash(key);
+        let location = self.locate(key);
         let out = &mut *self.out;
         let (version, time) = (self.keyspace.applied(), self.keyspace.time());
         let fresh = self.local.access.fresh();
@@ -38,49 +38,54 @@ impl Apply<'_, '_> {
         let mut revived = false;
         let mut replaced = None;
         let reads = reply == SetReply::Old || matches!(condition, SetCondition::IfEqual(_));
-        let found = self.keyspace.database_mut(self.db).update(hash, key, |object| {
-            let expired = object.is_expired(time);
-            if reads && !expired && object.kind() != Kind::String {
-                return Err(ReplyError::WrongType);
-            }
-            if reply == SetReply::Old {
-                if expired {
-                    out.null()
-                } else {
-                    write_value(out, object.value())
+        let found = self
+            .keyspace
+            .database_mut(self.db)
+            .update(location, key, |object| {
+                let expired = object.is_expired(time);
+                if reads && !expired && object.kind() != Kind::String {
+                    return Err(ReplyError::WrongType);
                 }
-            }
-            let written = match condition {
-                SetCondition::Always => true,
-                SetCondition::IfAbsent => expired,
-                SetCondition::IfPresent => !expired,
-                SetCondition::IfEqual(expected) => {
-                    !expired && object.value().text(&mut Digits::default()) == expected
+                if reply == SetReply::Old {
+                    if expired {
+                        out.null()
+                    } else {
+                        write_value(out, object.value())
+                    }
                 }
-            };
-            if written {
-                revived = expired;
-                local.expired += u64::from(expired);
-                local.changes += 1;
-                replaced = object.take_large();
-                object.set_string(value);
-                object.set_version(version);
-                object.set_access(if expired {
-                    fresh
-                } else {
-                    local.touched(object.access())
-                });
-                if expiry != SetExpiry::Keep || expired {
-                    object.set_deadline(deadline);
+                let written = match condition {
+                    SetCondition::Always => true,
+                    SetCondition::IfAbsent => expired,
+                    SetCondition::IfPresent => !expired,
+                    SetCondition::IfEqual(expected) => {
+                        !expired && object.value().text(&mut Digits::default()) == expected
+                    }
+                };
+                if written {
+                    revived = expired;
+                    local.expired += u64::from(expired);
+                    local.changes += 1;
+                    replaced = object.take_large();
+                    object.set_string(value);
+                    object.set_version(version);
+                    object.set_access(if expired {
+                        fresh
+                    } else {
+                        local.touched(object.access())
+                    });
+                    if expiry != SetExpiry::Keep || expired {
+                        object.set_deadline(deadline);
+                    }
                 }
-            }
-            Ok(written)
-        });
+                Ok(written)
+            });
         if let Some(large) = replaced {
             self.keyspace.garbage().add_large(*large);
         }
         if revived {
-            self.keyspace.database_mut(self.db).note_revival(hash, version);
+            self.keyspace
+                .database_mut(self.db)
+                .note_revival(location, version);
             self.event(EventClasses::EXPIRED, "expired", key);
         }
         if reply == SetReply::Old && (found.is_none() || revived) {
@@ -96,7 +101,7 @@ impl Apply<'_, '_> {
                 if reply == SetReply::Old {
                     self.out.null();
                 }
-                self.insert(hash, Object::string(key, value, deadline, version));
+                self.insert(location, Object::string(key, value, deadline, version));
                 true
             }
             (None, SetCondition::IfPresent | SetCondition::IfEqual(_)) => {
@@ -131,9 +136,9 @@ impl Apply<'_, '_> {
         if self.refuses_string(key) {
             return;
         }
-        let hash = self.hash(key);
-        self.bury(hash, key);
-        match self.keyspace.database(self.db).find(hash, key) {
+        let location = self.locate(key);
+        self.bury(location, key);
+        match self.keyspace.database(self.db).find(location, key) {
             Some(object) => write_value(self.out, object.value()),
             None => {
                 self.missed(key);
@@ -141,10 +146,10 @@ impl Apply<'_, '_> {
             }
         }
         if deadline.is_some_and(|deadline| deadline <= self.time()) {
-            self.remove(hash, key);
+            self.remove(location, key);
             return self.event(EventClasses::GENERIC, "del", key);
         }
-        let changed = self.update(hash, key, |change| {
+        let changed = self.update(location, key, |change| {
             let changes = match expiry {
                 SetExpiry::Keep => false,
                 SetExpiry::Clear => change.object.deadline().is_some(),
@@ -166,8 +171,8 @@ impl Apply<'_, '_> {
         if self.refuses_string(key) {
             return;
         }
-        let hash = self.hash(key);
-        match self.remove(hash, key) {
+        let location = self.locate(key);
+        match self.remove(location, key) {
             Some(object) => {
                 write_value(self.out, object.value());
                 self.event(EventClasses::GENERIC, "del", key);
@@ -186,8 +191,8 @@ impl Apply<'_, '_> {
 
     pub(crate) fn mset_nx(&mut self, pairs: Args<'_>) {
         for key in pairs.iter().step_by(2) {
-            let hash = self.hash(key);
-            if self.is_present(hash, key) {
+            let location = self.locate(key);
+            if self.is_present(location, key) {
                 return self.out.integer(0);
             }
         }
@@ -203,8 +208,8 @@ impl Apply<'_, '_> {
 
     /// Sets `key` whatever it was; it lives for ever.
     fn put(&mut self, key: &[u8], value: &[u8]) {
-        let hash = self.hash(key);
-        let replaced = self.update(hash, key, |change| {
+        let location = self.locate(key);
+        let replaced = self.update(location, key, |change| {
             let replaced = change.object.take_large();
             change.object.set_string(value);
             change.object.set_deadline(None);
@@ -214,14 +219,14 @@ impl Apply<'_, '_> {
         match replaced {
             Some(None) => {}
             Some(Some(large)) => self.keyspace.garbage().add_large(*large),
-            None => self.insert(hash, Object::string(key, value, None, self.version())),
+            None => self.insert(location, Object::string(key, value, None, self.version())),
         }
         self.event(EventClasses::STRING, "set", key);
     }
 
     pub(crate) fn append(&mut self, key: &[u8], value: &[u8]) {
-        let hash = self.hash(key);
-        let result = self.update_string(hash, key, |change| {
+        let location = self.locate(key);
+        let result = self.update_string(location, key, |change| {
             let before = change.object.value().len();
             let after = before + value.len();
             if after as u64 > STRING_BYTES_MAX {
@@ -235,7 +240,7 @@ impl Apply<'_, '_> {
             Some(Ok(length)) => self.out.integer(length as i64),
             Some(Err(error)) => return error.write(self.out),
             None => {
-                self.insert(hash, Object::string(key, value, None, self.version()));
+                self.insert(location, Object::string(key, value, None, self.version()));
                 self.out.integer(value.len() as i64);
             }
         }
@@ -243,8 +248,8 @@ impl Apply<'_, '_> {
     }
 
     pub(crate) fn incr_by(&mut self, key: &[u8], by: i64) {
-        let hash = self.hash(key);
-        let result = self.update_string(hash, key, |change| {
+        let location = self.locate(key);
+        let result = self.update_string(location, key, |change| {
             let before = integer(change.object.value())?;
             let after = before.checked_add(by).ok_or(ReplyError::Overflow)?;
             change.object.set_integer(after);
@@ -255,7 +260,7 @@ impl Apply<'_, '_> {
             Some(Ok(number)) => self.out.integer(number),
             Some(Err(error)) => return ReplyError::write(&error, self.out),
             None => {
-                self.insert(hash, Object::integer(key, by, None, self.version()));
+                self.insert(location, Object::integer(key, by, None, self.version()));
                 self.out.integer(by);
             }
         }
@@ -263,8 +268,8 @@ impl Apply<'_, '_> {
     }
 
     pub(crate) fn incr_by_float(&mut self, key: &[u8], by: LongDouble) {
-        let hash = self.hash(key);
-        let result = self.update_string(hash, key, |change| {
+        let location = self.locate(key);
+        let result = self.update_string(location, key, |change| {
             let mut digits = Digits::default();
             let text = change.object.value().text(&mut digits);
             let before = LongDouble::parse(text).ok_or(ReplyError::NotAFloat)?;
@@ -286,7 +291,7 @@ impl Apply<'_, '_> {
                 let text = by.to_text();
                 let mut object = Object::string(key, b"", None, self.version());
                 object.set_text(text.as_bytes());
-                self.insert(hash, object);
+                self.insert(location, object);
                 self.out.bulk(text.as_bytes());
             }
         }
@@ -297,9 +302,9 @@ impl Apply<'_, '_> {
         if self.refuses_string(key) {
             return;
         }
-        let hash = self.hash(key);
+        let location = self.locate(key);
         if value.is_empty() {
-            let length = self.look(hash, key, |value| value.map_or(0, Value::len));
+            let length = self.look(location, key, |value| value.map_or(0, Value::len));
             return self.out.integer(length as i64);
         }
         let end = offset.saturating_add(value.len() as u64);
@@ -307,24 +312,26 @@ impl Apply<'_, '_> {
             return ReplyError::StringTooLong.write(self.out);
         }
         let (start, end) = (offset as usize, end as usize);
-        self.write_bytes(hash, key, end, |bytes| bytes[start..end].copy_from_slice(value));
+        self.write_bytes(location, key, end, |bytes| {
+            bytes[start..end].copy_from_slice(value)
+        });
         self.event(EventClasses::STRING, "setrange", key);
-        let length = self.look(hash, key, |value| value.map_or(0, Value::len));
+        let length = self.look(location, key, |value| value.map_or(0, Value::len));
         self.out.integer(length as i64);
     }
 
     /// Changes the string of `key` in place, grown with zeros to `length_min` bytes; an absent one is made.
     pub(crate) fn write_bytes<R>(
         &mut self,
-        hash: KeyHash,
+        location: Location,
         key: &[u8],
         length_min: usize,
         change_bytes: impl FnOnce(&mut [u8]) -> R,
     ) -> R {
-        if !self.is_present(hash, key) {
-            self.insert(hash, Object::string(key, b"", None, self.version()));
+        if !self.is_present(location, key) {
+            self.insert(location, Object::string(key, b"", None, self.version()));
         }
-        let result = self.update(hash, key, |change| {
+        let result = self.update(location, key, |change| {
             change.mark();
             change_bytes(change.object.bytes_mut(length_min))
         });

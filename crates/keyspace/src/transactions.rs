@@ -678,7 +678,7 @@ impl Keyspace {
         let id = all.requests;
         let mut locks = needs.locks;
         if needs.txn.is_some() {
-            locks = crate::locking::alone_if_mortal(locks, &self.databases, self.seed());
+            locks = crate::locking::alone_if_mortal(locks, &self.databases);
         }
         let all = &mut self.transactions;
         let requester = requester(&needs.txn, matches!(operation, Operation::Lock(_)));
@@ -1072,7 +1072,7 @@ impl Keyspace {
                 let Some((txn, participants)) = txn.clone() else {
                     return self.apply_plain(operation, origin, local, &mut replies);
                 };
-                let mortal = crate::locking::alone_if_mortal(locks.clone(), &self.databases, self.seed());
+                let mortal = crate::locking::alone_if_mortal(locks.clone(), &self.databases);
                 if mortal != locks {
                     // A key was given a deadline meanwhile.
                     self.transactions.locks.release(txn);

@@ -3,12 +3,12 @@
 //! ```text
 //!   sender   [ cut 1 ] entries [ cut 2 ] entries [ cut 3 ] ...        [ last cut ] entries ...
 //!               |                 |                 |                      |           |
-//!   receiver    +--- objects in hash order, and those that changed --------+ complete  +--> applied as usual
+//!   receiver    +--- objects in scan order, and those that changed --------+ complete  +--> applied as usual
 //!                                                                          |
 //!                                                          everything of the state that is no object
 //! ```
 //!
-//! A transfer goes through the databases in hash order. Each cut carries what changed since the last one among the keys
+//! A transfer goes through the databases, partition by partition in hash order. Each cut carries what changed since the last one among the keys
 //! that were sent already, and then the next of those that were not, up to about the wanted size. So the receiver holds a
 //! prefix of the order that is the sender's at the moment of the cut; but where there is more than fits, the rest lags, and
 //! is named nowhere but in the sender's [`Changes`]. The last cut is made when nothing lags. Only then does the receiver
@@ -20,9 +20,10 @@
 //! carry, so that after everything was sent once as much was sent again, the next cut is the last, whatever its size.
 //!
 //! ```text
-//!  cut     format u8 | number u64 | seed of the hash order | origin u8 for each database | record*
+//!  cut     format u8 | number u64 | seed of the hash order | partitions | origin u8 for each database | record*
+//!  partitions  of the cluster u16 | the first here u16 | how many here u16
 //!  origin  which of the receiver's databases this one is from now on; 255 an empty one
-//!  record  1 exactly these objects have this hash   db u8 | hash u64 | count u32 | object*
+//!  record  1 exactly these objects have this hash   db u8 | partition u16 | hash u64 | count u32 | object*
 //!          2 an object                              db u8 | object
 //!          3 a large object begins                  db u8 | head (pieces.rs)
 //!          4 a piece of it                          db u8 | length u32 | bytes
@@ -38,11 +39,12 @@ pub(crate) mod changes;
 pub(crate) mod pieces;
 
 use crate::database::Database;
+use crate::directories::Location;
 use crate::form;
 use crate::keyspace::Keyspace;
 use crate::object::Object;
 use changes::{Changes, Open};
-use ids::{Db, KeyHash};
+use ids::Db;
 use planted::Bug;
 
 /// Transfers of one keyspace at once: learners of one group. Each makes every change a little dearer.
@@ -54,7 +56,7 @@ const WHOLE_BYTES_MAX: usize = 64 << 10;
 /// Cuts that may be made when only changes are left and there are more of them than fit. The next one carries all of them.
 const LAGGING_CUTS_MAX: u32 = 16;
 
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 const EMPTY: u8 = 255;
 const AT: u8 = 1;
 const OBJECT: u8 = 2;
@@ -122,6 +124,7 @@ impl Transfer {
         let mut to = vec![FORMAT];
         to.extend_from_slice(&self.number.to_le_bytes());
         form::seed(&mut to, keyspace.seed());
+        form::partitions(&mut to, keyspace.partitions());
         for (number, changes) in (0..).zip(&mut databases) {
             to.push(changes.origin.unwrap_or(EMPTY));
             changes.origin = Some(number);
@@ -157,9 +160,9 @@ impl Sender<'_> {
         let limit = if sends_all_changes { usize::MAX } else { bytes_max };
         for (db, changes) in numbered(databases) {
             while self.to.len() < limit
-                && let Some(hash) = changes.changed.pop_first()
+                && let Some(location) = changes.changed.pop_first()
             {
-                self.send_hash(db, changes, hash);
+                self.send_hash(db, changes, location);
             }
         }
         // However much changes, the rest goes on.
@@ -179,8 +182,8 @@ impl Sender<'_> {
         while self.to.len() < limit {
             if let Some(open) = changes.open {
                 changes.open = self.send_piece(db, open, limit);
-            } else if let Some(hash) = changes.take_waiting(with_later, false) {
-                self.open(db, changes, hash);
+            } else if let Some(location) = changes.take_waiting(with_later, false) {
+                self.open(db, changes, location);
             } else if let Some(from) = changes.covered_to {
                 self.send_range(db, changes, from, limit);
             } else {
@@ -192,8 +195,8 @@ impl Sender<'_> {
     /// What changes too often to be sent in pieces.
     fn send_restless(&mut self, databases: &mut [Changes]) {
         for (db, changes) in numbered(databases) {
-            while let Some(hash) = changes.take_waiting(true, true) {
-                self.open(db, changes, hash);
+            while let Some(location) = changes.take_waiting(true, true) {
+                self.open(db, changes, location);
                 while let Some(open) = changes.open {
                     changes.open = self.send_piece(db, open, usize::MAX);
                 }
@@ -202,10 +205,10 @@ impl Sender<'_> {
     }
 
     /// The objects of a hash as they are; if one of them is large, they wait.
-    fn send_hash(&mut self, db: Db, changes: &mut Changes, hash: KeyHash) {
-        let objects_at = self.begin_hash(db, hash);
+    fn send_hash(&mut self, db: Db, changes: &mut Changes, location: Location) {
+        let objects_at = self.begin_hash(db, location);
         let (mut count, mut is_large) = (0u32, false);
-        each_at(self.keyspace.database(db), hash, |object| {
+        each_at(self.keyspace.database(db), location, |object| {
             is_large = is_large || object.memory() > WHOLE_BYTES_MAX;
             if !is_large && !is_lost_by_mistake(self.keyspace, object) {
                 count += 1;
@@ -214,30 +217,31 @@ impl Sender<'_> {
         });
         if is_large {
             self.to.truncate(objects_at - HASH_RECORD);
-            changes.wait(hash);
+            changes.wait(location);
         } else {
             self.to[objects_at - 4..objects_at].copy_from_slice(&count.to_le_bytes());
         }
     }
 
     /// A record that says that this hash has no objects, or those that follow once their count is filled in.
-    fn begin_hash(&mut self, db: Db, hash: KeyHash) -> usize {
+    fn begin_hash(&mut self, db: Db, location: Location) -> usize {
         self.to.extend_from_slice(&[AT, db.number()]);
-        self.to.extend_from_slice(&hash.0.to_le_bytes());
+        self.to.extend_from_slice(&location.partition.to_le_bytes());
+        self.to.extend_from_slice(&location.hash.0.to_le_bytes());
         self.to.extend_from_slice(&0u32.to_le_bytes());
         self.to.len()
     }
 
     /// Begins to send the objects of a hash in pieces.
-    fn open(&mut self, db: Db, changes: &mut Changes, hash: KeyHash) {
-        self.begin_hash(db, hash);
-        changes.begin(hash);
+    fn open(&mut self, db: Db, changes: &mut Changes, location: Location) {
+        self.begin_hash(db, location);
+        changes.begin(location);
     }
 
     /// The next piece, up to `limit`. What is to be sent after it.
     fn send_piece(&mut self, db: Db, open: Open, limit: usize) -> Option<Open> {
         let (mut index, mut next) = (0, None);
-        each_at(self.keyspace.database(db), open.hash, |object| {
+        each_at(self.keyspace.database(db), open.location, |object| {
             if index == open.index {
                 next = Some(self.write_piece(db, object, open, limit));
             }
@@ -276,27 +280,31 @@ impl Sender<'_> {
     }
 
     /// What is not covered, until the limit or behind the next large object.
-    fn send_range(&mut self, db: Db, changes: &mut Changes, from: KeyHash, limit: usize) {
+    fn send_range(&mut self, db: Db, changes: &mut Changes, from: Location, limit: usize) {
         let seed = self.keyspace.seed();
         let (mut last, mut stop) = (None, None);
-        self.keyspace.database(db).visit_from(from, |object| {
+        self.keyspace.database(db).visit_from(from, |partition, object| {
+            let location = || Location {
+                partition,
+                hash: seed.hash(object.key()),
+            };
             if let Some(last) = last {
                 // Objects of one hash are never parted.
-                let hash = seed.hash(object.key());
-                if hash != last {
-                    stop = Some(hash);
+                let here = location();
+                if here != last {
+                    stop = Some(here);
                     return false;
                 }
             }
             let is_large = object.memory() > WHOLE_BYTES_MAX;
             if is_large {
-                changes.wait(seed.hash(object.key()));
+                changes.wait(location());
             } else if !is_lost_by_mistake(self.keyspace, object) {
                 self.to.extend_from_slice(&[OBJECT, db.number()]);
                 write_object(&mut self.to, object);
             }
             if is_large || self.to.len() >= limit {
-                last = Some(seed.hash(object.key()));
+                last = Some(location());
             }
             true
         });
@@ -305,7 +313,7 @@ impl Sender<'_> {
 }
 
 /// How long the record of a hash is, without objects.
-const HASH_RECORD: usize = 2 + 8 + 4;
+const HASH_RECORD: usize = 2 + 2 + 8 + 4;
 
 fn write_object(to: &mut Vec<u8>, object: &Object) {
     to.extend_from_slice(&object.version().0.to_le_bytes());
@@ -313,9 +321,9 @@ fn write_object(to: &mut Vec<u8>, object: &Object) {
 }
 
 /// Calls `visit` for the objects of this hash: hardly ever more than one.
-fn each_at(database: &Database, hash: KeyHash, mut visit: impl FnMut(&Object)) {
-    database.visit_from(hash, |object| {
-        let is_there = database.hash_of(object.key()) == hash;
+fn each_at(database: &Database, location: Location, mut visit: impl FnMut(&Object)) {
+    database.visit_from(location, |_, object| {
+        let is_there = database.locate(object.key()) == location;
         if is_there {
             visit(object);
         }

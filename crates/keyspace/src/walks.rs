@@ -44,7 +44,7 @@ impl Keyspace {
     }
 
     fn living(&self, db: Db, key: &[u8]) -> Option<ObjectRef<'_>> {
-        self.database(db).find(self.seed().hash(key), key)
+        self.database(db).find(self.locate(key), key)
     }
 }
 

@@ -1,6 +1,6 @@
 //! A read behind its own unapplied write is answered when apply reaches it, not before and not later.
 
-use ids::{Boot, Db, GatewayId, HashSeed, SemanticsVersion, UnixMillis};
+use ids::{Boot, Db, GatewayId, HashSeed, PartitionCount, PartitionRange, SemanticsVersion, UnixMillis};
 use keyspace::{Answered, AttachedRead, Batched, Entry, EntryBuf, Header, Keyspace, LeaderLocal, Operation};
 use resp::{ArgsBuf, Protocol};
 
@@ -28,7 +28,7 @@ const REPLIES: [&str; 8] = [
 
 /// Carries the pipeline out in entries that end where `cuts` has a bit, reads attached to their positions.
 fn run(cuts: u32) -> Vec<String> {
-    let mut keyspace = Keyspace::new(HashSeed([1, 2]));
+    let mut keyspace = Keyspace::new(HashSeed([1, 2]), PartitionRange::all(PartitionCount::DEFAULT));
     let mut local = LeaderLocal::new(1);
     let commands: Vec<ArgsBuf> = PIPELINE
         .iter()
@@ -98,7 +98,7 @@ fn every_batch_shape_answers_what_one_command_at_a_time_does() {
 
 #[test]
 fn a_repeated_batch_answers_in_the_order_of_its_items() {
-    let mut keyspace = Keyspace::new(HashSeed([1, 2]));
+    let mut keyspace = Keyspace::new(HashSeed([1, 2]), PartitionRange::all(PartitionCount::DEFAULT));
     let mut local = LeaderLocal::new(7);
     let header = Header {
         semantics: SemanticsVersion::CURRENT,

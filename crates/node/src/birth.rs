@@ -20,7 +20,7 @@ use crate::view;
 use control::{
     Announcement, Beginning, Factor, GroupRef, Meta, MetaConfig, Pace, RoutingMap, Started, Token,
 };
-use ids::{Boot, ClusterId, GroupCount, Monotonic, NodeId, SemanticsVersion};
+use ids::{Boot, ClusterId, Groups, Monotonic, NodeId, SemanticsVersion};
 use mio::{Events, Poll};
 use options::{PeerAddress, Settings};
 use peer_wire::hello::{NotIntroduced, Peer, Refusal, Secret, Who};
@@ -39,7 +39,7 @@ use transport::{Event, Greeter, Lane, LinkId, Refusals, Remote, Transport};
 pub(crate) struct Born {
     pub(crate) directory: DataDirectory,
     pub(crate) own: Own,
-    pub(crate) groups: GroupCount,
+    pub(crate) groups: Groups,
     pub(crate) started: Started,
     pub(crate) driver: Driver,
     pub(crate) map: Arc<RoutingMap>,
@@ -93,7 +93,7 @@ impl From<&str> for Unborn {
 pub(crate) fn begin(
     settings: &Settings,
     said: &Said,
-    new_groups: GroupCount,
+    new_groups: Groups,
     workers: u16,
     told_to_stop: &AtomicBool,
 ) -> Result<Born, Unborn> {
@@ -182,7 +182,7 @@ pub(crate) fn begin(
         look_at(&started, &mut kept);
     }
     let cluster = map.cluster.ok_or("the cluster's map has no name")?;
-    let groups = GroupCount::new(map.groups.len() as u16).ok_or("the cluster's map has no groups")?;
+    let groups = map.key_groups().ok_or("the cluster's map has no groups")?;
     let own = Own {
         cluster: ClusterId(cluster.0),
         node: started.node,
@@ -194,7 +194,7 @@ pub(crate) fn begin(
         let identity = Identity {
             cluster: own.cluster,
             node: own.node,
-            groups,
+            groups: groups.count(),
             secret,
         };
         identity.write(&disk).map_err(|error| error.to_string())?;

@@ -53,12 +53,17 @@ pub(crate) fn sample(shared: &Shared) {
     // The allocator's figures are as of its last epoch.
     if tikv_jemalloc_ctl::epoch::advance().is_ok()
         && let Ok(allocated) = tikv_jemalloc_ctl::stats::allocated::read()
+        && let Ok(active) = tikv_jemalloc_ctl::stats::active::read()
         && let Ok(resident) = tikv_jemalloc_ctl::stats::resident::read()
     {
         let memory = &shared.memory;
         let data = shared.total(|worker| worker.data_bytes.get());
         memory.data_at_sample.store(data, Ordering::Relaxed);
         memory.allocated.store(allocated as u64, Ordering::Relaxed);
+        memory.active.store(active as u64, Ordering::Relaxed);
+        if memory.at_start.load(Ordering::Relaxed) == 0 {
+            memory.at_start.store(allocated as u64, Ordering::Relaxed);
+        }
         memory.peak.fetch_max(allocated as u64, Ordering::Relaxed);
         memory.resident.store(resident as u64, Ordering::Relaxed);
     }

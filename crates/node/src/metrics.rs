@@ -424,12 +424,12 @@ fn chorale(shared: &Shared, page: &mut Exposition) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ids::{Boot, GroupCount};
+    use ids::{Boot, GroupCount, Groups};
     use options::Settings;
 
     #[test]
     fn the_page_has_the_names_that_dashboards_expect() {
-        let groups = GroupCount::new(16).expect("a power of two in range");
+        let groups = Groups::with_default_partitions(GroupCount::new(16).expect("in range"));
         let shared = Shared::new(Boot(1), "a".repeat(40), 0, 6379, groups, 2, Settings::default());
         shared.workers[0].by_command[CommandId::Get].calls.add(3);
         shared.workers[1].by_command[CommandId::Get].calls.add(4);

@@ -1,5 +1,6 @@
 //! One worker's links to the workers of the same number on other nodes: between the gateway's messages and sockets.
 
+use crate::backlog::{Backlog, Offered};
 use crate::clock;
 use crate::meta::{self, Input};
 use crate::view::{self, View};
@@ -9,6 +10,7 @@ use mio::event::Event as Readiness;
 use peer_wire::hello::{Nonce, Peer, Refusal, Secret, Who};
 use peer_wire::{Join, PeerMessage, Question};
 use server::{Gateway, LinkSight, PeerLink};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
@@ -18,10 +20,6 @@ use transport::{Arrival, Event, Greeter, Lane, LinkId, Remote, Sent, Settings, T
 
 /// Tokens from here on are the links' to other nodes.
 pub(crate) const PEERS: usize = 1 << 40;
-
-/// Bulk messages that wait for a link to take more. A transfer waits for its pieces to be taken before it sends more, and
-/// consensus sends again: at the limit the oldest is dropped.
-const HELD_MAX: usize = 1_024;
 
 /// Links that one worker accepted for another.
 pub(crate) type Handed = Arc<Vec<Mutex<Vec<Arrival<Peer>>>>>;
@@ -51,8 +49,8 @@ pub(crate) struct Peers {
     meta: Sender<Input>,
     outbox: Arc<meta::Outbox>,
     dialled: BTreeSet<NodeId>,
-    /// Bulk messages that a link did not take.
-    held: Vec<(LinkId, PeerMessage)>,
+    /// What links have not taken, or must take in order.
+    backlogs: BTreeMap<LinkId, Backlog>,
     sights_at: Monotonic,
     /// Since when each node is reached by this worker's link, and when it was last heard of.
     linked: BTreeMap<NodeId, (UnixMillis, UnixMillis)>,
@@ -147,7 +145,7 @@ impl Peers {
             meta,
             outbox,
             dialled: BTreeSet::new(),
-            held: Vec::new(),
+            backlogs: BTreeMap::new(),
             sights_at: Monotonic(0),
             linked: BTreeMap::new(),
             linked_at: Monotonic(0),
@@ -269,7 +267,7 @@ impl Peers {
                 }
                 Happening::Down(link) => {
                     tracing::info!(worker = self.worker, peer = %link, "a peer is out of reach");
-                    self.held.retain(|(held, _)| *held != link);
+                    self.backlogs.remove(&link);
                     gateway.stats().peer_breaks.add(1);
                     if let Remote::Node(node) = link.remote {
                         self.unlink(node);
@@ -295,11 +293,8 @@ impl Peers {
                         .push(*arrival);
                     gateway.send(worker, server::Message::Wake);
                 }
-                Happening::Room => {
-                    for (link, message) in std::mem::take(&mut self.held) {
-                        self.send_by(link, message);
-                    }
-                }
+                // Every turn's end looks at what waits.
+                Happening::Room => {}
             }
         }
     }
@@ -398,8 +393,16 @@ impl Peers {
             tracing::error!("{notice}");
         }
         let mut happened = Vec::new();
+        self.go_on();
         self.transport
             .flush(now, &mut |event| happened.extend(note(event)));
+        // What was sent made room.
+        self.go_on();
+        for link in self.transport.links() {
+            if let Remote::Node(node) = link.remote {
+                gateway.on_moving(node, self.transport.is_busy(link));
+            }
+        }
         let traffic = self.transport.traffic();
         gateway.stats().peer_input_bytes.set(traffic.received);
         gateway.stats().peer_output_bytes.set(traffic.sent);
@@ -413,31 +416,32 @@ impl Peers {
     }
 
     fn send_by(&mut self, link: LinkId, message: PeerMessage) {
-        if must_wait(&self.held, link, &message) {
-            return self.hold(link, message);
+        let Peers {
+            transport, backlogs, ..
+        } = self;
+        let backlog = backlogs.entry(link).or_default();
+        if backlog.is_idle() && !message.is_bulk() {
+            // Nearly every message.
+            offer(transport, link, Lane::Small, message);
+            return;
         }
-        let waits_behind = message.keeps_order() && self.transport.waiting(link, Lane::Bulk) > 0;
-        let lane = if message.is_bulk() || waits_behind {
-            Lane::Bulk
-        } else {
-            Lane::Small
-        };
-        let sent = self.transport.send(link, lane, |out| {
-            if let Err(error) = message.encode(out) {
-                tracing::error!(%error, "a message was not sent");
-            }
-        });
-        match sent {
-            Sent::Queued | Sent::NotUp => {}
-            Sent::Full => self.hold(link, message),
-        }
+        let transport = RefCell::new(transport);
+        backlog.send(
+            message,
+            |lane, mark| transport.borrow().has_sent(link, lane, mark),
+            |lane, message| offer(&mut transport.borrow_mut(), link, lane, message),
+        );
     }
 
-    fn hold(&mut self, link: LinkId, message: PeerMessage) {
-        if self.held.len() >= HELD_MAX {
-            self.held.remove(0);
+    /// Hands links what waited for room, or for what was before it.
+    fn go_on(&mut self) {
+        let transport = RefCell::new(&mut self.transport);
+        for (&link, backlog) in self.backlogs.iter_mut().filter(|(_, backlog)| !backlog.is_idle()) {
+            backlog.go_on(
+                |lane, mark| transport.borrow().has_sent(link, lane, mark),
+                |lane, message| offer(&mut transport.borrow_mut(), link, lane, message),
+            );
         }
-        self.held.push((link, message));
     }
 
     /// How long the worker may sleep on account of links.
@@ -446,11 +450,28 @@ impl Peers {
     }
 }
 
-/// Whether a message would overtake one of its kind that a link did not take: the lane may have room again before what is
-/// held is tried once more.
-fn must_wait(held: &[(LinkId, PeerMessage)], link: LinkId, message: &PeerMessage) -> bool {
-    let is_before = |(of, other): &(LinkId, PeerMessage)| *of == link && other.keeps_order();
-    message.keeps_order() && held.iter().any(is_before)
+/// Hands a link a message for one of its lanes.
+fn offer(transport: &mut Transport<Greeter>, link: LinkId, lane: Lane, message: PeerMessage) -> Offered {
+    let sent = match lane {
+        Lane::Large => match message.pieces() {
+            Ok(pieces) => transport.send_large(link, message.kind() as u8, pieces),
+            Err(error) => {
+                tracing::error!(%error, "a message was not sent");
+                return match message.without_answers() {
+                    // Whoever waits for it is told that it is not known, and does not ask for ever.
+                    Some(message) => offer(transport, link, Lane::Small, message),
+                    None => Offered::Taken(None),
+                };
+            }
+        },
+        Lane::Small | Lane::Bulk => transport.send(link, lane, |out| {
+            message.encode(out).expect("what is long goes by the large lane");
+        }),
+    };
+    match sent {
+        Sent::Queued | Sent::NotUp => Offered::Taken(transport.mark(link, lane)),
+        Sent::Full => Offered::Full(message),
+    }
 }
 
 /// What an event says, owned.
@@ -465,48 +486,4 @@ fn note(event: Event<'_, Peer>) -> Option<Happening> {
             Err(error) => Happening::Nonsense(link, error.to_string()),
         },
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use ids::{GatewayId, GroupId};
-
-    #[test]
-    fn a_batch_waits_behind_those_that_its_link_did_not_take() {
-        let link = |node| LinkId {
-            remote: Remote::Node(NodeId(node)),
-            number: 0,
-        };
-        let batch = || {
-            PeerMessage::Batch(peer_wire::Batch {
-                group: GroupId::new(0),
-                generation: 0,
-                gateway: GatewayId {
-                    boot: Boot(1),
-                    worker: 0,
-                },
-                sequence: 1,
-                number: 1,
-                acknowledged: 0,
-                is_free: false,
-                reads: bytes::Bytes::new(),
-                writes: bytes::Bytes::new(),
-            })
-        };
-        let other = || {
-            PeerMessage::MetaRequest(Question {
-                id: 0,
-                bytes: bytes::Bytes::new(),
-            })
-        };
-        let held = [(link(2), batch()), (link(3), other())];
-        assert!(must_wait(&held, link(2), &batch()));
-        assert!(!must_wait(&held, link(2), &other()), "it may come in any order");
-        assert!(
-            !must_wait(&held, link(3), &batch()),
-            "nothing of its kind is held there"
-        );
-        assert!(!must_wait(&held, link(4), &batch()));
-    }
 }

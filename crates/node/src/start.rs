@@ -19,7 +19,7 @@ use crate::view::View;
 use crate::worker::{WAKER, Worker};
 use admin::{Access, AdminSource, ClusterView, Health, Recovered, Recovery, TransactionsView};
 use control::Announcement;
-use ids::{Boot, GroupCount, HashSeed, NodeId, Prng, SemanticsVersion};
+use ids::{Boot, GroupCount, Groups, HashSeed, NodeId, PartitionCount, Prng, SemanticsVersion};
 use mio::{Poll, Waker};
 use options::{LogLevel, Settings};
 use server::{Endpoint, Gateway, Hooks, NodeName, Shared, Topology, is_same_secret};
@@ -367,6 +367,25 @@ impl ClusterParts {
     }
 }
 
+/// The groups of a cluster that this node makes, and the partitions that they host.
+fn new_groups(settings: &Settings, workers: u16) -> Result<Groups, StartError> {
+    let partitions = PartitionCount::new(settings.partitions);
+    let partitions = partitions.expect("the option's bounds are those of a partition count");
+    let count = settings
+        .groups
+        .unwrap_or_else(|| GroupCount::for_workers(workers).get().min(partitions.get()));
+    let count = GroupCount::new(count).expect("the option's bounds are those of a group count");
+    Groups::new(count, partitions).ok_or_else(|| StartError {
+        what: format!(
+            "{} groups cannot share {} partitions: lower groups, or raise partitions",
+            count.get(),
+            partitions.get()
+        ),
+        source: io::Error::other("each group hosts one partition at least"),
+        port_option: None,
+    })
+}
+
 /// Runs a node until SIGTERM, SIGINT or `SHUTDOWN`. `set_log_level` makes the log follow the settings.
 pub fn run(
     mut settings: Settings,
@@ -378,10 +397,7 @@ pub fn run(
     };
     // More workers than groups would own nothing.
     let workers = workers.clamp(1, usize::from(settings.groups.unwrap_or(GroupCount::MAX)));
-    let new_groups = settings.groups.map_or_else(
-        || GroupCount::for_workers(workers as u16),
-        |groups| GroupCount::new(groups).expect("the option's bounds are those of a group count"),
-    );
+    let new_groups = new_groups(&settings, workers as u16)?;
     set_log_level(settings.log_level);
 
     fit_clients(&mut settings, workers)?;
@@ -560,6 +576,7 @@ pub fn run(
         bind = addresses,
         workers,
         groups = groups.get(),
+        partitions = groups.partitions().get(),
         admin_port,
         "ready for clients"
     );

@@ -4,7 +4,7 @@
 use crate::meta::Remains;
 use crate::status::Ledger;
 use control::{Order, RoutingMap};
-use ids::{GroupCount, GroupId, NodeId, UnixMillis};
+use ids::{GroupId, Groups, NodeId, UnixMillis};
 use server::{Health, Layout, Node, NodeIndex, NodeName, Placement, Topology};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -155,7 +155,7 @@ pub(crate) fn resolve(book: &PeerBook) -> BTreeMap<NodeId, SocketAddr> {
 }
 
 /// The cluster as clients of the cluster endpoint are told of it.
-pub(crate) fn topology(map: &RoutingMap, me: NodeId, groups: GroupCount) -> Option<Topology> {
+pub(crate) fn topology(map: &RoutingMap, me: NodeId, groups: Groups) -> Option<Topology> {
     let numbers: Vec<NodeId> = map.nodes.keys().copied().collect();
     let index = |node: NodeId| numbers.binary_search(&node).ok().map(|at| NodeIndex(at as u16));
     let nodes = map.nodes.iter().map(|(&node, site)| {

@@ -462,6 +462,7 @@ impl Worker {
             let result = link.read(&mut self.buffer, &mut count);
             if count > 0 {
                 self.gateway.stats().input_bytes.add(count as u64);
+                self.gateway.stats().reads.add(1);
                 self.gateway.feed(&mut link.connection, &self.buffer[..count]);
                 if self.gateway.has_deliveries() {
                     // Before other clients are read: who then leaves a channel hears of it no more.
@@ -636,6 +637,7 @@ impl Worker {
             let result = link.flush(&mut sent);
             if sent > 0 {
                 self.gateway.stats().output_bytes.add(sent as u64);
+                self.gateway.stats().writes.add(1);
             }
             if result == Io::Closed {
                 return self.close(key);

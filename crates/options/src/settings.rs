@@ -61,6 +61,8 @@ pub struct Fields {
     pub workers: Option<u16>,
     /// `groups`; `None`: a new cluster gets six for each worker.
     pub groups: Option<u16>,
+    /// `partitions`.
+    pub partitions: u16,
     /// `databases`.
     pub databases: u16,
     /// `peer-port`; `None`: the node stays alone.
@@ -151,6 +153,7 @@ impl Fields {
             dir: String::new(),
             workers: Some(u16::MAX),
             groups: Some(u16::MAX),
+            partitions: u16::MAX,
             databases: u16::MAX,
             peer_port: Some(u16::MAX),
             join: vec![PeerAddress {
@@ -405,6 +408,7 @@ mod tests {
             dir,
             workers,
             groups,
+            partitions,
             databases,
             peer_port,
             join,

@@ -232,14 +232,27 @@ pub static PARAMETERS: &[Parameter] = &[
         "groups",
         integer(0, 1024),
         "0",
-        "Groups that the 16384 slots are divided into, when a cluster is made: nodes that join take the cluster's number. A \
-         group is the unit that is replicated, with a log of its own; with fewer groups than workers, some workers hold no \
-         data. 0: six for each worker of the first node.",
+        "Groups that host the partitions, when a cluster is made: nodes that join take the cluster's number. A group is the \
+         unit that is replicated, with a log of its own; with fewer groups than workers, some workers hold no data. 0: six \
+         for each worker of the first node, but not more than there are partitions.",
     )
     .flag()
     .unit("groups")
     .restart()
     .fills(|f, v| f.groups = v.typed()),
+    Parameter::new(
+        Section::Node,
+        "partitions",
+        integer(1, 4096),
+        "256",
+        "Partitions that the 16384 slots are divided into, when a cluster is made: nodes that join take the cluster's \
+         number. A partition is the unit that is scanned and sent, and groups host whole ones; there cannot be fewer than \
+         groups.",
+    )
+    .flag()
+    .unit("partitions")
+    .restart()
+    .fills(|f, v| f.partitions = v.typed()),
     Parameter::new(Section::Node, "databases", integer(16, 16), "16", "Databases that `SELECT` reaches.")
         .unit("databases")
         .restart()

@@ -32,7 +32,7 @@ pub(crate) fn encode(response: &BatchResponse, out: &mut Writer<'_>) {
     match &response.outcome {
         BatchOutcome::Done(bytes) => {
             out.u8(1);
-            out.remainder(bytes);
+            out.long_remainder(bytes);
         }
         BatchOutcome::NotLeader { leader } => {
             out.u8(2);
@@ -54,7 +54,7 @@ pub(crate) fn encode(response: &BatchResponse, out: &mut Writer<'_>) {
             out.u8(5);
             out.bool(*is_read);
             out.u32(*index);
-            out.remainder(bytes);
+            out.long_remainder(bytes);
         }
     }
 }

@@ -8,6 +8,9 @@ use std::fmt;
 /// answered [`crate::TooLong`]; a receiver drops the link.
 pub const MESSAGE_BYTES_MAX: usize = 1024 * 1024 * 1024;
 
+/// Bytes before a large message that say how long it is.
+pub const LENGTH_BYTES: usize = 8;
+
 /// A whole body.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Body<'a> {
@@ -63,11 +66,24 @@ impl fmt::Display for AssemblyError {
 
 impl std::error::Error for AssemblyError {}
 
-/// Puts one link's bulk messages together. What it holds grows with what arrives, never by what was announced.
+/// A message that is not whole yet.
+#[derive(Debug)]
+struct Open {
+    kind: u8,
+    /// What is there of it.
+    gathered: Vec<u8>,
+    /// The most that it may become.
+    bytes_max: usize,
+}
+
+/// Puts one link's bulk and large messages together. What it holds in memory grows with what arrives; for a large message, room
+/// is set aside by what was announced, which takes none until it is filled.
 #[derive(Debug, Default)]
 pub struct Assembler {
-    /// The kind of the message that is not whole yet, and what is there of it.
-    open: Option<(u8, Vec<u8>)>,
+    /// The bulk message that is not whole yet.
+    bulk: Option<Open>,
+    /// The large one.
+    large: Option<Open>,
 }
 
 impl Assembler {
@@ -82,38 +98,85 @@ impl Assembler {
     /// The peer does not follow the rules: the link is to be dropped.
     pub fn push<'a>(&mut self, frame: Frame<'a>) -> Result<Option<Packet<'a>>, AssemblyError> {
         let kind = frame.kind;
-        if !frame.is_bulk || (self.open.is_none() && !frame.has_more) {
+        let lane = if frame.is_large {
+            &mut self.large
+        } else {
+            &mut self.bulk
+        };
+        if !frame.is_large && (!frame.is_bulk || (lane.is_none() && !frame.has_more)) {
             let body = Body::Borrowed(frame.body);
             return Ok(Some(Packet { kind, body }));
         }
-        let (open_kind, mut gathered) = self.open.take().unwrap_or((kind, Vec::new()));
-        if open_kind != kind {
+        let (mut open, body) = match lane.take() {
+            Some(open) => (open, frame.body),
+            None if frame.is_large => Open::large(frame)?,
+            None => (Open::bulk(kind), frame.body),
+        };
+        if open.kind != kind {
             return Err(AssemblyError {
                 what: "the kind",
-                expected: open_kind.into(),
+                expected: open.kind.into(),
                 found: kind.into(),
             });
         }
-        let length = gathered.len() + frame.body.len();
-        if length > MESSAGE_BYTES_MAX {
+        let length = open.gathered.len() + body.len();
+        let is_short = frame.is_large && !frame.has_more && length < open.bytes_max;
+        if length > open.bytes_max || is_short {
             return Err(AssemblyError {
                 what: "the length",
-                expected: MESSAGE_BYTES_MAX,
+                expected: open.bytes_max,
                 found: length,
             });
         }
-        gathered.extend_from_slice(frame.body);
+        open.gathered.extend_from_slice(body);
         if frame.has_more {
-            self.open = Some((kind, gathered));
+            *lane = Some(open);
             return Ok(None);
         }
-        let body = Body::Owned(Bytes::from(gathered));
+        let body = Body::Owned(Bytes::from(open.gathered));
         Ok(Some(Packet { kind, body }))
     }
 
-    /// Bytes held of a message that is not whole yet.
+    /// Bytes held of messages that are not whole yet.
     pub fn held_bytes(&self) -> usize {
-        self.open.as_ref().map_or(0, |(_, gathered)| gathered.len())
+        let open = self.bulk.iter().chain(&self.large);
+        open.map(|open| open.gathered.len()).sum()
+    }
+}
+
+impl Open {
+    fn bulk(kind: u8) -> Open {
+        Open {
+            kind,
+            gathered: Vec::new(),
+            bytes_max: MESSAGE_BYTES_MAX,
+        }
+    }
+
+    /// The message that a large frame begins, and what is there of its body.
+    fn large(frame: Frame<'_>) -> Result<(Open, &[u8]), AssemblyError> {
+        let (announced, body) = frame
+            .body
+            .split_first_chunk::<LENGTH_BYTES>()
+            .ok_or(AssemblyError {
+                what: "the first piece",
+                expected: LENGTH_BYTES,
+                found: frame.body.len(),
+            })?;
+        let bytes_max = usize::try_from(u64::from_le_bytes(*announced)).unwrap_or(usize::MAX);
+        if bytes_max > MESSAGE_BYTES_MAX {
+            return Err(AssemblyError {
+                what: "the announced length",
+                expected: MESSAGE_BYTES_MAX,
+                found: bytes_max,
+            });
+        }
+        let open = Open {
+            kind: frame.kind,
+            gathered: Vec::with_capacity(bytes_max),
+            bytes_max,
+        };
+        Ok((open, body))
     }
 }
 
@@ -126,6 +189,7 @@ mod tests {
             kind,
             is_bulk: true,
             has_more,
+            is_large: false,
             body,
         }
     }
@@ -161,5 +225,25 @@ mod tests {
         assembler.push(bulk(7, true, b"ab")).unwrap();
         let error = assembler.push(bulk(8, false, b"c")).unwrap_err();
         assert_eq!((error.expected, error.found), (7, 8));
+    }
+
+    #[test]
+    fn a_large_message_says_how_long_it_is_and_bulk_ones_pass_between_its_pieces() {
+        let large = |has_more, body| Frame {
+            is_large: true,
+            ..bulk(9, has_more, body)
+        };
+        let mut assembler = Assembler::new();
+        assert_eq!(assembler.push(large(true, b"\x05\0\0\0\0\0\0\0ab")), Ok(None));
+        assert_eq!(assembler.push(bulk(7, true, b"x")), Ok(None));
+        let packet = assembler.push(bulk(7, false, b"y")).unwrap().unwrap();
+        assert_eq!((packet.kind, packet.body.bytes()), (7, &b"xy"[..]));
+        let packet = assembler.push(large(false, b"cde")).unwrap().unwrap();
+        assert_eq!((packet.kind, packet.body.bytes()), (9, &b"abcde"[..]));
+        for short_or_long in [&b"\x05\0\0\0\0\0\0\0abcd"[..], b"\x01\0\0\0\0\0\0\0ab", b"\x01"] {
+            assert!(Assembler::new().push(large(false, short_or_long)).is_err());
+        }
+        let endless = (MESSAGE_BYTES_MAX as u64 + 1).to_le_bytes();
+        assert!(Assembler::new().push(large(true, &endless)).is_err());
     }
 }

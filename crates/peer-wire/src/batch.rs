@@ -48,8 +48,8 @@ impl Batch {
         out.u64(self.number);
         out.u64(self.acknowledged);
         out.bool(self.is_free);
-        out.bytes(&self.reads);
-        out.remainder(&self.writes);
+        out.long(&self.reads);
+        out.long_remainder(&self.writes);
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Batch, DecodeError> {

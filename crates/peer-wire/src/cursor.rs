@@ -140,23 +140,56 @@ impl<'a> Reader<'a> {
 }
 
 /// A body under construction, behind what the buffer holds already.
-pub(crate) struct Writer<'a>(pub(crate) &'a mut Vec<u8>);
+pub(crate) struct Writer<'a> {
+    out: &'a mut Vec<u8>,
+    /// Long texts that are not copied: where in `out` each of them stands, and itself.
+    shared: Option<Vec<(usize, Bytes)>>,
+}
+
+/// Texts from this length on are not copied into a large message.
+const SHARED_BYTES_MIN: usize = 64 * 1024;
+
+impl<'a> Writer<'a> {
+    pub(crate) fn new(out: &'a mut Vec<u8>) -> Writer<'a> {
+        Writer { out, shared: None }
+    }
+
+    /// What `write` writes, as pieces that follow each other; long texts are shared and not copied.
+    pub(crate) fn pieces(write: impl FnOnce(&mut Writer<'_>)) -> Vec<Bytes> {
+        let mut out = Vec::new();
+        let mut writer = Writer {
+            out: &mut out,
+            shared: Some(Vec::new()),
+        };
+        write(&mut writer);
+        let shared = writer.shared.unwrap_or_default();
+        let (mut rest, mut pieces, mut from) = (Bytes::from(out), Vec::new(), 0);
+        for (at, bytes) in shared {
+            pieces.push(rest.split_to(at - from));
+            pieces.push(bytes);
+            from = at;
+        }
+        pieces.push(rest);
+        pieces.retain(|piece| !piece.is_empty());
+        pieces
+    }
+}
 
 impl Writer<'_> {
     pub(crate) fn u8(&mut self, number: u8) {
-        self.0.push(number);
+        self.out.push(number);
     }
 
     pub(crate) fn u16(&mut self, number: u16) {
-        self.0.extend_from_slice(&number.to_le_bytes());
+        self.out.extend_from_slice(&number.to_le_bytes());
     }
 
     pub(crate) fn u32(&mut self, number: u32) {
-        self.0.extend_from_slice(&number.to_le_bytes());
+        self.out.extend_from_slice(&number.to_le_bytes());
     }
 
     pub(crate) fn u64(&mut self, number: u64) {
-        self.0.extend_from_slice(&number.to_le_bytes());
+        self.out.extend_from_slice(&number.to_le_bytes());
     }
 
     pub(crate) fn u64s(&mut self, numbers: &[u64]) {
@@ -164,7 +197,7 @@ impl Writer<'_> {
     }
 
     pub(crate) fn i64(&mut self, number: i64) {
-        self.0.extend_from_slice(&number.to_le_bytes());
+        self.out.extend_from_slice(&number.to_le_bytes());
     }
 
     pub(crate) fn bool(&mut self, is: bool) {
@@ -181,12 +214,26 @@ impl Writer<'_> {
 
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.count(bytes.len());
-        self.0.extend_from_slice(bytes);
+        self.out.extend_from_slice(bytes);
     }
 
     /// Without a length: the last thing of a body.
     pub(crate) fn remainder(&mut self, bytes: &[u8]) {
-        self.0.extend_from_slice(bytes);
+        self.out.extend_from_slice(bytes);
+    }
+
+    /// The same of what may be long.
+    pub(crate) fn long_remainder(&mut self, bytes: &Bytes) {
+        match &mut self.shared {
+            Some(shared) if bytes.len() >= SHARED_BYTES_MIN => shared.push((self.out.len(), bytes.clone())),
+            _ => self.out.extend_from_slice(bytes),
+        }
+    }
+
+    /// Bytes with their length before them, which may be long.
+    pub(crate) fn long(&mut self, bytes: &Bytes) {
+        self.count(bytes.len());
+        self.long_remainder(bytes);
     }
 
     pub(crate) fn incarnations(&mut self, incarnations: &[Incarnation]) {

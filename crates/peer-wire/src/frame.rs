@@ -4,7 +4,8 @@
 //!  frame   length u32 | kind u8 | flags u8 | check u16 | checksum u32 | body
 //!  length    of the body
 //!  kind      what the body is: 1..=9 the introduction (`hello.rs`), from 16 on messages (`message.rs`)
-//!  flags     1 bulk: smaller frames may go first | 2 more: the message goes on in the next bulk frame
+//!  flags     1 bulk: smaller frames may go first | 2 more: the message goes on in the next frame of its lane
+//!            | 4 large: with 1; of the lane of messages that take long to send
 //!  check     the upper half of the CRC32C of the six bytes before it
 //!  checksum  the CRC32C of the eight bytes before it and of the body
 //! ```
@@ -13,7 +14,9 @@
 //! wait for bytes that nobody sends, and the link would hang instead of break.
 //!
 //! A message that does not fit into one frame is cut into bulk frames, all but the last flagged *more*. Other frames may
-//! stand between them, other bulk frames may not. So the longest that a small frame waits is for one frame to be sent.
+//! stand between them, other bulk frames may not, but large ones may: bulk and large frames take turns. So the longest that
+//! a small frame waits is for one frame to be sent, and a bulk frame waits for one large one. A large message's first eight
+//! bytes say how long what follows is.
 
 use std::fmt;
 
@@ -29,6 +32,7 @@ pub const BODY_BYTES_MAX: usize = FRAME_BYTES_MAX - HEAD_BYTES;
 
 const BULK: u8 = 1;
 const MORE: u8 = 2;
+const LARGE: u8 = 4;
 
 /// One frame over borrowed bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,8 +41,10 @@ pub struct Frame<'a> {
     pub kind: u8,
     /// Whether smaller frames may have overtaken it.
     pub is_bulk: bool,
-    /// Whether the message goes on in the next bulk frame.
+    /// Whether the message goes on in the next frame of its lane.
     pub has_more: bool,
+    /// Whether it is of the large lane; then it is bulk too.
+    pub is_large: bool,
     /// What it carries.
     pub body: &'a [u8],
 }
@@ -119,6 +125,7 @@ impl Decoder {
             kind,
             is_bulk: flags & BULK != 0,
             has_more: flags & MORE != 0,
+            is_large: flags & LARGE != 0,
             body,
         }))
     }
@@ -135,8 +142,9 @@ impl Decoder {
             return Err(self.error("the length", most, length));
         }
         let flags = head[5];
-        if !matches!(flags, 0 | BULK) && flags != BULK | MORE {
-            return Err(self.error("the flags byte", (BULK | MORE).into(), flags.into()));
+        let is_known = flags & !(BULK | MORE | LARGE) == 0;
+        if !is_known || flags != 0 && flags & BULK == 0 {
+            return Err(self.error("the flags byte", (BULK | MORE | LARGE).into(), flags.into()));
         }
         Ok((length as usize, head[4], flags))
     }
@@ -173,6 +181,20 @@ pub fn append(out: &mut Vec<u8>, kind: u8, is_bulk: bool, write: impl FnOnce(&mu
         let more = if frame + 1 < frames { MORE } else { 0 };
         write_head(&mut out[to - HEAD_BYTES..to + piece], kind, flags | more);
     }
+}
+
+/// Appends one frame of a large message. `body` is a piece of it, with at most [`BODY_BYTES_MAX`] bytes in all.
+pub fn append_large<'a>(
+    out: &mut Vec<u8>,
+    kind: u8,
+    has_more: bool,
+    body: impl IntoIterator<Item = &'a [u8]>,
+) {
+    let start = out.len();
+    out.resize(start + HEAD_BYTES, 0);
+    body.into_iter().for_each(|piece| out.extend_from_slice(piece));
+    let more = if has_more { MORE } else { 0 };
+    write_head(&mut out[start..], kind, BULK | LARGE | more);
 }
 
 fn write_head(frame: &mut [u8], kind: u8, flags: u8) {

@@ -349,7 +349,7 @@ impl Answerer {
         };
         let mut said = vec![refusal.is_none().into()];
         if let Some(refusal) = &refusal {
-            refusal.encode(&mut Writer(&mut said));
+            refusal.encode(&mut Writer::new(&mut said));
         }
         let Challenged { hello, challenge, .. } = &challenged;
         let mac = Mac::of(&self.secret, Side::Answerer, hello, challenge, &said);
@@ -393,7 +393,7 @@ fn agree(own: &Introduction, reader: &mut Reader<'_>) -> Result<Result<Peer, Ref
 
 fn refuse(refusal: Refusal, out: &mut Vec<u8>) -> NotIntroduced {
     let mut body = Vec::new();
-    refusal.encode(&mut Writer(&mut body));
+    refusal.encode(&mut Writer::new(&mut body));
     say(out, REFUSAL, &[&body]);
     NotIntroduced::Refused(refusal)
 }

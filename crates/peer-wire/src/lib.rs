@@ -35,13 +35,13 @@ mod transfer;
 mod wait;
 mod wall_clock;
 
-pub use assembler::{Assembler, AssemblyError, Body, MESSAGE_BYTES_MAX, Packet};
+pub use assembler::{Assembler, AssemblyError, Body, LENGTH_BYTES, MESSAGE_BYTES_MAX, Packet};
 pub use batch::Batch;
 pub use cursor::DecodeError;
 pub use join::{Join, JoinAnswer};
 pub use leave::Leave;
 pub use map::Map;
-pub use message::{Kind, PeerMessage, SMALL_BYTES_MAX, TooLong};
+pub use message::{BULK_BYTES_MAX, Flow, Kind, PeerMessage, SMALL_BYTES_MAX, TooLong};
 pub use notify::Notify;
 pub use publish::{ChannelKind, Publish};
 pub use question::{Answer, Question};

@@ -14,10 +14,11 @@
 //!
 //! # Order
 //!
-//! A link has two lanes. Frames of the small lane go first; a bulk message's frames go when nothing small waits, so small
-//! messages overtake bulk ones. Raft does not mind. Answers are matched by their numbers. Cuts are all bulk. Only batches
-//! must stay in order, because a group refuses a gap: while a batch waits in the bulk lane, batches behind it go there too
-//! ([`PeerMessage::keeps_order`]).
+//! A link has three lanes. Frames of the small lane go first; frames of the bulk lane and of the large one go in turn when nothing
+//! small waits. So short messages overtake long ones, and what belongs to nobody else's long message does not wait for it. Votes
+//! and answers do not mind. What would is of one [`Flow`], whose messages stay in order: appends of a group, since a follower
+//! refuses one with a gap before it and everything behind the gap would be sent again; batches for a group, which refuses a
+//! gap too; cuts of a group's state; publications and notifications, which their readers see in order.
 
 use crate::answers;
 use crate::assembler::{MESSAGE_BYTES_MAX, Packet};
@@ -35,13 +36,18 @@ use crate::raft::Raft;
 use crate::transfer::{TransferAnswer, TransferCut};
 use crate::wait::{Await, Filled};
 use crate::wall_clock;
-use consensus::{Beat, BeatAnswer};
-use ids::UnixMillis;
-use replica::BatchResponse;
+use bytes::Bytes;
+use consensus::{Beat, BeatAnswer, Body};
+use ids::{GroupId, UnixMillis};
+use replica::{BatchOutcome, BatchResponse};
 use std::fmt;
 
 /// Most bytes of a message that goes by the small lane.
 pub const SMALL_BYTES_MAX: usize = 16 * 1024;
+
+/// Most bytes of a message that goes by the bulk lane, if it may be longer at all: a full batch, the pieces of an entry that
+/// consensus sends at once. What is longer goes by the large lane, piece by piece, and others pass.
+pub const BULK_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// One message.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -86,6 +92,21 @@ pub enum PeerMessage {
     Filled(Filled),
     /// What the sender's wall clock shows.
     WallClock(UnixMillis),
+}
+
+/// Messages of one link that stay in order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Flow {
+    /// Entries from a group's leader.
+    Appends(GroupId),
+    /// What a gateway sends to a group.
+    Batches(GroupId),
+    /// The state of a group.
+    Cuts(GroupId),
+    /// Messages to channels.
+    Publications,
+    /// What happened to keys.
+    Notifications,
 }
 
 /// What a frame's body is.
@@ -246,9 +267,63 @@ impl PeerMessage {
         }
     }
 
-    /// Whether it must not overtake messages of its kind: behind one that waits in the bulk lane it goes there too.
-    pub fn keeps_order(&self) -> bool {
-        matches!(self, PeerMessage::Batch(_))
+    /// Whether it is so long that others must not wait until it is sent: it belongs into the large lane.
+    pub fn is_large(&self) -> bool {
+        match self {
+            PeerMessage::Heartbeat(_) | PeerMessage::HeartbeatAnswer(_) => false,
+            _ => self.weight() > BULK_BYTES_MAX,
+        }
+    }
+
+    /// The messages that it must not overtake, and that must not overtake it.
+    pub fn flow(&self) -> Option<Flow> {
+        match self {
+            PeerMessage::Raft(raft) => {
+                matches!(raft.message.body, Body::Append { .. }).then_some(Flow::Appends(raft.group))
+            }
+            PeerMessage::Batch(batch) => Some(Flow::Batches(batch.group)),
+            PeerMessage::TransferCut(cut) => Some(Flow::Cuts(cut.group)),
+            PeerMessage::Publish(_) => Some(Flow::Publications),
+            PeerMessage::Notify(_) => Some(Flow::Notifications),
+            PeerMessage::Heartbeat(_)
+            | PeerMessage::HeartbeatAnswer(_)
+            | PeerMessage::Answers(_)
+            | PeerMessage::TransferAnswer(_)
+            | PeerMessage::Map(_)
+            | PeerMessage::MetaRequest(_)
+            | PeerMessage::MetaAnswer(_)
+            | PeerMessage::Fanout(_)
+            | PeerMessage::FanoutAnswer(_)
+            | PeerMessage::Join(_)
+            | PeerMessage::JoinAnswer(_)
+            | PeerMessage::Leave(_)
+            | PeerMessage::Await(_)
+            | PeerMessage::Filled(_)
+            | PeerMessage::WallClock(_) => None,
+        }
+    }
+
+    /// The response to a batch whose answers are too long to be sent: they are no longer known.
+    pub fn without_answers(self) -> Option<PeerMessage> {
+        match self {
+            PeerMessage::Answers(response) if matches!(response.outcome, BatchOutcome::Done(_)) => {
+                let outcome = BatchOutcome::Evicted;
+                Some(PeerMessage::Answers(BatchResponse { outcome, ..response }))
+            }
+            _ => None,
+        }
+    }
+
+    /// Its body for the large lane, in pieces that follow each other; what is long in it is shared and not copied.
+    ///
+    /// # Errors
+    /// It is longer than [`MESSAGE_BYTES_MAX`].
+    pub fn pieces(&self) -> Result<Vec<Bytes>, TooLong> {
+        let bytes = self.weight();
+        if bytes > MESSAGE_BYTES_MAX {
+            return Err(TooLong { bytes });
+        }
+        Ok(Writer::pieces(|out| self.encode_body(out)))
     }
 
     /// Appends it to `out`, the buffer of its lane, as one frame or several.
@@ -262,7 +337,7 @@ impl PeerMessage {
         }
         frame::append(out, self.kind() as u8, self.is_bulk(), |out| {
             let start = out.len();
-            self.encode_body(&mut Writer(out));
+            self.encode_body(&mut Writer::new(out));
             assert!(
                 out.len() - start <= bytes,
                 "a message is not longer than its weight"

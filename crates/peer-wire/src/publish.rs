@@ -39,7 +39,7 @@ impl Publish {
             ChannelKind::ShardChannel => 2,
         });
         out.bytes(&self.channel);
-        out.remainder(&self.payload);
+        out.long_remainder(&self.payload);
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Publish, DecodeError> {

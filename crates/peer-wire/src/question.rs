@@ -33,7 +33,7 @@ impl Question {
 
     pub(crate) fn encode(&self, out: &mut Writer<'_>) {
         out.u64(self.id);
-        out.remainder(&self.bytes);
+        out.long_remainder(&self.bytes);
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Question, DecodeError> {
@@ -52,7 +52,7 @@ impl Answer {
 
     pub(crate) fn encode(&self, out: &mut Writer<'_>) {
         out.u64(self.id);
-        out.remainder(&self.bytes);
+        out.long_remainder(&self.bytes);
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Answer, DecodeError> {

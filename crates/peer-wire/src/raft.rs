@@ -10,7 +10,7 @@
 //!    6 vote answer       pre u8 | rejected u8 | commit u64 | term there u64
 //!    7 snapshot          index u64 | term u64 | members
 //!    8 time-out now
-//!  entry     term u64 | tag u8: 0 data, 1 members | length u32 | bytes
+//!  entry     term u64 | tag u8: 0 data, 1 members, 2 a piece | [bytes of the whole u64] | length u32 | bytes
 //!  members   voters | learners | outgoing | learners next | ends itself u8
 //!  voters .. count u32 | incarnation u64*
 //! ```
@@ -34,13 +34,16 @@ pub struct Raft {
 /// Bytes of an entry before its payload.
 const ENTRY_BYTES: usize = 8 + 1 + 4;
 
+/// Bytes that a piece of a longer entry has before that.
+const WHOLE_BYTES: usize = 8;
+
 impl Raft {
     /// At least as many bytes as the body has.
     pub(crate) fn weight(&self) -> usize {
         128 + match &self.message.body {
             Body::Append { entries, .. } => entries
                 .iter()
-                .map(|entry| ENTRY_BYTES + payload(entry).len())
+                .map(|entry| ENTRY_BYTES + WHOLE_BYTES + payload(entry).len())
                 .sum(),
             Body::Snapshot(point) => members_weight(&point.members),
             Body::AppendAnswer { .. }
@@ -76,7 +79,11 @@ impl Raft {
                     out.u8(match &entry.payload {
                         Payload::Data(_) => 0,
                         Payload::Members(_) => 1,
+                        Payload::Part { .. } => 2,
                     });
+                    if let Payload::Part { whole_bytes, .. } = &entry.payload {
+                        out.u64(*whole_bytes);
+                    }
                     out.bytes(payload(entry));
                 }
             }
@@ -212,6 +219,10 @@ fn append(reader: &mut Reader<'_>) -> Result<Body, DecodeError> {
         let payload = match reader.u8()? {
             0 => Payload::Data(reader.bytes()?),
             1 => Payload::Members(reader.bytes()?.into()),
+            2 => Payload::Part {
+                whole_bytes: reader.u64()?,
+                bytes: reader.bytes()?,
+            },
             _ => return Err(unknown),
         };
         Ok(Entry {
@@ -235,7 +246,7 @@ fn place(reader: &mut Reader<'_>) -> Result<(Index, Term), DecodeError> {
 
 fn payload(entry: &Entry) -> &[u8] {
     match &entry.payload {
-        Payload::Data(bytes) => Bytes::as_ref(bytes),
+        Payload::Data(bytes) | Payload::Part { bytes, .. } => Bytes::as_ref(bytes),
         Payload::Members(bytes) => bytes,
     }
 }

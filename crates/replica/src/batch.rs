@@ -329,6 +329,11 @@ pub(crate) fn reads(bytes: &[u8]) -> Result<Vec<Read<'_>>, Malformed> {
     Ok(found)
 }
 
+/// The reply in place of one that cannot be told.
+const TOO_LONG: &[u8] =
+    b"-ERR the replies to what was read at once from one group are longer than the 768 MiB that can \
+                          travel together; read less at a time\r\n";
+
 /// Answers under construction.
 #[derive(Default)]
 pub(crate) struct AnswersBuf(Vec<u8>);
@@ -362,6 +367,21 @@ impl AnswersBuf {
     /// The answer comes later, by itself.
     pub(crate) fn later(&mut self) {
         self.0.push(LATER);
+    }
+
+    /// Their bytes.
+    pub(crate) fn byte_len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// What was answered from `at` on is too long to be told: an error stands for it.
+    pub(crate) fn refuse_from(&mut self, at: usize, is_command: bool) {
+        self.0.truncate(at);
+        if is_command {
+            self.reply(TOO_LONG);
+        } else {
+            self.crowded_out();
+        }
     }
 
     /// It would have had to wait, and too many do: nothing was done.

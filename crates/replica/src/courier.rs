@@ -40,7 +40,9 @@ use crate::response::BatchOutcome;
 use bytes::Bytes;
 use command::{Flags, Spec};
 use ids::{Db, GatewayId, GroupId, Monotonic, Slot};
-use keyspace::{ClientRequest, Forget, Inquire, Lock, Prepare, Resolve, WaitId, Work, read_seen};
+use keyspace::{
+    ClientRequest, Forget, Inquire, Lock, OperationsMark, Prepare, Resolve, WaitId, Work, read_seen,
+};
 use planted::Bug;
 use resp::{Args, ArgsBuf, Protocol};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -57,6 +59,16 @@ const RETRY: Duration = Duration::from_secs(1);
 /// comes so late.
 const WAIT_RETRY: Duration = Duration::from_secs(5);
 
+/// Bytes of what waits for an answer that are taken to be under way for a second: clients wait longer for what is long, and it is
+/// not sent again meanwhile. A slow network carries as many to one node and from there to two others.
+const BYTES_PER_SECOND: usize = 16 * 1024 * 1024;
+
+/// How much longer is waited while bytes of a long message come from the leader's node, or go there.
+const MOVING_PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long after the last of them that is so.
+const MOVING: Duration = Duration::from_millis(500);
+
 /// How long what a group need not keep any more waits for a batch to go with.
 const TELL_AFTER: Duration = Duration::from_millis(50);
 
@@ -70,6 +82,10 @@ const WINDOW: usize = 32;
 /// Bytes after which a batch is closed and the next begun: what is sent as one frame must not hold others up.
 const BATCH_BYTES_MAX: usize = 1024 * 1024;
 
+/// Bytes of one request to a group: a value of the largest size with a good many words around it. What is longer is refused
+/// before anything of it is sent; an entry and a message between nodes have room for more ([`consensus::ENTRY_BYTES_MAX`]).
+const REQUEST_BYTES_MAX: usize = 768 * 1024 * 1024;
+
 /// The number of a batch that asks how far a group has applied those of this node: no other has it, so that it is never the
 /// next one, and is always answered by a gap. It goes through the log: what comes behind it stands behind what it was told.
 const PROBE: u64 = u64::MAX;
@@ -79,6 +95,8 @@ pub const UNREACHABLE: &str =
     "CLUSTERDOWN no leader of this key's group could be reached in time; nothing was done";
 const UNKNOWN: &str = "UNKNOWN the leader of this key's group was lost before it answered: \
                        whether the command was carried out is not known";
+const TOO_LONG: &str = "ERR the command, or the part of it for one group, is longer than the 768 MiB that can be replicated at \
+                        once; nothing was done";
 const CROWDED_OUT: &str =
     "TRYAGAIN too many commands wait for transactions on keys of this group; nothing was done";
 const OVERTAKEN: &str = "TRYAGAIN the leader of this key's group changed, and what was sent behind this read may have \
@@ -167,6 +185,8 @@ struct Open {
     oldest: Monotonic,
     /// Whether it holds reads that are no plain commands: no write goes with them.
     is_apart: bool,
+    /// Bytes of reads, and the writes, up to the newest item.
+    taken: (usize, OperationsMark),
 }
 
 impl Open {
@@ -210,6 +230,8 @@ pub struct Courier {
     group: GroupId,
     /// How many times the group has begun anew, as is known here.
     generation: u64,
+    /// What is too long, and is told so with the next tick.
+    refused: Vec<Origin>,
     /// Until it is answered, nothing else goes to a group that has begun anew.
     probe: Option<Probe>,
     gateway: GatewayId,
@@ -222,6 +244,8 @@ pub struct Courier {
     /// Up to here everything was answered.
     acknowledged: u64,
     now: Monotonic,
+    /// When bytes of a long message last moved on the link with the leader's node.
+    moved_at: Option<Monotonic>,
     /// Of a command that takes so long, the words are told with the answer.
     slow: Option<Duration>,
     /// Batches that were handed to somebody, and how many of them not for the first time.
@@ -287,6 +311,8 @@ impl Courier {
             next_number: 1,
             acknowledged: 0,
             now: Monotonic(0),
+            moved_at: None,
+            refused: Vec::new(),
             slow: None,
             handed: 0,
             resent: 0,
@@ -359,6 +385,7 @@ impl Courier {
             && self.open.items.is_empty()
             && self.free.items.is_empty()
             && self.late.is_empty()
+            && self.refused.is_empty()
             && self.untold_since.is_none()
     }
 
@@ -643,6 +670,16 @@ impl Courier {
         slot: Option<Slot>,
         since: Monotonic,
     ) {
+        if self.open.batch.byte_len() > REQUEST_BYTES_MAX {
+            // What was open before is at most a full batch: it is this one.
+            let (reads, writes) = self.open.taken;
+            self.open.batch.reads.truncate(reads);
+            self.open.batch.writes.cut(writes);
+            self.refused.push(origin);
+            return;
+        }
+        let batch = &self.open.batch;
+        self.open.taken = (batch.reads.len(), batch.writes.mark());
         let item = Item {
             connection: origin.connection(),
             origin: Some(origin),
@@ -1013,10 +1050,37 @@ impl Courier {
         }
     }
 
+    /// Bytes of a long message have moved on the link with the leader's node: what is waited for may be behind them, or among
+    /// them.
+    pub fn on_moving(&mut self) {
+        self.moved_at = Some(self.now);
+    }
+
+    /// How much longer than usual is waited.
+    fn time_of_long_messages(&self) -> Duration {
+        let is_moving = self.moved_at.is_some_and(|at| self.now.since(at) < MOVING);
+        let moving = if is_moving {
+            MOVING_PATIENCE
+        } else {
+            Duration::ZERO
+        };
+        let bytes: usize = self.unanswered.iter().map(|sent| sent.batch.byte_len()).sum();
+        moving.max(Duration::from_millis((bytes / (BYTES_PER_SECOND / 1_000)) as u64))
+    }
+
     /// Tells clients that waited too long, and sends again what nobody has answered for a while: it may be lost on a link
     /// that had no room. Called once a tick.
     pub fn give_up(&mut self, out: &mut Vec<Output>) {
-        let (now, slow, group) = (self.now, self.slow, self.group);
+        let (slow, group) = (self.slow, self.group);
+        for origin in std::mem::take(&mut self.refused) {
+            origin.fail(group, TOO_LONG, None, out);
+        }
+        // As if it were earlier by what long messages take.
+        let now = Monotonic(
+            self.now
+                .0
+                .saturating_sub(self.time_of_long_messages().as_nanos() as u64),
+        );
         let is_late = |sent: &Sent| sent.was_sent && now.since(sent.sent_at) >= RETRY;
         let is_unheard = |probe: &Probe| !probe.is_due && now.since(probe.sent_at) >= RETRY;
         if self.unanswered.front().is_some_and(is_late) || self.probe.as_ref().is_some_and(is_unheard) {
@@ -1047,7 +1111,7 @@ impl Courier {
             .retain(|place, waiting| !place.is_read || waiting.item.origin.is_some());
         if self
             .untold_since
-            .is_some_and(|since| now.since(since) >= TELL_AFTER)
+            .is_some_and(|since| self.now.since(since) >= TELL_AFTER)
         {
             self.make_room(true);
             self.tell_over();
@@ -1740,5 +1804,46 @@ mod tests {
         let mut written = Vec::new();
         courier.dispatch(|batch| written.push(batch.writes.len() + batch.reads.len()));
         assert_eq!(written, [0], "nothing of it is carried out later");
+    }
+
+    #[test]
+    fn what_is_long_is_not_sent_again_before_it_can_have_been_answered() {
+        let (mut courier, mut out) = (courier(), Vec::new());
+        ask(
+            &mut courier,
+            &format!("SET k {}", "v".repeat(2 * BYTES_PER_SECOND)),
+            1,
+        );
+        ask(&mut courier, "GET k", 2);
+        assert_eq!(sent(&mut courier).len(), 2);
+        let mut sent_at = |millis: u64| {
+            courier.begin(Monotonic(millis * SECOND / 1_000), None);
+            courier.give_up(&mut out);
+            (sent(&mut courier).len(), out.len())
+        };
+        assert_eq!(sent_at(2_900), (0, 0));
+        assert_eq!(sent_at(3_100), (2, 0), "after a second and two for its bytes");
+        assert_eq!(sent_at(7_100), (2, 2), "nobody waits for ever");
+    }
+
+    #[test]
+    fn what_stands_behind_a_long_message_of_its_link_is_waited_for() {
+        let (mut courier, mut out) = (courier(), Vec::new());
+        ask(&mut courier, "GET k", 1);
+        assert_eq!(sent_reads(&mut courier).len(), 1);
+        for second in 1..=30 {
+            courier.begin(Monotonic(second * SECOND), None);
+            courier.on_moving();
+            courier.give_up(&mut out);
+            assert_eq!(
+                sent_reads(&mut courier).len(),
+                0,
+                "its answer may be that message"
+            );
+        }
+        assert_eq!(out.len(), 0);
+        courier.begin(Monotonic(31 * SECOND), None);
+        courier.give_up(&mut out);
+        assert_eq!(failed(&out), 1, "nothing moves any more");
     }
 }

@@ -120,11 +120,11 @@ impl Departure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ids::HashSeed;
+    use ids::{HashSeed, PartitionCount, PartitionRange};
 
     #[test]
     fn a_transfer_of_which_nothing_is_taken_for_long_is_to_begin_again() {
-        let mut keyspace = Keyspace::new(HashSeed([1, 2]));
+        let mut keyspace = Keyspace::new(HashSeed([1, 2]), PartitionRange::all(PartitionCount::DEFAULT));
         let mut departure = Departure::begin(1, &mut keyspace).expect("it is the first one");
         let begin = Monotonic(1_000_000_000);
         let later = |since: Monotonic| since.after(STALL);

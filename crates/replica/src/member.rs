@@ -41,6 +41,13 @@ pub const FLIGHTS_MAX: usize = 2;
 /// Bytes of operations in one entry. What is more goes into the next; one batch always fits.
 const ENTRY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// Bytes of the answers to the reads of one batch: a value of the largest size with a good deal more. A read whose answer passes
+/// it is told so instead; a message between nodes has room for more.
+const ANSWERS_BYTES_MAX: usize = 768 * 1024 * 1024;
+
+/// An answer that is always told, because nothing shorter could be said instead of it.
+const SHORT_ANSWER_BYTES: usize = 1024;
+
 /// Batches that wait for an entry or a confirmation. At the limit a batch is sent back to be sent again: its gateway keeps
 /// it anyway.
 const GATHERED_MAX: usize = 4_096;
@@ -392,7 +399,11 @@ impl Member {
                 index,
             };
             let (now, all) = (self.now, &gathered.batch.reads);
+            let before = answers.byte_len();
             replica.answer(turn, now, &read.question, place, all, &mut answers);
+            if answers.byte_len() > ANSWERS_BYTES_MAX && answers.byte_len() - before > SHORT_ANSWER_BYTES {
+                answers.refuse_from(before, matches!(read.question, Question::Command { .. }));
+            }
         }
         for (db, key) in replica.take_met_expired() {
             // An answer may say that a key has expired: from here on it has, whoever leads.
@@ -637,16 +648,11 @@ impl Member {
             departure.end(replica.keyspace_mut());
         }
         let mut applied = 0;
-        for entry in self.raft.entries_after(self.applied) {
+        for bytes in consensus::whole_entries(self.raft.entries_after(self.applied)) {
             if self.is_stopped {
                 break;
             }
-            if let Payload::Data(bytes) = &entry.payload
-                && !bytes.is_empty()
-                && self.apply(replica, turn, bytes, None, &mut effects)
-            {
-                applied += 1;
-            }
+            applied += usize::from(self.apply(replica, turn, &bytes, None, &mut effects));
         }
         applied
     }
@@ -849,7 +855,7 @@ impl Member {
         if self.is_stopped {
             return;
         }
-        assert_eq!(committed.index.0, self.applied.0 + 1, "invariant 1");
+        assert_eq!(committed.first.0, self.applied.0 + 1, "invariant 1");
         let flight = match self.flights.front() {
             Some(flight) if flight.index == committed.index => {
                 let flight = self.flights.pop_front().expect("looked at a moment ago");
@@ -1031,7 +1037,7 @@ fn is_empty(ready: &Ready) -> bool {
 mod tests {
     use super::*;
     use consensus::{Config, Durability, Saved, Times};
-    use ids::HashSeed;
+    use ids::{HashSeed, PartitionRange};
     use keyspace::{Keyspace, Transfer};
 
     #[test]
@@ -1047,7 +1053,7 @@ mod tests {
         };
         let raft = Group::new(config, Monotonic(0)).expect("its parts agree");
         let mut member = Member::new(GroupId::new(0), 0, raft, Index(0));
-        let mut keyspace = Keyspace::new(HashSeed([1, 2]));
+        let mut keyspace = Keyspace::new(HashSeed([1, 2]), PartitionRange::ONE);
         let mut transfer = Transfer::begin(&mut keyspace).expect("it is the first one");
         let bytes = match transfer.next_cut(&mut keyspace, 1024) {
             keyspace::Cut::More(bytes) | keyspace::Cut::Last(bytes) => bytes,

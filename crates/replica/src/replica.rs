@@ -30,8 +30,8 @@ use crate::request::{FullKey, Output, Request, Task, Ticket, Verdict};
 use crate::turn::Turn;
 use brief::BriefLocks;
 use command::Command;
-use ids::{Boot, Db, GroupId, HashSeed, Prng, SemanticsVersion, Slot, UnixMillis};
-use keyspace::Position;
+use ids::{Boot, Db, GroupId, HashSeed, PartitionRange, Prng, SemanticsVersion, Slot, UnixMillis};
+use keyspace::Cursor;
 use keyspace::{
     ClientRequest, Effect, Event, EventClasses, EvictionPolicy, Garbage, Header, KeptResult, KeyVersion,
     Keyspace, LeaderLocal, Limits, Object, OpenTransaction, Read, Returned, Standing, TransactionCounts,
@@ -96,13 +96,13 @@ pub struct Counters {
 }
 
 impl Replica {
-    /// An empty replica of `group`.
-    pub fn new(group: GroupId, seed: HashSeed) -> Replica {
+    /// An empty replica of `group`, which hosts these partitions.
+    pub fn new(group: GroupId, seed: HashSeed, partitions: PartitionRange) -> Replica {
         // Not the hash seed itself: what follows from this one shows in random picks.
         let local_seed = seed.hash(b"leader-local").0;
         Replica {
             group,
-            keyspace: Keyspace::new(seed),
+            keyspace: Keyspace::new(seed, partitions),
             local: LeaderLocal::new(local_seed),
             turn: Turn {
                 number: 0,
@@ -438,10 +438,10 @@ impl Replica {
         &mut self,
         turn: &Turn,
         db: Db,
-        from: Position,
+        from: Cursor,
         budget: u64,
         found: impl FnMut(&Object),
-    ) -> Option<Position> {
+    ) -> Option<Cursor> {
         self.begin(turn);
         self.open();
         let next = self.keyspace.scan(db, from, budget, &mut self.local, found);

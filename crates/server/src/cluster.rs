@@ -115,6 +115,8 @@ struct Peer {
     heard: Monotonic,
     /// Whether its groups were told that it is silent.
     is_silent: bool,
+    /// Whether a long message is on its way from or to this worker of it.
+    is_moving: bool,
     beats: Beats,
     listener: Listener,
 }
@@ -341,6 +343,7 @@ impl Gateway {
                     is_up: false,
                     heard: *now,
                     is_silent: false,
+                    is_moving: false,
                     beats: Beats::new(layout.boot, times.heartbeat),
                     listener: Listener::new(),
                 });
@@ -444,6 +447,7 @@ impl Gateway {
         }
         if let Some(peer) = self.cluster.peers.get_mut(&node) {
             peer.is_up = is_up;
+            peer.is_moving = false;
             (peer.heard, peer.is_silent) = (now, false);
             if is_up {
                 peer.beats.reconnected(now);
@@ -456,6 +460,13 @@ impl Gateway {
         }
         for index in 0..self.cluster.seats.len() {
             self.on_seat_link(index, node, is_up);
+        }
+    }
+
+    /// Whether a long message is on its way on the link to a node, in either direction. What is waited for may be behind it.
+    pub fn on_moving(&mut self, node: NodeId, is_moving: bool) {
+        if let Some(peer) = self.cluster.peers.get_mut(&node) {
+            peer.is_moving = is_moving;
         }
     }
 
@@ -959,7 +970,9 @@ impl Gateway {
         let mut outputs = Vec::new();
         let group = layout.group(self.replicas[index].group());
         let seat = &mut seats[index];
-        let changed = seat.tick(group, *now, self.settings.slow_from(), is_up, &mut outputs);
+        let is_moving = |node: NodeId| peers.get(&node).is_some_and(|peer| peer.is_moving);
+        let slow = self.settings.slow_from();
+        let changed = seat.tick(group, *now, slow, is_up, is_moving, &mut outputs);
         let is_cut_off = seat.courier.is_cut_off();
         self.shared.set_cut_off(self.replicas[index].group(), is_cut_off);
         if let Some(member) = seat.member.as_mut().filter(|member| member.leads()) {

@@ -150,6 +150,12 @@ impl Gateway {
             CommandId::MemoryPurge => self.memory_purge(w),
             CommandId::MemoryHelp => command::introspect::help("MEMORY", help::MEMORY, w),
             CommandId::ObjectHelp => command::introspect::help("OBJECT", help::OBJECT, w),
+            CommandId::FunctionHelp => command::introspect::help("FUNCTION", help::FUNCTION, w),
+            CommandId::ModuleList => w.array(0),
+            CommandId::ModuleHelp => command::introspect::help("MODULE", help::MODULE, w),
+            CommandId::Role => server::role(w),
+            // Nothing is ever saved: as `INFO` has it.
+            CommandId::LastSave => w.integer(self.shared.started_at / 1_000),
             CommandId::FunctionFlush => server::function_flush(args, w)?,
             CommandId::SlowLogGet => self.slow_log_get(args, w)?,
             CommandId::SlowLogLen => self.slow_log_len(w),
@@ -217,7 +223,8 @@ impl Gateway {
             | CommandId::SlowLog
             | CommandId::Latency
             | CommandId::Object
-            | CommandId::Function => {
+            | CommandId::Function
+            | CommandId::Module => {
                 return Err(ReplyError::unknown_subcommand(
                     spec.name,
                     args.get(1).unwrap_or_default(),

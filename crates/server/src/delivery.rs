@@ -149,7 +149,15 @@ impl Gateway {
 
     /// The next answer for one of this worker's connections; see [`Gateway::deliver`].
     pub fn next_delivery(&mut self) -> Option<Delivery> {
-        self.deliveries.pop_front()
+        loop {
+            let delivery = self.deliveries.pop_front()?;
+            if self.scans.is_empty() {
+                return Some(delivery);
+            }
+            if let Some(delivery) = self.on_scanned(delivery) {
+                return Some(delivery);
+            }
+        }
     }
 
     /// Tells the driver to look for connections that `CLIENT KILL` marked.

@@ -6,11 +6,11 @@
 
 use crate::gateway::Gateway;
 use crate::named::Naming;
-use crate::program::scan_start;
+use crate::program::scan_from;
 use crate::session::Session;
 use crate::topology::Topology;
 use command::{Command, CommandId, Flags, ReplyError, Route, Spec};
-use ids::{GroupCount, GroupId, Slot};
+use ids::{GroupId, Groups, PartitionCount, Slot};
 use keyspace::Position;
 use replica::Operation;
 use resp::{Args, ArgsBuf};
@@ -47,7 +47,7 @@ pub(crate) enum Scope {
 
 impl Scope {
     /// Whether a command on the whole keyspace concerns this group. Those on the keys of a slot concern only its own.
-    pub(crate) fn holds(&self, groups: GroupCount, spec: &Spec, args: Args<'_>, group: GroupId) -> bool {
+    pub(crate) fn holds(&self, groups: Groups, spec: &Spec, args: Args<'_>, group: GroupId) -> bool {
         let is_ours = match self {
             Scope::Cluster => true,
             Scope::Node(topology) => topology.leads(group),
@@ -57,11 +57,7 @@ impl Scope {
     }
 
     /// The groups that a command on the whole keyspace concerns.
-    pub(crate) fn groups_of(
-        &self,
-        groups: GroupCount,
-        operation: &Operation,
-    ) -> impl Iterator<Item = GroupId> {
+    pub(crate) fn groups_of(&self, groups: Groups, operation: &Operation) -> impl Iterator<Item = GroupId> {
         let (spec, args) = operation.words();
         groups
             .iter()
@@ -127,18 +123,16 @@ impl Gateway {
     /// The words of a `SCAN` through the cluster endpoint that has come to a group which another node leads: it goes on
     /// with the next one that this node leads. `None`: as they are.
     pub(crate) fn scan_on(&self, session: &Session, args: Args<'_>) -> Option<ArgsBuf> {
-        let Scope::Node(topology) = self.scope(session) else {
-            return None;
-        };
-        let (group, _) = scan_start(self.groups, args)?;
-        if topology.leads(group) {
+        let scope = self.scope(session);
+        let cursor = command::cursor(args.get(1)?).ok()?;
+        let from = scan_from(self.groups, &scope, cursor);
+        // A cursor behind the last partition ends the scan.
+        let end = u64::from(PartitionCount::MAX) << Position::BITS;
+        let from = from.map_or(end, |(_, from)| from.number());
+        if from == cursor {
             return None;
         }
-        let later = self.groups.iter().skip(group.index() + 1);
-        let next = later.into_iter().find(|group| topology.leads(*group));
-        // A cursor behind the last group ends the scan.
-        let next = next.map_or(self.groups.get(), GroupId::number);
-        let cursor = (u64::from(next) << Position::BITS).to_string();
+        let cursor = from.to_string();
         let words = args.iter().enumerate();
         Some(ArgsBuf::from_slices(
             words.map(|(at, word)| if at == 1 { cursor.as_bytes() } else { word }),
@@ -190,7 +184,7 @@ mod tests {
     const KEYS: [&str; 4] = ["b", "c", "d", "a"];
 
     /// Of the four groups, this node leads the first two, and follows the third, which another leads as it does the fourth.
-    fn topology(groups: GroupCount) -> Topology {
+    fn topology(groups: Groups) -> Topology {
         let node = |number: u8| Node {
             name: NodeName([number; 20]),
             host: format!("10.0.0.{number}"),
@@ -222,7 +216,7 @@ mod tests {
 
     impl Fixture {
         fn new() -> Fixture {
-            let groups = GroupCount::new(4).unwrap();
+            let groups = Groups::with_default_partitions(ids::GroupCount::new(4).unwrap());
             let shared = Shared::new(Boot(1), "a".repeat(40), 0, 6379, groups, 1, Settings::default());
             shared.set_topology(topology(groups));
             let gateway = Gateway::new(0, Arc::new(shared), HashSeed([1, 2]), 3);
@@ -462,7 +456,8 @@ mod tests {
     fn a_scan_passes_over_groups_that_other_nodes_lead() {
         let mut fixture = Fixture::with_keys();
         let mut client = client(Endpoint::Cluster);
-        let third = 2_u64 << Position::BITS;
+        let third =
+            keyspace::Cursor::before(fixture.gateway.groups.partitions_of(GroupId::new(2)).first()).number();
         assert_eq!(fixture.ask(&mut client, &format!("SCAN {third}")), "*2 $1 0 *0");
         fixture.expect(&mut client, &[("MULTI", "+OK")]);
         assert_eq!(fixture.ask(&mut client, &format!("SCAN {third}")), "+QUEUED");

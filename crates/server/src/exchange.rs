@@ -1,5 +1,6 @@
 //! Parcels to and from the other workers.
 
+use crate::delivery::Delivery;
 use crate::gateway::{Gateway, Incoming, busy};
 use crate::message::{Message, Parcel};
 use crate::program::group_of_key;
@@ -78,6 +79,20 @@ impl Gateway {
                     if self.timing.is_ours {
                         self.after_command(spec, args, caller);
                     }
+                }
+                Message::Answer {
+                    connection,
+                    sequence,
+                    start,
+                    length,
+                } if self.awaits_scan(connection, sequence) => {
+                    let ticket = Ticket {
+                        worker: self.worker,
+                        connection,
+                        sequence,
+                    };
+                    let bytes = parcel.reply(start, length).to_vec();
+                    self.deliveries.push_back(Delivery::Reply { ticket, bytes });
                 }
                 Message::Answer {
                     connection,

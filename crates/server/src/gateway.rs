@@ -29,6 +29,7 @@ use crate::pipeline::Pipeline;
 use crate::program::{Item, Program, group_of_key, names_more};
 use crate::pubsub::{PUBLISHED_MAX, PubSub, changes_subscriptions, is_publish};
 use crate::recovery::Recoveries;
+use crate::scan::Scanning;
 use crate::session::{Session, Watched};
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
@@ -36,12 +37,12 @@ use crate::timing::{Caller, Timing};
 use crate::topology::Topology;
 use crate::transaction::Transactions;
 use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec, Spread, Walks};
-use ids::{Db, GroupCount, GroupId, HashSeed, Prng};
+use ids::{Db, GroupId, Groups, HashSeed, Prng};
 use keyspace::{EvictionPolicy, LfuParameters, Limits as Compactness};
 use options::{MaxmemoryPolicy, Settings};
 use replica::{Condition, Operation, Replica, Request, Scratch, Ticket, Turn, locks_of};
 use resp::{Args, ArgsBuf, Decoded, Limits, Writer};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// One worker's gateway, with the groups that live on the worker.
@@ -53,7 +54,7 @@ pub struct Gateway {
     pub(crate) settings_version: u64,
     pub(crate) topology: Arc<Topology>,
     topology_version: u64,
-    pub(crate) groups: GroupCount,
+    pub(crate) groups: Groups,
     /// The worker of each group.
     pub(crate) owners: Vec<u16>,
     pub(crate) first_group: usize,
@@ -80,6 +81,8 @@ pub struct Gateway {
     pub(crate) notify: Notify,
     /// Answers for this worker's own connections.
     pub(crate) deliveries: VecDeque<Delivery>,
+    /// `SCAN`s that wait for another worker or node, by connection and place.
+    pub(crate) scans: BTreeMap<(u64, u64), Scanning>,
     /// Reused for replies that are looked at before they are sent.
     pub(crate) spare: Vec<u8>,
     /// Where commands over several groups of this worker are carried out, emptied and kept for the next one.
@@ -142,7 +145,9 @@ impl Gateway {
         let replicas: Vec<Replica> = groups
             .iter()
             .filter(|group| owner(*group) == worker)
-            .map(|group| Replica::new(group, hash_seed(group)).knows(shared.semantics))
+            .map(|group| {
+                Replica::new(group, hash_seed(group), groups.partitions_of(group)).knows(shared.semantics)
+            })
             .collect();
         let first_group = replicas.first().map_or(0, |replica| replica.group().index());
         let mut gateway = Gateway {
@@ -179,6 +184,7 @@ impl Gateway {
             pubsub: PubSub::default(),
             notify: Notify::default(),
             deliveries: VecDeque::new(),
+            scans: BTreeMap::new(),
             spare: Vec::new(),
             scratch: None,
             maxmemory: 0,

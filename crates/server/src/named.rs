@@ -14,7 +14,7 @@ use crate::pipeline::Pipeline;
 use crate::program::{Item, Program, group_of_key};
 use crate::session::Session;
 use command::{Flags, ReplyError, Route, Spec};
-use ids::{GroupCount, GroupId, HashSeed, RequestUuid};
+use ids::{GroupId, Groups, HashSeed, RequestUuid};
 use keyspace::{ClientRequest, KeptResult, Standing};
 use replica::{FullKey, Replies};
 use resp::{Args, Protocol, Writer};
@@ -140,7 +140,7 @@ impl Gateway {
 
 impl Program {
     /// Where the result of a named one is kept: the group of its first key.
-    pub(crate) fn home(&self, groups: GroupCount) -> GroupId {
+    pub(crate) fn home(&self, groups: Groups) -> GroupId {
         let mut home = None;
         for operation in self.operations() {
             operation.keys(|key, _| home = home.or(Some(group_of_key(groups, key))));
@@ -150,18 +150,13 @@ impl Program {
     }
 
     /// What a named one locks at home, while it is carried out over several groups.
-    pub(crate) fn name_lock(&self, groups: GroupCount, group: GroupId) -> Option<FullKey> {
+    pub(crate) fn name_lock(&self, groups: Groups, group: GroupId) -> Option<FullKey> {
         let request = self.request.filter(|_| self.home(groups) == group)?;
         Some((ids::Db::default(), request.lock_key()))
     }
 
     /// What is kept in a group of a named one.
-    pub(crate) fn result_in(
-        &self,
-        groups: GroupCount,
-        group: GroupId,
-        replies: &Replies,
-    ) -> Option<KeptResult> {
+    pub(crate) fn result_in(&self, groups: Groups, group: GroupId, replies: &Replies) -> Option<KeptResult> {
         let request = self.request.filter(|_| self.home(groups) == group)?;
         Some(KeptResult {
             request,

@@ -12,7 +12,7 @@
 use crate::delivery::Answers;
 use crate::program::{Item, Program, group_of_key, parts_of};
 use command::{Flags, Route};
-use ids::{GroupCount, GroupId};
+use ids::{GroupId, Groups};
 use replica::{FullKey, Operation, Outcome, Replies, Scratch, Step};
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ impl Plan {
     /// Keys that it reads, that only the data name, and that are not on the scratch.
     pub(crate) fn make(
         program: &Program,
-        groups: GroupCount,
+        groups: Groups,
         scratch: &mut Scratch,
     ) -> Result<Plan, Vec<FullKey>> {
         let mut plan = Plan::default();
@@ -79,7 +79,7 @@ impl Plan {
     }
 
     /// Each group installs what has changed on the scratch.
-    fn install_changes(&mut self, groups: GroupCount, scratch: &mut Scratch) {
+    fn install_changes(&mut self, groups: Groups, scratch: &mut Scratch) {
         let mut outcomes: BTreeMap<GroupId, Outcome> = BTreeMap::new();
         for effect in scratch.take_changes() {
             let group = group_of_key(groups, effect.key());
@@ -99,7 +99,7 @@ impl Plan {
         index: usize,
         operation: &Operation,
         program: &Program,
-        groups: GroupCount,
+        groups: Groups,
         scratch: &mut Scratch,
     ) {
         let mut concerned = Vec::new();

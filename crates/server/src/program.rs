@@ -3,8 +3,8 @@
 use crate::endpoint::Scope;
 use crate::session::Queued;
 use command::{CommandId, Merge, Route, Spec, Spread};
-use ids::{GroupCount, GroupId, Prng, Slot};
-use keyspace::{ClientRequest, Position};
+use ids::{GroupId, Groups, Prng, Slot};
+use keyspace::{ClientRequest, Cursor};
 use replica::{Condition, Operation};
 use resp::{Args, ArgsBuf, Writer, parse_array_header, skip_value};
 use std::collections::BTreeMap;
@@ -77,7 +77,7 @@ impl Program {
         slots.into_iter()
     }
 
-    pub(crate) fn extent(&self, groups: GroupCount) -> Extent {
+    pub(crate) fn extent(&self, groups: Groups) -> Extent {
         let mut extent = Extent {
             groups: Vec::new(),
             is_whole: false,
@@ -94,9 +94,7 @@ impl Program {
                     extent.groups.extend(self.scope.groups_of(groups, operation));
                 }
                 Route::Scan => {
-                    extent
-                        .groups
-                        .extend(scan_start(groups, operation.args.as_args()).map(|(group, _)| group));
+                    extent.groups.extend(scan_start(groups, operation.args.as_args()));
                 }
                 Route::Keys | Route::Connection => {
                     let concerned = groups_of(spec, operation.args.as_args(), groups);
@@ -125,13 +123,13 @@ impl Program {
     }
 
     /// The conditions on keys of `group`.
-    pub(crate) fn conditions_in(&self, groups: GroupCount, group: GroupId) -> Vec<Condition> {
+    pub(crate) fn conditions_in(&self, groups: Groups, group: GroupId) -> Vec<Condition> {
         let is_there = |condition: &&Condition| group_of_key(groups, condition.key()) == group;
         self.conditions.iter().filter(is_there).cloned().collect()
     }
 
     /// Each group's parts of the commands, with the index of their item.
-    pub(crate) fn partition(&self, groups: GroupCount) -> BTreeMap<GroupId, Vec<(usize, Operation)>> {
+    pub(crate) fn partition(&self, groups: Groups) -> BTreeMap<GroupId, Vec<(usize, Operation)>> {
         let mut parts: BTreeMap<GroupId, Vec<(usize, Operation)>> = BTreeMap::new();
         for (index, item) in self.items.iter().enumerate() {
             // What does not parse has no parts: it must not be half done, only answered.
@@ -157,13 +155,13 @@ pub(crate) fn names_more(spec: &Spec, args: Args<'_>) -> bool {
 }
 
 #[inline]
-pub(crate) fn group_of_key(groups: GroupCount, key: &[u8]) -> GroupId {
+pub(crate) fn group_of_key(groups: Groups, key: &[u8]) -> GroupId {
     groups.group_of(Slot::of_key(key))
 }
 
 /// Things by the groups of their keys, those of one group in the order in which they came.
 pub(crate) fn by_group<T>(
-    groups: GroupCount,
+    groups: Groups,
     things: impl IntoIterator<Item = T>,
     key: impl Fn(&T) -> &[u8],
 ) -> BTreeMap<GroupId, Vec<T>> {
@@ -178,7 +176,7 @@ pub(crate) fn by_group<T>(
 }
 
 /// The groups of a command's keys, in order, each once.
-pub(crate) fn groups_of(spec: &Spec, args: Args<'_>, groups: GroupCount) -> Vec<GroupId> {
+pub(crate) fn groups_of(spec: &Spec, args: Args<'_>, groups: Groups) -> Vec<GroupId> {
     let mut found = Vec::new();
     command::keys(spec, args, &mut |position, _| {
         found.push(group_of_key(groups, args.arg(position)))
@@ -189,11 +187,7 @@ pub(crate) fn groups_of(spec: &Spec, args: Args<'_>, groups: GroupCount) -> Vec<
 }
 
 /// What each group has to do for a command: all of it, or the part with its keys.
-pub(crate) fn parts_of(
-    operation: &Operation,
-    groups: GroupCount,
-    scope: &Scope,
-) -> Vec<(GroupId, Operation)> {
+pub(crate) fn parts_of(operation: &Operation, groups: Groups, scope: &Scope) -> Vec<(GroupId, Operation)> {
     let args = operation.args.as_args();
     match operation.spec.route {
         Route::Everywhere => {
@@ -201,21 +195,11 @@ pub(crate) fn parts_of(
             return concerned.map(|group| (group, operation.clone())).collect();
         }
         Route::Scan => {
-            let Some((group, position)) = scan_start(groups, args) else {
-                return Vec::new();
-            };
-            let cursor = position.bits().to_string();
-            let words = args
-                .iter()
-                .enumerate()
-                .map(|(at, word)| if at == 1 { cursor.as_bytes() } else { word });
-            return vec![(
-                group,
-                Operation {
-                    args: ArgsBuf::from_slices(words),
-                    ..operation.clone()
-                },
-            )];
+            let group = scan_start(groups, args);
+            return group
+                .map(|group| (group, operation.clone()))
+                .into_iter()
+                .collect();
         }
         Route::Keys | Route::Connection => {}
     }
@@ -249,7 +233,7 @@ pub(crate) fn parts_of(
 }
 
 /// What the two groups of an `XFER` have to do, each for its key.
-fn transfer_parts(operation: &Operation, groups: GroupCount) -> Vec<(GroupId, Operation)> {
+fn transfer_parts(operation: &Operation, groups: Groups) -> Vec<(GroupId, Operation)> {
     let args = operation.args.as_args();
     let part = |(id, key): (CommandId, &[u8])| {
         let spec = id.spec();
@@ -273,29 +257,34 @@ pub(crate) fn key_step(spec: &Spec) -> usize {
     spec.keys.first().map_or(1, |place| usize::from(place.step))
 }
 
-/// The group and the position in it that a `SCAN` cursor names; `None` if there is no such group.
-pub(crate) fn scan_start(groups: GroupCount, args: Args<'_>) -> Option<(GroupId, Position)> {
-    let cursor = command::cursor(args.get(1)?).ok()?;
-    let group = u16::try_from(cursor >> Position::BITS)
-        .ok()
-        .filter(|&group| group < groups.get())?;
-    let position = Position::new(cursor & ((1 << Position::BITS) - 1))?;
-    Some((GroupId::new(group), position))
+/// The group that looks at keys from a cursor on, of those in the scope, and from where on; `None` if there is none any more.
+pub(crate) fn scan_from(groups: Groups, scope: &Scope, cursor: u64) -> Option<(GroupId, Cursor)> {
+    let cursor = Cursor::of_number(cursor)?;
+    let is_there = cursor.partition.number() < groups.partitions().get();
+    let group = is_there.then(|| groups.host_of(cursor.partition))?;
+    let Scope::Node(topology) = scope else {
+        return Some((group, cursor));
+    };
+    if topology.leads(group) {
+        return Some((group, cursor));
+    }
+    let next = groups
+        .iter()
+        .skip(group.index() + 1)
+        .find(|group| topology.leads(*group))?;
+    Some((next, Cursor::before(groups.partitions_of(next).first())))
 }
 
-/// The cursor that goes on at `next`, or behind `group` if that is `None`; 0 at the end.
-pub(crate) fn scan_cursor(groups: GroupCount, group: GroupId, next: Option<Position>) -> u64 {
-    match next {
-        Some(position) => u64::from(group.number()) << Position::BITS | position.bits(),
-        None if group.number() + 1 < groups.get() => u64::from(group.number() + 1) << Position::BITS,
-        None => 0,
-    }
+/// The group that a `SCAN` command begins in; `None` if there is none.
+pub(crate) fn scan_start(groups: Groups, args: Args<'_>) -> Option<GroupId> {
+    let cursor = command::cursor(args.get(1)?).ok()?;
+    scan_from(groups, &Scope::Cluster, cursor).map(|(group, _)| group)
 }
 
 /// Joins the answers of several groups to the parts of one command.
 pub(crate) fn merge(
     operation: &Operation,
-    groups: GroupCount,
+    groups: Groups,
     parts: &[(GroupId, &[u8])],
     prng: &mut Prng,
     out: &mut Writer<'_>,
@@ -304,7 +293,7 @@ pub(crate) fn merge(
         return out.raw(error);
     }
     let merge = match (operation.spec.route, operation.spec.spread, parts) {
-        (Route::Scan, _, [(group, part)]) => return merge_scan(groups, *group, part, out),
+        (Route::Scan, _, [(_, part)]) => return out.raw(part),
         (Route::Scan, ..) => {
             // The cursor names no group: it is behind the last one.
             out.array(2);
@@ -358,7 +347,7 @@ pub(crate) fn integer(reply: &[u8]) -> i64 {
 
 fn merge_by_position(
     operation: &Operation,
-    groups: GroupCount,
+    groups: Groups,
     parts: &[(GroupId, &[u8])],
     out: &mut Writer<'_>,
 ) {
@@ -388,7 +377,7 @@ fn merge_by_position(
 }
 
 /// Each group answers for one key: its answer stands where the key stands.
-fn merge_by_key(operation: &Operation, groups: GroupCount, parts: &[(GroupId, &[u8])], out: &mut Writer<'_>) {
+fn merge_by_key(operation: &Operation, groups: Groups, parts: &[(GroupId, &[u8])], out: &mut Writer<'_>) {
     let args = operation.args.as_args();
     out.array(parts.len());
     command::keys(operation.spec, args, &mut |position, _| {
@@ -397,21 +386,6 @@ fn merge_by_key(operation: &Operation, groups: GroupCount, parts: &[(GroupId, &[
         let (_, reply) = part.expect("every key's group answered");
         out.raw(reply);
     });
-}
-
-fn merge_scan(groups: GroupCount, group: GroupId, part: &[u8], out: &mut Writer<'_>) {
-    let header = parse_array_header(part).map_or(0, |(_, at)| at);
-    let length = skip_value(&part[header..]).unwrap_or(0);
-    let digits = part[header..header + length]
-        .split(|&byte| byte == b'\n')
-        .nth(1)
-        .unwrap_or_default();
-    let digits = digits.strip_suffix(b"\r").unwrap_or(digits);
-    let next = command::number::parse_i64(digits).unwrap_or(0) as u64;
-    let next = if next == 0 { None } else { Position::new(next) };
-    out.array(2);
-    out.bulk_integer(scan_cursor(groups, group, next) as i64);
-    out.raw(&part[header + length..]);
 }
 
 /// Each part is `*2 :count key-or-nil`: one is drawn by its count.

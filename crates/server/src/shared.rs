@@ -8,7 +8,7 @@ use crate::pubsub::Subscriptions;
 use crate::stats::WorkerStats;
 use crate::topology::{Links, NodeName, Topology};
 use crate::transaction_figures::TransactionFigures;
-use ids::{Boot, GroupCount, GroupId, SemanticsVersion};
+use ids::{Boot, GroupId, Groups, SemanticsVersion};
 use options::{SetError, Settings};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ pub struct Shared {
     /// When the node started, Unix milliseconds.
     pub started_at: i64,
     /// How many groups there are.
-    pub groups: GroupCount,
+    pub groups: Groups,
     /// The port of the any-node endpoint.
     pub port: u16,
     /// The port of the cluster endpoint, if there is one: told by the node before its workers start.
@@ -112,6 +112,10 @@ pub struct MemoryFigures {
     pub allocated: AtomicU64,
     /// The largest sample of `allocated`.
     pub peak: AtomicU64,
+    /// The first sample of `allocated`.
+    pub at_start: AtomicU64,
+    /// In pages that hold something allocated.
+    pub active: AtomicU64,
     /// Resident.
     pub resident: AtomicU64,
     /// Bytes of data when `allocated` was sampled.
@@ -145,7 +149,7 @@ impl Shared {
         run_id: String,
         started_at: i64,
         port: u16,
-        groups: GroupCount,
+        groups: Groups,
         workers: usize,
         settings: Settings,
     ) -> Shared {

@@ -64,6 +64,10 @@ pub struct WorkerStats {
     pub transaction_retries: Counter,
     /// Of those, the ones that did nothing because a condition did not hold.
     pub transactions_refused: Counter,
+    /// Reads from clients' sockets that brought bytes.
+    pub reads: Counter,
+    /// Times that bytes were sent to clients' sockets.
+    pub writes: Counter,
     /// Channels, patterns and shard channels of this worker's connections: others send their messages here while
     /// there are any.
     pub subscriptions: Counter,

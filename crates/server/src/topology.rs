@@ -12,7 +12,7 @@
 //! Everything here is a value: what it is made of changes with the map, and another one is made.
 
 use command::ReplyError;
-use ids::{Epoch, GroupCount, GroupId, Slot, UnixMillis};
+use ids::{Epoch, GroupId, Groups, Slot, UnixMillis};
 use resp::Writer;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -101,7 +101,7 @@ pub struct Placement {
 pub struct Topology {
     own: NodeIndex,
     nodes: Vec<Node>,
-    groups: GroupCount,
+    groups: Groups,
     /// One for each group.
     placements: Vec<Placement>,
     epoch: Epoch,
@@ -147,7 +147,7 @@ impl Topology {
     pub fn new(
         own: NodeIndex,
         nodes: Vec<Node>,
-        groups: GroupCount,
+        groups: Groups,
         placements: Vec<Placement>,
         epoch: Epoch,
     ) -> Topology {
@@ -180,7 +180,7 @@ impl Topology {
     }
 
     /// A node by itself, which leads every group.
-    pub fn alone(name: NodeName, host: String, port: u16, groups: GroupCount) -> Topology {
+    pub fn alone(name: NodeName, host: String, port: u16, groups: Groups) -> Topology {
         let own = NodeIndex(0);
         let node = Node {
             name,
@@ -277,7 +277,7 @@ impl Topology {
     }
 }
 
-fn ranges_of(groups: GroupCount, placements: &[Placement], roles: &[Role]) -> Vec<Range> {
+fn ranges_of(groups: Groups, placements: &[Placement], roles: &[Role]) -> Vec<Range> {
     let mut ranges: Vec<Range> = Vec::new();
     for (group, placement) in groups.iter().zip(placements) {
         let Some(leader) = placement.leader else { continue };
@@ -582,7 +582,7 @@ mod tests {
         let mut nodes: Vec<Node> = (0..nodes).map(node).collect();
         nodes[0].link = None;
         nodes[0].host.clear();
-        let count = GroupCount::new(4).unwrap();
+        let count = Groups::with_default_partitions(ids::GroupCount::new(4).unwrap());
         Topology::new(NodeIndex(0), nodes, count, placements.to_vec(), Epoch(9))
     }
 
@@ -598,7 +598,7 @@ mod tests {
 
     #[test]
     fn a_node_by_itself_has_all_slots() {
-        let groups = GroupCount::new(64).unwrap();
+        let groups = Groups::with_default_partitions(ids::GroupCount::new(64).unwrap());
         let topology = Topology::alone(NodeName([7; 20]), String::new(), 7379, groups);
         let view = topology.seen_at("127.0.0.1");
         assert!(topology.leads_all());
@@ -746,7 +746,7 @@ mod tests {
             followers: Vec::new(),
         };
         let placements = [Some(0), Some(1), Some(2), None].map(placement).to_vec();
-        let groups = GroupCount::new(4).unwrap();
+        let groups = Groups::with_default_partitions(ids::GroupCount::new(4).unwrap());
         let topology = Topology::new(NodeIndex(0), nodes, groups, placements, Epoch(9));
         let view = topology.seen_at("here");
         let info = said(Protocol::Resp2, |w| view.info(5, 6, w));

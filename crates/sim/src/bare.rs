@@ -27,7 +27,7 @@ use crate::swarm::Swarm;
 use cluster::{Cluster, Directory};
 use consensus::{Beats, Claim, Listener, Times};
 use frame::{Body, Frame};
-use ids::{Boot, GatewayId, GroupCount, GroupId, Incarnation, Monotonic, NodeId, Prng};
+use ids::{Boot, GatewayId, GroupId, Groups, Incarnation, Monotonic, NodeId, Prng};
 use outlet::Outlet;
 use replica::{Kept, Replica};
 use session::{Asked, Session};
@@ -38,7 +38,7 @@ use std::rc::Rc;
 pub struct Bare {
     me: NodeId,
     gateway: GatewayId,
-    groups: GroupCount,
+    groups: Groups,
     directory: Rc<Directory>,
     replicas: BTreeMap<GroupId, Replica>,
     sessions: BTreeMap<Connection, Session>,
@@ -412,7 +412,9 @@ impl Node for Bare {
     ) -> Bare {
         let (boot, is_new) = cluster.boot(birth.me, birth.left.is_some());
         let gateway = GatewayId { boot, worker: 0 };
-        let groups = GroupCount::new(birth.shape.groups).expect("a cluster has groups");
+        let groups = Groups::with_default_partitions(
+            ids::GroupCount::new(birth.shape.groups).expect("a cluster has groups"),
+        );
         let has_leases = birth.shape.has_leases;
         let mut prng = Prng::new(birth.seed);
         let now = clock.read();

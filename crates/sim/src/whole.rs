@@ -31,7 +31,7 @@ use control::{
     Pace, RoutingMap, Started, Survivor, Token,
 };
 use frame::{Frame, Who};
-use ids::{GroupCount, GroupId, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, UnixMillis};
+use ids::{GroupId, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, UnixMillis};
 use links::{Event, Known, Links};
 use peer_wire::hello::Secret;
 use server::{Glimpse, Kept};
@@ -57,7 +57,7 @@ const VIEWS_MAX: usize = 8;
 pub struct Whole {
     machine: usize,
     machines: usize,
-    groups: GroupCount,
+    groups: Groups,
     workers: usize,
     prng: Prng,
     store: Store,
@@ -306,7 +306,7 @@ impl Whole {
         let identity = Identity {
             cluster: ids::ClusterId(map.cluster.expect("a cluster has a name").0),
             node: started.node,
-            groups: self.groups,
+            groups: self.groups.count(),
             secret: Secret(None),
         };
         self.store.write_identity(&identity);
@@ -547,7 +547,9 @@ impl Node for Whole {
             .left
             .map_or_else(|| SimDisk::new(prng.next_u64()), |left| left.disk);
         let (store, found) = Store::open(disk);
-        let groups = GroupCount::new(birth.shape.groups).expect("a cluster has groups");
+        let groups = Groups::with_default_partitions(
+            ids::GroupCount::new(birth.shape.groups).expect("a cluster has groups"),
+        );
         let now = clock.read();
         let config = MetaConfig {
             node: found.identity.as_ref().map(|identity| identity.node),

@@ -27,5 +27,5 @@ mod transport;
 
 pub use greeter::{Greeter, Judge, Nonces, Refusals};
 pub use introduction::{Introduced, Introducer, Introduction, LinkId, Refused, Remote};
-pub use outgoing::Lane;
+pub use outgoing::{Lane, Mark};
 pub use transport::{Arrival, Event, Sent, Settings, Traffic, Transport};

@@ -13,8 +13,9 @@ use crate::backoff;
 use crate::introduction::{Introduced, Introducer, LinkId, Refused};
 use crate::link::{Broken, Io, Link, Phase};
 use crate::notices::Notices;
-use crate::outgoing::{Lane, Outgoing};
+use crate::outgoing::{Lane, Mark, Outgoing};
 use crate::socket;
+use bytes::Bytes;
 use ids::{Monotonic, NodeId, Prng};
 use mio::event::Event as Readiness;
 use mio::net::{TcpListener, TcpStream};
@@ -41,7 +42,7 @@ const READ_BYTES: usize = 64 * 1024;
 /// Reads from one link in one turn: others get their turn too.
 const READS_MAX: usize = 16;
 /// Bytes of bulk messages that wait on one link. From there on no more are taken; one message may pass the limit.
-const BULK_BYTES_MAX: usize = 4 * 1024 * 1024;
+const BULK_BYTES_MAX: usize = 1024 * 1024;
 /// Bytes of small messages that wait on one link. A link that holds more is closed: its peer does not read, and what is
 /// kept for it is out of date.
 const SMALL_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -280,6 +281,38 @@ impl<I: Introducer> Transport<I> {
         write(held.output.buffer(lane));
         self.list(key);
         Sent::Queued
+    }
+
+    /// Takes a message for the large lane of a link: its body in pieces, which are kept until they are sent. How much waits there
+    /// is for the owner to bound.
+    pub fn send_large(&mut self, link: LinkId, kind: u8, pieces: Vec<Bytes>) -> Sent {
+        let Some(key) = self.peers.get(&link).and_then(|peer| peer.up) else {
+            return Sent::NotUp;
+        };
+        self.links[key].output.push_large(kind, pieces);
+        self.list(key);
+        Sent::Queued
+    }
+
+    /// Where what waits in a lane of a link ends.
+    pub fn mark(&self, link: LinkId, lane: Lane) -> Option<Mark> {
+        let key = self.peers.get(&link).and_then(|peer| peer.up)?;
+        Some(self.links[key].output.mark(lane))
+    }
+
+    /// Whether all that waited in a lane of a link at a mark has left. A link that is not up holds nothing.
+    pub fn has_sent(&self, link: LinkId, lane: Lane, mark: Mark) -> bool {
+        let up = self.peers.get(&link).and_then(|peer| peer.up);
+        up.is_none_or(|key| self.links[key].output.has_sent(lane, mark))
+    }
+
+    /// Whether a long message is on its way on a link, in either direction.
+    pub fn is_busy(&self, link: LinkId) -> bool {
+        let up = self.peers.get(&link).and_then(|peer| peer.up);
+        up.is_some_and(|key| {
+            let link = &self.links[key];
+            link.output.waiting(Lane::Large) > 0 || link.assembler.held_bytes() > 0
+        })
     }
 
     /// Bytes that wait in a lane of a link: while a message waits in the bulk lane, one that must not overtake it goes there

@@ -16,6 +16,7 @@ mod expiry;
 mod growth;
 mod hostile;
 mod large;
+mod large_values;
 mod monitor;
 mod notifications;
 mod observation;

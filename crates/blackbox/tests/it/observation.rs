@@ -211,3 +211,67 @@ fn the_configuration_file_is_rewritten_where_it_stands() {
     assert_eq!(files, 1, "the temporary file is gone");
     std::fs::remove_dir_all(&folder).expect("removed");
 }
+
+#[test]
+fn info_answers_what_exporters_read_with_figures_that_move() {
+    let server = Server::subject().start();
+    let mut client = server.client();
+    client.run_ok("SET k v");
+    let before =
+        ["total_reads_processed", "total_writes_processed"].map(|field| client.info_number("stats", field));
+    for _ in 0..20 {
+        client.run("GET k");
+    }
+    let after =
+        ["total_reads_processed", "total_writes_processed"].map(|field| client.info_number("stats", field));
+    for (before, after) in before.into_iter().zip(after) {
+        assert!((before + 20..before + 60).contains(&after), "{before} {after}");
+    }
+    let [allocated, active, resident] = ["allocated", "active", "resident"]
+        .map(|what| client.info_number("memory", &format!("allocator_{what}")));
+    assert!(0 < allocated && allocated <= active && active <= resident);
+    let startup = client.info_number("memory", "used_memory_startup");
+    assert!(0 < startup && startup <= allocated * 2, "{startup} {allocated}");
+    for field in ["allocator_frag_ratio", "allocator_rss_ratio"] {
+        let ratio: f64 = client
+            .info("memory", field)
+            .expect(field)
+            .parse()
+            .expect("a number");
+        assert!(ratio >= 1.0, "{field} {ratio}");
+    }
+    let mut slow = server.client();
+    slow.send_raw(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$200000\r\n")
+        .expect("the server reads");
+    slow.send_raw(&[b'x'; 100_000]).expect("the server reads");
+    eventually("what a client has sent ahead is shown", || {
+        client.info_number("memory", "mem_clients_normal") >= 100_000
+            && client.info_number("clients", "client_recent_max_input_buffer") >= 100_000
+    });
+}
+
+#[test]
+fn what_clients_and_exporters_ask_first_is_answered_truly() {
+    let server = Server::subject().start();
+    let mut client = server.client();
+    let role = client.run("ROLE");
+    assert_eq!(
+        role,
+        Value::Array(vec![
+            Value::bulk("master"),
+            Value::Integer(0),
+            Value::Array(Vec::new())
+        ])
+    );
+    assert_eq!(client.run("MODULE LIST"), Value::Array(Vec::new()));
+    let saved = client.info_number("persistence", "rdb_last_save_time");
+    assert_eq!(client.run("LASTSAVE"), Value::Integer(saved));
+    for container in ["FUNCTION", "MODULE"] {
+        let help = client.run(&format!("{container} HELP"));
+        let lines = help.elements().expect("lines of help");
+        assert!(
+            lines[0].text().is_some_and(|line| line.starts_with(container)),
+            "{help:?}"
+        );
+    }
+}

@@ -48,6 +48,30 @@ fn an_empty_database_scans_to_nothing() {
 }
 
 #[test]
+fn few_keys_are_scanned_in_one_call_whatever_the_workers_groups_and_partitions() {
+    for (workers, flags) in [
+        (1, &[][..]),
+        (2, &[]),
+        (2, &["groups", "64"]),
+        (2, &["partitions", "4096"]),
+        (1, &["partitions", "1", "groups", "1"]),
+    ] {
+        let mut server = Server::subject().workers(workers);
+        for pair in flags.chunks_exact(2) {
+            server = server.flag(pair[0], pair[1]);
+        }
+        let server = server.start();
+        // Connections are given to the workers in turn.
+        for mut client in [server.client(), server.client()] {
+            let keys = fill(&mut client, "few", 5);
+            let found = scan_with(&mut client, "", |page| panic!("there is a page behind {page}"));
+            assert_eq!(found.len(), 5, "no key is found twice");
+            assert_eq!(found.into_iter().collect::<HashSet<_>>(), keys);
+        }
+    }
+}
+
+#[test]
 fn every_key_is_found_with_any_count_and_any_number_of_groups() {
     for (workers, groups) in [(1, 1), (2, 1), (2, 64)] {
         let server = Server::subject().workers(workers).groups(groups).start();

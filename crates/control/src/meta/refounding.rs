@@ -13,7 +13,7 @@ use super::book::Book;
 use super::proposal::Proposal;
 use super::seat::Restored;
 use crate::group::GroupRef;
-use consensus::{Index, Members, Payload, SnapshotPoint};
+use consensus::{Index, Members, SnapshotPoint};
 use ids::NodeId;
 
 /// By how much counters leap at least.
@@ -46,15 +46,14 @@ impl Refounded {
         let (start, bytes) = restored.snapshot.as_ref()?;
         let (_, mut book) = Book::decode_owned(bytes).ok()?;
         let (mut last, mut term) = (start.index, start.term);
-        for entry in &restored.entries {
-            // Committed or not: those who are gone may have acknowledged it.
-            if let Payload::Data(bytes) = &entry.payload
-                && !bytes.is_empty()
-                && let Ok(proposal) = Proposal::decode(bytes)
-            {
+        if let Some(entry) = restored.entries.last() {
+            (last, term) = (entry.index, entry.term);
+        }
+        // Committed or not: those who are gone may have acknowledged it.
+        for bytes in consensus::whole_entries(restored.entries.iter().cloned()) {
+            if let Ok(proposal) = Proposal::decode(&bytes) {
                 let _ = book.apply(&proposal);
             }
-            (last, term) = (entry.index, entry.term);
         }
         let state = &mut book.state;
         let epoch = state.epoch().0;

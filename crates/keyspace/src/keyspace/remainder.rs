@@ -11,6 +11,7 @@
 //! ```
 
 use super::Keyspace;
+use crate::directories::Location;
 use crate::form::Rest;
 use crate::limits::Limits;
 use crate::object::{Object, VERSION_MAX};
@@ -20,7 +21,7 @@ use crate::transactions::Transactions;
 use crate::transfer::TRANSFERS_MAX;
 use crate::transfer::changes::Changes;
 use crate::waiters::Waiters;
-use ids::{Db, KeyHash, SemanticsVersion, UnixMillis, Version};
+use ids::{Db, SemanticsVersion, UnixMillis, Version};
 
 impl Keyspace {
     /// Writes everything of the state that is no object.
@@ -108,27 +109,27 @@ impl Keyspace {
 
     /// Puts an object that has arrived under its key, whatever was there.
     pub(crate) fn place_arrived(&mut self, db: Db, object: Object) {
-        let hash = self.seed.hash(object.key());
+        let location = self.locate(object.key());
         let database = &mut self.databases[db.index()];
-        if let Some(before) = database.remove(hash, object.key(), self.applied) {
+        if let Some(before) = database.remove(location, object.key(), self.applied) {
             self.garbage.add(before);
         }
-        database.restore(hash, object);
+        database.restore(location, object);
     }
 
-    /// Drops all objects of this hash.
-    pub(crate) fn clear_hash(&mut self, db: Db, hash: KeyHash) {
+    /// Drops all objects of this partition and hash.
+    pub(crate) fn clear_at(&mut self, db: Db, location: Location) {
         let database = &mut self.databases[db.index()];
         let mut keys: Vec<Box<[u8]>> = Vec::new();
-        database.visit_from(hash, |object| {
-            let is_there = self.seed.hash(object.key()) == hash;
+        database.visit_from(location, |_, object| {
+            let is_there = database.locate(object.key()) == location;
             if is_there {
                 keys.push(object.key().into());
             }
             is_there
         });
         for key in keys {
-            if let Some(object) = database.remove(hash, &key, self.applied) {
+            if let Some(object) = database.remove(location, &key, self.applied) {
                 self.garbage.add(object);
             }
         }
@@ -139,7 +140,7 @@ impl Keyspace {
         let mut before: Vec<_> = self
             .databases
             .iter_mut()
-            .map(|database| Some(database.take_keys(self.seed)))
+            .map(|database| Some(database.take_keys()))
             .collect();
         for (database, origin) in self.databases.iter_mut().zip(origins) {
             let keys = origin.and_then(|origin| before.get_mut(usize::from(origin))?.take());
@@ -147,8 +148,8 @@ impl Keyspace {
                 database.put_keys(keys);
             }
         }
-        for (directory, _) in before.into_iter().flatten() {
-            self.garbage.add_segments(directory.into_segments());
+        for (keys, _) in before.into_iter().flatten() {
+            self.garbage.add_segments(keys.into_segments());
         }
     }
 

@@ -11,6 +11,7 @@
 
 use super::pieces::Partial;
 use super::{AT, BEGIN, EMPTY, END, FORMAT, OBJECT, PIECE, REST};
+use crate::directories::Location;
 use crate::form::{self, Rest};
 use crate::keyspace::Keyspace;
 use crate::object::Object;
@@ -18,7 +19,7 @@ use ids::{Db, KeyHash, SemanticsVersion, Version};
 
 /// A state under way to this replica. See the file's header.
 pub struct Arrival {
-    /// There is one as soon as the first cut has told the seed.
+    /// There is one as soon as the first cut has told the seed and the partitions.
     keyspace: Option<Keyspace>,
     /// For each database, the large object of which pieces have come.
     partials: Vec<Option<Partial>>,
@@ -127,11 +128,12 @@ impl Arrival {
         }
         self.number += 1;
         let seed = rest.seed().ok_or(Malformed)?;
+        let partitions = rest.partitions().ok_or(Malformed)?;
         let known = self.known;
         let keyspace = self
             .keyspace
-            .get_or_insert_with(|| Keyspace::new(seed).knows(known));
-        if keyspace.seed() != seed {
+            .get_or_insert_with(|| Keyspace::new(seed, partitions).knows(known));
+        if (keyspace.seed(), keyspace.partitions()) != (seed, partitions) {
             return Err(TransferError::OutOfOrder);
         }
         let origins = rest.array().ok_or(Malformed)?;
@@ -184,7 +186,11 @@ impl Arrival {
 
 /// Exactly these objects have this hash.
 fn at(keyspace: &mut Keyspace, db: Db, rest: &mut Rest<'_>) -> Option<()> {
-    keyspace.clear_hash(db, KeyHash(rest.long()?));
+    let location = Location {
+        partition: u16::from_le_bytes(rest.array()?),
+        hash: KeyHash(rest.long()?),
+    };
+    keyspace.clear_at(db, location);
     for _ in 0..rest.number()? {
         keyspace.place_arrived(db, object(rest)?);
     }

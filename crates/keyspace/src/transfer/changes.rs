@@ -1,13 +1,13 @@
 //! What changed in one database behind a transfer's back: which keys it has sent, and which of them it must send again.
 //!
 //! ```text
-//!  hash order  0 |------- covered -------|------ not yet ------| end
+//!  scan order  0 |------- covered -------|------ not yet ------| end
 //!                  ^ changed, waiting    ^ covered_to
 //!                    (open: one of them that is being sent piece by piece)
 //! ```
 //!
 //! A database has one of these for each transfer under way, else none, and then a change costs it one branch. Keys are
-//! known by their hashes alone: eight bytes each, and two keys of one hash are sent together.
+//! known by partition and hash alone, and two keys of one hash are sent together.
 //!
 //! Invariants:
 //! 1. The receiver holds exactly the objects of the covered hashes as they were at the last cut, but for the hashes in
@@ -16,7 +16,7 @@
 //! 3. All of them are covered.
 
 use super::pieces::Place;
-use ids::KeyHash;
+use crate::directories::Location;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Hashes that a transfer remembers of one database. At the limit it forgets all of them, and has to start again.
@@ -34,17 +34,17 @@ pub(crate) struct Changes {
     /// database was emptied.
     pub(crate) origin: Option<u8>,
     /// Hashes below it are covered; all of them if `None`.
-    pub(crate) covered_to: Option<KeyHash>,
+    pub(crate) covered_to: Option<Location>,
     /// To be looked at and sent with the next cut.
-    pub(crate) changed: BTreeSet<KeyHash>,
+    pub(crate) changed: BTreeSet<Location>,
     /// Of large values that were never begun.
-    pub(crate) waiting: BTreeSet<KeyHash>,
+    pub(crate) waiting: BTreeSet<Location>,
     /// Of large values that were begun before, and changed: they wait until everything else was sent.
-    pub(crate) later: BTreeSet<KeyHash>,
+    pub(crate) later: BTreeSet<Location>,
     /// Of large values that change too often.
-    pub(crate) restless: BTreeSet<KeyHash>,
+    pub(crate) restless: BTreeSet<Location>,
     /// How often each large value was begun.
-    tries: BTreeMap<KeyHash, u8>,
+    tries: BTreeMap<Location, u8>,
     /// What is being sent piece by piece.
     pub(crate) open: Option<Open>,
     /// There were too many, and all are forgotten.
@@ -54,7 +54,7 @@ pub(crate) struct Changes {
 /// Objects of one hash that are being sent piece by piece.
 #[derive(Clone, Copy)]
 pub(crate) struct Open {
-    pub(crate) hash: KeyHash,
+    pub(crate) location: Location,
     /// Which of the objects of this hash.
     pub(crate) index: usize,
     /// Where its next piece begins; `None` if nothing of it was sent.
@@ -67,7 +67,7 @@ impl Changes {
         Changes {
             transfer,
             origin: Some(database),
-            covered_to: Some(KeyHash(0)),
+            covered_to: Some(Location::START),
             changed: BTreeSet::new(),
             waiting: BTreeSet::new(),
             later: BTreeSet::new(),
@@ -79,20 +79,20 @@ impl Changes {
     }
 
     /// An object of this hash came, changed or went.
-    pub(crate) fn note(&mut self, hash: KeyHash) {
-        if self.is_lost || self.covered_to.is_some_and(|to| hash >= to) {
+    pub(crate) fn note(&mut self, location: Location) {
+        if self.is_lost || self.covered_to.is_some_and(|to| location >= to) {
             return;
         }
-        if self.open.is_some_and(|open| open.hash == hash) {
+        if self.open.is_some_and(|open| open.location == location) {
             self.open = None;
-            self.wait(hash);
+            self.wait(location);
             return;
         }
         let is_known = [&self.waiting, &self.later, &self.restless]
             .iter()
-            .any(|hashes| hashes.contains(&hash));
+            .any(|locations| locations.contains(&location));
         if !is_known {
-            self.changed.insert(hash);
+            self.changed.insert(location);
         }
         if self.count() > TRACKED_MAX {
             *self = Changes::new(self.transfer, 0);
@@ -127,17 +127,17 @@ impl Changes {
     }
 
     /// There is a large value of this hash to be sent.
-    pub(crate) fn wait(&mut self, hash: KeyHash) {
-        let hashes = match self.tries.get(&hash) {
+    pub(crate) fn wait(&mut self, location: Location) {
+        let locations = match self.tries.get(&location) {
             None => &mut self.waiting,
             Some(&tries) if tries < TRIES_MAX => &mut self.later,
             Some(_) => &mut self.restless,
         };
-        hashes.insert(hash);
+        locations.insert(location);
     }
 
     /// Takes the hash of a large value whose turn it is.
-    pub(crate) fn take_waiting(&mut self, with_later: bool, with_restless: bool) -> Option<KeyHash> {
+    pub(crate) fn take_waiting(&mut self, with_later: bool, with_restless: bool) -> Option<Location> {
         let waiting = self.waiting.pop_first();
         let later = || with_later.then(|| self.later.pop_first()).flatten();
         let restless = || with_restless.then(|| self.restless.pop_first()).flatten();
@@ -145,10 +145,10 @@ impl Changes {
     }
 
     /// Begins to send the objects of this hash piece by piece.
-    pub(crate) fn begin(&mut self, hash: KeyHash) {
-        *self.tries.entry(hash).or_insert(0) += 1;
+    pub(crate) fn begin(&mut self, location: Location) {
+        *self.tries.entry(location).or_insert(0) += 1;
         self.open = Some(Open {
-            hash,
+            location,
             index: 0,
             next: None,
         });

@@ -1,9 +1,13 @@
 //! A keyspace with its leader's companion, driven by words.
 
-use ids::{Boot, Db, GatewayId, HashSeed, SemanticsVersion, UnixMillis};
+use ids::{Boot, Db, GatewayId, HashSeed, PartitionCount, PartitionRange, SemanticsVersion, UnixMillis};
 use keyspace::{Answered, Batched, Entry, Header, Keyspace, LeaderLocal, LfuParameters};
 use resp::{Args, ArgsBuf, Protocol, Writer};
 
+/// Of each node: few, so that keys of any few share some and not others.
+pub(crate) const PARTITIONS: PartitionRange =
+    PartitionRange::all(PartitionCount::new(PARTITION_COUNT).expect("not too many"));
+pub(crate) const PARTITION_COUNT: u16 = 4;
 pub(crate) const SEED: HashSeed = HashSeed([0x0123_4567_89ab_cdef, 42]);
 
 pub(crate) struct Node {
@@ -21,7 +25,7 @@ impl Node {
         });
         local.access.set(UnixMillis(local_seed as i64), lfu);
         Node {
-            keyspace: Keyspace::new(SEED),
+            keyspace: Keyspace::new(SEED, PARTITIONS),
             local,
         }
     }

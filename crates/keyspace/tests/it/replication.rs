@@ -192,7 +192,7 @@ fn an_entry_of_rules_that_a_build_does_not_know_is_refused_as_a_whole() {
     let newer = SemanticsVersion(SemanticsVersion::CURRENT.0 + 1);
     let mut old = Node::new(1);
     let mut new = Node::new(1);
-    new.keyspace = keyspace::Keyspace::new(crate::node::SEED).knows(newer);
+    new.keyspace = keyspace::Keyspace::new(crate::node::SEED, crate::node::PARTITIONS).knows(newer);
     let entry = |semantics, number| {
         let header = keyspace::Header {
             semantics,

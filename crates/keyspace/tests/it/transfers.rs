@@ -446,7 +446,11 @@ fn transfers_are_few_and_ended_ones_leave_room() {
 fn cuts_are_taken_in_their_order_and_only_by_whoever_knows_their_rules() {
     let newer = SemanticsVersion(SemanticsVersion::CURRENT.0 + 1);
     let mut sender = furnished();
-    sender.keyspace = std::mem::replace(&mut sender.keyspace, Keyspace::new(crate::node::SEED)).knows(newer);
+    sender.keyspace = std::mem::replace(
+        &mut sender.keyspace,
+        Keyspace::new(crate::node::SEED, crate::node::PARTITIONS),
+    )
+    .knows(newer);
     let cuts = |sender: &mut Node| {
         let mut transfer = Transfer::begin(&mut sender.keyspace).expect("it is the only one");
         let mut cuts = Vec::new();

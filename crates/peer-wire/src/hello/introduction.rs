@@ -124,7 +124,7 @@ pub struct Introduction {
 impl Introduction {
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        let mut out = Writer(&mut bytes);
+        let mut out = Writer::new(&mut bytes);
         out.remainder(&MAGIC);
         out.u16(self.versions.oldest);
         out.u16(self.versions.newest);

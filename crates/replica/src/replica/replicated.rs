@@ -263,13 +263,13 @@ impl Replica {
     /// Forgets all data: the replica here is a member no more, or another one.
     pub fn forget(&mut self) {
         let seed = self.keyspace.seed();
-        self.replace_keyspace(Keyspace::new(seed));
+        self.replace_keyspace(Keyspace::new(seed, self.keyspace.partitions()));
     }
 
     /// Forgets all data, and does not touch it again, not even to free it: a step that panicked may have left it in pieces.
     pub fn abandon(&mut self) {
         let seed = self.keyspace.seed();
-        let empty = Keyspace::new(seed).knows(self.known);
+        let empty = Keyspace::new(seed, self.keyspace.partitions()).knows(self.known);
         std::mem::forget(std::mem::replace(&mut self.keyspace, empty));
         self.marks.clear();
         self.step_down();

@@ -2,7 +2,7 @@
 //! seeded choice says which queue delivers next, so that everything that could overtake does, sooner or later.
 
 use command::Spec;
-use ids::{Boot, Db, GroupCount, GroupId, HashSeed, Prng, Slot, UnixMillis};
+use ids::{Boot, Db, GroupCount, GroupId, Groups, HashSeed, Prng, Slot, UnixMillis};
 use keyspace::{Effect, EventClasses, KeyVersion, Object};
 use replica::{
     Condition, LocalCounts, Operation, Outcome, Output, Replica, Replies, Request, Returned, Step, Task,
@@ -15,10 +15,12 @@ use txn::{Coordinator, Decision, Locks, Priority, Refusal, TxnId, Vote};
 pub(crate) const GROUPS: u16 = 3;
 const GATEWAYS: u16 = 2;
 
+fn groups() -> Groups {
+    Groups::with_default_partitions(GroupCount::new(GROUPS).expect("a valid count"))
+}
+
 pub(crate) fn group_of(key: &[u8]) -> GroupId {
-    GroupCount::new(GROUPS)
-        .expect("a valid count")
-        .group_of(Slot::of_key(key))
+    groups().group_of(Slot::of_key(key))
 }
 
 pub(crate) fn operation(db: u8, line: &str) -> Operation {
@@ -108,7 +110,10 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) fn new(seed: u64, fault: Fault) -> Cluster {
-        let group = |number: u16| Replica::new(GroupId::new(number), HashSeed([seed, u64::from(number)]));
+        let group = |number: u16| {
+            let (group, seed) = (GroupId::new(number), HashSeed([seed, u64::from(number)]));
+            Replica::new(group, seed, groups().partitions_of(group))
+        };
         let turn = |number| Turn {
             number,
             now: UnixMillis(1_000_000),

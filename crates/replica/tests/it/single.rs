@@ -1,13 +1,13 @@
 //! One replica: turns, expired keys, eviction, waiting.
 
 use crate::cluster::operation;
-use ids::{Boot, Db, GroupId, HashSeed, UnixMillis};
+use ids::{Boot, Db, GroupId, HashSeed, PartitionRange, UnixMillis};
 use keyspace::EventClasses;
 use replica::{Output, Replica, Request, Task, Ticket, Turn, Verdict};
 use txn::{Locks, Mode, Priority, Refusal, TxnId, Vote};
 
 fn replica() -> Replica {
-    Replica::new(GroupId::new(0), HashSeed([1, 2]))
+    Replica::new(GroupId::new(0), HashSeed([1, 2]), PartitionRange::ONE)
 }
 
 fn turn(number: u64, now: i64) -> Turn {

@@ -277,9 +277,13 @@ impl Seat {
         now: Monotonic,
         slow: Option<Duration>,
         is_up: impl Fn(NodeId) -> bool,
+        is_moving: impl Fn(NodeId) -> bool,
         outputs: &mut Vec<Output>,
     ) -> bool {
         self.courier.begin(now, slow);
+        if self.target.is_some_and(is_moving) {
+            self.courier.on_moving();
+        }
         self.courier.give_up(outputs);
         self.is_hinted = false;
         self.let_go_of_strangers(group, now);

@@ -84,6 +84,13 @@ pub(super) const CONFIG: &[&str] = &[
     "    Write the parameters to the configuration file.",
 ];
 
+pub(super) const FUNCTION: &[&str] = &[
+    "FLUSH [ASYNC|SYNC]",
+    "    Delete all functions. There never are any.",
+];
+
+pub(super) const MODULE: &[&str] = &["LIST", "    Return the loaded modules: none."];
+
 pub(super) const MEMORY: &[&str] = &[
     "DOCTOR",
     "    Look for problems with memory.",

@@ -157,6 +157,11 @@ impl Totals {
                 "total_net_output_bytes",
                 shared.total(|worker| worker.output_bytes.get()),
             ),
+            ("total_reads_processed", shared.total(|worker| worker.reads.get())),
+            (
+                "total_writes_processed",
+                shared.total(|worker| worker.writes.get()),
+            ),
             ("total_error_replies", shared.total(|worker| worker.errors.get())),
             ("hops", shared.total(|worker| worker.hops.get())),
             ("turns", shared.total(|worker| worker.turns.get())),
@@ -217,6 +222,16 @@ impl Totals {
     fn get(&self, name: &str) -> u64 {
         self.0.get(name).copied().unwrap_or(0)
     }
+}
+
+/// Bytes of requests that are not carried out and of replies that are not read, of all connections and of the one that has
+/// most.
+#[derive(Default)]
+struct Buffers {
+    input: u64,
+    output: u64,
+    largest_input: u64,
+    largest_output: u64,
 }
 
 /// Everything that the sections are written from.
@@ -321,6 +336,10 @@ impl<'a> Report<'a> {
         self.field("connected_clients", self.shared.clients.count());
         self.field("cluster_connections", 0);
         self.field("maxclients", self.settings.maxclients);
+        // As ten times a second each worker writes it down.
+        let buffers = self.buffers();
+        self.field("client_recent_max_input_buffer", buffers.largest_input);
+        self.field("client_recent_max_output_buffer", buffers.largest_output);
         self.field(
             "blocked_clients",
             self.shared
@@ -345,12 +364,14 @@ impl<'a> Report<'a> {
         self.bytes("used_memory_peak", peak);
         self.field("used_memory_peak_perc", percent(used, peak));
         self.field("used_memory_overhead", overhead);
+        let at_start = self.shared.memory.at_start.load(Ordering::Relaxed);
+        self.field("used_memory_startup", at_start);
         self.field("used_memory_dataset", data);
         self.field("used_memory_dataset_perc", percent(data, used));
-        self.field(
-            "allocator_allocated",
-            self.shared.memory.allocated.load(Ordering::Relaxed),
-        );
+        let allocated = self.shared.memory.allocated.load(Ordering::Relaxed);
+        let active = self.shared.memory.active.load(Ordering::Relaxed);
+        self.field("allocator_allocated", allocated);
+        self.field("allocator_active", active);
         self.field("allocator_resident", resident);
         self.bytes("total_system_memory", process::system_memory());
         self.bytes("used_memory_lua", 0);
@@ -366,10 +387,27 @@ impl<'a> Report<'a> {
         );
         self.field("mem_fragmentation_bytes", resident as i64 - used as i64);
         self.field(
+            "allocator_frag_ratio",
+            format_args!("{:.2}", ratio(active, allocated)),
+        );
+        self.field("allocator_frag_bytes", active as i64 - allocated as i64);
+        self.field(
+            "allocator_rss_ratio",
+            format_args!("{:.2}", ratio(resident, active)),
+        );
+        self.field("allocator_rss_bytes", resident as i64 - active as i64);
+        self.field(
             "mem_not_counted_for_evict",
             used.saturating_sub(self.shared.counted_memory()),
         );
         self.field("mem_replication_backlog", 0);
+        self.field("mem_total_replication_buffers", 0);
+        self.field("mem_clients_slaves", 0);
+        let buffers = self.buffers().input + self.buffers().output;
+        self.field("mem_clients_normal", buffers);
+        let links = self.shared.links();
+        let allocated = links.values().map(|sight| sight.link.buffer_bytes);
+        self.field("mem_cluster_links", allocated.sum::<u64>());
         self.field("mem_aof_buffer", 0);
         self.field("mem_allocator", "jemalloc-5.3.0");
         self.field("active_defrag_running", 0);
@@ -390,6 +428,7 @@ impl<'a> Report<'a> {
         self.field("rdb_last_bgsave_time_sec", -1);
         self.field("rdb_current_bgsave_time_sec", -1);
         self.field("rdb_saves", 0);
+        self.field("rdb_last_cow_size", 0);
         self.field("aof_enabled", 0);
         self.field("aof_rewrite_in_progress", 0);
         self.field("aof_rewrite_scheduled", 0);
@@ -397,6 +436,9 @@ impl<'a> Report<'a> {
         self.field("aof_current_rewrite_time_sec", -1);
         self.field("aof_last_bgrewrite_status", "ok");
         self.field("aof_last_write_status", "ok");
+        self.field("aof_last_cow_size", 0);
+        self.field("module_fork_in_progress", 0);
+        self.field("module_fork_last_cow_size", 0);
     }
 
     fn stats(&mut self) {
@@ -433,7 +475,28 @@ impl<'a> Report<'a> {
         self.field("total_forks", 0);
         self.field("migrate_cached_sockets", 0);
         self.field("tracking_total_keys", 0);
+        self.field("slave_expires_tracked_keys", 0);
+        self.field("active_defrag_hits", 0);
+        self.field("active_defrag_misses", 0);
+        self.field("active_defrag_key_hits", 0);
+        self.field("active_defrag_key_misses", 0);
         self.total("total_error_replies");
+        self.total("total_reads_processed");
+        self.total("total_writes_processed");
+    }
+
+    /// What connections hold of requests and replies.
+    fn buffers(&self) -> Buffers {
+        let mut buffers = Buffers::default();
+        for card in self.shared.clients.all() {
+            let input = card.input_bytes.load(Ordering::Relaxed);
+            let output = card.output_bytes.load(Ordering::Relaxed);
+            buffers.input += input;
+            buffers.output += output;
+            buffers.largest_input = buffers.largest_input.max(input);
+            buffers.largest_output = buffers.largest_output.max(output);
+        }
+        buffers
     }
 
     fn replication(&mut self) {
@@ -446,6 +509,8 @@ impl<'a> Report<'a> {
         self.field("master_repl_offset", 0);
         self.field("second_repl_offset", -1);
         self.field("repl_backlog_active", 0);
+        self.field("repl_backlog_first_byte_offset", 0);
+        self.field("repl_backlog_histlen", 0);
     }
 
     fn cpu(&mut self) {
@@ -583,7 +648,7 @@ mod tests {
     use resp::ArgsBuf;
 
     fn shared() -> Shared {
-        let groups = GroupCount::new(16).unwrap();
+        let groups = ids::Groups::with_default_partitions(GroupCount::new(16).unwrap());
         Shared::new(
             Boot(1),
             "a".repeat(40),

@@ -40,6 +40,15 @@ impl Gateway {
     }
 }
 
+/// `ROLE`: every node takes writes, and none follows another as a whole. Whether groups are replicated is no matter of
+/// offsets.
+pub(super) fn role(w: &mut Writer<'_>) {
+    w.array(3);
+    w.bulk(b"master");
+    w.integer(0);
+    w.array(0);
+}
+
 /// What `SHUTDOWN` asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Shutdown {

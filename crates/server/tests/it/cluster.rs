@@ -566,6 +566,39 @@ fn a_scan_goes_through_all_groups_wherever_they_are_led() {
     assert_eq!(found, 100);
 }
 
+#[test]
+fn a_scan_of_few_keys_takes_one_call_however_many_groups_there_are_and_wherever_they_are_led() {
+    for groups in [1, 3, 12, 64] {
+        let mut world = replicated(groups);
+        assert_eq!(world.run(1, 1, "SCAN 0"), "*2 $1 0 *0");
+        let mut keys = ["one", "two", "three", "four", "five"];
+        keys.sort_unstable();
+        for key in keys {
+            assert_eq!(world.run(1, 1, &format!("SET {key} 1")), "+OK");
+        }
+        for node in 0..3 {
+            for command in ["SCAN 0", "SCAN 0 COUNT 100 TYPE string", "SCAN 0 count 6"] {
+                let reply = world.run(node, node as u64, command);
+                let words: Vec<&str> = reply.split(' ').collect();
+                assert_eq!(
+                    words[..4],
+                    ["*2", "$1", "0", "*5"],
+                    "{groups} groups, {command}: {reply}"
+                );
+                let mut found: Vec<&str> = words[4..].iter().copied().skip(1).step_by(2).collect();
+                found.sort_unstable();
+                assert_eq!(found, keys);
+            }
+            // No more than it was to look at, and the rest later.
+            let reply = world.run(node, node as u64, "SCAN 0 COUNT 2");
+            assert!(
+                reply.contains(" *2 ") && !reply.starts_with("*2 $1 0 "),
+                "{reply}"
+            );
+        }
+    }
+}
+
 /// Some groups have a replica on each of three nodes; a fourth node has none of any.
 fn with_a_stranger(groups: u16) -> World {
     let mut world = World::new(4, groups);

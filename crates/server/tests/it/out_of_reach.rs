@@ -1,7 +1,7 @@
 //! Groups that cannot be reached, and the transactions that name them: others go on, and nothing is left behind.
 
 use crate::world::World;
-use ids::{GroupCount, GroupId, Incarnation, NodeId, Slot};
+use ids::{GroupCount, GroupId, Groups, Incarnation, NodeId, Slot};
 
 /// A group for each node, with its only replica there.
 fn one_each(nodes: u16) -> World {
@@ -19,7 +19,7 @@ fn one_each(nodes: u16) -> World {
 
 /// A key of the group of this number, different for each `name`.
 fn key(groups: u16, number: u16, name: &str) -> String {
-    let count = GroupCount::new(groups).expect("a valid count");
+    let count = Groups::with_default_partitions(GroupCount::new(groups).expect("a valid count"));
     let mut keys = (0..).map(|at| format!("{name}:{at}"));
     let found = keys.find(|key| count.group_of(Slot::of_key(key.as_bytes())) == GroupId::new(number));
     found.expect("every group has keys")

@@ -1,6 +1,6 @@
 //! Two workers of one node, whose parcels take their time: what several clients of both see has an order.
 
-use ids::{Boot, Epoch, GroupCount, HashSeed, Monotonic, NodeId, Prng, UnixMillis};
+use ids::{Boot, Epoch, GroupCount, Groups, HashSeed, Monotonic, NodeId, Prng, UnixMillis};
 use options::Sources;
 use planted::Bug;
 use server::{ClientCard, Connection, Delivery, Endpoint, Gateway, Layout, Parcel, Session, Shared};
@@ -43,7 +43,7 @@ struct Workers {
 impl Workers {
     fn new(seed: u64) -> Workers {
         let settings = options::load(&Sources::default()).expect("no option is given");
-        let groups = GroupCount::new(GROUPS).expect("a valid count");
+        let groups = Groups::with_default_partitions(GroupCount::new(GROUPS).expect("a valid count"));
         let shared = Shared::new(Boot(1), "run".into(), 0, 6379, groups, 2, settings);
         let shared = Arc::new(shared);
         let gateway = |worker| Gateway::new(worker, shared.clone(), HashSeed([seed, 7]), seed);
@@ -427,7 +427,7 @@ fn a_worker_that_decides_over_keys_that_are_held_is_noticed() {
 
 /// The key of a worker, the one that bears this number among those with the prefix.
 fn key_of(worker: u16, prefix: &str, number: usize) -> String {
-    let groups = GroupCount::new(GROUPS).expect("a valid count");
+    let groups = Groups::with_default_partitions(GroupCount::new(GROUPS).expect("a valid count"));
     let is_its = |key: &String| {
         let group = groups.group_of(ids::Slot::of_key(key.as_bytes()));
         group.index() / 4 == usize::from(worker)

@@ -1,6 +1,8 @@
 //! Several nodes of one worker each, and a network that loses nothing.
 
-use ids::{Boot, Epoch, GroupCount, GroupId, HashSeed, Monotonic, NodeId, SemanticsVersion, UnixMillis};
+use ids::{
+    Boot, Epoch, GroupCount, GroupId, Groups, HashSeed, Monotonic, NodeId, SemanticsVersion, UnixMillis,
+};
 use options::Sources;
 use peer_wire::PeerMessage;
 use server::{ClientCard, Connection, Delivery, Gateway, Layout, Session, Shared};
@@ -229,7 +231,7 @@ impl World {
 
 impl Node {
     fn new(boot: Boot, groups: u16, knows: SemanticsVersion) -> Node {
-        let count = GroupCount::new(groups).expect("a valid count");
+        let count = Groups::with_default_partitions(GroupCount::new(groups).expect("a valid count"));
         let flags = vec![("enable-debug-command".into(), "yes".into())];
         let settings = options::load(&Sources {
             flags,

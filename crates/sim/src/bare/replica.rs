@@ -9,7 +9,7 @@ use consensus::{
     Config, Durability, Effect, Group, Index, Lease, Members, Message, ReadId, ReadPermit, Saved,
     SnapshotPoint, Times,
 };
-use ids::{Db, GatewayId, GroupId, Incarnation, Monotonic, Prng, SemanticsVersion};
+use ids::{Db, GatewayId, GroupId, Incarnation, Monotonic, PartitionRange, Prng, SemanticsVersion};
 use keyspace::{Answered, Arrival, Batched, Cut, Entry, EntryBuf, Header, Keyspace, LeaderLocal, Transfer};
 use planted::Bug;
 use resp::{Protocol, Writer};
@@ -144,7 +144,7 @@ impl Replica {
             None => Config::NOWHERE,
         };
         let config = config(group, me, start, Saved::default(), seed);
-        let keyspace = Keyspace::new(cluster.seeds[group.index()]);
+        let keyspace = Keyspace::new(cluster.seeds[group.index()], PartitionRange::ONE);
         Replica::with(config, keyspace, cluster.shape.has_leases, now)
     }
 

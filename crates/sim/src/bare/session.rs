@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use command::ReplyError;
-use ids::{GroupCount, GroupId, Slot};
+use ids::{GroupId, Groups, Slot};
 use resp::{Decoded, Decoder, Limits, Writer};
 
 /// A connection.
@@ -30,7 +30,7 @@ impl Session {
     }
 
     /// The next request, if it is whole and none is under way.
-    pub(crate) fn next(&mut self, groups: GroupCount) -> Option<Asked> {
+    pub(crate) fn next(&mut self, groups: Groups) -> Option<Asked> {
         if self.is_waiting {
             return None;
         }
@@ -50,7 +50,7 @@ impl Session {
     }
 }
 
-fn understand(args: resp::Args<'_>, request: &Bytes, groups: GroupCount) -> Result<Asked, ReplyError> {
+fn understand(args: resp::Args<'_>, request: &Bytes, groups: Groups) -> Result<Asked, ReplyError> {
     let spec = command::resolve(args)?;
     let mut key = None;
     command::keys(spec, args, &mut |index, _| {

@@ -12,7 +12,7 @@ use super::{Holding, Order, Whole};
 use crate::node::Shape;
 use consensus::Members;
 use control::{Factor, GroupRef, RoutingMap};
-use ids::{Boot, Epoch, GroupCount, Incarnation, Monotonic, NodeId, Prng, UnixMillis};
+use ids::{Boot, Epoch, Groups, Incarnation, Monotonic, NodeId, Prng, UnixMillis};
 use server::{Glimpse, Health, Node, NodeIndex, NodeName, Placement, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -331,7 +331,7 @@ pub(crate) fn leave(all: &[&Whole], prng: &mut Prng) -> Option<(NodeId, Order)> 
 }
 
 /// The cluster as clients of the cluster endpoint are told of it.
-pub(crate) fn topology(map: &RoutingMap, me: NodeId, groups: GroupCount) -> Option<Topology> {
+pub(crate) fn topology(map: &RoutingMap, me: NodeId, groups: Groups) -> Option<Topology> {
     let numbers: Vec<NodeId> = map.nodes.keys().copied().collect();
     let index = |node: NodeId| numbers.binary_search(&node).ok().map(|at| NodeIndex(at as u16));
     let nodes = numbers.iter().map(|node| Node {

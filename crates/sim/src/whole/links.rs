@@ -142,7 +142,7 @@ impl Output {
     fn push(&mut self, message: &PeerMessage, pace: &Pace) {
         let mut bytes = Vec::new();
         message.encode(&mut bytes).expect("nothing here is that long");
-        let keeps_order = message.keeps_order();
+        let keeps_order = message.flow().is_some();
         let waits_behind = keeps_order && !self.bulk.is_empty();
         let must_wait = keeps_order && self.held.iter().any(|(_, keeps_order)| *keeps_order);
         if !message.is_bulk() && bytes.len() <= pace.small_max && !waits_behind && !must_wait {

@@ -15,7 +15,7 @@ use super::worker::Worker;
 use crate::clock::{MICROS, MILLIS, glance, lent};
 use crate::node::{Connection, Output};
 use control::{Contact, GroupRef, GroupSight, Order, RoutingMap, Survivor};
-use ids::{Boot, Epoch, GroupCount, GroupId, HashSeed, Monotonic, NodeId, Prng, UnixMillis};
+use ids::{Boot, Epoch, GroupId, Groups, HashSeed, Monotonic, NodeId, Prng, UnixMillis};
 use options::Settings;
 use server::{Errand, Gateway, Glimpse, Hooks, Kept, Layout, Parcel, Shared};
 use std::collections::VecDeque;
@@ -78,7 +78,7 @@ pub(crate) struct Making<'a> {
     pub(crate) boot: Boot,
     pub(crate) machine: usize,
     pub(crate) machines: usize,
-    pub(crate) groups: GroupCount,
+    pub(crate) groups: Groups,
     pub(crate) workers: usize,
     pub(crate) prng: &'a mut Prng,
 }
@@ -88,7 +88,7 @@ pub(crate) struct Serving {
     pub(crate) node: NodeId,
     pub(crate) boot: Boot,
     shared: Arc<Shared>,
-    groups: GroupCount,
+    groups: Groups,
     pub(crate) workers: Vec<Worker>,
     /// `mail[to][from]`, each parcel with the time at which it is there.
     mail: Vec<Vec<VecDeque<(Monotonic, Parcel)>>>,

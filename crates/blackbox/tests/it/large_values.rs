@@ -1,0 +1,125 @@
+//! Values of many megabytes on three nodes of two workers, beside clients with small commands.
+
+use blackbox::{Client, Cluster, Value, eventually, http_get};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Large enough that what holds a worker up as long as its bytes are many would end a lease, small enough for a build
+/// without optimisation on a busy machine.
+const VALUE_BYTES: usize = 128 << 20;
+
+/// Longer than a busy machine takes for a value.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn cluster() -> Cluster {
+    let mut cluster = Cluster::new(64);
+    cluster.workers(2);
+    cluster.grow(3);
+    cluster.wait_until_replicated();
+    cluster
+}
+
+/// The sum of a metric over all nodes.
+fn total(cluster: &Cluster, metric: &str) -> u64 {
+    let of_node = |node| {
+        let page = http_get(cluster.admin_address(node), "/metrics").expect("the admin port answers");
+        let lines = page.body.lines().filter(|line| !line.starts_with('#'));
+        let of_metric = lines.filter(|line| line.split(['{', ' ']).next() == Some(metric));
+        let numbers = of_metric.map(|line| {
+            line.rsplit(' ')
+                .next()
+                .and_then(|number| number.parse::<f64>().ok())
+        });
+        numbers
+            .map(|number| number.expect("a metric is a number") as u64)
+            .sum::<u64>()
+    };
+    (0..cluster.len()).map(of_node).sum()
+}
+
+/// How many terms were seen when leadership had been spread over the nodes, which it is for a while after they have grown.
+fn settled_terms(cluster: &Cluster) -> u64 {
+    let (mut terms, mut since) = (0, Instant::now());
+    eventually("leaders stay", || {
+        let now = total(cluster, "chorale_term_changes_total");
+        if now != terms {
+            (terms, since) = (now, Instant::now());
+        }
+        since.elapsed() >= Duration::from_secs(3)
+    });
+    terms
+}
+
+fn client(cluster: &Cluster, node: usize) -> Client {
+    let mut client = cluster.client(node);
+    client.set_patience(PATIENCE);
+    client
+}
+
+/// Sets small keys of all groups through a node until it is told to stop, and answers how long each took.
+fn beside(mut client: Client, is_over: &AtomicBool) -> Vec<Duration> {
+    let mut took = Vec::new();
+    for number in 0.. {
+        if is_over.load(Ordering::Relaxed) {
+            break;
+        }
+        let began = Instant::now();
+        let reply = client.run(&format!("SET small:{} {number}", number % 500));
+        assert_eq!(reply, Value::ok());
+        took.push(began.elapsed());
+        thread::sleep(Duration::from_millis(1));
+    }
+    took
+}
+
+#[test]
+fn a_large_value_is_sent_once_to_each_follower_and_nobody_loses_a_leader() {
+    let cluster = cluster();
+    let terms = settled_terms(&cluster);
+    let sent = total(&cluster, "chorale_peer_output_bytes_total");
+    let is_over = AtomicBool::new(false);
+    let value = vec![b'v'; VALUE_BYTES];
+    thread::scope(|scope| {
+        let others: Vec<_> = (0..3)
+            .map(|node| {
+                let client = client(&cluster, node);
+                scope.spawn(|| beside(client, &is_over))
+            })
+            .collect();
+        let mut writer = client(&cluster, 0);
+        assert_eq!(
+            writer.command(&[b"SET".as_slice(), b"large", &value]),
+            Value::ok()
+        );
+        is_over.store(true, Ordering::Relaxed);
+        for other in others {
+            let took = other.join().expect("small commands are answered");
+            assert!(!took.is_empty());
+        }
+    });
+    eventually("all replicas have the value", || {
+        let behind = total(&cluster, "chorale_peer_output_bytes_total") - sent;
+        behind >= 2 * VALUE_BYTES as u64
+    });
+    thread::sleep(Duration::from_secs(2));
+    let sent = total(&cluster, "chorale_peer_output_bytes_total") - sent;
+    // To both followers, and from the node that the client asked to the leader if that is another one.
+    let most = 3 * VALUE_BYTES as u64 * 11 / 10;
+    assert!(
+        sent <= most,
+        "{sent} bytes were sent for a value of {VALUE_BYTES}"
+    );
+    assert_eq!(
+        total(&cluster, "chorale_term_changes_total"),
+        terms,
+        "leaders changed"
+    );
+    for node in 0..3 {
+        let mut reader = client(&cluster, node);
+        assert_eq!(
+            reader.command(&["STRLEN", "large"]),
+            Value::Integer(VALUE_BYTES as i64)
+        );
+    }
+}

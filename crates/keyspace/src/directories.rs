@@ -1,0 +1,294 @@
+//! The keys of one numbered database of a group, by partitions: a directory for each.
+//!
+//! *Scan order* is that of partitions, and inside one the hash order. It is the order of everything that goes over all keys:
+//! `SCAN`, transfers, random picks, the state hash. A partition without keys costs nothing but its place, and a database
+//! without keys not even that.
+//!
+//! Invariants:
+//! 1. There are no directories, or one for each partition of the range.
+//! 2. `count` and `memory` are the sums of theirs.
+
+use crate::directory::{Directory, Position};
+use crate::object::Object;
+use crate::segment::Segment;
+use crate::slot_word::{ObjectMut, ObjectRef};
+use ids::{HashSeed, KeyHash, PartitionId, PartitionRange, Prng, Slot, UnixMillis};
+
+/// Where a key belongs in its group: in scan order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Location {
+    /// The place of its partition among those of the group.
+    pub(crate) partition: u16,
+    /// Its hash.
+    pub(crate) hash: KeyHash,
+}
+
+impl Location {
+    /// Before all keys.
+    pub(crate) const START: Location = Location {
+        partition: 0,
+        hash: KeyHash(0),
+    };
+
+    /// Where `key` belongs, in a group that hosts these partitions.
+    #[inline]
+    pub(crate) fn of(key: &[u8], partitions: PartitionRange, seed: HashSeed) -> Location {
+        Location {
+            partition: partitions.index_of(Slot::of_key(key)),
+            hash: seed.hash(key),
+        }
+    }
+}
+
+/// Where a `SCAN` goes on: in a partition of the cluster, from a position on. It means the same after growth, on another
+/// replica, and in whichever group the partition is by then.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Cursor {
+    /// The partition.
+    pub partition: PartitionId,
+    /// Where in it.
+    pub position: Position,
+}
+
+impl Cursor {
+    /// Before all keys of a partition.
+    pub fn before(partition: PartitionId) -> Cursor {
+        Cursor {
+            partition,
+            position: Position::START,
+        }
+    }
+
+    /// What a client has brought back; `None` if it is beyond any partition that there could be.
+    pub fn of_number(number: u64) -> Option<Cursor> {
+        let partition = u16::try_from(number >> Position::BITS).ok()?;
+        let position = Position::new(number & ((1 << Position::BITS) - 1))?;
+        (partition < ids::PartitionCount::MAX).then_some(Cursor {
+            partition: PartitionId::new(partition),
+            position,
+        })
+    }
+
+    /// As a number below 2^53, by which clients know it. 0 is the beginning of everything.
+    pub fn number(self) -> u64 {
+        u64::from(self.partition.number()) << Position::BITS | self.position.bits()
+    }
+}
+
+/// See the file's header.
+pub(crate) struct Directories {
+    seed: HashSeed,
+    partitions: PartitionRange,
+    directories: Vec<Directory>,
+    count: usize,
+    memory: usize,
+    /// The partition where the search for due deadlines goes on.
+    expiry_cursor: usize,
+}
+
+impl Directories {
+    pub(crate) fn new(seed: HashSeed, partitions: PartitionRange) -> Directories {
+        Directories {
+            seed,
+            partitions,
+            directories: Vec::new(),
+            count: 0,
+            memory: 0,
+            expiry_cursor: 0,
+        }
+    }
+
+    /// All keys, leaving none.
+    pub(crate) fn take(&mut self) -> Directories {
+        std::mem::replace(self, Directories::new(self.seed, self.partitions))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Bytes of all objects and tables.
+    pub(crate) fn memory(&self) -> usize {
+        self.memory
+    }
+
+    /// Where `key` belongs.
+    #[inline]
+    pub(crate) fn locate(&self, key: &[u8]) -> Location {
+        Location::of(key, self.partitions, self.seed)
+    }
+
+    /// The directory of a partition, if any key was ever here.
+    #[inline(always)]
+    fn at(&self, partition: u16) -> Option<&Directory> {
+        self.directories.get(usize::from(partition))
+    }
+
+    #[inline(always)]
+    pub(crate) fn find(&self, location: Location, key: &[u8]) -> Option<ObjectRef<'_>> {
+        self.at(location.partition)?.find(location.hash, key)
+    }
+
+    #[inline]
+    pub(crate) fn find_mut(&mut self, location: Location, key: &[u8]) -> Option<ObjectMut<'_>> {
+        let directory = self.directories.get_mut(usize::from(location.partition))?;
+        directory.find_mut(location.hash, key)
+    }
+
+    /// Objects at `location` changed size by this many bytes.
+    #[inline]
+    pub(crate) fn adjust_memory(&mut self, location: Location, before: usize, after: usize) {
+        self.directories[usize::from(location.partition)].adjust_memory(before, after);
+        self.memory = self.memory + after - before;
+    }
+
+    /// Tells the key's segment of a deadline it now has.
+    pub(crate) fn note_deadline(&mut self, location: Location, deadline: UnixMillis) {
+        if let Some(directory) = self.directories.get_mut(usize::from(location.partition)) {
+            directory.note_deadline(location.hash, deadline);
+        }
+    }
+
+    /// Adds an object whose key is absent.
+    pub(crate) fn insert(&mut self, location: Location, object: Object) {
+        if self.directories.is_empty() {
+            let empty = || Directory::new(self.seed);
+            self.directories = std::iter::repeat_with(empty)
+                .take(self.partitions.len())
+                .collect();
+        }
+        let directory = &mut self.directories[usize::from(location.partition)];
+        let before = directory.memory();
+        directory.insert(location.hash, object);
+        self.memory = self.memory + directory.memory() - before;
+        self.count += 1;
+    }
+
+    pub(crate) fn remove(&mut self, location: Location, key: &[u8]) -> Option<Object> {
+        let directory = self.directories.get_mut(usize::from(location.partition))?;
+        let before = directory.memory();
+        let object = directory.remove(location.hash, key)?;
+        self.memory = self.memory + directory.memory() - before;
+        self.count -= 1;
+        Some(object)
+    }
+
+    /// Calls `visit` for objects in scan order from `from` on, until it has seen about `budget` of them or all. Returns
+    /// where to go on, a partition behind these if all were seen; `None` if there is none. All of it follows from the
+    /// objects: replicas agree.
+    pub(crate) fn walk(&self, from: Cursor, budget: u64, mut visit: impl FnMut(&Object)) -> Option<Cursor> {
+        let start = if from.partition < self.partitions.first() {
+            Cursor::before(self.partitions.first())
+        } else {
+            from
+        };
+        let Some(first) = self.partitions.index(start.partition) else {
+            // It lies behind: whoever hosts it goes on.
+            return Some(start);
+        };
+        let (mut position, mut seen) = (start.position, 0);
+        for (index, directory) in (first..).zip(self.directories.iter().skip(usize::from(first))) {
+            if directory.len() > 0 {
+                let partition = self.partitions.at(index);
+                if seen >= budget {
+                    return Some(Cursor { partition, position });
+                }
+                let rest = directory.walk(position, budget - seen, |object| {
+                    seen += 1;
+                    visit(object);
+                });
+                if let Some(position) = rest {
+                    return Some(Cursor { partition, position });
+                }
+            }
+            position = Position::START;
+        }
+        self.partitions.next().map(Cursor::before)
+    }
+
+    /// Calls `visit` for objects in scan order, with the place of their partition, from `from` on, as long as it answers
+    /// `true`.
+    pub(crate) fn visit_from(&self, from: Location, mut visit: impl FnMut(u16, &Object) -> bool) {
+        let mut hash = from.hash;
+        let directories = self.directories.iter().skip(from.partition.into());
+        for (partition, directory) in (from.partition..).zip(directories) {
+            let mut goes_on = true;
+            directory.visit_from(hash, |object| {
+                goes_on = visit(partition, object);
+                goes_on
+            });
+            if !goes_on {
+                return;
+            }
+            hash = KeyHash(0);
+        }
+    }
+
+    /// The objects of the partition of `slot`, if it is one of these.
+    pub(crate) fn for_each_beside(&self, slot: Slot, visit: impl FnMut(&Object)) {
+        let partition = self.partitions.cluster_count().partition_of(slot);
+        let directory = self.partitions.index(partition).and_then(|index| self.at(index));
+        if let Some(directory) = directory {
+            directory.for_each(visit);
+        }
+    }
+
+    /// All objects, in scan order.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(&Object)) {
+        self.directories
+            .iter()
+            .for_each(|directory| directory.for_each(&mut visit));
+    }
+
+    /// A directory, each as likely as it has objects. `None` if there are none.
+    fn draw(&self, prng: &mut Prng) -> Option<&Directory> {
+        if self.count == 0 {
+            return None;
+        }
+        let mut rank = prng.below(self.count as u64) as usize;
+        self.directories.iter().find(|directory| {
+            let is_it = rank < directory.len();
+            rank = rank.saturating_sub(directory.len());
+            is_it
+        })
+    }
+
+    /// See [`Directory::pick`].
+    pub(crate) fn pick(&self, prng: &mut Prng) -> Option<ObjectRef<'_>> {
+        self.draw(prng)?.pick(prng)
+    }
+
+    /// See [`Directory::random`].
+    pub(crate) fn random(&self, prng: &mut Prng) -> Option<ObjectRef<'_>> {
+        self.draw(prng)?.random(prng)
+    }
+
+    /// Collects keys whose deadline is at or before `time`, going round the partitions from where the last call stopped,
+    /// until about `objects_max` objects were looked at or all partitions were. `true` if everything was looked at.
+    pub(crate) fn due(
+        &mut self,
+        time: UnixMillis,
+        objects_max: usize,
+        mut found: impl FnMut(&Object),
+    ) -> bool {
+        let mut budget = objects_max;
+        for _ in 0..self.directories.len() {
+            if self.expiry_cursor >= self.directories.len() {
+                self.expiry_cursor = 0;
+            }
+            if !self.directories[self.expiry_cursor].due(time, &mut budget, &mut found) {
+                return false;
+            }
+            self.expiry_cursor += 1;
+        }
+        true
+    }
+
+    /// The segments, to be dropped piece by piece.
+    pub(crate) fn into_segments(self) -> Vec<Segment> {
+        self.directories
+            .into_iter()
+            .flat_map(Directory::into_segments)
+            .collect()
+    }
+}
