@@ -11,7 +11,7 @@
 //! system: sockets, polling, sleeping.
 
 use control::Order;
-use ids::{Boot, Epoch, GroupCount, GroupId, HashSeed, Incarnation, Monotonic, NodeId, UnixMillis};
+use ids::{Boot, Epoch, GroupCount, GroupId, Groups, HashSeed, Incarnation, Monotonic, NodeId, UnixMillis};
 use options::Sources;
 use peer_wire::frame::{BODY_BYTES_MAX, Decoder};
 use peer_wire::{Assembler, PeerMessage};
@@ -156,7 +156,7 @@ impl World {
 
 impl Node {
     fn new(boot: Boot) -> Node {
-        let count = GroupCount::new(1).expect("a valid count");
+        let count = Groups::with_default_partitions(GroupCount::new(1).expect("a valid count"));
         let settings = options::load(&Sources::default()).expect("the defaults are valid");
         let shared = Arc::new(Shared::new(boot, "run".into(), 0, 6379, count, 1, settings));
         shared.clients.set_node(NodeId(boot.0));
