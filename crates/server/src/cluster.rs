@@ -792,9 +792,8 @@ impl Gateway {
         self.courier(index);
         self.cluster.seats[index].on_response(from, response, &mut outputs);
         self.note_reach(index);
-        if self.cluster.seats[index].courier.has_due() {
-            self.cluster.touch(index);
-        }
+        // What it brought is handed out when the turn ends.
+        self.cluster.touch(index);
         self.transactions.outputs.extend(outputs);
     }
 
