@@ -19,4 +19,4 @@ pub use cluster::{ClusterView, GroupView, NodeView, ReplicaRole, ReplicaView, Su
 pub use pages::{AdminSource, CONFIRMATION, Health};
 pub use port::{CONNECTIONS_MAX, Handle, spawn};
 pub use recovery::{Fate, Plan, Recovered, Recovery, Renewal, list};
-pub use transactions::{HotKeyView, LISTED_MAX, TransactionView, TransactionsView};
+pub use transactions::{HotKeyView, LISTED_MAX, TornView, TransactionView, TransactionsView};

@@ -21,6 +21,11 @@ pub struct TransactionsView {
     pub wounded: u64,
     /// Transactions that it found the end of by asking all their groups.
     pub recovered: u64,
+    /// Transactions that it found carried out in some of their groups and not in others, because a group began anew without
+    /// what it knew of them.
+    pub torn: u64,
+    /// The newest of these.
+    pub torn_newest: Vec<TornView>,
     /// Transactions that it coordinates and that are not answered.
     pub in_flight: u64,
     /// Transactions that it has decided and that some group has not recorded the end of.
@@ -39,6 +44,18 @@ pub struct TransactionsView {
     pub hottest: Vec<HotKeyView>,
     /// The oldest transactions that it coordinates, or that hold locks in groups that it leads.
     pub oldest: Vec<TransactionView>,
+}
+
+/// A transaction that was carried out in some of its groups and not in others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TornView {
+    /// Its name: boot and worker of its coordinator, count, attempt.
+    pub id: String,
+    /// When it was found, in Unix milliseconds by the node's clock.
+    pub found_ms: i64,
+    /// Its groups, as far as they are known.
+    pub groups: Vec<u16>,
 }
 
 /// A key that is waited for.

@@ -11,6 +11,10 @@ pub(crate) fn report(views: &[TransactionsView]) -> String {
     text.push_str(&columns(&now_rows(views)));
     text.push_str("\nSince the node started:\n\n");
     text.push_str(&columns(&total_rows(views)));
+    if views.iter().any(|view| !view.torn_newest.is_empty()) {
+        text.push_str("\nCarried out in some of their groups and not in others, because a group began anew without what it knew:\n\n");
+        text.push_str(&columns(&torn_rows(views)));
+    }
     if views.iter().all(|view| view.hottest.is_empty()) {
         text.push_str("\nNobody waits for a key.\n");
     } else {
@@ -62,7 +66,15 @@ fn now_rows(views: &[TransactionsView]) -> Vec<Vec<String>> {
 }
 
 fn total_rows(views: &[TransactionsView]) -> Vec<Vec<String>> {
-    let mut rows = head(&["node", "begun", "retries", "refused", "wounded", "recovered"]);
+    let mut rows = head(&[
+        "node",
+        "begun",
+        "retries",
+        "refused",
+        "wounded",
+        "recovered",
+        "torn",
+    ]);
     rows.extend(views.iter().map(|view| {
         let totals = [
             view.begun,
@@ -70,9 +82,21 @@ fn total_rows(views: &[TransactionsView]) -> Vec<Vec<String>> {
             view.refused,
             view.wounded,
             view.recovered,
+            view.torn,
         ];
         figures(view.node, &totals)
     }));
+    rows
+}
+
+fn torn_rows(views: &[TransactionsView]) -> Vec<Vec<String>> {
+    let mut rows = head(&["node", "transaction", "found at (Unix ms)", "groups"]);
+    for view in views {
+        rows.extend(view.torn_newest.iter().map(|torn| {
+            let (node, found) = (view.node.to_string(), torn.found_ms.to_string());
+            vec![node, torn.id.clone(), found, numbers(&torn.groups)]
+        }));
+    }
     rows
 }
 
@@ -151,7 +175,7 @@ fn numbers(groups: &[u16]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use admin::HotKeyView;
+    use admin::{HotKeyView, TornView};
 
     #[test]
     fn the_report_has_a_line_for_each_node_key_and_transaction() {
@@ -161,6 +185,12 @@ mod tests {
             prepared: 1,
             waiting: 3,
             begun: 40,
+            torn: 1,
+            torn_newest: vec![TornView {
+                id: "4.1.7.1".to_owned(),
+                found_ms: 1_700_000_000_000,
+                groups: vec![3, 17],
+            }],
             retries: 5,
             hottest: vec![HotKeyView {
                 group: 17,
@@ -191,9 +221,14 @@ Transactions over several groups, now:
 
 Since the node started:
 
-  node  begun  retries  refused  wounded  recovered
-  1     40     5        0        0        0
-  2     0      0        0        0        0
+  node  begun  retries  refused  wounded  recovered  torn
+  1     40     5        0        0        0          1
+  2     0      0        0        0        0          0
+
+Carried out in some of their groups and not in others, because a group began anew without what it knew:
+
+  node  transaction  found at (Unix ms)  groups
+  1     4.1.7.1      1700000000000       3 17
 
 Keys that most wait for, in groups that the node leads:
 

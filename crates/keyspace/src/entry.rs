@@ -30,8 +30,8 @@
 
 mod transaction;
 
-pub(crate) use transaction::write_txn;
 pub use transaction::{Forget, Inquire, Lock, Prepare, Resolve, Step, Work};
+pub(crate) use transaction::{write_participant, write_txn};
 
 use crate::database::KeyVersion;
 use crate::effects::Effect;
@@ -400,7 +400,7 @@ impl Operations {
             Operation::Inquire(inquire) => {
                 self.bytes.push(11);
                 self.txn(inquire.txn);
-                self.groups(&inquire.participants);
+                self.participants(&inquire.participants);
             }
             Operation::Withdraw { txn } => {
                 self.bytes.push(12);
@@ -879,7 +879,7 @@ impl<'a> Cursor<'a> {
             10 => Ok(Part::Resolve(self.resolve()?)),
             11 => Ok(Part::Inquire(Inquire {
                 txn: self.txn()?,
-                participants: self.groups()?,
+                participants: self.participants()?,
             })),
             12 => Ok(Part::Withdraw { txn: self.txn()? }),
             13 => Ok(Part::Forget(self.forget()?)),

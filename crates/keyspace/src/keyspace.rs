@@ -45,18 +45,21 @@ use crate::requests::{ClientRequest, KeptResult, Requests, Standing};
 use crate::scratch::Scratch;
 use crate::sessions::{Batched, Fence, Sessions};
 use crate::slot_word::ObjectRef;
-use crate::transactions::{Origin, Transactions};
+use crate::transactions::{Behind, Origin, Transactions};
 use crate::waiters::Waiters;
 use command::{Command, ObjectAspect, ReplyError};
 use ids::{
-    Db, GatewayId, HashSeed, PartitionRange, Prng, RequestUuid, SemanticsVersion, UnixMillis, Version,
+    Db, GatewayId, GroupId, HashSeed, PartitionRange, Prng, RequestUuid, SemanticsVersion, UnixMillis,
+    Version,
 };
 use resp::{Args, Protocol, Writer};
-use txn::{Locks, Mode};
+use txn::{Locks, Mode, Participant};
 
 /// The state of one group. See the file's header.
 pub struct Keyspace {
     seed: HashSeed,
+    /// Which group it is, and in which generation: it follows from the log that it is applied from.
+    pub(crate) place: Participant,
     partitions: PartitionRange,
     time: UnixMillis,
     pub(crate) applied: Version,
@@ -100,11 +103,11 @@ pub enum Answered<'a> {
     Operation(Answer<'a>),
     /// The attached read of this index, and its reply.
     Read(usize, &'a [u8]),
-    /// The attached read of this index names a key that a transaction holds, or that others wait for: so many had begun to
-    /// wait when it came ([`Keyspace::admits_behind`]).
-    ReadLater(usize, u64),
-    /// Keys may have become free: reads that wait for them look again, before the next who waits goes on.
-    Freed(&'a Keyspace, &'a mut LeaderLocal),
+    /// The attached read of this index names a key that a transaction holds, or that others wait for: where it stands
+    /// ([`Keyspace::admits_behind`]).
+    ReadLater(usize, Behind),
+    /// These locks were left: reads that wait for them look again, before the next who waits goes on.
+    Freed(&'a Keyspace, &'a mut LeaderLocal, &'a [Locks]),
 }
 
 /// An entry whose rules this build does not know. Nothing of it was applied, and nothing that follows can be.
@@ -143,6 +146,7 @@ impl Keyspace {
     fn with(seed: HashSeed, partitions: PartitionRange, applied: Version, is_watchable: bool) -> Keyspace {
         Keyspace {
             seed,
+            place: Participant::first(GroupId::new(0)),
             partitions,
             time: UnixMillis(i64::MIN),
             applied,
@@ -156,7 +160,7 @@ impl Keyspace {
             prng: Prng::new(0),
             limits: Limits::default(),
             garbage: Garbage::default(),
-            transactions: Transactions::default(),
+            transactions: Transactions::new(),
             waiters: Waiters::default(),
             requests: Requests::default(),
             scratch: None,
@@ -168,6 +172,11 @@ impl Keyspace {
     pub fn knows(mut self, newest: SemanticsVersion) -> Keyspace {
         self.known = newest;
         self
+    }
+
+    /// The entries from here on are of this group, in this generation.
+    pub fn set_place(&mut self, place: Participant) {
+        self.place = place;
     }
 
     /// Applies a whole entry: what a replica does with a committed one. `answer` is told what became of each batch, and
@@ -257,8 +266,8 @@ impl Keyspace {
         answer: &mut impl FnMut(Answered<'_>),
     ) {
         out.clear();
-        if !self.admits(|| crate::locking::locks_of([read.args])) {
-            return answer(Answered::ReadLater(index, self.arrivals()));
+        if !self.admits_read(read.args) {
+            return answer(Answered::ReadLater(index, self.behind()));
         }
         let mut writer = Writer::new(out, read.protocol);
         match parse(read.args) {

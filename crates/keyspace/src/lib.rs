@@ -79,7 +79,7 @@ pub use keyspace::{Answered, AttachedRead, Keyspace, UnknownSemantics};
 pub use large::Large;
 pub use limits::Limits;
 pub use local::LeaderLocal;
-pub use locking::{locks_among, locks_of};
+pub use locking::{is_scan, locks_among, locks_of};
 pub use object::{Kind, Object, Value, allocation_size};
 pub use packed::{Element, Packed};
 pub use read::{Read, SCAN_COUNT_MAX, scan_accepts};
@@ -91,7 +91,7 @@ pub use requests::{
 pub use scratch::{Returned, Scratch, databases};
 pub use sessions::{BOOTS_MAX, Batched, Fence, UNACKNOWLEDGED_BYTES_MAX, UNACKNOWLEDGED_MAX};
 pub use transactions::{
-    OpenTransaction, Origin, TransactionCounts, UnknownOrigin, WAITING_MAX, read_seen, write_seen,
+    Behind, OpenTransaction, Origin, TransactionCounts, UnknownOrigin, WAITING_MAX, read_seen, write_seen,
 };
 pub use transfer::arrival::{Arrival, Progress, TransferError};
 pub use transfer::{Cut, Transfer};

@@ -4,8 +4,8 @@ use crate::access::{Access, AccessClock};
 use crate::events::{Event, EventClasses};
 use crate::object::{Kind, Object};
 use crate::transactions::Origin;
-use ids::{Db, GroupId, Prng, UnixMillis};
-use txn::TxnId;
+use ids::{Db, Prng, UnixMillis};
+use txn::{Participant, TxnId};
 
 /// Leader-local companions of a keyspace: clock, statistics, randomness of reads. Nothing here is an input of
 /// `apply`, and nothing here is in the state hash.
@@ -47,11 +47,12 @@ pub struct LeaderLocal {
     /// If so: databases were exchanged, and any key may have been filled.
     pub(crate) is_all_ready: bool,
     /// Transactions that older ones have begun to wait for, each with all its participants. The driver takes them.
-    pub wounds: Vec<(TxnId, Vec<GroupId>)>,
+    pub wounds: Vec<(TxnId, Vec<Participant>)>,
+    /// Transactions that are committed elsewhere, and were refused or dropped here: a group of theirs has begun anew without
+    /// what it knew of them. The driver takes them.
+    pub torn: Vec<TxnId>,
     /// Operations that have been answered later than their batches. The driver takes them.
     pub late: Vec<Origin>,
-    /// What a log says that no coordinator may have written: the replica must stop.
-    pub violation: Option<String>,
     /// Operations that had to wait for a transaction.
     pub waited: u64,
     /// Transactions that were prepared.
@@ -92,7 +93,7 @@ impl LeaderLocal {
             is_all_ready: false,
             wounds: Vec::new(),
             late: Vec::new(),
-            violation: None,
+            torn: Vec::new(),
             waited: 0,
             prepared: 0,
             wounded: 0,

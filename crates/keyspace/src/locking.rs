@@ -12,6 +12,11 @@ pub fn locks_of<'a>(commands: impl IntoIterator<Item = Args<'a>>) -> Locks {
     locks_among(commands.into_iter().filter_map(known), |_| true)
 }
 
+/// Whether a command goes through the keyspace in steps.
+pub fn is_scan(args: Args<'_>) -> bool {
+    command::resolve_in_group(args).is_ok_and(|spec| spec.route == Route::Scan)
+}
+
 /// The locks that commands need in one group: of its keys among theirs, or of all of it.
 pub fn locks_among<'a>(
     commands: impl IntoIterator<Item = (&'static Spec, Args<'a>)>,

@@ -15,7 +15,8 @@
 //! that answer stays until the transaction is forgotten.
 //!
 //! Invariants:
-//! 1. A register is written once, and only `Resolve` changes it, from `Prepared` to what was decided.
+//! 1. A register is written once, and only `Resolve` changes it, from `Prepared` to what was decided. A decision that
+//!    contradicts it changes nothing: a group has begun anew without its register, and the transaction is *torn*.
 //! 2. `Prepared` transactions hold their locks, and nobody else but those of `Lock` holds any.
 //! 3. Nothing touches a key that is held, except its holder when it is resolved.
 //! 4. Every waiter of the lock table is in `waiting`, and the other way round.
@@ -27,7 +28,7 @@ use crate::effects::Effect;
 use crate::entry::{
     BlockCommand, Condition, Forget, Inquire, Lock, Operation, Operations, Prepare, Step, Work,
 };
-use crate::entry::{LOCK_TAG, Resolve, WaitId, write_txn};
+use crate::entry::{LOCK_TAG, Resolve, WaitId, write_participant, write_txn};
 use crate::events::Event;
 use crate::form::{self, Rest};
 use crate::keyspace::Answered;
@@ -37,8 +38,11 @@ use crate::replies::Replies;
 use crate::requests::KeptResult;
 use ids::{Boot, Db, GatewayId, GroupId, UnixMillis, Version};
 use planted::Bug;
+use resp::Args;
 use std::collections::{BTreeMap, BTreeSet};
-use txn::{Grant, LockTable, Locks, Mode, Priority, Refusal, Register, RequestId, Requester, TxnId};
+use txn::{
+    Grant, LockTable, Locks, Mode, Participant, Priority, Refusal, Register, RequestId, Requester, TxnId,
+};
 
 /// Operations that may wait in one group, or whose answers may not have arrived. At the limit commands get `TRYAGAIN` and
 /// transactions are refused.
@@ -61,8 +65,10 @@ pub(crate) struct Transactions {
     locks: LockTable,
     requests: RequestId,
     waiting: BTreeMap<RequestId, Waiting>,
+    /// Of those that wait, which of a batch each is.
+    by_origin: BTreeMap<Origin, RequestId>,
     /// Who holds locks without a vote.
-    held: BTreeMap<TxnId, Vec<GroupId>>,
+    held: BTreeMap<TxnId, Vec<Participant>>,
     prepared: BTreeMap<TxnId, Prepared>,
     /// Whose end is known, and not yet everywhere.
     ended: BTreeMap<TxnId, Ended>,
@@ -80,13 +86,13 @@ struct Waiting {
     priority: Priority,
     locks: Locks,
     /// If it is a transaction's.
-    txn: Option<(TxnId, Vec<GroupId>)>,
+    txn: Option<(TxnId, Vec<Participant>)>,
     /// The operation, in the format of entries.
     bytes: Box<[u8]>,
 }
 
 struct Prepared {
-    participants: Vec<GroupId>,
+    participants: Vec<Participant>,
     effects: Vec<Effect>,
     /// What is told to those who listen: not state, as it follows from who listens here.
     events: Vec<Event>,
@@ -98,13 +104,33 @@ struct Prepared {
 
 struct Ended {
     register: Register,
-    participants: Vec<GroupId>,
+    participants: Vec<Participant>,
     /// What was answered to commands that were carried out when it was committed: whoever committed it need not be its
     /// coordinator, who has the client.
     replies: Option<Replies>,
 }
 
 impl Transactions {
+    /// None, of which reads that wait learn what becomes free.
+    pub(crate) fn new() -> Transactions {
+        Transactions {
+            locks: LockTable::default().noting_what_is_left(),
+            ..Transactions::default()
+        }
+    }
+
+    fn await_locks(&mut self, id: RequestId, waiting: Waiting) {
+        self.by_origin.insert(waiting.origin, id);
+        self.waiting.insert(id, waiting);
+    }
+
+    /// It has its turn, or will not.
+    fn stop_waiting(&mut self, id: RequestId) -> Waiting {
+        let waiting = self.waiting.remove(&id).expect("invariant 4");
+        self.by_origin.remove(&waiting.origin);
+        waiting
+    }
+
     /// Whether nobody holds or waits for anything.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
@@ -129,7 +155,7 @@ impl Transactions {
         is_below && !planted::is(Bug::MarkNotConsulted)
     }
 
-    fn end(&mut self, txn: TxnId, register: Register, participants: Vec<GroupId>) {
+    fn end(&mut self, txn: TxnId, register: Register, participants: Vec<Participant>) {
         let ended = Ended {
             register,
             participants,
@@ -146,7 +172,7 @@ impl Transactions {
     /// Takes a transaction out of those that wait; where its answer goes.
     fn withdraw(&mut self, txn: TxnId) -> Option<Waiting> {
         let id = self.locks.withdraw(txn)?;
-        Some(self.waiting.remove(&id).expect("invariant 4"))
+        Some(self.stop_waiting(id))
     }
 
     /// Commands that wait for transactions, and would wait for keys then, are only tried, if `is_meant` says so of the
@@ -208,7 +234,7 @@ impl Transactions {
         count(to, self.held.len());
         for (txn, participants) in &self.held {
             write_txn(to, *txn);
-            groups_to(to, participants);
+            participants_to(to, participants);
         }
         count(to, self.locks.holders().count());
         for (txn, priority, locks, is_prepared) in self.locks.holders() {
@@ -220,7 +246,7 @@ impl Transactions {
         count(to, self.prepared.len());
         for (txn, prepared) in &self.prepared {
             write_txn(to, *txn);
-            groups_to(to, &prepared.participants);
+            participants_to(to, &prepared.participants);
             count(to, prepared.effects.len());
             for effect in &prepared.effects {
                 effect_to(to, effect);
@@ -235,7 +261,7 @@ impl Transactions {
         for (txn, ended) in &self.ended {
             write_txn(to, *txn);
             to.push(ended.register.code());
-            groups_to(to, &ended.participants);
+            participants_to(to, &ended.participants);
             to.push(u8::from(ended.replies.is_some()));
             if let Some(replies) = &ended.replies {
                 write_replies(replies, to);
@@ -261,7 +287,7 @@ impl Transactions {
     pub(crate) fn decode(rest: &mut Rest<'_>) -> Option<Transactions> {
         let mut all = Transactions {
             requests: rest.long()?,
-            ..Transactions::default()
+            ..Transactions::new()
         };
         let arrivals = rest.long()?;
         let mut waiters = Vec::new();
@@ -273,7 +299,7 @@ impl Transactions {
             waiters.push((id, arrival, origin, priority, locks, bytes));
         }
         for _ in 0..rest.number()? {
-            all.held.insert(txn_of(rest)?, groups_of(rest)?);
+            all.held.insert(txn_of(rest)?, participants_of(rest)?);
         }
         for _ in 0..rest.number()? {
             let (txn, priority) = (txn_of(rest)?, priority_of(rest)?);
@@ -284,7 +310,7 @@ impl Transactions {
             }
         }
         for _ in 0..rest.number()? {
-            let (txn, participants) = (txn_of(rest)?, groups_of(rest)?);
+            let (txn, participants) = (txn_of(rest)?, participants_of(rest)?);
             let mut effects = Vec::new();
             for _ in 0..rest.number()? {
                 effects.push(effect_of(rest)?);
@@ -310,7 +336,7 @@ impl Transactions {
             let txn = txn_of(rest)?;
             let [code] = rest.array()?;
             let register = Register::of_code(code)?;
-            let participants = groups_of(rest)?;
+            let participants = participants_of(rest)?;
             let [has_replies] = rest.array()?;
             let replies = match has_replies {
                 0 => None,
@@ -350,7 +376,7 @@ impl Transactions {
                 txn,
                 bytes,
             };
-            all.waiting.insert(id, waiting);
+            all.await_locks(id, waiting);
         }
         all.locks.restore_arrivals(arrivals).then_some(all)
     }
@@ -359,7 +385,7 @@ impl Transactions {
 /// What an operation has to wait for.
 pub(crate) struct Needs {
     pub(crate) locks: Locks,
-    pub(crate) txn: Option<(TxnId, Vec<GroupId>)>,
+    pub(crate) txn: Option<(TxnId, Vec<Participant>)>,
 }
 
 /// Whether the locks of a transaction were taken before.
@@ -377,7 +403,7 @@ fn is_lock(bytes: &[u8]) -> bool {
     bytes.first() == Some(&LOCK_TAG)
 }
 
-fn requester(txn: &Option<(TxnId, Vec<GroupId>)>, is_lock: bool) -> Requester {
+fn requester(txn: &Option<(TxnId, Vec<Participant>)>, is_lock: bool) -> Requester {
     match txn {
         None => Requester::Plain,
         Some((txn, _)) if is_lock => Requester::Reading(*txn),
@@ -532,13 +558,14 @@ impl Keyspace {
         for open in &mut oldest {
             let prepared = all.prepared.get(&open.txn).map(|prepared| &prepared.participants);
             let participants = prepared.or_else(|| all.held.get(&open.txn));
-            open.participants = participants.cloned().unwrap_or_default();
+            let participants = participants.into_iter().flatten();
+            open.participants = participants.map(|participant| participant.group).collect();
         }
         oldest
     }
 
     /// The transactions that hold locks here, with all their participants: whoever leads sees to it that they end.
-    pub fn open_transactions(&self) -> impl Iterator<Item = (TxnId, &[GroupId])> {
+    pub fn open_transactions(&self) -> impl Iterator<Item = (TxnId, &[Participant])> {
         let prepared = self.transactions.prepared.iter();
         let prepared = prepared.map(|(txn, prepared)| (*txn, &*prepared.participants));
         let held = self.transactions.held.iter();
@@ -546,7 +573,7 @@ impl Keyspace {
     }
 
     /// The transactions whose end is kept here although their coordinator is dead.
-    pub fn ended_of_dead(&self) -> impl Iterator<Item = (TxnId, &[GroupId])> {
+    pub fn ended_of_dead(&self) -> impl Iterator<Item = (TxnId, &[Participant])> {
         let ended = self.transactions.ended.iter();
         let is_dead = |txn: &TxnId| self.sessions.is_dead(txn.boot);
         ended
@@ -560,7 +587,7 @@ impl Keyspace {
     }
 
     /// The younger transactions that older ones wait for here, with their participants.
-    pub fn to_be_wounded(&self) -> Vec<(TxnId, Vec<GroupId>)> {
+    pub fn to_be_wounded(&self) -> Vec<(TxnId, Vec<Participant>)> {
         let all = &self.transactions;
         let mut found: Vec<TxnId> = all
             .waiting
@@ -586,9 +613,30 @@ impl Keyspace {
         self.transactions.locks.admits_behind(locks, arrivals)
     }
 
-    /// How many have begun to wait so far.
-    pub fn arrivals(&self) -> u64 {
-        self.transactions.locks.arrivals()
+    /// Whether a command that only reads may be answered now. One that goes through the keyspace in steps (`SCAN`) needs no
+    /// lock: it is to see what was decided before it came, and so waits for what is prepared.
+    pub fn admits_read(&self, args: Args<'_>) -> bool {
+        if self.transactions.is_idle() {
+            return true;
+        }
+        if crate::locking::is_scan(args) {
+            return self.have_left(self.behind().prepared);
+        }
+        self.admits(|| crate::locking::locks_of([args]))
+    }
+
+    /// Where a read stands that comes now.
+    pub fn behind(&self) -> Behind {
+        let locks = &self.transactions.locks;
+        Behind {
+            arrivals: locks.arrivals(),
+            prepared: locks.prepared_count(),
+        }
+    }
+
+    /// Whether all that were prepared then ([`Behind::prepared`]) have ended.
+    pub fn have_left(&self, prepared: u64) -> bool {
+        self.transactions.locks.have_left(prepared)
     }
 
     /// What an operation was answered later than its batch, if it was; `None` if it waits still.
@@ -599,8 +647,7 @@ impl Keyspace {
         if let Some(replies) = self.transactions.late.get(&origin) {
             return Ok(Some(replies.newest()));
         }
-        let mut waiting = self.transactions.waiting.values();
-        let is_waiting = self.waiters.has(origin) || waiting.any(|waiting| waiting.origin == origin);
+        let is_waiting = self.waiters.has(origin) || self.transactions.by_origin.contains_key(&origin);
         if is_waiting { Ok(None) } else { Err(UnknownOrigin) }
     }
 
@@ -648,7 +695,7 @@ impl Keyspace {
         let priority = self.priority_of_arrival();
         if self.queue(operation, needs, origin, priority, local) {
             // Whoever held the keys had no vote, and is younger. Reads that waited for him came before this.
-            answer(Answered::Freed(self, local));
+            self.tell_freed(local, answer);
             return false;
         }
         replies.later();
@@ -682,10 +729,14 @@ impl Keyspace {
         }
         let all = &mut self.transactions;
         let requester = requester(&needs.txn, matches!(operation, Operation::Lock(_)));
+        let holders = all.locks.holder_count();
         let grant = all.locks.request(id, requester, priority, locks.clone());
-        // Whoever held without a vote may have lost his locks to this one.
-        let table = &all.locks;
-        all.held.retain(|txn, _| table.locks_of(*txn).is_some());
+        let is_new = grant == Grant::Granted && needs.txn.is_some();
+        if all.locks.holder_count() < holders + usize::from(is_new) {
+            // Whoever held without a vote has lost his locks to this one.
+            let table = &all.locks;
+            all.held.retain(|txn, _| table.locks_of(*txn).is_some());
+        }
         match grant {
             Grant::Granted => {
                 if let (Operation::Lock(_), Some((txn, participants))) = (operation, needs.txn) {
@@ -706,7 +757,7 @@ impl Keyspace {
                     txn: needs.txn,
                     bytes: bytes.into_bytes().into(),
                 };
-                all.waiting.insert(id, waiting);
+                all.await_locks(id, waiting);
                 false
             }
         }
@@ -737,6 +788,10 @@ impl Keyspace {
             ) {
                 // It has voted, and a vote is never taken back, whoever asks again.
                 return vote(replies, Ok(()));
+            }
+            if self.has_begun_anew(participants) {
+                // Nothing is written down of it: this group had no part, or had one that is lost.
+                return vote(replies, Err(Refusal::Renewed));
             }
             if let Some(refusal) = self.refuses(txn).or(is_repeated.then_some(Refusal::Inquired)) {
                 return vote(replies, Err(refusal));
@@ -819,6 +874,13 @@ impl Keyspace {
         }
     }
 
+    /// Whether the group, as one of these, was another generation of it.
+    fn has_begun_anew(&self, participants: &[Participant]) -> bool {
+        let mut participants = participants.iter();
+        let ours = participants.find(|participant| participant.group == self.place.group);
+        ours.is_some_and(|ours| ours.generation != self.place.generation)
+    }
+
     /// Why a transaction can no longer prepare here.
     fn refuses(&self, txn: TxnId) -> Option<Refusal> {
         if self.sessions.is_dead(txn.boot) && !planted::is(Bug::FenceIgnored) {
@@ -897,7 +959,7 @@ impl Keyspace {
         assert!(before.is_none(), "invariant 1: {txn:?} prepared before");
     }
 
-    fn refuse(&mut self, txn: TxnId, participants: &[GroupId], refusal: Refusal, replies: &mut Replies) {
+    fn refuse(&mut self, txn: TxnId, participants: &[Participant], refusal: Refusal, replies: &mut Replies) {
         self.transactions.locks.release(txn);
         self.transactions
             .end(txn, Register::Refused, participants.to_vec());
@@ -922,8 +984,8 @@ impl Keyspace {
                 replies.repeat(kept);
             }
             if is_committed && matches!(register, Register::Refused | Register::Aborted) {
-                let what = format!("invariant 1: {txn:?} is committed, and was {register:?} in this group");
-                local.violation = Some(what);
+                // Some group has begun anew without what it knew of it. What stands here stays.
+                local.torn.push(txn);
             }
             if !is_committed {
                 self.refuse_waiting(txn, Refusal::Over, local);
@@ -978,10 +1040,7 @@ impl Keyspace {
         if refusal == Refusal::Wounded {
             local.wounded += 1;
         }
-        let mut replies = Replies::default();
-        replies.begin();
-        vote(&mut replies, Err(refusal));
-        self.answer_late(waiting.origin, replies, local);
+        self.answer_late(waiting.origin, refused(refusal), local);
     }
 
     fn inquire(&mut self, inquire: &Inquire, local: &mut LeaderLocal) -> Register {
@@ -995,6 +1054,14 @@ impl Keyspace {
         }
         if planted::is(Bug::RefusalNotRecorded) {
             return Register::Refused;
+        }
+        if self.has_begun_anew(&inquire.participants) {
+            // What it was here is not known. It will not be prepared any more, and that is not written down as a vote.
+            if let Some(waiting) = self.transactions.withdraw(txn) {
+                self.answer_late(waiting.origin, refused(Refusal::Renewed), local);
+            }
+            self.release_held(txn);
+            return Register::Lost;
         }
         if self.transactions.locks.is_waiting(txn) {
             self.refuse_waiting(txn, Refusal::Inquired, local);
@@ -1056,9 +1123,9 @@ impl Keyspace {
 
     /// Carries on whatever waited and is free.
     pub(crate) fn go_on(&mut self, local: &mut LeaderLocal, answer: &mut impl FnMut(Answered<'_>)) {
-        answer(Answered::Freed(self, local));
+        self.tell_freed(local, answer);
         while let Some(id) = self.transactions.locks.next_granted() {
-            let waiting = self.transactions.waiting.remove(&id).expect("invariant 4");
+            let waiting = self.transactions.stop_waiting(id);
             let Waiting {
                 origin,
                 priority,
@@ -1094,7 +1161,7 @@ impl Keyspace {
                 self.answer_late(origin, replies, local);
             }
             self.serve(local);
-            answer(Answered::Freed(self, local));
+            self.tell_freed(local, answer);
         }
     }
 
@@ -1125,6 +1192,23 @@ impl Keyspace {
         let priority = self.priority_of_arrival();
         self.queue(operation, needs, origin, priority, local)
     }
+
+    /// Reads that wait look again at what has become free.
+    fn tell_freed(&mut self, local: &mut LeaderLocal, answer: &mut impl FnMut(Answered<'_>)) {
+        let left = self.transactions.locks.take_left();
+        if !left.is_empty() {
+            answer(Answered::Freed(self, local, &left));
+        }
+    }
+}
+
+/// What a read waits for that came at some moment: the operations that waited then, and the transactions that were prepared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Behind {
+    /// How many operations had begun to wait.
+    pub arrivals: u64,
+    /// How many transactions had been prepared.
+    pub prepared: u64,
 }
 
 /// Nothing is known of an operation: its answer has arrived, or the state was lost.
@@ -1150,6 +1234,14 @@ fn priority(txn: TxnId, began: UnixMillis) -> Priority {
 fn vote(replies: &mut Replies, vote: Result<(), Refusal>) {
     replies.buffer().push(vote.map_or_else(Refusal::code, |()| 0));
     replies.end_reply(false);
+}
+
+/// The answer to a participant's part that was refused after it had waited.
+fn refused(refusal: Refusal) -> Replies {
+    let mut replies = Replies::default();
+    replies.begin();
+    vote(&mut replies, Err(refusal));
+    replies
 }
 
 /// Writes what was seen under a key: `present u8 | version u64 | [object]`.
@@ -1236,19 +1328,22 @@ fn txn_of(rest: &mut Rest<'_>) -> Option<TxnId> {
     })
 }
 
-fn groups_to(to: &mut Vec<u8>, groups: &[GroupId]) {
-    count(to, groups.len());
-    for group in groups {
-        to.extend_from_slice(&group.number().to_le_bytes());
+fn participants_to(to: &mut Vec<u8>, participants: &[Participant]) {
+    count(to, participants.len());
+    for participant in participants {
+        write_participant(to, *participant);
     }
 }
 
-fn groups_of(rest: &mut Rest<'_>) -> Option<Vec<GroupId>> {
-    let mut groups = Vec::new();
+fn participants_of(rest: &mut Rest<'_>) -> Option<Vec<Participant>> {
+    let mut participants = Vec::new();
     for _ in 0..rest.number()? {
-        groups.push(GroupId::new(u16::from_le_bytes(rest.array()?)));
+        participants.push(Participant {
+            group: GroupId::new(u16::from_le_bytes(rest.array()?)),
+            generation: rest.long()?,
+        });
     }
-    Some(groups)
+    Some(participants)
 }
 
 fn locks_to(to: &mut Vec<u8>, locks: &Locks) {

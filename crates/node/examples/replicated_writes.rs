@@ -192,6 +192,7 @@ impl Node {
         while let Some(delivery) = self.gateway.next_delivery() {
             if delivery.connection().is_some() && !matches!(delivery, Delivery::Message { .. }) {
                 self.gateway.deliver(&mut self.client, delivery);
+                self.gateway.resume(&mut self.client);
             }
         }
     }

@@ -416,6 +416,11 @@ fn chorale(shared: &Shared, page: &mut Exposition) {
             "Transactions that this node found the end of by asking all their groups.",
             seen.recovered,
         ),
+        (
+            "chorale_transactions_torn_total",
+            "Transactions that were found carried out in some of their groups and not in others: one had lost what it knew.",
+            seen.torn_count,
+        ),
     ] {
         page.single(name, MetricKind::Counter, help, figure);
     }
@@ -486,6 +491,7 @@ mod tests {
             "chorale_transactions_refused_total",
             "chorale_transactions_wounded_total",
             "chorale_transactions_recovered_total",
+            "chorale_transactions_torn_total",
         ] {
             assert!(page.contains(&format!("# TYPE {name} ")), "{name}");
         }

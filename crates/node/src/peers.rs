@@ -387,7 +387,7 @@ impl Peers {
             drop(self.meta.send(Input::Wish(self.worker, wish)));
         }
         for notice in gateway.take_notices() {
-            tracing::error!(notice, "a replica has stopped");
+            tracing::error!("{notice}");
         }
         if let Some(notice) = gateway.take_clock_notice() {
             tracing::error!("{notice}");

@@ -1,8 +1,8 @@
 //! Transactions over several groups as this node's admin port shows them, from what its workers have written down.
 
-use admin::{HotKeyView, LISTED_MAX, TransactionView, TransactionsView};
+use admin::{HotKeyView, LISTED_MAX, TornView, TransactionView, TransactionsView};
 use ids::GroupId;
-use server::{HotKey, Shared, TransactionSight};
+use server::{HotKey, Shared, TornTransaction, TransactionSight};
 use std::cmp::Reverse;
 
 /// The page of the node of this number.
@@ -17,6 +17,8 @@ pub(crate) fn view(shared: &Shared, me: u64) -> TransactionsView {
         refused: shared.total(|worker| worker.transactions_refused.get()),
         wounded: figures.wounded,
         recovered: figures.recovered,
+        torn: figures.torn_count,
+        torn_newest: torn(figures.torn),
         in_flight: figures.in_flight,
         settling: figures.settling,
         in_doubt: figures.in_doubt,
@@ -27,6 +29,18 @@ pub(crate) fn view(shared: &Shared, me: u64) -> TransactionsView {
         hottest: hottest.collect(),
         oldest: oldest(figures.oldest),
     }
+}
+
+/// The newest of all workers, each once.
+fn torn(mut found: Vec<TornTransaction>) -> Vec<TornView> {
+    found.sort_by_key(|torn| (Reverse(torn.found), torn.txn));
+    found.truncate(LISTED_MAX);
+    let view = |torn: &TornTransaction| TornView {
+        id: torn.txn.to_string(),
+        found_ms: torn.found.0,
+        groups: torn.groups.iter().map(|group| group.number()).collect(),
+    };
+    found.iter().map(view).collect()
 }
 
 fn hot_key(key: &HotKey) -> HotKeyView {
@@ -58,7 +72,7 @@ fn one(sights: &[TransactionSight]) -> TransactionView {
         .map(|sight| &sight.groups)
         .max_by_key(|groups| groups.len());
     TransactionView {
-        id: format!("{}.{}.{}.{}", txn.boot.0, txn.worker, txn.seq, txn.attempt),
+        id: txn.to_string(),
         coordinator: first.coordinator.map(|node| node.0),
         age_ms: first.age_millis,
         state: first.state.to_owned(),

@@ -47,7 +47,7 @@ use planted::Bug;
 use resp::{Args, ArgsBuf, Protocol};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use txn::{Refusal, Register, TxnId, Vote};
+use txn::{Participant, Refusal, Register, TxnId, Vote};
 
 /// How long a client waits for a leader of its keys to be found.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -97,7 +97,8 @@ const UNKNOWN: &str = "UNKNOWN the leader of this key's group was lost before it
                        whether the command was carried out is not known";
 const TOO_LONG: &str = "ERR the command, or the part of it for one group, is longer than the 768 MiB that can be replicated at \
                         once; nothing was done";
-const CROWDED_OUT: &str =
+/// What clients are told of a command that would have had to wait, and did not.
+pub const CROWDED_OUT: &str =
     "TRYAGAIN too many commands wait for transactions on keys of this group; nothing was done";
 const OVERTAKEN: &str = "TRYAGAIN the leader of this key's group changed, and what was sent behind this read may have \
                          been carried out; the read was not";
@@ -569,7 +570,7 @@ impl Courier {
     }
 
     /// Takes the question of a worker what has become of a transaction.
-    pub fn inquire(&mut self, txn: TxnId, participants: Vec<GroupId>, worker: u16) {
+    pub fn inquire(&mut self, txn: TxnId, participants: Vec<Participant>, worker: u16) {
         self.make_room(true);
         let inquire = Inquire { txn, participants };
         self.open

@@ -911,12 +911,6 @@ impl Member {
                 return false;
             }
         };
-        if let Some(violation) = replica.take_violation() {
-            // Every replica comes to the same: nothing of the group is served until somebody has looked.
-            self.is_stopped = true;
-            effects.stopped = Some(violation);
-            return false;
-        }
         for (Gathered { sender, batch }, outcome) in gathered.into_iter().zip(outcomes) {
             self.voice().say(effects, sender, batch.sequence, outcome);
         }

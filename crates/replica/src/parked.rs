@@ -8,10 +8,11 @@ use crate::batch::{AnswersBuf, Question, reads};
 use crate::member::Sender;
 use bytes::Bytes;
 use ids::{GatewayId, Monotonic, Version};
-use keyspace::{Keyspace, LeaderLocal};
-use std::collections::{BTreeSet, VecDeque};
+use keyspace::{Behind, Keyspace, LeaderLocal};
+use resp::Args;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use txn::Locks;
+use txn::{Locks, Mode};
 
 /// Reads that wait in one group. At the limit one more is answered `TRYAGAIN`.
 const PARKED_MAX: usize = 65_536;
@@ -36,39 +37,104 @@ impl ReadPlace {
     }
 }
 
+/// What keeps a read waiting.
+pub(crate) enum Awaited {
+    /// Its keys.
+    Keys(Locks),
+    /// The transactions that were prepared when it came: it goes through the keyspace in steps, and needs no lock.
+    Prepared,
+}
+
+impl Awaited {
+    /// What a command waits for that only reads.
+    pub(crate) fn of_command(args: Args<'_>) -> Awaited {
+        if keyspace::is_scan(args) {
+            Awaited::Prepared
+        } else {
+            Awaited::Keys(keyspace::locks_of([args]))
+        }
+    }
+}
+
 struct ParkedRead {
     place: ReadPlace,
     /// The reads of the batch.
     reads: Bytes,
-    /// How many had begun to wait when it came.
-    behind: u64,
+    /// How many operations had begun to wait when it came.
+    arrivals: u64,
     locks: Locks,
 }
 
-/// See the file's header.
+/// A read's place among those that wait for the same: what had come before it, and its number here.
+type Turn = (u64, u64);
+
+/// See the file's header. A read that waits for keys is entered under each that may keep it waiting: what becomes free costs no
+/// look at those that wait for others, nor at those behind one that waits still.
 #[derive(Default)]
 pub(crate) struct Parked {
-    reads: VecDeque<ParkedRead>,
-    /// Where those stand: whose, and which read of which batch.
+    reads: BTreeMap<u64, ParkedRead>,
+    numbers: u64,
+    by_key: BTreeMap<Box<[u8]>, BTreeSet<Turn>>,
+    /// Those that wait for all keys of the group.
+    whole: BTreeSet<Turn>,
+    /// Those that wait for what was prepared.
+    scans: BTreeSet<Turn>,
+    /// Where they stand: whose, and which read of which batch.
     places: BTreeSet<(GatewayId, u64, u32)>,
     /// What was answered since it was last taken.
     answered: Vec<(ReadPlace, Vec<u8>)>,
+    #[cfg(test)]
+    looks: usize,
 }
 
 impl Parked {
     /// Lets a read wait. `false` if there is no room.
-    pub(crate) fn park(&mut self, place: ReadPlace, all: Bytes, behind: u64, locks: Locks) -> bool {
+    pub(crate) fn park(&mut self, place: ReadPlace, all: Bytes, behind: Behind, awaited: Awaited) -> bool {
         if self.reads.len() >= PARKED_MAX {
             return false;
         }
         self.places.insert(place.key());
-        self.reads.push_back(ParkedRead {
+        self.numbers += 1;
+        let number = self.numbers;
+        let locks = match awaited {
+            Awaited::Keys(locks) => {
+                let turn = (behind.arrivals, number);
+                match &locks {
+                    // Some of them may be free. It leaves those that are looked at and do not keep it waiting.
+                    Locks::Keys(keys) => keys.iter().for_each(|(key, _)| self.await_key(Some(key), turn)),
+                    Locks::WholeGroup(_) => self.await_key(None, turn),
+                }
+                locks
+            }
+            Awaited::Prepared => {
+                self.scans.insert((behind.prepared, number));
+                Locks::Keys(Vec::new())
+            }
+        };
+        let read = ParkedRead {
             place,
             reads: all,
-            behind,
+            arrivals: behind.arrivals,
             locks,
-        });
+        };
+        self.reads.insert(number, read);
         true
+    }
+
+    fn await_key(&mut self, key: Option<&[u8]>, turn: Turn) {
+        match key {
+            Some(key) => self.by_key.entry(key.into()).or_default().insert(turn),
+            None => self.whole.insert(turn),
+        };
+    }
+
+    fn leave(&mut self, key: &[u8], turn: Turn) {
+        if let Some(turns) = self.by_key.get_mut(key) {
+            turns.remove(&turn);
+            if turns.is_empty() {
+                self.by_key.remove(key);
+            }
+        }
     }
 
     /// Whether this read waits.
@@ -76,26 +142,93 @@ impl Parked {
         self.places.contains(&place.key())
     }
 
-    /// Keys may have become free.
-    pub(crate) fn look_again(&mut self, keyspace: &Keyspace, local: &mut LeaderLocal) {
-        let Parked { answered, places, .. } = self;
-        self.reads.retain(|read| {
-            if !keyspace.admits_behind(&read.locks, read.behind) {
-                return true;
+    /// Somebody has left these locks.
+    pub(crate) fn look_again(&mut self, keyspace: &Keyspace, local: &mut LeaderLocal, left: &[Locks]) {
+        if self.reads.is_empty() {
+            return;
+        }
+        for locks in left {
+            match locks {
+                Locks::Keys(keys) => {
+                    for (key, _) in keys {
+                        self.look_at(key, keyspace, local);
+                    }
+                }
+                Locks::WholeGroup(_) => {
+                    for key in self.by_key.keys().cloned().collect::<Vec<_>>() {
+                        self.look_at(&key, keyspace, local);
+                    }
+                }
             }
-            let mut answers = AnswersBuf::default();
-            let all = reads(&read.reads).expect("they were read when they came");
-            answer(
-                keyspace,
-                local,
-                &all[read.place.index as usize].question,
-                Duration::ZERO,
-                &mut answers,
-            );
-            places.remove(&read.place.key());
-            answered.push((read.place, answers.finish()));
-            false
-        });
+        }
+        while let Some(&turn) = self.whole.first() {
+            self.note_look();
+            if !keyspace.admits_behind(&self.reads[&turn.1].locks, turn.0) {
+                break;
+            }
+            self.whole.remove(&turn);
+            self.answer(turn.1, keyspace, local);
+        }
+        while let Some(&turn) = self.scans.first() {
+            self.note_look();
+            if !keyspace.have_left(turn.0) {
+                break;
+            }
+            self.scans.remove(&turn);
+            self.answer(turn.1, keyspace, local);
+        }
+    }
+
+    /// Answers those that waited for this key and for nothing else any more.
+    fn look_at(&mut self, key: &[u8], keyspace: &Keyspace, local: &mut LeaderLocal) {
+        while let Some(&turn) = self.by_key.get(key).and_then(BTreeSet::first) {
+            self.note_look();
+            if is_kept_by(key, turn, keyspace) {
+                // Whoever came later waits too.
+                return;
+            }
+            self.leave(key, turn);
+            let read = &self.reads[&turn.1];
+            if keyspace.admits_behind(&read.locks, turn.0) {
+                self.answer(turn.1, keyspace, local);
+                continue;
+            }
+            let next = match &read.locks {
+                Locks::Keys(keys) => {
+                    let mut keys = keys.iter().map(|(key, _)| key);
+                    keys.find(|key| is_kept_by(key, turn, keyspace)).cloned()
+                }
+                Locks::WholeGroup(_) => None,
+            };
+            self.await_key(next.as_deref(), turn);
+        }
+    }
+
+    fn answer(&mut self, number: u64, keyspace: &Keyspace, local: &mut LeaderLocal) {
+        let read = self.reads.remove(&number).expect("what is entered waits");
+        if let Locks::Keys(keys) = &read.locks {
+            let turn = (read.arrivals, number);
+            keys.iter().for_each(|(key, _)| self.leave(key, turn));
+        }
+        let mut answers = AnswersBuf::default();
+        let all = reads(&read.reads).expect("they were read when they came");
+        answer(
+            keyspace,
+            local,
+            &all[read.place.index as usize].question,
+            Duration::ZERO,
+            &mut answers,
+        );
+        self.places.remove(&read.place.key());
+        self.answered.push((read.place, answers.finish()));
+    }
+
+    /// Counts one look at a read, for tests.
+    fn note_look(&mut self) {
+        #[cfg(test)]
+        {
+            self.looks += 1;
+        }
     }
 
     /// Whether anything was answered.
@@ -110,15 +243,19 @@ impl Parked {
 
     /// Somebody else leads: who sent them asks there.
     pub(crate) fn clear(&mut self) {
-        self.reads.clear();
-        self.places.clear();
-        self.answered.clear();
+        *self = Parked::default();
     }
 
     /// How many wait.
     pub(crate) fn len(&self) -> usize {
         self.reads.len()
     }
+}
+
+/// Whether a key alone keeps a read waiting.
+fn is_kept_by(key: &[u8], (arrivals, _): Turn, keyspace: &Keyspace) -> bool {
+    let locks = Locks::Keys(vec![(key.into(), Mode::Shared)]);
+    !keyspace.admits_behind(&locks, arrivals)
 }
 
 /// Answers one read from the state as it is. What it reads has not changed for so long as `age` says.
@@ -233,6 +370,176 @@ impl Marks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::BatchBuf;
+    use ids::{Boot, Db, GroupId, HashSeed, NodeId, SemanticsVersion, UnixMillis};
+    use keyspace::{Answered, BlockCommand, Entry, EntryBuf, Header, Operation, Prepare, Resolve, Work};
+    use resp::{ArgsBuf, Protocol};
+    use txn::{Participant, TxnId};
+
+    /// One group, and the reads that wait in it.
+    struct Waits {
+        keyspace: Keyspace,
+        local: LeaderLocal,
+        parked: Parked,
+        batches: u64,
+        reads: u64,
+    }
+
+    impl Waits {
+        fn new() -> Waits {
+            Waits {
+                keyspace: Keyspace::new(HashSeed([1, 2]), ids::PartitionRange::ONE),
+                local: LeaderLocal::new(1),
+                parked: Parked::default(),
+                batches: 0,
+                reads: 0,
+            }
+        }
+
+        fn apply(&mut self, operation: &Operation<'_>) {
+            self.batches += 1;
+            let mut entry = EntryBuf::new(&Header {
+                semantics: SemanticsVersion::CURRENT,
+                now: UnixMillis(1_000),
+                seed: 7,
+            });
+            let gateway = GatewayId {
+                boot: Boot(1),
+                worker: 0,
+            };
+            entry.begin_batch(gateway, self.batches, self.batches - 1);
+            entry.push(operation);
+            let bytes = entry.finish();
+            let entry = Entry::decode(&bytes).expect("written a moment ago");
+            let parked = &mut self.parked;
+            let applied = self.keyspace.apply(&entry, &mut self.local, |answered| {
+                if let Answered::Freed(keyspace, local, left) = answered {
+                    parked.look_again(keyspace, local, left);
+                }
+            });
+            applied.expect("these rules are known");
+        }
+
+        fn txn(seq: u64) -> TxnId {
+            TxnId {
+                boot: Boot(1),
+                worker: 0,
+                seq,
+                attempt: 1,
+            }
+        }
+
+        fn prepare(&mut self, seq: u64, line: &str) {
+            let words = ArgsBuf::from_slices(line.split(' '));
+            let command = BlockCommand {
+                db: Db::default(),
+                protocol: Protocol::Resp2,
+                args: words.as_args(),
+            };
+            let prepare = Prepare {
+                txn: Waits::txn(seq),
+                began: UnixMillis(seq as i64),
+                participants: vec![
+                    Participant::first(GroupId::new(0)),
+                    Participant::first(GroupId::new(1)),
+                ],
+                conditions: Vec::new(),
+                expects: Vec::new(),
+                work: Work::Evaluate {
+                    commands: vec![command],
+                    is_strict: false,
+                },
+            };
+            self.apply(&Operation::Prepare(Box::new(prepare)));
+        }
+
+        fn commit(&mut self, seq: u64) {
+            let decisions = vec![(Waits::txn(seq), true)];
+            self.apply(&Operation::Resolve(Resolve { decisions }));
+        }
+
+        /// A read that comes now and has to wait.
+        fn read(&mut self, line: &str) {
+            let words = ArgsBuf::from_slices(line.split(' '));
+            assert!(
+                !self.keyspace.admits_read(words.as_args()),
+                "{line} would not wait"
+            );
+            let mut batch = BatchBuf::default();
+            batch.push_read(Db::default(), Protocol::Resp2, true, words.as_args());
+            let gateway = GatewayId {
+                boot: Boot(1),
+                worker: 0,
+            };
+            self.reads += 1;
+            let place = ReadPlace {
+                sender: Sender {
+                    node: NodeId(1),
+                    gateway,
+                },
+                sequence: self.reads,
+                index: 0,
+            };
+            let awaited = Awaited::of_command(words.as_args());
+            let (behind, all) = (self.keyspace.behind(), batch.finish().reads);
+            assert!(self.parked.park(place, all, behind, awaited), "there is room");
+        }
+
+        /// Which reads were answered since the last call.
+        fn answered(&mut self) -> Vec<u64> {
+            let answered = self.parked.take_answered().into_iter();
+            answered.map(|(place, _)| place.sequence).collect()
+        }
+    }
+
+    #[test]
+    fn what_becomes_free_costs_no_look_at_those_that_wait_for_something_else() {
+        let mut waits = Waits::new();
+        waits.prepare(1, "SET hot 1");
+        waits.prepare(2, "SET cold 1");
+        for _ in 0..10_000 {
+            waits.read("GET hot");
+            waits.read("MGET a cold free hot");
+        }
+        for seq in 3..203 {
+            waits.prepare(seq, &format!("SET other:{seq} 1"));
+            waits.commit(seq);
+        }
+        assert!(waits.parked.looks < 1_000, "{} looks", waits.parked.looks);
+        assert_eq!(waits.answered(), Vec::<u64>::new());
+        waits.commit(2);
+        assert_eq!(waits.answered(), Vec::<u64>::new(), "they wait for the other key");
+        waits.commit(1);
+        assert_eq!(waits.answered().len(), 20_000);
+        assert!(waits.parked.looks < 60_000, "{} looks", waits.parked.looks);
+        assert_eq!(waits.parked.len(), 0);
+    }
+
+    #[test]
+    fn reads_of_a_key_are_answered_in_the_order_in_which_they_came() {
+        let mut waits = Waits::new();
+        waits.prepare(1, "SET hot 1");
+        for _ in 0..20_000 {
+            waits.read("GET hot");
+        }
+        waits.commit(1);
+        assert_eq!(waits.answered(), (1..=20_000).collect::<Vec<u64>>());
+        assert!(waits.parked.looks < 21_000, "{} looks", waits.parked.looks);
+    }
+
+    #[test]
+    fn a_scan_waits_for_what_was_prepared_when_it_came_and_for_nothing_else() {
+        let mut waits = Waits::new();
+        waits.prepare(1, "SET a 1");
+        waits.read("SCAN 0");
+        waits.prepare(2, "SET b 1");
+        waits.read("SCAN 0");
+        waits.commit(1);
+        assert_eq!(waits.answered(), [1]);
+        waits.prepare(3, "SET c 1");
+        waits.commit(2);
+        assert_eq!(waits.answered(), [2]);
+    }
 
     #[test]
     fn a_value_is_as_old_as_the_first_mark_that_holds_it() {

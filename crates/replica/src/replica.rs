@@ -39,7 +39,7 @@ use keyspace::{
 };
 use resp::Writer;
 use std::collections::BTreeMap;
-use txn::{Grant, LockTable, Locks, Mode, Priority, Refusal, RequestId, Requester, TxnId, Vote};
+use txn::{Grant, LockTable, Locks, Mode, Participant, Priority, Refusal, RequestId, Requester, TxnId, Vote};
 
 /// Requests that may wait in one group. At the limit the gateway refuses plain commands; transactions are as few as the
 /// connections let them be.
@@ -48,6 +48,8 @@ const WAITING_MAX: usize = 65_536;
 /// One replica of one group. See the file's header.
 pub struct Replica {
     group: GroupId,
+    /// How many times the group had begun anew when the log began that is applied here.
+    generation: u64,
     keyspace: Keyspace,
     local: LeaderLocal,
     turn: Turn,
@@ -100,9 +102,12 @@ impl Replica {
     pub fn new(group: GroupId, seed: HashSeed, partitions: PartitionRange) -> Replica {
         // Not the hash seed itself: what follows from this one shows in random picks.
         let local_seed = seed.hash(b"leader-local").0;
+        let mut keyspace = Keyspace::new(seed, partitions);
+        keyspace.set_place(Participant::first(group));
         Replica {
             group,
-            keyspace: Keyspace::new(seed, partitions),
+            generation: 0,
+            keyspace,
             local: LeaderLocal::new(local_seed),
             turn: Turn {
                 number: 0,

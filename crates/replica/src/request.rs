@@ -8,7 +8,7 @@ use ids::{Db, GroupId, UnixMillis};
 use keyspace::{ClientRequest, Effect, Event, Garbage, KeptResult, KeyVersion, Object, Returned};
 use resp::ArgsBuf;
 use std::time::Duration;
-use txn::{Locks, Priority, Register, TxnId, Vote};
+use txn::{Locks, Participant, Priority, Register, TxnId, Vote};
 
 /// Where an answer goes: a place in the pipeline of a connection of a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -164,7 +164,7 @@ pub enum Request {
         /// The transaction.
         txn: TxnId,
         /// All groups that take part.
-        participants: Vec<GroupId>,
+        participants: Vec<Participant>,
         /// Which worker wants to know.
         worker: u16,
     },
@@ -235,7 +235,7 @@ pub struct Part {
     /// When its first attempt began.
     pub began: UnixMillis,
     /// All groups that take part.
-    pub participants: Vec<GroupId>,
+    pub participants: Vec<Participant>,
     /// What must hold, or the client is told that it did not.
     pub conditions: Vec<Condition>,
     /// What the coordinator has seen and relies on.

@@ -51,7 +51,7 @@ use seat::Seat;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use txn::{Refusal, Vote};
+use txn::{Participant, Refusal, Vote};
 use wall_clock::WallClock;
 
 /// Between two looks at the clock on behalf of groups that nothing happened to.
@@ -134,6 +134,18 @@ impl Cluster {
             .iter()
             .filter(|(_, peer)| peer.is_up)
             .map(|(node, _)| *node)
+    }
+
+    /// A group as it takes part in transactions that begin now.
+    pub(crate) fn participant(&self, group: GroupId) -> Participant {
+        let layout = self.layout.as_ref();
+        let generation = layout.map_or(0, |layout| layout.group(group).generation);
+        Participant { group, generation }
+    }
+
+    /// Something that an operator is to know.
+    pub(crate) fn notice(&mut self, notice: String) {
+        self.notices.push(notice);
     }
 
     /// The cluster as it is known here.
@@ -1132,8 +1144,12 @@ impl Gateway {
             };
             member.mark(replica, marked_at);
             let group = replica.group();
+            let torn = replica.take_torn();
             for (txn, participants) in replica.take_wounds() {
-                self.wound(group, txn, participants);
+                self.wound(group, txn, &participants);
+            }
+            for txn in torn {
+                self.note_torn(txn, &[group]);
             }
         }
     }

@@ -214,6 +214,7 @@ impl Gateway {
                     program,
                     replies,
                 } = *answered;
+                self.note_flush(&program);
                 match replies {
                     // As it is: it may be very long.
                     Answers::Whole(replies) if !program.is_exec => {

@@ -32,12 +32,12 @@ use keyspace::KeyVersion;
 use keyspace::Object;
 use planted::Bug;
 use replica::{
-    Assignment, Condition, FullKey, Operation, Part, Replies, Request, Scratch, Seen, Step, Ticket,
-    UNREACHABLE,
+    Assignment, CROWDED_OUT, Condition, FullKey, Operation, Part, Replies, Request, Scratch, Seen, Step,
+    Ticket, UNREACHABLE,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use txn::{Coordinator, Decision, Refusal, TxnId, Vote};
+use txn::{Coordinator, Decision, Participant, Refusal, TxnId, Vote};
 
 /// How often values are read again because something changed meanwhile, before locks are taken.
 const TRIES_MAX: u32 = 2;
@@ -110,6 +110,8 @@ struct Open {
     /// `None` once the client was answered.
     client: Option<(Ticket, Program)>,
     groups: Vec<GroupId>,
+    /// The same as of this attempt, with their generations.
+    participants: Vec<Participant>,
     way: Way,
     /// Whether anything in it may write.
     writes: bool,
@@ -139,6 +141,8 @@ struct Open {
     has_asked: bool,
     /// All have prepared: the replies are to come.
     is_committed: bool,
+    /// Since when it is open.
+    opened_at: Monotonic,
     /// Since when the attempt's votes are waited for.
     since: Monotonic,
     /// Whether the participants were asked what has become of it.
@@ -196,9 +200,19 @@ impl Distributed {
         oldest.map(sight).collect()
     }
 
+    /// Whether this worker coordinates a transaction that is not decided, or not answered.
+    pub(crate) fn is_open(&self, txn: TxnId) -> bool {
+        self.open.get(&txn.seq).is_some_and(|open| open.id == txn)
+    }
+
+    /// Whether a client waits for an open transaction.
+    pub(crate) fn is_waited_for(&self, txn: TxnId) -> bool {
+        self.waited_for.contains(&txn.seq)
+    }
+
     /// Whether this worker still sees to a transaction.
     pub(crate) fn has(&self, txn: TxnId) -> bool {
-        self.open.get(&txn.seq).is_some_and(|open| open.id == txn) || self.settling.contains_key(&txn)
+        self.is_open(txn) || self.settling.contains_key(&txn)
     }
 }
 
@@ -250,6 +264,7 @@ impl Gateway {
             client: Some((ticket, program)),
             coordinator: Coordinator::new(extent.groups.iter().copied()),
             groups: extent.groups,
+            participants: Vec::new(),
             way,
             writes: extent.writes,
             parts: BTreeMap::new(),
@@ -265,6 +280,7 @@ impl Gateway {
             tries: 0,
             has_asked: false,
             is_committed: false,
+            opened_at: self.cluster_now(),
             since: self.cluster_now(),
             is_inquired: false,
             is_found_committed: false,
@@ -279,8 +295,14 @@ impl Gateway {
         let groups = self.groups;
         let now = (self.shared.hooks.monotonic)();
         let open = self.distributed.open.get_mut(&seq).expect("the caller opened it");
-        let (txn, began, participants) = (open.id, open.began, open.groups.clone());
-        if participants.iter().any(|group| self.shared.is_cut_off(*group)) {
+        let participants: Vec<Participant> = open
+            .groups
+            .iter()
+            .map(|group| self.cluster.participant(*group))
+            .collect();
+        open.participants.clone_from(&participants);
+        let (txn, began) = (open.id, open.began);
+        if open.groups.iter().any(|group| self.shared.is_cut_off(*group)) {
             // Nothing of this attempt was sent: the others' keys are not locked for it.
             return self.answer_distributed(txn, Answers::Failed(UNREACHABLE));
         }
@@ -521,7 +543,7 @@ impl Gateway {
             let part = Part {
                 txn,
                 began: open.began,
-                participants: open.groups.clone(),
+                participants: open.participants.clone(),
                 conditions: program.conditions_in(groups, group),
                 expects: if after_lock {
                     Vec::new()
@@ -589,6 +611,7 @@ impl Gateway {
     /// A group has refused.
     fn abort_distributed(&mut self, txn: TxnId, refusal: Refusal) {
         self.end_attempt(txn, false);
+        let now = self.cluster_now();
         let Some(open) = self.open_of(txn) else { return };
         match refusal {
             Refusal::Condition => return self.answer_distributed(txn, Answers::Refused),
@@ -615,7 +638,11 @@ impl Gateway {
                     Way::Fetch
                 };
             }
-            Refusal::Wounded | Refusal::Inquired | Refusal::TooLarge => {}
+            Refusal::Renewed if now.since(open.opened_at) >= PATIENCE => {
+                // The map that names the group as it is now has not come.
+                return self.answer_distributed(txn, Answers::Failed(TIMED_OUT));
+            }
+            Refusal::Wounded | Refusal::Inquired | Refusal::TooLarge | Refusal::Renewed => {}
         }
         self.stats.transaction_retries.add(1);
         self.begin_again_distributed(txn);
@@ -631,13 +658,9 @@ impl Gateway {
 
     /// Tells participants what was decided, until all have recorded it.
     pub(crate) fn settle(&mut self, txn: TxnId, groups: Vec<GroupId>, is_committed: bool, forgets: bool) {
-        if let Some(settling) = self.distributed.settling.get(&txn) {
-            // Who recovers a dead coordinator's transaction may hear, late, from one that has forgotten it.
-            let is_ours = txn.boot == self.boot() && txn.worker == self.worker;
-            assert!(
-                !is_ours || settling.is_committed == is_committed,
-                "{txn:?} is decided once"
-            );
+        if self.distributed.settling.contains_key(&txn) {
+            // It is decided once. Who recovers a dead coordinator's transaction may hear, late, from one that has forgotten it,
+            // and of our own it may be found, after a group began anew, that nothing of it was left.
             return;
         }
         let settling = Settling {
@@ -798,7 +821,13 @@ impl Gateway {
         let Some(open) = self.open_of(txn) else {
             return false;
         };
-        if !open.has_asked {
+        if open.way == Way::See && !open.has_asked && error == CROWDED_OUT {
+            // What looks at groups as a whole would wait for a moment in which nobody holds a lock there. It takes its place in
+            // the queue instead, where those that are younger do not overtake it.
+            open.way = Way::Vote;
+            self.stats.transaction_retries.add(1);
+            self.begin_again_distributed(txn);
+        } else if !open.has_asked {
             // Reads did nothing, whatever is not known.
             let error = match error.starts_with("UNKNOWN") {
                 true => UNREACHABLE,
@@ -819,8 +848,8 @@ impl Gateway {
     fn inquire_after(&mut self, txn: TxnId) {
         let Some(open) = self.open_of(txn) else { return };
         open.is_inquired = true;
-        let groups = open.groups.clone();
-        self.recover(txn, groups);
+        let participants = open.participants.clone();
+        self.recover(txn, participants);
     }
 
     /// What the participants of a transaction of this worker have written down decides it. `true` if it is one.
@@ -829,6 +858,8 @@ impl Gateway {
             return self.distributed.settling.contains_key(&txn);
         };
         match decision {
+            // It waits for the groups to carry it out, whatever else they have written.
+            _ if open.is_committed && open.client.is_some() => {}
             // The votes are on their way, with the replies; if the client was told already, they are not waited for.
             Some(Decision::Commit) if open.client.is_some() => open.is_found_committed = true,
             Some(Decision::Commit) => {

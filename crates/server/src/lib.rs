@@ -79,4 +79,4 @@ pub use timing::{Counts, Distribution};
 pub use topology::{
     Health, LinkSight, Links, Node, NodeIndex, NodeName, PeerLink, Placement, Topology, View,
 };
-pub use transaction_figures::{HotKey, TransactionFigures, TransactionSight};
+pub use transaction_figures::{HotKey, TornTransaction, TransactionFigures, TransactionSight};

@@ -3,6 +3,7 @@
 //! ```text
 //!   a group led here holds Prepared --> the coordinator's link is down, its boot is dead, or it is quiet for long
 //!        --> Inquire to all participants --> the registers decide --> Resolve to all
+//!        --> some have lost theirs, the others are prepared, and the coordinator is gone --> abort, first at the lowest
 //!   an older transaction waits here for a younger one --> Wound to the younger one's other participants
 //! ```
 //!
@@ -10,12 +11,14 @@
 //! not change. What is decided for a coordinator that is dead is also forgotten in the end, once all have recorded it.
 
 use crate::gateway::Gateway;
+use crate::shared::Shared;
+use crate::transaction_figures::TornTransaction;
 use ids::{Boot, GroupId, Monotonic};
 use planted::Bug;
 use replica::Request;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use txn::{Decision, Recovery, Register, TxnId};
+use txn::{Decision, Finding, Participant, Recovery, Refusal, Register, TxnId};
 
 /// How long a coordinator that can be reached is left to end its transaction.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -30,6 +33,13 @@ const LOST_AFTER: Duration = Duration::from_secs(10);
 /// Inquiries of one worker at a time; others wait for these to end.
 const RECOVERIES_MAX: usize = 1_024;
 
+/// After how long a coordinator that can be reached is taken to know nothing of a transaction: all its groups answer, and one of
+/// them began anew without what it knew of it.
+const ABANDONED_AFTER: Duration = Duration::from_secs(30);
+
+/// Torn transactions that a worker remembers; the oldest go.
+const TORN_MAX: usize = 32;
+
 /// The transactions that one worker inquires after.
 #[derive(Default)]
 pub(crate) struct Recoveries {
@@ -38,11 +48,15 @@ pub(crate) struct Recoveries {
     since: BTreeMap<(GroupId, TxnId), Monotonic>,
     /// How many were decided here.
     pub(crate) decided: u64,
+    /// The newest that are torn.
+    pub(crate) torn: VecDeque<TornTransaction>,
+    /// And how many there were.
+    pub(crate) torn_count: u64,
 }
 
 struct Inquiry {
     recovery: Recovery,
-    participants: Vec<GroupId>,
+    participants: Vec<Participant>,
     asked_at: Monotonic,
 }
 
@@ -62,9 +76,9 @@ impl Recoveries {
 
 impl Gateway {
     /// Asks all participants what has become of a transaction.
-    pub(crate) fn recover(&mut self, txn: TxnId, participants: Vec<GroupId>) {
+    pub(crate) fn recover(&mut self, txn: TxnId, participants: Vec<Participant>) {
         let now = self.cluster_now();
-        if self.is_any_cut_off(&participants) {
+        if is_any_cut_off(&self.shared, &participants) {
             // It cannot be found out before that group is back, and must not take the place of what can.
             return;
         }
@@ -75,22 +89,28 @@ impl Gateway {
             inquiry.asked_at = now;
             if planted::is(Bug::AbortOnTimeout) {
                 self.recoveries.open.remove(&txn);
-                self.settle(txn, participants, false, false);
+                self.settle(txn, groups_of(&participants), false, false);
                 return;
             }
         } else if self.recoveries.open.len() >= RECOVERIES_MAX {
             return;
         } else {
             let inquiry = Inquiry {
-                recovery: Recovery::new(participants.iter().copied()),
+                recovery: Recovery::new(groups_of(&participants)),
                 participants: participants.clone(),
                 asked_at: now,
             };
             self.recoveries.open.insert(txn, inquiry);
         }
+        let groups = groups_of(&participants);
+        self.inquire(txn, &participants, &groups);
+    }
+
+    /// Asks some of the participants.
+    fn inquire(&mut self, txn: TxnId, participants: &[Participant], groups: &[GroupId]) {
         let worker = self.worker;
-        for &group in &participants {
-            let participants = participants.clone();
+        for &group in groups {
+            let participants = participants.to_vec();
             self.request(
                 group,
                 Request::Inquire {
@@ -107,8 +127,7 @@ impl Gateway {
         let now = self.cluster_now();
         let shared = &self.shared;
         self.recoveries.open.retain(|_, inquiry| {
-            let mut groups = inquiry.participants.iter();
-            now.since(inquiry.asked_at) < LOST_AFTER && !groups.any(|group| shared.is_cut_off(*group))
+            now.since(inquiry.asked_at) < LOST_AFTER && !is_any_cut_off(shared, &inquiry.participants)
         });
     }
 
@@ -117,24 +136,93 @@ impl Gateway {
         let Some(inquiry) = self.recoveries.open.get_mut(&txn) else {
             return;
         };
-        let Some(decision) = inquiry.recovery.on_register(group, register) else {
+        let Some(finding) = inquiry.recovery.on_register(group, register) else {
             return;
         };
+        if let Finding::AskAgain(groups) = finding {
+            let participants = inquiry.participants.clone();
+            return self.inquire(txn, &participants, &groups);
+        }
         let inquiry = self.recoveries.open.remove(&txn).expect("looked at a moment ago");
         self.recoveries.decided += 1;
-        if self.on_recovered(txn, decision) {
-            return;
-        }
-        if let Some(decision) = decision {
-            let is_committed = decision == Decision::Commit;
-            let forgets = self.is_dead(txn.boot);
-            self.settle(txn, inquiry.participants, is_committed, forgets);
+        let is_open = self.distributed.is_open(txn);
+        match finding {
+            Finding::AskAgain(_) => unreachable!("looked at above"),
+            Finding::Decided(decision) => {
+                if !self.on_recovered(txn, Some(decision)) {
+                    let is_committed = decision == Decision::Commit;
+                    let forgets = self.is_dead(txn.boot);
+                    self.settle(txn, groups_of(&inquiry.participants), is_committed, forgets);
+                }
+            }
+            // This is the word of its coordinator, who has not committed it. Of what no client waits for, the mark may say that it
+            // is over before it is: who goes by that has never heard of it.
+            Finding::Orphaned(_) if is_open => {
+                self.on_recovered(txn, Some(Decision::Abort(Refusal::Inquired)));
+            }
+            Finding::Over | Finding::Torn(_) if is_open && !self.distributed.is_waited_for(txn) => {
+                self.on_recovered(txn, Some(Decision::Abort(Refusal::Inquired)));
+            }
+            Finding::Over => {
+                self.on_recovered(txn, None);
+            }
+            Finding::Torn(_) if is_open => {
+                self.on_recovered(txn, None);
+            }
+            Finding::Orphaned(lowest) => {
+                if self.is_abandoned(txn, lowest) {
+                    // It is asked after again, and then the decision is found there.
+                    self.settle(txn, vec![lowest], false, false);
+                }
+            }
+            Finding::Torn(prepared) => {
+                if prepared.iter().all(|group| self.is_abandoned(txn, *group)) {
+                    if inquiry.participants.iter().any(|one| self.has_begun_anew(*one)) {
+                        self.note_torn(txn, &groups_of(&inquiry.participants));
+                    }
+                    self.settle(txn, prepared, false, true);
+                }
+            }
         }
     }
 
-    /// Whether the leader of one of these groups is out of reach.
-    pub(crate) fn is_any_cut_off(&self, groups: &[GroupId]) -> bool {
-        groups.iter().any(|group| self.shared.is_cut_off(*group))
+    /// Whether a group has begun anew since it took part in a transaction.
+    fn has_begun_anew(&self, participant: Participant) -> bool {
+        self.cluster.participant(participant.group) != participant
+    }
+
+    /// Whether nobody will say any more what has become of a transaction that `group` has prepared. Its coordinator is gone;
+    /// or it would have said so long ago, if it knew: all groups can be reached.
+    fn is_abandoned(&self, txn: TxnId, group: GroupId) -> bool {
+        let is_ours = txn.boot == self.boot() && txn.worker == self.worker;
+        if is_ours || self.is_lost(txn.boot) {
+            return !self.distributed.has(txn);
+        }
+        let since = self.recoveries.since.get(&(group, txn));
+        since.is_some_and(|since| self.cluster_now().since(*since) >= ABANDONED_AFTER)
+    }
+
+    /// A transaction was carried out in some of its groups and not in others, because one of them began anew without what it
+    /// knew of it. Operators are told.
+    pub(crate) fn note_torn(&mut self, txn: TxnId, groups: &[GroupId]) {
+        let torn = &mut self.recoveries.torn;
+        if torn.iter().any(|known| known.txn == txn) {
+            return;
+        }
+        self.recoveries.torn_count += 1;
+        if torn.len() >= TORN_MAX {
+            torn.pop_front();
+        }
+        torn.push_back(TornTransaction {
+            txn,
+            groups: groups.to_vec(),
+            found: self.turn.now,
+        });
+        let groups: Vec<u16> = groups.iter().map(|group| group.number()).collect();
+        self.cluster.notice(format!(
+            "transaction {txn} is torn: carried out in some of its groups and not in others, because one has lost what it \
+             knew of it; seen in {groups:?}"
+        ));
     }
 
     /// Whether a boot is over, as the cluster knows.
@@ -153,7 +241,7 @@ impl Gateway {
         let now = self.cluster_now();
         let group = self.replicas[index].group();
         let keyspace = self.replicas[index].keyspace();
-        let open: Vec<(TxnId, Vec<GroupId>)> = keyspace
+        let open: Vec<(TxnId, Vec<Participant>)> = keyspace
             .open_transactions()
             .map(|(txn, participants)| (txn, participants.to_vec()))
             .collect();
@@ -165,8 +253,9 @@ impl Gateway {
             .take_while(|((of, _), _)| *of == group)
             .map(|((_, txn), _)| *txn)
             .collect();
+        let still: BTreeSet<TxnId> = open.iter().map(|(txn, _)| *txn).collect();
         for txn in known {
-            if !open.iter().any(|(other, _)| *other == txn) {
+            if !still.contains(&txn) {
                 self.recoveries.since.remove(&(group, txn));
             }
         }
@@ -178,7 +267,7 @@ impl Gateway {
                 self.recover(txn, participants);
             }
         }
-        let dead: Vec<(TxnId, Vec<GroupId>)> = self.replicas[index]
+        let dead: Vec<(TxnId, Vec<Participant>)> = self.replicas[index]
             .keyspace()
             .ended_of_dead()
             .map(|(txn, participants)| (txn, participants.to_vec()))
@@ -189,16 +278,26 @@ impl Gateway {
             }
         }
         for (txn, participants) in self.replicas[index].keyspace().to_be_wounded() {
-            self.wound(group, txn, participants);
+            self.wound(group, txn, &participants);
         }
     }
 
     /// Tells the other participants of a younger transaction that an older one waits for it here.
-    pub(crate) fn wound(&mut self, here: GroupId, txn: TxnId, participants: Vec<GroupId>) {
-        for group in participants.into_iter().filter(|group| *group != here) {
+    pub(crate) fn wound(&mut self, here: GroupId, txn: TxnId, participants: &[Participant]) {
+        for group in groups_of(participants).into_iter().filter(|group| *group != here) {
             self.request(group, Request::Wound { txn });
         }
     }
+}
+
+fn groups_of(participants: &[Participant]) -> Vec<GroupId> {
+    participants.iter().map(|participant| participant.group).collect()
+}
+
+/// Whether the leader of one of these groups is out of reach.
+fn is_any_cut_off(shared: &Shared, participants: &[Participant]) -> bool {
+    let mut groups = participants.iter();
+    groups.any(|participant| shared.is_cut_off(participant.group))
 }
 
 /// Before all others.

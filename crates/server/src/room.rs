@@ -1,8 +1,13 @@
 //! Memory: what the groups of this worker hold, and making room when there is too much.
 
 use crate::gateway::{Changed, Gateway};
+use crate::program::Program;
 use crate::stats::{Counter, WorkerStats};
+use command::CommandId;
+use ids::Monotonic;
 use keyspace::{EvictionPolicy, Victims};
+use replica::Operation;
+use std::sync::atomic::Ordering;
 
 impl Gateway {
     /// Room for a command that needs memory: gives up keys if the policy allows it. `false`: refuse.
@@ -34,7 +39,7 @@ impl Gateway {
                 return true;
             }
             if self.policy == EvictionPolicy::NoEviction {
-                return false;
+                return self.has_just_flushed();
             }
             let samples = self.settings.maxmemory_samples;
             let mut victims = Victims::default();
@@ -49,7 +54,7 @@ impl Gateway {
                 }
             }
             let Some((index, db, key)) = victims.take() else {
-                return self.others_have_victims();
+                return self.others_have_victims() || self.has_just_flushed();
             };
             self.changed = Changed::One(index);
             // A locked key stays; another is looked for.
@@ -58,6 +63,26 @@ impl Gateway {
         }
         // What is left of the surplus is worked off by the commands that follow.
         true
+    }
+
+    /// Databases were emptied a moment ago by a client of this node: what the other workers hold, and what a replica holds that
+    /// hears of it with the next entry, is known a moment later.
+    fn has_just_flushed(&self) -> bool {
+        /// How old the figures may be.
+        const FIGURES_AGE: std::time::Duration = std::time::Duration::from_secs(1);
+        let flushed = self.shared.memory.flushed_at.load(Ordering::Relaxed);
+        let now = (self.shared.hooks.monotonic)();
+        flushed > 0 && now.since(Monotonic(flushed)) < FIGURES_AGE
+    }
+
+    /// Notes that a program was carried out which may have emptied databases.
+    pub(crate) fn note_flush(&self, program: &Program) {
+        let empties =
+            |operation: &Operation| matches!(operation.spec.id, CommandId::FlushAll | CommandId::FlushDb);
+        if self.maxmemory > 0 && program.operations().any(empties) {
+            let now = (self.shared.hooks.monotonic)();
+            self.shared.memory.flushed_at.store(now.0, Ordering::Relaxed);
+        }
     }
 
     /// Keys are given up in the entry that needs their room: what a group led here is about to write goes behind as much as it

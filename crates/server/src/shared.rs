@@ -122,6 +122,8 @@ pub struct MemoryFigures {
     pub data_at_sample: AtomicU64,
     /// The least of what was allocated beside data in the samples of the last seconds.
     pub lasting_overhead: AtomicU64,
+    /// When a client of this node last emptied databases, in nanoseconds of the monotonic clock; 0 if never.
+    pub flushed_at: AtomicU64,
 }
 
 /// Rates over the last samples.

@@ -39,6 +39,10 @@ pub struct TransactionFigures {
     pub recovered: u64,
     /// Transactions that its replicas saw refused because an older one waited for them.
     pub wounded: u64,
+    /// Transactions that were found carried out in some of their groups and not in others, since the node started.
+    pub torn_count: u64,
+    /// The newest of them.
+    pub torn: Vec<TornTransaction>,
     /// Keys that most wait for.
     pub hottest: Vec<HotKey>,
     /// The oldest that it coordinates, and the oldest that hold locks in its groups.
@@ -56,9 +60,23 @@ impl TransactionFigures {
         self.in_doubt += other.in_doubt;
         self.recovered += other.recovered;
         self.wounded += other.wounded;
+        self.torn_count += other.torn_count;
+        self.torn.extend_from_slice(&other.torn);
         self.hottest.extend_from_slice(&other.hottest);
         self.oldest.extend_from_slice(&other.oldest);
     }
+}
+
+/// A transaction that was carried out in some of its groups and not in others: one of them began anew without what it knew of
+/// it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TornTransaction {
+    /// Its name.
+    pub txn: TxnId,
+    /// Its groups, as far as whoever found it knows them.
+    pub groups: Vec<GroupId>,
+    /// When it was found, by this node's clock.
+    pub found: UnixMillis,
 }
 
 /// A key that is waited for.
@@ -146,6 +164,8 @@ impl Gateway {
             settling: self.distributed.counts().1 as u64,
             in_doubt: self.recoveries.len() as u64,
             recovered: self.recoveries.decided,
+            torn_count: self.recoveries.torn_count,
+            torn: self.recoveries.torn.iter().cloned().collect(),
             ..TransactionFigures::default()
         };
         let mut led: Vec<&Replica> = Vec::new();

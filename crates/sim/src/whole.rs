@@ -179,7 +179,12 @@ impl Whole {
                 self.meta.on_survivors(all.collect());
             }
             Report::Notice(notice) => {
-                self.refused.get_or_insert(notice);
+                // Only what was lost with a group may tear a transaction.
+                let map = self.map.as_ref();
+                let is_any_anew = map.is_some_and(|map| map.groups.iter().any(|group| group.generation > 0));
+                if !(is_any_anew && notice.contains("is torn")) {
+                    self.refused.get_or_insert(notice);
+                }
             }
         }
     }

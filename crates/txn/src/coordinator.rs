@@ -45,10 +45,12 @@ pub enum Refusal {
     Over,
     /// The client has named the request, and it was carried out before or is out of time: the client is told what is known.
     Known,
+    /// The group has begun anew, or knows less than the coordinator: try again with the group as it is now.
+    Renewed,
 }
 
 impl Refusal {
-    const ALL: [Refusal; 9] = [
+    const ALL: [Refusal; 10] = [
         Refusal::Condition,
         Refusal::Wounded,
         Refusal::TooLarge,
@@ -58,6 +60,7 @@ impl Refusal {
         Refusal::Inquired,
         Refusal::Over,
         Refusal::Known,
+        Refusal::Renewed,
     ];
 
     /// A number for messages and logs, from 1 on.

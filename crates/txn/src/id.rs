@@ -15,6 +15,13 @@ pub struct TxnId {
     pub attempt: u32,
 }
 
+/// Boot and worker of its coordinator, count, attempt.
+impl std::fmt::Display for TxnId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}.{}.{}", self.boot.0, self.worker, self.seq, self.attempt)
+    }
+}
+
 /// Age: smaller is older, and older wins. It orders waiting and is never needed for correctness. Kept across
 /// attempts, so that a transaction that was wounded often becomes the oldest in the end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -20,11 +20,13 @@
 mod coordinator;
 mod id;
 mod locks;
+mod participant;
 mod recovery;
 mod register;
 
 pub use coordinator::{Coordinator, Decision, Refusal, Vote};
 pub use id::{Priority, TxnId};
 pub use locks::{Grant, LockTable, Locks, Mode, RequestId, Requester};
-pub use recovery::Recovery;
+pub use participant::Participant;
+pub use recovery::{Finding, Recovery};
 pub use register::Register;

@@ -183,6 +183,8 @@ struct Holder {
     priority: Priority,
     locks: Locks,
     is_prepared: bool,
+    /// If it is: how many had been prepared before it, and it too.
+    prepared_at: u64,
 }
 
 impl Holder {
@@ -223,6 +225,11 @@ pub struct LockTable {
     /// Waiters that something left which they may have waited for: all that can go on are among them.
     candidates: BTreeSet<Age>,
     arrivals: u64,
+    /// How many holders were prepared so far, and which of these are still there.
+    prepared: u64,
+    prepared_now: BTreeSet<u64>,
+    /// What holders and waiters have left since it was last taken, if somebody takes it.
+    left: Option<Vec<Locks>>,
 }
 
 impl LockTable {
@@ -230,6 +237,28 @@ impl LockTable {
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.holders.is_empty() && self.waiters.is_empty()
+    }
+
+    /// The same table, of which somebody takes what was left ([`LockTable::take_left`]).
+    #[must_use]
+    pub fn noting_what_is_left(mut self) -> LockTable {
+        self.left.get_or_insert_default();
+        self
+    }
+
+    /// The locks that holders and waiters have left since the last call.
+    pub fn take_left(&mut self) -> Vec<Locks> {
+        self.left.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// How many holders have been prepared so far.
+    pub fn prepared_count(&self) -> u64 {
+        self.prepared
+    }
+
+    /// Whether none is prepared any more of those that were when [`LockTable::prepared_count`] was `up_to`.
+    pub fn have_left(&self, up_to: u64) -> bool {
+        self.prepared_now.first().is_none_or(|first| *first > up_to)
     }
 
     /// Transactions that hold locks here.
@@ -324,7 +353,9 @@ impl LockTable {
         };
         let before = holder.held(txn);
         if !before.is_prepared {
-            holder.is_prepared = true;
+            self.prepared += 1;
+            self.prepared_now.insert(self.prepared);
+            (holder.is_prepared, holder.prepared_at) = (true, self.prepared);
             self.index.hold(holder.held(txn), &holder.locks);
             self.index.let_go(before, &holder.locks);
         }
@@ -354,7 +385,7 @@ impl LockTable {
     /// Takes `txn` out of the waiters; its request's id if it waited. Of several requests it takes the oldest.
     pub fn withdraw(&mut self, txn: TxnId) -> Option<RequestId> {
         let age = self.oldest_of(txn)?;
-        Some(self.take_out(age).id)
+        Some(self.take_out(age))
     }
 
     /// Takes the request of this id out of the waiters; whether it waited.
@@ -373,6 +404,14 @@ impl LockTable {
         if let Some(holder) = self.holders.remove(&txn) {
             self.index.let_go(holder.held(txn), &holder.locks);
             self.index.freed(&holder.locks, None, &mut self.candidates);
+            self.prepared_now.remove(&holder.prepared_at);
+            self.note_left(holder.locks);
+        }
+    }
+
+    fn note_left(&mut self, locks: Locks) {
+        if let Some(left) = &mut self.left {
+            left.push(locks);
         }
     }
 
@@ -390,7 +429,10 @@ impl LockTable {
             let waiter = self.dequeue(age);
             let id = waiter.id;
             match waiter.requester {
-                Requester::Plain => self.index.freed(&waiter.locks, Some(age), &mut self.candidates),
+                Requester::Plain => {
+                    self.index.freed(&waiter.locks, Some(age), &mut self.candidates);
+                    self.note_left(waiter.locks);
+                }
                 // It keeps waiting as a holder whom it kept waiting before.
                 Requester::Reading(_) | Requester::Preparing(_) => {
                     self.hold(waiter.requester, age.priority, waiter.locks);
@@ -473,7 +515,12 @@ impl LockTable {
             Requester::Reading(txn) => (txn, false),
             Requester::Preparing(txn) => (txn, true),
         };
+        if is_prepared {
+            self.prepared += 1;
+            self.prepared_now.insert(self.prepared);
+        }
         let holder = Holder {
+            prepared_at: if is_prepared { self.prepared } else { 0 },
             priority,
             locks,
             is_prepared,
@@ -501,10 +548,11 @@ impl LockTable {
         waiter
     }
 
-    fn take_out(&mut self, age: Age) -> Waiter {
+    fn take_out(&mut self, age: Age) -> RequestId {
         let waiter = self.dequeue(age);
         self.index.freed(&waiter.locks, Some(age), &mut self.candidates);
-        waiter
+        self.note_left(waiter.locks);
+        waiter.id
     }
 
     /// Asserts the numbered invariants of this file. It compares everybody with everybody.

@@ -3,7 +3,9 @@
 //! ```text
 //!  [ asking ] -- all Prepared, or any Committed ------------------> Commit
 //!             -- any Refused or Aborted, once all have answered --> Abort
-//!             -- any Over -----------------------------------------> nothing is left to do
+//!             -- Over, and nobody Prepared ------------------------> nothing is left to do
+//!             -- Over, and others Prepared --> these are asked again: Prepared still ----> torn
+//!             -- only Prepared and Lost --------------------------> its coordinator's word, or abort
 //! ```
 //!
 //! Of a dead coordinator's transaction a participant may have nothing and need write nothing: it has forgotten it, which it
@@ -11,10 +13,14 @@
 //! one has committed.
 //!
 //! Whoever is asked refuses if he has not voted, so that the answers are final: the decision is a function of registers that
-//! are written once, and all who ask come to the same.
+//! are written once, and all who ask come to the same. A group that has begun anew without its register (*Lost*) is the one
+//! exception. It may have voted for a transaction that others committed, so that *Committed* goes before *Refused*; and where
+//! nobody knows, the decision is written down by the lowest that is left before any other is told, and whoever asks later
+//! finds it there.
 //!
 //! Invariants:
-//! 1. Commit is decided only if no participant has refused or aborted; abort only if one has.
+//! 1. As long as no group has lost anything, commit is found only if no participant has refused or aborted; abort only if one
+//!    has, or never will prepare.
 
 use crate::{Decision, Refusal, Register};
 use ids::GroupId;
@@ -24,6 +30,25 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub struct Recovery {
     registers: BTreeMap<GroupId, Option<Register>>,
+    /// Whether those that are prepared were asked again after another one had said that it is over.
+    is_confirmed: bool,
+}
+
+/// What the registers say.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Finding {
+    /// How it ended, or has to end.
+    Decided(Decision),
+    /// All have recorded its end, and forgotten it: nothing is left to do.
+    Over,
+    /// One says that it is over, others that they are prepared, perhaps from before: these are to be asked again.
+    AskAgain(Vec<GroupId>),
+    /// It is over, and these are prepared still: they have gone back to a state from before its end, which nobody knows any
+    /// more.
+    Torn(Vec<GroupId>),
+    /// All that is left of it is prepared, and others have lost what they knew: its coordinator's word counts, if it lives,
+    /// and otherwise it is aborted. This one, the lowest, is to record it before any other is told.
+    Orphaned(GroupId),
 }
 
 impl Recovery {
@@ -32,6 +57,7 @@ impl Recovery {
         let empty = |group| (group, None);
         Recovery {
             registers: participants.into_iter().map(empty).collect(),
+            is_confirmed: false,
         }
     }
 
@@ -40,32 +66,114 @@ impl Recovery {
         self.registers.keys().copied()
     }
 
-    /// Takes what a participant answered. The decision, once all have answered; `Some(None)` if it is over everywhere.
-    ///
-    /// # Panics
-    /// If one has committed what another refused or aborted.
-    pub fn on_register(&mut self, group: GroupId, register: Register) -> Option<Option<Decision>> {
+    /// Takes what a participant answered. What was found, once all have answered.
+    pub fn on_register(&mut self, group: GroupId, register: Register) -> Option<Finding> {
         if let Some(known) = self.registers.get_mut(&group) {
             *known = Some(register);
         }
         let answers: Option<Vec<Register>> = self.registers.values().copied().collect();
         let answers = answers?;
-        let all = || answers.iter().copied();
-        let is_absent = all().any(|register| register == Register::Empty);
-        let is_against = all().any(|register| matches!(register, Register::Refused | Register::Aborted));
-        let is_committed = all().any(|register| register == Register::Committed);
-        if all().any(|register| register == Register::Over) {
+        let any = |wanted: Register| answers.contains(&wanted);
+        let prepared = self.registers.iter();
+        let prepared = prepared.filter(|(_, register)| **register == Some(Register::Prepared));
+        let prepared: Vec<GroupId> = prepared.map(|(group, _)| *group).collect();
+        let abort = Some(Finding::Decided(Decision::Abort(Refusal::Inquired)));
+        if any(Register::Over) && prepared.is_empty() {
             // Every participant has recorded the end: what one that was asked too late has written means nothing.
-            return Some(None);
+            return Some(Finding::Over);
         }
-        assert!(
-            !(is_against && is_committed),
-            "invariant: one participant has committed what another refused"
+        if any(Register::Committed) {
+            return Some(Finding::Decided(Decision::Commit));
+        }
+        if any(Register::Over) {
+            if self.is_confirmed {
+                return Some(Finding::Torn(prepared));
+            }
+            self.is_confirmed = true;
+            for group in &prepared {
+                self.registers.insert(*group, None);
+            }
+            return Some(Finding::AskAgain(prepared));
+        }
+        if any(Register::Refused) || any(Register::Aborted) || any(Register::Empty) {
+            return abort;
+        }
+        if any(Register::Lost) {
+            return prepared
+                .first()
+                .map_or(abort, |lowest| Some(Finding::Orphaned(*lowest)));
+        }
+        Some(Finding::Decided(Decision::Commit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Register::{Aborted, Committed, Empty, Lost, Over, Prepared, Refused};
+
+    fn asking(count: u16) -> Recovery {
+        Recovery::new((0..count).map(GroupId::new))
+    }
+
+    fn found(registers: &[Register]) -> Finding {
+        let mut recovery = asking(registers.len() as u16);
+        let mut found = None;
+        for (group, register) in (0..).zip(registers) {
+            assert_eq!(found, None, "nothing is found before all have answered");
+            found = recovery.on_register(GroupId::new(group), *register);
+        }
+        found.expect("all have answered")
+    }
+
+    #[test]
+    fn registers_that_were_written_once_decide() {
+        let abort = Finding::Decided(Decision::Abort(Refusal::Inquired));
+        assert_eq!(found(&[Prepared, Prepared]), Finding::Decided(Decision::Commit));
+        assert_eq!(found(&[Prepared, Committed]), Finding::Decided(Decision::Commit));
+        for against in [Refused, Aborted, Empty] {
+            assert_eq!(found(&[Prepared, against]), abort);
+        }
+        assert_eq!(found(&[Refused, Over]), Finding::Over);
+    }
+
+    #[test]
+    fn what_one_group_committed_is_committed_whatever_another_one_that_began_anew_has_written() {
+        for other in [Lost, Refused, Aborted, Empty, Prepared] {
+            for registers in [[Committed, other], [other, Committed]] {
+                assert_eq!(found(&registers), Finding::Decided(Decision::Commit), "{other:?}");
+            }
+        }
+        assert_eq!(
+            found(&[Committed, Over, Prepared]),
+            Finding::Decided(Decision::Commit)
         );
-        Some(Some(if is_against || is_absent && !is_committed {
-            Decision::Abort(Refusal::Inquired)
-        } else {
-            Decision::Commit
-        }))
+    }
+
+    #[test]
+    fn where_nobody_knows_the_lowest_that_is_left_is_to_write_it_down_first() {
+        assert_eq!(
+            found(&[Lost, Prepared, Prepared]),
+            Finding::Orphaned(GroupId::new(1))
+        );
+        let abort = Finding::Decided(Decision::Abort(Refusal::Inquired));
+        assert_eq!(found(&[Lost, Prepared, Aborted]), abort);
+        assert_eq!(found(&[Lost, Lost]), abort, "nobody holds anything");
+    }
+
+    #[test]
+    fn who_is_prepared_where_others_have_forgotten_is_asked_twice() {
+        let mut recovery = asking(2);
+        recovery.on_register(GroupId::new(0), Prepared);
+        let first = recovery.on_register(GroupId::new(1), Over);
+        assert_eq!(first, Some(Finding::AskAgain(vec![GroupId::new(0)])));
+        let mut other = recovery.clone();
+        assert_eq!(
+            recovery.on_register(GroupId::new(0), Over),
+            Some(Finding::Over),
+            "the first answer was from before"
+        );
+        let torn = Finding::Torn(vec![GroupId::new(0)]);
+        assert_eq!(other.on_register(GroupId::new(0), Prepared), Some(torn));
     }
 }

@@ -15,16 +15,19 @@ pub enum Register {
     Aborted,
     /// Every participant had one of the last three, and it has been forgotten.
     Over,
+    /// The group has begun anew since it had a part in it, and nothing is left of that part: it may have had any of these.
+    Lost,
 }
 
 impl Register {
-    const ALL: [Register; 6] = [
+    const ALL: [Register; 7] = [
         Register::Empty,
         Register::Prepared,
         Register::Refused,
         Register::Committed,
         Register::Aborted,
         Register::Over,
+        Register::Lost,
     ];
 
     /// A number for messages and logs.

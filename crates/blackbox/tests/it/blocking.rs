@@ -523,3 +523,41 @@ fn a_wait_that_is_over_is_told_so_on_every_node_and_takes_nothing() {
         }
     }
 }
+
+#[test]
+fn clients_that_wait_while_a_leader_is_killed_are_served_in_their_order() {
+    let mut cluster = Cluster::start(3, 4);
+    let blocked = |cluster: &Cluster, nodes: &[usize]| {
+        let of = |node: &usize| cluster.client(*node).info_number("clients", "blocked_clients");
+        nodes.iter().map(of).sum::<i64>()
+    };
+    let mut waiters: Vec<(&str, Vec<Client>)> = Vec::new();
+    let mut count = 0;
+    for key in KEYS {
+        let mut of_key = Vec::new();
+        for node in [1, 2, 1] {
+            let mut waiter = cluster.client(node);
+            waiter.set_patience(Duration::from_secs(30));
+            waiter.send(&["BLPOP", key, "0"]).expect("the server reads");
+            count += 1;
+            eventually("the client is blocked", || blocked(&cluster, &[1, 2]) == count);
+            of_key.push(waiter);
+        }
+        waiters.push((key, of_key));
+    }
+    // It leads some of the groups, or all.
+    cluster.kill(0);
+    let mut client = cluster.client(2);
+    client.set_patience(Duration::from_secs(30));
+    for (key, of_key) in waiters {
+        eventually("somebody leads", || {
+            client.run(&format!("TYPE {key}")) == Value::Simple("none".into())
+        });
+        assert_eq!(client.run(&format!("RPUSH {key} 0 1 2")), Value::Integer(3));
+        for (at, mut waiter) in of_key.into_iter().enumerate() {
+            let reply = waiter.receive().expect("it is served");
+            assert_eq!(reply, bulks(&[key, &at.to_string()]));
+        }
+        assert_eq!(client.run(&format!("EXISTS {key}")), Value::Integer(0));
+    }
+}

@@ -6,15 +6,15 @@
 //!               2 install   after a lock u8 | effects | result
 //!               3 in place  after a lock u8 | count u32 | (1 command | 2 effects)*
 //!   9 lock      head | whole group u8 | keys (count u32 | (db u8 | alone u8 | key)*)
-//!     head      txn | began i64 | groups
+//!     head      txn | began i64 | participants
 //!  10 resolve   count u32 | (txn | committed u8)*
-//!  11 inquire   txn | groups
+//!  11 inquire   txn | participants
 //!  12 withdraw  txn
 //!  13 forget    boot u64 | worker u16 | low u64 | count u32 | (seq u64 | attempt u32)*
 //!  14 received  count u32 | (number u64 | index u32)*
 //!  result       0 u8, or 1 u8 | request | count u32 | (length u32 | bytes)*
 //!  txn          boot u64 | worker u16 | seq u64 | attempt u32
-//!  groups       count u32 | group u16 *
+//!  participants count u32 | (group u16 | generation u64)*
 //! ```
 
 use super::{BlockCommand, CommandView, Condition, Cursor, EffectView, EntryError, Operations};
@@ -22,7 +22,7 @@ use crate::effects::Effect;
 use crate::requests::KeptResult;
 use ids::{Boot, Db, GatewayId, GroupId, UnixMillis};
 use resp::Span;
-use txn::TxnId;
+use txn::{Participant, TxnId};
 
 /// One group's part of a transaction.
 pub struct Prepare<'a> {
@@ -31,7 +31,7 @@ pub struct Prepare<'a> {
     /// When its first attempt began: its age.
     pub began: UnixMillis,
     /// All groups that take part.
-    pub participants: Vec<GroupId>,
+    pub participants: Vec<Participant>,
     /// What must hold, or the client is told that it did not.
     pub conditions: Vec<Condition<'a>>,
     /// What the coordinator has seen and relies on. If it has changed, the coordinator looks again.
@@ -83,7 +83,7 @@ pub struct Lock<'a> {
     /// When its first attempt began.
     pub began: UnixMillis,
     /// All groups that take part.
-    pub participants: Vec<GroupId>,
+    pub participants: Vec<Participant>,
     /// Whether all of the group is locked, alone.
     pub is_whole: bool,
     /// The keys whose objects are wanted, and whether they may change.
@@ -103,7 +103,7 @@ pub struct Inquire {
     /// Which transaction.
     pub txn: TxnId,
     /// All groups that take part.
-    pub participants: Vec<GroupId>,
+    pub participants: Vec<Participant>,
 }
 
 /// Transactions of one coordinator that every participant has recorded the end of.
@@ -121,7 +121,7 @@ pub struct Forget {
 pub(super) struct PrepareView<'a> {
     txn: TxnId,
     began: UnixMillis,
-    participants: Vec<GroupId>,
+    participants: Vec<Participant>,
     conditions: Vec<Condition<'a>>,
     expects: Vec<Condition<'a>>,
     work: WorkView<'a>,
@@ -265,20 +265,20 @@ impl Operations {
         }
     }
 
-    fn head(&mut self, txn: TxnId, began: UnixMillis, participants: &[GroupId]) {
+    fn head(&mut self, txn: TxnId, began: UnixMillis, participants: &[Participant]) {
         self.txn(txn);
         self.bytes.extend_from_slice(&began.0.to_le_bytes());
-        self.groups(participants);
+        self.participants(participants);
     }
 
     pub(super) fn txn(&mut self, txn: TxnId) {
         write_txn(&mut self.bytes, txn);
     }
 
-    pub(super) fn groups(&mut self, groups: &[GroupId]) {
-        self.length(groups.len());
-        for group in groups {
-            self.bytes.extend_from_slice(&group.number().to_le_bytes());
+    pub(super) fn participants(&mut self, participants: &[Participant]) {
+        self.length(participants.len());
+        for participant in participants {
+            write_participant(&mut self.bytes, *participant);
         }
     }
 }
@@ -289,6 +289,12 @@ pub(crate) fn write_txn(to: &mut Vec<u8>, txn: TxnId) {
     to.extend_from_slice(&txn.worker.to_le_bytes());
     to.extend_from_slice(&txn.seq.to_le_bytes());
     to.extend_from_slice(&txn.attempt.to_le_bytes());
+}
+
+/// Writes a participant.
+pub(crate) fn write_participant(to: &mut Vec<u8>, participant: Participant) {
+    to.extend_from_slice(&participant.group.number().to_le_bytes());
+    to.extend_from_slice(&participant.generation.to_le_bytes());
 }
 
 impl<'a> Cursor<'a> {
@@ -375,10 +381,10 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    fn head(&mut self) -> Result<(TxnId, UnixMillis, Vec<GroupId>), EntryError> {
+    fn head(&mut self) -> Result<(TxnId, UnixMillis, Vec<Participant>), EntryError> {
         let txn = self.txn()?;
         let began = UnixMillis(i64::from_le_bytes(self.array()?));
-        Ok((txn, began, self.groups()?))
+        Ok((txn, began, self.participants()?))
     }
 
     pub(super) fn txn(&mut self) -> Result<TxnId, EntryError> {
@@ -390,12 +396,15 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    pub(super) fn groups(&mut self) -> Result<Vec<GroupId>, EntryError> {
-        let mut groups = Vec::new();
+    pub(super) fn participants(&mut self) -> Result<Vec<Participant>, EntryError> {
+        let mut participants = Vec::new();
         for _ in 0..self.length()? {
-            groups.push(GroupId::new(u16::from_le_bytes(self.array()?)));
+            participants.push(Participant {
+                group: GroupId::new(u16::from_le_bytes(self.array()?)),
+                generation: self.long()?,
+            });
         }
-        Ok(groups)
+        Ok(participants)
     }
 
     fn long(&mut self) -> Result<u64, EntryError> {

@@ -9,7 +9,7 @@ use keyspace::{
 };
 use planted::Bug;
 use resp::{ArgsBuf, Protocol};
-use txn::{Refusal, Register, TxnId};
+use txn::{Participant, Refusal, Register, TxnId};
 
 const OURS: GatewayId = GatewayId {
     boot: Boot(3),
@@ -33,8 +33,8 @@ fn txn(seq: u64, attempt: u32) -> TxnId {
     }
 }
 
-fn participants() -> Vec<GroupId> {
-    vec![GroupId::new(0), GroupId::new(1)]
+fn participants() -> Vec<Participant> {
+    [0, 1].map(|group| Participant::first(GroupId::new(group))).into()
 }
 
 /// Replicas that apply the same entries, of which each is as good as another.
@@ -821,6 +821,52 @@ fn the_same_request_waits_for_the_end_of_the_first_though_they_have_no_key_in_co
 fn a_named_request_is_refused_with_its_result_once_it_is_committed() {
     a_named_request_is_carried_out_once();
     breaks(Bug::ResultNotKept, a_named_request_is_carried_out_once);
+}
+
+/// What a group answers whose state is gone, or is from before, to those who knew it in its first generation.
+#[test]
+fn a_group_that_began_anew_says_that_what_it_does_not_know_is_lost_and_writes_nothing_down() {
+    let mut group = Group::new();
+    group.prepare(txn(1, 0), "SET k v");
+    group.prepare(txn(2, 0), "SET k w");
+    group.lock(txn(3, 0), "other");
+    let place = Participant {
+        group: GroupId::new(0),
+        generation: 1,
+    };
+    for node in &mut group.nodes {
+        node.keyspace.set_place(place);
+    }
+    assert_eq!(group.inquire(txn(1, 0)), Register::Prepared, "that it knows");
+    for seq in [2, 3, 4, 4] {
+        assert_eq!(group.inquire(txn(seq, 0)), Register::Lost, "transaction {seq}");
+    }
+    assert_eq!(group.prepare(txn(5, 0), "SET k v"), refused(Refusal::Renewed));
+    assert_eq!(group.counts(), (1, 0, 0, 1), "only what waited has an answer");
+    group.resolve(txn(1, 0), true);
+    assert_eq!(group.run("GETRANGE k 0 -1"), "$1\r\nv\r\n");
+}
+
+#[test]
+fn a_decision_that_comes_too_late_changes_nothing_and_stops_no_group() {
+    let mut group = Group::new();
+    group.prepare(txn(1, 0), "SET k v");
+    group.resolve(txn(1, 0), false);
+    group.inquire(txn(2, 0));
+    for seq in [1, 2] {
+        // Another group has lost that it voted, and so its coordinator goes by what nobody else knows.
+        group.resolve(txn(seq, 0), true);
+        for node in &mut group.nodes {
+            assert_eq!(std::mem::take(&mut node.local.torn), [txn(seq, 0)], "it is told");
+        }
+    }
+    assert_eq!(group.inquire(txn(1, 0)), Register::Aborted);
+    assert_eq!(group.inquire(txn(2, 0)), Register::Refused);
+    assert_eq!(
+        group.run("GETRANGE k 0 -1"),
+        "$0\r\n\r\n",
+        "and the group goes on"
+    );
 }
 
 #[test]

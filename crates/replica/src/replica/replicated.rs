@@ -3,15 +3,15 @@
 use super::Replica;
 use crate::batch::{AnswersBuf, Batch, Question, Read, reads};
 use crate::member::Sender;
-use crate::parked::ReadPlace;
+use crate::parked::{Awaited, ReadPlace};
 use crate::response::BatchOutcome;
 use crate::turn::Turn;
 use bytes::Bytes;
-use ids::{Db, GroupId, Monotonic};
+use ids::{Db, Monotonic};
 use keyspace::{Answered, AttachedRead, Batched, Entry, Keyspace, LeaderLocal, Origin, UnknownSemantics};
 use resp::{Args, Writer};
 use std::time::Duration;
-use txn::{Locks, TxnId};
+use txn::{Locks, Participant, TxnId};
 
 /// Carries out a command that must not write, in words.
 pub(crate) fn read_words(
@@ -97,21 +97,21 @@ impl Replica {
                     }
                 }
                 Answered::Read(index, reply) => answers[places[index]].reply(reply),
-                Answered::ReadLater(index, arrivals) => {
+                Answered::ReadLater(index, behind) => {
                     let (batch, place) = (places[index], indices[index]);
                     let place = ReadPlace {
                         sender: senders[batch],
                         sequence: batches[batch].sequence,
                         index: place,
                     };
-                    let locks = keyspace::locks_of([attached[index].args]);
-                    if parked.park(place, batches[batch].reads.clone(), arrivals, locks) {
+                    let awaits = Awaited::of_command(attached[index].args);
+                    if parked.park(place, batches[batch].reads.clone(), behind, awaits) {
                         answers[batch].later();
                     } else {
                         answers[batch].crowded_out();
                     }
                 }
-                Answered::Freed(keyspace, local) => parked.look_again(keyspace, local),
+                Answered::Freed(keyspace, local, left) => parked.look_again(keyspace, local, left),
             })?;
         if !leads {
             self.local.met_expired.clear();
@@ -156,9 +156,22 @@ impl Replica {
         {
             return answers.later();
         }
-        if !self.keyspace.admits(|| question.locks()) {
-            let behind = self.keyspace.arrivals();
-            if self.parked.park(place, all.clone(), behind, question.locks()) {
+        let is_admitted = match question {
+            Question::Command { .. } => self.keyspace.admits_read(question.args()),
+            _ => self.keyspace.admits(|| question.locks()),
+        };
+        if !is_admitted {
+            let awaited = match question {
+                Question::Command { .. } => Awaited::of_command(question.args()),
+                _ => Awaited::Keys(question.locks()),
+            };
+            // While transactions come and go, there may never be a moment in which none of them holds any key.
+            let is_starved = matches!(
+                (question, &awaited),
+                (Question::See(_), Awaited::Keys(Locks::WholeGroup(_)))
+            );
+            let behind = self.keyspace.behind();
+            if !is_starved && self.parked.park(place, all.clone(), behind, awaited) {
                 return answers.later();
             }
             return answers.crowded_out();
@@ -206,17 +219,38 @@ impl Replica {
     pub(crate) fn step_down(&mut self) {
         self.parked.clear();
         self.local.wounds.clear();
+        self.local.torn.clear();
         self.local.late.clear();
     }
 
     /// The transactions that older ones have begun to wait for since the last call, with their participants.
-    pub fn take_wounds(&mut self) -> Vec<(TxnId, Vec<GroupId>)> {
+    pub fn take_wounds(&mut self) -> Vec<(TxnId, Vec<Participant>)> {
         std::mem::take(&mut self.local.wounds)
     }
 
     /// Whether anything was answered later than its batch, or an older transaction has begun to wait, and nobody was told.
     pub(crate) fn has_late(&self) -> bool {
-        self.parked.has_answered() || !self.local.late.is_empty() || !self.local.wounds.is_empty()
+        let local = &self.local;
+        let is_told = local.late.is_empty() && local.wounds.is_empty() && local.torn.is_empty();
+        self.parked.has_answered() || !is_told
+    }
+
+    /// The transactions that are committed elsewhere and were refused or dropped here, found since the last call.
+    pub fn take_torn(&mut self) -> Vec<TxnId> {
+        std::mem::take(&mut self.local.torn)
+    }
+
+    /// The log that is applied from here on is the group's in this generation.
+    pub fn begin_generation(&mut self, generation: u64) {
+        self.generation = generation;
+        self.keyspace.set_place(self.place());
+    }
+
+    fn place(&self) -> Participant {
+        Participant {
+            group: self.group,
+            generation: self.generation,
+        }
     }
 
     /// What was answered later than its batch since the last call.
@@ -229,11 +263,6 @@ impl Replica {
             Some((origin, answers.finish()))
         });
         answers.collect()
-    }
-
-    /// What the log says that it may not.
-    pub(crate) fn take_violation(&mut self) -> Option<String> {
-        self.local.violation.take()
     }
 
     /// Whether a read of these keys need not wait for a transaction.
@@ -315,6 +344,7 @@ impl Replica {
     /// Becomes what a leader has sent. What was here is dropped piece by piece.
     pub(crate) fn replace_keyspace(&mut self, keyspace: Keyspace) {
         let before = std::mem::replace(&mut self.keyspace, keyspace.knows(self.known));
+        self.keyspace.set_place(self.place());
         self.keyspace.adopt_garbage(before.into_garbage());
         self.marks.clear();
     }

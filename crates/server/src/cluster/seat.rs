@@ -109,6 +109,8 @@ impl Seat {
             self.incarnation = self.heir.map(|(me, _)| me);
             return;
         };
+        // What is left of an heir's former log belongs to the generation before.
+        replica.begin_generation(group.generation - u64::from(is_heir && group.generation > 0));
         let applied = config.start.index;
         let raft = Group::new(config, now).expect("it was looked at before anybody was told of it");
         let member = Member::new(replica.group(), group.generation, raft, applied);
@@ -229,6 +231,7 @@ impl Seat {
             seed,
         };
         let raft = Group::new(config, now).expect("its parts agree");
+        replica.begin_generation(group.generation);
         self.member = Some(Member::new(replica.group(), group.generation, raft, applied));
     }
 

@@ -592,6 +592,7 @@ impl<'a> Report<'a> {
         self.field("transactions_in_doubt", figures.in_doubt);
         self.field("transactions_recovered", figures.recovered);
         self.field("transactions_wounded", figures.wounded);
+        self.field("transactions_torn", figures.torn_count);
         self.field("transactions_ended", figures.groups.ended);
         self.field("transaction_late_answers", figures.groups.late);
         self.field("request_results", figures.groups.results);

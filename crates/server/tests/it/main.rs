@@ -1,5 +1,6 @@
 //! Gateways of several nodes in one thread: commands go in, replies come out.
 
+mod begun_anew;
 mod clocks;
 mod cluster;
 mod fanout;

@@ -1,12 +1,15 @@
 //! Groups that cannot be reached, and the transactions that name them: others go on, and nothing is left behind.
 
 use crate::world::World;
-use ids::{GroupCount, GroupId, Groups, Incarnation, NodeId, Slot};
+use ids::{Boot, GroupCount, GroupId, Groups, Incarnation, NodeId, Slot};
 
 /// A group for each node, with its only replica there.
-fn one_each(nodes: u16) -> World {
+pub(crate) fn one_each(nodes: u16) -> World {
     let mut world = World::new(u64::from(nodes), nodes);
     world.lay_out(|layout| {
+        layout.nodes = (0..u64::from(nodes))
+            .map(|number| (Boot(number + 1), NodeId(number)))
+            .collect();
         for (number, group) in (0..).zip(&mut layout.groups).skip(1) {
             let replica = Incarnation(100 + number);
             group.seats = [(replica, NodeId(number))].into();
@@ -18,7 +21,7 @@ fn one_each(nodes: u16) -> World {
 }
 
 /// A key of the group of this number, different for each `name`.
-fn key(groups: u16, number: u16, name: &str) -> String {
+pub(crate) fn key(groups: u16, number: u16, name: &str) -> String {
     let count = Groups::with_default_partitions(GroupCount::new(groups).expect("a valid count"));
     let mut keys = (0..).map(|at| format!("{name}:{at}"));
     let found = keys.find(|key| count.group_of(Slot::of_key(key.as_bytes())) == GroupId::new(number));
@@ -26,7 +29,7 @@ fn key(groups: u16, number: u16, name: &str) -> String {
 }
 
 /// A figure of `INFO` at a node.
-fn figure(world: &mut World, node: usize, name: &str) -> u64 {
+pub(crate) fn figure(world: &mut World, node: usize, name: &str) -> u64 {
     world.tend();
     let info = world.run(node, 999, "INFO chorale");
     let fields = info
@@ -39,7 +42,7 @@ fn figure(world: &mut World, node: usize, name: &str) -> u64 {
 }
 
 /// Seconds of turns.
-fn seconds(world: &mut World, count: usize) {
+pub(crate) fn seconds(world: &mut World, count: usize) {
     world.turns(count * 1_000);
 }
 
@@ -175,10 +178,11 @@ fn what_finds_no_room_to_wait_is_refused_as_a_whole_and_alone() {
     world.dead[2] = true;
     world.turns(10);
     assert_eq!(world.transactions_held(0), 1);
-    // As many as a group lets wait, of what writes and of what reads.
-    for words in [format!("APPEND {a} x"), format!("GET {a}")] {
+    // As many as a group lets wait, of what writes and of what reads. One client has few under way while none is answered.
+    let each = server::Pipeline::PLACES_MIN as u64;
+    for (first, words) in [(1_000, format!("APPEND {a} x")), (10_000, format!("GET {a}"))] {
         for number in 0..65_536 {
-            world.send(0, 1_000 + number % 16_384, &words);
+            world.send(0, first + number / each, &words);
         }
         world.turns(20);
     }
@@ -216,4 +220,34 @@ fn what_finds_no_room_to_wait_is_refused_as_a_whole_and_alone() {
     world.send(1, 28, &format!("ADD {a} 1"));
     world.turns(50);
     assert_eq!(world.nodes[1].take_reply(28), whole, "nothing is kept of it");
+}
+
+#[test]
+fn what_looks_at_the_whole_keyspace_has_its_turn_among_transactions_that_never_cease() {
+    let mut world = one_each(2);
+    let key = |number: u64, at: u16| key(2, at, &format!("k{number}"));
+    let keys: Vec<(String, String)> = (0..16).map(|number| (key(number, 0), key(number, 1))).collect();
+    let mut held_throughout = true;
+    for words in ["SCAN 0 COUNT 100", "DBSIZE", "KEYS *", "RANDOMKEY"] {
+        world.send(1, 500, words);
+        let mut told = String::new();
+        let mut turns = 0;
+        while told.is_empty() {
+            // At any moment one of them is prepared somewhere.
+            for (number, (a, b)) in (0..).zip(&keys) {
+                let node = number as usize % 2;
+                world.nodes[node].take_reply(100 + number);
+                if turns % 16 == number {
+                    world.send(node, 100 + number, &format!("MSET {a} {turns} {b} {turns}"));
+                }
+            }
+            world.turn();
+            turns += 1;
+            held_throughout &= turns < 16 || world.transactions_held(0) + world.transactions_held(1) > 0;
+            assert!(turns < 2_000, "{words} is never answered");
+            told = world.nodes[1].take_reply(500);
+        }
+        assert!(!told.starts_with('-'), "{words}: {told}");
+    }
+    assert!(held_throughout, "there was a moment in which nothing was held");
 }
