@@ -189,6 +189,8 @@ impl Serving {
             out,
         };
         for worker in &mut self.workers {
+            // Nobody was there when others called: now they may call again.
+            worker.links.end(&mut Vec::new(), talk.out);
             worker.see(map, &mut talk);
         }
     }
