@@ -1664,7 +1664,7 @@ mod tests {
             db: Db::default(),
             protocol: Protocol::Resp2,
             touches: true,
-            is_free: true,
+            is_free: false,
             began: None,
             args: words.as_args(),
         };

@@ -538,6 +538,17 @@ impl Member {
         self.raft.tick(now);
     }
 
+    /// Whether [`Member::finish`] has anything to do: a replica that only its node's gateway was busy with costs nothing.
+    pub fn has_work(&self, replica: &Replica) -> bool {
+        self.raft.has_ready()
+            || self.can_propose()
+            || !self.unconfirmed.is_empty()
+            || !self.evaluated.is_empty()
+            || !self.departures.is_empty()
+            || !self.ended.is_empty()
+            || replica.has_late()
+    }
+
     /// At the turn's end: proposes what was gathered, carries out what consensus says, and looks at the lease again.
     /// `now` is read after all that was answered this turn.
     pub fn finish(&mut self, replica: &mut Replica, turn: &Turn, now: Monotonic, effects: &mut Effects) {

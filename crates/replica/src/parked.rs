@@ -231,6 +231,11 @@ impl Parked {
         }
     }
 
+    /// Whether anything was answered.
+    pub(crate) fn has_answered(&self) -> bool {
+        !self.answered.is_empty()
+    }
+
     /// What was answered.
     pub(crate) fn take_answered(&mut self) -> Vec<(ReadPlace, Vec<u8>)> {
         std::mem::take(&mut self.answered)

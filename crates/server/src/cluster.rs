@@ -804,6 +804,7 @@ impl Gateway {
         self.courier(index);
         self.cluster.seats[index].on_response(from, response, &mut outputs);
         self.note_reach(index);
+        // What it brought is handed out when the turn ends.
         self.cluster.touch(index);
         self.transactions.outputs.extend(outputs);
     }
@@ -1117,14 +1118,17 @@ impl Gateway {
         }
         let effects = self.step(index, |seat, replica, turn| {
             let mut effects = Effects::default();
-            if let Some(member) = &mut seat.member {
-                member.finish(replica, turn, now, &mut effects);
+            let member = seat.member.as_mut()?;
+            if !member.has_work(replica) {
+                return None;
             }
-            effects
+            member.finish(replica, turn, now, &mut effects);
+            Some(effects)
         });
-        if let Some(effects) = effects {
-            self.carry_out_effects(index, effects);
-        }
+        let Some(effects) = effects.flatten() else {
+            return self.tell(index);
+        };
+        self.carry_out_effects(index, effects);
         self.tell(index);
         let clock = self.shared.hooks.monotonic;
         let replica = &mut self.replicas[index];
@@ -1334,10 +1338,10 @@ impl Gateway {
             let member = self.cluster.seats[index].member.as_ref();
             member.is_some_and(|member| member.may_read(now))
         };
-        let is_settled = crate::gateway::is_free(session, pipeline, spec, args);
+        let is_settled = || crate::gateway::is_free(session, pipeline, spec, args);
         // What a transaction holds is waited for at the member.
         let is_free = || self.replicas[index].admits(|| locks_of([(spec, args)], |_| true));
-        is_settled && !spec.flags.contains(command::Flags::WRITE) && is_led() && is_free()
+        is_settled() && is_led() && is_free()
     }
 
     fn read_leased(

@@ -766,10 +766,10 @@ pub(crate) fn note_sent(session: &mut Session, pipeline: &Pipeline, spec: &Spec,
     });
 }
 
-/// Whether a connection has nothing under way on the slots of a command.
+/// Whether a command only reads, and its connection has nothing under way on the same slots.
 pub(crate) fn is_free(session: &Session, pipeline: &Pipeline, spec: &Spec, args: Args<'_>) -> bool {
-    let mut is_free = true;
-    if !pipeline.is_settled() {
+    let mut is_free = !spec.flags.contains(Flags::WRITE);
+    if is_free && !pipeline.is_settled() {
         command::keys(spec, args, &mut |position, _| {
             is_free = is_free && !session.sent.may_hold(ids::Slot::of_key(args.arg(position)));
         });
@@ -782,11 +782,11 @@ pub(crate) fn is_free(session: &Session, pipeline: &Pipeline, spec: &Spec, args:
 /// cluster endpoint is told to try again.
 fn may_hide(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
     let mut may = false;
-    if spec.flags.contains(Flags::WRITE)
+    if session.sent.has_reads()
+        && spec.flags.contains(Flags::WRITE)
         && spec.route == Route::Keys
         && session.block.is_none()
         && session.endpoint == Endpoint::AnyNode
-        && !session.sent.is_empty()
     {
         command::keys(spec, args, &mut |position, _| {
             may |= session.sent.may_read(ids::Slot::of_key(args.arg(position)));

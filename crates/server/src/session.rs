@@ -77,6 +77,8 @@ pub struct Block {
 pub(crate) struct SentSlots {
     /// Each with whether it is written.
     slots: Vec<(Slot, bool)>,
+    /// How many are only read, those included that found no room.
+    reads: usize,
 }
 
 impl SentSlots {
@@ -88,7 +90,9 @@ impl SentSlots {
     pub(crate) fn add(&mut self, slot: Slot, writes: bool, is_settled: bool) {
         if is_settled {
             self.slots.clear();
+            self.reads = 0;
         }
+        self.reads += usize::from(!writes);
         if self.slots.len() < SentSlots::SLOTS_MAX {
             self.slots.push((slot, writes));
         }
@@ -102,6 +106,11 @@ impl SentSlots {
     /// Whether a command on a key of this slot may be among them.
     pub(crate) fn may_hold(&self, slot: Slot) -> bool {
         self.is_full() || self.slots.iter().any(|(sent, _)| *sent == slot)
+    }
+
+    /// Whether any of them only reads.
+    pub(crate) fn has_reads(&self) -> bool {
+        self.reads > 0
     }
 
     /// Whether a command that only reads a key of this slot may be among them.

@@ -228,6 +228,13 @@ impl Replica {
         std::mem::take(&mut self.local.wounds)
     }
 
+    /// Whether anything was answered later than its batch, or an older transaction has begun to wait, and nobody was told.
+    pub(crate) fn has_late(&self) -> bool {
+        let local = &self.local;
+        let is_told = local.late.is_empty() && local.wounds.is_empty() && local.torn.is_empty();
+        self.parked.has_answered() || !is_told
+    }
+
     /// The transactions that are committed elsewhere and were refused or dropped here, found since the last call.
     pub fn take_torn(&mut self) -> Vec<TxnId> {
         std::mem::take(&mut self.local.torn)
