@@ -1090,9 +1090,10 @@ impl Keyspace {
                 seq,
                 attempt,
             };
-            let ended = self.transactions.ended.remove(&txn);
-            // Above the mark it must not look as if it had never been: who asks late would write a refusal.
-            if ended.is_some() && !self.sessions.is_dead(coordinator.boot) {
+            self.transactions.ended.remove(&txn);
+            // Above the mark it must not look as if it had never been, though nothing of it may have been written down here: who
+            // asks late would write a refusal, and nobody would forget that.
+            if !self.sessions.is_dead(coordinator.boot) {
                 self.transactions.over.insert(txn);
             }
         }

@@ -360,7 +360,11 @@ impl Member {
         gathered: Gathered,
         effects: &mut Effects,
     ) {
-        if !matches!(self.raft.read_permit(now), ReadPermit::Lease(_)) {
+        // Reads of one gateway are answered in their order: what one has seen, a later one sees too.
+        let unconfirmed = self.unconfirmed.iter().map(|(_, read)| read.sender);
+        let mut before = unconfirmed.chain(self.confirmed.iter().map(|(_, read)| read.sender));
+        let waits = before.any(|sender| sender == gathered.sender);
+        if waits || !matches!(self.raft.read_permit(now), ReadPermit::Lease(_)) {
             return self.unconfirmed.push((None, gathered));
         }
         if let Some(answers) = self.evaluate(replica, turn, &gathered, effects) {
@@ -983,16 +987,33 @@ impl Member {
                 lost.push((gathered, entries));
             }
         }
+        let mut sent_back: Vec<Sender> = Vec::new();
         for (gathered, entries) in lost {
             let (sender, sequence) = (gathered.sender, gathered.batch.sequence);
             let flights = self.flights.iter().flat_map(|flight| &flight.gathered);
             let mut behind = self.gathered.iter().chain(flights);
-            if entries < self.counts.entries_applied || behind.any(|batch| batch.sender == sender) {
+            let is_overtaken = entries < self.counts.entries_applied;
+            if is_overtaken || sent_back.contains(&sender) || behind.any(|batch| batch.sender == sender) {
                 // What its gateway sent behind it was applied in the same turn, or may be before leadership is confirmed: to be asked
-                // once more.
+                // once more, and what came behind it, too.
+                sent_back.push(sender);
                 voice.send_back(effects, sender, sequence);
-            } else {
-                self.unconfirmed.push((None, gathered));
+                continue;
+            }
+            // What its gateway asked behind it this turn is not to be answered before it. A round that was begun for that was begun
+            // after this one was evaluated.
+            let later = self.unconfirmed.iter();
+            let later = later
+                .enumerate()
+                .find(|(_, (_, read))| read.sender == sender && read.batch.sequence > sequence);
+            match later.map(|(at, (round, _))| (at, *round)) {
+                Some((at, round)) => self.unconfirmed.insert(at, (round, gathered)),
+                None => self.unconfirmed.push((None, gathered)),
+            }
+        }
+        for sender in sent_back {
+            for (_, later) in self.unconfirmed.extract_if(.., |(_, read)| read.sender == sender) {
+                voice.send_back(effects, sender, later.batch.sequence);
             }
         }
         self.begin_round(now);

@@ -1338,7 +1338,7 @@ impl Gateway {
             let member = self.cluster.seats[index].member.as_ref();
             member.is_some_and(|member| member.may_read(now))
         };
-        let is_settled = || crate::gateway::is_free(session, pipeline, spec, args);
+        let is_settled = || crate::gateway::is_untouched(session, pipeline, spec, args);
         // What a transaction holds is waited for at the member.
         let is_free = || self.replicas[index].admits(|| locks_of([(spec, args)], |_| true));
         is_settled() && is_led() && is_free()

@@ -30,7 +30,7 @@ use crate::program::{Item, Program, group_of_key, names_more};
 use crate::pubsub::{PUBLISHED_MAX, PubSub, changes_subscriptions, is_publish};
 use crate::recovery::Recoveries;
 use crate::scan::Scanning;
-use crate::session::{Session, Watched};
+use crate::session::{SentKind, Session, Watched};
 use crate::shared::Shared;
 use crate::stats::WorkerStats;
 use crate::timing::{Caller, Timing};
@@ -345,7 +345,8 @@ impl Gateway {
                         }
                         let is_spread = self.is_spread;
                         let may_overtake = |spec| {
-                            may_overtake(session, spec, args) || is_spread && may_hide(session, spec, args)
+                            may_overtake(session, spec, args)
+                                || is_spread && (session.sent.is_mixed() || may_hide(session, spec, args))
                         };
                         if !pipeline.is_settled() && spec.is_some_and(may_overtake) {
                             break;
@@ -753,28 +754,48 @@ pub enum Incoming<'a> {
 /// Notes that a command whose keys are all in one group is about to be sent there, or to wait there.
 #[inline]
 pub(crate) fn note_sent(session: &mut Session, pipeline: &Pipeline, spec: &Spec, args: Args<'_>) {
-    let (is_settled, writes) = (pipeline.is_settled(), spec.flags.contains(Flags::WRITE));
+    let is_settled = pipeline.is_settled();
+    let kind = if spec.flags.contains(Flags::WRITE) {
+        SentKind::Write
+    } else if is_free(session, pipeline, spec, args) {
+        SentKind::FreeRead
+    } else {
+        SentKind::OrderedRead
+    };
     if let Some(position) = command::only_key(spec) {
         let slot = ids::Slot::of_key(args.arg(position));
-        return session.sent.add(slot, writes, is_settled);
+        return session.sent.add(slot, kind, is_settled);
     }
     let mut is_first = true;
     command::keys(spec, args, &mut |position, _| {
         let slot = ids::Slot::of_key(args.arg(position));
-        session.sent.add(slot, writes, is_settled && is_first);
+        session.sent.add(slot, kind, is_settled && is_first);
         is_first = false;
     });
 }
 
-/// Whether a command only reads, and its connection has nothing under way on the same slots.
+/// Whether a command only reads, and need not be behind anything that its connection has under way on the same slots: neither a
+/// write nor a read that is behind one.
 pub(crate) fn is_free(session: &Session, pipeline: &Pipeline, spec: &Spec, args: Args<'_>) -> bool {
     let mut is_free = !spec.flags.contains(Flags::WRITE);
     if is_free && !pipeline.is_settled() {
         command::keys(spec, args, &mut |position, _| {
-            is_free = is_free && !session.sent.may_hold(ids::Slot::of_key(args.arg(position)));
+            is_free = is_free && !session.sent.may_order(ids::Slot::of_key(args.arg(position)));
         });
     }
     is_free
+}
+
+/// Whether a command only reads, and its connection has nothing under way on the same slots: answered at once, it comes behind
+/// whatever was asked before it.
+pub(crate) fn is_untouched(session: &Session, pipeline: &Pipeline, spec: &Spec, args: Args<'_>) -> bool {
+    let mut is_untouched = !spec.flags.contains(Flags::WRITE);
+    if is_untouched && !pipeline.is_settled() {
+        command::keys(spec, args, &mut |position, _| {
+            is_untouched = is_untouched && !session.sent.may_hold(ids::Slot::of_key(args.arg(position)));
+        });
+    }
+    is_untouched
 }
 
 /// Whether a plain write would come behind a read of the same connection that was not answered, of the same slot. Where groups

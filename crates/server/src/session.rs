@@ -75,10 +75,22 @@ pub struct Block {
 /// the older one: it must not begin before.
 #[derive(Default)]
 pub(crate) struct SentSlots {
-    /// Each with whether it is written.
-    slots: Vec<(Slot, bool)>,
-    /// How many are only read, those included that found no room.
-    reads: usize,
+    slots: Vec<(Slot, SentKind)>,
+    /// How many of each kind, those included that found no room.
+    writes: usize,
+    ordered_reads: usize,
+    free_reads: usize,
+}
+
+/// What a command that was sent does with its keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SentKind {
+    /// It may write them.
+    Write,
+    /// It reads them behind something of its connection.
+    OrderedRead,
+    /// It reads them, and waits for nothing of its connection.
+    FreeRead,
 }
 
 impl SentSlots {
@@ -87,14 +99,18 @@ impl SentSlots {
 
     /// A command on a key of this slot is sent. `is_settled` if all before it were answered.
     #[inline]
-    pub(crate) fn add(&mut self, slot: Slot, writes: bool, is_settled: bool) {
+    pub(crate) fn add(&mut self, slot: Slot, kind: SentKind, is_settled: bool) {
         if is_settled {
             self.slots.clear();
-            self.reads = 0;
+            (self.writes, self.ordered_reads, self.free_reads) = (0, 0, 0);
         }
-        self.reads += usize::from(!writes);
+        match kind {
+            SentKind::Write => self.writes += 1,
+            SentKind::OrderedRead => self.ordered_reads += 1,
+            SentKind::FreeRead => self.free_reads += 1,
+        }
         if self.slots.len() < SentSlots::SLOTS_MAX {
-            self.slots.push((slot, writes));
+            self.slots.push((slot, kind));
         }
     }
 
@@ -110,12 +126,26 @@ impl SentSlots {
 
     /// Whether any of them only reads.
     pub(crate) fn has_reads(&self) -> bool {
-        self.reads > 0
+        self.ordered_reads + self.free_reads > 0
     }
 
     /// Whether a command that only reads a key of this slot may be among them.
     pub(crate) fn may_read(&self, slot: Slot) -> bool {
-        self.is_full() || self.slots.contains(&(slot, false))
+        let reads = |(sent, kind): &(Slot, SentKind)| *sent == slot && *kind != SentKind::Write;
+        self.is_full() || self.slots.iter().any(reads)
+    }
+
+    /// Whether a read of this slot may have to be behind one of them. Reads that wait for nothing are carried out in the order in
+    /// which they were sent, and so are those that wait; but not the ones and the others. So a read behind one that waits
+    /// waits too.
+    pub(crate) fn may_order(&self, slot: Slot) -> bool {
+        let orders = |(sent, kind): &(Slot, SentKind)| *sent == slot && *kind != SentKind::FreeRead;
+        self.writes + self.ordered_reads > 0 && (self.is_full() || self.slots.iter().any(orders))
+    }
+
+    /// Whether reads of both kinds may be among them, and it is not known of which slots.
+    pub(crate) fn is_mixed(&self) -> bool {
+        self.is_full() && self.free_reads > 0 && self.writes + self.ordered_reads > 0
     }
 
     fn is_full(&self) -> bool {
