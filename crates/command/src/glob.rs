@@ -9,7 +9,7 @@
 //! The head must stand at the text's start, the tail at its end, and each middle part is searched from where the one
 //! before it ended: what an earlier star could take, the last one can take too. A middle part of plain bytes is searched
 //! in linear time, one with wildcards by following all its beginnings at once, a bit for each ("shift-and", Baeza-Yates and
-//! Gonnet 1992): 64 elements in one step, and at most [`ELEMENTS_MAX`]. So no pattern takes more than 256 steps for each
+//! Gonnet 1992): 64 elements in one step, and at most `ELEMENTS_MAX`. So no pattern takes more than 256 steps for each
 //! byte of a text.
 
 use memchr::memmem::Finder;
