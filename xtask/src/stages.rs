@@ -125,7 +125,7 @@ pub(crate) const TEST: &[&Stage] = &[
         steps: |_| {
             vec![
                 program("cargo run --locked --release -p sim -- --seeds 500 --workers 2"),
-                program("cargo run --locked --release -p sim -- --seeds 2000 --bare"),
+                program("cargo run --locked --release -p sim -- --seeds 1500 --bare"),
             ]
         },
     },
