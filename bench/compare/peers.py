@@ -20,7 +20,7 @@ ALWAYS = (
     "redis-server --port {port} --bind 127.0.0.1 --save '' --appendonly yes --appendfsync always --auto-aof-rewrite-percentage 0"
 )
 ETCD_DRIVER = ROOT / "target" / "compare" / "etcd-driver"
-GROUPS = 64
+GROUPS = 6
 NODE_TIMEOUT_MS = 15_000
 REDIS, REDIS_ALWAYS = "redis", "redis, log synced always"
 CLUSTER, CLUSTER_WAIT = "Redis Cluster", "Redis Cluster, WAIT 1"
