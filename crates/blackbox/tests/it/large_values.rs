@@ -102,6 +102,7 @@ fn a_large_value_is_sent_once_to_each_follower_and_nobody_loses_a_leader() {
         let behind = total(&cluster, "chorale_peer_output_bytes_total") - sent;
         behind >= 2 * VALUE_BYTES as u64
     });
+    // That nothing is sent again shows only in what does not come: longer than a batch waits before it is sent again.
     thread::sleep(Duration::from_secs(2));
     let sent = total(&cluster, "chorale_peer_output_bytes_total") - sent;
     // To both followers, and from the node that the client asked to the leader if that is another one.
