@@ -1,9 +1,10 @@
 //! What a transaction decided for one group.
 
+use crate::events::Event;
 use crate::object::Object;
 use ids::Db;
 
-/// One key's new state.
+/// One key's new state, or what is told of it.
 #[derive(Debug)]
 pub enum Effect {
     /// The key becomes this object.
@@ -20,6 +21,8 @@ pub enum Effect {
         /// The key.
         key: Box<[u8]>,
     },
+    /// Nothing changes, and who listens hears of what happened.
+    Tell(Event),
 }
 
 impl Effect {
@@ -28,6 +31,7 @@ impl Effect {
         match self {
             Effect::Put { object, .. } => object.key(),
             Effect::Delete { key, .. } => key,
+            Effect::Tell(event) => &event.key,
         }
     }
 }

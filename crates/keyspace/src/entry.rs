@@ -7,7 +7,7 @@
 //!    1 command  db u8 | protocol u8 | count u32 | (length u32 | bytes)*
 //!    2 expire   db u8 | key
 //!    3 evict    db u8 | key
-//!    4 install  count u32 | (db u8 | tag u8: 0 delete, 1 put | key, or the object)*
+//!    4 install  count u32 | (db u8 | tag u8: 0 delete, 1 put, 2 tell | key, the object, or the event)*
 //!    5 limits   eight u32
 //!    6 fence    newest u64 | count u32 | boot u64 *
 //!    7 block    conditions | commands
@@ -35,6 +35,7 @@ pub(crate) use transaction::{write_participant, write_txn};
 
 use crate::database::KeyVersion;
 use crate::effects::Effect;
+use crate::events::Event;
 use crate::form::{self, Head, Rest};
 use crate::limits::Limits;
 use crate::requests::ClientRequest;
@@ -564,6 +565,10 @@ impl Operations {
                 self.bytes.extend_from_slice(&[db.number(), 1]);
                 form::write_object(&mut self.bytes, object);
             }
+            Effect::Tell(event) => {
+                self.bytes.extend_from_slice(&[event.db.number(), 2]);
+                event.write(&mut self.bytes);
+            }
         }
     }
 
@@ -650,10 +655,10 @@ struct CommandView<'a> {
     words: Range<usize>,
 }
 
-struct EffectView<'a> {
-    db: Db,
-    key: &'a [u8],
-    put: Option<PutView<'a>>,
+enum EffectView<'a> {
+    Delete(Db, &'a [u8]),
+    Put(Db, PutView<'a>),
+    Tell(Event),
 }
 
 struct PutView<'a> {
@@ -794,15 +799,16 @@ impl CommandView<'_> {
 
 impl EffectView<'_> {
     fn effect(&self) -> Effect {
-        match &self.put {
-            None => Effect::Delete {
-                db: self.db,
-                key: self.key.into(),
+        match self {
+            EffectView::Delete(db, key) => Effect::Delete {
+                db: *db,
+                key: (*key).into(),
             },
-            Some(put) => Effect::Put {
-                db: self.db,
+            EffectView::Put(db, put) => Effect::Put {
+                db: *db,
                 object: put.head.object(put.value),
             },
+            EffectView::Tell(event) => Effect::Tell(event.clone()),
         }
     }
 }
@@ -984,11 +990,7 @@ impl<'a> Cursor<'a> {
     fn effect(&mut self) -> Result<EffectView<'a>, EntryError> {
         let db = self.db()?;
         match self.byte()? {
-            0 => Ok(EffectView {
-                db,
-                key: self.text()?,
-                put: None,
-            }),
+            0 => Ok(EffectView::Delete(db, self.text()?)),
             1 => {
                 let mut rest = Rest(self.0);
                 let head = Head::read(&mut rest).ok_or(EntryError::Short)?;
@@ -997,12 +999,9 @@ impl<'a> Cursor<'a> {
                 if !form::check(head.form, value) {
                     return Err(EntryError::Unknown);
                 }
-                Ok(EffectView {
-                    db,
-                    key: head.key,
-                    put: Some(PutView { head, value }),
-                })
+                Ok(EffectView::Put(db, PutView { head, value }))
             }
+            2 => self.read(|rest| Event::read(db, rest)).map(EffectView::Tell),
             _ => Err(EntryError::Unknown),
         }
     }

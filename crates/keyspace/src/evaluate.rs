@@ -121,7 +121,7 @@ impl Keyspace {
             if local.notify.meets(class) {
                 events.push(Event {
                     class,
-                    name: "del",
+                    name: "del".into(),
                     db,
                     key: key.into(),
                 });

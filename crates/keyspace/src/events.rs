@@ -1,6 +1,8 @@
 //! Keyspace notifications: what happened to which key.
 
+use crate::form::{self, Rest};
 use ids::Db;
+use std::borrow::Cow;
 
 /// Classes of events, as `notify-keyspace-events` selects them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -63,11 +65,30 @@ pub struct Event {
     /// Its class.
     pub class: EventClasses,
     /// What happened, as clients see it.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// The key's database.
     pub db: Db,
     /// The key.
     pub key: Box<[u8]>,
+}
+
+impl Event {
+    /// Writes all but the database: `class u32 | name | key`.
+    pub(crate) fn write(&self, to: &mut Vec<u8>) {
+        to.extend_from_slice(&self.class.0.to_le_bytes());
+        form::text(to, self.name.as_bytes());
+        form::text(to, &self.key);
+    }
+
+    /// Reads what [`Event::write`] wrote; `None` if the bytes are nothing like it.
+    pub(crate) fn read(db: Db, rest: &mut Rest<'_>) -> Option<Event> {
+        Some(Event {
+            class: EventClasses(rest.number()?),
+            name: String::from_utf8(rest.text()?.to_vec()).ok()?.into(),
+            db,
+            key: rest.text()?.into(),
+        })
+    }
 }
 
 #[cfg(test)]

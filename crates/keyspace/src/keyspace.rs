@@ -310,7 +310,7 @@ impl Keyspace {
     }
 
     /// One operation that nothing holds up.
-    fn apply_free(
+    pub(crate) fn apply_free(
         &mut self,
         operation: Operation<'_>,
         origin: Origin,
@@ -568,8 +568,10 @@ impl Keyspace {
     pub fn install(&mut self, effects: Vec<Effect>, local: &mut LeaderLocal) {
         self.applied.0 += 1;
         for effect in effects {
-            local.changes += 1;
+            local.changes += u64::from(!matches!(effect, Effect::Tell(_)));
             match effect {
+                Effect::Tell(event) if local.notify.meets(event.class) => local.events.push(event),
+                Effect::Tell(_) => {}
                 Effect::Put { db, mut object } => {
                     object.set_version(self.applied);
                     let location = self.locate(object.key());

@@ -10,6 +10,8 @@
 
 mod keyspace;
 
+mod alone;
+
 mod digest;
 mod effects;
 mod entry;
@@ -62,6 +64,7 @@ mod segment;
 mod slot_word;
 
 pub use access::{AccessClock, LfuParameters};
+pub use alone::{Terms, Told, shared};
 pub use database::KeyVersion;
 pub use directories::Cursor;
 pub use directory::Position;

@@ -53,6 +53,8 @@ pub struct LeaderLocal {
     pub torn: Vec<TxnId>,
     /// Operations that have been answered later than their batches. The driver takes them.
     pub late: Vec<Origin>,
+    /// Whether the group is alone on its node: whoever asks it is here, and takes objects as they are.
+    pub is_alone: bool,
     /// Operations that had to wait for a transaction.
     pub waited: u64,
     /// Transactions that were prepared.
@@ -94,6 +96,7 @@ impl LeaderLocal {
             wounds: Vec::new(),
             late: Vec::new(),
             torn: Vec::new(),
+            is_alone: false,
             waited: 0,
             prepared: 0,
             wounded: 0,
@@ -114,7 +117,7 @@ impl LeaderLocal {
         if self.notify.meets(class) {
             self.events.push(Event {
                 class,
-                name,
+                name: name.into(),
                 db,
                 key: key.into(),
             });

@@ -1,6 +1,7 @@
 //! Which locks commands need in one group.
 
 use crate::database::Database;
+use crate::effects::Effect;
 use crate::entry::{Condition, Prepare, Work};
 use command::{CommandId, Flags, KeyUse, Route, Spec};
 use resp::Args;
@@ -80,7 +81,8 @@ pub(crate) fn of_prepare(prepare: &Prepare<'_>) -> Locks {
     let locks = match &prepare.work {
         Work::Evaluate { commands, .. } => locks_of(commands.iter().map(|command| command.args)),
         Work::Install { effects, result, .. } => {
-            let keys = effects.iter().map(|effect| effect.key().into());
+            let changes = effects.iter().filter(|effect| !matches!(effect, Effect::Tell(_)));
+            let keys = changes.map(|effect| effect.key().into());
             let name = result.iter().map(|result| result.request.lock_key());
             let alone = keys.chain(name).map(|key| (key, Mode::Exclusive));
             Locks::of_keys(alone.collect())

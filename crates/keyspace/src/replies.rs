@@ -13,6 +13,7 @@
 //! 2. The numbers of commands add up to the length of `ends`.
 //! 3. `local` ascends, and its numbers are indices of `ends`.
 
+use crate::alone::Told;
 use crate::digest::Digest;
 use crate::form::Rest;
 
@@ -131,6 +132,17 @@ impl Replies {
             to.bytes.extend_from_slice(self.reply(index));
             to.end_reply(self.local.binary_search(&(index as u32)).is_ok());
         }
+    }
+
+    /// As a group that is alone tells them, of its one operation; `None` if that is answered later.
+    pub(crate) fn into_told(self) -> Option<Told> {
+        let commands = *self.operations.last().expect("an operation was begun");
+        (commands != LATER).then(|| Told {
+            is_carried_out: commands != NOT_CARRIED_OUT,
+            is_crowded_out: commands == CROWDED,
+            bytes: self.bytes,
+            ends: self.ends,
+        })
     }
 
     /// Changes the reply at `mark`, which is one byte.

@@ -62,7 +62,7 @@ pub struct Origin {
 /// See the file's header.
 #[derive(Default)]
 pub(crate) struct Transactions {
-    locks: LockTable,
+    pub(crate) locks: LockTable,
     requests: RequestId,
     waiting: BTreeMap<RequestId, Waiting>,
     /// Of those that wait, which of a batch each is.
@@ -71,14 +71,14 @@ pub(crate) struct Transactions {
     held: BTreeMap<TxnId, Vec<Participant>>,
     prepared: BTreeMap<TxnId, Prepared>,
     /// Whose end is known, and not yet everywhere.
-    ended: BTreeMap<TxnId, Ended>,
+    pub(crate) ended: BTreeMap<TxnId, Ended>,
     /// Whose end is known everywhere, at or above their coordinator's mark: they must not look as if they had never been.
     over: BTreeSet<TxnId>,
     /// Of each coordinator: all sequences below are over, but for those of which something else is written here. One that is
     /// held up by a group that is out of reach does not keep the others from being forgotten.
     low: BTreeMap<GatewayId, u64>,
     /// Answers that came later than their batches.
-    late: BTreeMap<Origin, Replies>,
+    pub(crate) late: BTreeMap<Origin, Replies>,
 }
 
 struct Waiting {
@@ -102,7 +102,7 @@ struct Prepared {
     result: Option<KeptResult>,
 }
 
-struct Ended {
+pub(crate) struct Ended {
     register: Register,
     participants: Vec<Participant>,
     /// What was answered to commands that were carried out when it was committed: whoever committed it need not be its
@@ -165,8 +165,17 @@ impl Transactions {
         assert!(before.is_none(), "invariant 1: {txn:?} ended before");
     }
 
-    fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.waiting.len() + self.late.len() >= WAITING_MAX
+    }
+
+    /// Holds what is free, without a vote, and cannot lose it.
+    pub(crate) fn hold(&mut self, txn: TxnId, priority: Priority, locks: Locks) {
+        self.requests += 1;
+        let grant = self
+            .locks
+            .request(self.requests, Requester::Preparing(txn), priority, locks);
+        assert!(grant == Grant::Granted, "the caller looked whether it is free");
     }
 
     /// Takes a transaction out of those that wait; where its answer goes.
@@ -412,7 +421,7 @@ fn requester(txn: &Option<(TxnId, Vec<Participant>)>, is_lock: bool) -> Requeste
 }
 
 /// What an operation has to wait for; `None` if it waits for nothing.
-fn needs_of(operation: &Operation<'_>) -> Option<Needs> {
+pub(crate) fn needs_of(operation: &Operation<'_>) -> Option<Needs> {
     let (locks, txn) = match operation {
         Operation::Command { args, .. } => (crate::locking::locks_of([*args]), None),
         Operation::Wait { command, .. } => (crate::locking::locks_of([command.args]), None),
@@ -703,7 +712,7 @@ impl Keyspace {
     }
 
     /// A plain operation is as old as its arrival.
-    fn priority_of_arrival(&self) -> Priority {
+    pub(crate) fn priority_of_arrival(&self) -> Priority {
         Priority {
             began: self.time(),
             boot: Boot(u64::MAX),
@@ -712,7 +721,7 @@ impl Keyspace {
     }
 
     /// Asks for locks. `true` if they are held.
-    fn queue(
+    pub(crate) fn queue(
         &mut self,
         operation: &Operation<'_>,
         needs: Needs,
@@ -773,47 +782,9 @@ impl Keyspace {
         answer: &mut impl FnMut(Answered<'_>),
     ) {
         self.applied.0 += 1;
-        let needs = needs_of(&operation);
-        let asks = match &operation {
-            Operation::Prepare(prepare) => Some((prepare.txn, prepare.began, &prepare.participants)),
-            Operation::Lock(lock) => Some((lock.txn, lock.began, &lock.participants)),
-            _ => None,
-        };
-        if let (Some((txn, began, participants)), Some(needs)) = (asks, needs) {
-            let is_after_lock = after_lock(&operation);
-            let is_repeated = !is_after_lock && self.transactions.held.contains_key(&txn);
-            if matches!(
-                self.transactions.register(txn),
-                Register::Prepared | Register::Committed
-            ) {
-                // It has voted, and a vote is never taken back, whoever asks again.
-                return vote(replies, Ok(()));
-            }
-            if self.has_begun_anew(participants) {
-                // Nothing is written down of it: this group had no part, or had one that is lost.
-                return vote(replies, Err(Refusal::Renewed));
-            }
-            if let Some(refusal) = self.refuses(txn).or(is_repeated.then_some(Refusal::Inquired)) {
-                return vote(replies, Err(refusal));
-            }
-            let is_granted = if is_after_lock {
-                let is_held = self.transactions.locks.prepare_held(txn);
-                self.transactions.held.remove(&txn);
-                if !is_held && !planted::is(Bug::TakenLockPrepares) {
-                    return self.refuse(txn, participants, Refusal::Wounded, replies);
-                }
-                true
-            } else if self.transactions.is_full() {
-                return self.refuse(txn, participants, Refusal::Busy, replies);
-            } else {
-                self.queue(&operation, needs, origin, priority(txn, began), local)
-            };
-            if is_granted {
-                self.carry_out(operation, local, replies);
-            } else {
-                replies.later();
-            }
-            return self.go_on(local, answer);
+        if let (Operation::Prepare(_) | Operation::Lock(_), Some(needs)) = (&operation, needs_of(&operation))
+        {
+            return self.ask_for_part(operation, needs, None, origin, local, replies, answer);
         }
         match operation {
             Operation::Resolve(Resolve { decisions }) => {
@@ -865,10 +836,70 @@ impl Keyspace {
         }
     }
 
+    /// A part of a transaction asks for its locks, and for a vote if it is not to be told only what they hold. `age` is what it
+    /// waits by, if not by when its transaction began.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "an operation, how it waits, and where its answer goes"
+    )]
+    pub(crate) fn ask_for_part(
+        &mut self,
+        operation: Operation<'_>,
+        needs: Needs,
+        age: Option<Priority>,
+        origin: Origin,
+        local: &mut LeaderLocal,
+        replies: &mut Replies,
+        answer: &mut impl FnMut(Answered<'_>),
+    ) {
+        let (txn, began, participants) = match &operation {
+            Operation::Prepare(prepare) => (prepare.txn, prepare.began, &prepare.participants),
+            Operation::Lock(lock) => (lock.txn, lock.began, &lock.participants),
+            _ => unreachable!("the caller has looked"),
+        };
+        let is_after_lock = after_lock(&operation);
+        let is_repeated = !is_after_lock && self.transactions.held.contains_key(&txn);
+        if matches!(
+            self.transactions.register(txn),
+            Register::Prepared | Register::Committed
+        ) {
+            // It has voted, and a vote is never taken back, whoever asks again.
+            return vote(replies, Ok(()));
+        }
+        if self.has_begun_anew(participants) {
+            // Nothing is written down of it: this group had no part, or had one that is lost.
+            return vote(replies, Err(Refusal::Renewed));
+        }
+        if let Some(refusal) = self.refuses(txn).or(is_repeated.then_some(Refusal::Inquired)) {
+            return vote(replies, Err(refusal));
+        }
+        let is_granted = if is_after_lock {
+            let is_held = self.transactions.locks.prepare_held(txn);
+            self.transactions.held.remove(&txn);
+            if !is_held && !planted::is(Bug::TakenLockPrepares) {
+                return self.refuse(txn, participants, Refusal::Wounded, replies);
+            }
+            true
+        } else if self.transactions.is_full() {
+            return self.refuse(txn, participants, Refusal::Busy, replies);
+        } else {
+            let age = age.unwrap_or_else(|| priority(txn, began));
+            self.queue(&operation, needs, origin, age, local)
+        };
+        if is_granted {
+            self.carry_out(operation, local, replies);
+        } else {
+            replies.later();
+        }
+        self.go_on(local, answer);
+    }
+
     /// The locks are held.
     fn carry_out(&mut self, operation: Operation<'_>, local: &mut LeaderLocal, replies: &mut Replies) {
         match operation {
             Operation::Prepare(prepare) => self.judge(*prepare, local, replies),
+            // Whoever asked is here, and takes the objects himself.
+            Operation::Lock(_) if local.is_alone => vote(replies, Ok(())),
             Operation::Lock(lock) => self.show(&lock, replies),
             _ => unreachable!("only these are transactions that wait"),
         }
@@ -1386,6 +1417,10 @@ fn effect_to(to: &mut Vec<u8>, effect: &Effect) {
             to.extend_from_slice(&[db.number(), 1]);
             form::write_object(to, object);
         }
+        Effect::Tell(event) => {
+            to.extend_from_slice(&[event.db.number(), 2]);
+            event.write(to);
+        }
     }
 }
 
@@ -1401,6 +1436,7 @@ fn effect_of(rest: &mut Rest<'_>) -> Option<Effect> {
             db,
             object: form::read_object(rest)?,
         }),
+        2 => Event::read(db, rest).map(Effect::Tell),
         _ => None,
     }
 }

@@ -34,14 +34,15 @@
 //!    known: a later number would be a gap.
 
 use crate::batch::{Answer, Answers, Batch, BatchBuf, reads};
-use crate::operation::{Condition, Operation, Replies, Step};
+use crate::operation::{Condition, Operation, Replies, as_conditions, as_state};
 use crate::request::{Assignment, FullKey, IndexedKey, Journey, Output, Part, Seen, Ticket};
 use crate::response::BatchOutcome;
 use bytes::Bytes;
 use command::{Flags, Spec};
 use ids::{Db, GatewayId, GroupId, Monotonic, Slot};
 use keyspace::{
-    ClientRequest, Forget, Inquire, Lock, OperationsMark, Prepare, Resolve, WaitId, Work, read_seen,
+    ClientRequest, Effect, Forget, Inquire, Lock, OperationsMark, Prepare, Resolve, Step, WaitId, Work,
+    read_seen,
 };
 use planted::Bug;
 use resp::{Args, ArgsBuf, Protocol};
@@ -494,7 +495,7 @@ impl Courier {
         self.took(Origin::Versions(ticket, indices), None, true, None);
     }
 
-    /// Takes this group's part of a transaction.
+    /// Takes this group's part of a transaction. Events are told where they are known: who listens is no part of entries.
     pub fn vote(&mut self, part: Part) {
         self.make_room(true);
         let Part {
@@ -504,6 +505,7 @@ impl Courier {
             conditions,
             expects,
             mut assignment,
+            is_bounded: _,
         } = part;
         let writes = &mut self.open.batch.writes;
         if let Assignment::Lock { keys, is_whole } = &assignment {
@@ -522,7 +524,9 @@ impl Courier {
             return self.took(Origin::Lock(txn), None, false, None);
         }
         let work = match &mut assignment {
-            Assignment::Lock { .. } => unreachable!("there is no work for it"),
+            Assignment::Lock { .. } | Assignment::CheckOut { .. } => {
+                unreachable!("the caller asks for votes, and refuses to check out")
+            }
             Assignment::Evaluate {
                 operations,
                 is_strict,
@@ -535,12 +539,12 @@ impl Courier {
                 after_lock,
                 result,
             } => Work::Install {
-                effects: std::mem::take(effects),
+                effects: without_events(std::mem::take(effects)),
                 after_lock: *after_lock,
                 result: result.take(),
             },
             Assignment::InPlace { steps, after_lock } => Work::InPlace {
-                steps: steps.iter_mut().map(as_step).collect(),
+                steps: steps.iter_mut().map(as_state).map(without_told).collect(),
                 after_lock: *after_lock,
             },
         };
@@ -548,8 +552,8 @@ impl Courier {
             txn,
             began,
             participants,
-            conditions: as_state(&conditions),
-            expects: as_state(&expects),
+            conditions: as_conditions(&conditions),
+            expects: as_conditions(&expects),
             work,
         };
         writes.push(&keyspace::Operation::Prepare(Box::new(prepare)));
@@ -1447,6 +1451,7 @@ impl Origin {
                     txn,
                     group,
                     vote: vote(replies[0][0]),
+                    is_logged: true,
                     replies: Replies::of(replies[1..].iter().copied()),
                 }
             }
@@ -1455,7 +1460,12 @@ impl Origin {
                 let objects = replies[1..].iter().map(|seen| read_seen(seen));
                 let objects: Option<Vec<_>> = objects.map(|seen| seen.map(|(object, _)| object)).collect();
                 match (vote(replies[0][0]), objects) {
-                    (Vote::Prepared, Some(objects)) => Output::Locked { txn, group, objects },
+                    (Vote::Prepared, Some(objects)) => Output::Locked {
+                        txn,
+                        group,
+                        is_logged: true,
+                        objects,
+                    },
                     (Vote::Prepared, None) => Output::FailedPart {
                         txn,
                         group,
@@ -1465,6 +1475,7 @@ impl Origin {
                         txn,
                         group,
                         vote,
+                        is_logged: true,
                         replies: Replies::default(),
                     },
                 }
@@ -1555,16 +1566,16 @@ fn vote(code: u8) -> Vote {
     }
 }
 
-/// As entries hold it. Events are told where they are known: who listens is no part of them.
-fn as_step(step: &mut Step) -> keyspace::Step<'_> {
-    match step {
-        Step::Run(operation) => keyspace::Step::Run(operation.as_state()),
-        Step::Install(outcome) => keyspace::Step::Install(std::mem::take(&mut outcome.effects)),
-    }
+fn without_events(mut effects: Vec<Effect>) -> Vec<Effect> {
+    effects.retain(|effect| !matches!(effect, Effect::Tell(_)));
+    effects
 }
 
-fn as_state(conditions: &[Condition]) -> Vec<keyspace::Condition<'_>> {
-    conditions.iter().map(Condition::as_state).collect()
+fn without_told(step: Step<'_>) -> Step<'_> {
+    match step {
+        Step::Run(command) => Step::Run(command),
+        Step::Install(effects) => Step::Install(without_events(effects)),
+    }
 }
 
 /// The slot of a command's first key.

@@ -24,11 +24,9 @@ pub use counts::MemberCounts;
 pub use courier::{Asked, CROWDED_OUT, Courier, UNREACHABLE};
 pub use keyspace::{OpenTransaction, Returned, Scratch, TransactionCounts, locks_among as locks_of};
 pub use member::{Cut, Effects, FLIGHTS_MAX, Member, Sender};
-pub use operation::{Condition, Operation, Outcome, Replies, Step, databases, with_conditions};
-pub use replica::{Counters, LocalCounts, Replica};
-pub use request::{
-    Assignment, FullKey, IndexedKey, Journey, Output, Part, Request, Seen, Task, Ticket, Verdict,
-};
+pub use operation::{Condition, Operation, Replies, Step, databases, with_conditions};
+pub use replica::{LocalCounts, Replica};
+pub use request::{Assignment, Closing, FullKey, IndexedKey, Journey, Output, Part, Request, Seen, Ticket};
 pub use response::{BatchOutcome, BatchResponse};
 pub use steps::{steps, steps_of};
 pub use turn::Turn;

@@ -2,9 +2,9 @@
 
 use command::{KeyUse, ReplyError, Spec};
 use ids::Db;
-use keyspace::{Answers, BlockCommand, Effect, Event, KeptResult, KeyVersion, Scratch, Standing};
+use keyspace::{Answers, BlockCommand, Effect, KeyVersion, Scratch, Standing, Told};
 use resp::{Args, ArgsBuf, Protocol, Writer};
-use txn::{Locks, Mode};
+use txn::{Locks, Mode, Refusal, Vote};
 
 /// A client's command, owned: it waits, travels to another worker, or is part of a transaction.
 #[derive(Clone, Debug)]
@@ -96,24 +96,26 @@ impl Condition {
     }
 }
 
-/// What a transaction does to one group if it is committed.
-#[derive(Default, Debug)]
-pub struct Outcome {
-    /// What changes.
-    pub effects: Vec<Effect>,
-    /// What is told to those who listen, in order; nobody hears of it before.
-    pub events: Vec<Event>,
-    /// What is to be kept here of a request that its client has named.
-    pub result: Option<KeptResult>,
-}
-
 /// A step of a transaction in one group, carried out when it is decided.
 #[derive(Debug)]
 pub enum Step {
     /// A command.
     Run(Operation),
-    /// What others, computed by the coordinator, change between commands on the whole keyspace.
-    Install(Outcome),
+    /// What others, computed by the coordinator, change between commands on the whole keyspace, and what is told of it.
+    Install(Vec<Effect>),
+}
+
+/// As entries hold it; its effects are taken.
+pub(crate) fn as_state(step: &mut Step) -> keyspace::Step<'_> {
+    match step {
+        Step::Run(operation) => keyspace::Step::Run(operation.as_state()),
+        Step::Install(effects) => keyspace::Step::Install(std::mem::take(effects)),
+    }
+}
+
+/// As entries hold them.
+pub(crate) fn as_conditions(conditions: &[Condition]) -> Vec<keyspace::Condition<'_>> {
+    conditions.iter().map(Condition::as_state).collect()
 }
 
 /// The replies of several operations, one after another.
@@ -144,12 +146,26 @@ impl Replies {
         self.ends.push(self.bytes.len());
     }
 
-    /// Those to a request that its client has named: what is known of it, and what it was answered.
-    pub(crate) fn standing<'a>(standing: Standing, replies: impl Iterator<Item = &'a [u8]>) -> Replies {
-        let code = [standing.code()];
-        let mut all = Replies::of([&code[..]]);
-        all.extend(replies);
-        all
+    /// What a group that is alone has answered.
+    pub(crate) fn of_told(told: Told) -> Replies {
+        Replies {
+            bytes: told.bytes,
+            ends: told.ends.into_iter().map(|end| end as usize).collect(),
+        }
+    }
+
+    /// The same, to a part of a transaction: the first reply is the vote.
+    pub(crate) fn of_vote(told: Told) -> (Vote, Replies) {
+        let Told { mut bytes, ends, .. } = told;
+        let code = bytes.first().copied().unwrap_or_default();
+        let vote = Refusal::of_code(code).map_or(Vote::Prepared, Vote::Refused);
+        let mut rest = Replies::default();
+        if ends.len() > 1 {
+            bytes.drain(..1);
+            rest.bytes = bytes;
+            rest.ends = ends[1..].iter().map(|end| *end as usize - 1).collect();
+        }
+        (vote, rest)
     }
 
     /// Takes apart what [`Request::Once`](crate::Request::Once) is answered: the replies, if it was carried out.

@@ -1,49 +1,39 @@
 //! One replica of one group.
 //!
 //! ```text
-//!  execute ----------------------- keys free --> apply or read, at once
-//!  handle(Execute, Block, Watch) - keys free --> apply or read, Answered
-//!      |                           else: waits in the lock table, by age
-//!  handle(LockRead, Prepare) ----- keys free --> Locked, Voted
-//!      |                           else: waits; Wound to younger prepared ones in the way
-//!  handle(Withdraw) -------------- if it waits: Voted(Refused(Wounded))
-//!  handle(Resolve) --------------- effects installed, locks released, waiters go on
-//!  handle(Lend) ------------------ prepared, to hold its keys: Lent
-//!  handle(TakeBack) -------------- what was lent is back, or installed; locks released, waiters go on
+//!  execute ------ keys free -----> apply or read, at once
+//!  handle ------- of a group that is alone on its node: `replica/alone.rs`
+//!  apply, answer  of any other: `replica/replicated.rs`
 //!  hold --------- keys free -----> held until `let_go`; whoever meets them waits as for prepared ones
 //! ```
 //!
 //! Invariants:
-//! 1. Every waiter of the lock table has its request in `waiting`, and the other way round.
-//! 2. `prepared` holds exactly the transactions that the lock table says are prepared, those with brief locks aside.
-//! 3. No operation touches a key that a prepared transaction holds exclusively, except its own at `Resolve`.
+//! 1. While the group is alone, whoever waits in its queue is among `askers`, and the other way round.
+//! 2. No operation touches a key that a prepared transaction holds exclusively, except its own when it is decided.
 
+mod alone;
 mod brief;
-mod evaluate;
 mod replicated;
+mod work;
 
 pub(crate) use replicated::read_words;
 
-use crate::operation::{Condition, Operation, Outcome, Replies, Step, with_conditions};
+use crate::operation::{Condition, as_conditions};
 use crate::parked::{Marks, Parked};
-use crate::request::{FullKey, Output, Request, Task, Ticket, Verdict};
+use crate::request::{FullKey, Output};
 use crate::turn::Turn;
+use alone::Asker;
 use brief::BriefLocks;
 use command::Command;
-use ids::{Boot, Db, GroupId, HashSeed, PartitionRange, Prng, SemanticsVersion, Slot, UnixMillis};
+use ids::{Db, GroupId, HashSeed, PartitionRange, Prng, SemanticsVersion, Slot, UnixMillis};
 use keyspace::Cursor;
 use keyspace::{
-    ClientRequest, Effect, Event, EventClasses, EvictionPolicy, Garbage, Header, KeptResult, KeyVersion,
-    Keyspace, LeaderLocal, Limits, Object, OpenTransaction, Read, Returned, Standing, TransactionCounts,
-    Victims, locks_among as locks_of,
+    Effect, Event, EventClasses, EvictionPolicy, Garbage, Header, KeyVersion, Keyspace, LeaderLocal, Limits,
+    Object, OpenTransaction, Read, TransactionCounts, Victims, WAITING_MAX,
 };
 use resp::Writer;
 use std::collections::BTreeMap;
-use txn::{Grant, LockTable, Locks, Mode, Participant, Priority, Refusal, RequestId, Requester, TxnId, Vote};
-
-/// Requests that may wait in one group. At the limit the gateway refuses plain commands; transactions are as few as the
-/// connections let them be.
-const WAITING_MAX: usize = 65_536;
+use txn::{Locks, Mode, Participant, Priority, TxnId};
 
 /// One replica of one group. See the file's header.
 pub struct Replica {
@@ -56,14 +46,12 @@ pub struct Replica {
     /// Whether `turn` is one that was told.
     has_begun: bool,
     entry_is_open: bool,
-    locks: LockTable,
     brief: BriefLocks,
-    waiting: BTreeMap<RequestId, Request>,
-    prepared: BTreeMap<TxnId, Outcome>,
-    requests: RequestId,
+    /// Who waits, by the numbers under which they asked.
+    askers: BTreeMap<u64, Asker>,
+    requests: u64,
     /// How many keys clients wait for, each counted as often as it is waited for.
     awaited: usize,
-    counters: Counters,
     /// Bytes of the values that are lent, by whom they are lent to.
     lent: BTreeMap<TxnId, usize>,
     /// Reads that wait for transactions of the replicated group, and when what was applied.
@@ -86,17 +74,6 @@ pub struct LocalCounts {
     pub misses: u64,
 }
 
-/// What a replica counted since it began.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Counters {
-    /// Transactions over several groups that were prepared here.
-    pub prepared: u64,
-    /// Requests that had to wait for locks.
-    pub waited: u64,
-    /// Transactions that were withdrawn for an older one.
-    pub wounded: u64,
-}
-
 impl Replica {
     /// An empty replica of `group`, which hosts these partitions.
     pub fn new(group: GroupId, seed: HashSeed, partitions: PartitionRange) -> Replica {
@@ -104,11 +81,13 @@ impl Replica {
         let local_seed = seed.hash(b"leader-local").0;
         let mut keyspace = Keyspace::new(seed, partitions);
         keyspace.set_place(Participant::first(group));
+        let mut local = LeaderLocal::new(local_seed);
+        local.is_alone = true;
         Replica {
             group,
             generation: 0,
             keyspace,
-            local: LeaderLocal::new(local_seed),
+            local,
             turn: Turn {
                 number: 0,
                 now: UnixMillis(0),
@@ -120,13 +99,10 @@ impl Replica {
             },
             has_begun: false,
             entry_is_open: false,
-            locks: LockTable::default(),
             brief: BriefLocks::default(),
-            waiting: BTreeMap::new(),
-            prepared: BTreeMap::new(),
+            askers: BTreeMap::new(),
             requests: 0,
             awaited: 0,
-            counters: Counters::default(),
             lent: BTreeMap::new(),
             parked: Parked::default(),
             marks: Marks::default(),
@@ -163,49 +139,34 @@ impl Replica {
         std::mem::take(&mut self.local.events)
     }
 
-    /// What was counted.
-    pub fn counters(&self) -> Counters {
-        self.counters
-    }
-
     /// Transactions that hold locks and requests that wait.
     pub fn lock_counts(&self) -> (usize, usize) {
-        (self.locks.holder_count(), self.locks.waiter_count())
+        let counts = self.keyspace.transaction_counts();
+        (counts.prepared, counts.waiting)
     }
 
     /// How much of transactions is here, and who waits for them.
     pub fn transaction_counts(&self) -> TransactionCounts {
-        let mut counts = self.keyspace.transaction_counts();
-        let (holders, waiters) = self.lock_counts();
-        counts.prepared += holders;
-        counts.waiting += waiters;
-        counts
+        self.keyspace.transaction_counts()
     }
 
     /// How many transactions were refused here because an older one waited for them.
     pub fn wounded(&self) -> u64 {
-        self.counters.wounded + self.local.wounded
+        self.local.wounded
     }
 
     /// Keys with the most waiters, and how many these are; at most `max`.
     pub fn hottest_keys(&self, max: usize) -> Vec<(&[u8], usize)> {
-        if self.is_replicated {
-            return self.keyspace.hottest_keys(max);
-        }
-        self.locks.hottest(max)
+        self.keyspace.hottest_keys(max)
     }
 
     /// The oldest of the transactions that hold locks here, at most `max`.
     pub fn oldest_transactions(&self, max: usize) -> Vec<OpenTransaction> {
-        if self.is_replicated {
-            return self.keyspace.oldest_transactions(max);
-        }
-        OpenTransaction::oldest(&self.locks, max)
+        self.keyspace.oldest_transactions(max)
     }
 
     /// Forgets hits, misses and other counts.
     pub fn reset_counters(&mut self) {
-        self.counters = Counters::default();
         (self.local.hits, self.local.misses) = (0, 0);
         (self.local.expired, self.local.evicted) = (0, 0);
         self.local.wounded = 0;
@@ -248,7 +209,7 @@ impl Replica {
     }
 
     fn admits_here(&self, locks: &Locks) -> bool {
-        self.locks.admits(locks) && self.brief.admits(locks)
+        self.keyspace.is_free(locks) && self.brief.admits(locks)
     }
 
     /// [`Replica::is_free`] for one key, of this slot; `file` as for [`Replica::hold`], if the key is to be held.
@@ -258,7 +219,7 @@ impl Replica {
         !self.is_replicated
             && !is_full
             && self.brief.admits_key(slot, key, mode, file)
-            && (self.locks.is_idle() || self.locks.admits(&Locks::Keys(vec![(key.into(), mode)])))
+            && (self.keyspace.is_unlocked() || self.keyspace.is_free(&Locks::Keys(vec![(key.into(), mode)])))
     }
 
     /// Holds a key for a transaction, though nothing is prepared: the key is free ([`Replica::is_key_free`]), and the locks
@@ -275,19 +236,14 @@ impl Replica {
         // Who waited for these would have made them ordinary ones.
         if !self.brief.let_go(txn) {
             self.begin(turn);
-            self.locks.release(txn);
-            self.go_on(out);
+            self.let_go_of_ordinary(txn, out);
         }
     }
 
     /// Somebody may have to wait for brief locks.
     fn make_ordinary(&mut self) {
         for (txn, priority, locks) in self.brief.take() {
-            self.requests += 1;
-            let grant = self
-                .locks
-                .request(self.requests, Requester::Preparing(txn), priority, locks);
-            assert!(grant == Grant::Granted, "a brief lock conflicts with nobody");
+            self.keyspace.hold(txn, priority, locks);
         }
     }
 
@@ -301,6 +257,7 @@ impl Replica {
     pub fn set_replicated(&mut self) {
         assert!(self.is_quiet(), "locks are not replicated");
         self.is_replicated = true;
+        self.local.is_alone = false;
     }
 
     /// Carries out a command whose keys are free ([`Replica::is_free`]).
@@ -458,12 +415,8 @@ impl Replica {
     pub fn check(&mut self, turn: &Turn, conditions: &[Condition]) -> bool {
         self.begin(turn);
         self.open();
-        conditions.iter().all(|condition| match condition {
-            Condition::Unchanged { db, key, version } => self.keyspace.version(*db, key) == *version,
-            Condition::Absent { db, key } => {
-                matches!(self.keyspace.version(*db, key), KeyVersion::Absent(_))
-            }
-        })
+        let conditions = as_conditions(conditions);
+        conditions.iter().all(|condition| self.keyspace.holds(condition))
     }
 
     /// A copy of an object, for a transaction that runs in one step.
@@ -503,460 +456,15 @@ impl Replica {
         self.keyspace.install(effects, &mut self.local);
     }
 
-    /// The one dispatch of requests.
-    pub fn handle(&mut self, turn: &Turn, request: Request, out: &mut Vec<Output>) {
-        self.begin(turn);
-        match request {
-            Request::Execute { .. }
-            | Request::Wait { .. }
-            | Request::Part { .. }
-            | Request::Block { .. }
-            | Request::Once { .. }
-            | Request::Watch { .. }
-            | Request::LockRead { .. }
-            | Request::Prepare {
-                task: Task::Evaluate { .. } | Task::Hold,
-                ..
-            } => self.on_request(request, out),
-            Request::Prepare {
-                txn,
-                task: Task::Install(outcome),
-                ..
-            } => {
-                self.on_prepare_held(txn, outcome, out);
-            }
-            Request::Lend { txn, keys } => self.on_lend(txn, &keys, out),
-            Request::TakeBack {
-                txn,
-                returned,
-                events,
-                garbage,
-                counts,
-            } => {
-                self.local.hits += counts.hits;
-                self.local.misses += counts.misses;
-                self.keyspace.adopt_garbage(garbage);
-                self.on_take_back(txn, returned, events);
-            }
-            Request::Withdraw { txn } => self.on_withdraw(txn, out),
-            Request::Resolve { txn, verdict } => self.on_resolve(txn, verdict, out),
-            // Its gateway knows.
-            Request::EndWait { .. } => {}
-            Request::Prepared(_)
-            | Request::Lock(_)
-            | Request::Decide { .. }
-            | Request::Inquire { .. }
-            | Request::Wound { .. }
-            | Request::Forget { .. }
-            | Request::See { .. }
-            | Request::Fetch { .. } => unreachable!("these go to groups that have replicas on several nodes"),
-        }
-        self.go_on(out);
-    }
-
-    /// Runs a request whose locks are free, or lets it wait for them.
-    fn on_request(&mut self, request: Request, out: &mut Vec<Output>) {
-        if !self.brief.is_empty() {
-            self.make_ordinary();
-        }
-        self.requests += 1;
-        let id = self.requests;
-        let (requester, priority, locks) = self.locks_for(&request);
-        match self.locks.request(id, requester, priority, locks) {
-            Grant::Granted => self.run(request, out),
-            Grant::Waits { wound } => {
-                self.counters.waited += 1;
-                self.waiting.insert(id, request);
-                out.extend(wound.into_iter().map(|txn| Output::Wound { txn }));
-            }
-        }
-    }
-
-    fn locks_for(&mut self, request: &Request) -> (Requester, Priority, Locks) {
-        // Plain requests are as old as their arrival. Group time keeps them in order if the clock goes back.
-        let arrival = Priority {
-            began: self.turn.now.max(self.keyspace.time()),
-            boot: Boot(u64::MAX),
-            seq: self.requests,
-        };
-        match request {
-            Request::Execute { operation, .. }
-            | Request::Wait { operation, .. }
-            | Request::Part { operation, .. } => {
-                (Requester::Plain, arrival, locks_of([operation.words()], |_| true))
-            }
-            Request::Block {
-                operations,
-                conditions,
-                ..
-            } => {
-                let locks = locks_of(operations.iter().map(Operation::words), |_| true);
-                let locks = with_conditions(locks, conditions);
-                (Requester::Plain, arrival, locks)
-            }
-            Request::Once { operations, .. } => {
-                let locks = locks_of(operations.iter().map(Operation::words), |_| true);
-                (Requester::Plain, arrival, locks)
-            }
-            Request::Watch { keys, .. } => {
-                let keys = keys.iter().map(|(_, _, key)| (key.clone(), txn::Mode::Shared));
-                (Requester::Plain, arrival, Locks::of_keys(keys.collect()))
-            }
-            Request::LockRead {
-                txn, priority, locks, ..
-            } => (Requester::Reading(*txn), *priority, locks.clone()),
-            Request::Prepare {
-                txn, priority, locks, ..
-            } => (
-                Requester::Preparing(*txn),
-                priority.unwrap_or(arrival),
-                locks.clone(),
-            ),
-            _ => unreachable!("it waits for nothing"),
-        }
-    }
-
-    /// Runs a request that holds its locks.
-    fn run(&mut self, request: Request, out: &mut Vec<Output>) {
-        match request {
-            Request::Execute { ticket, operation } | Request::Wait { ticket, operation } => {
-                let replies = Some(self.run_in_place(std::slice::from_ref(&operation)));
-                out.push(Output::Answered { ticket, replies });
-            }
-            Request::Part { txn, operation } => {
-                let replies = self.run_in_place(std::slice::from_ref(&operation));
-                out.push(Output::Resolved {
-                    txn,
-                    group: self.group,
-                    replies,
-                });
-            }
-            Request::Block {
-                ticket,
-                conditions,
-                operations,
-            } => {
-                self.run_block(ticket, &conditions, &operations, out);
-            }
-            Request::Once {
-                ticket,
-                request,
-                operations,
-            } => {
-                let replies = Some(self.run_once(request, &operations));
-                out.push(Output::Answered { ticket, replies });
-            }
-            Request::Watch { ticket, keys } => {
-                let turn = self.turn;
-                let versions = keys
-                    .iter()
-                    .map(|(at, db, key)| (*at, self.version(&turn, *db, key)));
-                out.push(Output::Versions {
-                    ticket,
-                    versions: versions.collect(),
-                });
-            }
-            Request::LockRead {
-                txn,
-                conditions,
-                objects,
-                is_bounded,
-                ..
-            } => {
-                self.on_locked(txn, &conditions, &objects, is_bounded, out);
-            }
-            Request::Prepare {
-                txn,
-                conditions,
-                task,
-                ..
-            } => {
-                self.on_prepare(txn, &conditions, task, out);
-            }
-            _ => unreachable!("it waits for nothing"),
-        }
-    }
-
-    fn run_block(
-        &mut self,
-        ticket: Ticket,
-        conditions: &[Condition],
-        operations: &[Operation],
-        out: &mut Vec<Output>,
-    ) {
-        let turn = self.turn;
-        if !conditions.is_empty() && !self.check(&turn, conditions) {
-            return out.push(Output::Answered {
-                ticket,
-                replies: None,
-            });
-        }
-        if self.steps(operations) > self.turn.steps_max {
-            return out.push(Output::TooLarge { ticket });
-        }
-        let replies = self.run_in_place(operations);
-        out.push(Output::Answered {
-            ticket,
-            replies: Some(replies),
-        });
-    }
-
-    /// Carries out what its client has named, unless it was carried out before. Whatever it takes: values that are lent to
-    /// somebody else could come back without the result.
-    fn run_once(&mut self, request: ClientRequest, operations: &[Operation]) -> Replies {
-        // By the time of now.
-        self.open();
-        if let Some(standing) = self.keyspace.standing(&request) {
-            return self.known(standing, &request);
-        }
-        let replies = self.run_in_place(operations);
-        self.keyspace.keep(KeptResult {
-            request,
-            replies: replies.to_kept(),
-        });
-        Replies::standing(Standing::CarriedOut, replies.iter())
-    }
-
-    /// What is known of a request.
-    fn known(&self, standing: Standing, request: &ClientRequest) -> Replies {
-        let is_known = standing == Standing::CarriedOut;
-        let kept = self.keyspace.kept_replies(request.id);
-        Replies::standing(standing, kept.filter(|_| is_known))
-    }
-
-    /// Carries out commands on the state itself.
-    pub fn run_in_place(&mut self, operations: &[Operation]) -> Replies {
-        let mut replies = Replies::default();
-        for operation in operations {
-            self.run_one(operation, &mut replies);
-        }
-        replies
-    }
-
-    fn run_one(&mut self, operation: &Operation, replies: &mut Replies) {
-        let turn = self.turn;
-        replies.push(operation.protocol, |writer| match operation.parse() {
-            Ok(command) => self.execute(&turn, operation.db, &command, writer),
-            Err(error) => error.write(writer),
-        });
-    }
-
-    /// Carries out what is to be done in place; the replies of the commands.
-    fn take_steps(&mut self, steps: Vec<Step>) -> Replies {
-        let mut replies = Replies::default();
-        for step in steps {
-            match step {
-                Step::Run(operation) => self.run_one(&operation, &mut replies),
-                Step::Install(outcome) => self.install_outcome(outcome),
-            }
-        }
-        replies
-    }
-
-    fn install_outcome(&mut self, outcome: Outcome) {
-        if !outcome.effects.is_empty() {
-            self.open();
-            self.keyspace.install(outcome.effects, &mut self.local);
-        }
-        self.local.events.extend(outcome.events);
-        if let Some(result) = outcome.result {
-            self.keyspace.keep(result);
-        }
-    }
-
-    fn on_locked(
-        &mut self,
-        txn: TxnId,
-        conditions: &[Condition],
-        objects: &[FullKey],
-        is_bounded: bool,
-        out: &mut Vec<Output>,
-    ) {
-        let turn = self.turn;
-        if !self.check(&turn, conditions) {
-            self.locks.release(txn);
-            return out.push(self.refusal(txn, Refusal::Condition));
-        }
-        let sizes = objects.iter().map(|(db, key)| self.keyspace.size(*db, key));
-        if is_bounded && sizes.fold(0, usize::saturating_add) > self.turn.steps_max {
-            self.locks.release(txn);
-            return out.push(self.refusal(txn, Refusal::TooLarge));
-        }
-        let objects = objects
-            .iter()
-            .map(|(db, key)| self.keyspace.copy_object(*db, key))
-            .collect();
-        out.push(Output::Locked {
-            txn,
-            group: self.group,
-            objects,
-        });
-    }
-
-    fn on_prepare(&mut self, txn: TxnId, conditions: &[Condition], task: Task, out: &mut Vec<Output>) {
-        let turn = self.turn;
-        if !self.check(&turn, conditions) {
-            self.locks.release(txn);
-            return out.push(self.refusal(txn, Refusal::Condition));
-        }
-        if let Task::Evaluate {
-            operations,
-            is_bounded,
-            ..
-        } = &task
-            && *is_bounded
-            && self.steps_beside(operations) > self.turn.steps_max
-        {
-            self.locks.release(txn);
-            return out.push(self.refusal(txn, Refusal::TooLarge));
-        }
-        if let Task::Install(Outcome {
-            result: Some(result), ..
-        }) = &task
-        {
-            self.open();
-            let request = result.request;
-            if let Some(standing) = self.keyspace.standing(&request) {
-                self.locks.release(txn);
-                let replies = self.known(standing, &request);
-                return out.push(Output::Voted {
-                    txn,
-                    group: self.group,
-                    vote: Vote::Refused(Refusal::Known),
-                    replies,
-                });
-            }
-        }
-        let (replies, outcome) = match task {
-            Task::Evaluate {
-                operations,
-                is_strict,
-                ..
-            } => {
-                let (replies, outcome) = self.evaluate(&operations);
-                if is_strict && replies.first_error().is_some() {
-                    self.locks.release(txn);
-                    return out.push(Output::Voted {
-                        txn,
-                        group: self.group,
-                        vote: Vote::Refused(Refusal::Failed),
-                        replies,
-                    });
-                }
-                (replies, outcome)
-            }
-            Task::Install(outcome) => (Replies::default(), outcome),
-            Task::Hold => (Replies::default(), Outcome::default()),
-        };
-        self.prepared.insert(txn, outcome);
-        self.counters.prepared += 1;
-        out.push(Output::Voted {
-            txn,
-            group: self.group,
-            vote: Vote::Prepared,
-            replies,
-        });
-    }
-
-    fn on_lend(&mut self, txn: TxnId, keys: &[FullKey], out: &mut Vec<Output>) {
-        debug_assert!(self.prepared.contains_key(&txn), "only what is locked is lent");
-        self.open();
-        let lend = |(db, key): &FullKey| self.keyspace.lend_value(*db, key);
-        let objects: Vec<Option<Object>> = keys.iter().map(lend).collect();
-        let bytes = objects.iter().flatten().map(Object::memory).sum();
-        self.lent.insert(txn, bytes);
-        out.push(Output::Lent {
-            txn,
-            group: self.group,
-            objects,
-        });
-    }
-
-    fn on_take_back(&mut self, txn: TxnId, returned: Vec<Returned>, events: Vec<Event>) {
-        self.open();
-        let mut effects = Vec::new();
-        for one in returned {
-            match one {
-                Returned::Unchanged(db, object) => self.keyspace.take_back_value(db, object),
-                Returned::Changed(effect) => effects.push(effect),
-            }
-        }
-        if !effects.is_empty() {
-            self.keyspace.install(effects, &mut self.local);
-        }
-        self.local.events.extend(events);
-        self.prepared.remove(&txn);
-        self.lent.remove(&txn);
-        self.locks.release(txn);
-    }
-
-    fn on_prepare_held(&mut self, txn: TxnId, outcome: Outcome, out: &mut Vec<Output>) {
-        if !self.locks.prepare_held(txn) {
-            return out.push(self.refusal(txn, Refusal::Wounded));
-        }
-        self.on_prepare(txn, &[], Task::Install(outcome), out);
-    }
-
-    fn on_withdraw(&mut self, txn: TxnId, out: &mut Vec<Output>) {
-        if let Some(id) = self.locks.withdraw(txn) {
-            self.waiting.remove(&id);
-            self.counters.wounded += 1;
-            out.push(self.refusal(txn, Refusal::Wounded));
-        }
-    }
-
-    fn refusal(&self, txn: TxnId, refusal: Refusal) -> Output {
-        let (group, vote) = (self.group, Vote::Refused(refusal));
-        Output::Voted {
-            txn,
-            group,
-            vote,
-            replies: Replies::default(),
-        }
-    }
-
-    fn on_resolve(&mut self, txn: TxnId, verdict: Verdict, out: &mut Vec<Output>) {
-        if let Some(id) = self.locks.withdraw(txn) {
-            self.waiting.remove(&id);
-        }
-        let outcome = self.prepared.remove(&txn);
-        // Its own commands may pass its own locks: let go of them first; nobody else runs before `go_on`.
-        self.locks.release(txn);
-        match verdict {
-            Verdict::Abort => {}
-            Verdict::Commit(steps) => {
-                let outcome = outcome.expect("commit implies that every participant prepared");
-                self.open();
-                self.install_outcome(outcome);
-                if !steps.is_empty() {
-                    let replies = self.take_steps(steps);
-                    out.push(Output::Resolved {
-                        txn,
-                        group: self.group,
-                        replies,
-                    });
-                }
-            }
-        }
-    }
-
-    /// Lets waiters go on whose locks became free.
-    fn go_on(&mut self, out: &mut Vec<Output>) {
-        while let Some(id) = self.locks.next_granted() {
-            let request = self.waiting.remove(&id).expect("invariant 1");
-            self.run(request, out);
-        }
-    }
-
     /// Whether no transaction is under way here.
     #[inline]
     pub fn is_idle(&self) -> bool {
-        self.locks.is_idle() && self.brief.is_empty()
+        self.keyspace.is_unlocked() && self.brief.is_empty()
     }
 
     /// Whether another request may wait here.
     pub fn has_room_to_wait(&self) -> bool {
-        self.waiting.len() < WAITING_MAX
+        self.askers.len() < WAITING_MAX
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a replica is asked, and what it answers.
 
-use crate::operation::{Condition, Operation, Outcome, Replies, Step};
+use crate::operation::{Condition, Operation, Replies, Step};
 use crate::replica::LocalCounts;
 use bytes::Bytes;
 use command::Spec;
@@ -8,7 +8,7 @@ use ids::{Db, GroupId, UnixMillis};
 use keyspace::{ClientRequest, Effect, Event, Garbage, KeptResult, KeyVersion, Object, Returned};
 use resp::ArgsBuf;
 use std::time::Duration;
-use txn::{Locks, Participant, Priority, Register, TxnId, Vote};
+use txn::{Locks, Participant, Register, TxnId, Vote};
 
 /// Where an answer goes: a place in the pipeline of a connection of a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,45 +84,16 @@ pub enum Request {
         /// Each with its index in the question.
         keys: Vec<IndexedKey>,
     },
-    /// Lock keys and answer with their objects.
-    LockRead {
-        /// The transaction.
-        txn: TxnId,
-        /// Its age.
-        priority: Priority,
-        /// What to lock.
-        locks: Locks,
-        /// What must hold.
-        conditions: Vec<Condition>,
-        /// Whose objects are wanted.
-        objects: Vec<FullKey>,
-        /// Whether to refuse if they are too large to be copied.
-        is_bounded: bool,
-    },
-    /// Lock keys, check the conditions, compute the effects, and vote.
-    Prepare {
-        /// The transaction.
-        txn: TxnId,
-        /// Its age. `None` for one that concerns this group alone, and is to keep its place among plain commands: it is
-        /// as old as its arrival.
-        priority: Option<Priority>,
-        /// What to lock; nothing more if `LockRead` did.
-        locks: Locks,
-        /// What must hold.
-        conditions: Vec<Condition>,
-        /// What to do.
-        task: Task,
-    },
-    /// Lend the values of keys that [`Task::Hold`] locked, alone: move them, do not copy them. They come back with
-    /// [`Request::TakeBack`].
-    Lend {
+    /// Lend the values of keys that an [`Assignment::CheckOut`] has locked: move them, do not copy them. They come back with
+    /// [`Request::CheckIn`]. Only of a group that is alone on its node, which it stays meanwhile.
+    CheckOut {
         /// The transaction.
         txn: TxnId,
         /// Whose values.
         keys: Vec<FullKey>,
     },
-    /// Take back what was lent, and whatever else a transaction made of this group's keys, and release the locks.
-    TakeBack {
+    /// Take back what was checked out, and whatever else a transaction made of this group's keys: it is committed.
+    CheckIn {
         /// The transaction.
         txn: TxnId,
         /// What became of the keys.
@@ -134,23 +105,11 @@ pub enum Request {
         /// Lookups that it made.
         counts: LocalCounts,
     },
-    /// An older transaction waits for this one: refuse if it only waits here.
-    Withdraw {
-        /// The transaction.
-        txn: TxnId,
-    },
-    /// The decision.
-    Resolve {
-        /// The transaction.
-        txn: TxnId,
-        /// What was decided.
-        verdict: Verdict,
-    },
-    /// Of a group whose log decides: vote on this part of a transaction.
-    Prepared(Box<Part>),
-    /// Of the same: lock keys and answer with their objects, without a vote.
+    /// Vote on this part of a transaction.
+    Prepare(Box<Part>),
+    /// Lock keys and answer with their objects, without a vote.
     Lock(Box<Part>),
-    /// Of the same: the decision.
+    /// The decision.
     Decide {
         /// The transaction.
         txn: TxnId,
@@ -158,8 +117,10 @@ pub enum Request {
         is_committed: bool,
         /// Which worker wants to know that it is recorded.
         worker: u16,
+        /// What a group that is alone need not do.
+        closing: Closing,
     },
-    /// Of the same: what has become of a transaction; it is refused if nothing has.
+    /// What has become of a transaction; it is refused if nothing has.
     Inquire {
         /// The transaction.
         txn: TxnId,
@@ -168,19 +129,19 @@ pub enum Request {
         /// Which worker wants to know.
         worker: u16,
     },
-    /// Of the same: an older transaction waits elsewhere for this one.
+    /// An older transaction waits elsewhere for this one.
     Wound {
         /// The younger one.
         txn: TxnId,
     },
-    /// Of the same: every participant has recorded the end of a transaction.
+    /// Every participant has recorded the end of a transaction.
     Forget {
         /// Which one.
         txn: TxnId,
         /// All of its coordinator's sequences below are over.
         low: u64,
     },
-    /// Of the same: answer commands that only read, if the conditions hold, and for how long it has been so.
+    /// Answer commands that only read, if the conditions hold, and for how long it has been so.
     See {
         /// Which transaction.
         txn: TxnId,
@@ -189,7 +150,7 @@ pub enum Request {
         /// The commands in order.
         operations: Vec<Operation>,
     },
-    /// Of the same: answer with the objects of keys and their versions.
+    /// Answer with the objects of keys and their versions.
     Fetch {
         /// Which transaction.
         txn: TxnId,
@@ -198,36 +159,19 @@ pub enum Request {
     },
 }
 
-impl Request {
-    /// Whether only a group whose log decides understands it.
-    pub fn is_for_log(&self) -> bool {
-        match self {
-            Request::Prepared(_)
-            | Request::Lock(_)
-            | Request::Decide { .. }
-            | Request::Inquire { .. }
-            | Request::Wound { .. }
-            | Request::Forget { .. }
-            | Request::See { .. }
-            | Request::Fetch { .. } => true,
-            Request::Execute { .. }
-            | Request::Wait { .. }
-            | Request::EndWait { .. }
-            | Request::Part { .. }
-            | Request::Block { .. }
-            | Request::Once { .. }
-            | Request::Watch { .. }
-            | Request::LockRead { .. }
-            | Request::Prepare { .. }
-            | Request::Lend { .. }
-            | Request::TakeBack { .. }
-            | Request::Withdraw { .. }
-            | Request::Resolve { .. } => false,
-        }
-    }
+/// How a transaction ends at a group that is alone on its node. One with a log always writes the end down, and says so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Closing {
+    /// Some of its groups have logs, and whoever leads one of them may ask here what has become of it: the end is kept until it is
+    /// to be forgotten, and [`Output::Decided`] says that it is.
+    Kept,
+    /// All its groups are alone: nobody will ask. The replies to what is carried out in place are wanted.
+    Answered,
+    /// The same, and nobody waits to hear anything.
+    Silent,
 }
 
-/// One group's part of a transaction over groups whose logs decide.
+/// One group's part of a transaction.
 #[derive(Debug)]
 pub struct Part {
     /// The transaction.
@@ -242,6 +186,8 @@ pub struct Part {
     pub expects: Vec<Condition>,
     /// What is to be done.
     pub assignment: Assignment,
+    /// Whether a group that is alone is to refuse it as too large rather than walk over, or copy, very large values.
+    pub is_bounded: bool,
 }
 
 /// What a participant has to do.
@@ -256,7 +202,7 @@ pub enum Assignment {
     },
     /// The coordinator has computed the effects.
     Install {
-        /// What changes.
+        /// What changes, and what is told of it.
         effects: Vec<Effect>,
         /// Whether [`Request::Lock`] has taken the locks.
         after_lock: bool,
@@ -277,6 +223,14 @@ pub enum Assignment {
         /// Whether all of the group is locked, alone.
         is_whole: bool,
     },
+    /// Keys are locked, alone, to be checked out: [`Request::CheckOut`]. Only of a group that is alone on its node: any other refuses
+    /// it as busy.
+    CheckOut {
+        /// What is locked.
+        locks: Locks,
+        /// Whether it keeps its place among commands that wait here, as it concerns this group alone.
+        keeps_place: bool,
+    },
 }
 
 /// What a group answers to [`Request::See`].
@@ -286,34 +240,6 @@ pub struct Seen {
     pub replies: Option<Replies>,
     /// For how long at least nothing of it had changed.
     pub age: Duration,
-}
-
-/// The work of a participant.
-#[derive(Debug)]
-pub enum Task {
-    /// Evaluate commands now; their effects are installed at `Resolve`.
-    Evaluate {
-        /// The commands.
-        operations: Vec<Operation>,
-        /// Whether to refuse if they would take too long: then their keys can be lent.
-        is_bounded: bool,
-        /// Whether to refuse if one of them answers an error: then no group is to do its part.
-        is_strict: bool,
-    },
-    /// The outcome was computed by the gateway, from what `LockRead` answered.
-    Install(Outcome),
-    /// Only hold the locks: the commands concern the whole group and are carried out in place at `Resolve`, or the
-    /// values will be lent.
-    Hold,
-}
-
-/// The decision, as a participant learns it.
-#[derive(Debug)]
-pub enum Verdict {
-    /// Make it so. The steps are what [`Task::Hold`] locked the group for; the replies to their commands go back.
-    Commit(Vec<Step>),
-    /// Nothing happened.
-    Abort,
 }
 
 /// What a command's way to its group's leader took.
@@ -388,17 +314,19 @@ pub enum Output {
         /// By index in the question.
         versions: Vec<(usize, KeyVersion)>,
     },
-    /// To [`Request::LockRead`], when the locks are held.
+    /// To [`Request::Lock`], when the locks are held.
     Locked {
         /// The transaction.
         txn: TxnId,
         /// This group.
         group: GroupId,
+        /// Whether it says so in its log.
+        is_logged: bool,
         /// One for each object that was wanted; `None` if absent.
         objects: Vec<Option<Object>>,
     },
-    /// To [`Request::Lend`].
-    Lent {
+    /// To [`Request::CheckOut`].
+    CheckedOut {
         /// The transaction.
         txn: TxnId,
         /// This group.
@@ -406,7 +334,7 @@ pub enum Output {
         /// One for each key; `None` if absent.
         objects: Vec<Option<Object>>,
     },
-    /// To [`Request::Prepare`], and to [`Request::LockRead`] if it is refused.
+    /// To [`Request::Prepare`], and to [`Request::Lock`] if it is refused.
     Voted {
         /// The transaction.
         txn: TxnId,
@@ -414,10 +342,12 @@ pub enum Output {
         group: GroupId,
         /// The vote.
         vote: Vote,
-        /// The replies of [`Task::Evaluate`]; with [`txn::Refusal::Failed`] too, for the sake of the error among them.
+        /// Whether it is written in a log.
+        is_logged: bool,
+        /// The replies of [`Assignment::Evaluate`]; with [`txn::Refusal::Failed`] too, for the sake of the error among them.
         replies: Replies,
     },
-    /// To [`Verdict::Commit`] with steps, and to [`Request::Part`].
+    /// To [`Request::Part`].
     Resolved {
         /// The transaction.
         txn: TxnId,

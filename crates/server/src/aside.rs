@@ -162,7 +162,7 @@ impl Gateway {
             times,
             ..
         } = errand;
-        let caller = self.caller_of(txn);
+        let (concerned, caller) = self.offloaded(txn);
         for (operation, nanos) in operations.iter().zip(times) {
             self.note_time(operation.spec, nanos, operation.args.as_args(), caller);
         }
@@ -178,8 +178,8 @@ impl Gateway {
         let mut garbage = scratch.take_garbage();
         let (hits, misses) = scratch.take_lookups();
         let mut counts = LocalCounts { hits, misses };
-        for group in self.groups_of(txn) {
-            let request = Request::TakeBack {
+        for group in concerned {
+            let request = Request::CheckIn {
                 txn,
                 returned: returned.remove(&group).unwrap_or_default(),
                 events: events.remove(&group).unwrap_or_default(),
@@ -188,6 +188,6 @@ impl Gateway {
             };
             self.request(group, request);
         }
-        self.end_lent(txn, replies);
+        self.end_offload(txn, replies);
     }
 }

@@ -44,7 +44,8 @@ use peer_wire::{ChannelKind, PeerMessage, Publish, Raft, TransferAnswer, Transfe
 use planted::Bug;
 use replica::locks_of;
 use replica::{
-    Asked, Batch, BatchOutcome, BatchResponse, Courier, Cut, Effects, Output, Request, Sender, Ticket,
+    Asked, Assignment, Batch, BatchOutcome, BatchResponse, Courier, Cut, Effects, Output, Request, Sender,
+    Ticket,
 };
 use resp::Args;
 use seat::Seat;
@@ -103,9 +104,6 @@ pub(crate) struct Cluster {
     told_wall_at: Monotonic,
     /// What an operator is to be told of it.
     clock_notice: Option<String>,
-    /// What was asked of the logs of groups that have none yet, each with the index of its seat, in order. Bounded as the
-    /// transactions are that ask, and a tick old at most but for what is under way in the group.
-    early: Vec<(usize, Request)>,
 }
 
 /// Another node.
@@ -904,6 +902,10 @@ impl Gateway {
             }
         }
         let was_replicated = replica.is_replicated();
+        if !was_replicated {
+            // As transactions name it that begin now.
+            replica.begin_generation(layout.group(group).generation);
+        }
         seat.settle(&layout, replica, &self.turn, seed, now);
         if !was_replicated {
             self.look_at_lines(index);
@@ -913,26 +915,6 @@ impl Gateway {
         self.courier(index).begin_generation(generation, &mut outputs);
         self.transactions.outputs.extend(outputs);
         self.cluster.touch(index);
-        self.ask_early(index);
-    }
-
-    /// Keeps what is asked of the log of a group that has none yet: the worker that asks knows of other nodes, and here something
-    /// is under way still, or nobody has heard of them.
-    pub(crate) fn keep_early(&mut self, index: usize, request: Request) {
-        self.cluster.early.push((index, request));
-    }
-
-    /// Asks what was kept, if the group has a log by now.
-    fn ask_early(&mut self, index: usize) {
-        if self.cluster.early.is_empty() || !self.replicas[index].is_replicated() {
-            return;
-        }
-        let mut outputs = Vec::new();
-        let ours = self.cluster.early.extract_if(.., |(at, _)| *at == index);
-        for (_, request) in ours.collect::<Vec<_>>() {
-            self.ask_leader(index, request, &mut outputs);
-        }
-        self.transactions.outputs.extend(outputs);
     }
 
     fn on_seat_link(&mut self, index: usize, node: NodeId, is_up: bool) {
@@ -966,8 +948,8 @@ impl Gateway {
         if was_unsettled {
             let seed = self.prng.next_u64();
             seats[index].settle(&layout, &mut self.replicas[index], &self.turn, seed, *now);
-            self.ask_early(index);
             self.look_at_lines(index);
+            self.wound_again(index);
         }
         let Cluster {
             layout,
@@ -1016,6 +998,17 @@ impl Gateway {
         let keyspace = self.replicas[index].keyspace();
         let is_busy = was_unsettled || keyspace.has_transactions();
         seat.quiet_until = if is_busy { now } else { seat.quiet_until(now) };
+    }
+
+    /// A group that is alone still while others have logs already: hints to withdraw younger transactions there may be lost, and are
+    /// repeated until nobody waits here any more.
+    fn wound_again(&mut self, index: usize) {
+        let replica = &self.replicas[index];
+        if !replica.is_replicated() {
+            let wounds = replica.keyspace().to_be_wounded().into_iter();
+            let wounds = wounds.map(|(txn, _)| Output::Wound { txn });
+            self.transactions.outputs.extend(wounds);
+        }
     }
 
     /// Nothing is popped for clients whose node is out of reach of the leader, here: an element would be gone with them.
@@ -1440,11 +1433,22 @@ impl Gateway {
                 operations,
             } => courier.once(ticket, request, &operations),
             Request::Watch { ticket, keys } => courier.versions(ticket, &keys),
-            Request::Prepared(part) | Request::Lock(part) => courier.vote(*part),
+            // Whoever asks did not know yet that the group has a log.
+            Request::Prepare(part) if matches!(part.assignment, Assignment::CheckOut { .. }) => {
+                outputs.push(Output::Voted {
+                    txn: part.txn,
+                    group,
+                    vote: Vote::Refused(Refusal::Busy),
+                    is_logged: true,
+                    replies: replica::Replies::default(),
+                });
+            }
+            Request::Prepare(part) | Request::Lock(part) => courier.vote(*part),
             Request::Decide {
                 txn,
                 is_committed,
                 worker,
+                closing: _,
             } => courier.decide(txn, is_committed, worker),
             Request::Inquire {
                 txn,
@@ -1459,19 +1463,8 @@ impl Gateway {
                 operations,
             } => courier.see(txn, &conditions, &operations),
             Request::Fetch { txn, keys } => courier.fetch(txn, &keys),
-            // The gateway did not know yet that the group is replicated: it begins again, and knows then.
-            Request::LockRead { txn, .. } | Request::Prepare { txn, .. } => outputs.push(Output::Voted {
-                txn,
-                group,
-                vote: Vote::Refused(Refusal::Busy),
-                replies: replica::Replies::default(),
-            }),
-            // It has voted no, and remembers nothing.
-            Request::Withdraw { .. } | Request::Resolve { .. } => {}
-            Request::Lend { .. } | Request::TakeBack { .. } => {
-                unreachable!(
-                    "a group is replicated only while nothing is locked in it, and votes no from then on"
-                )
+            Request::CheckOut { .. } | Request::CheckIn { .. } => {
+                unreachable!("a group has no log before what it holds without one is let go of")
             }
         }
         self.cluster.touch(index);

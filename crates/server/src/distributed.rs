@@ -20,20 +20,20 @@
 //! 2. The client is answered once.
 //! 3. A participant is told to forget only what all have recorded the end of.
 
+use crate::aside::Errand;
 use crate::delivery::{Answered, Answers, Delivery};
 use crate::gateway::Gateway;
 use crate::named::error_of;
 use crate::plan::Plan;
-use crate::program::{Extent, Program, by_group, group_of_key};
-use crate::transaction::objects_in;
+use crate::program::{Extent, Program, by_group, group_of_key, objects_in};
+use crate::timing::Caller;
 use crate::transaction_figures::TransactionSight;
 use ids::{GroupId, Monotonic, UnixMillis};
-use keyspace::KeyVersion;
-use keyspace::Object;
+use keyspace::{Effect, KeyVersion, Object};
 use planted::Bug;
 use replica::{
-    Assignment, CROWDED_OUT, Condition, FullKey, Operation, Part, Replies, Request, Scratch, Seen, Step,
-    Ticket, UNREACHABLE,
+    Assignment, CROWDED_OUT, Closing, Condition, FullKey, Operation, Output, Part, Replies, Request, Scratch,
+    Seen, Step, Ticket, UNREACHABLE, locks_of, with_conditions,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -88,6 +88,10 @@ enum Way {
     Vote,
     Hold,
     Step,
+    /// Very large values are checked out, and the commands carried out on a thread beside: `aside.rs`.
+    Offload,
+    /// Each group does its part by itself, at a time of its own: a scan over several nodes.
+    Each,
 }
 
 impl Way {
@@ -105,8 +109,16 @@ impl Way {
 struct Open {
     id: TxnId,
     began: UnixMillis,
-    /// When it came, by the clock that commands are timed by.
-    came_at: u64,
+    /// When it came, by the clock that commands are timed by, if it is noted how long its client waited.
+    came_at: Option<u64>,
+    /// If not: nanoseconds that a command took here at once, to be noted when it is over.
+    spent: Option<u64>,
+    /// A command within one group that was offloaded: its connection does not know of a transaction.
+    is_single: bool,
+    /// Whether lookups of what is checked out count as use of keys.
+    touches: bool,
+    /// The groups that have answered this attempt from their logs: the others are alone on this node.
+    logged: BTreeSet<GroupId>,
     /// `None` once the client was answered.
     client: Option<(Ticket, Program)>,
     groups: Vec<GroupId>,
@@ -222,45 +234,81 @@ impl Open {
         match self.way {
             _ if self.is_inquired => "in doubt",
             _ if self.is_committed => "committed",
-            Way::See | Way::Fetch if !self.has_asked => "reading",
+            Way::Offload if self.is_locking => "locking",
+            Way::Offload => "offloaded",
+            Way::See | Way::Fetch | Way::Each if !self.has_asked => "reading",
             Way::Lock | Way::Step if self.is_locking => "locking",
-            Way::See | Way::Fetch | Way::Lock | Way::Vote | Way::Hold | Way::Step => "voting",
+            Way::See | Way::Fetch | Way::Lock | Way::Vote | Way::Hold | Way::Step | Way::Each => "voting",
         }
     }
 }
 
 impl Gateway {
-    /// Sends a program on its way over groups whose logs decide.
+    /// Sends a program on its way over several groups, or over one as a whole. Its number, if it was sent.
     pub(crate) fn start_distributed(
         &mut self,
         ticket: Ticket,
         program: Program,
         extent: Extent,
         sees_whole: bool,
-    ) {
+        scans: bool,
+    ) -> Option<u64> {
         // The result of a named one is kept with the votes, and so must be known before them.
         let way = match (extent.flows || program.request.is_some(), extent.writes) {
+            _ if scans && self.is_spread && !program.is_exec => Way::Each,
             (true, _) if sees_whole => Way::Step,
-            (true, _) => Way::Fetch,
-            (false, false) => Way::See,
+            // Where groups have logs, a lock is an entry, and reading without one mostly does.
+            (true, _) if self.is_spread => Way::Fetch,
+            (true, _) => Way::Lock,
+            (false, false) if self.is_spread => Way::See,
             (false, true) if sees_whole => Way::Hold,
-            (false, true) => Way::Vote,
+            (false, _) => Way::Vote,
         };
+        self.open_transaction(ticket, program, extent, way, false, true)
+    }
+
+    /// Sends a program on its way on values that are checked out for it; its number.
+    pub(crate) fn start_offload(
+        &mut self,
+        ticket: Ticket,
+        program: Program,
+        extent: Extent,
+        is_single: bool,
+        touches: bool,
+    ) -> Option<u64> {
+        self.open_transaction(ticket, program, extent, Way::Offload, is_single, touches)
+    }
+
+    fn open_transaction(
+        &mut self,
+        ticket: Ticket,
+        program: Program,
+        extent: Extent,
+        way: Way,
+        is_single: bool,
+        touches: bool,
+    ) -> Option<u64> {
         let (id, priority) = self.new_transaction();
         let span = id.seq - self.lowest_open(id.seq).min(id.seq);
         let (open, settling) = self.distributed.counts();
+        let came_at = self.timing.now();
         if way != Way::See && (span >= SPAN_MAX || open + settling >= UNFINISHED_MAX) {
-            let came_at = self.timing.now();
-            return self.finish_program(ticket, program, Answers::Failed(BEHIND), came_at);
+            self.finish_program(ticket, program, Answers::Failed(BEHIND), Some(came_at));
+            return None;
         }
         self.stats.transactions.add(1);
-        // It is measured when it is answered.
-        self.timing.is_ours = false;
-        let came_at = self.timing.now();
+        if self.is_spread {
+            // It is measured when it is answered.
+            self.timing.is_ours = false;
+        }
         let open = Open {
             id,
             began: priority.began,
-            came_at,
+            came_at: self.is_spread.then_some(came_at),
+            spent: None,
+            is_single,
+            touches,
+            logged: BTreeSet::new(),
             client: Some((ticket, program)),
             coordinator: Coordinator::new(extent.groups.iter().copied()),
             groups: extent.groups,
@@ -288,12 +336,27 @@ impl Gateway {
         self.distributed.open.insert(id.seq, open);
         self.distributed.waited_for.insert(id.seq);
         self.attempt_distributed(id.seq);
+        Some(id.seq)
+    }
+
+    /// A command took so long here at once, and is noted when it is over.
+    pub(crate) fn note_spent(&mut self, seq: u64, nanos: u64) {
+        if let Some(open) = self.distributed.open.get_mut(&seq)
+            && open.came_at.is_none()
+            && open.way != Way::Offload
+        {
+            open.spent = Some(nanos);
+        }
     }
 
     /// Sends the first messages of an attempt.
     fn attempt_distributed(&mut self, seq: u64) {
-        let groups = self.groups;
-        let now = (self.shared.hooks.monotonic)();
+        let (groups, is_spread) = (self.groups, self.is_spread);
+        let now = if is_spread {
+            (self.shared.hooks.monotonic)()
+        } else {
+            Monotonic(0)
+        };
         let open = self.distributed.open.get_mut(&seq).expect("the caller opened it");
         let participants: Vec<Participant> = open
             .groups
@@ -302,7 +365,7 @@ impl Gateway {
             .collect();
         open.participants.clone_from(&participants);
         let (txn, began) = (open.id, open.began);
-        if open.groups.iter().any(|group| self.shared.is_cut_off(*group)) {
+        if is_spread && open.groups.iter().any(|group| self.shared.is_cut_off(*group)) {
             // Nothing of this attempt was sent: the others' keys are not locked for it.
             return self.answer_distributed(txn, Answers::Failed(UNREACHABLE));
         }
@@ -312,13 +375,19 @@ impl Gateway {
         open.parts.clear();
         open.objects.clear();
         open.evaluated = None;
-        open.is_locking = open.way.locks_first();
+        open.logged.clear();
+        open.is_locking = open.way.locks_first() || open.way == Way::Offload;
         open.outstanding = open.groups.len();
         open.is_together = true;
         open.sent_at = now;
         open.coordinator = Coordinator::new(open.groups.iter().copied());
-        let mut partition = program.partition(groups);
+        let mut partition = match open.way {
+            Way::See | Way::Vote | Way::Hold | Way::Each => program.partition(groups),
+            Way::Fetch | Way::Lock | Way::Step | Way::Offload => BTreeMap::new(),
+        };
         let is_strict = program.is_strict();
+        // What is checked out comes back without a result.
+        let is_bounded = !is_spread && program.request.is_none() && program.can_be_offloaded();
         let mut requests = Vec::with_capacity(open.groups.len());
         for &group in &open.groups {
             let conditions = program.conditions_in(groups, group);
@@ -347,15 +416,44 @@ impl Gateway {
                                 is_strict,
                             }
                         };
-                        Request::Prepared(Box::new(Part {
+                        Request::Prepare(Box::new(Part {
                             txn,
                             began,
                             participants: participants.clone(),
                             conditions,
                             expects: Vec::new(),
                             assignment,
+                            is_bounded,
                         }))
                     }
+                }
+                Way::Each => {
+                    let parts = partition.remove(&group).unwrap_or_default();
+                    let (items, operations): (Vec<usize>, Vec<Operation>) = parts.into_iter().unzip();
+                    open.parts.insert(group, (items, Replies::default()));
+                    let Some(operation) = operations.into_iter().next() else {
+                        open.outstanding -= 1;
+                        continue;
+                    };
+                    Request::Part { txn, operation }
+                }
+                Way::Offload => {
+                    open.has_asked = true;
+                    let locks = locks_of(program.operations().map(Operation::words), is_there);
+                    let locks = with_conditions(locks, &conditions);
+                    let objects = objects_in(program, open.wanted.get(&group), is_there);
+                    // Alone, even to read: a value that is checked out is with nobody else.
+                    let locks = locks.and_shared(objects.iter().map(|(_, key)| key)).exclusive();
+                    let keeps_place = open.groups.len() == 1;
+                    Request::Prepare(Box::new(Part {
+                        txn,
+                        began,
+                        participants: participants.clone(),
+                        conditions,
+                        expects: Vec::new(),
+                        assignment: Assignment::CheckOut { locks, keeps_place },
+                        is_bounded: false,
+                    }))
                 }
                 Way::Fetch => {
                     let mut keys = objects_in(program, open.wanted.get(&group), is_there);
@@ -382,6 +480,7 @@ impl Gateway {
                             keys: keys.chain(name).collect(),
                             is_whole: open.way == Way::Step,
                         },
+                        is_bounded,
                     }))
                 }
             };
@@ -443,7 +542,22 @@ impl Gateway {
     }
 
     /// A group has locked keys, and sent their objects.
-    pub(crate) fn on_locked_distributed(&mut self, txn: TxnId, group: GroupId, objects: Vec<Option<Object>>) {
+    pub(crate) fn on_locked(
+        &mut self,
+        txn: TxnId,
+        group: GroupId,
+        is_logged: bool,
+        objects: Vec<Option<Object>>,
+    ) {
+        let Some(open) = self.open_of(txn) else { return };
+        if is_logged {
+            open.logged.insert(group);
+        }
+        self.on_held(txn, group, objects);
+    }
+
+    /// A group has sent the objects of keys that are locked.
+    fn on_held(&mut self, txn: TxnId, group: GroupId, objects: Vec<Option<Object>>) {
         let absent = KeyVersion::Absent(ids::Version(0));
         let objects = objects.into_iter().map(|object| (object, absent)).collect();
         self.on_objects(txn, group, objects);
@@ -455,9 +569,82 @@ impl Gateway {
             return;
         }
         open.outstanding -= 1;
-        if open.outstanding == 0 {
-            self.evaluate_distributed(txn);
+        if open.outstanding > 0 {
+            return;
         }
+        if open.way == Way::Offload {
+            return self.set_out_with(txn);
+        }
+        self.evaluate_distributed(txn);
+    }
+
+    /// A group has done its part of what each does for itself.
+    pub(crate) fn on_part_done(&mut self, txn: TxnId, group: GroupId, replies: Replies) {
+        let Some(open) = self.open_of(txn) else { return };
+        if let Some((_, held)) = open.parts.get_mut(&group) {
+            *held = replies;
+        }
+        open.outstanding -= 1;
+        if open.outstanding == 0 {
+            let parts = std::mem::take(&mut open.parts);
+            self.answer_distributed(txn, Answers::Parts(parts));
+        }
+    }
+
+    /// All groups hold what is to be checked out: they are asked for it.
+    fn check_out(&mut self, txn: TxnId) {
+        let groups = self.groups;
+        let Some(open) = self.open_of(txn) else { return };
+        let Some((_, program)) = &open.client else { return };
+        let of = |&group: &GroupId| {
+            let is_there = |key: &[u8]| group_of_key(groups, key) == group;
+            let keys = objects_in(program, open.wanted.get(&group), is_there);
+            (group, Request::CheckOut { txn, keys })
+        };
+        let requests: Vec<(GroupId, Request)> = open.groups.iter().map(of).collect();
+        open.is_locking = false;
+        open.outstanding = open.groups.len();
+        for (group, request) in requests {
+            self.request(group, request);
+        }
+    }
+
+    /// A group has let its values be checked out.
+    pub(crate) fn on_checked_out(&mut self, txn: TxnId, group: GroupId, objects: Vec<Option<Object>>) {
+        self.on_held(txn, group, objects);
+    }
+
+    /// All values are here: the commands are carried out on them, on another thread.
+    fn set_out_with(&mut self, txn: TxnId) {
+        let (groups, turn, limits) = (self.groups, self.turn, self.compactness);
+        let clock = self.timing.clock();
+        let Some(open) = self.open_of(txn) else { return };
+        let Some((_, program)) = &open.client else { return };
+        let mut scratch: Scratch = turn.scratch(turn.now);
+        scratch.set_limits(limits);
+        for (group, objects) in std::mem::take(&mut open.objects) {
+            let is_there = |key: &[u8]| group_of_key(groups, key) == group;
+            let keys = objects_in(program, open.wanted.get(&group), is_there);
+            for ((db, key), (object, _)) in keys.into_iter().zip(objects) {
+                scratch.place(db, &key, object);
+            }
+        }
+        scratch.touch(open.touches);
+        let operations: Vec<Operation> = program.operations().cloned().collect();
+        self.set_out(Errand::new(txn, operations, scratch, clock));
+    }
+
+    /// The groups of an open transaction, and who asked for it.
+    pub(crate) fn offloaded(&self, txn: TxnId) -> (Vec<GroupId>, Caller<'static>) {
+        let open = self.distributed.open.get(&txn.seq);
+        let open = open.expect("nothing ends it before its values are back");
+        let (ticket, _) = open.client.as_ref().expect("nobody gives it up");
+        (open.groups.clone(), Caller::of(*ticket))
+    }
+
+    /// Everything that was checked out is back.
+    pub(crate) fn end_offload(&mut self, txn: TxnId, replies: Replies) {
+        self.answer_distributed(txn, Answers::Whole(replies));
     }
 
     /// All objects are here: carries the commands out on a scratch, and asks for votes on what they would change.
@@ -523,7 +710,10 @@ impl Gateway {
         open.outstanding = open.groups.len();
         open.has_asked = true;
         open.since = now;
-        let mut effects = by_group(groups, scratch.take_effects(), |effect| effect.key());
+        // Each group tells of its own keys: so what is told of one key keeps its order.
+        let told = scratch.take_events().into_iter().map(Effect::Tell);
+        let effects = scratch.take_effects().into_iter().chain(told);
+        let mut effects = by_group(groups, effects, |effect| effect.key());
         let mut requests = Vec::new();
         for &group in &open.groups {
             let assignment = if open.way == Way::Step {
@@ -551,8 +741,9 @@ impl Gateway {
                     expects.remove(&group).unwrap_or_default()
                 },
                 assignment,
+                is_bounded: false,
             };
-            requests.push((group, Request::Prepared(Box::new(part))));
+            requests.push((group, Request::Prepare(Box::new(part))));
         }
         open.evaluated = (!open.way.is_in_place()).then_some(evaluated);
         for (group, request) in requests {
@@ -561,10 +752,20 @@ impl Gateway {
     }
 
     /// A group has voted.
-    pub(crate) fn on_vote_distributed(&mut self, txn: TxnId, group: GroupId, vote: Vote, replies: Replies) {
+    pub(crate) fn on_vote(
+        &mut self,
+        txn: TxnId,
+        group: GroupId,
+        vote: Vote,
+        is_logged: bool,
+        replies: Replies,
+    ) {
         let Some(open) = self.open_of(txn) else { return };
         if !open.groups.contains(&group) {
             return;
+        }
+        if is_logged {
+            open.logged.insert(group);
         }
         if vote == Vote::Refused(Refusal::Known) {
             open.evaluated = Some(replies);
@@ -594,6 +795,9 @@ impl Gateway {
     /// Every group has prepared.
     fn commit_distributed(&mut self, txn: TxnId) {
         let Some(open) = self.open_of(txn) else { return };
+        if open.way == Way::Offload {
+            return self.check_out(txn);
+        }
         let is_in_place = open.way.is_in_place();
         let answers = match open.evaluated.take() {
             Some(evaluated) => Answers::Whole(evaluated),
@@ -625,6 +829,7 @@ impl Gateway {
                     known.map_or_else(|standing| Answers::Failed(error_of(standing)), Answers::Whole);
                 return self.answer_distributed(txn, answers);
             }
+            Refusal::Busy if open.way == Way::Offload => return self.leave_offload(txn),
             Refusal::Busy => return self.answer_distributed(txn, Answers::Failed(BUSY)),
             Refusal::Over => return self.answer_distributed(txn, Answers::Failed(TAKEN_FOR_DEAD)),
             Refusal::Inquired if open.is_inquired => {
@@ -642,18 +847,67 @@ impl Gateway {
                 // The map that names the group as it is now has not come.
                 return self.answer_distributed(txn, Answers::Failed(TIMED_OUT));
             }
-            Refusal::Wounded | Refusal::Inquired | Refusal::TooLarge | Refusal::Renewed => {}
+            Refusal::TooLarge => (open.way, open.spent) = (Way::Offload, None),
+            Refusal::Wounded | Refusal::Inquired | Refusal::Renewed => {}
         }
         self.stats.transaction_retries.add(1);
         self.begin_again_distributed(txn);
     }
 
+    /// One of the groups of what was to be offloaded has a log by now: it is carried out as any other is.
+    fn leave_offload(&mut self, txn: TxnId) {
+        self.stats.transaction_retries.add(1);
+        let Some(mut open) = self.distributed.open.remove(&txn.seq) else {
+            return;
+        };
+        self.distributed.waited_for.remove(&txn.seq);
+        let Some((ticket, program)) = open.client.take() else {
+            return;
+        };
+        if let (true, [group], Some(operation)) =
+            (open.is_single, &open.groups[..], program.operations().next())
+        {
+            let operation = operation.clone();
+            return self.request(*group, Request::Execute { ticket, operation });
+        }
+        let extent = program.extent(self.groups);
+        self.start(ticket, program, extent);
+    }
+
+    /// An older transaction waits for this one at a group that is alone: it is withdrawn where it only waits.
+    pub(crate) fn on_wound(&mut self, txn: TxnId) {
+        let Some(open) = self.open_of(txn).filter(|open| open.has_asked) else {
+            return;
+        };
+        for group in open.coordinator.on_wound() {
+            self.request(group, Request::Wound { txn });
+        }
+    }
+
     /// Tells all participants of an attempt how it ended.
     fn end_attempt(&mut self, txn: TxnId, is_committed: bool) {
+        let (is_spread, worker) = (self.is_spread, self.worker);
         let Some(open) = self.open_of(txn) else { return };
         open.has_asked = false;
         let groups = open.groups.clone();
-        self.settle(txn, groups, is_committed, true);
+        // Who has voted without a log has none before it is told. Who has not may have one by now: where that can be, the
+        // end of an attempt that nobody has committed is not left to chance.
+        if !open.logged.is_empty() || is_spread && !is_committed {
+            return self.settle(txn, groups, is_committed, true);
+        }
+        let closing = match is_committed && open.is_committed {
+            true => Closing::Answered,
+            false => Closing::Silent,
+        };
+        for group in groups {
+            let decide = Request::Decide {
+                txn,
+                is_committed,
+                worker,
+                closing,
+            };
+            self.request(group, decide);
+        }
     }
 
     /// Tells participants what was decided, until all have recorded it.
@@ -683,17 +937,20 @@ impl Gateway {
             txn,
             is_committed,
             worker: self.worker,
+            closing: Closing::Kept,
         }
     }
 
     /// A group has recorded the end of a transaction.
     pub(crate) fn on_decided(&mut self, txn: TxnId, group: GroupId, replies: Replies) {
+        let mut is_awaited = false;
         if let Some(open) = self.open_of(txn).filter(|open| open.is_committed) {
             if let Some((items, held)) = open.parts.get_mut(&group) {
                 // Of a coordinator that was taken for dead, nothing is kept.
                 open.has_lost_replies |= replies.iter().count() != items.len();
                 *held = replies;
             }
+            is_awaited = true;
             open.outstanding -= 1;
             if open.outstanding == 0 {
                 let parts = std::mem::take(&mut open.parts);
@@ -705,6 +962,10 @@ impl Gateway {
             }
         }
         let Some(settling) = self.distributed.settling.get_mut(&txn) else {
+            if !is_awaited && self.is_ours(txn) {
+                // It had a log when it was told of the end of an attempt, and its coordinator took it for one that has none.
+                self.forget_everywhere(txn, &[group]);
+            }
             return;
         };
         settling.outstanding.remove(&group);
@@ -731,7 +992,14 @@ impl Gateway {
             }
             let request = self.decision(txn, settling.is_committed);
             self.request(group, request);
+        } else if !self.distributed.has(txn) && self.is_ours(txn) {
+            // Only the end of what nobody has committed is told to a group with a log without waiting for it to be recorded.
+            self.settle(txn, vec![group], false, true);
         }
+    }
+
+    fn is_ours(&self, txn: TxnId) -> bool {
+        txn.boot == self.boot() && txn.worker == self.worker
     }
 
     /// Tells groups that are in reach again what was decided meanwhile.
@@ -749,7 +1017,7 @@ impl Gateway {
     }
 
     fn forget_everywhere(&mut self, txn: TxnId, groups: &[GroupId]) {
-        let is_ours = txn.boot == self.boot() && txn.worker == self.worker;
+        let is_ours = self.is_ours(txn);
         // Of somebody else's, nothing is known of the others.
         let low = if is_ours { self.lowest_open(txn.seq) } else { 0 };
         for &group in groups {
@@ -810,17 +1078,36 @@ impl Gateway {
         if let Answers::Refused = answers {
             self.stats.transactions_refused.add(1);
         }
-        if let Some((ticket, program)) = open.client.take() {
-            self.finish_program(ticket, program, answers, open.came_at);
+        let Some((ticket, program)) = open.client.take() else {
+            return;
+        };
+        if let (Some(nanos), Some(operation)) = (open.spent, program.operations().next()) {
+            let (spec, args) = operation.words();
+            self.note_time(spec, nanos, args, Caller::of(ticket));
+        }
+        match answers {
+            Answers::Whole(replies) if open.is_single => self.answer_single(ticket, &program, replies),
+            answers => self.finish_program(ticket, program, answers, open.came_at),
         }
     }
 
-    /// A group could not be asked, or what came of it is not known. `false` if the transaction is none of these.
-    pub(crate) fn on_failed_distributed(&mut self, txn: TxnId, error: &'static str) -> bool {
+    /// Answers a single command, perhaps of another worker's connection: as its group would have.
+    fn answer_single(&mut self, ticket: Ticket, program: &Program, replies: Replies) {
+        if replies.bytes().first() == Some(&b'-')
+            && let Some(operation) = program.operations().next()
+        {
+            self.stats.by_command[operation.spec.id].failed.add(1);
+        }
+        let replies = Some(replies);
+        self.transactions
+            .outputs
+            .push_back(Output::Answered { ticket, replies });
+    }
+
+    /// A group could not be asked, or what came of it is not known.
+    pub(crate) fn on_failed_distributed(&mut self, txn: TxnId, error: &'static str) {
         let is_certain = error == UNREACHABLE;
-        let Some(open) = self.open_of(txn) else {
-            return false;
-        };
+        let Some(open) = self.open_of(txn) else { return };
         if open.way == Way::See && !open.has_asked && error == CROWDED_OUT {
             // What looks at groups as a whole would wait for a moment in which nobody holds a lock there. It takes its place in
             // the queue instead, where those that are younger do not overtake it.
@@ -841,7 +1128,6 @@ impl Gateway {
         } else {
             self.inquire_after(txn);
         }
-        true
     }
 
     /// Asks the participants what has become of a transaction of this worker.
@@ -878,11 +1164,16 @@ impl Gateway {
         self.raise_marks();
         self.tell_untold();
         self.drop_lost_inquiries();
+        if !self.is_spread {
+            // Its groups are all on this node, and answer.
+            return;
+        }
         let now = self.cluster_now();
         let waits = |open: &&Open, factor: u32| now.since(open.since) >= PATIENCE * factor;
         let open = self.distributed.open.values();
         let late: Vec<TxnId> = open
             .filter(|open| open.has_asked && !open.is_found_committed && waits(open, 1))
+            .filter(|open| open.way != Way::Offload)
             .map(|open| open.id)
             .collect();
         for txn in late {
@@ -890,7 +1181,7 @@ impl Gateway {
         }
         let open = self.distributed.open.values();
         let lost: Vec<TxnId> = open
-            .filter(|open| open.client.is_some() && waits(open, 2))
+            .filter(|open| open.client.is_some() && open.way != Way::Offload && waits(open, 2))
             .map(|open| open.id)
             .collect();
         for txn in lost {
@@ -917,12 +1208,14 @@ impl Gateway {
         }
     }
 
-    fn finish_program(&mut self, ticket: Ticket, program: Program, replies: Answers, came_at: u64) {
+    fn finish_program(&mut self, ticket: Ticket, program: Program, replies: Answers, came_at: Option<u64>) {
         if self.ends_try(ticket, &replies) {
             return;
         }
-        let took = self.timing.now().saturating_sub(came_at);
-        self.note_program(&program, took, ticket);
+        if let Some(came_at) = came_at {
+            let took = self.timing.now().saturating_sub(came_at);
+            self.note_program(&program, took, ticket);
+        }
         self.deliveries.push_back(Delivery::Answered(Box::new(Answered {
             ticket,
             program,

@@ -173,7 +173,7 @@ impl Gateway {
             prng: Prng::new(seed),
             posts: (0..workers).map(|_| VecDeque::new()).collect(),
             spare_parcels: Vec::new(),
-            transactions: Transactions::new(worker),
+            transactions: Transactions::default(),
             entrusted: Entrusted::new(workers),
             distributed: Distributed::default(),
             recoveries: Recoveries::default(),
@@ -715,7 +715,7 @@ impl Gateway {
     /// Whether a command may be carried out before the connection's transactions under way are answered: if it is on
     /// other keys than theirs, and on keys alone.
     fn may_pass(&self, session: &Session, spec: &Spec, args: Args<'_>) -> bool {
-        let is_busy = self.is_spread || self.entrusted.is_busy() || !self.transactions.is_empty();
+        let is_busy = self.is_spread || self.entrusted.is_busy() || self.distributed.counts().0 > 0;
         let begins_none = spec.spread == Spread::Single || !session.busy.is_full(is_busy);
         // One that waits for keys holds its connection up: the answer to a transaction must not let go of it.
         let may_wait = spec.flags.contains(command::Flags::BLOCKING);

@@ -4,7 +4,7 @@ use crate::endpoint::Endpoint;
 use crate::pubsub::Kind;
 use command::Spec;
 use ids::{Db, GroupId};
-use replica::{Operation, Output, Request, Ticket, Verdict};
+use replica::{Closing, Operation, Output, Request, Ticket};
 use resp::{Args, Protocol, Span};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -176,14 +176,8 @@ impl Message {
     fn is_urgent(&self) -> bool {
         match self {
             Message::Request { request, .. } => match &**request {
-                Request::Resolve {
-                    verdict: Verdict::Commit(steps),
-                    ..
-                } => !steps.is_empty(),
-                Request::Resolve {
-                    verdict: Verdict::Abort,
-                    ..
-                } => false,
+                // Whoever comes for the keys that it releases wakes the worker himself.
+                Request::Decide { closing, .. } => *closing != Closing::Silent,
                 Request::Execute { .. }
                 | Request::Wait { .. }
                 | Request::EndWait { .. }
@@ -191,15 +185,10 @@ impl Message {
                 | Request::Block { .. }
                 | Request::Once { .. }
                 | Request::Watch { .. }
-                | Request::LockRead { .. }
-                | Request::Prepare { .. }
-                | Request::Lend { .. }
-                | Request::TakeBack { .. }
-                | Request::Withdraw { .. }
-                // Whoever waits for these may be on another node.
-                | Request::Prepared(_)
+                | Request::CheckOut { .. }
+                | Request::CheckIn { .. }
+                | Request::Prepare(_)
                 | Request::Lock(_)
-                | Request::Decide { .. }
                 | Request::Inquire { .. }
                 | Request::Wound { .. }
                 | Request::Forget { .. }

@@ -10,10 +10,11 @@
 //! matters to anybody.
 
 use crate::delivery::Answers;
-use crate::program::{Item, Program, group_of_key, parts_of};
+use crate::program::{Item, Program, by_group, group_of_key, parts_of};
 use command::{Flags, Route};
 use ids::{GroupId, Groups};
-use replica::{FullKey, Operation, Outcome, Replies, Scratch, Step};
+use keyspace::Effect;
+use replica::{FullKey, Operation, Replies, Scratch, Step};
 use std::collections::BTreeMap;
 
 /// See the file's header.
@@ -58,18 +59,6 @@ impl Plan {
         Ok(plan)
     }
 
-    /// That of a program in which nothing crosses groups, by its parts.
-    pub(crate) fn of_parts(parts: BTreeMap<GroupId, Vec<(usize, Operation)>>) -> Plan {
-        let mut plan = Plan::default();
-        for (group, parts) in parts {
-            let (items, operations): (Vec<usize>, Vec<Operation>) = parts.into_iter().unzip();
-            plan.items.insert(group, items);
-            plan.steps
-                .insert(group, operations.into_iter().map(Step::Run).collect());
-        }
-        plan
-    }
-
     /// All that is answered, `parts` being what the groups did.
     pub(crate) fn answers(self, parts: BTreeMap<GroupId, (Vec<usize>, Replies)>) -> Answers {
         Answers::Mixed {
@@ -80,17 +69,10 @@ impl Plan {
 
     /// Each group installs what has changed on the scratch.
     fn install_changes(&mut self, groups: Groups, scratch: &mut Scratch) {
-        let mut outcomes: BTreeMap<GroupId, Outcome> = BTreeMap::new();
-        for effect in scratch.take_changes() {
-            let group = group_of_key(groups, effect.key());
-            outcomes.entry(group).or_default().effects.push(effect);
-        }
-        for event in scratch.take_events() {
-            let group = group_of_key(groups, &event.key);
-            outcomes.entry(group).or_default().events.push(event);
-        }
-        for (group, outcome) in outcomes {
-            self.steps.entry(group).or_default().push(Step::Install(outcome));
+        let told = scratch.take_events().into_iter().map(Effect::Tell);
+        let effects = scratch.take_changes().into_iter().chain(told);
+        for (group, effects) in by_group(groups, effects, Effect::key) {
+            self.steps.entry(group).or_default().push(Step::Install(effects));
         }
     }
 

@@ -5,9 +5,9 @@ use crate::session::Queued;
 use command::{CommandId, Merge, Route, Spec, Spread};
 use ids::{GroupId, Groups, Prng, Slot};
 use keyspace::{ClientRequest, Cursor};
-use replica::{Condition, Operation};
+use replica::{Condition, FullKey, Operation};
 use resp::{Args, ArgsBuf, Writer, parse_array_header, skip_value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The commands of one request in order, and what must hold for them.
 pub(crate) struct Program {
@@ -116,6 +116,15 @@ impl Program {
         extent
     }
 
+    /// Whether it can be carried out on values that are checked out: it concerns keys that are known.
+    pub(crate) fn can_be_offloaded(&self) -> bool {
+        let is_on_keys = |operation: &Operation| {
+            let (spec, args) = operation.words();
+            spec.route == Route::Keys && !names_more(spec, args)
+        };
+        self.operations().all(is_on_keys)
+    }
+
     /// Whether an error in one group is a refusal for all: it is one command of that kind. In an `EXEC` it is a result.
     pub(crate) fn is_strict(&self) -> bool {
         let is_one = |operation: &Operation| operation.spec.spread == Spread::AllOrNothing;
@@ -143,6 +152,26 @@ impl Program {
         }
         parts
     }
+}
+
+/// The objects that a program needs of a group, in a fixed order: of the keys that it names and that `is_there` says are in
+/// it, and of those that it wants there.
+pub(crate) fn objects_in(
+    program: &Program,
+    wanted: Option<&BTreeSet<FullKey>>,
+    mut is_there: impl FnMut(&[u8]) -> bool,
+) -> Vec<FullKey> {
+    let databases = replica::databases(program.operations());
+    let mut objects: BTreeSet<FullKey> = BTreeSet::new();
+    for operation in program.operations() {
+        operation.keys(|key, _| {
+            if is_there(key) {
+                objects.extend(databases.iter().map(|db| (*db, Box::from(key))));
+            }
+        });
+    }
+    objects.extend(wanted.into_iter().flatten().cloned());
+    objects.into_iter().collect()
 }
 
 /// Whether the command reads keys that are not among its words: `SORT` with patterns.

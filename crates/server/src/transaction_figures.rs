@@ -160,7 +160,7 @@ impl Gateway {
     pub(crate) fn refresh_transactions(&mut self) {
         let now = self.timing.now();
         let mut figures = TransactionFigures {
-            in_flight: (self.distributed.counts().0 + self.transactions.len() + self.entrusted.len()) as u64,
+            in_flight: (self.distributed.counts().0 + self.entrusted.len()) as u64,
             settling: self.distributed.counts().1 as u64,
             in_doubt: self.recoveries.len() as u64,
             recovered: self.recoveries.decided,
@@ -186,7 +186,6 @@ impl Gateway {
         if written.listed_at.is_none_or(is_due) {
             figures.hottest = hottest(&led);
             let mut oldest = self.distributed.sights(OLDEST_MAX);
-            oldest.extend(self.transactions.sights(OLDEST_MAX));
             keep_oldest(&mut oldest);
             let mut held = led.iter().flat_map(|replica| {
                 let open = replica.oldest_transactions(OLDEST_MAX);

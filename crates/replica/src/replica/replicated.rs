@@ -286,7 +286,7 @@ impl Replica {
 
     /// Whether nothing is locked, lent or waited for, so that the group can become a replicated one.
     pub fn is_quiet(&self) -> bool {
-        self.is_idle() && self.waiting.is_empty() && self.lent.is_empty()
+        self.is_idle() && self.askers.is_empty() && self.lent.is_empty()
     }
 
     /// Forgets all data: the replica here is a member no more, or another one.
@@ -312,8 +312,8 @@ impl Replica {
 
     /// Whether a transaction has, or may have, left something to be done here: what is held then is not all there is.
     pub fn has_transactions(&self) -> bool {
-        let holds = self.locks.holder_count() > 0 || !self.brief.is_empty();
-        holds || !self.prepared.is_empty() || !self.lent.is_empty()
+        let holds = !self.is_replicated && !self.keyspace.is_unlocked();
+        holds || !self.brief.is_empty() || !self.lent.is_empty()
     }
 
     /// Ends here, and leaves the data.

@@ -291,37 +291,38 @@ fn every_read_of_everything_sees_the_same_sum_and_every_request_is_answered() {
 
 /// How many of some runs with a fault are told from runs without.
 fn noticed(fault: Fault, error: &str) -> usize {
-    (0..20)
+    (0..40)
         .filter(|seed| run(*seed, fault).is_err_and(|found| found.contains(error)))
         .count()
 }
 
 #[test]
 fn wounds_that_get_lost_are_noticed() {
-    assert!(noticed(Fault::WoundsGetLost, "stuck") > 5);
+    assert!(noticed(Fault::WoundsGetLost, "stuck") > 10);
 }
 
 #[test]
 fn a_participant_that_is_told_the_wrong_decision_is_noticed() {
-    assert!(noticed(Fault::OneParticipantAborts, "saw") > 15);
+    assert!(noticed(Fault::OneParticipantAborts, "saw") > 30);
 }
 
 #[test]
 fn an_error_that_refuses_for_nobody_is_noticed() {
-    assert!(noticed(Fault::ErrorsAreResults, "saw") > 15);
+    assert!(noticed(Fault::ErrorsAreResults, "saw") > 30);
 }
 
 #[test]
 fn readers_without_locks_are_noticed() {
-    assert!(noticed(Fault::ReadersTakeNoLocks, "saw") > 5);
+    assert!(noticed(Fault::ReadersTakeNoLocks, "saw") > 10);
 }
 
 #[test]
 fn lending_one_value_to_several_is_noticed() {
+    // Seldom: whoever reads a key with a deadline locks it alone all the same.
     assert!(noticed(Fault::LendsWithSharedLocks, "saw") > 5);
 }
 
 #[test]
 fn a_lent_value_that_does_not_come_back_is_noticed() {
-    assert!(noticed(Fault::KeepsWhatIsLent, "saw") > 15);
+    assert!(noticed(Fault::KeepsWhatIsLent, "saw") > 30);
 }

@@ -5,12 +5,12 @@ use command::Spec;
 use ids::{Boot, Db, GroupCount, GroupId, Groups, HashSeed, Prng, Slot, UnixMillis};
 use keyspace::{Effect, EventClasses, KeyVersion, Object};
 use replica::{
-    Condition, LocalCounts, Operation, Outcome, Output, Replica, Replies, Request, Returned, Step, Task,
-    Ticket, Turn, Verdict, locks_of,
+    Assignment, Closing, Condition, LocalCounts, Operation, Output, Part, Replica, Replies, Request,
+    Returned, Step, Ticket, Turn, locks_of,
 };
 use resp::{ArgsBuf, Protocol};
 use std::collections::{BTreeMap, VecDeque};
-use txn::{Coordinator, Decision, Locks, Priority, Refusal, TxnId, Vote};
+use txn::{Coordinator, Decision, Participant, Refusal, TxnId, Vote};
 
 pub(crate) const GROUPS: u16 = 3;
 const GATEWAYS: u16 = 2;
@@ -43,9 +43,9 @@ pub(crate) enum Way {
     Strict,
     /// Values are read under locks, and the effects computed by the gateway.
     Flow,
-    /// The commands run in place at `Resolve`.
+    /// The commands run in place when it is decided.
     Hold,
-    /// Values are lent under locks, and given back.
+    /// Values are checked out under locks, and checked in again.
     Lend,
 }
 
@@ -78,7 +78,7 @@ pub(crate) enum Answer {
 
 struct Transaction {
     id: TxnId,
-    priority: Priority,
+    began: UnixMillis,
     way: Way,
     operations: Vec<Operation>,
     conditions: Vec<Condition>,
@@ -88,6 +88,21 @@ struct Transaction {
     locked: usize,
     replies: BTreeMap<GroupId, Vec<u8>>,
     is_committed: bool,
+}
+
+impl Transaction {
+    /// A group's part, but for its conditions.
+    fn part(&self, txn: TxnId, assignment: Assignment) -> Part {
+        Part {
+            txn,
+            began: self.began,
+            participants: self.groups.iter().copied().map(Participant::first).collect(),
+            conditions: Vec::new(),
+            expects: Vec::new(),
+            assignment,
+            is_bounded: true,
+        }
+    }
 }
 
 enum Message {
@@ -251,7 +266,7 @@ impl Cluster {
         conditions
             .iter()
             .for_each(|condition| add(condition_key(condition)));
-        let boot = Boot(u64::from(gateway));
+        let boot = Boot(1 + u64::from(gateway));
         let now = self.turns[self.prng.below(u64::from(GROUPS)) as usize].now;
         let transaction = Transaction {
             id: TxnId {
@@ -260,11 +275,7 @@ impl Cluster {
                 seq: number,
                 attempt: 0,
             },
-            priority: Priority {
-                began: now,
-                boot,
-                seq: number,
-            },
+            began: now,
             way,
             operations,
             conditions,
@@ -299,67 +310,80 @@ impl Cluster {
         transaction.objects.clear();
         transaction.locked = 0;
         transaction.replies.clear();
-        let (txn, priority) = (transaction.id, transaction.priority);
+        let txn = transaction.id;
         let mut requests = Vec::new();
         for &group in &transaction.groups {
-            let conditions: Vec<Condition> = transaction
-                .conditions
-                .iter()
-                .filter(|condition| group_of(condition_key(condition)) == group)
-                .cloned()
-                .collect();
+            let conditions: Vec<Condition> = conditions_in(&transaction.conditions, group);
             let ours = |key: &[u8]| group_of(key) == group;
-            let mut locks = locks_of(transaction.operations.iter().map(Operation::words), ours);
-            locks = replica::with_conditions(locks, &conditions);
             let reads_only = transaction
                 .operations
                 .iter()
                 .all(|operation| is_read(operation.spec));
             if self.fault == Fault::ReadersTakeNoLocks && reads_only {
-                locks = Locks::of_keys(Vec::new());
+                let operations = operations_of(&transaction.operations, group);
+                let see = Request::See {
+                    txn,
+                    conditions,
+                    operations,
+                };
+                requests.push((group, see));
+                continue;
             }
-            if transaction.way == Way::Lend && self.fault != Fault::LendsWithSharedLocks {
-                locks = locks.exclusive();
-            }
+            let assignment = match transaction.way {
+                Way::Evaluate | Way::Strict => Assignment::Evaluate {
+                    operations: operations_of(&transaction.operations, group),
+                    is_strict: transaction.way == Way::Strict && self.fault != Fault::ErrorsAreResults,
+                },
+                Way::Hold => Assignment::InPlace {
+                    steps: transaction.operations.iter().cloned().map(Step::Run).collect(),
+                    after_lock: false,
+                },
+                Way::Lend => {
+                    let locks = locks_of(transaction.operations.iter().map(Operation::words), ours);
+                    let locks = replica::with_conditions(locks, &conditions);
+                    Assignment::CheckOut {
+                        locks: match self.fault {
+                            Fault::LendsWithSharedLocks => locks,
+                            _ => locks.exclusive(),
+                        },
+                        keeps_place: false,
+                    }
+                }
+                Way::Flow => {
+                    let objects = objects_of(&transaction.operations, group);
+                    transaction
+                        .objects
+                        .extend(objects.iter().map(|(db, key)| (*db, key.clone(), None)));
+                    let alone = |key: &[u8]| {
+                        let mut changes = false;
+                        for operation in &transaction.operations {
+                            operation.keys(|other, key_use| {
+                                changes |= key == other && key_use != command::KeyUse::Read;
+                            });
+                        }
+                        changes
+                    };
+                    Assignment::Lock {
+                        keys: objects
+                            .into_iter()
+                            .map(|(db, key)| {
+                                let alone = alone(&key);
+                                ((db, key), alone)
+                            })
+                            .collect(),
+                        is_whole: false,
+                    }
+                }
+            };
+            let part = Box::new(Part {
+                conditions,
+                ..transaction.part(txn, assignment)
+            });
             requests.push((
                 group,
                 match transaction.way {
-                    Way::Evaluate | Way::Strict => {
-                        let task = Task::Evaluate {
-                            operations: operations_of(&transaction.operations, group),
-                            is_bounded: true,
-                            is_strict: transaction.way == Way::Strict
-                                && self.fault != Fault::ErrorsAreResults,
-                        };
-                        Request::Prepare {
-                            txn,
-                            priority: Some(priority),
-                            locks,
-                            conditions,
-                            task,
-                        }
-                    }
-                    Way::Hold | Way::Lend => Request::Prepare {
-                        txn,
-                        priority: Some(priority),
-                        locks,
-                        conditions,
-                        task: Task::Hold,
-                    },
-                    Way::Flow => {
-                        let objects = objects_of(&transaction.operations, group);
-                        transaction
-                            .objects
-                            .extend(objects.iter().map(|(db, key)| (*db, key.clone(), None)));
-                        Request::LockRead {
-                            txn,
-                            priority,
-                            locks,
-                            conditions,
-                            objects,
-                            is_bounded: true,
-                        }
-                    }
+                    Way::Flow => Request::Lock(part),
+                    _ => Request::Prepare(part),
                 },
             ));
         }
@@ -400,16 +424,16 @@ impl Cluster {
                         | Output::FailedWatch { ticket, .. }
                         | Output::Versions { ticket, .. } => ticket.worker,
                         Output::Locked { txn, .. }
-                        | Output::Lent { txn, .. }
+                        | Output::CheckedOut { txn, .. }
+                        | Output::Seen { txn, .. }
+                        | Output::Decided { txn, .. }
                         | Output::Voted { txn, .. }
                         | Output::Resolved { txn, .. }
                         | Output::FailedPart { txn, .. }
                         | Output::Wound { txn } => txn.worker,
-                        Output::Seen { .. }
-                        | Output::Fetched { .. }
-                        | Output::Inquired { .. }
-                        | Output::Decided { .. }
-                        | Output::Undecided { .. } => unreachable!("no group's log decides"),
+                        Output::Fetched { .. } | Output::Inquired { .. } | Output::Undecided { .. } => {
+                            unreachable!("nobody asks for these")
+                        }
                     };
                     let queue = self
                         .queues
@@ -431,15 +455,15 @@ impl Cluster {
             | Output::Waits { .. }
             | Output::FailedWatch { .. }
             | Output::FailedPart { .. }
-            | Output::Seen { .. }
             | Output::Fetched { .. }
             | Output::Inquired { .. }
-            | Output::Decided { .. }
+            | Output::Resolved { .. }
             | Output::Undecided { .. } => {
                 unreachable!("every group has one replica")
             }
+            Output::Seen { txn, group, seen } => self.on_seen(txn, group, seen.replies),
             Output::TooLarge { .. } => unreachable!("values here are small"),
-            Output::Lent { txn, group, objects } => self.on_lent(txn, group, objects),
+            Output::CheckedOut { txn, group, objects } => self.on_checked_out(txn, group, objects),
             Output::Answered { ticket, replies } => {
                 let group = self
                     .plain
@@ -453,14 +477,23 @@ impl Cluster {
                     },
                 ));
             }
-            Output::Locked { txn, group, objects } => self.on_locked(txn, group, objects),
+            Output::Locked {
+                txn,
+                group,
+                is_logged: false,
+                objects,
+            } => self.on_locked(txn, group, objects),
+            Output::Locked { .. } => unreachable!("nobody has a log"),
             Output::Voted {
                 txn,
                 group,
                 vote,
                 replies,
+                ..
             } => self.on_voted(txn, group, vote, replies),
-            Output::Resolved { txn, group, replies } => {
+            Output::Decided {
+                txn, group, replies, ..
+            } => {
                 let transaction = self.open.get_mut(&txn.seq).expect("it waits for this");
                 assert!(transaction.is_committed && transaction.way == Way::Hold);
                 transaction.replies.insert(group, replies.into_bytes());
@@ -476,7 +509,7 @@ impl Cluster {
                     return;
                 };
                 for group in transaction.coordinator.on_wound() {
-                    self.ask(txn.worker, group, Request::Withdraw { txn });
+                    self.ask(txn.worker, group, Request::Wound { txn });
                 }
                 self.wounds += 1;
             }
@@ -543,29 +576,35 @@ impl Cluster {
         for effect in scratch.take_effects() {
             effects.entry(group_of(effect.key())).or_default().push(effect);
         }
-        let (priority, groups) = (transaction.priority, transaction.groups.clone());
-        for group in groups {
-            let task = Task::Install(Outcome {
+        let mut requests = Vec::new();
+        for &group in &transaction.groups {
+            let assignment = Assignment::Install {
                 effects: effects.remove(&group).unwrap_or_default(),
-                events: Vec::new(),
+                after_lock: true,
                 result: None,
-            });
-            let (locks, conditions) = (Locks::of_keys(Vec::new()), Vec::new());
-            self.ask(
-                txn.worker,
-                group,
-                Request::Prepare {
-                    txn,
-                    priority: Some(priority),
-                    locks,
-                    conditions,
-                    task,
-                },
-            );
+            };
+            let part = Part {
+                conditions: conditions_in(&transaction.conditions, group),
+                ..transaction.part(txn, assignment)
+            };
+            requests.push((group, part));
+        }
+        for (group, part) in requests {
+            self.ask(txn.worker, group, Request::Prepare(Box::new(part)));
         }
     }
 
-    fn on_lent(&mut self, txn: TxnId, group: GroupId, objects: Vec<Option<Object>>) {
+    /// The replies of a reader who takes no locks.
+    fn on_seen(&mut self, txn: TxnId, group: GroupId, replies: Option<Replies>) {
+        let transaction = self.open.get_mut(&txn.seq).expect("open");
+        let replies = replies.expect("readers of everything have no conditions");
+        transaction.replies.insert(group, replies.into_bytes());
+        if transaction.replies.len() == transaction.groups.len() {
+            self.finish(txn.seq);
+        }
+    }
+
+    fn on_checked_out(&mut self, txn: TxnId, group: GroupId, objects: Vec<Option<Object>>) {
         let (now, seed, fault) = (self.turns[0].now, self.prng.next_u64(), self.fault);
         let transaction = self.open.get_mut(&txn.seq).expect("it waits for this");
         assert!(transaction.is_committed && transaction.way == Way::Lend);
@@ -607,7 +646,7 @@ impl Cluster {
         });
         let mut garbage = scratch.take_garbage();
         for group in transaction.groups.clone() {
-            let request = Request::TakeBack {
+            let request = Request::CheckIn {
                 txn,
                 returned: all.remove(&group).unwrap_or_default(),
                 events: Vec::new(),
@@ -636,21 +675,22 @@ impl Cluster {
             transaction.is_committed = true;
             for group in groups {
                 let keys = objects_of(&operations, group);
-                self.ask(txn.worker, group, Request::Lend { txn, keys });
+                self.ask(txn.worker, group, Request::CheckOut { txn, keys });
             }
             return;
         }
         for (index, &group) in groups.iter().enumerate() {
             let lies = fault == Fault::OneParticipantAborts && index == 1;
-            let verdict = match decision {
-                Decision::Commit if lies => Verdict::Abort,
-                Decision::Commit if way == Way::Hold => {
-                    Verdict::Commit(operations.iter().cloned().map(Step::Run).collect())
-                }
-                Decision::Commit => Verdict::Commit(Vec::new()),
-                Decision::Abort(_) => Verdict::Abort,
+            let decide = Request::Decide {
+                txn,
+                is_committed: decision == Decision::Commit && !lies,
+                worker: txn.worker,
+                closing: match decision {
+                    Decision::Commit if way == Way::Hold => Closing::Answered,
+                    _ => Closing::Silent,
+                },
             };
-            self.ask(txn.worker, group, Request::Resolve { txn, verdict });
+            self.ask(txn.worker, group, decide);
         }
         match decision {
             Decision::Commit if way == Way::Hold => {
@@ -664,7 +704,12 @@ impl Cluster {
                 self.answers.push((txn.seq, Answer::Refused));
             }
             Decision::Abort(Refusal::Wounded) => self.attempt(txn.seq),
-            Decision::Abort(Refusal::TooLarge) => unreachable!("values here are small"),
+            Decision::Abort(Refusal::TooLarge) => {
+                // Something is checked out: how large it is cannot be seen.
+                let transaction = self.open.get_mut(&txn.seq).expect("open");
+                transaction.way = Way::Lend;
+                self.attempt(txn.seq);
+            }
             Decision::Abort(refusal) => unreachable!("every group has one replica: {refusal:?}"),
         }
     }
@@ -673,6 +718,11 @@ impl Cluster {
         let transaction = self.open.remove(&number).expect("open");
         self.answers.push((number, Answer::Done(transaction.replies)));
     }
+}
+
+fn conditions_in(conditions: &[Condition], group: GroupId) -> Vec<Condition> {
+    let is_there = |condition: &&Condition| group_of(condition_key(condition)) == group;
+    conditions.iter().filter(is_there).cloned().collect()
 }
 
 /// The objects of a group that operations name, each once.

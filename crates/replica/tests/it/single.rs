@@ -3,8 +3,8 @@
 use crate::cluster::operation;
 use ids::{Boot, Db, GroupId, HashSeed, PartitionRange, UnixMillis};
 use keyspace::EventClasses;
-use replica::{Output, Replica, Request, Task, Ticket, Turn, Verdict};
-use txn::{Locks, Mode, Priority, Refusal, TxnId, Vote};
+use replica::{Assignment, Closing, Output, Part, Replica, Request, Ticket, Turn};
+use txn::{Locks, Mode, Participant, Refusal, TxnId, Vote};
 
 fn replica() -> Replica {
     Replica::new(GroupId::new(0), HashSeed([1, 2]), PartitionRange::ONE)
@@ -27,27 +27,37 @@ fn run(replica: &mut Replica, turn: Turn, line: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-fn prepare(replica: &mut Replica, turn: Turn, seq: u64, keys: &[&str]) -> Vec<Output> {
-    let boot = Boot(1);
-    let keys = keys
-        .iter()
-        .map(|key| (key.as_bytes().into(), Mode::Exclusive))
-        .collect();
-    let request = Request::Prepare {
+/// A part of a transaction over this group.
+fn part(seq: u64, assignment: Assignment) -> Request {
+    Request::Prepare(Box::new(Part {
         txn: txn(seq),
-        priority: Some(Priority {
-            began: UnixMillis(0),
-            boot,
-            seq,
-        }),
-        locks: Locks::of_keys(keys),
+        began: UnixMillis(0),
+        participants: vec![Participant::first(GroupId::new(0))],
         conditions: Vec::new(),
-        task: Task::Evaluate {
-            operations: Vec::new(),
-            is_bounded: true,
-            is_strict: false,
+        expects: Vec::new(),
+        assignment,
+        is_bounded: true,
+    }))
+}
+
+fn decide(seq: u64, is_committed: bool) -> Request {
+    Request::Decide {
+        txn: txn(seq),
+        is_committed,
+        worker: 0,
+        closing: Closing::Silent,
+    }
+}
+
+fn prepare(replica: &mut Replica, turn: Turn, seq: u64, keys: &[&str]) -> Vec<Output> {
+    let keys = keys.iter().map(|key| (key.as_bytes().into(), Mode::Exclusive));
+    let request = part(
+        seq,
+        Assignment::CheckOut {
+            locks: Locks::of_keys(keys.collect()),
+            keeps_place: false,
         },
-    };
+    );
     let mut out = Vec::new();
     replica.handle(&turn, request, &mut out);
     out
@@ -86,14 +96,7 @@ fn an_expired_key_that_a_read_met_is_deleted_unless_it_is_locked() {
     assert!(!replica.evict(&turn(3, 1_010), Db::default(), b"b"));
     replica.expire_due(&turn(3, 1_010), 100);
     assert_eq!(replica.keyspace().counts(Db::default()), (1, 1));
-    replica.handle(
-        &turn(4, 1_011),
-        Request::Resolve {
-            txn: txn(1),
-            verdict: Verdict::Abort,
-        },
-        &mut Vec::new(),
-    );
+    replica.handle(&turn(4, 1_011), decide(1, false), &mut Vec::new());
     assert!(replica.expire_due(&turn(4, 1_011), 100));
     assert_eq!(replica.keyspace().counts(Db::default()), (0, 0));
 }
@@ -103,21 +106,13 @@ fn a_command_waits_for_a_prepared_transaction_and_sees_what_it_did() {
     let mut replica = replica();
     run(&mut replica, turn(1, 1), "SET k old");
     let mut out = Vec::new();
-    let request = Request::Prepare {
-        txn: txn(1),
-        priority: Some(Priority {
-            began: UnixMillis(0),
-            boot: Boot(1),
-            seq: 1,
-        }),
-        locks: Locks::of_keys(vec![(Box::from(&b"k"[..]), Mode::Exclusive)]),
-        conditions: Vec::new(),
-        task: Task::Evaluate {
+    let request = part(
+        1,
+        Assignment::Evaluate {
             operations: vec![operation(0, "SET k new GET"), operation(0, "APPEND k er")],
-            is_bounded: true,
             is_strict: false,
         },
-    };
+    );
     replica.handle(&turn(2, 2), request, &mut out);
     let Some(Output::Voted {
         vote: Vote::Prepared,
@@ -149,14 +144,7 @@ fn a_command_waits_for_a_prepared_transaction_and_sees_what_it_did() {
     );
     assert!(out.is_empty());
     assert_eq!(replica.lock_counts(), (1, 1));
-    replica.handle(
-        &turn(3, 3),
-        Request::Resolve {
-            txn: txn(1),
-            verdict: Verdict::Commit(Vec::new()),
-        },
-        &mut out,
-    );
+    replica.handle(&turn(3, 3), decide(1, true), &mut out);
     let Some(Output::Answered {
         ticket: answered,
         replies: Some(replies),
@@ -170,21 +158,13 @@ fn a_command_waits_for_a_prepared_transaction_and_sees_what_it_did() {
 
 /// What a group votes on these commands, on the key `k` alone, and what they answer.
 fn evaluate(replica: &mut Replica, turn: Turn, seq: u64, line: &str, is_strict: bool) -> (Vote, String) {
-    let request = Request::Prepare {
-        txn: txn(seq),
-        priority: Some(Priority {
-            began: UnixMillis(0),
-            boot: Boot(1),
-            seq,
-        }),
-        locks: Locks::of_keys(vec![(Box::from(&b"k"[..]), Mode::Exclusive)]),
-        conditions: Vec::new(),
-        task: Task::Evaluate {
+    let request = part(
+        seq,
+        Assignment::Evaluate {
             operations: vec![operation(0, line)],
-            is_bounded: true,
             is_strict,
         },
-    };
+    );
     let mut out = Vec::new();
     replica.handle(&turn, request, &mut out);
     let Some(Output::Voted { vote, replies, .. }) = out.pop() else {
@@ -204,28 +184,16 @@ fn an_error_is_a_refusal_for_who_is_strict_and_a_result_for_who_is_not() {
         (Vote::Refused(Refusal::Failed), INSUFFICIENT)
     );
     assert_eq!(replica.lock_counts(), (0, 0), "who refuses holds nothing");
-    let resolve = |seq, verdict| Request::Resolve {
-        txn: txn(seq),
-        verdict,
-    };
-    replica.handle(&turn(2, 2), resolve(1, Verdict::Abort), &mut Vec::new());
+    replica.handle(&turn(2, 2), decide(1, false), &mut Vec::new());
 
     let (vote, reply) = evaluate(&mut replica, turn(3, 3), 2, "XFER.FROM k 6", false);
     assert_eq!((vote, reply.as_str()), (Vote::Prepared, INSUFFICIENT));
-    replica.handle(
-        &turn(3, 3),
-        resolve(2, Verdict::Commit(Vec::new())),
-        &mut Vec::new(),
-    );
+    replica.handle(&turn(3, 3), decide(2, true), &mut Vec::new());
     assert_eq!(run(&mut replica, turn(3, 3), "GET k"), "$1\r\n5\r\n");
 
     let (vote, reply) = evaluate(&mut replica, turn(4, 4), 3, "XFER.FROM k 5", true);
     assert_eq!((vote, reply.as_str()), (Vote::Prepared, ":0\r\n"));
-    replica.handle(
-        &turn(4, 4),
-        resolve(3, Verdict::Commit(Vec::new())),
-        &mut Vec::new(),
-    );
+    replica.handle(&turn(4, 4), decide(3, true), &mut Vec::new());
     assert_eq!(run(&mut replica, turn(4, 4), "GET k"), "$1\r\n0\r\n");
 }
 
@@ -241,9 +209,9 @@ fn a_withdrawal_is_answered_by_who_waits_and_ignored_by_who_prepared() {
     ));
     assert!(prepare(&mut replica, turn(1, 1), 2, &["k"]).is_empty());
     let mut out = Vec::new();
-    replica.handle(&turn(1, 1), Request::Withdraw { txn: txn(1) }, &mut out);
+    replica.handle(&turn(1, 1), Request::Wound { txn: txn(1) }, &mut out);
     assert!(out.is_empty());
-    replica.handle(&turn(1, 1), Request::Withdraw { txn: txn(2) }, &mut out);
+    replica.handle(&turn(1, 1), Request::Wound { txn: txn(2) }, &mut out);
     assert!(matches!(
         out[..],
         [Output::Voted {
@@ -294,13 +262,13 @@ fn what_is_lent_stays_as_it_is_until_it_is_back() {
     run(&mut replica, turn(1, 1_000), "PEXPIRE list 10");
     let before = replica.memory();
     let key: Box<[u8]> = (*b"list").into();
-    let request = Request::Prepare {
-        txn: txn(1),
-        priority: None,
-        locks: Locks::Keys(vec![(key.clone(), Mode::Exclusive)]),
-        conditions: Vec::new(),
-        task: Task::Hold,
-    };
+    let request = part(
+        1,
+        Assignment::CheckOut {
+            locks: Locks::Keys(vec![(key.clone(), Mode::Exclusive)]),
+            keeps_place: true,
+        },
+    );
     let mut out = Vec::new();
     replica.handle(&turn(2, 1_001), request, &mut out);
     assert!(matches!(
@@ -311,8 +279,8 @@ fn what_is_lent_stays_as_it_is_until_it_is_back() {
         })
     ));
     let keys = vec![(Db::default(), key)];
-    replica.handle(&turn(2, 1_001), Request::Lend { txn: txn(1), keys }, &mut out);
-    let Some(Output::Lent { objects, .. }) = out.pop() else {
+    replica.handle(&turn(2, 1_001), Request::CheckOut { txn: txn(1), keys }, &mut out);
+    let Some(Output::CheckedOut { objects, .. }) = out.pop() else {
         unreachable!("it is locked");
     };
     let object = objects.into_iter().next().flatten().expect("the list");
@@ -332,7 +300,7 @@ fn what_is_lent_stays_as_it_is_until_it_is_back() {
     };
     replica.handle(&turn(3, 1_005), request, &mut out);
     assert!(out.is_empty(), "it waits");
-    let request = Request::TakeBack {
+    let request = Request::CheckIn {
         txn: txn(1),
         returned: vec![replica::Returned::Unchanged(Db::default(), object)],
         events: Vec::new(),
