@@ -328,7 +328,8 @@ impl Member {
             self.gather(gathered);
         } else if gathered.batch.is_free {
             self.read(replica, turn, now, gathered, effects);
-        } else if !self.gathered.is_empty() {
+        } else if !self.gathered.is_empty() || !self.own.is_empty() {
+            // Behind what reads have found to be expired, too: `DBSIZE` counts a key until it is deleted.
             self.attached.push((self.gathered.len(), gathered));
         } else if let Some(flight) = self.flights.back_mut() {
             flight.attached.push(gathered);
@@ -339,8 +340,9 @@ impl Member {
 
     /// Takes a batch with writes.
     fn gather(&mut self, gathered: Gathered) {
-        let last = self.barriers.back().copied().unwrap_or(0);
-        let behind = self.attached.iter().rev().take_while(|(at, _)| *at > last);
+        let last = self.barriers.back().copied();
+        let is_behind = |at: usize| last.is_none_or(|last| at > last);
+        let behind = self.attached.iter().rev().take_while(|(at, _)| is_behind(*at));
         if behind
             .map(|(_, read)| read.sender)
             .any(|sender| sender == gathered.sender)

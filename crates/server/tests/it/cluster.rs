@@ -547,6 +547,23 @@ fn expired_keys_go_on_all_replicas() {
 }
 
 #[test]
+fn what_a_read_found_to_be_expired_is_counted_no_longer() {
+    let mut world = replicated(4);
+    let keys = ["{t}a", "{t}b", "{t}c"];
+    for node in (0..3).cycle().take(9) {
+        for key in keys {
+            assert_eq!(world.run(node, 1, &format!("SET {key} 1 PX 50")), "+OK");
+        }
+        world.turns(60);
+        assert_eq!(world.run(node, 1, "DBSIZE"), ":3");
+        // The count is asked for when the answer before is there, and before another turn.
+        world.send(node, 1, "MGET {t}a {t}b {t}c");
+        assert_eq!(world.reply(node, 1), "*3 $-1 $-1 $-1");
+        assert_eq!(world.run(node, 1, "DBSIZE"), ":0", "asked at node {node}");
+    }
+}
+
+#[test]
 fn a_scan_goes_through_all_groups_wherever_they_are_led() {
     let mut world = replicated(4);
     for key in 0..100 {
