@@ -82,8 +82,11 @@ impl Gateway {
     }
 }
 
+/// Names and values.
+type Pairs<'a> = Vec<(&'a [u8], &'a [u8])>;
+
 /// The names and values of a `CONFIG SET`.
-fn pairs_of(args: Args<'_>) -> Result<Vec<(&[u8], &[u8])>, ReplyError> {
+fn pairs_of(args: Args<'_>) -> Result<Pairs<'_>, ReplyError> {
     let words = args.from(2);
     if !words.len().is_multiple_of(2) {
         return Err(ReplyError::Syntax);
