@@ -108,13 +108,16 @@ pub(crate) struct Driver {
 /// `None` if it is not known whether they will be set.
 pub(crate) type Granted = (u16, u64, Option<Vec<u64>>);
 
+/// The number of a proposal, and the version that its setting has got.
+type Proposed = (u64, Option<u64>);
+
 /// What was proposed for workers of this node. Bounded by their questions under way.
 #[derive(Default)]
 struct Wishes {
     /// By proposal, whose it is.
     proposed: BTreeMap<u64, (u16, u64)>,
     /// By worker and wish, its proposals in their order, with the version that each setting has got.
-    versions: BTreeMap<(u16, u64), Vec<(u64, Option<u64>)>>,
+    versions: BTreeMap<(u16, u64), Vec<Proposed>>,
 }
 
 impl Wishes {
