@@ -26,7 +26,7 @@ pub use keyspace::{OpenTransaction, Returned, Scratch, TransactionCounts, locks_
 pub use member::{Cut, Effects, FLIGHTS_MAX, Member, Sender};
 pub use operation::{Condition, Operation, Replies, Step, databases, with_conditions};
 pub use replica::{LocalCounts, Replica};
-pub use request::{Assignment, Closing, FullKey, IndexedKey, Journey, Output, Part, Request, Seen, Ticket};
+pub use request::{Assignment, FullKey, IndexedKey, Journey, Output, Part, Request, Seen, Ticket};
 pub use response::{BatchOutcome, BatchResponse};
 pub use steps::{steps, steps_of};
 pub use turn::Turn;

@@ -115,10 +115,13 @@ pub enum Request {
         txn: TxnId,
         /// Whether it is committed.
         is_committed: bool,
+        /// Whether a client waits for what the group answers to it.
+        is_awaited: bool,
         /// Which worker wants to know that it is recorded.
         worker: u16,
-        /// What a group that is alone need not do.
-        closing: Closing,
+        /// Whether all groups of the transaction are alone on their node: nobody will ask what has become of it, and the end is
+        /// not kept.
+        is_final: bool,
     },
     /// What has become of a transaction; it is refused if nothing has.
     Inquire {
@@ -157,18 +160,6 @@ pub enum Request {
         /// Whose.
         keys: Vec<FullKey>,
     },
-}
-
-/// How a transaction ends at a group that is alone on its node. One with a log always writes the end down, and says so.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Closing {
-    /// Some of its groups have logs, and whoever leads one of them may ask here what has become of it: the end is kept until it is
-    /// to be forgotten, and [`Output::Decided`] says that it is.
-    Kept,
-    /// All its groups are alone: nobody will ask. The replies to what is carried out in place are wanted.
-    Answered,
-    /// The same, and nobody waits to hear anything.
-    Silent,
 }
 
 /// One group's part of a transaction.

@@ -104,6 +104,9 @@ pub(crate) struct Cluster {
     told_wall_at: Monotonic,
     /// What an operator is to be told of it.
     clock_notice: Option<String>,
+    /// Leaders that keep decisions nobody waits for, by the indices of their seats, and when they are to be visited for them at
+    /// the latest. At most one for each seat.
+    keeping: Vec<(usize, Monotonic)>,
 }
 
 /// Another node.
@@ -124,6 +127,31 @@ impl Cluster {
     fn touch(&mut self, index: usize) {
         if !std::mem::replace(&mut self.seats[index].is_touched, true) {
             self.touched.push(index);
+        }
+    }
+
+    /// The leader of this seat keeps decisions until then at the latest.
+    fn keep_until(&mut self, index: usize, until: Monotonic) {
+        match self.keeping.iter_mut().find(|(at, _)| *at == index) {
+            Some((_, known)) => *known = until,
+            None => self.keeping.push((index, until)),
+        }
+    }
+
+    /// Marks the seats whose leaders have kept decisions for long enough. One that has proposed them meanwhile is visited for
+    /// nothing.
+    fn touch_keeping(&mut self) {
+        let now = self.now;
+        for (index, _) in self.keeping.extract_if(.., |(_, until)| *until <= now) {
+            if let Some(seat) = self.seats.get_mut(index)
+                && seat
+                    .member
+                    .as_ref()
+                    .is_some_and(|member| member.kept_until().is_some())
+                && !std::mem::replace(&mut seat.is_touched, true)
+            {
+                self.touched.push(index);
+            }
         }
     }
 
@@ -188,6 +216,7 @@ impl Gateway {
             self.turn.now = time;
             self.cluster.clock_notice = notice.or(self.cluster.clock_notice.take());
         }
+        self.cluster.touch_keeping();
         if self.cluster.layout.is_none() || now < self.cluster.ticked.after(TICK) {
             return;
         }
@@ -251,6 +280,7 @@ impl Gateway {
             ticked,
             quiet_until,
             peers,
+            keeping,
             ..
         } = &self.cluster;
         if !touched.is_empty() {
@@ -266,6 +296,7 @@ impl Gateway {
         let beats = peers.values().filter(|peer| peer.is_up);
         let beat = beats.filter_map(|peer| peer.beats.due()).min();
         let next = tick.max(quiet_until).min(beat.unwrap_or(Monotonic(u64::MAX)));
+        let next = keeping.iter().fold(next, |next, (_, until)| next.min(*until));
         self.is_spread.then_some(next)
     }
 
@@ -465,7 +496,9 @@ impl Gateway {
                 self.cluster.told_wall_at = Monotonic(0);
             }
         }
-        if !is_up {
+        if is_up {
+            self.ask_unsent(node);
+        } else {
             self.end_questions_to(node);
         }
         for index in 0..self.cluster.seats.len() {
@@ -710,6 +743,7 @@ impl Gateway {
             reads,
             writes,
         } = batch;
+        self.follow_settings();
         let Some(index) = self.seated(group) else {
             return;
         };
@@ -977,11 +1011,12 @@ impl Gateway {
             }
             let limits = self.compactness;
             if self.replicas[index].keyspace().limits() != limits && !member.has_own() {
-                member.ask(&keyspace::Operation::Limits { limits });
+                self.ask_limits(index);
             }
         } else {
             seat.fenced = None;
         }
+        let seat = &self.cluster.seats[index];
         if changed
             || seat
                 .member
@@ -1008,6 +1043,22 @@ impl Gateway {
             let wounds = replica.keyspace().to_be_wounded().into_iter();
             let wounds = wounds.map(|(txn, _)| Output::Wound { txn });
             self.transactions.outputs.extend(wounds);
+        }
+    }
+
+    /// Has the limits of the settings set in a group that is led here, in front of whatever is carried out next. Which limits
+    /// it has is no reason not to: others may be on their way.
+    fn ask_limits(&mut self, index: usize) {
+        let limits = self.compactness;
+        self.ask_own(index, &keyspace::Operation::Limits { limits });
+    }
+
+    /// The same in all groups that are led here: the settings are others.
+    pub(crate) fn ask_limits_of_led(&mut self) {
+        for index in 0..self.cluster.seats.len() {
+            if self.cluster.leads(index) == Some(true) {
+                self.ask_limits(index);
+            }
         }
     }
 
@@ -1112,12 +1163,16 @@ impl Gateway {
         let effects = self.step(index, |seat, replica, turn| {
             let mut effects = Effects::default();
             let member = seat.member.as_mut()?;
-            if !member.has_work(replica) {
+            if !member.has_work(replica, now) {
                 return None;
             }
             member.finish(replica, turn, now, &mut effects);
             Some(effects)
         });
+        let member = self.cluster.seats[index].member.as_ref();
+        if let Some(until) = member.and_then(replica::Member::kept_until) {
+            self.cluster.keep_until(index, until);
+        }
         let Some(effects) = effects.flatten() else {
             return self.tell(index);
         };
@@ -1213,6 +1268,10 @@ impl Gateway {
             self.transactions.outputs.extend(outputs);
             self.cluster.touch(index);
             self.end_waits_before_term(index);
+            if self.cluster.leads(index) == Some(true) {
+                // Who led before may have been told of other settings, or of none.
+                self.ask_limits(index);
+            }
         }
     }
 
@@ -1446,9 +1505,17 @@ impl Gateway {
             Request::Prepare(part) | Request::Lock(part) => courier.vote(*part),
             Request::Decide {
                 txn,
-                is_committed,
+                is_committed: true,
+                is_awaited: false,
                 worker,
-                closing: _,
+                is_final: _,
+            } => courier.commit_lazily(txn, worker),
+            Request::Decide {
+                txn,
+                is_committed,
+                is_awaited: _,
+                worker,
+                is_final: _,
             } => courier.decide(txn, is_committed, worker),
             Request::Inquire {
                 txn,

@@ -32,8 +32,8 @@ use ids::{GroupId, Monotonic, UnixMillis};
 use keyspace::{Effect, KeyVersion, Object};
 use planted::Bug;
 use replica::{
-    Assignment, CROWDED_OUT, Closing, Condition, FullKey, Operation, Output, Part, Replies, Request, Scratch,
-    Seen, Step, Ticket, UNREACHABLE, locks_of, with_conditions,
+    Assignment, CROWDED_OUT, Condition, FullKey, Operation, Output, Part, Replies, Request, Scratch, Seen,
+    Step, Ticket, UNREACHABLE, locks_of, with_conditions,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -895,16 +895,14 @@ impl Gateway {
         if !open.logged.is_empty() || is_spread && !is_committed {
             return self.settle(txn, groups, is_committed, true);
         }
-        let closing = match is_committed && open.is_committed {
-            true => Closing::Answered,
-            false => Closing::Silent,
-        };
+        let is_awaited = is_committed && open.is_committed;
         for group in groups {
             let decide = Request::Decide {
                 txn,
                 is_committed,
+                is_awaited,
                 worker,
-                closing,
+                is_final: true,
             };
             self.request(group, decide);
         }
@@ -933,11 +931,14 @@ impl Gateway {
     }
 
     fn decision(&self, txn: TxnId, is_committed: bool) -> Request {
+        let open = self.distributed.open.get(&txn.seq);
         Request::Decide {
             txn,
             is_committed,
+            // The replies of what groups carry out when it is decided.
+            is_awaited: open.is_some_and(|open| open.id == txn && open.is_committed),
             worker: self.worker,
-            closing: Closing::Kept,
+            is_final: false,
         }
     }
 

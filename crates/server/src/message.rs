@@ -4,7 +4,7 @@ use crate::endpoint::Endpoint;
 use crate::pubsub::Kind;
 use command::Spec;
 use ids::{Db, GroupId};
-use replica::{Closing, Operation, Output, Request, Ticket};
+use replica::{Operation, Output, Request, Ticket};
 use resp::{Args, Protocol, Span};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -177,7 +177,9 @@ impl Message {
         match self {
             Message::Request { request, .. } => match &**request {
                 // Whoever comes for the keys that it releases wakes the worker himself.
-                Request::Decide { closing, .. } => *closing != Closing::Silent,
+                Request::Decide {
+                    is_awaited, is_final, ..
+                } => *is_awaited || !is_final,
                 Request::Execute { .. }
                 | Request::Wait { .. }
                 | Request::EndWait { .. }

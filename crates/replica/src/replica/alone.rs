@@ -16,7 +16,7 @@
 use super::Replica;
 use crate::courier::CROWDED_OUT;
 use crate::operation::{Condition, Operation, Replies, as_conditions, as_state};
-use crate::request::{Assignment, Closing, FullKey, IndexedKey, Output, Part, Request, Seen, Ticket};
+use crate::request::{Assignment, FullKey, IndexedKey, Output, Part, Request, Seen, Ticket};
 use crate::turn::Turn;
 use command::Walks;
 use keyspace::{BlockCommand, Effect, Inquire, Lock, Prepare, Returned, Terms, Told, Work};
@@ -95,9 +95,20 @@ impl Replica {
             Request::Decide {
                 txn,
                 is_committed,
+                is_awaited,
                 worker,
-                closing,
-            } => self.on_decide(txn, is_committed, worker, closing, out),
+                is_final,
+            } => {
+                let replies = self.on_decide(txn, is_committed, is_final);
+                if is_awaited || !is_final {
+                    out.push(Output::Decided {
+                        txn,
+                        group: self.group,
+                        replies,
+                        worker,
+                    });
+                }
+            }
             Request::Inquire {
                 txn,
                 participants,
@@ -415,32 +426,16 @@ impl Replica {
         }
     }
 
-    fn on_decide(
-        &mut self,
-        txn: TxnId,
-        is_committed: bool,
-        worker: u16,
-        closing: Closing,
-        out: &mut Vec<Output>,
-    ) {
-        let told = if closing == Closing::Kept {
-            let resolve = keyspace::Resolve {
-                decisions: vec![(txn, is_committed)],
-            };
-            let resolve = keyspace::Operation::Resolve(resolve);
-            let told = self.keyspace.ask(0, resolve, Terms::default(), &mut self.local);
-            told.expect("a decision waits for nothing")
-        } else {
-            self.keyspace.end_for_good(txn, is_committed, &mut self.local)
-        };
-        if closing != Closing::Silent {
-            out.push(Output::Decided {
-                txn,
-                group: self.group,
-                replies: Replies::of_told(told),
-                worker,
-            });
+    fn on_decide(&mut self, txn: TxnId, is_committed: bool, is_final: bool) -> Replies {
+        if is_final {
+            return Replies::of_told(self.keyspace.end_for_good(txn, is_committed, &mut self.local));
         }
+        let resolve = keyspace::Resolve {
+            decisions: vec![(txn, is_committed)],
+        };
+        let resolve = keyspace::Operation::Resolve(resolve);
+        let told = self.keyspace.ask(0, resolve, Terms::default(), &mut self.local);
+        Replies::of_told(told.expect("a decision waits for nothing"))
     }
 
     fn on_check_out(&mut self, txn: TxnId, keys: &[FullKey], out: &mut Vec<Output>) {

@@ -5,8 +5,8 @@ use command::Spec;
 use ids::{Boot, Db, GroupCount, GroupId, Groups, HashSeed, Prng, Slot, UnixMillis};
 use keyspace::{Effect, EventClasses, KeyVersion, Object};
 use replica::{
-    Assignment, Closing, Condition, LocalCounts, Operation, Output, Part, Replica, Replies, Request,
-    Returned, Step, Ticket, Turn, locks_of,
+    Assignment, Condition, LocalCounts, Operation, Output, Part, Replica, Replies, Request, Returned, Step,
+    Ticket, Turn, locks_of,
 };
 use resp::{ArgsBuf, Protocol};
 use std::collections::{BTreeMap, VecDeque};
@@ -684,11 +684,9 @@ impl Cluster {
             let decide = Request::Decide {
                 txn,
                 is_committed: decision == Decision::Commit && !lies,
+                is_awaited: decision == Decision::Commit && way == Way::Hold,
                 worker: txn.worker,
-                closing: match decision {
-                    Decision::Commit if way == Way::Hold => Closing::Answered,
-                    _ => Closing::Silent,
-                },
+                is_final: true,
             };
             self.ask(txn.worker, group, decide);
         }

@@ -3,7 +3,7 @@
 use crate::cluster::operation;
 use ids::{Boot, Db, GroupId, HashSeed, PartitionRange, UnixMillis};
 use keyspace::EventClasses;
-use replica::{Assignment, Closing, Output, Part, Replica, Request, Ticket, Turn};
+use replica::{Assignment, Output, Part, Replica, Request, Ticket, Turn};
 use txn::{Locks, Mode, Participant, Refusal, TxnId, Vote};
 
 fn replica() -> Replica {
@@ -44,8 +44,9 @@ fn decide(seq: u64, is_committed: bool) -> Request {
     Request::Decide {
         txn: txn(seq),
         is_committed,
+        is_awaited: false,
         worker: 0,
-        closing: Closing::Silent,
+        is_final: true,
     }
 }
 
