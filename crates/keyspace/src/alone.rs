@@ -40,6 +40,8 @@ pub struct Told {
     pub is_carried_out: bool,
     /// Whether it would have had to wait, and found no room: nothing of it was done.
     pub is_crowded_out: bool,
+    /// Of a part of a transaction: its vote, 0 or why not, if nothing goes with it.
+    pub vote: Option<u8>,
     /// The replies one after another: of a part of a transaction, the first one is its vote.
     pub bytes: Vec<u8>,
     /// Where each of them ends.
@@ -72,7 +74,7 @@ impl Keyspace {
             number,
             index: 0,
         };
-        let mut replies = Replies::default();
+        let mut replies = std::mem::take(&mut self.transactions.spare);
         replies.begin();
         let needs = needs_of(&operation).map(|needs| Needs {
             locks: terms.locks.unwrap_or(needs.locks),
@@ -89,7 +91,7 @@ impl Keyspace {
                 self.apply_transaction(operation, origin, local, &mut replies, &mut ignore);
             }
         }
-        replies.into_told()
+        self.told(replies)
     }
 
     /// A command, or several that are one.
@@ -129,20 +131,35 @@ impl Keyspace {
 
     /// Ends a transaction of which nobody will ask any more: all its groups are alone.
     pub fn end_for_good(&mut self, txn: TxnId, is_committed: bool, local: &mut LeaderLocal) -> Told {
-        let mut replies = Replies::default();
+        let mut replies = std::mem::take(&mut self.transactions.spare);
         replies.begin();
-        let resolve = Resolve {
-            decisions: vec![(txn, is_committed)],
-        };
-        let origin = Origin {
-            gateway: ALONE,
-            number: 0,
-            index: 0,
-        };
-        let operation = Operation::Resolve(resolve);
-        self.apply_transaction(operation, origin, local, &mut replies, &mut ignore);
-        self.transactions.ended.remove(&txn);
-        replies.into_told().unwrap_or_default()
+        if self.resolve_for_good(txn, is_committed, local, &mut replies) {
+            self.go_on(local, &mut ignore);
+        } else {
+            let resolve = Resolve {
+                decisions: vec![(txn, is_committed)],
+            };
+            let origin = Origin {
+                gateway: ALONE,
+                number: 0,
+                index: 0,
+            };
+            let operation = Operation::Resolve(resolve);
+            self.apply_transaction(operation, origin, local, &mut replies, &mut ignore);
+            self.transactions.ended.remove(&txn);
+        }
+        self.told(replies).unwrap_or_default()
+    }
+
+    /// What is answered; what it was written in is kept for the next time if nothing goes with it.
+    fn told(&mut self, mut replies: Replies) -> Option<Told> {
+        let short = replies.short();
+        if short.is_none() {
+            return replies.into_told();
+        }
+        replies.clear();
+        self.transactions.spare = replies;
+        short
     }
 
     /// Holds keys that are free for a command that another worker decides. It has no vote.

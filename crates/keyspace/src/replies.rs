@@ -134,12 +134,35 @@ impl Replies {
         }
     }
 
+    /// As [`Replies::into_told`], if there is nothing, or one byte: `None` if there is more, or if it is answered later.
+    pub(crate) fn short(&self) -> Option<Told> {
+        let vote = match (self.operations.last(), &self.bytes[..]) {
+            (Some(0), []) => None,
+            (Some(1), [vote]) => Some(*vote),
+            _ => return None,
+        };
+        Some(Told {
+            is_carried_out: true,
+            vote,
+            ..Told::default()
+        })
+    }
+
+    /// Empties it, to be used again.
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+        self.operations.clear();
+        self.local.clear();
+    }
+
     /// As a group that is alone tells them, of its one operation; `None` if that is answered later.
     pub(crate) fn into_told(self) -> Option<Told> {
         let commands = *self.operations.last().expect("an operation was begun");
         (commands != LATER).then(|| Told {
             is_carried_out: commands != NOT_CARRIED_OUT,
             is_crowded_out: commands == CROWDED,
+            vote: None,
             bytes: self.bytes,
             ends: self.ends,
         })

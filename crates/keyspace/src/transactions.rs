@@ -79,6 +79,8 @@ pub(crate) struct Transactions {
     low: BTreeMap<GatewayId, u64>,
     /// Answers that came later than their batches.
     pub(crate) late: BTreeMap<Origin, Replies>,
+    /// What answers are written in while the group is alone, kept for the next one: not state.
+    pub(crate) spare: Replies,
 }
 
 struct Waiting {
@@ -435,7 +437,13 @@ pub(crate) fn needs_of(operation: &Operation<'_>) -> Option<Needs> {
         }
         Operation::Prepare(prepare) => {
             let txn = Some((prepare.txn, prepare.participants.clone()));
-            (crate::locking::of_prepare(prepare), txn)
+            let locks = if after_lock(operation) {
+                // It has them.
+                Locks::Keys(Vec::new())
+            } else {
+                crate::locking::of_prepare(prepare)
+            };
+            (locks, txn)
         }
         Operation::Lock(lock) if lock.is_whole => {
             let txn = Some((lock.txn, lock.participants.clone()));
@@ -754,6 +762,14 @@ impl Keyspace {
         }
         let all = &mut self.transactions;
         let requester = requester(&needs.txn, matches!(operation, Operation::Lock(_)));
+        if all.locks.admits(&locks) {
+            let grant = all.locks.request(id, requester, priority, locks);
+            assert!(grant == Grant::Granted, "nobody holds or waits for any of these");
+            if let (Operation::Lock(_), Some((txn, participants))) = (operation, needs.txn) {
+                all.held.insert(txn, participants);
+            }
+            return true;
+        }
         let holders = all.locks.holder_count();
         let grant = all.locks.request(id, requester, priority, locks.clone());
         let is_new = grant == Grant::Granted && needs.txn.is_some();
@@ -1040,12 +1056,29 @@ impl Keyspace {
             }
             return;
         };
-        let participants = prepared.participants;
+        let participants = prepared.participants.clone();
         self.transactions.locks.release(txn);
         if !is_committed {
             return self.transactions.end(txn, Register::Aborted, participants);
         }
         self.transactions.end(txn, Register::Committed, participants);
+        let start = replies.mark();
+        if self.carry_out_decision(prepared, local, replies)
+            && !self.sessions.is_dead(txn.boot)
+            && !planted::is(Bug::HoldRepliesNotKept)
+        {
+            let ended = self.transactions.ended.get_mut(&txn);
+            ended.expect("it has just ended").replies = Some(replies.since(start));
+        }
+    }
+
+    /// Does what a transaction was prepared to do, that is committed. Whether it is answered.
+    fn carry_out_decision(
+        &mut self,
+        prepared: Prepared,
+        local: &mut LeaderLocal,
+        replies: &mut Replies,
+    ) -> bool {
         if !prepared.effects.is_empty() {
             self.install(prepared.effects, local);
         }
@@ -1054,9 +1087,8 @@ impl Keyspace {
             self.keep(result);
         }
         if prepared.in_place.is_empty() {
-            return;
+            return false;
         }
-        let start = replies.mark();
         let in_place = Operations::read(&prepared.in_place, |operation| match operation {
             Operation::Command { db, protocol, args } => {
                 self.apply_words(&BlockCommand { db, protocol, args }, local, replies);
@@ -1065,10 +1097,27 @@ impl Keyspace {
             _ => unreachable!("nothing else is carried out in place"),
         });
         assert!(in_place.is_some(), "it was encoded here");
-        if !self.sessions.is_dead(txn.boot) && !planted::is(Bug::HoldRepliesNotKept) {
-            let ended = self.transactions.ended.get_mut(&txn);
-            ended.expect("it has just ended").replies = Some(replies.since(start));
+        true
+    }
+
+    /// A decision of which nobody will ask any more: nothing is written down of a vote that was given. `false` if none was.
+    pub(crate) fn resolve_for_good(
+        &mut self,
+        txn: TxnId,
+        is_committed: bool,
+        local: &mut LeaderLocal,
+        replies: &mut Replies,
+    ) -> bool {
+        let Some(prepared) = self.transactions.prepared.remove(&txn) else {
+            return false;
+        };
+        self.applied.0 += 1;
+        self.transactions.locks.release(txn);
+        if is_committed {
+            self.carry_out_decision(prepared, local, replies);
         }
+        self.serve(local);
+        true
     }
 
     fn release_held(&mut self, txn: TxnId) {

@@ -148,6 +148,9 @@ impl Replies {
 
     /// What a group that is alone has answered.
     pub(crate) fn of_told(told: Told) -> Replies {
+        if let Some(vote) = told.vote {
+            return Replies::of([&[vote][..]]);
+        }
         Replies {
             bytes: told.bytes,
             ends: told.ends.into_iter().map(|end| end as usize).collect(),
@@ -156,8 +159,13 @@ impl Replies {
 
     /// The same, to a part of a transaction: the first reply is the vote.
     pub(crate) fn of_vote(told: Told) -> (Vote, Replies) {
-        let Told { mut bytes, ends, .. } = told;
-        let code = bytes.first().copied().unwrap_or_default();
+        let Told {
+            mut bytes,
+            ends,
+            vote,
+            ..
+        } = told;
+        let code = vote.or(bytes.first().copied()).unwrap_or_default();
         let vote = Refusal::of_code(code).map_or(Vote::Prepared, Vote::Refused);
         let mut rest = Replies::default();
         if ends.len() > 1 {

@@ -385,6 +385,10 @@ impl Gateway {
             Way::See | Way::Vote | Way::Hold | Way::Each => program.partition(groups),
             Way::Fetch | Way::Lock | Way::Step | Way::Offload => BTreeMap::new(),
         };
+        let changed = match open.way {
+            Way::Lock | Way::Step => changed_keys(program),
+            _ => BTreeSet::new(),
+        };
         let is_strict = program.is_strict();
         // What is checked out comes back without a result.
         let is_bounded = !is_spread && program.request.is_none() && program.can_be_offloaded();
@@ -464,7 +468,6 @@ impl Gateway {
                 Way::Lock | Way::Step => {
                     open.has_asked = true;
                     let keys = objects_in(program, open.wanted.get(&group), is_there);
-                    let changed = changed_keys(program);
                     let keys = keys.into_iter().map(|(db, key)| {
                         let alone = changed.contains(&key);
                         ((db, key), alone)
@@ -650,20 +653,31 @@ impl Gateway {
     /// All objects are here: carries the commands out on a scratch, and asks for votes on what they would change.
     fn evaluate_distributed(&mut self, txn: TxnId) {
         let (groups, turn, limits, now) = (self.groups, self.turn, self.compactness, self.cluster_now());
-        let Some(open) = self.open_of(txn) else { return };
+        let open = self.distributed.open.get_mut(&txn.seq);
+        let is_its = |open: &&mut Open| open.id == txn || planted::is(Bug::AttemptIgnored);
+        let Some(open) = open.filter(is_its) else { return };
         let Some((_, program)) = &open.client else { return };
-        let mut scratch: Scratch = turn.scratch(turn.now);
+        let mut scratch = match self.scratch.take() {
+            Some(mut scratch) => {
+                turn.reopen(&mut scratch, turn.now);
+                scratch
+            }
+            None => turn.scratch(turn.now),
+        };
         scratch.set_limits(limits);
+        let after_lock = open.way.locks_first();
         let mut expects: BTreeMap<GroupId, Vec<Condition>> = BTreeMap::new();
         for (group, objects) in std::mem::take(&mut open.objects) {
             let is_there = |key: &[u8]| group_of_key(groups, key) == group;
             let keys = objects_in(program, open.wanted.get(&group), is_there);
             for ((db, key), (object, version)) in keys.into_iter().zip(objects) {
                 scratch.place(db, &key, object);
-                expects
-                    .entry(group)
-                    .or_default()
-                    .push(Condition::Unchanged { db, key, version });
+                if !after_lock {
+                    expects
+                        .entry(group)
+                        .or_default()
+                        .push(Condition::Unchanged { db, key, version });
+                }
             }
         }
         let mut evaluated = Replies::default();
@@ -695,7 +709,6 @@ impl Gateway {
             }
             return self.begin_again_distributed(txn);
         }
-        let after_lock = open.way.locks_first();
         if !open.writes && !after_lock && program.conditions.is_empty() {
             if open.is_together || planted::is(Bug::AgeNotChecked) {
                 return self.answer_distributed(txn, Answers::Whole(evaluated));
@@ -714,6 +727,10 @@ impl Gateway {
         let told = scratch.take_events().into_iter().map(Effect::Tell);
         let effects = scratch.take_effects().into_iter().chain(told);
         let mut effects = by_group(groups, effects, |effect| effect.key());
+        if open.way != Way::Step && scratch.is_small() {
+            // It is empty now.
+            self.scratch = Some(scratch);
+        }
         let mut requests = Vec::new();
         for &group in &open.groups {
             let assignment = if open.way == Way::Step {

@@ -116,7 +116,7 @@ impl Replica {
             } => {
                 let inquire = keyspace::Operation::Inquire(Inquire { txn, participants });
                 let told = self.keyspace.ask(0, inquire, Terms::default(), &mut self.local);
-                let code = told.and_then(|told| told.bytes.first().copied());
+                let code = told.and_then(|told| told.vote);
                 out.push(Output::Inquired {
                     txn,
                     group: self.group,
@@ -298,14 +298,16 @@ impl Replica {
         replies
     }
 
-    /// Whether commands that need these locks are to be carried out elsewhere, on values that are checked out: they are too many
-    /// steps; or they have to wait, and how far they will walk cannot be told yet.
-    fn is_too_large(&self, operations: &[Operation], locks: &Locks, steps: usize) -> bool {
-        if self.turn.steps_max == usize::MAX || matches!(locks, Locks::WholeGroup(_)) {
+    /// Whether commands are to be carried out elsewhere, on values that are checked out: they are too many steps; or they have to
+    /// wait, and how far they will walk cannot be told yet.
+    fn is_too_large(&self, operations: &[Operation], steps: usize) -> bool {
+        let walks = |operation: &Operation| operation.spec.walks != Walks::Little;
+        if steps <= self.turn.steps_max && !operations.iter().any(walks) {
             return false;
         }
-        let walks = |operation: &Operation| operation.spec.walks != Walks::Little;
-        steps > self.turn.steps_max || operations.iter().any(walks) && !self.is_free(|| locks.clone())
+        let locks = crate::locks_of(operations.iter().map(Operation::words), |_| true);
+        // What looks at groups as a whole cannot be lent what it looks at.
+        matches!(locks, Locks::Keys(_)) && (steps > self.turn.steps_max || !self.is_free(|| locks))
     }
 
     fn on_block(
@@ -315,8 +317,7 @@ impl Replica {
         operations: &[Operation],
         out: &mut Vec<Output>,
     ) {
-        let locks = crate::locks_of(operations.iter().map(Operation::words), |_| true);
-        if self.is_too_large(operations, &locks, self.steps(operations)) {
+        if self.is_too_large(operations, self.steps(operations)) {
             return out.push(Output::TooLarge { ticket });
         }
         let block = keyspace::Operation::Block {
@@ -336,11 +337,10 @@ impl Replica {
             mut assignment,
             is_bounded,
         } = part;
-        if let (Assignment::Evaluate { operations, .. }, true) = (&assignment, is_bounded) {
-            let locks = crate::locks_of(operations.iter().map(Operation::words), |_| true);
-            if self.is_too_large(operations, &locks, self.steps_beside(operations)) {
-                return out.push(self.refusal(txn, Refusal::TooLarge));
-            }
+        if let (Assignment::Evaluate { operations, .. }, true) = (&assignment, is_bounded)
+            && self.is_too_large(operations, self.steps_beside(operations))
+        {
+            return out.push(self.refusal(txn, Refusal::TooLarge));
         }
         let mut terms = Terms::default();
         let work = match &mut assignment {
