@@ -95,6 +95,8 @@ pub enum Bug {
     EntrustedNotHeld,
     /// A worker that is entrusted with a decision does not look whether somebody holds its keys.
     EntrustedNotFree,
+    /// While some groups have logs and others are alone, the latter tell only once that an older transaction waits there.
+    AloneWoundsOnce,
     /// Applying an entry panics.
     ApplyPanics,
     /// A node takes its own wall clock for the time, however far it is from the others'.
@@ -146,6 +148,7 @@ impl Bug {
         Bug::HoldRepliesNotKept,
         Bug::EntrustedNotHeld,
         Bug::EntrustedNotFree,
+        Bug::AloneWoundsOnce,
         Bug::ApplyPanics,
         Bug::WallClockTrusted,
     ];

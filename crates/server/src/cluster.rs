@@ -1039,7 +1039,7 @@ impl Gateway {
     /// repeated until nobody waits here any more.
     fn wound_again(&mut self, index: usize) {
         let replica = &self.replicas[index];
-        if !replica.is_replicated() {
+        if !replica.is_replicated() && !planted::is(Bug::AloneWoundsOnce) {
             let wounds = replica.keyspace().to_be_wounded().into_iter();
             let wounds = wounds.map(|(txn, _)| Output::Wound { txn });
             self.transactions.outputs.extend(wounds);

@@ -1,19 +1,26 @@
-//! Transactions over groups whose logs decide: the coordinator's part.
+//! Transactions over several groups: the coordinator, of groups with logs and of such as are alone on this node.
 //!
 //! ```text
 //!   see     commands that only read --> Seen by all: old enough together? --> answer;  else again;  else vote
 //!   fetch   values that cross groups --> Fetched by all --> evaluated on a scratch --> vote on the effects, if nothing of
 //!                                        what was seen has changed;  else again;  else lock
 //!   lock    the same, with locks first: Locked by all --> evaluated --> vote on the effects
-//!   vote    Prepare to all --> all Prepared: answer, Resolve(commit)    one Refused: Resolve(abort), answer or again
+//!   vote    Prepare to all --> all Prepared: answer, Decide(commit)    one Refused: Decide(abort), answer or again
 //!   hold    commands on whole groups: as vote, but the replies come with the end
 //!   step    both of the latter: as lock, of whole groups; then each votes on a list of effects and commands, as for hold
+//!   offload very large values: Prepare to all --> all Prepared: CheckOut --> CheckedOut by all --> carried out on a thread beside
+//!                                                            --> CheckIn, answer
+//!   each    a scan over several nodes: each group does its part by itself
 //!
-//!   settling: Resolve was recorded by all --> Forget
+//!   settling: Decide was recorded by all --> Forget
 //! ```
 //!
+//! Without other nodes there is no see and no fetch: locks cost no entry then. A group may refuse as too large what it would have to
+//! walk over, or to copy: that is offloaded.
+//!
 //! Nothing is logged here. A transaction is committed when the last vote for it is in the log of its group, and whoever
-//! asks all groups finds that out: see `recovery.rs`.
+//! asks all groups finds that out: see `recovery.rs`. If no vote is in a log, nobody but this coordinator can ask, and the decision is
+//! final: nothing settles.
 //!
 //! Invariants:
 //! 1. Commit is sent only when every participant has prepared; abort only when one has refused, or was never asked.

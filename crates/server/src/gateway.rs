@@ -4,7 +4,7 @@
 //!  feed --> decode --> dispatch --+-- the gateway's own commands (`commands/`)
 //!                                 +-- one group, here: applied at once, reply written in place
 //!                                 +-- one group, elsewhere: into the worker's parcel, a place in the pipeline
-//!                                 +-- several groups: `transaction.rs`
+//!                                 +-- several groups: `transaction.rs`, `distributed.rs`
 //! ```
 //!
 //! Everything a turn has for another worker goes into one parcel, handed over by the driver at the turn's end.
@@ -68,7 +68,7 @@ pub struct Gateway {
     pub(crate) transactions: Transactions,
     /// Commands that another worker decides.
     pub(crate) entrusted: Entrusted,
-    /// The same over groups whose logs decide.
+    /// Transactions over several groups.
     pub(crate) distributed: Distributed,
     pub(crate) recoveries: Recoveries,
     /// `WATCH` of keys whose groups were asked for versions.

@@ -7,7 +7,7 @@
 //! ```text
 //!   gateway (coordinator)                     each participating group
 //!   ---------------------                     -----------------------------------------------
-//!   LockRead ------------------------------>  locks, then the values    (class C only)
+//!   Lock     ------------------------------>  locks, then the values    (class C only)
 //!   Prepare  ------------------------------>  locks, conditions, effects computed --> vote
 //!   all Prepared: answer the client
 //!   Resolve  ------------------------------>  effects installed, locks released

@@ -142,7 +142,7 @@ fn clash(a: Mode, b: Mode) -> bool {
 pub enum Requester {
     /// A command or block within the group: holds nothing once granted.
     Plain,
-    /// A transaction that reads first (`LockRead`): an older request takes its locks away.
+    /// A transaction that reads first (`Lock`): an older request takes its locks away.
     Reading(TxnId),
     /// A transaction whose vote follows the grant: keeps its locks until `release`.
     Preparing(TxnId),

@@ -4,7 +4,7 @@ use crate::cluster::operation;
 use ids::{Boot, Db, GroupId, HashSeed, PartitionRange, UnixMillis};
 use keyspace::EventClasses;
 use replica::{Assignment, Output, Part, Replica, Request, Ticket, Turn};
-use txn::{Locks, Mode, Participant, Refusal, TxnId, Vote};
+use txn::{Locks, Mode, Participant, Refusal, Register, TxnId, Vote};
 
 fn replica() -> Replica {
     Replica::new(GroupId::new(0), HashSeed([1, 2]), PartitionRange::ONE)
@@ -196,6 +196,82 @@ fn an_error_is_a_refusal_for_who_is_strict_and_a_result_for_who_is_not() {
     assert_eq!((vote, reply.as_str()), (Vote::Prepared, ":0\r\n"));
     replica.handle(&turn(4, 4), decide(3, true), &mut Vec::new());
     assert_eq!(run(&mut replica, turn(4, 4), "GET k"), "$1\r\n0\r\n");
+}
+
+#[test]
+fn the_end_of_a_transaction_is_kept_until_it_is_forgotten_unless_nobody_can_ask_for_it() {
+    let inquire = |replica: &mut Replica, seq: u64| {
+        let request = Request::Inquire {
+            txn: txn(seq),
+            participants: vec![Participant::first(GroupId::new(0))],
+            worker: 0,
+        };
+        let mut out = Vec::new();
+        replica.handle(&turn(9, 9), request, &mut out);
+        match out.pop() {
+            Some(Output::Inquired { register, .. }) => register,
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut replica = replica();
+    for (seq, is_final) in [(1, true), (2, false)] {
+        evaluate(&mut replica, turn(seq, 1), seq, "SET k v", false);
+        let mut out = Vec::new();
+        let decide = Request::Decide {
+            txn: txn(seq),
+            is_committed: true,
+            is_awaited: false,
+            worker: 0,
+            is_final,
+        };
+        replica.handle(&turn(seq, 1), decide, &mut out);
+        assert_eq!(out.is_empty(), is_final, "{out:?}");
+        assert_eq!(replica.transaction_counts().ended, usize::from(!is_final));
+    }
+    assert_eq!(inquire(&mut replica, 2), Register::Committed);
+    let forget = Request::Forget { txn: txn(2), low: 3 };
+    replica.handle(&turn(9, 9), forget, &mut Vec::new());
+    assert_eq!(replica.transaction_counts().ended, 0);
+    assert_eq!(inquire(&mut replica, 2), Register::Over);
+}
+
+#[test]
+fn what_a_transaction_tells_is_heard_when_it_is_committed_and_only_by_who_listens() {
+    let mut replica = replica();
+    let event = |key: &str| keyspace::Event {
+        class: EventClasses::LIST,
+        name: "rpush".into(),
+        db: Db::default(),
+        key: key.as_bytes().into(),
+    };
+    let install = |seq, key| {
+        part(
+            seq,
+            Assignment::Install {
+                effects: vec![keyspace::Effect::Tell(event(key))],
+                after_lock: false,
+                result: None,
+            },
+        )
+    };
+    let listening = |number| Turn {
+        notify: EventClasses::LIST,
+        ..turn(number, 1)
+    };
+    replica.handle(&listening(1), install(1, "a"), &mut Vec::new());
+    replica.handle(&listening(1), install(2, "b"), &mut Vec::new());
+    assert_eq!(
+        replica.lock_counts(),
+        (2, 0),
+        "what is only told of is not locked"
+    );
+    assert_eq!(replica.take_events(), []);
+    replica.handle(&listening(1), decide(1, true), &mut Vec::new());
+    replica.handle(&listening(1), decide(2, false), &mut Vec::new());
+    assert_eq!(replica.take_events(), [event("a")]);
+    replica.handle(&turn(2, 1), install(3, "c"), &mut Vec::new());
+    replica.handle(&turn(2, 1), decide(3, true), &mut Vec::new());
+    assert_eq!(replica.take_events(), []);
 }
 
 #[test]

@@ -425,6 +425,14 @@ fn a_worker_that_decides_over_keys_that_are_held_is_noticed() {
     assert!(shows(Bug::EntrustedNotFree));
 }
 
+#[test]
+fn wounds_of_a_group_without_a_log_that_are_lost_on_their_way_to_one_with_a_log_are_noticed() {
+    planted::plant(Some(Bug::AloneWoundsOnce));
+    let shows = anomaly_in_growth(281).is_some();
+    planted::plant(None);
+    assert!(shows);
+}
+
 /// The key of a worker, the one that bears this number among those with the prefix.
 fn key_of(worker: u16, prefix: &str, number: usize) -> String {
     let groups = Groups::with_default_partitions(GroupCount::new(GROUPS).expect("a valid count"));

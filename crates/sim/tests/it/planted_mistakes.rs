@@ -58,6 +58,10 @@ macro_rules! caught {
         /// Mistakes between workers of one node: whole nodes are tested for them below.
         const BETWEEN_WORKERS: &[Bug] = &[Bug::EntrustedNotHeld, Bug::EntrustedNotFree];
 
+        /// A mistake that shows while the groups of one node get their logs, each at a moment of its own: see
+        /// `crates/server/tests/it/workers.rs`.
+        const OF_GROWTH: &[Bug] = &[Bug::AloneWoundsOnce];
+
         /// A mistake that shows when a clock is set by more than clocks are set here: see `crates/server/tests/it/clocks.rs`.
         const OF_CLOCKS: &[Bug] = &[Bug::WallClockTrusted];
 
@@ -65,7 +69,14 @@ macro_rules! caught {
         fn every_mistake_has_its_test() {
             let tested = [$(Bug::$bug),*];
             for bug in Bug::ALL {
-                let elsewhere = [ELSEWHERE, OF_TRANSACTIONS, BY_SCENES, BETWEEN_WORKERS, OF_CLOCKS];
+                let elsewhere = [
+                    ELSEWHERE,
+                    OF_TRANSACTIONS,
+                    BY_SCENES,
+                    BETWEEN_WORKERS,
+                    OF_GROWTH,
+                    OF_CLOCKS,
+                ];
                 assert!(
                     tested.contains(bug) || elsewhere.iter().any(|all| all.contains(bug)),
                     "{bug:?}"
