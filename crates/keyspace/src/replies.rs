@@ -159,7 +159,7 @@ impl Replies {
     /// As a group that is alone tells them, of its one operation; `None` if that is answered later.
     pub(crate) fn into_told(self) -> Option<Told> {
         let commands = *self.operations.last().expect("an operation was begun");
-        (commands != LATER).then(|| Told {
+        (commands != LATER).then_some(Told {
             is_carried_out: commands != NOT_CARRIED_OUT,
             is_crowded_out: commands == CROWDED,
             vote: None,
