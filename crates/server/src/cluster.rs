@@ -467,7 +467,9 @@ impl Gateway {
                 self.cluster.told_wall_at = Monotonic(0);
             }
         }
-        if !is_up {
+        if is_up {
+            self.ask_unsent(node);
+        } else {
             self.end_questions_to(node);
         }
         for index in 0..self.cluster.seats.len() {
@@ -712,6 +714,7 @@ impl Gateway {
             reads,
             writes,
         } = batch;
+        self.follow_settings();
         let Some(index) = self.seated(group) else {
             return;
         };
@@ -995,11 +998,12 @@ impl Gateway {
             }
             let limits = self.compactness;
             if self.replicas[index].keyspace().limits() != limits && !member.has_own() {
-                member.ask(&keyspace::Operation::Limits { limits });
+                self.ask_limits(index);
             }
         } else {
             seat.fenced = None;
         }
+        let seat = &self.cluster.seats[index];
         if changed
             || seat
                 .member
@@ -1016,6 +1020,22 @@ impl Gateway {
         let keyspace = self.replicas[index].keyspace();
         let is_busy = was_unsettled || keyspace.has_transactions();
         seat.quiet_until = if is_busy { now } else { seat.quiet_until(now) };
+    }
+
+    /// Has the limits of the settings set in a group that is led here, in front of whatever is carried out next. Which limits
+    /// it has is no reason not to: others may be on their way.
+    fn ask_limits(&mut self, index: usize) {
+        let limits = self.compactness;
+        self.ask_own(index, &keyspace::Operation::Limits { limits });
+    }
+
+    /// The same in all groups that are led here: the settings are others.
+    pub(crate) fn ask_limits_of_led(&mut self) {
+        for index in 0..self.cluster.seats.len() {
+            if self.cluster.leads(index) == Some(true) {
+                self.ask_limits(index);
+            }
+        }
     }
 
     /// Nothing is popped for clients whose node is out of reach of the leader, here: an element would be gone with them.
@@ -1220,6 +1240,10 @@ impl Gateway {
             self.transactions.outputs.extend(outputs);
             self.cluster.touch(index);
             self.end_waits_before_term(index);
+            if self.cluster.leads(index) == Some(true) {
+                // Who led before may have been told of other settings, or of none.
+                self.ask_limits(index);
+            }
         }
     }
 

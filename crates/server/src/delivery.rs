@@ -66,6 +66,13 @@ pub enum Delivery {
         /// Its bytes.
         bytes: Vec<u8>,
     },
+    /// What `CONFIG SET` is answered: the connection's next commands are carried out under what was set.
+    Set {
+        /// Where it goes.
+        ticket: Ticket,
+        /// Its bytes.
+        bytes: Vec<u8>,
+    },
     /// The versions of `WATCH`.
     Watched {
         /// Where the reply goes.
@@ -130,6 +137,7 @@ impl Delivery {
             | Delivery::Reply { ticket, .. }
             | Delivery::Unblocked { ticket, .. }
             | Delivery::Failed { ticket, .. }
+            | Delivery::Set { ticket, .. }
             | Delivery::Entrusted { ticket, .. }
             | Delivery::Watched { ticket, .. }
             | Delivery::Info { ticket, .. } => Some(ticket.connection),
@@ -236,10 +244,14 @@ impl Gateway {
             }
             Delivery::Failed {
                 ticket,
-                bytes: mut error,
+                bytes: mut reply,
+            }
+            | Delivery::Set {
+                ticket,
+                bytes: mut reply,
             } => {
-                self.look_at_reply(None, &error);
-                bytes.append(&mut error);
+                self.look_at_reply(None, &reply);
+                bytes.append(&mut reply);
                 ticket
             }
             Delivery::Watched { ticket, mut watched } => {

@@ -224,9 +224,7 @@ impl Gateway {
         self.turn.now = now;
         self.turn.seed = self.prng.next_u64();
         self.turn.steps_max = self.shared.steps_max.load(std::sync::atomic::Ordering::Relaxed);
-        if self.settings_version != self.shared.settings_version() {
-            self.load_settings();
-        }
+        self.follow_settings();
         let topology_version = self.shared.topology_version();
         if self.topology_version != topology_version {
             self.topology_version = topology_version;
@@ -266,7 +264,8 @@ impl Gateway {
         self.timing
             .set_slow_log(self.settings.slowlog_log_slower_than_micros);
         self.timing.tracks = self.settings.latency_tracking;
-        self.compactness = compactness(&self.settings);
+        let compactness = compactness(&self.settings);
+        let has_other_limits = std::mem::replace(&mut self.compactness, compactness) != compactness;
         // Those of a replicated group are the leader's to set: see `cluster.rs`.
         for replica in self
             .replicas
@@ -274,6 +273,18 @@ impl Gateway {
             .filter(|replica| !replica.is_replicated())
         {
             replica.set_limits(&self.turn, self.compactness);
+        }
+        if has_other_limits {
+            self.ask_limits_of_led();
+        }
+    }
+
+    /// Follows what another worker, or another node, has set since this turn began: whoever was told that it is set may ask
+    /// for something in the same turn.
+    #[inline]
+    pub(crate) fn follow_settings(&mut self) {
+        if self.settings_version != self.shared.settings_version() {
+            self.load_settings();
         }
     }
 
@@ -313,6 +324,7 @@ impl Gateway {
         } = connection;
         let (mut at, mut is_incomplete) = (0, false);
         *is_cut_short = false;
+        self.follow_settings();
         let output_max = session.output_limit(&self.settings);
         let compared = self.pubsub.compared;
         self.open_span();

@@ -298,6 +298,11 @@ impl Node {
         self.clients[&client].session.is_void
     }
 
+    /// The node's part of the meta group says what is set for the whole cluster.
+    pub(crate) fn hears_of_setting(&mut self, name: &str, value: &str, version: u64) {
+        self.shared.set_for_cluster([(name, value, version)]);
+    }
+
     pub(crate) fn take_reply(&mut self, client: u64) -> String {
         let Some(connection) = self.clients.get_mut(&client) else {
             return String::new();
