@@ -168,7 +168,8 @@ pub(crate) const TEST: &[&Stage] = &[
         needs: &["packages", "build"],
         steps: |place| {
             let chaos = |load| {
-                let run = Program::new("cargo run --locked -p blackbox --bin chaos -- --minutes 1 --load").word(load);
+                let run = Program::new("cargo run --locked -p blackbox --bin chaos -- --minutes 1 --load")
+                    .word(load);
                 Step::Program(run.with("CHORALE_BIN", place.chorale().display().to_string()))
             };
             ["transactions", "registers", "queues"].map(chaos).into()

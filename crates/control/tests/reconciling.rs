@@ -58,7 +58,10 @@ struct ModelGroup {
 impl ModelGroup {
     /// Where the leader says that the members were changed.
     fn reported_index(&self) -> u64 {
-        let leading = self.members.iter().find(|member| Some(member.node) == self.leader);
+        let leading = self
+            .members
+            .iter()
+            .find(|member| Some(member.node) == self.leader);
         let filled_at = leading.and_then(|member| self.filled_at.get(&member.incarnation));
         filled_at.map_or(self.index, |filled_at| self.index.max(*filled_at))
     }

@@ -315,10 +315,7 @@ fn the_leader_of_a_later_term_is_believed_at_whatever_index() {
     state.apply(&place(data(0), &[1, 2])).unwrap();
     let node = NodeId(2);
     state
-        .apply(&Command::AddReplica {
-            group: data(0),
-            node,
-        })
+        .apply(&Command::AddReplica { group: data(0), node })
         .unwrap();
     let given_out = state.groups()[&data(0)].expected[0].incarnation.0;
     let both = vec![member(2, 1, Role::Voter), member(given_out, 2, Role::Voter)];
