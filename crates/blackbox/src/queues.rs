@@ -111,7 +111,7 @@ impl Queues {
         // between two of these reads, an element would be seen twice or not at all.
         thread::sleep(SETTLED_AFTER);
         let mut is_stuck = |queue: &String| !persist(common, &mut || last.rest(queue));
-        let queues = (0..common.mixture.keys).map(|number| name_of(number));
+        let queues = (0..common.mixture.keys).map(name_of);
         let stuck = queues.filter(|queue| is_stuck(queue)).collect();
         drop(last);
         let shared = Arc::into_inner(self.shared).expect("the clients have ended");

@@ -225,38 +225,32 @@ impl<'a> Writer<'a> {
         let Some(mut connection) = self.hand.take(address) else {
             return false;
         };
-        let found = watch(&mut connection, keys);
-        match found {
-            Err(_) => {
-                self.hand.is_lost();
-                return false;
-            }
+        let versions = match watch(&mut connection, keys) {
+            Ok(Ok(versions)) => versions,
             Ok(Err(text)) => {
                 // Nothing was to be written yet. Another connection watches nothing.
                 self.hand.is_refused(text);
                 return false;
             }
-            Ok(Ok(versions)) => {
-                self.hand.keep(address, connection);
-                let left: Vec<u64> = versions[..written]
-                    .iter()
-                    .map(|found| self.next(*found))
-                    .collect();
-                let mut planned: Vec<Action> = Vec::new();
-                for (at, key) in keys.iter().enumerate() {
-                    planned.push(match left.get(at) {
-                        Some(left) => update(key, versions[at], *left),
-                        None => Action::Read {
-                            key: key.clone(),
-                            version: versions[at],
-                        },
-                    });
-                }
-                self.carry_out(planned.clone(), |connection| {
-                    exec(connection, keys, &versions, &left, planned)
-                })
+            Err(_) => {
+                self.hand.is_lost();
+                return false;
             }
-        }
+        };
+        self.hand.keep(address, connection);
+        let left = versions[..written].iter().map(|found| self.next(*found));
+        let left: Vec<u64> = left.collect();
+        let planned = keys.iter().enumerate().map(|(at, key)| match left.get(at) {
+            Some(left) => update(key, versions[at], *left),
+            None => Action::Read {
+                key: key.clone(),
+                version: versions[at],
+            },
+        });
+        let planned: Vec<Action> = planned.collect();
+        self.carry_out(planned.clone(), |connection| {
+            exec(connection, keys, &versions, &left, planned)
+        })
     }
 
     /// One transaction at the node that it stands at; true if it was carried out.
