@@ -52,6 +52,8 @@ pub struct Replica {
     requests: u64,
     /// How many keys clients wait for, each counted as often as it is waited for.
     awaited: usize,
+    /// Whether the state came with transactions of a log: nobody here has asked for them, and a log will end them.
+    inherits: bool,
     /// Bytes of the values that are lent, by whom they are lent to.
     lent: BTreeMap<TxnId, usize>,
     /// Reads that wait for transactions of the replicated group, and when what was applied.
@@ -101,6 +103,7 @@ impl Replica {
             entry_is_open: false,
             brief: BriefLocks::default(),
             askers: BTreeMap::new(),
+            inherits: false,
             requests: 0,
             awaited: 0,
             lent: BTreeMap::new(),

@@ -192,8 +192,8 @@ impl Replica {
     /// Answers those who waited and have had their turn, and tells of younger transactions that older ones wait for.
     fn answer_waiters(&mut self, out: &mut Vec<Output>) {
         for (number, told) in self.keyspace.take_told(&mut self.local) {
-            let asker = self.askers.remove(&number);
-            self.tell(asker.expect("invariant 1"), told, out);
+            let asker = self.askers.remove(&number).expect("invariant 1");
+            self.tell(asker, told, out);
         }
         let wounds = self.local.wounds.drain(..);
         out.extend(wounds.map(|(txn, _)| Output::Wound { txn }));

@@ -313,7 +313,8 @@ impl Replica {
 
     /// Whether nothing is locked, lent or waited for, so that the group can become a replicated one.
     pub fn is_quiet(&self) -> bool {
-        self.is_idle() && self.askers.is_empty() && self.lent.is_empty()
+        let is_unlocked = self.inherits || self.keyspace.is_unlocked();
+        is_unlocked && self.brief.is_empty() && self.askers.is_empty() && self.lent.is_empty()
     }
 
     /// Forgets all data: the replica here is a member no more, or another one.
@@ -333,6 +334,7 @@ impl Replica {
 
     /// Goes on with what an earlier life of this replica held. Only before anything was carried out.
     pub fn restore(&mut self, keyspace: Keyspace) {
+        self.inherits = !keyspace.is_unlocked();
         self.replace_keyspace(keyspace);
         self.entry_is_open = false;
     }
