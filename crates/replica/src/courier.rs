@@ -1176,8 +1176,9 @@ impl Courier {
                 return true;
             }
             BatchOutcome::Evicted => {
-                let waits = sent.waits();
+                let (waits, ends) = (sent.waits(), sent.ends_of_waits());
                 sent.fail(group, |_| UNKNOWN, now, slow, out);
+                ends.into_iter().for_each(|ticket| self.lose_wait(ticket, out));
                 // Nothing is to be popped for who was told an error.
                 waits.into_iter().for_each(|ticket| self.end_wait(ticket));
             }
@@ -1329,7 +1330,7 @@ impl Courier {
             }
         }
         let (received, over) = (&mut self.received, &mut self.over);
-        let mut given_up = Vec::new();
+        let (mut given_up, mut ends) = (Vec::new(), Vec::new());
         for sent in &mut self.unanswered {
             if !sent.is_answered && now.since(sent.oldest) >= PATIENCE {
                 let items = sent.items.iter_mut();
@@ -1341,6 +1342,7 @@ impl Courier {
             sent.is_given_up = true;
             let was_sent = sent.was_sent;
             given_up.extend(sent.waits());
+            ends.extend(sent.ends_of_waits().into_iter().map(|ticket| (ticket, was_sent)));
             let error = |item: &Item| {
                 if was_sent && !item.is_read {
                     UNKNOWN
@@ -1369,7 +1371,26 @@ impl Courier {
         }
         // They may be entered yet: nothing is to be popped for who was told an error.
         given_up.into_iter().for_each(|ticket| self.end_wait(ticket));
+        for (ticket, was_sent) in ends {
+            self.lose_wait(ticket, out);
+            if !was_sent {
+                self.end_wait(ticket);
+            }
+        }
         self.tell_held(out);
+    }
+
+    /// The group does not say whether it has let go of a client that is not to wait any more: the client is told so, unless
+    /// its wait was answered meanwhile.
+    fn lose_wait(&mut self, ticket: Ticket, out: &mut Vec<Output>) {
+        let sent = self.unanswered.iter_mut().flat_map(|sent| &mut sent.items);
+        let late = self.late.values_mut().map(|waiting| &mut waiting.item);
+        for item in sent.chain(late) {
+            let is_its = |origin: &mut Origin| matches!(origin, Origin::Wait(own) if *own == ticket);
+            if let Some(origin) = item.origin.take_if(is_its) {
+                origin.fail(self.group, UNKNOWN, None, out);
+            }
+        }
     }
 
     /// Refuses a command at once, because nobody leads its group.
@@ -1387,6 +1408,16 @@ impl Sent {
             _ => None,
         });
         waits.collect()
+    }
+
+    /// The clients of which it says that they do not wait any more.
+    fn ends_of_waits(&self) -> Vec<Ticket> {
+        let origins = self.items.iter().filter_map(|item| item.origin.as_ref());
+        let ends = origins.filter_map(|origin| match origin {
+            Origin::EndWait(ticket) => Some(*ticket),
+            _ => None,
+        });
+        ends.collect()
     }
 
     /// Answers all items that were not answered yet.
@@ -1793,10 +1824,7 @@ impl Origin {
 
     fn fail(self, group: GroupId, error: &'static str, journey: Option<Journey>, out: &mut Vec<Output>) {
         out.push(match self {
-            Origin::Command(ticket)
-            | Origin::Wait(ticket)
-            | Origin::EndWait(ticket)
-            | Origin::Block(ticket) => Output::Failed {
+            Origin::Command(ticket) | Origin::Wait(ticket) | Origin::Block(ticket) => Output::Failed {
                 ticket,
                 error,
                 journey,
@@ -1808,8 +1836,8 @@ impl Origin {
             | Origin::Sight(txn)
             | Origin::Objects(txn) => Output::FailedPart { txn, group, error },
             Origin::Decision(txn, worker) => Output::Undecided { txn, group, worker },
-            // Whoever recovers a transaction asks again.
-            Origin::Inquiry(..) | Origin::Late(_) | Origin::Nobody => return,
+            // Whoever recovers a transaction asks again. Of a wait that is to end, the wait itself is told.
+            Origin::Inquiry(..) | Origin::Late(_) | Origin::EndWait(_) | Origin::Nobody => return,
         });
     }
 }
@@ -2135,6 +2163,18 @@ mod tests {
     }
 
     #[test]
+    fn a_read_that_is_told_early_is_noticed() {
+        planted::plant(Some(Bug::ReadToldEarly));
+        let (mut courier, mut out) = (courier(), Vec::new());
+        ask(&mut courier, "GET k", 1);
+        ask(&mut courier, "STRLEN k", 2);
+        assert_eq!(sent(&mut courier).len(), 1);
+        assert!(courier.on_outcome(1, &answered(&["later", ":2\r\n"]), &mut out));
+        planted::plant(None);
+        assert_eq!(told(&mut out), say(&[(2, ":2\r\n")]));
+    }
+
+    #[test]
     fn what_was_held_is_asked_again_with_the_read_before_it() {
         let (mut courier, mut out) = (courier(), Vec::new());
         ask(&mut courier, "GET k", 1);
@@ -2203,6 +2243,51 @@ mod tests {
         courier.resend(&mut out);
         assert_eq!(told(&mut out), say(&[(1, "TRYAGAIN")]));
         assert_eq!(sent(&mut courier), []);
+    }
+
+    /// What clients are told of a wait whose end nobody hears of for so long that it is given up.
+    fn told_of_wait(is_served: bool) -> Vec<(u64, String)> {
+        let (mut courier, mut out) = (courier(), Vec::new());
+        let ticket = Ticket {
+            worker: 0,
+            connection: 1,
+            sequence: 1,
+        };
+        let words = ArgsBuf::from_slices(["BLPOP", "k", "0.1"]);
+        let spec = command::resolve_in_group(words.as_args()).expect("it is a command");
+        let operation = Operation {
+            spec,
+            db: Db::default(),
+            protocol: Protocol::Resp2,
+            args: words,
+        };
+        courier.wait(ticket, &operation);
+        assert_eq!(sent(&mut courier).len(), 1);
+        assert!(courier.on_outcome(1, &answered(&["later"]), &mut out));
+        assert!(matches!(out.drain(..).as_slice(), [Output::Waits { .. }]));
+        courier.end_wait(ticket);
+        assert_eq!(sent(&mut courier).len(), 1);
+        if is_served {
+            let mut answers = AnswersBuf::default();
+            answers.reply(b"$1\r\nv\r\n");
+            let late = BatchOutcome::Deferred {
+                is_read: false,
+                index: 0,
+                bytes: answers.finish().into(),
+            };
+            assert!(courier.on_outcome(1, &late, &mut out));
+        }
+        courier.begin(Monotonic(5 * SECOND), None);
+        courier.give_up(&mut out);
+        courier.begin(Monotonic(11 * SECOND), None);
+        courier.give_up(&mut out);
+        told(&mut out)
+    }
+
+    #[test]
+    fn a_client_that_waits_is_told_once_when_the_end_of_its_wait_is_given_up() {
+        assert_eq!(told_of_wait(true), say(&[(1, "$1\r\nv\r\n")]));
+        assert_eq!(told_of_wait(false), say(&[(1, "UNKNOWN")]));
     }
 
     #[test]

@@ -522,7 +522,7 @@ impl Gateway {
             (peer.heard, peer.is_silent) = (self.cluster.now, false);
         }
         match message {
-            PeerMessage::Raft(Raft { group, message }) => self.on_raft(from, group, message),
+            PeerMessage::Raft(Raft { group, message }) => self.on_raft(group, message),
             PeerMessage::Heartbeat(beat) => self.on_beat(from, beat),
             PeerMessage::HeartbeatAnswer(answer) => self.on_beat_answer(from, &answer),
             PeerMessage::Batch(batch) => self.on_peer_batch(from, batch),
@@ -619,26 +619,14 @@ impl Gateway {
         }
     }
 
-    fn on_raft(&mut self, from: NodeId, group: GroupId, mut message: Message) {
+    fn on_raft(&mut self, group: GroupId, mut message: Message) {
         let Some(index) = self.seated(group) else {
             return;
         };
         let now = self.cluster.now;
         let seat = &mut self.cluster.seats[index];
         if planted::is(Bug::IncarnationNotChecked) {
-            // As if replicas were known by their nodes.
             message.to = seat.incarnation.unwrap_or(message.to);
-            let known = self.cluster.layout.as_ref().map(|layout| layout.group(group));
-            let members = seat.member.as_ref().map(|member| member.members().voters.clone());
-            let is_there = |one: &Incarnation| {
-                known.is_some_and(|known| known.seats.get(one).or(known.lost.get(one)) == Some(&from))
-            };
-            message.from = members
-                .iter()
-                .flatten()
-                .copied()
-                .find(is_there)
-                .unwrap_or(message.from);
         }
         if seat.incarnation == Some(message.to) && seat.member.is_some() {
             self.step(index, |seat, _, _| {

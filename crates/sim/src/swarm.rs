@@ -116,24 +116,13 @@ impl Swarm {
                 swarm.think = MILLIS;
                 swarm.reads = 70;
             }
-            // Leaders that gave their lease up and lead still, while answers to earlier rounds are under way.
-            Some(Bug::ReusedReadId) => {
-                swarm.delay = (300_000, 2 * SECONDS);
-                (swarm.partitions, swarm.transfers) = (60, 200);
-                (swarm.breaks, swarm.kills, swarm.hand_overs, swarm.pauses) = (0, 0, 0, 0);
-                (swarm.moves, swarm.stalls) = (0, (0, 0));
-                swarm.clients = 10;
-                swarm.think = 5 * MILLIS;
-                swarm.patience = 200 * MILLIS;
-                swarm.pipeline = 1;
-                swarm.reads = 80;
-            }
             // A process that is stopped between the reading of a value and the telling.
             Some(Bug::LeaseNotChecked) => {
-                swarm.stalls = (2_000, 3 * SECONDS);
-                swarm.clients = 10;
-                swarm.think = 5 * MILLIS;
-                swarm.patience = 3 * SECONDS;
+                swarm.stalls = (100, 8 * SECONDS);
+                swarm.storm = 20 * SECONDS;
+                (swarm.clients, swarm.keys, swarm.pipeline) = (10, 1, 1);
+                swarm.think = 20 * MILLIS;
+                swarm.patience = 12 * SECONDS;
                 swarm.reads = 70;
                 swarm.mix = Mix::NONE;
             }
@@ -147,10 +136,6 @@ impl Swarm {
             Some(Bug::HandoverUsedTwice) => {
                 swarm.hand_overs = 120;
                 swarm.kills = 120;
-            }
-            Some(Bug::IncarnationNotChecked) => {
-                swarm.kills = swarm.kills.max(60);
-                swarm.moves = swarm.moves.max(60);
             }
             Some(Bug::VoteInsidePromise | Bug::CampaignInsidePromise | Bug::LeaseKeptAcrossTransfer) => {
                 swarm.reads = 97;

@@ -63,11 +63,9 @@ caught! {
     a_campaign_inside_a_promise_is_noticed: CampaignInsidePromise;
     a_vote_inside_a_promise_is_noticed: VoteInsidePromise;
     a_read_before_the_own_entry_is_noticed: ReadBeforeOwnEntry;
-    a_reused_round_of_reads_is_noticed: ReusedReadId;
     a_batch_applied_twice_is_noticed: ForwardAppliedTwice;
     an_entry_lost_in_a_transfer_is_noticed: EntryLostAtSnapshot;
     an_old_map_that_is_taken_for_news_is_noticed: StaleMapAccepted;
-    a_frame_for_an_earlier_incarnation_is_noticed: IncarnationNotChecked;
     a_hand_over_that_is_used_twice_is_noticed: HandoverUsedTwice;
     a_reply_before_the_commit_is_noticed: ReplyBeforeCommit;
     the_batching_of_the_library_is_noticed: LibraryBatching;
@@ -113,6 +111,12 @@ const BETWEEN_WORKERS: &[Bug] = &[Bug::EntrustedNotHeld, Bug::EntrustedNotFree];
 
 /// Mistakes that need what clients here do not do, or a coincidence that is rare. Scenes show them, each a test of its own.
 const BY_SCENES: &[Bug] = &[
+    // An answer to one round that arrives in the next, of a leader that has no lease in either and was replaced between them:
+    // `crates/consensus/tests/it/scenario.rs`.
+    Bug::ReusedReadId,
+    // What a replica says bears its own name, and whoever asked the earlier one turns it away: it is a second lock on one door.
+    // `crates/server/tests/it/cluster.rs`.
+    Bug::IncarnationNotChecked,
     // A decision that arrives after its coordinator's boot was called dead by the same entry:
     // `crates/keyspace/tests/it/transactions.rs`.
     Bug::FenceIgnored,
