@@ -116,16 +116,6 @@ impl Swarm {
                 swarm.think = MILLIS;
                 swarm.reads = 70;
             }
-            // A process that is stopped between the reading of a value and the telling.
-            Some(Bug::LeaseNotChecked) => {
-                swarm.stalls = (100, 8 * SECONDS);
-                swarm.storm = 20 * SECONDS;
-                (swarm.clients, swarm.keys, swarm.pipeline) = (10, 1, 1);
-                swarm.think = 20 * MILLIS;
-                swarm.patience = 12 * SECONDS;
-                swarm.reads = 70;
-                swarm.mix = Mix::NONE;
-            }
             // Heartbeats and refusals in one turn, again and again.
             Some(Bug::LibraryBatching) => {
                 swarm.turn = 20 * MILLIS;

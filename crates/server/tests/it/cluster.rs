@@ -217,8 +217,8 @@ fn a_read_that_has_to_be_asked_again_does_not_see_the_write_behind_it() {
     }
 }
 
-#[test]
-fn what_was_read_before_the_process_stood_still_is_not_told() {
+/// Whether a connection is told nothing any more for which a value was read before the process stood still.
+fn is_void_behind_a_standstill() -> bool {
     let mut world = replicated(1);
     assert_eq!(world.run(0, 1, "SET a 1"), "+OK");
     assert_eq!(world.run(0, 1, "GET a"), "$1 1");
@@ -227,7 +227,16 @@ fn what_was_read_before_the_process_stood_still_is_not_told() {
     world.stand_still(5_000);
     world.send(0, 1, "GET a");
     world.send(0, 1, "QUIT");
-    assert!(world.nodes[0].is_void(1));
+    world.nodes[0].is_void(1)
+}
+
+#[test]
+fn what_was_read_before_the_process_stood_still_is_not_told() {
+    assert!(is_void_behind_a_standstill());
+    planted::plant(Some(planted::Bug::LeaseNotChecked));
+    let is_void = is_void_behind_a_standstill();
+    planted::plant(None);
+    assert!(!is_void, "the lease is looked at again");
 }
 
 /// The term of a follower that was told of a much later one, in a frame for another replica that its node had before.

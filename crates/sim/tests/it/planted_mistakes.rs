@@ -70,7 +70,6 @@ caught! {
     a_reply_before_the_commit_is_noticed: ReplyBeforeCommit;
     the_batching_of_the_library_is_noticed: LibraryBatching;
     a_lease_counted_from_the_arrival_is_noticed: LeaseFromArrival;
-    a_lease_that_is_not_looked_at_again_is_noticed: LeaseNotChecked;
     a_read_that_passes_a_lock_is_noticed: LockIgnoredByRead;
     a_command_that_passes_a_lock_is_noticed: LockIgnoredByCommand;
     a_group_that_does_not_know_what_is_over_is_noticed: MarkNotConsulted;
@@ -111,6 +110,9 @@ const BETWEEN_WORKERS: &[Bug] = &[Bug::EntrustedNotHeld, Bug::EntrustedNotFree];
 
 /// Mistakes that need what clients here do not do, or a coincidence that is rare. Scenes show them, each a test of its own.
 const BY_SCENES: &[Bug] = &[
+    // A process that is stopped between two readings of its clock in one turn, for longer than a lease, while a client is
+    // patient enough to hear of it: `crates/server/tests/it/cluster.rs`, and seeds of `crates/consensus/tests/it/bugs.rs`.
+    Bug::LeaseNotChecked,
     // An answer to one round that arrives in the next, of a leader that has no lease in either and was replaced between them:
     // `crates/consensus/tests/it/scenario.rs`.
     Bug::ReusedReadId,
