@@ -405,7 +405,9 @@ impl State {
             version: self.settings_version,
         };
         self.settings.insert(name.to_owned(), setting);
-        Ok(Outcome::Done)
+        Ok(Outcome::Set {
+            version: self.settings_version,
+        })
     }
 
     fn on_raise_semantics(&mut self, to: SemanticsVersion) -> Result<Outcome, Refusal> {

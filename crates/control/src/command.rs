@@ -261,6 +261,11 @@ pub enum Outcome {
     },
     /// A replica is to be.
     Replica(Replica),
+    /// Something is set for the whole cluster.
+    Set {
+        /// The [`Setting::version`](crate::Setting::version) that it has.
+        version: u64,
+    },
 }
 
 /// Why nothing became of a command. Nothing was changed.

@@ -655,7 +655,7 @@ fn the_first_node_starts_alone() {
         value: "1gb".into(),
     });
     world.run_for(Duration::from_millis(100));
-    assert_eq!(world.machines[0].outcomes[&id], Ok(Outcome::Done));
+    assert_eq!(world.machines[0].outcomes[&id], Ok(Outcome::Set { version: 1 }));
     assert_eq!(world.machines[0].settings["maxmemory"], "1gb");
     let epoch = world.state().unwrap().epoch();
     world.crash(0);
@@ -705,7 +705,8 @@ fn the_leader_of_the_meta_group_dies_and_another_goes_on() {
                 value: "b".into(),
             });
         world.run_for(Duration::from_secs(2));
-        assert_eq!(world.machines[other].outcomes[&id], Ok(Outcome::Done));
+        let outcome = &world.machines[other].outcomes[&id];
+        assert!(matches!(outcome, Ok(Outcome::Set { .. })), "{outcome:?}");
         world.boot(leader);
         world.settle(3, 3);
         let node = world.machines[leader].node.unwrap();
@@ -1139,7 +1140,8 @@ fn the_log_is_shortened_and_who_was_away_is_given_the_state() {
             world.step();
         }
     }
-    assert_eq!(world.machines[leader].outcomes[&last], Ok(Outcome::Done));
+    let outcome = &world.machines[leader].outcomes[&last];
+    assert!(matches!(outcome, Ok(Outcome::Set { .. })), "{outcome:?}");
     assert!(
         world.machines[leader].disk.entries.len() < 1_200,
         "the log is kept short"
@@ -1217,7 +1219,7 @@ fn what_is_proposed_is_carried_out_once_however_often_it_is_sent() {
         let is_answered = |world: &World, (place, id): &(usize, u64)| {
             let outcome = world.machines[*place].outcomes.get(id);
             assert!(
-                outcome.is_none_or(|outcome| *outcome == Ok(Outcome::Done)),
+                outcome.is_none_or(|outcome| matches!(outcome, Ok(Outcome::Set { .. }))),
                 "{outcome:?}"
             );
             outcome.is_some()

@@ -270,6 +270,12 @@ impl EntryBuf {
         self.operations.length(0);
     }
 
+    /// Begins a batch of what `gateway` may ask for any number of times: it is applied whenever the entry is, unless the gateway
+    /// is dead, and nothing of it is recorded.
+    pub fn begin_unnumbered_batch(&mut self, gateway: GatewayId) {
+        self.begin_batch(gateway, 0, 0);
+    }
+
     /// Begins a batch of what the leader itself asks for: it is applied whenever the entry is, and nothing of it is
     /// recorded.
     pub fn begin_own_batch(&mut self) {

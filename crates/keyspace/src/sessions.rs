@@ -142,11 +142,13 @@ impl Session {
 impl Sessions {
     /// Judges a batch before its operations are applied, and drops the records that its gateway has acknowledged.
     pub(crate) fn admit(&mut self, gateway: GatewayId, number: u64, acknowledged: u64) -> Batched {
+        // What the leader itself asks for is nobody's.
+        let is_own = number == 0 && gateway.boot == Boot(0);
+        if !is_own && self.fence.is_dead(gateway.boot) {
+            return Batched::Fenced;
+        }
         if number == 0 {
             return Batched::Applied;
-        }
-        if self.fence.is_dead(gateway.boot) {
-            return Batched::Fenced;
         }
         let Some(session) = self.sessions.get_mut(&gateway) else {
             return match number {

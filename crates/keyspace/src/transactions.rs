@@ -586,6 +586,22 @@ impl Keyspace {
         self.transactions.locks.is_waiting(txn)
     }
 
+    /// Whether an operation waits here for what a transaction holds.
+    pub fn is_awaited(&self, txn: TxnId) -> bool {
+        self.transactions.locks.is_awaited(txn)
+    }
+
+    /// What a transaction holds here, if anything.
+    pub fn locks_of(&self, txn: TxnId) -> Option<&Locks> {
+        self.transactions.locks.locks_of(txn)
+    }
+
+    /// Whether any operation waits here.
+    #[inline]
+    pub fn has_lock_waiters(&self) -> bool {
+        !self.transactions.waiting.is_empty()
+    }
+
     /// The younger transactions that older ones wait for here, with their participants.
     pub fn to_be_wounded(&self) -> Vec<(TxnId, Vec<Participant>)> {
         let all = &self.transactions;

@@ -1,4 +1,4 @@
-//! Three replicas of one group and two gateways in one thread, with the peers' codec between them, for counting instructions:
+//! Three replicas of a group and two gateways in one thread, with the peers' codec between them, for counting instructions:
 //!
 //! ```text
 //! cargo build --release -p node --example replicated_writes
@@ -9,6 +9,9 @@
 //! something for it, as a worker does. The difference of two counts of entries leaves the start out; over 1, 4, 16 and 64
 //! writes an entry, the slope against 1/w is what an entry costs, and the intercept what a write does. What is left out is the
 //! system: sockets, polling, sleeping.
+//!
+//! With a third number there are so many groups, all led by the first node, and an entry is one of each group at most; with
+//! `mset` behind it each write is an `MSET` of two keys, mostly of two groups.
 
 use control::Order;
 use ids::{Boot, Epoch, GroupCount, GroupId, Groups, HashSeed, Incarnation, Monotonic, NodeId, UnixMillis};
@@ -49,13 +52,13 @@ struct Node {
 }
 
 impl World {
-    fn new() -> World {
-        let nodes = (1..=NODES as u64).map(|number| Node::new(Boot(number)));
+    fn new(groups: u16) -> World {
+        let nodes = (1..=NODES as u64).map(|number| Node::new(Boot(number), groups));
         World {
             nodes: nodes.collect(),
             wire: vec![Vec::new(); NODES],
             now: TURN,
-            layout: Layout::alone(NodeId(0), Boot(1), 1),
+            layout: Layout::alone(NodeId(0), Boot(1), groups),
             counts: Counts::default(),
         }
     }
@@ -81,26 +84,33 @@ impl World {
 
     /// The first node's replica is joined by one on each other node.
     fn grow(&mut self) {
-        let others = [Incarnation(1_000), Incarnation(1_001)];
+        let others = |group: u16| [1_000, 1_001].map(|first| Incarnation(first + 2 * u64::from(group)));
         self.lay_out(|layout| {
-            layout.groups[0]
-                .seats
-                .extend([(others[0], NodeId(1)), (others[1], NodeId(2))]);
+            for (number, group) in (0..).zip(&mut layout.groups) {
+                let [second, third] = others(number);
+                group.seats.extend([(second, NodeId(1)), (third, NodeId(2))]);
+            }
         });
         self.turns(10_000);
         let add = |incarnation, node| Order::AddLearner { node, incarnation };
-        let promote = Order::Change {
-            promote: others.to_vec(),
-            remove: Vec::new(),
-        };
-        let orders = [add(others[0], NodeId(1)), add(others[1], NodeId(2)), promote];
-        for order in orders {
-            let (sights, _) = self.nodes[0].gateway.sights();
-            let index = sights[0].report.index;
-            self.nodes[0].gateway.on_order(GroupId::new(0), index, &order);
-            self.turns(10_000);
+        for number in 0..self.layout.groups.len() as u16 {
+            let [second, third] = others(number);
+            let promote = Order::Change {
+                promote: vec![second, third],
+                remove: Vec::new(),
+            };
+            let group = GroupId::new(number);
+            for order in [add(second, NodeId(1)), add(third, NodeId(2)), promote] {
+                let (sights, _) = self.nodes[0].gateway.sights();
+                let is_its =
+                    |sight: &&control::GroupSight| sight.report.group == control::GroupRef::Data(group);
+                let sight = sights.iter().find(is_its).expect("the first node leads all");
+                let index = sight.report.index;
+                self.nodes[0].gateway.on_order(group, index, &order);
+                self.turns(2_000);
+            }
         }
-        self.lay_out(|layout| layout.groups[0].voters = 3);
+        self.lay_out(|layout| layout.groups.iter_mut().for_each(|group| group.voters = 3));
         self.turns(20_000);
     }
 
@@ -155,8 +165,8 @@ impl World {
 }
 
 impl Node {
-    fn new(boot: Boot) -> Node {
-        let count = Groups::with_default_partitions(GroupCount::new(1).expect("a valid count"));
+    fn new(boot: Boot, groups: u16) -> Node {
+        let count = Groups::with_default_partitions(GroupCount::new(groups).expect("a valid count"));
         let settings = options::load(&Sources::default()).expect("the defaults are valid");
         let shared = Arc::new(Shared::new(boot, "run".into(), 0, 6379, count, 1, settings));
         shared.clients.set_node(NodeId(boot.0));
@@ -215,7 +225,9 @@ fn main() {
     let mut numbers = std::env::args().skip(1).map(|word| word.parse::<usize>());
     let writes = numbers.next().and_then(Result::ok).unwrap_or(16);
     let entries = numbers.next().and_then(Result::ok).unwrap_or(400);
-    let mut world = World::new();
+    let groups = numbers.next().and_then(Result::ok).unwrap_or(1);
+    let is_mset = std::env::args().nth(4).is_some_and(|word| word == "mset");
+    let mut world = World::new(u16::try_from(groups).expect("so many groups there may be"));
     world.lay_out(|_| {});
     world.turns(10_000);
     world.grow();
@@ -229,12 +241,17 @@ fn main() {
         for write in 0..writes {
             // Half of them from each of the two that follow; single ones by turns.
             let number = 1 + (write + entry) % 2;
-            key += 1;
-            let name = format!("key:{:012}", key * 7919 % 10_000);
+            let mut pair = || {
+                key += 1;
+                let name = format!("key:{:012}", key * 7919 % 10_000);
+                format!("$16\r\n{name}\r\n$100\r\n{value}\r\n")
+            };
             input.clear();
-            input.extend_from_slice(
-                format!("*3\r\n$3\r\nSET\r\n$16\r\n{name}\r\n$100\r\n{value}\r\n").as_bytes(),
-            );
+            if is_mset {
+                input.extend_from_slice(format!("*5\r\n$4\r\nMSET\r\n{}{}", pair(), pair()).as_bytes());
+            } else {
+                input.extend_from_slice(format!("*3\r\n$3\r\nSET\r\n{}", pair()).as_bytes());
+            }
             let node = &mut world.nodes[number];
             node.gateway.feed(&mut node.client, &input);
             node.has_input = true;

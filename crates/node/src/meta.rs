@@ -104,26 +104,39 @@ pub(crate) struct Driver {
     survivors: BTreeMap<u16, Vec<Survivor>>,
 }
 
+/// What became of a worker's wish: the worker, the wish's number, and the versions that its settings have got, in their order;
+/// `None` if it is not known whether they will be set.
+pub(crate) type Granted = (u16, u64, Option<Vec<u64>>);
+
+/// The number of a proposal, and the version that its setting has got.
+type Proposed = (u64, Option<u64>);
+
 /// What was proposed for workers of this node. Bounded by their questions under way.
 #[derive(Default)]
 struct Wishes {
     /// By proposal, whose it is.
     proposed: BTreeMap<u64, (u16, u64)>,
-    /// By worker and wish, how many of its proposals have no outcome yet.
-    left: BTreeMap<(u16, u64), usize>,
+    /// By worker and wish, its proposals in their order, with the version that each setting has got.
+    versions: BTreeMap<(u16, u64), Vec<Proposed>>,
 }
 
 impl Wishes {
     /// A proposal was carried out, or was not: what its wish has come to, if that is known now.
-    fn on_outcome(&mut self, proposal: u64, is_done: bool) -> Option<(u16, u64, bool)> {
+    fn on_outcome(&mut self, proposal: u64, outcome: &Result<Outcome, Failure>) -> Option<Granted> {
         let whose = self.proposed.remove(&proposal)?;
-        let left = self.left.get_mut(&whose)?;
-        *left -= 1;
-        let is_over = *left == 0 || !is_done;
-        if is_over {
-            self.left.remove(&whose);
+        let asked = self.versions.get_mut(&whose)?;
+        let Ok(Outcome::Set { version }) = outcome else {
+            self.versions.remove(&whose);
+            return Some((whose.0, whose.1, None));
+        };
+        let place = asked.iter_mut().find(|(number, _)| *number == proposal)?;
+        place.1 = Some(*version);
+        let versions: Vec<u64> = asked.iter().map_while(|(_, version)| *version).collect();
+        if versions.len() < asked.len() {
+            return None;
         }
-        is_over.then_some((whose.0, whose.1, is_done))
+        self.versions.remove(&whose);
+        Some((whose.0, whose.1, Some(versions)))
     }
 }
 
@@ -137,7 +150,7 @@ pub(crate) struct Happened {
     /// What is set for the whole cluster, if that has changed.
     pub(crate) settings: Option<Arc<BTreeMap<String, Setting>>>,
     /// What became of workers' wishes.
-    pub(crate) outcomes: Vec<(u16, u64, bool)>,
+    pub(crate) outcomes: Vec<Granted>,
     /// Why the node cannot be a member.
     pub(crate) refused: Option<String>,
     /// This start of the node is dead: nothing that it does has an effect any more.
@@ -184,11 +197,13 @@ impl Driver {
     /// Proposes what a worker wants to be set.
     pub(crate) fn on_wish(&mut self, worker: u16, wish: Wish) {
         let whose = (worker, wish.id);
-        self.wishes.left.insert(whose, wish.settings.len());
+        let mut proposals = Vec::with_capacity(wish.settings.len());
         for (name, value) in wish.settings {
             let proposal = self.meta.propose(control::Command::Set { name, value });
             self.wishes.proposed.insert(proposal, whose);
+            proposals.push((proposal, None));
         }
+        self.wishes.versions.insert(whose, proposals);
     }
 
     /// What is set for the whole cluster, if anything was heard of it.
@@ -314,7 +329,7 @@ impl Driver {
                 if self.on_ordered(proposal, &outcome) {
                     continue;
                 }
-                let outcome = self.wishes.on_outcome(proposal, outcome.is_ok());
+                let outcome = self.wishes.on_outcome(proposal, &outcome);
                 happened.outcomes.extend(outcome);
             }
             happened.started = effects.started.or(happened.started);
@@ -464,14 +479,9 @@ impl Desk {
 
     /// Sets what is set for the whole cluster.
     fn set(&self, settings: &BTreeMap<String, Setting>) {
-        let known = self.shared.settings();
-        let changed =
-            |(name, setting): &(&String, &Setting)| known.get(name).as_ref() != Some(&setting.value);
-        for (name, Setting { value, .. }) in settings.iter().filter(changed) {
-            if let Err(error) = self.shared.set_settings(&[(name.as_bytes(), value.as_bytes())]) {
-                tracing::warn!(name, %error, "what is set for the whole cluster cannot be set here");
-            }
-        }
+        let all = settings.iter();
+        self.shared
+            .set_for_cluster(all.map(|(name, Setting { value, version })| (&**name, &**value, *version)));
         (0..self.mesh.workers()).for_each(|worker| self.mesh.wake(worker));
     }
 
@@ -482,8 +492,9 @@ impl Desk {
         if let Some(settings) = happened.settings {
             self.set(&settings);
         }
-        for (worker, wish, is_done) in happened.outcomes {
-            self.view.outcome(worker, wish, is_done);
+        for granted in happened.outcomes {
+            let worker = granted.0;
+            self.view.outcome(granted);
             self.mesh.wake(worker);
         }
         let mut has_orders = false;

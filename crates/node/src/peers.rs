@@ -195,8 +195,8 @@ impl Peers {
         self.handle(happened, gateway);
         if self.outcomes_version != self.view.outcomes_version() {
             self.outcomes_version = self.view.outcomes_version();
-            for (_, wish, is_done) in self.view.take_outcomes(self.worker) {
-                gateway.on_wish(wish, is_done);
+            for (_, wish, versions) in self.view.take_outcomes(self.worker) {
+                gateway.on_wish(wish, versions);
             }
         }
         if self.orders_version != self.view.orders_version() {

@@ -1,7 +1,7 @@
 //! The cluster as the workers of this node are to see it: written by the thread of the meta group, read by each worker when
 //! its number has changed.
 
-use crate::meta::Remains;
+use crate::meta::{Granted, Remains};
 use crate::status::Ledger;
 use control::{Order, RoutingMap};
 use ids::{GroupId, Groups, NodeId, UnixMillis};
@@ -34,7 +34,7 @@ pub(crate) struct View {
     orders_version: AtomicU64,
     /// For each worker, what became of what it wished of the meta group. Bounded by the wishes under way, and emptied by the
     /// worker's next turn.
-    outcomes: Mutex<Vec<(u16, u64, bool)>>,
+    outcomes: Mutex<Vec<Granted>>,
     outcomes_version: AtomicU64,
 }
 
@@ -100,13 +100,13 @@ impl View {
     }
 
     /// What a worker wished is done, or it is not known whether it will be.
-    pub(crate) fn outcome(&self, worker: u16, wish: u64, is_done: bool) {
-        lock(&self.outcomes).push((worker, wish, is_done));
+    pub(crate) fn outcome(&self, granted: Granted) {
+        lock(&self.outcomes).push(granted);
         self.outcomes_version.fetch_add(1, Ordering::Release);
     }
 
     /// Takes the outcomes of what a worker wished.
-    pub(crate) fn take_outcomes(&self, worker: u16) -> Vec<(u16, u64, bool)> {
+    pub(crate) fn take_outcomes(&self, worker: u16) -> Vec<Granted> {
         lock(&self.outcomes)
             .extract_if(.., |(whose, ..)| *whose == worker)
             .collect()

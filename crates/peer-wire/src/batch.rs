@@ -22,7 +22,7 @@ pub struct Batch {
     pub gateway: GatewayId,
     /// Counts all batches of that gateway for this group; the answer carries it.
     pub sequence: u64,
-    /// Counts those with writes, from 1 on; 0 for one of reads alone. Sent again, it has the same number.
+    /// Counts those with writes, from 1 on; 0 for one of reads alone, or of decisions alone. Sent again, it has the same number.
     pub number: u64,
     /// Up to this number the gateway has the answers: they need not be recorded any more.
     pub acknowledged: u64,

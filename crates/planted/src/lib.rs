@@ -85,6 +85,10 @@ pub enum Bug {
     RemovalNotStamped,
     /// A transaction that writes to the whole keyspace locks nothing.
     WholeNotLocked,
+    /// A leader says of a decision that it is recorded when it keeps it for its next entry.
+    KeptIsRecorded,
+    /// A read passes a key of which the leader keeps the decision.
+    KeptIgnoredByRead,
     /// What was answered when a transaction was committed is not kept for its coordinator.
     HoldRepliesNotKept,
     /// A worker that entrusts another one with a decision does not hold its own keys meanwhile.
@@ -147,6 +151,8 @@ impl Bug {
         Bug::ResultNotKept,
         Bug::RemovalNotStamped,
         Bug::WholeNotLocked,
+        Bug::KeptIsRecorded,
+        Bug::KeptIgnoredByRead,
         Bug::HoldRepliesNotKept,
         Bug::EntrustedNotHeld,
         Bug::EntrustedNotFree,

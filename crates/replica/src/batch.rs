@@ -40,7 +40,8 @@ pub struct Batch {
     pub generation: u64,
     /// Counts all batches of this node for this group; the answer carries it.
     pub sequence: u64,
-    /// Counts those with writes, from 1 on; 0 for one of reads alone.
+    /// Counts those with writes, from 1 on; 0 for one of reads alone, and for one of decisions that nobody waits for: they may
+    /// be sent and applied any number of times.
     pub number: u64,
     /// It holds reads alone, and none of them need see a write that is not answered: they wait for nothing that is in flight.
     pub is_free: bool,

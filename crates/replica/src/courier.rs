@@ -129,6 +129,8 @@ enum Origin {
     Lock(TxnId),
     /// A decision, for this worker.
     Decision(TxnId, u16),
+    /// Decisions that nobody waits for, each for a worker.
+    Decisions(Vec<(TxnId, u16)>),
     /// What has become of a transaction, for this worker.
     Inquiry(TxnId, u16),
     /// Commands of a transaction that only read.
@@ -225,6 +227,17 @@ impl Open {
     }
 }
 
+/// How a batch stands to others of its gateway.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Ordering {
+    /// Behind those before it.
+    InTurn,
+    /// Reads that wait for nothing.
+    Free,
+    /// Decisions that nobody waits for.
+    Unnumbered,
+}
+
 struct Sent {
     batch: Batch,
     items: Vec<Item>,
@@ -267,6 +280,8 @@ pub struct Courier {
     open: Open,
     /// Reads that wait for nothing, apart: they leave before what is open, so that they see none of it.
     free: Open,
+    /// What is committed, each for a worker: it leaves when the turn ends, without a number.
+    committed: Vec<(TxnId, u16)>,
     unanswered: VecDeque<Sent>,
     next_sequence: u64,
     next_number: u64,
@@ -337,6 +352,7 @@ impl Courier {
             gateway,
             open: Open::default(),
             free: Open::default(),
+            committed: Vec::new(),
             unanswered: VecDeque::new(),
             next_sequence: 1,
             next_number: 1,
@@ -416,6 +432,7 @@ impl Courier {
             && self.probe.is_none()
             && self.open.items.is_empty()
             && self.free.items.is_empty()
+            && self.committed.is_empty()
             && self.late.is_empty()
             && self.refused.is_empty()
             && self.untold_since.is_none()
@@ -590,7 +607,30 @@ impl Courier {
         self.took(Origin::Vote(txn), None, false, None);
     }
 
-    /// Takes a decision.
+    /// Takes the decision that a transaction is committed, of which no client awaits what the group answers. Every part of it
+    /// was prepared by what has been applied, so that it needs no place among the batches with numbers: the leader keeps it
+    /// until it makes an entry anyway, and it is repeated until it is recorded.
+    pub fn commit_lazily(&mut self, txn: TxnId, worker: u16) {
+        self.committed.push((txn, worker));
+    }
+
+    /// Closes the batch of decisions that nobody waits for, if there are any.
+    fn close_committed(&mut self) {
+        if self.committed.is_empty() {
+            return;
+        }
+        let committed = std::mem::take(&mut self.committed);
+        let mut open = Open::default();
+        let decisions = committed.iter().map(|(txn, _)| (*txn, true)).collect();
+        open.batch
+            .writes
+            .push(&keyspace::Operation::Resolve(Resolve { decisions }));
+        let item = self.new_item(Origin::Decisions(committed), None, false, None);
+        open.take(item, self.now);
+        self.queue(open, Ordering::Unnumbered);
+    }
+
+    /// Takes a decision that is waited for, or that a group may hear of which has not voted: it keeps its place behind the vote.
     pub fn decide(&mut self, txn: TxnId, is_committed: bool, worker: u16) {
         self.make_room(true);
         let resolve = Resolve {
@@ -751,7 +791,7 @@ impl Courier {
     fn make_free_room(&mut self) {
         if self.free.batch.byte_len() >= BATCH_BYTES_MAX {
             let free = std::mem::take(&mut self.free);
-            self.queue(free, true);
+            self.queue(free, Ordering::Free);
         }
     }
 
@@ -759,15 +799,17 @@ impl Courier {
     /// may have come behind one of them.
     fn close(&mut self) {
         let free = std::mem::take(&mut self.free);
-        self.queue(free, true);
+        self.queue(free, Ordering::Free);
+        // Before what may wait for them.
+        self.close_committed();
         if !self.open.batch.writes.is_empty() {
             self.tell_over();
         }
         let open = std::mem::take(&mut self.open);
-        self.queue(open, false);
+        self.queue(open, Ordering::InTurn);
     }
 
-    fn queue(&mut self, open: Open, is_free: bool) {
+    fn queue(&mut self, open: Open, ordering: Ordering) {
         let Open {
             batch,
             items,
@@ -780,10 +822,10 @@ impl Courier {
             return;
         }
         let mut batch = batch.finish();
-        batch.is_free = is_free;
+        batch.is_free = ordering == Ordering::Free;
         batch.sequence = self.next_sequence;
         self.next_sequence += 1;
-        if !batch.writes.is_empty() {
+        if !batch.writes.is_empty() && ordering != Ordering::Unnumbered {
             batch.number = self.next_number;
             self.next_number += 1;
         }
@@ -843,7 +885,8 @@ impl Courier {
             return probe.is_due;
         }
         let has_window = self.unanswered.len() < WINDOW;
-        let has_open = !self.open.items.is_empty() || !self.free.items.is_empty();
+        let has_open =
+            !self.open.items.is_empty() || !self.free.items.is_empty() || !self.committed.is_empty();
         has_window && has_open || self.unanswered.iter().take(WINDOW).any(|sent| sent.is_due)
     }
 
@@ -1701,7 +1744,9 @@ impl Origin {
                 };
                 first.is_some_and(|first| first.len() == 1)
             }
-            Origin::Decision(..) => matches!(answer, Answer::Reply(_) | Answer::Block(_)),
+            Origin::Decision(..) | Origin::Decisions(_) => {
+                matches!(answer, Answer::Reply(_) | Answer::Block(_))
+            }
             Origin::Sight(_) | Origin::Objects(_) => matches!(answer, Answer::Seen { .. }),
             Origin::Late(_) | Origin::Nobody => true,
         }
@@ -1718,6 +1763,15 @@ impl Origin {
     ) {
         if answer == Answer::CrowdedOut {
             return self.fail(group, CROWDED_OUT, journey, out);
+        }
+        if let Origin::Decisions(recorded) = self {
+            out.extend(recorded.into_iter().map(|(txn, worker)| Output::Decided {
+                txn,
+                group,
+                replies: Replies::default(),
+                worker,
+            }));
+            return;
         }
         out.push(match (self, answer) {
             (Origin::Command(ticket) | Origin::Wait(ticket), Answer::Reply(reply)) => Output::Replied {
@@ -1836,6 +1890,10 @@ impl Origin {
             | Origin::Sight(txn)
             | Origin::Objects(txn) => Output::FailedPart { txn, group, error },
             Origin::Decision(txn, worker) => Output::Undecided { txn, group, worker },
+            Origin::Decisions(committed) => {
+                let undecided = |(txn, worker)| Output::Undecided { txn, group, worker };
+                return out.extend(committed.into_iter().map(undecided));
+            }
             // Whoever recovers a transaction asks again. Of a wait that is to end, the wait itself is told.
             Origin::Inquiry(..) | Origin::Late(_) | Origin::EndWait(_) | Origin::Nobody => return,
         });

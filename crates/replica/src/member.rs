@@ -10,6 +10,9 @@
 //!  learner   cuts --> arrival --the leader's snapshot message--> installed; the log goes on from there
 //! ```
 //!
+//! What is committed and waited for by nobody is *kept*: it goes first in the next entry, whatever that is made for. An entry is
+//! made for it alone if somebody waits for what it unlocks, or after [`KEPT_MAX`].
+//!
 //! At most [`FLIGHTS_MAX`] entries are in flight; what comes meanwhile gathers, so that entries grow by themselves.
 //!
 //! Invariants:
@@ -34,6 +37,8 @@ use ids::{GatewayId, GroupId, Incarnation, Monotonic, NodeId, Prng};
 use keyspace::{Arrival, Entry, EntryBuf, Header, Operation, Operations};
 use planted::Bug;
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+use txn::TxnId;
 
 /// Entries in flight: one is on its way while the next is made.
 pub const FLIGHTS_MAX: usize = 2;
@@ -51,6 +56,10 @@ const SHORT_ANSWER_BYTES: usize = 1024;
 /// Batches that wait for an entry or a confirmation. At the limit a batch is sent back to be sent again: its gateway keeps
 /// it anyway.
 const GATHERED_MAX: usize = 4_096;
+
+/// How long decisions that nobody waits for may be kept before an entry is made for them: the one exception to the rule that
+/// no timer waits for more to come.
+const KEPT_MAX: Duration = Duration::from_millis(1);
 
 /// Who sent a batch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -100,6 +109,12 @@ struct Gathered {
     batch: Batch,
 }
 
+/// Decisions that nobody waited for when they came.
+struct Kept {
+    gathered: Gathered,
+    txns: Vec<TxnId>,
+}
+
 /// An entry on its way.
 struct Flight {
     index: Index,
@@ -133,6 +148,12 @@ pub struct Member {
     applied: Index,
     gathered: Vec<Gathered>,
     gathered_bytes: usize,
+    /// What goes first in the next entry.
+    kept: Vec<Kept>,
+    /// When an entry is made for it alone.
+    kept_until: Monotonic,
+    /// Whether that is so now.
+    is_kept_due: bool,
     /// Batches of reads alone that came behind what is gathered, each with the number of gathered batches before it.
     attached: Vec<(usize, Gathered)>,
     /// Numbers of gathered batches at which an entry ends, ascending: the next batch is of a gateway whose reads are attached
@@ -215,6 +236,9 @@ impl Member {
             raft,
             gathered: Vec::new(),
             gathered_bytes: 0,
+            kept: Vec::new(),
+            kept_until: Monotonic(0),
+            is_kept_due: false,
             attached: Vec::new(),
             barriers: VecDeque::new(),
             own: Operations::new(),
@@ -316,8 +340,11 @@ impl Member {
         batch: Batch,
         effects: &mut Effects,
     ) {
-        let waiting =
-            self.gathered.len() + self.attached.len() + self.unconfirmed.len() + self.confirmed.len();
+        let waiting = self.gathered.len()
+            + self.kept.len()
+            + self.attached.len()
+            + self.unconfirmed.len()
+            + self.confirmed.len();
         let is_ours = batch.generation == self.generation && self.role == Role::Leader;
         if !is_ours || self.is_stopped || waiting >= GATHERED_MAX {
             return self.voice().send_back(effects, sender, batch.sequence);
@@ -327,6 +354,8 @@ impl Member {
         self.nodes.insert(sender.gateway, sender.node);
         if gathered.batch.number > 0 {
             self.gather(gathered);
+        } else if !gathered.batch.writes.is_empty() {
+            self.keep(now, gathered, effects);
         } else if gathered.batch.is_free {
             self.read(replica, turn, now, gathered, effects);
         } else if !self.gathered.is_empty() || !self.own.is_empty() && !planted::is(Bug::OwnNotAwaited) {
@@ -352,6 +381,43 @@ impl Member {
         }
         self.gathered_bytes += gathered.batch.byte_len();
         self.gathered.push(gathered);
+    }
+
+    /// Takes decisions that nobody waits for. Its gateway sends them again to whoever leads next, until it is answered: that is
+    /// when they are recorded.
+    fn keep(&mut self, now: Monotonic, gathered: Gathered, effects: &mut Effects) {
+        let (mut txns, mut is_idempotent) = (Vec::new(), true);
+        let is_read = Operations::read(&gathered.batch.writes, |operation| match operation {
+            Operation::Resolve(resolve) => txns.extend(resolve.decisions.iter().map(|(txn, _)| *txn)),
+            _ => is_idempotent = false,
+        });
+        if is_read.is_none() || !is_idempotent {
+            // No gateway sends this: applied each time that it comes, it would count more than once.
+            let (sender, sequence) = (gathered.sender, gathered.batch.sequence);
+            return self.voice().say(effects, sender, sequence, BatchOutcome::Evicted);
+        }
+        if planted::is(Bug::KeptIsRecorded) {
+            let mut answers = AnswersBuf::default();
+            answers.block(std::iter::empty());
+            let outcome = BatchOutcome::Done(answers.finish().into());
+            self.voice()
+                .say(effects, gathered.sender, gathered.batch.sequence, outcome);
+        }
+        if self.kept.is_empty() {
+            self.kept_until = now.after(KEPT_MAX);
+        }
+        self.kept.push(Kept { gathered, txns });
+    }
+
+    /// Until when decisions are kept, if there are any.
+    pub fn kept_until(&self) -> Option<Monotonic> {
+        (!self.kept.is_empty()).then_some(self.kept_until)
+    }
+
+    /// Whether an entry is to be made for what is kept.
+    fn is_kept_awaited(&self, replica: &Replica, now: Monotonic) -> bool {
+        let txns = || self.kept.iter().flat_map(|kept| &kept.txns).copied();
+        !self.kept.is_empty() && (now >= self.kept_until || replica.is_any_awaited(txns()))
     }
 
     /// Answers a batch of reads alone that waits for no write.
@@ -407,7 +473,11 @@ impl Member {
             };
             let (now, all) = (self.now, &gathered.batch.reads);
             let before = answers.byte_len();
-            replica.answer(turn, now, &read.question, place, all, &mut answers);
+            if planted::is(Bug::KeptIgnoredByRead) && !self.kept.is_empty() {
+                replica.answer_past_locks(turn, &read.question, &mut answers);
+            } else {
+                replica.answer(turn, now, &read.question, place, all, &mut answers);
+            }
             if answers.byte_len() > ANSWERS_BYTES_MAX && answers.byte_len() - before > SHORT_ANSWER_BYTES {
                 answers.refuse_from(before, matches!(read.question, Question::Command { .. }));
             }
@@ -546,8 +616,9 @@ impl Member {
     }
 
     /// Whether [`Member::finish`] has anything to do: a replica that only its node's gateway was busy with costs nothing.
-    pub fn has_work(&self, replica: &Replica) -> bool {
+    pub fn has_work(&self, replica: &Replica, now: Monotonic) -> bool {
         self.raft.has_ready()
+            || self.is_kept_awaited(replica, now)
             || self.can_propose()
             || !self.unconfirmed.is_empty()
             || !self.evaluated.is_empty()
@@ -561,6 +632,7 @@ impl Member {
     pub fn finish(&mut self, replica: &mut Replica, turn: &Turn, now: Monotonic, effects: &mut Effects) {
         self.now = now;
         loop {
+            self.is_kept_due = self.is_kept_awaited(replica, now);
             self.propose(turn);
             self.begin_round(now);
             let ready = self.raft.take_ready(now);
@@ -569,6 +641,7 @@ impl Member {
             if planted::is(Bug::ReplyBeforeCommit) {
                 self.answer_early(replica, turn, effects);
             }
+            self.is_kept_due = self.is_kept_awaited(replica, now);
             let waits = self.can_propose() || !self.unconfirmed.is_empty() || self.raft.has_ready();
             if is_over || !waits {
                 break;
@@ -668,7 +741,7 @@ impl Member {
     fn can_propose(&self) -> bool {
         let is_leading = self.role == Role::Leader && !self.is_stopped;
         let has_room = self.flights.len() < FLIGHTS_MAX;
-        is_leading && has_room && (self.proposable() > 0 || !self.own.is_empty())
+        is_leading && has_room && (self.is_kept_due || self.proposable() > 0 || !self.own.is_empty())
     }
 
     /// How many of the gathered batches may be in the next entry: none that stands behind a read of the same gateway, which
@@ -699,11 +772,22 @@ impl Member {
                 now: turn.now,
                 seed,
             };
-            let room = self.gathered_bytes.min(ENTRY_BYTES_MAX) + self.own.bytes().len();
-            let mut entry = EntryBuf::with_room(&header, self.gathered.len() + 1, room);
+            let kept_bytes: usize = self
+                .kept
+                .iter()
+                .map(|kept| kept.gathered.batch.writes.len())
+                .sum();
+            let room = self.gathered_bytes.min(ENTRY_BYTES_MAX) + self.own.bytes().len() + kept_bytes;
+            let batches = self.gathered.len() + self.kept.len() + 1;
+            let mut entry = EntryBuf::with_room(&header, batches, room);
             if !self.own.is_empty() {
                 entry.begin_own_batch();
                 entry.append(std::mem::take(&mut self.own).bytes());
+            }
+            // Before what may wait for them: it need not wait then.
+            for Kept { gathered, .. } in &self.kept {
+                entry.begin_unnumbered_batch(gathered.sender.gateway);
+                entry.append(&gathered.batch.writes);
             }
             let mut bytes = 0;
             let mut count = 0;
@@ -726,7 +810,9 @@ impl Member {
             self.counts.batches_proposed += count as u64;
             self.counts.bytes_proposed += entry_bytes as u64;
             self.gathered_bytes -= bytes;
-            let gathered: Vec<Gathered> = self.gathered.drain(..count).collect();
+            self.is_kept_due = false;
+            let kept = self.kept.drain(..).map(|kept| kept.gathered);
+            let gathered: Vec<Gathered> = kept.chain(self.gathered.drain(..count)).collect();
             let attached = self.attached.extract_if(.., |(at, _)| *at <= count);
             let attached: Vec<Gathered> = attached.map(|(_, read)| read).collect();
             for at in self
@@ -815,6 +901,7 @@ impl Member {
         let flights = std::mem::take(&mut self.flights).into_iter();
         let waiting = flights
             .flat_map(|flight| flight.gathered.into_iter().chain(flight.attached))
+            .chain(self.kept.drain(..).map(|kept| kept.gathered))
             .chain(self.gathered.drain(..))
             .chain(self.attached.drain(..).map(|(_, read)| read))
             .chain(self.unconfirmed.drain(..).map(|(_, gathered)| gathered))

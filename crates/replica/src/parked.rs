@@ -142,6 +142,20 @@ impl Parked {
         self.places.contains(&place.key())
     }
 
+    /// Whether a read may wait for whoever holds these locks.
+    pub(crate) fn awaits(&self, locks: &Locks) -> bool {
+        if self.reads.is_empty() {
+            return false;
+        }
+        if !self.whole.is_empty() || !self.scans.is_empty() {
+            return true;
+        }
+        match locks {
+            Locks::Keys(keys) => keys.iter().any(|(key, _)| self.by_key.contains_key(key)),
+            Locks::WholeGroup(_) => true,
+        }
+    }
+
     /// Somebody has left these locks.
     pub(crate) fn look_again(&mut self, keyspace: &Keyspace, local: &mut LeaderLocal, left: &[Locks]) {
         if self.reads.is_empty() {

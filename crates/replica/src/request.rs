@@ -156,6 +156,8 @@ pub enum Request {
         txn: TxnId,
         /// Whether it is committed.
         is_committed: bool,
+        /// Whether a client waits for what the group answers to it.
+        is_awaited: bool,
         /// Which worker wants to know that it is recorded.
         worker: u16,
     },

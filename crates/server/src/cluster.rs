@@ -106,6 +106,9 @@ pub(crate) struct Cluster {
     /// What was asked of the logs of groups that have none yet, each with the index of its seat, in order. Bounded as the
     /// transactions are that ask, and a tick old at most but for what is under way in the group.
     early: Vec<(usize, Request)>,
+    /// Leaders that keep decisions nobody waits for, by the indices of their seats, and when they are to be visited for them at
+    /// the latest. At most one for each seat.
+    keeping: Vec<(usize, Monotonic)>,
 }
 
 /// Another node.
@@ -126,6 +129,31 @@ impl Cluster {
     fn touch(&mut self, index: usize) {
         if !std::mem::replace(&mut self.seats[index].is_touched, true) {
             self.touched.push(index);
+        }
+    }
+
+    /// The leader of this seat keeps decisions until then at the latest.
+    fn keep_until(&mut self, index: usize, until: Monotonic) {
+        match self.keeping.iter_mut().find(|(at, _)| *at == index) {
+            Some((_, known)) => *known = until,
+            None => self.keeping.push((index, until)),
+        }
+    }
+
+    /// Marks the seats whose leaders have kept decisions for long enough. One that has proposed them meanwhile is visited for
+    /// nothing.
+    fn touch_keeping(&mut self) {
+        let now = self.now;
+        for (index, _) in self.keeping.extract_if(.., |(_, until)| *until <= now) {
+            if let Some(seat) = self.seats.get_mut(index)
+                && seat
+                    .member
+                    .as_ref()
+                    .is_some_and(|member| member.kept_until().is_some())
+                && !std::mem::replace(&mut seat.is_touched, true)
+            {
+                self.touched.push(index);
+            }
         }
     }
 
@@ -190,6 +218,7 @@ impl Gateway {
             self.turn.now = time;
             self.cluster.clock_notice = notice.or(self.cluster.clock_notice.take());
         }
+        self.cluster.touch_keeping();
         if self.cluster.layout.is_none() || now < self.cluster.ticked.after(TICK) {
             return;
         }
@@ -253,6 +282,7 @@ impl Gateway {
             ticked,
             quiet_until,
             peers,
+            keeping,
             ..
         } = &self.cluster;
         if !touched.is_empty() {
@@ -268,6 +298,7 @@ impl Gateway {
         let beats = peers.values().filter(|peer| peer.is_up);
         let beat = beats.filter_map(|peer| peer.beats.due()).min();
         let next = tick.max(quiet_until).min(beat.unwrap_or(Monotonic(u64::MAX)));
+        let next = keeping.iter().fold(next, |next, (_, until)| next.min(*until));
         self.is_spread.then_some(next)
     }
 
@@ -467,7 +498,9 @@ impl Gateway {
                 self.cluster.told_wall_at = Monotonic(0);
             }
         }
-        if !is_up {
+        if is_up {
+            self.ask_unsent(node);
+        } else {
             self.end_questions_to(node);
         }
         for index in 0..self.cluster.seats.len() {
@@ -712,6 +745,7 @@ impl Gateway {
             reads,
             writes,
         } = batch;
+        self.follow_settings();
         let Some(index) = self.seated(group) else {
             return;
         };
@@ -995,11 +1029,12 @@ impl Gateway {
             }
             let limits = self.compactness;
             if self.replicas[index].keyspace().limits() != limits && !member.has_own() {
-                member.ask(&keyspace::Operation::Limits { limits });
+                self.ask_limits(index);
             }
         } else {
             seat.fenced = None;
         }
+        let seat = &self.cluster.seats[index];
         if changed
             || seat
                 .member
@@ -1016,6 +1051,34 @@ impl Gateway {
         let keyspace = self.replicas[index].keyspace();
         let is_busy = was_unsettled || keyspace.has_transactions();
         seat.quiet_until = if is_busy { now } else { seat.quiet_until(now) };
+    }
+
+    /// How much is to be given on what the replica here says of its group: nothing if it does not lead, and the more the newer
+    /// the term. A node without others knows all there is.
+    pub(crate) fn claim_on(&self, index: usize) -> i64 {
+        if !self.is_spread {
+            return i64::MAX;
+        }
+        match self.cluster.leads(index) {
+            Some(true) => self.cluster.seats[index].term().0 as i64 + 1,
+            _ => 0,
+        }
+    }
+
+    /// Has the limits of the settings set in a group that is led here, in front of whatever is carried out next. Which limits
+    /// it has is no reason not to: others may be on their way.
+    fn ask_limits(&mut self, index: usize) {
+        let limits = self.compactness;
+        self.ask_own(index, &keyspace::Operation::Limits { limits });
+    }
+
+    /// The same in all groups that are led here: the settings are others.
+    pub(crate) fn ask_limits_of_led(&mut self) {
+        for index in 0..self.cluster.seats.len() {
+            if self.cluster.leads(index) == Some(true) {
+                self.ask_limits(index);
+            }
+        }
     }
 
     /// Nothing is popped for clients whose node is out of reach of the leader, here: an element would be gone with them.
@@ -1119,12 +1182,16 @@ impl Gateway {
         let effects = self.step(index, |seat, replica, turn| {
             let mut effects = Effects::default();
             let member = seat.member.as_mut()?;
-            if !member.has_work(replica) {
+            if !member.has_work(replica, now) {
                 return None;
             }
             member.finish(replica, turn, now, &mut effects);
             Some(effects)
         });
+        let member = self.cluster.seats[index].member.as_ref();
+        if let Some(until) = member.and_then(replica::Member::kept_until) {
+            self.cluster.keep_until(index, until);
+        }
         let Some(effects) = effects.flatten() else {
             return self.tell(index);
         };
@@ -1220,6 +1287,10 @@ impl Gateway {
             self.transactions.outputs.extend(outputs);
             self.cluster.touch(index);
             self.end_waits_before_term(index);
+            if self.cluster.leads(index) == Some(true) {
+                // Who led before may have been told of other settings, or of none.
+                self.ask_limits(index);
+            }
         }
     }
 
@@ -1443,7 +1514,14 @@ impl Gateway {
             Request::Prepared(part) | Request::Lock(part) => courier.vote(*part),
             Request::Decide {
                 txn,
+                is_committed: true,
+                is_awaited: false,
+                worker,
+            } => courier.commit_lazily(txn, worker),
+            Request::Decide {
+                txn,
                 is_committed,
+                is_awaited: _,
                 worker,
             } => courier.decide(txn, is_committed, worker),
             Request::Inquire {

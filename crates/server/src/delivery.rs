@@ -6,6 +6,7 @@
 use crate::block::note_watched;
 use crate::connection::Connection;
 use crate::gateway::Gateway;
+use crate::key_counts::KeyCounts;
 use crate::pipeline::Pipeline;
 use crate::program::{Item, Program, merge};
 use crate::pubsub::Listeners;
@@ -66,6 +67,13 @@ pub enum Delivery {
         /// Its bytes.
         bytes: Vec<u8>,
     },
+    /// What `CONFIG SET` is answered: the connection's next commands are carried out under what was set.
+    Set {
+        /// Where it goes.
+        ticket: Ticket,
+        /// Its bytes.
+        bytes: Vec<u8>,
+    },
     /// The versions of `WATCH`.
     Watched {
         /// Where the reply goes.
@@ -79,6 +87,8 @@ pub enum Delivery {
         ticket: Ticket,
         /// The command.
         args: ArgsBuf,
+        /// How many keys there are.
+        counts: KeyCounts,
     },
     /// A message for connections that listen.
     Message {
@@ -130,6 +140,7 @@ impl Delivery {
             | Delivery::Reply { ticket, .. }
             | Delivery::Unblocked { ticket, .. }
             | Delivery::Failed { ticket, .. }
+            | Delivery::Set { ticket, .. }
             | Delivery::Entrusted { ticket, .. }
             | Delivery::Watched { ticket, .. }
             | Delivery::Info { ticket, .. } => Some(ticket.connection),
@@ -236,10 +247,14 @@ impl Gateway {
             }
             Delivery::Failed {
                 ticket,
-                bytes: mut error,
+                bytes: mut reply,
+            }
+            | Delivery::Set {
+                ticket,
+                bytes: mut reply,
             } => {
-                self.look_at_reply(None, &error);
-                bytes.append(&mut error);
+                self.look_at_reply(None, &reply);
+                bytes.append(&mut reply);
                 ticket
             }
             Delivery::Watched { ticket, mut watched } => {
@@ -248,8 +263,9 @@ impl Gateway {
                 Writer::new(&mut bytes, session.protocol).ok();
                 ticket
             }
-            Delivery::Info { ticket, args } => {
-                self.run_own(session, CommandId::Info.spec(), args.as_args(), &mut bytes);
+            Delivery::Info { ticket, args, counts } => {
+                let mut w = Writer::new(&mut bytes, session.protocol);
+                self.info(session.endpoint, args.as_args(), Some(&counts), &mut w);
                 ticket
             }
             // The driver asks again whether to close it.

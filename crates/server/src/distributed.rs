@@ -679,9 +679,12 @@ impl Gateway {
     }
 
     fn decision(&self, txn: TxnId, is_committed: bool) -> Request {
+        let open = self.distributed.open.get(&txn.seq);
         Request::Decide {
             txn,
             is_committed,
+            // The replies of what groups carry out when it is decided.
+            is_awaited: open.is_some_and(|open| open.id == txn && open.is_committed),
             worker: self.worker,
         }
     }

@@ -50,10 +50,7 @@ impl Gateway {
 
     /// Handles a parcel's messages; answers to connections and connections to adopt are handed to `driver`.
     pub fn receive(&mut self, from: u16, parcel: &mut Parcel, driver: &mut dyn FnMut(Incoming<'_>)) {
-        if self.settings_version != self.shared.settings_version() {
-            // Who sent this may have been told that the settings are others.
-            self.load_settings();
-        }
+        self.follow_settings();
         let messages = std::mem::take(&mut parcel.messages);
         self.stats.hops.add(messages.len() as u64);
         self.open_span();
@@ -137,9 +134,10 @@ impl Gateway {
                 Message::Shown(line) => self.on_shown(line),
                 Message::Refresh { ticket } => {
                     self.refresh_figures();
-                    self.send(from, Message::Refreshed { ticket });
+                    let counts = Box::new(self.key_counts());
+                    self.send(from, Message::Refreshed { ticket, counts });
                 }
-                Message::Refreshed { ticket } => self.on_refreshed(ticket),
+                Message::Refreshed { ticket, counts } => self.on_counted(ticket, Some(*counts)),
                 Message::Await {
                     ticket,
                     operation,

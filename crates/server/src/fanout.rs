@@ -9,8 +9,10 @@
 //! The format of a question is `1 | count u32 | (length u32 | word)*`. An answer is the reply: one or more integers or
 //! texts, in an array or not. How two of them become one depends on the command ([`Join`]).
 //!
-//! `CONFIG SET` is also asked of the meta group ([`Wish`]): it remembers what is set for the whole cluster, so that nodes that
-//! are away, or join later, learn of it. Options that only the start sets are this node's own.
+//! `CONFIG SET` is asked of the meta group first ([`Wish`]): it remembers what is set for the whole cluster, so that nodes that
+//! are away, or join later, learn of it, and gives it a version. With that it is set on all nodes, before the client is answered:
+//! whatever comes later, through any node, is carried out under it. A node that hears from the meta group late of an older
+//! value knows by the version that it is older. Options that only the start sets are this node's own.
 //!
 //! A node that is out of reach, or does not answer in time, is left out. Where that means that something may not have happened, the client is
 //! told so (`UNKNOWN`); where something is listed or counted, the log is. Inside `MULTI` a command concerns this node only.
@@ -19,6 +21,7 @@ use crate::client::ClientCard;
 use crate::delivery::Delivery;
 use crate::endpoint::Endpoint;
 use crate::gateway::Gateway;
+use crate::key_counts::KeyCounts;
 use crate::pipeline::Pipeline;
 use crate::pubsub::Kind;
 use crate::session::Session;
@@ -85,13 +88,25 @@ impl fmt::Display for Whom {
     }
 }
 
+/// What an answer is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    /// A part of a command.
+    Part,
+    /// How many connections a message reached.
+    Receivers,
+    /// How many keys the node's groups hold.
+    KeyCounts,
+}
+
 /// A question under way.
 struct Asking {
     whom: Whom,
     until: Monotonic,
     ticket: Ticket,
-    /// Whether the answer is how many connections a message reached.
-    is_message: bool,
+    purpose: Purpose,
+    /// What is asked as soon as there is a link.
+    unsent: Option<Bytes>,
 }
 
 /// What is known of an answer.
@@ -100,6 +115,8 @@ struct Gathered {
     protocol: Protocol,
     items: Vec<Item>,
     left: usize,
+    /// `CONFIG SET`: what is to be set on all nodes as soon as the meta group has spoken.
+    wished: Vec<(String, String)>,
     /// Who did not answer.
     silent: Vec<Whom>,
 }
@@ -220,6 +237,13 @@ impl Item {
         }
     }
 
+    fn into_number(self) -> Option<i64> {
+        match self {
+            Item::Number(number) => Some(number),
+            Item::Text(_) => None,
+        }
+    }
+
     fn into_text(self) -> Option<Vec<u8>> {
         match self {
             Item::Number(_) => None,
@@ -315,6 +339,10 @@ impl Gateway {
         let Some(join) = join else {
             return false;
         };
+        if join == Join::Kept {
+            self.set_everywhere(session, pipeline, args);
+            return true;
+        }
         let mut reply = Vec::new();
         let protocol = std::mem::replace(&mut session.protocol, Protocol::Resp2);
         self.carry_out_part(session, spec, args, &mut reply);
@@ -325,30 +353,13 @@ impl Gateway {
             return true;
         };
         let ticket = self.reserve(session, pipeline);
-        let settings = match spec.id {
-            CommandId::ConfigSet => shared_settings(args),
-            _ => Vec::new(),
-        };
-        let (mut asked, silent) = match spec.id {
-            CommandId::ConfigSet if settings.is_empty() => (0, Vec::new()),
-            CommandId::ConfigSet => {
-                let pairs = settings.iter().flat_map(|(name, value)| [name.as_str(), value]);
-                let words =
-                    ArgsBuf::from_slices(["CONFIG", "SET"].into_iter().chain(pairs).collect::<Vec<_>>());
-                self.ask_nodes(ticket, false, words.as_args())
-            }
-            _ => self.ask_nodes(ticket, false, args),
-        };
-        if !settings.is_empty() {
-            let id = self.note_question(Whom::Meta, ticket, false);
-            self.fanout.wishes.push(Wish { id, settings });
-            asked += 1;
-        }
+        let (asked, silent) = self.ask_nodes(ticket, Purpose::Part, args);
         let gathered = Gathered {
             join,
             protocol,
             items,
             left: asked,
+            wished: Vec::new(),
             silent: silent
                 .into_iter()
                 .chain(self.nodes_down())
@@ -361,6 +372,105 @@ impl Gateway {
         if asked == 0 {
             self.finish_gathered(ticket);
         }
+        true
+    }
+
+    /// `CONFIG SET`, where there are other nodes.
+    fn set_everywhere(&mut self, session: &mut Session, pipeline: &mut Pipeline, args: Args<'_>) {
+        if let Err(error) = self.check_config_set(args) {
+            // Whatever is wrong with it is so everywhere.
+            return error.write(&mut pipeline.writer(session.protocol));
+        }
+        let settings = shared_settings(args);
+        if settings.is_empty() {
+            // All of them have these values already.
+            return pipeline.writer(session.protocol).ok();
+        }
+        let ticket = self.reserve(session, pipeline);
+        session.is_waiting = true;
+        let id = self.note_question(Whom::Meta, ticket, Purpose::Part);
+        let gathered = Gathered {
+            join: Join::Kept,
+            protocol: session.protocol,
+            items: Vec::new(),
+            left: 1,
+            wished: settings.clone(),
+            silent: Vec::new(),
+        };
+        self.fanout
+            .gathered
+            .insert((ticket.connection, ticket.sequence), gathered);
+        self.fanout.wishes.push(Wish { id, settings });
+    }
+
+    /// The meta group has spoken, or has not in time: what was wished is set, here and on the other nodes. Without a version
+    /// it holds until the meta group sets something else.
+    fn set_on_nodes(&mut self, ticket: Ticket, versions: Option<&[u64]>) {
+        let place = (ticket.connection, ticket.sequence);
+        let gathered = self.fanout.gathered.get_mut(&place);
+        let wished = std::mem::take(
+            &mut gathered
+                .expect("a command waits as long as its questions do")
+                .wished,
+        );
+        let versions = versions.unwrap_or_default().iter().copied();
+        let versions = versions
+            .chain(std::iter::repeat(0))
+            .map(|version| version.to_string());
+        let words = wished.iter().zip(versions);
+        let words = words.flat_map(|((name, value), version)| [name.clone(), value.clone(), version]);
+        let words = ["CONFIG", "SET"].into_iter().map(str::to_owned).chain(words);
+        let words = ArgsBuf::from_slices(words.collect::<Vec<_>>());
+        self.set_for_cluster(words.as_args());
+        let (asked, silent) = self.ask_nodes(ticket, Purpose::Part, words.as_args());
+        // A node that has just become a member may serve clients already, and its link to this worker be on its way.
+        let down = self.nodes_down();
+        let bytes = question_of(words.as_args());
+        for &node in &down {
+            let id = self.note_question(Whom::Node(node), ticket, Purpose::Part);
+            let asking = self.fanout.questions.get_mut(&id).expect("it was just noted");
+            asking.unsent = Some(bytes.clone());
+        }
+        let gathered = self.fanout.gathered.get_mut(&place).expect("it was just there");
+        gathered.left += asked + down.len();
+        gathered.silent.extend(silent.into_iter().map(Whom::Node));
+    }
+
+    /// There is a link to a node: what waited for it is asked.
+    pub(crate) fn ask_unsent(&mut self, node: NodeId) {
+        let questions = self.fanout.questions.iter_mut();
+        let unsent: Vec<Question> = questions
+            .filter(|(_, asking)| asking.whom == Whom::Node(node))
+            .filter_map(|(id, asking)| asking.unsent.take().map(|bytes| Question { id: *id, bytes }))
+            .collect();
+        for question in unsent {
+            self.send_to_node(node, PeerMessage::Fanout(question));
+        }
+    }
+
+    /// Sets what is set for the whole cluster: names, values, versions; those without a version bear 0. `false` if it is
+    /// not that.
+    fn set_for_cluster(&mut self, args: Args<'_>) -> bool {
+        let text = |at: usize| std::str::from_utf8(args.get(at)?).ok();
+        let settings: Option<Vec<(&str, &str, u64)>> = (2..args.len())
+            .step_by(3)
+            .map(|at| Some((text(at)?, text(at + 1)?, text(at + 2)?.parse().ok()?)))
+            .collect();
+        let Some(settings) = settings else {
+            return false;
+        };
+        let (unversioned, versioned): (Vec<_>, Vec<_>) =
+            settings.into_iter().partition(|(.., version)| *version == 0);
+        self.shared.set_for_cluster(versioned);
+        let pairs = unversioned.iter();
+        let pairs: Vec<(&[u8], &[u8])> = pairs
+            .map(|(name, value, _)| (name.as_bytes(), value.as_bytes()))
+            .collect();
+        if let Err(error) = self.shared.set_settings(&pairs) {
+            tracing::warn!(%error, "what is set for the whole cluster cannot be set here");
+        }
+        // What follows in this turn already sees it.
+        self.load_settings();
         true
     }
 
@@ -393,7 +503,7 @@ impl Gateway {
     pub(crate) fn ask_nodes(
         &mut self,
         ticket: Ticket,
-        is_message: bool,
+        purpose: Purpose,
         args: Args<'_>,
     ) -> (usize, Vec<NodeId>) {
         let nodes = self.nodes_up();
@@ -402,21 +512,22 @@ impl Gateway {
         }
         let bytes = question_of(args);
         for &node in &nodes {
-            let id = self.note_question(Whom::Node(node), ticket, is_message);
+            let id = self.note_question(Whom::Node(node), ticket, purpose);
             let bytes = bytes.clone();
             self.send_to_node(node, PeerMessage::Fanout(Question { id, bytes }));
         }
         (nodes.len(), Vec::new())
     }
 
-    fn note_question(&mut self, whom: Whom, ticket: Ticket, is_message: bool) -> u64 {
+    fn note_question(&mut self, whom: Whom, ticket: Ticket, purpose: Purpose) -> u64 {
         let until = self.cluster_now().after(PATIENCE);
         self.fanout.asked += 1;
         let asking = Asking {
             whom,
             until,
             ticket,
-            is_message,
+            purpose,
+            unsent: None,
         };
         self.fanout.questions.insert(self.fanout.asked, asking);
         self.fanout.asked
@@ -428,10 +539,13 @@ impl Gateway {
     }
 
     /// The meta group has done what was wished, or it is not known whether it will.
-    pub fn on_wish(&mut self, id: u64, is_done: bool) {
-        let is_asked = |asking: &Asking| asking.whom == Whom::Meta;
-        if self.fanout.questions.get(&id).is_some_and(is_asked) {
-            self.end_question(id, is_done.then(Vec::new));
+    /// With the versions that it has given to the settings, in their order.
+    pub fn on_wish(&mut self, id: u64, versions: Option<Vec<u64>>) {
+        if let Some(asking) = self.fanout.questions.get(&id)
+            && asking.whom == Whom::Meta
+        {
+            self.set_on_nodes(asking.ticket, versions.as_deref());
+            self.end_question(id, versions.map(|_| Vec::new()));
         }
     }
 
@@ -455,6 +569,13 @@ impl Gateway {
             let receivers = self.shared.subscriptions.receivers(kind, channel);
             self.on_node_message(kind, channel, message);
             Writer::new(&mut reply, Protocol::Resp2).integer(receivers as i64);
+        } else if spec.id == CommandId::Info {
+            return self.count_keys_for(from, question.id);
+        } else if spec.id == CommandId::ConfigSet {
+            if !self.set_for_cluster(args) {
+                return;
+            }
+            Writer::new(&mut reply, Protocol::Resp2).ok();
         } else if Join::of(spec, args).is_some() {
             // Whoever asks has a connection there, and none here: no client has this number. Whether `DEBUG` is for it, if
             // it is for clients of this machine, was asked there.
@@ -508,19 +629,31 @@ impl Gateway {
             if asking.until > now {
                 return;
             }
-            self.end_question(id, None);
+            match asking.whom {
+                Whom::Meta => self.on_wish(id, None),
+                Whom::Node(_) => self.end_question(id, None),
+            }
         }
     }
 
     /// An answer, or none, to a question that there is.
     fn end_question(&mut self, id: u64, answer: Option<Vec<Item>>) {
         let asking = self.fanout.questions.remove(&id).expect("the caller has seen it");
-        if asking.is_message {
-            let receivers = match answer.as_deref() {
-                Some(&[Item::Number(receivers)]) => u64::try_from(receivers).unwrap_or(0),
-                _ => 0,
-            };
-            return self.on_received(asking.ticket, receivers);
+        match asking.purpose {
+            Purpose::Part => {}
+            Purpose::Receivers => {
+                let receivers = match answer.as_deref() {
+                    Some(&[Item::Number(receivers)]) => u64::try_from(receivers).unwrap_or(0),
+                    _ => 0,
+                };
+                return self.on_received(asking.ticket, receivers);
+            }
+            Purpose::KeyCounts => {
+                let numbers = answer.unwrap_or_default().into_iter();
+                let numbers: Option<Vec<i64>> = numbers.map(Item::into_number).collect();
+                let counts = numbers.and_then(|numbers| KeyCounts::from_numbers(&numbers));
+                return self.on_counted(asking.ticket, counts);
+            }
         }
         let place = (asking.ticket.connection, asking.ticket.sequence);
         let gathered = self.fanout.gathered.get_mut(&place);
@@ -544,7 +677,10 @@ impl Gateway {
         let mut bytes = Vec::new();
         let mut w = Writer::new(&mut bytes, gathered.protocol);
         gathered.join.write(gathered.items, &gathered.silent, &mut w);
-        self.deliveries.push_back(Delivery::Reply { ticket, bytes });
+        self.deliveries.push_back(match gathered.join {
+            Join::Kept => Delivery::Set { ticket, bytes },
+            _ => Delivery::Reply { ticket, bytes },
+        });
     }
 }
 

@@ -21,6 +21,7 @@ use crate::distributed::Distributed;
 use crate::endpoint::Endpoint;
 use crate::entrusted::Entrusted;
 use crate::fanout::Fanout;
+use crate::key_counts::Inquiry;
 use crate::message::Parcel;
 use crate::named::Naming;
 use crate::notify::Notify;
@@ -41,7 +42,7 @@ use ids::{Db, GroupId, Groups, HashSeed, Prng};
 use keyspace::{EvictionPolicy, LfuParameters, Limits as Compactness};
 use options::{MaxmemoryPolicy, Settings};
 use replica::{Condition, Operation, Replica, Request, Scratch, Ticket, Turn, locks_of};
-use resp::{Args, ArgsBuf, Decoded, Limits, Writer};
+use resp::{Args, Decoded, Limits, Writer};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -73,7 +74,7 @@ pub struct Gateway {
     /// `WATCH` of keys whose groups were asked for versions.
     pub(crate) watches: Asked<Vec<Watched>>,
     /// `INFO` for which the other workers were asked to refresh their figures.
-    pub(crate) infos: Asked<ArgsBuf>,
+    pub(crate) infos: Asked<Inquiry>,
     pub(crate) blocking: Blocking,
     /// Commands to be carried out on another thread.
     pub(crate) errands: Vec<Errand>,
@@ -224,9 +225,7 @@ impl Gateway {
         self.turn.now = now;
         self.turn.seed = self.prng.next_u64();
         self.turn.steps_max = self.shared.steps_max.load(std::sync::atomic::Ordering::Relaxed);
-        if self.settings_version != self.shared.settings_version() {
-            self.load_settings();
-        }
+        self.follow_settings();
         let topology_version = self.shared.topology_version();
         if self.topology_version != topology_version {
             self.topology_version = topology_version;
@@ -266,7 +265,8 @@ impl Gateway {
         self.timing
             .set_slow_log(self.settings.slowlog_log_slower_than_micros);
         self.timing.tracks = self.settings.latency_tracking;
-        self.compactness = compactness(&self.settings);
+        let compactness = compactness(&self.settings);
+        let has_other_limits = std::mem::replace(&mut self.compactness, compactness) != compactness;
         // Those of a replicated group are the leader's to set: see `cluster.rs`.
         for replica in self
             .replicas
@@ -274,6 +274,18 @@ impl Gateway {
             .filter(|replica| !replica.is_replicated())
         {
             replica.set_limits(&self.turn, self.compactness);
+        }
+        if has_other_limits {
+            self.ask_limits_of_led();
+        }
+    }
+
+    /// Follows what another worker, or another node, has set since this turn began: whoever was told that it is set may ask
+    /// for something in the same turn.
+    #[inline]
+    pub(crate) fn follow_settings(&mut self) {
+        if self.settings_version != self.shared.settings_version() {
+            self.load_settings();
         }
     }
 
@@ -313,6 +325,7 @@ impl Gateway {
         } = connection;
         let (mut at, mut is_incomplete) = (0, false);
         *is_cut_short = false;
+        self.follow_settings();
         let output_max = session.output_limit(&self.settings);
         let compared = self.pubsub.compared;
         self.open_span();

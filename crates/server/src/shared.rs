@@ -10,6 +10,7 @@ use crate::topology::{Links, NodeName, Topology};
 use crate::transaction_figures::TransactionFigures;
 use ids::{Boot, GroupId, Groups, SemanticsVersion};
 use options::{SetError, Settings};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -57,7 +58,7 @@ pub struct Shared {
     pub memory: MemoryFigures,
     /// Operations per second and bytes per second, as last sampled.
     pub rates: Rates,
-    settings: Mutex<Arc<Settings>>,
+    settings: Mutex<Held>,
     settings_version: AtomicU64,
     /// Of each group, whether its leader has been out of reach for so long that nothing more is sent: written by the worker
     /// that it is asked through, read by those whose transactions name it.
@@ -73,6 +74,13 @@ pub struct Shared {
     /// What the world offers, told by the node before its workers start.
     pub hooks: Hooks,
     latency: Mutex<LatencyMonitor>,
+}
+
+/// The settings in force, and of those that are set for the whole cluster the versions.
+struct Held {
+    settings: Arc<Settings>,
+    /// By name. Bounded by the names that the meta group keeps.
+    versions: BTreeMap<String, u64>,
 }
 
 /// What only the node can do. Without a node there is no time and nothing to purge.
@@ -141,7 +149,7 @@ pub struct Rates {
 #[derive(Default, Clone)]
 pub struct Baseline {
     /// By name of the field of `INFO`.
-    pub totals: std::collections::BTreeMap<String, u64>,
+    pub totals: BTreeMap<String, u64>,
 }
 
 impl Shared {
@@ -178,7 +186,10 @@ impl Shared {
             leaves_nothing: AtomicBool::new(false),
             memory: MemoryFigures::default(),
             rates: Rates::default(),
-            settings: Mutex::new(Arc::new(settings)),
+            settings: Mutex::new(Held {
+                settings: Arc::new(settings),
+                versions: BTreeMap::new(),
+            }),
             settings_version: AtomicU64::new(1),
             cut_off: (0..groups.get()).map(|_| AtomicBool::new(false)).collect(),
             topology: Mutex::new(Arc::new(topology)),
@@ -201,17 +212,53 @@ impl Shared {
     pub fn settings(&self) -> Arc<Settings> {
         self.settings
             .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .unwrap_or_else(PoisonError::into_inner)
+            .settings
             .clone()
     }
 
-    /// `CONFIG SET`: all of the pairs or none.
+    /// `CONFIG SET` on this node alone: all of the pairs or none.
     pub fn set_settings(&self, pairs: &[(&[u8], &[u8])]) -> Result<(), SetError> {
-        let mut held = self
-            .settings
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let mut changed = Settings::clone(&held);
+        let mut held = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        held.settings = Arc::new(self.changed(&held.settings, pairs)?);
+        self.settings_version.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether [`Shared::set_settings`] would do it.
+    pub(crate) fn check_settings(&self, pairs: &[(&[u8], &[u8])]) -> Result<(), SetError> {
+        self.changed(&self.settings(), pairs).map(drop)
+    }
+
+    /// What is set for the whole cluster: names, values, and the version that the meta group has given to each, which rises.
+    /// A node hears of it from the meta group and from whoever set it, in any order, and goes by the newest. What cannot be
+    /// set here is told once, and left as it is.
+    pub fn set_for_cluster<'a>(&self, all: impl IntoIterator<Item = (&'a str, &'a str, u64)>) {
+        let mut held = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_changed = false;
+        for (name, value, version) in all {
+            if held.versions.get(name).is_some_and(|known| *known >= version) {
+                continue;
+            }
+            held.versions.insert(name.to_owned(), version);
+            match self.changed(&held.settings, &[(name.as_bytes(), value.as_bytes())]) {
+                Ok(changed) => {
+                    held.settings = Arc::new(changed);
+                    is_changed = true;
+                }
+                Err(error) => {
+                    tracing::warn!(name, %error, "what is set for the whole cluster cannot be set here");
+                }
+            }
+        }
+        if is_changed {
+            self.settings_version.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// The settings with these options set, all of them or none.
+    fn changed(&self, held: &Settings, pairs: &[(&[u8], &[u8])]) -> Result<Settings, SetError> {
+        let mut changed = held.clone();
         changed.set_all(pairs)?;
         if changed.maxclients > held.maxclients {
             let room = (self.hooks.room_for_clients)(changed.maxclients.into(), self.workers.len());
@@ -224,9 +271,7 @@ impl Shared {
                 });
             }
         }
-        *held = Arc::new(changed);
-        self.settings_version.fetch_add(1, Ordering::Release);
-        Ok(())
+        Ok(changed)
     }
 
     /// Whether nothing that names this group can be done at present.

@@ -140,6 +140,7 @@ impl Swarm {
                 | Bug::CommitWithoutAll
                 | Bug::AbortOnTimeout
                 | Bug::ForgottenEarly
+                | Bug::KeptIsRecorded
                 | Bug::AttemptIgnored
                 | Bug::LateAnswerTwice
                 | Bug::PreparedRevoked
@@ -154,6 +155,7 @@ impl Swarm {
             // Many transactions on the same few keys.
             Some(
                 Bug::LockIgnoredByRead
+                | Bug::KeptIgnoredByRead
                 | Bug::LockIgnoredByCommand
                 | Bug::LocksReleasedEarly
                 | Bug::ConditionsNotJudged

@@ -367,6 +367,12 @@ impl LockTable {
         self.holders.get(&txn).map(|holder| &holder.locks)
     }
 
+    /// Whether anybody waits for what `txn` holds.
+    pub fn is_awaited(&self, txn: TxnId) -> bool {
+        let holder = self.holders.get(&txn);
+        holder.is_some_and(|holder| self.index.has_waiter(&holder.locks))
+    }
+
     /// Whether `txn` holds locks it cannot lose.
     pub fn is_prepared(&self, txn: TxnId) -> bool {
         self.holders.get(&txn).is_some_and(|holder| holder.is_prepared)

@@ -17,9 +17,7 @@ fn an_option_is_set_on_all_nodes_and_on_those_that_join_later() {
     let mut cluster = LocalCluster::start(2, &[]);
     cluster.client(1).run_ok("CONFIG SET maxmemory 200mb");
     for node in 1..=2 {
-        eventually("the node has the option", || {
-            maxmemory(&mut cluster.client(node)).as_deref() == Some("209715200")
-        });
+        assert_eq!(maxmemory(&mut cluster.client(node)).as_deref(), Some("209715200"));
     }
     cluster.type_line("add");
     eventually("the new node has the option", || {
@@ -27,11 +25,65 @@ fn an_option_is_set_on_all_nodes_and_on_those_that_join_later() {
             .is_ok_and(|mut client| maxmemory(&mut client).as_deref() == Some("209715200"))
     });
     cluster.client(3).run_ok("CONFIG SET maxmemory 0");
-    eventually("the first node has it too", || {
-        maxmemory(&mut cluster.client(1)).as_deref() == Some("0")
-    });
+    assert_eq!(maxmemory(&mut cluster.client(1)).as_deref(), Some("0"));
     let text = cluster.client(2).run("CLIENT LIST").text().expect("it is a text");
     assert!(text.lines().count() >= 1, "{text}");
+}
+
+#[test]
+fn an_option_is_in_force_everywhere_when_it_is_answered() {
+    let mut cluster = Cluster::new(8);
+    cluster.workers(2);
+    cluster.grow(3);
+    // One connection on each worker of each node.
+    let mut clients: Vec<Client> = (0..6).map(|number| cluster.client(number % 3)).collect();
+    for round in 0..40 {
+        let (limit, encoding) = if round % 2 == 0 {
+            ("1", "hashtable")
+        } else {
+            ("8", "listpack")
+        };
+        let setter = round % clients.len();
+        clients[setter].run_ok(&format!("CONFIG SET hash-max-listpack-entries {limit}"));
+        for (number, client) in clients.iter_mut().enumerate() {
+            let known = client.run("CONFIG GET hash-max-listpack-entries");
+            let Value::Array(words) = known else {
+                panic!("{known:?}");
+            };
+            assert_eq!(
+                words[1].text().as_deref(),
+                Some(limit),
+                "round {round}, client {number}"
+            );
+            let key = format!("{round}:{number}");
+            assert_eq!(client.run(&format!("HSET {key} a 1 b 2")), Value::Integer(2));
+            let shown = client.run(&format!("OBJECT ENCODING {key}")).text();
+            assert_eq!(shown.as_deref(), Some(encoding), "round {round}, client {number}");
+        }
+    }
+}
+
+#[test]
+fn info_knows_the_keys_of_all_groups_as_they_are() {
+    let mut cluster = Cluster::new(8);
+    cluster.workers(2);
+    cluster.grow(3);
+    let mut clients: Vec<Client> = (0..6).map(|number| cluster.client(number % 3)).collect();
+    for round in 0..30 {
+        let (writer, reader) = (round % 6, (round + 1 + round / 6) % 6);
+        for key in 0..8 {
+            clients[writer].run_ok(&format!("SET {key} x"));
+        }
+        let shown = clients[reader].run("INFO keyspace").text();
+        assert_eq!(
+            shown.as_deref(),
+            Some("# Keyspace\r\ndb0:keys=8,expires=0,avg_ttl=0\r\n"),
+            "round {round}"
+        );
+        clients[writer].run_ok("FLUSHDB");
+        let shown = clients[reader].run("INFO keyspace").text();
+        assert_eq!(shown.as_deref(), Some("# Keyspace\r\n"), "round {round}");
+    }
 }
 
 #[test]

@@ -346,6 +346,10 @@ impl Wire for Outcome {
                 out.push(3);
                 replica.put(out);
             }
+            Outcome::Set { version } => {
+                out.push(4);
+                version.put(out);
+            }
         }
     }
 
@@ -358,6 +362,9 @@ impl Wire for Outcome {
                 replicas: Wire::take(input)?,
             },
             3 => Outcome::Replica(Wire::take(input)?),
+            4 => Outcome::Set {
+                version: Wire::take(input)?,
+            },
             _ => return Err(input.error("a tag of an outcome")),
         })
     }

@@ -174,6 +174,10 @@ fn of_a_dead_boot_nothing_is_kept_and_nothing_is_applied_any_more() {
         (4, 1, Batched::Fenced),
         (4, 2, Batched::Fenced),
         (0, 1, Batched::Fenced),
+        // Without a number: of a gateway, and of the leader itself.
+        (1, 0, Batched::Fenced),
+        (2, 0, Batched::Applied),
+        (0, 0, Batched::Applied),
         (2, 1, Batched::Repeated),
         (2, 2, Batched::Applied),
         (5, 2, Batched::Applied),
@@ -192,7 +196,7 @@ fn of_a_dead_boot_nothing_is_kept_and_nothing_is_applied_any_more() {
     ] {
         assert_eq!(one(&mut node, gateway(boot, 1), 1, 0, &["INCR k"]), expected);
     }
-    assert_eq!(node.run("GET k"), "$2\r\n13\r\n");
+    assert_eq!(node.run("GET k"), "$2\r\n15\r\n");
 }
 
 #[test]

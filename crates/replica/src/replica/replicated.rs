@@ -183,6 +183,17 @@ impl Replica {
         crate::parked::answer(&self.keyspace, &mut self.local, question, age, answers);
     }
 
+    /// The mistake of [`planted::Bug::KeptIgnoredByRead`].
+    pub(crate) fn answer_past_locks(
+        &mut self,
+        turn: &Turn,
+        question: &Question<'_>,
+        answers: &mut AnswersBuf,
+    ) {
+        self.begin(turn);
+        crate::parked::answer(&self.keyspace, &mut self.local, question, Duration::ZERO, answers);
+    }
+
     /// For how long, at least, nothing has changed of what a question asks for.
     fn age_of(&self, question: &Question<'_>, now: Monotonic) -> Duration {
         let (keyspace, local) = (&self.keyspace, &self.local);
@@ -277,6 +288,22 @@ impl Replica {
         self.begin(turn);
         debug_assert!(!command.writes(), "what writes is an entry");
         self.keyspace.read(db, command, &mut self.local, out);
+    }
+
+    /// Whether an operation or a read waits for any of these transactions.
+    pub(crate) fn is_any_awaited(&self, mut txns: impl Iterator<Item = TxnId>) -> bool {
+        let keyspace = &self.keyspace;
+        if !keyspace.has_lock_waiters() && self.parked.len() == 0 {
+            return false;
+        }
+        txns.any(|txn| {
+            let is_read = || {
+                keyspace
+                    .locks_of(txn)
+                    .is_some_and(|locks| self.parked.awaits(locks))
+            };
+            keyspace.is_awaited(txn) || is_read()
+        })
     }
 
     /// Reads that wait for transactions.

@@ -5,7 +5,7 @@ use crate::gateway::Gateway;
 use crate::message::Message;
 use command::ReplyError;
 use command::glob::Glob;
-use options::Settings;
+use options::{SetError, Settings};
 use replica::Replica;
 use resp::{Args, Writer};
 use std::collections::BTreeSet;
@@ -26,21 +26,16 @@ impl Gateway {
     }
 
     pub(super) fn config_set(&mut self, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
-        let words = args.from(2);
-        if !words.len().is_multiple_of(2) {
-            return Err(ReplyError::Syntax);
-        }
-        let pairs: Vec<(&[u8], &[u8])> = (0..words.len())
-            .step_by(2)
-            .map(|at| (words.arg(at), words.arg(at + 1)))
-            .collect();
-        self.shared
-            .set_settings(&pairs)
-            .map_err(|error| ReplyError::quoting("", error.to_string().as_bytes(), ""))?;
-        // The commands that follow in this turn already see it. Other nodes are told by whoever calls this.
+        self.shared.set_settings(&pairs_of(args)?).map_err(not_set)?;
+        // The commands that follow in this turn already see it.
         self.load_settings();
         w.ok();
         Ok(())
+    }
+
+    /// Whether a `CONFIG SET` could be carried out here.
+    pub(crate) fn check_config_set(&self, args: Args<'_>) -> Result<(), ReplyError> {
+        self.shared.check_settings(&pairs_of(args)?).map_err(not_set)
     }
 
     pub(super) fn config_rewrite(&self, w: &mut Writer<'_>) -> Result<(), ReplyError> {
@@ -85,6 +80,23 @@ impl Gateway {
             .totals = totals;
         w.ok();
     }
+}
+
+/// Names and values.
+type Pairs<'a> = Vec<(&'a [u8], &'a [u8])>;
+
+/// The names and values of a `CONFIG SET`.
+fn pairs_of(args: Args<'_>) -> Result<Pairs<'_>, ReplyError> {
+    let words = args.from(2);
+    if !words.len().is_multiple_of(2) {
+        return Err(ReplyError::Syntax);
+    }
+    let pairs = (0..words.len()).step_by(2);
+    Ok(pairs.map(|at| (words.arg(at), words.arg(at + 1))).collect())
+}
+
+fn not_set(error: SetError) -> ReplyError {
+    ReplyError::quoting("", error.to_string().as_bytes(), "")
 }
 
 /// Replaces a file's content: whoever reads it finds the old or the new, whenever the machine stops.

@@ -558,6 +558,93 @@ fn keys_of_several_groups_are_one_transaction_from_any_node() {
     }
 }
 
+/// Two groups that the first node leads, turns that are short beside the time for which a decision may be kept, and a key of each.
+fn with_short_turns() -> (World, [String; 2]) {
+    let mut world = replicated(2);
+    // A tick's work is over.
+    world.turns(30);
+    world.pace = 10_000;
+    let groups = ids::Groups::with_default_partitions(ids::GroupCount::new(2).expect("a valid count"));
+    let of = |group: u16| {
+        let mut keys = (0..100).map(|number| format!("key:{number}"));
+        let is_there =
+            |key: &String| groups.group_of(ids::Slot::of_key(key.as_bytes())) == GroupId::new(group);
+        keys.find(is_there).expect("there are enough")
+    };
+    (world, [of(0), of(1)])
+}
+
+#[test]
+fn a_transaction_costs_its_groups_one_entry_each_and_its_end_shares_the_next() {
+    let (mut world, [a, b]) = with_short_turns();
+    let before = world.proposed(0);
+    for value in 0..20 {
+        assert_eq!(world.run(1, 1, &format!("MSET {a} {value} {b} {value}")), "+OK");
+    }
+    assert_eq!(world.proposed(0) - before, 40);
+    assert_eq!(world.transactions_held(0), 2, "the last one's end is kept");
+    world.turns(120);
+    assert_eq!(world.proposed(0) - before, 42, "and not for ever");
+    assert_eq!(world.transactions_held(0), 0);
+    // What is to be forgotten goes along, too.
+    for value in 0..20 {
+        world.turns(150);
+        assert_eq!(world.run(1, 1, &format!("MSET {a} {value} {b} {value}")), "+OK");
+    }
+    assert_eq!(world.proposed(0) - before, 42 + 80 - 2);
+}
+
+#[test]
+fn nobody_waits_for_a_decision_that_is_kept() {
+    for words in ["GET", "STRLEN", "INCR", "WATCH"] {
+        for turns in 0..6 {
+            for node in [0, 2] {
+                let (mut world, [a, b]) = with_short_turns();
+                assert_eq!(world.run(1, 1, &format!("MSET {a} 7 {b} 7")), "+OK");
+                world.turns(turns);
+                assert_eq!(
+                    world.transactions_held(0),
+                    2,
+                    "the decision is kept, or on its way"
+                );
+                let now = world.now;
+                let reply = world.run(node, 2, &format!("{words} {a}"));
+                let expected = match words {
+                    "GET" => "$1 7",
+                    "STRLEN" => ":1",
+                    "INCR" => ":8",
+                    _ => "+OK",
+                };
+                assert_eq!(reply, expected);
+                let took = (world.now - now) / world.pace;
+                assert!(took < 12, "{words}: {took} turns");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_decision_that_is_kept_outlives_the_leader() {
+    for turns in 0..8 {
+        let (mut world, [a, b]) = with_short_turns();
+        assert_eq!(world.run(1, 1, &format!("MSET {a} 7 {b} 7")), "+OK");
+        world.turns(turns);
+        world.dead[0] = true;
+        world.pace = 1_000_000;
+        world.nodes[1].gateway.on_link(NodeId(0), false);
+        world.nodes[2].gateway.on_link(NodeId(0), false);
+        for key in [&a, &b] {
+            assert_eq!(
+                world.run(2, 2, &format!("GET {key}")),
+                "$1 7",
+                "after {turns} turns"
+            );
+        }
+        world.turns(2_000);
+        assert_eq!(world.transactions_held(1) + world.transactions_held(2), 0);
+    }
+}
+
 #[test]
 fn who_waits_for_a_key_is_served_wherever_the_element_comes_from() {
     let mut world = replicated(4);

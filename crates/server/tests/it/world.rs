@@ -22,6 +22,8 @@ pub(crate) struct World {
     pub(crate) nodes: Vec<Node>,
     wire: VecDeque<(usize, usize, PeerMessage)>,
     pub(crate) now: u64,
+    /// Nanoseconds between two turns.
+    pub(crate) pace: u64,
     pub(crate) layout: Layout,
     /// Nodes that neither run nor hear.
     pub(crate) dead: Vec<bool>,
@@ -51,6 +53,7 @@ impl World {
                 .collect(),
             wire: VecDeque::new(),
             now: TURN,
+            pace: TURN,
             layout: Layout::alone(NodeId(0), Boot(1), groups),
             dead: vec![false; nodes as usize],
             panics: None,
@@ -130,7 +133,7 @@ impl World {
 
     /// One turn of every node that lives.
     pub(crate) fn turn(&mut self) {
-        self.now += TURN;
+        self.now += self.pace;
         for _ in 0..self.wire.len() {
             let Some((from, to, message)) = self.wire.pop_front() else {
                 break;
@@ -173,6 +176,13 @@ impl World {
         for (node, _) in self.nodes.iter_mut().zip(&self.dead).filter(|(_, dead)| !**dead) {
             node.gateway.tend();
         }
+    }
+
+    /// Entries that the leaders on a node have proposed.
+    pub(crate) fn proposed(&self, node: usize) -> u64 {
+        let members = self.nodes[node].gateway.glimpses();
+        let members = members.filter_map(|glimpse| glimpse.member);
+        members.map(|member| member.counts().entries_proposed).sum()
     }
 
     /// How many transactions hold locks in the groups that a node has replicas of.
@@ -296,6 +306,11 @@ impl Node {
     /// Whether nothing of what a client was answered may leave.
     pub(crate) fn is_void(&self, client: u64) -> bool {
         self.clients[&client].session.is_void
+    }
+
+    /// The node's part of the meta group says what is set for the whole cluster.
+    pub(crate) fn hears_of_setting(&mut self, name: &str, value: &str, version: u64) {
+        self.shared.set_for_cluster([(name, value, version)]);
     }
 
     pub(crate) fn take_reply(&mut self, client: u64) -> String {

@@ -84,6 +84,8 @@ caught! {
     a_commit_without_a_vote_is_noticed: CommitWithoutAll;
     an_abort_for_want_of_an_answer_is_noticed: AbortOnTimeout;
     a_transaction_forgotten_too_early_is_noticed: ForgottenEarly;
+    a_decision_that_is_kept_and_not_recorded_is_noticed: KeptIsRecorded;
+    a_read_past_a_decision_that_is_kept_is_noticed: KeptIgnoredByRead;
     votes_of_another_attempt_are_noticed: AttemptIgnored;
     an_operation_that_is_sent_instead_of_asked_for_is_noticed: LateAnswerTwice;
     a_keyspace_that_is_not_locked_as_a_whole_is_noticed: WholeNotLocked;
