@@ -162,6 +162,19 @@ pub(crate) const TEST: &[&Stage] = &[
         },
     },
     &Stage {
+        name: "chaos",
+        what: "a minute of faults on five nodes for each load, and what the clients saw judged",
+        needs: &["packages", "build"],
+        steps: |place| {
+            let chaos = |load| {
+                let run = Program::new("cargo run --locked -p blackbox --bin chaos -- --minutes 1 --load")
+                    .word(load);
+                Step::Program(run.with("CHORALE_BIN", place.chorale().display().to_string()))
+            };
+            ["transactions", "registers", "queues"].map(chaos).into()
+        },
+    },
+    &Stage {
         name: "bank",
         what: "transfers on three nodes that are killed and paused; requests that are sent again",
         needs: &["packages", "build"],
