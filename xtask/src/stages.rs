@@ -123,10 +123,9 @@ pub(crate) const TEST: &[&Stage] = &[
         what: "whole clusters from seeds, with faults",
         needs: &["packages"],
         steps: |_| {
-            vec![
-                program("cargo run --locked --release -p sim -- --seeds 500 --workers 2"),
-                program("cargo run --locked --release -p sim -- --seeds 1500 --bare"),
-            ]
+            vec![program(
+                "cargo run --locked --release -p sim -- --seeds 1000 --workers 2",
+            )]
         },
     },
     &Stage {
