@@ -123,10 +123,9 @@ pub(crate) const TEST: &[&Stage] = &[
         what: "whole clusters from seeds, with faults",
         needs: &["packages"],
         steps: |_| {
-            vec![
-                program("cargo run --locked --release -p sim -- --seeds 500 --workers 2"),
-                program("cargo run --locked --release -p sim -- --seeds 1500 --bare"),
-            ]
+            vec![program(
+                "cargo run --locked --release -p sim -- --seeds 1000 --workers 2",
+            )]
         },
     },
     &Stage {
@@ -160,6 +159,19 @@ pub(crate) const TEST: &[&Stage] = &[
         steps: |place| {
             let cities = Program::new("examples/cities/run --quick --server");
             vec![Step::Program(cities.word(place.chorale().display().to_string()))]
+        },
+    },
+    &Stage {
+        name: "chaos",
+        what: "a minute of faults on five nodes for each load, and what the clients saw judged",
+        needs: &["packages", "build"],
+        steps: |place| {
+            let chaos = |load| {
+                let run = Program::new("cargo run --locked -p blackbox --bin chaos -- --minutes 1 --load")
+                    .word(load);
+                Step::Program(run.with("CHORALE_BIN", place.chorale().display().to_string()))
+            };
+            ["transactions", "registers", "queues"].map(chaos).into()
         },
     },
     &Stage {

@@ -4,6 +4,7 @@
 //! survives the loss of a minority, so nobody is killed before what the last one had is on others again; pauses and cuts
 //! lose nothing and may come on top.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -13,7 +14,10 @@ use std::time::{Duration, Instant};
 
 use history::{Judgement, Verdict};
 
-use crate::{Cluster, Findings, Keys, ListAppend, Mixture, Prng, SETTLING, Seen, Workload};
+use crate::{
+    Cluster, Findings, Keys, ListAppend, Mixture, Prng, QueueFindings, Queues, RegisterFindings, Registers,
+    SETTLING, Seen, Workload,
+};
 
 /// Width of the progress bar, in letters.
 const BAR_WIDTH: usize = 30;
@@ -23,8 +27,12 @@ const BAR_WIDTH: usize = 30;
 pub enum Load {
     /// Commands on one key each, checked for linearizability.
     Commands,
-    /// Transactions over keys of any nodes, checked for strict serializability.
+    /// Transactions over lists of any nodes, checked for strict serializability.
     Transactions,
+    /// Transactions over registers that are watched, checked for strict serializability.
+    Registers,
+    /// Elements that are pushed, moved and waited for, each to be taken once.
+    Queues,
 }
 
 /// What is to be run.
@@ -53,8 +61,8 @@ impl Default for Chaos {
         Chaos {
             time: Duration::from_secs(180),
             nodes: 5,
-            groups: 16,
-            workers: 1,
+            groups: 12,
+            workers: 2,
             load: Load::Commands,
             clients: 8,
             seed: 1,
@@ -85,8 +93,12 @@ pub struct Outcome {
 pub enum Told {
     /// Of single commands.
     Commands(Verdict),
-    /// Of transactions.
+    /// Of transactions over lists.
     Transactions(Box<Findings>),
+    /// Of transactions over registers.
+    Registers(Box<RegisterFindings>),
+    /// Of queues.
+    Queues(Box<QueueFindings>),
 }
 
 impl Told {
@@ -96,6 +108,8 @@ impl Told {
         match self {
             Told::Commands(verdict) => *verdict == Verdict::Linearizable,
             Told::Transactions(findings) => findings.is_good(),
+            Told::Registers(findings) => findings.is_good(),
+            Told::Queues(findings) => findings.is_good(),
         }
     }
 
@@ -105,6 +119,60 @@ impl Told {
             Told::Commands(Verdict::Violated(violation)) => format!("NOT LINEARIZABLE: {violation}\n"),
             Told::Commands(Verdict::Undecided(undecided)) => format!("UNDECIDED: {undecided}\n"),
             Told::Transactions(findings) => report_findings(findings),
+            Told::Registers(findings) => report_registers(findings),
+            Told::Queues(findings) => report_queues(findings),
+        }
+    }
+}
+
+fn report_registers(findings: &RegisterFindings) -> String {
+    let RegisterFindings {
+        transactions,
+        wide,
+        changed,
+        ..
+    } = findings;
+    let mut text = format!(
+        "{transactions} transactions, {wide} of them wrote several registers; {changed} found that what they watched had \
+         changed\n"
+    );
+    report_stuck(&mut text, &findings.stuck);
+    report_judgement(&mut text, &findings.judgement);
+    text
+}
+
+fn report_queues(findings: &QueueFindings) -> String {
+    let QueueFindings {
+        pushed,
+        taken,
+        awaited,
+        moved,
+        ..
+    } = findings;
+    let mut text = format!(
+        "{pushed} elements pushed, {moved} moves, {taken} taken, {awaited} of them by clients that could wait\n"
+    );
+    report_stuck(&mut text, &findings.stuck);
+    match &findings.judgement {
+        Judgement::Clean => text.push_str("every element was taken once, or is still there: NOTHING LOST\n"),
+        Judgement::Violated(anomaly) => {
+            let _ = writeln!(text, "LOST OR TAKEN TWICE: {anomaly}");
+        }
+    }
+    text
+}
+
+fn report_stuck(text: &mut String, stuck: &BTreeSet<String>) {
+    for key in stuck {
+        let _ = writeln!(text, "STUCK: {key} is not answered at the end");
+    }
+}
+
+fn report_judgement(text: &mut String, judgement: &Judgement) {
+    match judgement {
+        Judgement::Clean => text.push_str("one order explains every answer: STRICTLY SERIALIZABLE\n"),
+        Judgement::Violated(anomaly) => {
+            let _ = writeln!(text, "NOT STRICTLY SERIALIZABLE: {anomaly}");
         }
     }
 }
@@ -124,15 +192,8 @@ fn report_findings(findings: &Findings) -> String {
     for torn in &findings.torn {
         let _ = writeln!(text, "NOT CARRIED OUT AS ONE: {torn}");
     }
-    for key in &findings.stuck {
-        let _ = writeln!(text, "STUCK: {key} does not answer a write at the end");
-    }
-    match &findings.judgement {
-        Judgement::Clean => text.push_str("one order explains every answer: STRICTLY SERIALIZABLE\n"),
-        Judgement::Violated(anomaly) => {
-            let _ = writeln!(text, "NOT STRICTLY SERIALIZABLE: {anomaly}");
-        }
-    }
+    report_stuck(&mut text, &findings.stuck);
+    report_judgement(&mut text, &findings.judgement);
     text
 }
 
@@ -149,6 +210,8 @@ pub(crate) fn elsewhere_soon() -> Mixture {
 pub(crate) enum Clients {
     Commands(Workload),
     Transactions(ListAppend),
+    Registers(Registers),
+    Queues(Queues),
 }
 
 impl Clients {
@@ -156,6 +219,8 @@ impl Clients {
         match self {
             Clients::Commands(workload) => workload.seen(),
             Clients::Transactions(workload) => workload.seen(),
+            Clients::Registers(workload) => workload.seen(),
+            Clients::Queues(workload) => workload.seen(),
         }
     }
 
@@ -172,6 +237,16 @@ impl Clients {
                 let (findings, seen) = workload.finish();
                 let history = (!findings.is_good()).then(|| findings.history.to_string());
                 (Told::Transactions(Box::new(findings)), seen, history)
+            }
+            Clients::Registers(workload) => {
+                let (findings, seen) = workload.finish();
+                let history = (!findings.is_good()).then(|| findings.history.to_string());
+                (Told::Registers(Box::new(findings)), seen, history)
+            }
+            Clients::Queues(workload) => {
+                let (findings, seen) = workload.finish();
+                let history = (!findings.is_good()).then(|| findings.history.to_string());
+                (Told::Queues(Box::new(findings)), seen, history)
             }
         }
     }
@@ -247,6 +322,8 @@ impl Chaos {
             Load::Transactions => {
                 Clients::Transactions(ListAppend::start(addresses, Keys::Any, mixture(elsewhere_soon())))
             }
+            Load::Registers => Clients::Registers(Registers::start(addresses, mixture(elsewhere_soon()))),
+            Load::Queues => Clients::Queues(Queues::start(addresses, mixture(elsewhere_soon()))),
         };
         let mut run = Run {
             cluster,

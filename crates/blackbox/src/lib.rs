@@ -1,7 +1,7 @@
 //! Tests of the real server process, through its sockets: nothing here links against the server.
 //!
 //! The library is the harness ([`Server`] starts and ends processes, [`Cluster`] several that are one cluster,
-//! [`Workload`] and [`ListAppend`] let clients write down what they see, [`Client`] speaks RESP, [`Prng`] makes
+//! [`Workload`], [`ListAppend`], [`Registers`] and [`Queues`] let clients write down what they see, [`Client`] speaks RESP, [`Prng`] makes
 //! repeatable input, [`eventually`] waits without blind sleeps); the tests are in `tests/it`. The program `chaos`
 //! ([`Chaos`]) is what the tests of clusters are, for minutes: `cargo run -p blackbox --bin chaos -- --help`.
 //!
@@ -19,13 +19,16 @@
 mod chaos;
 mod client;
 mod cluster;
+mod hand;
 mod http;
 mod list_append;
 mod local_cluster;
 mod network;
 mod poll;
 mod prng;
+mod queues;
 mod redis_cluster;
+mod registers;
 mod server;
 mod workload;
 
@@ -37,6 +40,8 @@ pub use list_append::{Findings, Keys, ListAppend};
 pub use local_cluster::LocalCluster;
 pub use poll::{PATIENCE, eventually};
 pub use prng::Prng;
+pub use queues::{QueueFindings, Queues};
 pub use redis_cluster::RedisChaos;
+pub use registers::{RegisterFindings, Registers};
 pub use server::{Implementation, Server, ServerBuilder, chorale_binary, resident_bytes};
 pub use workload::{Mixture, Seen, Workload};

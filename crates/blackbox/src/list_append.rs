@@ -1,9 +1,8 @@
 //! Clients that append to lists and read them, up to four operations in one `MULTI`, over keys of any nodes, and write down
 //! what they saw.
 //!
-//! Each has a connection to every node that it asked, and asks another one now and then, or when one fails it. Keys are used for a while and then left, so that
-//! lists stay short. At the end every key is written and read once more: what was acknowledged and is not there then was
-//! lost, and what is not answered in time is held by a transaction that nobody ends.
+//! Keys are used for a while and then left, so that lists stay short. At the end every key is written and read once more: what
+//! was acknowledged and is not there then was lost, and what is not answered in time is held by a transaction that nobody ends.
 //!
 //! The same clients can talk to a Redis Cluster: with one hash tag in each transaction, because there is no other there, and
 //! following `MOVED`.
@@ -11,16 +10,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
 
 use history::list_append::{self, Action};
-use history::{Judgement, Ledger, Process, Transactions};
+use history::{Judgement, Ledger, Transactions};
 
-use crate::workload::COMPLAINTS_MAX;
-use crate::{Client, Mixture, Prng, Seen, Value, frame};
+use crate::hand::{Common, Hand, is_refusal, lock, persist};
+use crate::{Client, Mixture, Seen, Value, frame};
 
 /// Transactions after which other keys are taken, of those that share the same keys.
 const GENERATION: usize = 200;
@@ -28,29 +26,8 @@ const GENERATION: usize = 200;
 /// Most operations of one transaction.
 const ACTIONS_MAX: usize = 4;
 
-/// Percent of transactions after which a client turns to another node. Were it all, every client would soon stand at the node
-/// that does not answer, and nothing would be asked of the others meanwhile.
-const TURNS_PERCENT: usize = 2;
-
 /// Hash tags that are used at the same time where each transaction has one: enough that every primary has some.
 const TAGS: usize = 8;
-
-/// How long a write may take after everything has healed. A key that takes longer is stuck.
-const STUCK_AFTER: Duration = Duration::from_secs(5);
-
-/// Tries of the last write to a key, for refusals.
-const LAST_TRIES: usize = 20;
-
-/// What a server says of a command that it certainly did not carry out.
-const REFUSALS: &[&str] = &[
-    "CLUSTERDOWN",
-    "TRYAGAIN",
-    "LOADING",
-    "MOVED",
-    "MASTERDOWN",
-    "READONLY",
-    "EXECABORT",
-];
 
 /// How the keys of a transaction are chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,17 +68,12 @@ impl Findings {
 }
 
 struct Shared {
-    addresses: Vec<SocketAddr>,
+    common: Common,
     keys: Keys,
     ledger: Ledger<Action>,
     used: Mutex<BTreeSet<String>>,
-    seen: Mutex<Seen>,
     torn: Mutex<BTreeSet<String>>,
-    start: Instant,
-    is_over: AtomicBool,
-    processes: AtomicU32,
     elements: AtomicI64,
-    mixture: Mixture,
 }
 
 /// See the file's header.
@@ -117,24 +89,18 @@ impl ListAppend {
     /// If there are none.
     #[must_use]
     pub fn start(addresses: Vec<SocketAddr>, keys: Keys, mixture: Mixture) -> Self {
-        assert!(!addresses.is_empty(), "clients need a node");
         let shared = Arc::new(Shared {
-            addresses,
+            common: Common::new(addresses, mixture),
             keys,
             ledger: Ledger::default(),
             used: Mutex::default(),
-            seen: Mutex::default(),
             torn: Mutex::default(),
-            start: Instant::now(),
-            is_over: AtomicBool::new(false),
-            processes: AtomicU32::new(0),
             elements: AtomicI64::new(0),
-            mixture,
         });
-        let threads = (0..shared.mixture.clients)
+        let threads = (0..shared.common.mixture.clients)
             .map(|number| {
                 let shared = shared.clone();
-                thread::spawn(move || Hand::new(&shared, number).work())
+                thread::spawn(move || Appender::new(&shared, Hand::new(&shared.common, number)).work())
             })
             .collect();
         ListAppend { shared, threads }
@@ -143,7 +109,7 @@ impl ListAppend {
     /// What was seen until now.
     #[must_use]
     pub fn seen(&self) -> Seen {
-        lock(&self.shared.seen).clone()
+        self.shared.common.seen().clone()
     }
 
     /// Ends the clients, writes and reads every key once more, and judges. Whoever asks has mended everything before.
@@ -152,14 +118,14 @@ impl ListAppend {
     /// If a client panicked.
     #[must_use]
     pub fn finish(self) -> (Findings, Seen) {
-        self.shared.is_over.store(true, Ordering::Relaxed);
+        self.shared.common.is_over.store(true, Ordering::Relaxed);
         for thread in self.threads {
             thread.join().expect("a client does not panic");
         }
         let stuck = last_writes(&self.shared);
         let shared = Arc::into_inner(self.shared).expect("the clients have ended");
+        let seen = shared.common.seen().clone();
         let history = shared.ledger.finish();
-        let seen = shared.seen.into_inner().unwrap_or_else(PoisonError::into_inner);
         let torn = shared.torn.into_inner().unwrap_or_else(PoisonError::into_inner);
         let findings = Findings {
             torn,
@@ -173,26 +139,15 @@ impl ListAppend {
 /// Writes to every key and reads it. The keys that do not answer.
 fn last_writes(shared: &Shared) -> BTreeSet<String> {
     let keys = lock(&shared.used).clone();
-    let mut hand = Hand::new(shared, shared.mixture.clients);
-    hand.patience = STUCK_AFTER;
-    hand.connections.clear();
-    let mut stuck = BTreeSet::new();
-    for key in keys {
-        let is_done = (0..LAST_TRIES).any(|_| {
-            let start = Instant::now();
-            let append = hand.append(&key);
-            let is_done = hand.carry_out(&[append, read(&key)]);
-            if !is_done && start.elapsed() < STUCK_AFTER {
-                thread::sleep(Duration::from_millis(50));
-            }
-            is_done && start.elapsed() < STUCK_AFTER
-        });
-        if !is_done {
-            lock(&shared.seen).unread += 1;
-            stuck.insert(key);
-        }
-    }
-    stuck
+    let mut last = Appender::new(shared, Hand::last(&shared.common));
+    let mut is_stuck = |key: &str| {
+        let mut attempt = || {
+            let append = last.append(key);
+            last.carry_out(&[append, read(key)])
+        };
+        !persist(&shared.common, &mut attempt)
+    };
+    keys.into_iter().filter(|key| is_stuck(key)).collect()
 }
 
 fn judge(history: Transactions<Action>) -> Findings {
@@ -249,10 +204,6 @@ fn judge(history: Transactions<Action>) -> Findings {
     findings
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn read(key: &str) -> Action {
     Action::Read {
         key: key.to_owned(),
@@ -270,68 +221,46 @@ enum Reply {
 }
 
 /// One client.
-struct Hand<'a> {
+struct Appender<'a> {
     shared: &'a Shared,
-    prng: Prng,
-    process: Process,
-    patience: Duration,
-    /// The node that it asks now.
-    address: SocketAddr,
-    connections: BTreeMap<SocketAddr, Client>,
+    hand: Hand<'a>,
     /// Who said that another serves a tag, said who.
     owners: BTreeMap<String, SocketAddr>,
 }
 
-impl Hand<'_> {
-    fn new(shared: &Shared, number: usize) -> Hand<'_> {
-        let seed = shared
-            .mixture
-            .seed
-            .wrapping_mul(1_000_003)
-            .wrapping_add(number as u64);
-        Hand {
+impl<'a> Appender<'a> {
+    fn new(shared: &'a Shared, hand: Hand<'a>) -> Appender<'a> {
+        Appender {
             shared,
-            prng: Prng::new(seed),
-            process: Process(shared.processes.fetch_add(1, Ordering::Relaxed)),
-            patience: shared.mixture.patience,
-            address: shared.addresses[number % shared.addresses.len()],
-            connections: BTreeMap::new(),
+            hand,
             owners: BTreeMap::new(),
         }
     }
 
-    fn now(&self) -> u64 {
-        self.shared.start.elapsed().as_nanos() as u64
-    }
-
     fn work(&mut self) {
-        while !self.shared.is_over.load(Ordering::Relaxed) {
+        while !self.shared.common.is_over.load(Ordering::Relaxed) {
             let sharing = match self.shared.keys {
                 Keys::Any => 1,
                 Keys::OneTag => TAGS,
             };
             let generation = self.shared.ledger.len() / (GENERATION * sharing);
-            let tag = self.prng.below(TAGS);
+            let tag = self.hand.prng.below(TAGS);
             let mut planned = Vec::new();
-            for _ in 0..=self.prng.below(ACTIONS_MAX) {
-                let number = self.prng.below(self.shared.mixture.keys);
+            for _ in 0..=self.hand.prng.below(ACTIONS_MAX) {
+                let number = self.hand.prng.below(self.shared.common.mixture.keys);
                 let key = match self.shared.keys {
                     Keys::Any => format!("l:{generation}:{number}"),
                     Keys::OneTag => format!("l:{generation}:{{{tag}}}:{number}"),
                 };
                 lock(&self.shared.used).insert(key.clone());
-                planned.push(if self.prng.chance(50) {
+                planned.push(if self.hand.prng.chance(50) {
                     self.append(&key)
                 } else {
                     read(&key)
                 });
             }
             self.carry_out(&planned);
-            if self.prng.chance(TURNS_PERCENT) {
-                self.turn();
-            }
-            let micros = self.shared.mixture.rest.as_micros() as usize;
-            thread::sleep(Duration::from_micros(self.prng.below(micros + 1) as u64));
+            self.hand.rest();
         }
     }
 
@@ -352,91 +281,50 @@ impl Hand<'_> {
         };
         let address = match self.owners.get(&tag) {
             Some(&owner) => owner,
-            None => self.address,
+            None => self.hand.address,
         };
-        let Some(mut connection) = self
-            .connections
-            .remove(&address)
-            .or_else(|| self.connect(address))
-        else {
+        let Some(mut connection) = self.hand.take(address) else {
             self.owners.remove(&tag);
-            self.turn();
-            thread::sleep(Duration::from_millis(20));
             return false;
         };
-        let invoked = self.now();
-        let entry = self.shared.ledger.called(self.process, planned.to_vec(), invoked);
-        let is_alone = planned.len() == 1 && self.prng.chance(50);
+        let invoked = self.hand.now();
+        let process = self.hand.process;
+        let entry = self.shared.ledger.called(process, planned.to_vec(), invoked);
+        let is_alone = planned.len() == 1 && self.hand.prng.chance(50);
         let asked = if is_alone {
             ask(&mut connection, &planned[0])
         } else {
             ask_together(&mut connection, planned)
         };
-        let now = self.now();
+        let now = self.hand.now();
         let Ok(reply) = asked else {
-            lock(&self.shared.seen).lost += 1;
             self.owners.remove(&tag);
-            self.turn();
-            self.become_another();
+            self.hand.is_lost();
             return false;
         };
-        self.connections.insert(address, connection);
-        let mut seen = lock(&self.shared.seen);
-        let text = match reply {
+        self.hand.keep(address, connection);
+        match reply {
             Reply::Told(told) => {
                 self.shared.ledger.committed(entry, told, now);
-                seen.answered += 1;
-                seen.longest = seen.longest.max(Duration::from_nanos(now - invoked));
+                self.hand.is_answered(invoked, now);
                 return true;
             }
             Reply::Refused(text) => {
                 self.shared.ledger.aborted(entry, now);
-                seen.refused += 1;
-                if let Some(owner) = moved(&text) {
-                    self.owners.insert(tag, owner);
-                    return false;
-                }
-                self.owners.remove(&tag);
-                text
+                match moved(&text) {
+                    Some(owner) => self.owners.insert(tag, owner),
+                    None => self.owners.remove(&tag),
+                };
+                self.hand.is_refused(text);
             }
-            Reply::Unknown(text) => {
-                seen.unknown += 1;
-                text
-            }
+            Reply::Unknown(text) => self.hand.is_unknown(text),
             Reply::Torn(text) => {
                 lock(&self.shared.torn).insert(text.clone());
-                text
+                self.hand.complain(text);
+                self.hand.become_another();
             }
-        };
-        if seen.complaints.len() < COMPLAINTS_MAX {
-            seen.complaints.insert(text);
         }
-        drop(seen);
-        self.become_another();
         false
-    }
-
-    /// To any node.
-    fn turn(&mut self) {
-        self.address = *self.prng.pick(&self.shared.addresses);
-    }
-
-    /// What was asked may still happen: another process does not claim that it asks afterwards.
-    fn become_another(&mut self) {
-        self.process = Process(self.shared.processes.fetch_add(1, Ordering::Relaxed));
-    }
-
-    fn connect(&mut self, address: SocketAddr) -> Option<Client> {
-        match Client::connect(address) {
-            Ok(mut client) => {
-                client.set_patience(self.patience);
-                Some(client)
-            }
-            Err(_) => {
-                lock(&self.shared.seen).unreachable += 1;
-                None
-            }
-        }
     }
 }
 
@@ -497,7 +385,7 @@ fn ask_together(connection: &mut Client, planned: &[Action]) -> io::Result<Reply
 }
 
 fn refused_or_unknown(text: String) -> Reply {
-    match REFUSALS.iter().any(|word| text.starts_with(word)) {
+    match is_refusal(&text) {
         true => Reply::Refused(text),
         false => Reply::Unknown(text),
     }
@@ -522,7 +410,7 @@ fn told(action: &Action, reply: &Value) -> Option<Action> {
 
 #[cfg(test)]
 mod tests {
-    use history::{Outcome, Transaction};
+    use history::{Outcome, Process, Transaction};
 
     use super::*;
 

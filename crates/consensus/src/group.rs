@@ -786,6 +786,12 @@ impl Group {
         }
     }
 
+    /// Whether this replica leads and has applied an entry of its own term: so it has applied whatever was committed before.
+    pub fn is_established(&self) -> bool {
+        let reign = self.reign.as_ref();
+        reign.is_some_and(|reign| self.applied_wanted >= reign.own_entry.0)
+    }
+
     // ---- reads
 
     /// How a read may be answered now. `now` is read after everything else that the read depends on.
@@ -883,10 +889,7 @@ impl Group {
     /// # Errors
     /// If it was not proposed.
     pub fn change_members(&mut self, target: &Members) -> Result<(), ChangeRefused> {
-        let Some(reign) = &self.reign else {
-            return Err(ChangeRefused::NotLeader);
-        };
-        if self.applied_wanted < reign.own_entry.0 {
+        if !self.is_established() {
             return Err(ChangeRefused::NotLeader);
         }
         if self.transfer_until.is_some() {

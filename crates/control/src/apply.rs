@@ -563,8 +563,12 @@ fn begin_anew(group: &mut Group, node: NodeId, survivor: Option<Incarnation>, ne
     group.leader = Some(node);
 }
 
+/// Whether a report names members that are not known yet. What the leader of a later term reports is the later one, at whatever
+/// index: a replica that was given the state counts from there and not from the change of members that the state is behind, so
+/// the leader before may have reported a greater index.
 fn is_news(group: &Group, report: &Report) -> bool {
-    report.generation == group.generation && report.index > group.index
+    let is_later = report.age() > group.age() && report.index != group.index;
+    report.generation == group.generation && is_later
 }
 
 fn names_any(group: &Group, incarnations: &BTreeSet<Incarnation>) -> bool {
@@ -606,7 +610,7 @@ fn take_report(group: &mut Group, report: &Report) -> bool {
         group.heir_of = None;
         is_changed = true;
     }
-    if report.generation == group.generation && (report.term, report.index) >= (group.term, group.index) {
+    if report.generation == group.generation && report.age() >= group.age() {
         is_changed |= group.leader != Some(report.leader);
         group.term = report.term;
         group.leader = Some(report.leader);

@@ -44,13 +44,21 @@ pub struct Report {
     pub generation: u64,
     /// The term in which it leads.
     pub term: u64,
-    /// The place in the log of the configuration; 1 for the one that the group began with. Of two reports the one with the
-    /// larger place is the newer.
+    /// The place in the log of the configuration, or one behind it, of a reporter that was given the state; 1 for the one that
+    /// the group began with. Of two reports of one term the one with the larger place is the newer.
     pub index: u64,
     /// The configuration: each incarnation once, in any order.
     pub members: Vec<Member>,
     /// The reporter's node.
     pub leader: NodeId,
+}
+
+impl Report {
+    /// Of two reports of one generation the greater one is the newer: whoever leads in a later term, and has applied an entry of
+    /// it, knows of every change that was reported before.
+    pub(crate) fn age(&self) -> (u64, u64) {
+        (self.term, self.index)
+    }
 }
 
 wire_struct!(Report {

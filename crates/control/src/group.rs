@@ -126,6 +126,11 @@ wire_struct!(Group {
 });
 
 impl Group {
+    /// How old the report is that it knows: see [`Report::age`](crate::Report).
+    pub(crate) fn age(&self) -> (u64, u64) {
+        (self.term, self.index)
+    }
+
     /// The replica with memory that the node has, as far as the group has reported.
     pub fn member_on(&self, node: NodeId) -> Option<&Member> {
         let mut members = self.members.iter();

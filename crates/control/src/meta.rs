@@ -1223,7 +1223,7 @@ impl Meta {
         let book = seat.book()?;
         let members = seat.raft.members();
         let group = book.state.groups().get(&GroupRef::Meta)?;
-        if members.is_joint() {
+        if members.is_joint() || !seat.raft.is_established() {
             return None;
         }
         let with_role = |members: &[Incarnation], role| -> Option<Vec<Member>> {

@@ -99,14 +99,14 @@ pub fn steps(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
         // What was seen of a leader that has lost its memory since says no more than what it reports.
         let seen = sight.groups.get(&name).filter(|seen| {
             let report = &seen.report;
-            report.index > group.index || group.member_on(report.leader).is_some()
+            report.age() > group.age() || group.member_on(report.leader).is_some()
         });
         let Some(seen) = seen else {
             steps.extend(look.beginning_anew(name, group).map(Step::Propose));
             continue;
         };
         let report = &seen.report;
-        let is_old = report.term < group.term || report.index < group.index;
+        let is_old = report.age() < group.age();
         // While members change, those who go are still needed: were the change reported, they would be let go of too soon.
         if report.generation != group.generation || is_old || seen.is_changing {
             continue;

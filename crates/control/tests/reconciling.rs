@@ -42,12 +42,34 @@ struct ModelNode {
 struct ModelGroup {
     generation: u64,
     term: u64,
+    /// The last place in its log.
+    last: u64,
+    /// The place in its log of the last change of members.
     index: u64,
+    /// The places behind which members were given the state: they count from there, until there is another change.
+    filled_at: BTreeMap<Incarnation, u64>,
     members: Vec<Member>,
     leader: Option<NodeId>,
     caught_up: BTreeSet<Incarnation>,
     /// Whether the last change is joint still: its end makes the members no others, and has a place of its own.
     is_joint: bool,
+}
+
+impl ModelGroup {
+    /// Where the leader says that the members were changed.
+    fn reported_index(&self) -> u64 {
+        let leading = self
+            .members
+            .iter()
+            .find(|member| Some(member.node) == self.leader);
+        let filled_at = leading.and_then(|member| self.filled_at.get(&member.incarnation));
+        filled_at.map_or(self.index, |filled_at| self.index.max(*filled_at))
+    }
+
+    fn change(&mut self) {
+        self.last += 1;
+        self.index = self.last;
+    }
 }
 
 struct World {
@@ -209,7 +231,9 @@ impl World {
         let group = ModelGroup {
             generation: replica.generation,
             term: 1,
+            last: 1,
             index: 1,
+            filled_at: BTreeMap::new(),
             is_joint: false,
             members: vec![Member {
                 incarnation: replica.incarnation,
@@ -354,7 +378,9 @@ impl World {
                 .filter(|member| member.role == Role::Voter || self.prng.below(2) == 0)
                 .map(|member| member.incarnation)
                 .collect();
+            let entries = self.prng.below(20);
             let group = self.groups.get_mut(&name).expect("it is one of them");
+            group.last += entries;
             if let Some(next) = next {
                 group.term += 1;
                 group.leader = Some(next);
@@ -362,7 +388,11 @@ impl World {
             group
                 .caught_up
                 .retain(|incarnation| live.iter().any(|member| member.incarnation == *incarnation));
-            group.caught_up.extend(filled);
+            for member in filled {
+                if group.caught_up.insert(member) {
+                    group.filled_at.insert(member, group.last);
+                }
+            }
         }
     }
 
@@ -385,7 +415,7 @@ impl World {
                 group: name,
                 generation: group.generation,
                 term: group.term,
-                index: group.index,
+                index: group.reported_index(),
                 members: group.members.clone(),
                 leader: group.leader.expect("there is a majority"),
             };
@@ -395,7 +425,9 @@ impl World {
                 is_changing: is_joint || (is_changing && self.is_troubled),
                 is_light: is_light(name),
             };
-            group.index += u64::from(is_joint);
+            if is_joint {
+                group.change();
+            }
             if !(is_unheard && self.is_troubled) {
                 sight.groups.insert(name, seen);
             }
@@ -433,7 +465,7 @@ impl World {
                 } => {
                     assert!(groups_with_orders.insert(*group), "one step for each group");
                     let model = &self.groups[group];
-                    assert_eq!((*generation, *index), (model.generation, model.index));
+                    assert_eq!((*generation, *index), (model.generation, model.reported_index()));
                     self.obey(*group, order);
                 }
             }
@@ -505,7 +537,7 @@ impl World {
         }
         let group = self.groups.get_mut(&name).expect("it is one of them");
         group.members = members;
-        group.index += 1;
+        group.change();
         group.is_joint = matches!(order, Order::Change { .. });
     }
 

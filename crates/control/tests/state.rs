@@ -309,6 +309,36 @@ fn old_news_changes_nothing() {
 }
 
 #[test]
+fn the_leader_of_a_later_term_is_believed_at_whatever_index() {
+    let mut state = created();
+    join(&mut state, 2);
+    state.apply(&place(data(0), &[1, 2])).unwrap();
+    let node = NodeId(2);
+    state
+        .apply(&Command::AddReplica { group: data(0), node })
+        .unwrap();
+    let given_out = state.groups()[&data(0)].expected[0].incarnation.0;
+    let both = vec![member(2, 1, Role::Voter), member(given_out, 2, Role::Voter)];
+    let said = |term, index, members: &[Member]| {
+        let Command::Report { mut reports } = report(data(0), index, members.to_vec()) else {
+            panic!()
+        };
+        reports[0].term = term;
+        Command::Report { reports }
+    };
+    // Its leader was given the state behind entry 100, and says so; then it is gone.
+    state.apply(&said(3, 100, &both)).unwrap();
+    state.apply(&said(4, 7, &both)).unwrap();
+    let group = &state.groups()[&data(0)];
+    assert_eq!((group.term, group.index), (4, 7));
+    state.apply(&said(4, 8, &both[..1])).unwrap();
+    assert_eq!(state.groups()[&data(0)].members, both[..1]);
+    // What the one before says now comes too late.
+    state.apply(&said(3, 101, &both)).unwrap();
+    assert_eq!(state.groups()[&data(0)].members, both[..1]);
+}
+
+#[test]
 fn a_report_of_what_was_never_given_out_or_belongs_elsewhere_is_refused() {
     let mut state = created();
     let before = state.clone();

@@ -17,7 +17,7 @@ const REMOVAL_BUCKETS: usize = 256;
 /// Keys of one database of one group, with what `WATCH` and expiry need to know of them.
 pub(crate) struct Database {
     keys: Directories,
-    with_deadline: usize,
+    deadlines: Deadlines,
     /// For absent keys, `WATCH` must notice that a key came and went. Every creation stamps the bucket of
     /// the key's hash, so an absent key whose bucket kept its stamp was absent all the time. Two keys that
     /// share a bucket can fail an `EXEC` needlessly, never let one pass wrongly; and the table is bounded
@@ -35,6 +35,31 @@ pub(crate) struct Database {
     changes: Vec<Changes>,
 }
 
+/// The keys that have a deadline: how many, and the sum of the deadlines.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Deadlines {
+    count: usize,
+    sum: i128,
+}
+
+impl Deadlines {
+    #[inline]
+    fn add(&mut self, deadline: Option<UnixMillis>) {
+        if let Some(deadline) = deadline {
+            self.count += 1;
+            self.sum += i128::from(deadline.0);
+        }
+    }
+
+    #[inline]
+    fn remove(&mut self, deadline: Option<UnixMillis>) {
+        if let Some(deadline) = deadline {
+            self.count -= 1;
+            self.sum -= i128::from(deadline.0);
+        }
+    }
+}
+
 /// What `WATCH` remembers of a key, and `EXEC` compares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyVersion {
@@ -49,7 +74,7 @@ impl Database {
     pub(crate) fn new(seed: HashSeed, partitions: PartitionRange, is_watchable: bool) -> Database {
         Database {
             keys: Directories::new(seed, partitions),
-            with_deadline: 0,
+            deadlines: Deadlines::default(),
             created: Box::default(),
             removed: Box::default(),
             emptied: Version(0),
@@ -65,7 +90,13 @@ impl Database {
 
     /// Keys with a deadline.
     pub(crate) fn with_deadline(&self) -> usize {
-        self.with_deadline
+        self.deadlines.count
+    }
+
+    /// The mean of their deadlines, if there are any.
+    pub(crate) fn mean_deadline(&self) -> Option<UnixMillis> {
+        let mean = self.deadlines.sum.checked_div(self.deadlines.count as i128)?;
+        Some(UnixMillis(mean as i64))
     }
 
     pub(crate) fn memory(&self) -> usize {
@@ -93,8 +124,8 @@ impl Database {
         self.note_change(location);
         self.keys.adjust_memory(location, memory_before, memory_after);
         if deadline_before != deadline_after {
-            self.with_deadline += usize::from(deadline_after.is_some());
-            self.with_deadline -= usize::from(deadline_before.is_some());
+            self.deadlines.add(deadline_after);
+            self.deadlines.remove(deadline_before);
             if let Some(deadline) = deadline_after {
                 self.keys.note_deadline(location, deadline);
             }
@@ -106,14 +137,14 @@ impl Database {
     pub(crate) fn insert(&mut self, location: Location, object: Object) {
         self.note_creation(bucket(location), object.version());
         self.note_change(location);
-        self.with_deadline += usize::from(object.deadline().is_some());
+        self.deadlines.add(object.deadline());
         self.keys.insert(location, object);
     }
 
     /// Puts an object back that was taken out for a moment: for all that anybody can see it was always there.
     pub(crate) fn restore(&mut self, location: Location, object: Object) {
         self.note_change(location);
-        self.with_deadline += usize::from(object.deadline().is_some());
+        self.deadlines.add(object.deadline());
         self.keys.insert(location, object);
     }
 
@@ -130,8 +161,8 @@ impl Database {
         drop(before);
         self.note_change(location);
         self.keys.adjust_memory(location, memory_before, memory_after);
-        self.with_deadline += usize::from(deadline_after.is_some());
-        self.with_deadline -= usize::from(deadline_before.is_some());
+        self.deadlines.add(deadline_after);
+        self.deadlines.remove(deadline_before);
         if let Some(deadline) = deadline_after {
             self.keys.note_deadline(location, deadline);
         }
@@ -162,7 +193,7 @@ impl Database {
         let object = self.keys.remove(location, key)?;
         self.note_removal(location, version);
         self.note_change(location);
-        self.with_deadline -= usize::from(object.deadline().is_some());
+        self.deadlines.remove(object.deadline());
         Some(object)
     }
 
@@ -205,15 +236,15 @@ impl Database {
         self.keys.locate(key)
     }
 
-    /// Takes all keys out, and how many of them have a deadline.
-    pub(crate) fn take_keys(&mut self) -> (Directories, usize) {
-        (self.keys.take(), std::mem::take(&mut self.with_deadline))
+    /// Takes all keys out, with what is known of their deadlines.
+    pub(crate) fn take_keys(&mut self) -> (Directories, Deadlines) {
+        (self.keys.take(), std::mem::take(&mut self.deadlines))
     }
 
     /// Puts in what [`Database::take_keys`] took out, here or of another database. There must be no keys.
-    pub(crate) fn put_keys(&mut self, (keys, with_deadline): (Directories, usize)) {
+    pub(crate) fn put_keys(&mut self, (keys, deadlines): (Directories, Deadlines)) {
         assert!(self.len() == 0, "keys would be lost");
-        (self.keys, self.with_deadline) = (keys, with_deadline);
+        (self.keys, self.deadlines) = (keys, deadlines);
     }
 
     /// Writes what `WATCH` needs of absent keys.
@@ -268,7 +299,7 @@ impl Database {
     /// Empties the database at this version; the keys are dropped later, piece by piece. Creation stamps stay: they speak of
     /// the past.
     pub(crate) fn flush(&mut self, version: Version) -> Directories {
-        self.with_deadline = 0;
+        self.deadlines = Deadlines::default();
         self.emptied = version;
         self.changes.iter_mut().for_each(Changes::note_flush);
         self.keys.take()
@@ -278,7 +309,7 @@ impl Database {
     pub(crate) fn swap(&mut self, other: &mut Database, version: Version, time: UnixMillis) {
         let (ours, theirs) = (self.arriving(time), other.arriving(time));
         std::mem::swap(&mut self.keys, &mut other.keys);
-        std::mem::swap(&mut self.with_deadline, &mut other.with_deadline);
+        std::mem::swap(&mut self.deadlines, &mut other.deadlines);
         std::mem::swap(&mut self.changes, &mut other.changes);
         self.take_over(&theirs, version);
         other.take_over(&ours, version);
@@ -349,7 +380,7 @@ impl Database {
     }
 
     pub(crate) fn due(&mut self, time: UnixMillis, objects_max: usize, found: impl FnMut(&Object)) -> bool {
-        self.with_deadline == 0 || self.keys.due(time, objects_max, found)
+        self.deadlines.count == 0 || self.keys.due(time, objects_max, found)
     }
 }
 

@@ -791,6 +791,11 @@ impl Keyspace {
         (database.len(), database.with_deadline())
     }
 
+    /// The mean deadline of the keys of a database that have one, if there are any.
+    pub fn mean_deadline(&self, db: Db) -> Option<UnixMillis> {
+        self.database(db).mean_deadline()
+    }
+
     /// The state hash: equal on replicas that applied the same entries. Walks everything.
     pub fn state_hash(&self) -> u64 {
         let mut digest = Digest::new();

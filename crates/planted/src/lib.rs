@@ -99,6 +99,16 @@ pub enum Bug {
     ApplyPanics,
     /// A node takes its own wall clock for the time, however far it is from the others'.
     WallClockTrusted,
+    /// A read is answered by who has no lease.
+    LeaseIgnored,
+    /// A read is told although an earlier one of its connection and slot is not.
+    ReadToldEarly,
+    /// A read does not wait for a write of its connection to the same slot.
+    OwnWriteNotAwaited,
+    /// A group is not told that a client does not wait any more.
+    WaitNotEnded,
+    /// A read that is behind something does not wait for what its leader found expired.
+    OwnNotAwaited,
 }
 
 impl Bug {
@@ -148,6 +158,11 @@ impl Bug {
         Bug::EntrustedNotFree,
         Bug::ApplyPanics,
         Bug::WallClockTrusted,
+        Bug::LeaseIgnored,
+        Bug::ReadToldEarly,
+        Bug::OwnWriteNotAwaited,
+        Bug::WaitNotEnded,
+        Bug::OwnNotAwaited,
     ];
 }
 

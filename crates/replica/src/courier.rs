@@ -17,6 +17,10 @@
 //! On the any-node endpoint such a write is held back until the read is answered. On the cluster endpoint such a read is answered
 //! `TRYAGAIN` instead: it certainly did nothing, and a reply out of order would be wrong.
 //!
+//! Of the reads of one connection and slot none is answered before one that was asked before it: what came is *held*. An
+//! earlier read that is asked again may see what the later one has not seen, and so what was held behind it is asked again
+//! with it.
+//!
 //! What waits for a transaction is answered *later* than its batch: the leader says so, and says by itself when it is over.
 //! After a change of leader, or if nothing was heard for a while, it is asked for. What came is acknowledged with the next
 //! batch, and so is what is over everywhere.
@@ -32,6 +36,7 @@
 //! 3. Within a generation a number is given to one batch: numbers change only before the first one is sent in it.
 //! 4. What was sent stays here until the group has said what became of it, even if its client was told that this is not
 //!    known: a later number would be a gap.
+//! 5. Clients are told of reads of one connection and slot in the order in which these were asked.
 
 use crate::batch::{Answer, Answers, Batch, BatchBuf, reads};
 use crate::operation::{Condition, Operation, Replies, Step};
@@ -159,6 +164,10 @@ struct Waiting {
     /// The reads of its batch, if it is one of them.
     reads: Bytes,
     asked_at: Monotonic,
+    /// It waits for nothing any more: this is the answer, which is told behind that of an earlier read.
+    held: Option<Bytes>,
+    /// A write that its connection sent behind it, to the same slot, was carried out.
+    is_overtaken: bool,
 }
 
 /// Transactions that are over, to be told with the next batch.
@@ -180,6 +189,20 @@ struct Item {
     since: Monotonic,
     /// Of its first key; nothing is known of a command that names none.
     slot: Option<Slot>,
+    /// Which of all items it is, also when it is asked again.
+    order: u64,
+    /// An earlier read of the same connection and slot was sent again together with it, and answered. What comes may be what
+    /// was answered the first time.
+    is_stale: bool,
+}
+
+/// A read of which the client was not told yet, with the sequence of the batch that it is in; the largest if that was not sent.
+#[derive(Clone, Copy)]
+struct Outstanding {
+    connection: (u16, u64),
+    slot: Slot,
+    order: u64,
+    sequence: u64,
 }
 
 /// What gathers.
@@ -193,6 +216,8 @@ struct Open {
     oldest: Monotonic,
     /// Whether it holds reads that are no plain commands: no write goes with them.
     is_apart: bool,
+    /// Whether it holds reads that were in a batch before: others may have been asked behind them.
+    has_again: bool,
     /// Bytes of reads, and the writes, up to the newest item.
     taken: (usize, OperationsMark),
 }
@@ -225,9 +250,12 @@ struct Sent {
     since: Monotonic,
     /// When the oldest of its items came, perhaps with another batch.
     oldest: Monotonic,
-    /// Whether it was ever handed to anybody, and when last.
+    /// Whether it was ever handed to anybody, whether more than once, and when last.
     was_sent: bool,
+    was_resent: bool,
     sent_at: Monotonic,
+    /// Whether it holds reads that were in a batch before.
+    has_again: bool,
     /// Whether it is to be handed to the present leader.
     is_due: bool,
     /// It waited too long, and its clients were told so.
@@ -274,6 +302,8 @@ pub struct Courier {
     /// Batches that were handed to somebody, and how many of them not for the first time.
     handed: u64,
     resent: u64,
+    /// Items that were taken so far.
+    items: u64,
     /// What is answered later.
     late: BTreeMap<Place, Waiting>,
     /// Late answers that have come and that the group still keeps.
@@ -341,6 +371,7 @@ impl Courier {
             slow: None,
             handed: 0,
             resent: 0,
+            items: 0,
             late: BTreeMap::new(),
             received: Vec::new(),
             over: BTreeMap::new(),
@@ -452,7 +483,7 @@ impl Courier {
         if is_free && !writes {
             self.make_free_room();
             self.free.batch.push_read(db, protocol, touches, args);
-            return self.took_free(origin, trip, slot, self.now);
+            return self.took_free(origin, trip, slot);
         }
         self.make_room(writes);
         let batch = &mut self.open.batch;
@@ -479,6 +510,9 @@ impl Courier {
 
     /// The client of a command that waits does not wait any more.
     pub fn end_wait(&mut self, ticket: Ticket) {
+        if planted::is(Bug::WaitNotEnded) {
+            return;
+        }
         self.make_room(true);
         let id = wait_id(ticket);
         self.open.batch.writes.push(&keyspace::Operation::EndWait { id });
@@ -599,14 +633,7 @@ impl Courier {
         open.batch
             .writes
             .push(&keyspace::Operation::Resolve(Resolve { decisions }));
-        let item = Item {
-            connection: None,
-            origin: Some(Origin::Decisions(committed)),
-            trip: None,
-            is_read: false,
-            since: self.now,
-            slot: None,
-        };
+        let item = self.new_item(Origin::Decisions(committed), None, false, None);
         open.take(item, self.now);
         self.queue(open, Ordering::Unnumbered);
     }
@@ -639,7 +666,7 @@ impl Courier {
     pub fn wound(&mut self, txn: TxnId) {
         self.make_free_room();
         self.free.batch.push_wound(txn);
-        self.took_free(Origin::Nobody, None, None, self.now);
+        self.took_free(Origin::Nobody, None, None);
     }
 
     /// Takes commands of a transaction that only read. What its connection sent before on the same slots was answered.
@@ -655,14 +682,14 @@ impl Courier {
         }
         self.make_free_room();
         self.free.batch.push_see(conditions, operations);
-        self.took_free(Origin::Sight(txn), None, None, self.now);
+        self.took_free(Origin::Sight(txn), None, None);
     }
 
     /// Takes a question for objects that a transaction works on.
     pub fn fetch(&mut self, txn: TxnId, keys: &[FullKey]) {
         self.make_free_room();
         self.free.batch.push_fetch(keys);
-        self.took_free(Origin::Objects(txn), None, None, self.now);
+        self.took_free(Origin::Objects(txn), None, None);
     }
 
     /// Every participant has recorded the end of a transaction, and of all that its coordinator numbered below `low`: told
@@ -728,55 +755,48 @@ impl Courier {
         is_read: bool,
         slot: Option<Slot>,
     ) {
-        self.took_since(origin, trip, is_read, slot, self.now);
+        let item = self.new_item(origin, trip, is_read, slot);
+        self.took_item(item);
     }
 
-    /// The same, of what came before and was sent in another batch.
-    fn took_since(
+    fn new_item(
         &mut self,
         origin: Origin,
         trip: Option<(&'static Spec, Monotonic)>,
         is_read: bool,
         slot: Option<Slot>,
-        since: Monotonic,
-    ) {
+    ) -> Item {
+        self.items += 1;
+        Item {
+            connection: origin.connection(),
+            origin: Some(origin),
+            trip,
+            is_read,
+            since: self.now,
+            slot,
+            order: self.items,
+            is_stale: false,
+        }
+    }
+
+    /// The same, of what may have come before and been sent in another batch.
+    fn took_item(&mut self, mut item: Item) {
         if self.open.batch.byte_len() > REQUEST_BYTES_MAX {
             // What was open before is at most a full batch: it is this one.
             let (reads, writes) = self.open.taken;
             self.open.batch.reads.truncate(reads);
             self.open.batch.writes.cut(writes);
-            self.refused.push(origin);
+            self.refused.extend(item.origin.take());
             return;
         }
         let batch = &self.open.batch;
         self.open.taken = (batch.reads.len(), batch.writes.mark());
-        let item = Item {
-            connection: origin.connection(),
-            origin: Some(origin),
-            trip,
-            is_read,
-            since,
-            slot,
-        };
         self.open.take(item, self.now);
     }
 
     /// The same, of a read that waits for nothing.
-    fn took_free(
-        &mut self,
-        origin: Origin,
-        trip: Option<(&'static Spec, Monotonic)>,
-        slot: Option<Slot>,
-        since: Monotonic,
-    ) {
-        let item = Item {
-            connection: origin.connection(),
-            origin: Some(origin),
-            trip,
-            is_read: true,
-            since,
-            slot,
-        };
+    fn took_free(&mut self, origin: Origin, trip: Option<(&'static Spec, Monotonic)>, slot: Option<Slot>) {
+        let item = self.new_item(origin, trip, true, slot);
         self.free.take(item, self.now);
     }
 
@@ -814,6 +834,7 @@ impl Courier {
             items,
             since,
             oldest,
+            has_again,
             ..
         } = open;
         if items.is_empty() {
@@ -833,6 +854,8 @@ impl Courier {
             since,
             oldest,
             was_sent: false,
+            was_resent: false,
+            has_again,
             sent_at: self.now,
             is_due: true,
             is_given_up: false,
@@ -865,6 +888,7 @@ impl Courier {
                 sent.is_due = false;
                 self.handed += 1;
                 self.resent += u64::from(sent.was_sent);
+                sent.was_resent = sent.was_sent;
                 sent.was_sent = true;
                 sent.sent_at = now;
                 sent.batch.acknowledged = acknowledged;
@@ -895,9 +919,16 @@ impl Courier {
             sent.is_due = !sent.is_answered;
         }
         self.withdraw_overtaken(out);
-        let all: Vec<Place> = self.late.keys().copied().collect();
-        for place in all {
-            self.ask_again(place, out);
+        let late = self.late.iter();
+        let mut all: Vec<(u64, Place)> = late
+            .map(|(place, waiting)| (waiting.item.order, *place))
+            .collect();
+        all.sort_unstable();
+        for (_, place) in all {
+            // What was held behind another one was asked again with that.
+            if self.late.contains_key(&place) {
+                self.ask_again(place, out);
+            }
         }
     }
 
@@ -914,15 +945,20 @@ impl Courier {
                 number: place.batch,
                 index: place.index,
             });
-            self.took_free(Origin::Late(place), None, None, self.now);
+            self.took_free(Origin::Late(place), None, None);
             if let Some(waiting) = self.late.get_mut(&place) {
                 waiting.asked_at = self.now;
             }
             return;
         }
         let waiting = self.late.remove(&place).expect("the caller has seen it");
-        let Waiting { item, reads: all, .. } = waiting;
-        let Some(origin) = item.origin else { return };
+        let Waiting {
+            mut item,
+            reads: all,
+            is_overtaken,
+            ..
+        } = waiting;
+        let Some(origin) = &item.origin else { return };
         let is_behind =
             |other: &Item| !other.is_read && other.connection == item.connection && other.slot == item.slot;
         let mut others = self
@@ -932,14 +968,125 @@ impl Courier {
             .chain(&self.open.items)
             .filter(|_| item.slot.is_some());
         let has_written = item.connection.is_some()
-            && (others.any(is_behind) || self.late.values().any(|waiting| is_behind(&waiting.item)));
+            && (is_overtaken
+                || others.any(is_behind)
+                || self.late.values().any(|waiting| is_behind(&waiting.item)));
         if has_written && matches!(origin, Origin::Command(_)) {
+            let origin = item.origin.take().expect("looked at above");
             return origin.fail(self.group, OVERTAKEN, None, out);
         }
         self.set_apart();
         let raw = reads(&all).expect("they were written here")[place.index as usize].raw;
         self.open.batch.push_again(raw);
-        self.took_since(origin, item.trip, true, item.slot, item.since);
+        self.open.has_again = true;
+        item.is_stale = false;
+        let asked = item.outstanding(u64::MAX);
+        self.took_item(item);
+        // What was held behind it may be older than what it is answered now.
+        let held = self.late_reads().filter(|(_, waiting)| waiting.held.is_some());
+        let behind = held.filter(|(_, waiting)| asked.is_some_and(|asked| asked.is_before(&waiting.item)));
+        if let Some((_, place)) = behind.map(|(place, waiting)| (waiting.item.order, *place)).min() {
+            // Which asks for those behind it.
+            self.ask_again(place, out);
+        }
+    }
+
+    /// The reads among what is answered later.
+    fn late_reads(&self) -> impl Iterator<Item = (&Place, &Waiting)> {
+        let late = self.late.iter().rev();
+        late.take_while(|(place, _)| place.is_read)
+    }
+
+    /// Reads of which clients were not told yet, but for those of the batch with this sequence.
+    fn outstanding(&self, except: Option<u64>) -> Vec<Outstanding> {
+        let unanswered = self.unanswered.iter();
+        let sent = unanswered.filter(|sent| !sent.is_answered && Some(sent.batch.sequence) != except);
+        let sent = sent.flat_map(|sent| sent.items.iter().map(|item| (item, sent.batch.sequence)));
+        let open = self.open.items.iter().chain(&self.free.items);
+        let late = self
+            .late_reads()
+            .map(|(place, waiting)| (&waiting.item, place.batch));
+        let all = sent.chain(open.map(|item| (item, u64::MAX))).chain(late);
+        all.filter_map(|(item, sequence)| item.outstanding(sequence))
+            .collect()
+    }
+
+    /// Whether a read that is answered with a batch may be behind one that is not.
+    fn may_be_behind(&self, at: usize) -> bool {
+        let is_free = self.unanswered[at].batch.is_free;
+        let before = self.unanswered.iter().take(at);
+        // What is free is behind nothing that is not, unless that is asked again.
+        let mut before = before.filter(|sent| !sent.is_answered && (sent.batch.is_free || !is_free));
+        before.any(|sent| !sent.batch.reads.is_empty())
+            || self.open.has_again
+            || self
+                .unanswered
+                .iter()
+                .any(|sent| sent.has_again && !sent.is_answered)
+            || self.late_reads().next().is_some()
+    }
+
+    /// Tells clients what was held, as far as nothing before it is outstanding.
+    fn tell_held(&mut self, out: &mut Vec<Output>) {
+        let held = self.late_reads().filter(|(_, waiting)| waiting.held.is_some());
+        let mut held: Vec<(u64, Place)> = held
+            .map(|(place, waiting)| (waiting.item.order, *place))
+            .collect();
+        if held.is_empty() {
+            return;
+        }
+        held.sort_unstable();
+        let mut outstanding = self.outstanding(None);
+        for (order, place) in held {
+            if outstanding
+                .iter()
+                .any(|other| other.is_before(&self.late[&place].item))
+            {
+                continue;
+            }
+            outstanding.retain(|other| other.order != order);
+            let waiting = self.late.remove(&place).expect("it was found there");
+            let journey = waiting.item.journey(self.now);
+            if let (Some(origin), Some(bytes)) = (waiting.item.origin, &waiting.held) {
+                let answer = Answers::new(bytes).next().expect("it was written here");
+                origin.answer(self.group, answer, bytes, journey, out);
+            }
+        }
+    }
+
+    /// What was written with a batch was sent behind reads that wait still: asked again, these would see it.
+    fn note_overtaken(&mut self, at: usize) {
+        for write in self.unanswered[at].items.iter().filter(|item| !item.is_read) {
+            let place = (write.connection, write.slot);
+            let late = self.late.values_mut().rev();
+            for waiting in late.take_while(|waiting| waiting.item.is_read) {
+                let item = &waiting.item;
+                waiting.is_overtaken |=
+                    item.slot.is_some() && (item.connection, item.slot) == place && item.order < write.order;
+            }
+        }
+    }
+
+    /// A batch was answered that had been sent again. What was sent again behind its reads may be answered yet as it was the
+    /// first time, with what is older.
+    fn note_stale(&mut self, at: usize) {
+        let (told, behind) = self.unanswered.make_contiguous().split_at_mut(at + 1);
+        let told = &told[at];
+        for sent in behind
+            .iter_mut()
+            .filter(|sent| sent.was_resent && !sent.is_answered)
+        {
+            for item in &mut sent.items {
+                let place = (item.connection, item.slot);
+                let is_same = |other: &Item| {
+                    other.is_read && (other.connection, other.slot) == place && other.order < item.order
+                };
+                item.is_stale |= item.is_read
+                    && item.connection.is_some()
+                    && item.slot.is_some()
+                    && told.items.iter().any(is_same);
+            }
+        }
     }
 
     /// Asks whether a read waits still. If not, its answer was lost on its way.
@@ -950,7 +1097,7 @@ impl Courier {
         }
         self.make_free_room();
         self.free.batch.push_parked(place.batch, place.index);
-        self.took_free(Origin::Late(place), None, None, self.now);
+        self.took_free(Origin::Late(place), None, None);
         if let Some(waiting) = self.late.get_mut(&place) {
             waiting.asked_at = self.now;
         }
@@ -1001,6 +1148,7 @@ impl Courier {
             let journey = waiting.item.journey(self.now);
             origin.answer(self.group, answer, bytes, journey, out);
         }
+        self.tell_held(out);
         true
     }
 
@@ -1076,6 +1224,10 @@ impl Courier {
         let Some(at) = found.filter(|&at| at < self.unanswered.len()) else {
             return true;
         };
+        let mut outstanding = match outcome {
+            BatchOutcome::Done(_) if self.may_be_behind(at) => self.outstanding(Some(sequence)),
+            _ => Vec::new(),
+        };
         let (sent, group) = (&mut self.unanswered[at], self.group);
         let (now, slow) = (self.now, self.slow);
         match outcome {
@@ -1086,16 +1238,25 @@ impl Courier {
                 return true;
             }
             BatchOutcome::Evicted => {
-                let waits = sent.waits();
+                let (waits, ends) = (sent.waits(), sent.ends_of_waits());
                 sent.fail(group, |_| UNKNOWN, now, slow, out);
+                ends.into_iter().for_each(|ticket| self.lose_wait(ticket, out));
                 // Nothing is to be popped for who was told an error.
                 waits.into_iter().for_each(|ticket| self.end_wait(ticket));
             }
             BatchOutcome::Done(bytes) => {
                 let mut late = Vec::new();
-                if !sent.is_answered && !sent.answer(group, bytes, now, slow, &mut late, out) {
+                let was_answered = sent.is_answered;
+                if !was_answered && !sent.answer(group, bytes, (now, slow), &mut outstanding, &mut late, out)
+                {
                     return false;
                 }
+                let was_resent = sent.was_resent;
+                sent.is_answered = true;
+                if was_resent && !was_answered {
+                    self.note_stale(at);
+                }
+                self.note_overtaken(at);
                 self.on_later(late, now, out);
             }
             BatchOutcome::Deferred { .. } => unreachable!("looked at above"),
@@ -1106,6 +1267,7 @@ impl Courier {
         while let Some(sent) = self.unanswered.pop_front_if(|sent| sent.is_answered) {
             self.acknowledged = self.acknowledged.max(sent.batch.number);
         }
+        self.tell_held(out);
         true
     }
 
@@ -1113,13 +1275,31 @@ impl Courier {
     fn on_later(&mut self, late: Vec<Later>, now: Monotonic, out: &mut Vec<Output>) {
         for later in late {
             match later {
-                Later::Waits { place, item, reads } => {
+                Later::Waits {
+                    place,
+                    item,
+                    reads,
+                    held,
+                } => {
                     let waiting = Waiting {
                         item,
                         reads,
                         asked_at: now,
+                        held,
+                        is_overtaken: false,
                     };
                     self.late.insert(place, waiting);
+                }
+                Later::Stale { place, item, reads } => {
+                    let waiting = Waiting {
+                        item,
+                        reads,
+                        asked_at: now,
+                        held: None,
+                        is_overtaken: false,
+                    };
+                    self.late.insert(place, waiting);
+                    self.ask_again(place, out);
                 }
                 Later::Came(place, bytes) => {
                     self.on_late(place, &bytes, out);
@@ -1166,6 +1346,9 @@ impl Courier {
             self.resend(out);
         }
         let is_quiet = |waiting: &Waiting| {
+            if waiting.held.is_some() {
+                return false;
+            }
             let is_wait = matches!(waiting.item.origin, Some(Origin::Wait(_)));
             now.since(waiting.asked_at) >= if is_wait { WAIT_RETRY } else { RETRY }
         };
@@ -1175,6 +1358,8 @@ impl Courier {
         for waiting in self.late.values_mut() {
             // A vote is waited for as long as its coordinator does, and a key as long as its client.
             let has_patience = waiting.item.is_of_transaction() || waiting.item.is_wait();
+            // What is held is told behind who is given up.
+            let has_patience = has_patience || waiting.held.is_some();
             let is_given_up = waiting.item.is_overdue(now) && !has_patience;
             if let Some(origin) = waiting.item.origin.take_if(|_| is_given_up) {
                 let error = if waiting.item.is_read {
@@ -1207,7 +1392,7 @@ impl Courier {
             }
         }
         let (received, over) = (&mut self.received, &mut self.over);
-        let mut given_up = Vec::new();
+        let (mut given_up, mut ends) = (Vec::new(), Vec::new());
         for sent in &mut self.unanswered {
             if !sent.is_answered && now.since(sent.oldest) >= PATIENCE {
                 let items = sent.items.iter_mut();
@@ -1219,6 +1404,7 @@ impl Courier {
             sent.is_given_up = true;
             let was_sent = sent.was_sent;
             given_up.extend(sent.waits());
+            ends.extend(sent.ends_of_waits().into_iter().map(|ticket| (ticket, was_sent)));
             let error = |item: &Item| {
                 if was_sent && !item.is_read {
                     UNKNOWN
@@ -1247,6 +1433,26 @@ impl Courier {
         }
         // They may be entered yet: nothing is to be popped for who was told an error.
         given_up.into_iter().for_each(|ticket| self.end_wait(ticket));
+        for (ticket, was_sent) in ends {
+            self.lose_wait(ticket, out);
+            if !was_sent {
+                self.end_wait(ticket);
+            }
+        }
+        self.tell_held(out);
+    }
+
+    /// The group does not say whether it has let go of a client that is not to wait any more: the client is told so, unless
+    /// its wait was answered meanwhile.
+    fn lose_wait(&mut self, ticket: Ticket, out: &mut Vec<Output>) {
+        let sent = self.unanswered.iter_mut().flat_map(|sent| &mut sent.items);
+        let late = self.late.values_mut().map(|waiting| &mut waiting.item);
+        for item in sent.chain(late) {
+            let is_its = |origin: &mut Origin| matches!(origin, Origin::Wait(own) if *own == ticket);
+            if let Some(origin) = item.origin.take_if(is_its) {
+                origin.fail(self.group, UNKNOWN, None, out);
+            }
+        }
     }
 
     /// Refuses a command at once, because nobody leads its group.
@@ -1264,6 +1470,16 @@ impl Sent {
             _ => None,
         });
         waits.collect()
+    }
+
+    /// The clients of which it says that they do not wait any more.
+    fn ends_of_waits(&self) -> Vec<Ticket> {
+        let origins = self.items.iter().filter_map(|item| item.origin.as_ref());
+        let ends = origins.filter_map(|origin| match origin {
+            Origin::EndWait(ticket) => Some(*ticket),
+            _ => None,
+        });
+        ends.collect()
     }
 
     /// Answers all items that were not answered yet.
@@ -1307,13 +1523,22 @@ impl Sent {
         Some(reads.get(place)?.question.args().to_buf())
     }
 
+    /// Whether what has come for a read is not to be told yet, or not at all.
+    fn must_wait(&self, index: usize, outstanding: &[Outstanding]) -> bool {
+        let item = &self.items[index];
+        if planted::is(Bug::ReadToldEarly) {
+            return false;
+        }
+        item.is_stale || outstanding.iter().any(|other| other.is_before(item))
+    }
+
     /// Answers all items with what the group answered. `false` if these are not their answers.
     fn answer(
         &mut self,
         group: GroupId,
         bytes: &Bytes,
-        now: Monotonic,
-        slow: Option<Duration>,
+        (now, slow): (Monotonic, Option<Duration>),
+        outstanding: &mut Vec<Outstanding>,
         late: &mut Vec<Later>,
         out: &mut Vec<Output>,
     ) -> bool {
@@ -1365,12 +1590,43 @@ impl Sent {
                     if let Some(Origin::Wait(ticket)) = item.origin {
                         out.push(Output::Waits { ticket });
                     }
-                    late.push(Later::Waits { place, item, reads });
+                    outstanding.extend(item.outstanding(self.batch.sequence));
+                    late.push(Later::Waits {
+                        place,
+                        item,
+                        reads,
+                        held: None,
+                    });
                 }
                 (Some(Origin::Late(place)), Answer::Gone) => late.push(Later::Gone(place)),
                 (Some(Origin::Late(place)), answer) => {
                     // As the leader would have sent it by itself.
                     late.push(Later::Came(place, answer.to_bytes()));
+                }
+                (Some(origin), answer) if self.must_wait(index, outstanding) => {
+                    let reads = self.batch.reads.clone();
+                    let item = Item {
+                        origin: Some(origin),
+                        ..self.items[index]
+                    };
+                    let sequence = self.batch.sequence;
+                    let mut before = outstanding.iter().filter(|other| other.is_before(&item));
+                    // As old as the first time it was sent, or older than what one before it is answered now.
+                    let is_stale =
+                        item.is_stale || self.was_resent || before.any(|other| other.sequence > sequence);
+                    if is_stale {
+                        outstanding.extend(item.outstanding(u64::MAX));
+                        late.push(Later::Stale { place, item, reads });
+                    } else {
+                        outstanding.extend(item.outstanding(sequence));
+                        let held = Some(answer.to_bytes());
+                        late.push(Later::Waits {
+                            place,
+                            item,
+                            reads,
+                            held,
+                        });
+                    }
                 }
                 (Some(origin), answer) => {
                     let journey = self.journey(index, now, slow);
@@ -1385,12 +1641,47 @@ impl Sent {
 
 /// What was not answered with its batch, or came with a later one.
 enum Later {
-    Waits { place: Place, item: Item, reads: Bytes },
+    /// Perhaps with an answer that is not to be told yet.
+    Waits {
+        place: Place,
+        item: Item,
+        reads: Bytes,
+        held: Option<Bytes>,
+    },
+    /// To be asked again.
+    Stale {
+        place: Place,
+        item: Item,
+        reads: Bytes,
+    },
     Came(Place, Bytes),
     Gone(Place),
 }
 
+impl Outstanding {
+    /// Whether a read is to be told behind it.
+    fn is_before(&self, item: &Item) -> bool {
+        self.order < item.order
+            && item.is_read
+            && item.connection == Some(self.connection)
+            && item.slot == Some(self.slot)
+    }
+}
+
 impl Item {
+    /// A read of which the client is to be told, in a batch with this sequence.
+    fn outstanding(&self, sequence: u64) -> Option<Outstanding> {
+        if !self.is_read || !matches!(self.origin, Some(Origin::Command(_))) {
+            return None;
+        }
+        Some(Outstanding {
+            connection: self.connection?,
+            slot: self.slot?,
+            order: self.order,
+            sequence,
+        })
+    }
+
     /// Whether it has waited for too long.
     fn is_overdue(&self, now: Monotonic) -> bool {
         now.since(self.since) >= PATIENCE
@@ -1606,10 +1897,7 @@ impl Origin {
 
     fn fail(self, group: GroupId, error: &'static str, journey: Option<Journey>, out: &mut Vec<Output>) {
         out.push(match self {
-            Origin::Command(ticket)
-            | Origin::Wait(ticket)
-            | Origin::EndWait(ticket)
-            | Origin::Block(ticket) => Output::Failed {
+            Origin::Command(ticket) | Origin::Wait(ticket) | Origin::Block(ticket) => Output::Failed {
                 ticket,
                 error,
                 journey,
@@ -1625,8 +1913,8 @@ impl Origin {
                 let undecided = |(txn, worker)| Output::Undecided { txn, group, worker };
                 return out.extend(committed.into_iter().map(undecided));
             }
-            // Whoever recovers a transaction asks again.
-            Origin::Inquiry(..) | Origin::Late(_) | Origin::Nobody => return,
+            // Whoever recovers a transaction asks again. Of a wait that is to end, the wait itself is told.
+            Origin::Inquiry(..) | Origin::Late(_) | Origin::EndWait(_) | Origin::Nobody => return,
         });
     }
 }
@@ -1884,6 +2172,199 @@ mod tests {
         assert_eq!(sent_reads(&mut courier), first);
         assert!(courier.on_outcome(3, &done(b"$-1\r\n"), &mut out));
         assert_eq!(out.len(), 1);
+    }
+
+    /// A batch is answered: with a reply, that it is answered later, or that nothing is known of what was asked for.
+    fn answered(words: &[&str]) -> BatchOutcome {
+        let mut answers = AnswersBuf::default();
+        for word in words {
+            match *word {
+                "later" => answers.later(),
+                "gone" => answers.gone(),
+                reply => answers.reply(reply.as_bytes()),
+            }
+        }
+        BatchOutcome::Done(answers.finish().into())
+    }
+
+    /// What clients were told since the last time: the number of each request, and its answer.
+    fn told(out: &mut Vec<Output>) -> Vec<(u64, String)> {
+        let told = out.drain(..).map(|output| match output {
+            Output::Replied { ticket, reply, .. } => (
+                ticket.sequence,
+                String::from_utf8(reply.to_vec()).expect("it is text"),
+            ),
+            Output::Failed { ticket, error, .. } => (
+                ticket.sequence,
+                error.split(' ').next().unwrap_or_default().to_owned(),
+            ),
+            other => panic!("{other:?} tells no client anything"),
+        });
+        told.collect()
+    }
+
+    fn say(all: &[(u64, &str)]) -> Vec<(u64, String)> {
+        all.iter()
+            .map(|(number, reply)| (*number, (*reply).to_owned()))
+            .collect()
+    }
+
+    #[test]
+    fn a_read_is_told_behind_an_earlier_one_of_its_connection_and_slot() {
+        let (mut courier, mut out) = (courier(), Vec::new());
+        ask(&mut courier, "GET k", 1);
+        ask(&mut courier, "STRLEN k", 2);
+        ask(&mut courier, "GET other", 3);
+        assert_eq!(sent(&mut courier).len(), 1);
+        assert!(courier.on_outcome(1, &answered(&["later", ":2\r\n", ":3\r\n"]), &mut out));
+        assert_eq!(told(&mut out), say(&[(3, ":3\r\n")]));
+        ask(&mut courier, "GET k", 4);
+        assert_eq!(sent(&mut courier).len(), 1);
+        assert!(courier.on_outcome(2, &answered(&[":4\r\n"]), &mut out));
+        assert_eq!(told(&mut out), []);
+        let late = {
+            let mut answers = AnswersBuf::default();
+            answers.reply(b":1\r\n");
+            BatchOutcome::Deferred {
+                is_read: true,
+                index: 0,
+                bytes: answers.finish().into(),
+            }
+        };
+        assert!(courier.on_outcome(1, &late, &mut out));
+        assert_eq!(
+            told(&mut out),
+            say(&[(1, ":1\r\n"), (2, ":2\r\n"), (4, ":4\r\n")])
+        );
+        assert!(courier.is_idle());
+    }
+
+    #[test]
+    fn a_read_that_is_told_early_is_noticed() {
+        planted::plant(Some(Bug::ReadToldEarly));
+        let (mut courier, mut out) = (courier(), Vec::new());
+        ask(&mut courier, "GET k", 1);
+        ask(&mut courier, "STRLEN k", 2);
+        assert_eq!(sent(&mut courier).len(), 1);
+        assert!(courier.on_outcome(1, &answered(&["later", ":2\r\n"]), &mut out));
+        planted::plant(None);
+        assert_eq!(told(&mut out), say(&[(2, ":2\r\n")]));
+    }
+
+    #[test]
+    fn what_was_held_is_asked_again_with_the_read_before_it() {
+        let (mut courier, mut out) = (courier(), Vec::new());
+        ask(&mut courier, "GET k", 1);
+        ask(&mut courier, "STRLEN k", 2);
+        assert_eq!(sent(&mut courier).len(), 1);
+        assert!(courier.on_outcome(1, &answered(&["later", ":1\r\n"]), &mut out));
+        courier.begin(Monotonic(SECOND), None);
+        courier.give_up(&mut out);
+        assert_eq!(sent(&mut courier).len(), 1, "whether it waits still");
+        assert!(courier.on_outcome(2, &answered(&["gone"]), &mut out));
+        assert_eq!(sent(&mut courier).len(), 1);
+        assert_eq!(told(&mut out), []);
+        assert!(courier.on_outcome(3, &answered(&["$2\r\nab\r\n", ":2\r\n"]), &mut out));
+        assert_eq!(told(&mut out), say(&[(1, "$2\r\nab\r\n"), (2, ":2\r\n")]));
+        assert!(courier.is_idle());
+    }
+
+    #[test]
+    fn a_read_that_overtook_one_which_is_sent_again_is_asked_again_behind_it() {
+        let (mut courier, mut out) = (courier(), Vec::new());
+        for number in 1..=2 {
+            ask(&mut courier, "GET k", number);
+            assert_eq!(sent(&mut courier).len(), 1);
+        }
+        assert!(courier.on_outcome(2, &answered(&[":1\r\n"]), &mut out));
+        assert_eq!(told(&mut out), []);
+        courier.resend(&mut out);
+        assert_eq!(sent(&mut courier).len(), 2);
+        assert!(courier.on_outcome(3, &answered(&[":2\r\n"]), &mut out));
+        assert_eq!(told(&mut out), []);
+        assert!(courier.on_outcome(1, &answered(&[":2\r\n"]), &mut out));
+        assert_eq!(told(&mut out), say(&[(1, ":2\r\n"), (2, ":2\r\n")]));
+        assert!(courier.is_idle());
+    }
+
+    #[test]
+    fn a_read_is_not_told_what_was_answered_before_an_earlier_one_was_sent_again() {
+        let (mut courier, mut out) = (courier(), Vec::new());
+        for number in 1..=2 {
+            ask(&mut courier, "GET k", number);
+            assert_eq!(sent(&mut courier).len(), 1);
+        }
+        courier.resend(&mut out);
+        assert_eq!(sent(&mut courier).len(), 2);
+        assert!(courier.on_outcome(1, &answered(&[":2\r\n"]), &mut out));
+        assert_eq!(told(&mut out), say(&[(1, ":2\r\n")]));
+        // Perhaps the one before says so, which has it from before.
+        assert!(courier.on_outcome(2, &answered(&[":1\r\n"]), &mut out));
+        assert_eq!(told(&mut out), []);
+        assert_eq!(sent(&mut courier).len(), 1);
+        assert!(courier.on_outcome(3, &answered(&[":2\r\n"]), &mut out));
+        assert_eq!(told(&mut out), say(&[(2, ":2\r\n")]));
+        assert!(courier.is_idle());
+    }
+
+    #[test]
+    fn a_read_is_not_asked_again_behind_a_write_of_its_connection_that_was_carried_out() {
+        let (mut courier, mut out) = (courier(), Vec::new());
+        ask(&mut courier, "GET k", 1);
+        assert_eq!(sent(&mut courier).len(), 1);
+        assert!(courier.on_outcome(1, &answered(&["later"]), &mut out));
+        ask(&mut courier, "INCR k", 2);
+        assert_eq!(sent(&mut courier).len(), 1);
+        assert!(courier.on_outcome(2, &answered(&[":1\r\n"]), &mut out));
+        assert_eq!(told(&mut out), say(&[(2, ":1\r\n")]));
+        courier.resend(&mut out);
+        assert_eq!(told(&mut out), say(&[(1, "TRYAGAIN")]));
+        assert_eq!(sent(&mut courier), []);
+    }
+
+    /// What clients are told of a wait whose end nobody hears of for so long that it is given up.
+    fn told_of_wait(is_served: bool) -> Vec<(u64, String)> {
+        let (mut courier, mut out) = (courier(), Vec::new());
+        let ticket = Ticket {
+            worker: 0,
+            connection: 1,
+            sequence: 1,
+        };
+        let words = ArgsBuf::from_slices(["BLPOP", "k", "0.1"]);
+        let spec = command::resolve_in_group(words.as_args()).expect("it is a command");
+        let operation = Operation {
+            spec,
+            db: Db::default(),
+            protocol: Protocol::Resp2,
+            args: words,
+        };
+        courier.wait(ticket, &operation);
+        assert_eq!(sent(&mut courier).len(), 1);
+        assert!(courier.on_outcome(1, &answered(&["later"]), &mut out));
+        assert!(matches!(out.drain(..).as_slice(), [Output::Waits { .. }]));
+        courier.end_wait(ticket);
+        assert_eq!(sent(&mut courier).len(), 1);
+        if is_served {
+            let mut answers = AnswersBuf::default();
+            answers.reply(b"$1\r\nv\r\n");
+            let late = BatchOutcome::Deferred {
+                is_read: false,
+                index: 0,
+                bytes: answers.finish().into(),
+            };
+            assert!(courier.on_outcome(1, &late, &mut out));
+        }
+        courier.begin(Monotonic(5 * SECOND), None);
+        courier.give_up(&mut out);
+        courier.begin(Monotonic(11 * SECOND), None);
+        courier.give_up(&mut out);
+        told(&mut out)
+    }
+
+    #[test]
+    fn a_client_that_waits_is_told_once_when_the_end_of_its_wait_is_given_up() {
+        assert_eq!(told_of_wait(true), say(&[(1, "$1\r\nv\r\n")]));
+        assert_eq!(told_of_wait(false), say(&[(1, "UNKNOWN")]));
     }
 
     #[test]

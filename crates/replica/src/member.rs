@@ -311,7 +311,8 @@ impl Member {
     /// sent. The lease is to be looked at again ([`Member::still_leads`]) before the answer leaves.
     #[inline]
     pub fn may_read(&self, now: Monotonic) -> bool {
-        self.role == Role::Leader && matches!(self.raft.read_permit(now), ReadPermit::Lease(_))
+        let has_lease = matches!(self.raft.read_permit(now), ReadPermit::Lease(_));
+        self.role == Role::Leader && (has_lease || planted::is(Bug::LeaseIgnored))
     }
 
     /// Whether what was read under the lease this turn may be told.
@@ -357,7 +358,7 @@ impl Member {
             self.keep(now, gathered, effects);
         } else if gathered.batch.is_free {
             self.read(replica, turn, now, gathered, effects);
-        } else if !self.gathered.is_empty() || !self.own.is_empty() {
+        } else if !self.gathered.is_empty() || !self.own.is_empty() && !planted::is(Bug::OwnNotAwaited) {
             // Behind what reads have found to be expired, too: `DBSIZE` counts a key until it is deleted.
             self.attached.push((self.gathered.len(), gathered));
         } else if let Some(flight) = self.flights.back_mut() {

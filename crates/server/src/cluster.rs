@@ -1053,6 +1053,18 @@ impl Gateway {
         seat.quiet_until = if is_busy { now } else { seat.quiet_until(now) };
     }
 
+    /// How much is to be given on what the replica here says of its group: nothing if it does not lead, and the more the newer
+    /// the term. A node without others knows all there is.
+    pub(crate) fn claim_on(&self, index: usize) -> i64 {
+        if !self.is_spread {
+            return i64::MAX;
+        }
+        match self.cluster.leads(index) {
+            Some(true) => self.cluster.seats[index].term().0 as i64 + 1,
+            _ => 0,
+        }
+    }
+
     /// Has the limits of the settings set in a group that is led here, in front of whatever is carried out next. Which limits
     /// it has is no reason not to: others may be on their way.
     fn ask_limits(&mut self, index: usize) {

@@ -43,7 +43,9 @@ impl Gateway {
                 ReplyError::WatchInsideMulti.write(&mut pipeline.writer(session.protocol));
             }
             CommandId::Watch => self.on_watch(session, pipeline, args.from(1)),
-            CommandId::Info if self.shared.workers.len() > 1 => self.on_info(session, pipeline, args),
+            CommandId::Info if self.shared.workers.len() > 1 || self.is_spread => {
+                self.on_info(session, pipeline, args);
+            }
             CommandId::Publish => self.on_publish(session, pipeline, Kind::Channel, args),
             CommandId::SPublish => self.on_publish(session, pipeline, Kind::ShardChannel, args),
             CommandId::SSubscribe => {
@@ -128,7 +130,7 @@ impl Gateway {
             CommandId::PubSubHelp => command::introspect::help("PUBSUB", help::PUBSUB, w),
 
             // The server.
-            CommandId::Info => self.info(session.endpoint, args, w),
+            CommandId::Info => self.info(session.endpoint, args, None, w),
             CommandId::ConfigGet => self.config_get(args, w),
             CommandId::ConfigSet => self.config_set(args, w)?,
             CommandId::ConfigResetStat => self.config_reset_stat(w),

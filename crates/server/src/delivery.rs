@@ -6,6 +6,7 @@
 use crate::block::note_watched;
 use crate::connection::Connection;
 use crate::gateway::Gateway;
+use crate::key_counts::KeyCounts;
 use crate::pipeline::Pipeline;
 use crate::program::{Item, Program, merge};
 use crate::pubsub::Listeners;
@@ -86,6 +87,8 @@ pub enum Delivery {
         ticket: Ticket,
         /// The command.
         args: ArgsBuf,
+        /// How many keys there are.
+        counts: KeyCounts,
     },
     /// A message for connections that listen.
     Message {
@@ -260,8 +263,9 @@ impl Gateway {
                 Writer::new(&mut bytes, session.protocol).ok();
                 ticket
             }
-            Delivery::Info { ticket, args } => {
-                self.run_own(session, CommandId::Info.spec(), args.as_args(), &mut bytes);
+            Delivery::Info { ticket, args, counts } => {
+                let mut w = Writer::new(&mut bytes, session.protocol);
+                self.info(session.endpoint, args.as_args(), Some(&counts), &mut w);
                 ticket
             }
             // The driver asks again whether to close it.

@@ -134,9 +134,10 @@ impl Gateway {
                 Message::Shown(line) => self.on_shown(line),
                 Message::Refresh { ticket } => {
                     self.refresh_figures();
-                    self.send(from, Message::Refreshed { ticket });
+                    let counts = Box::new(self.key_counts());
+                    self.send(from, Message::Refreshed { ticket, counts });
                 }
-                Message::Refreshed { ticket } => self.on_refreshed(ticket),
+                Message::Refreshed { ticket, counts } => self.on_counted(ticket, Some(*counts)),
                 Message::Await {
                     ticket,
                     operation,

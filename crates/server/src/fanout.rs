@@ -21,6 +21,7 @@ use crate::client::ClientCard;
 use crate::delivery::Delivery;
 use crate::endpoint::Endpoint;
 use crate::gateway::Gateway;
+use crate::key_counts::KeyCounts;
 use crate::pipeline::Pipeline;
 use crate::pubsub::Kind;
 use crate::session::Session;
@@ -87,13 +88,23 @@ impl fmt::Display for Whom {
     }
 }
 
+/// What an answer is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    /// A part of a command.
+    Part,
+    /// How many connections a message reached.
+    Receivers,
+    /// How many keys the node's groups hold.
+    KeyCounts,
+}
+
 /// A question under way.
 struct Asking {
     whom: Whom,
     until: Monotonic,
     ticket: Ticket,
-    /// Whether the answer is how many connections a message reached.
-    is_message: bool,
+    purpose: Purpose,
     /// What is asked as soon as there is a link.
     unsent: Option<Bytes>,
 }
@@ -226,6 +237,13 @@ impl Item {
         }
     }
 
+    fn into_number(self) -> Option<i64> {
+        match self {
+            Item::Number(number) => Some(number),
+            Item::Text(_) => None,
+        }
+    }
+
     fn into_text(self) -> Option<Vec<u8>> {
         match self {
             Item::Number(_) => None,
@@ -335,7 +353,7 @@ impl Gateway {
             return true;
         };
         let ticket = self.reserve(session, pipeline);
-        let (asked, silent) = self.ask_nodes(ticket, false, args);
+        let (asked, silent) = self.ask_nodes(ticket, Purpose::Part, args);
         let gathered = Gathered {
             join,
             protocol,
@@ -370,7 +388,7 @@ impl Gateway {
         }
         let ticket = self.reserve(session, pipeline);
         session.is_waiting = true;
-        let id = self.note_question(Whom::Meta, ticket, false);
+        let id = self.note_question(Whom::Meta, ticket, Purpose::Part);
         let gathered = Gathered {
             join: Join::Kept,
             protocol: session.protocol,
@@ -404,12 +422,12 @@ impl Gateway {
         let words = ["CONFIG", "SET"].into_iter().map(str::to_owned).chain(words);
         let words = ArgsBuf::from_slices(words.collect::<Vec<_>>());
         self.set_for_cluster(words.as_args());
-        let (asked, silent) = self.ask_nodes(ticket, false, words.as_args());
+        let (asked, silent) = self.ask_nodes(ticket, Purpose::Part, words.as_args());
         // A node that has just become a member may serve clients already, and its link to this worker be on its way.
         let down = self.nodes_down();
         let bytes = question_of(words.as_args());
         for &node in &down {
-            let id = self.note_question(Whom::Node(node), ticket, false);
+            let id = self.note_question(Whom::Node(node), ticket, Purpose::Part);
             let asking = self.fanout.questions.get_mut(&id).expect("it was just noted");
             asking.unsent = Some(bytes.clone());
         }
@@ -485,7 +503,7 @@ impl Gateway {
     pub(crate) fn ask_nodes(
         &mut self,
         ticket: Ticket,
-        is_message: bool,
+        purpose: Purpose,
         args: Args<'_>,
     ) -> (usize, Vec<NodeId>) {
         let nodes = self.nodes_up();
@@ -494,21 +512,21 @@ impl Gateway {
         }
         let bytes = question_of(args);
         for &node in &nodes {
-            let id = self.note_question(Whom::Node(node), ticket, is_message);
+            let id = self.note_question(Whom::Node(node), ticket, purpose);
             let bytes = bytes.clone();
             self.send_to_node(node, PeerMessage::Fanout(Question { id, bytes }));
         }
         (nodes.len(), Vec::new())
     }
 
-    fn note_question(&mut self, whom: Whom, ticket: Ticket, is_message: bool) -> u64 {
+    fn note_question(&mut self, whom: Whom, ticket: Ticket, purpose: Purpose) -> u64 {
         let until = self.cluster_now().after(PATIENCE);
         self.fanout.asked += 1;
         let asking = Asking {
             whom,
             until,
             ticket,
-            is_message,
+            purpose,
             unsent: None,
         };
         self.fanout.questions.insert(self.fanout.asked, asking);
@@ -551,6 +569,8 @@ impl Gateway {
             let receivers = self.shared.subscriptions.receivers(kind, channel);
             self.on_node_message(kind, channel, message);
             Writer::new(&mut reply, Protocol::Resp2).integer(receivers as i64);
+        } else if spec.id == CommandId::Info {
+            return self.count_keys_for(from, question.id);
         } else if spec.id == CommandId::ConfigSet {
             if !self.set_for_cluster(args) {
                 return;
@@ -619,12 +639,21 @@ impl Gateway {
     /// An answer, or none, to a question that there is.
     fn end_question(&mut self, id: u64, answer: Option<Vec<Item>>) {
         let asking = self.fanout.questions.remove(&id).expect("the caller has seen it");
-        if asking.is_message {
-            let receivers = match answer.as_deref() {
-                Some(&[Item::Number(receivers)]) => u64::try_from(receivers).unwrap_or(0),
-                _ => 0,
-            };
-            return self.on_received(asking.ticket, receivers);
+        match asking.purpose {
+            Purpose::Part => {}
+            Purpose::Receivers => {
+                let receivers = match answer.as_deref() {
+                    Some(&[Item::Number(receivers)]) => u64::try_from(receivers).unwrap_or(0),
+                    _ => 0,
+                };
+                return self.on_received(asking.ticket, receivers);
+            }
+            Purpose::KeyCounts => {
+                let numbers = answer.unwrap_or_default().into_iter();
+                let numbers: Option<Vec<i64>> = numbers.map(Item::into_number).collect();
+                let counts = numbers.and_then(|numbers| KeyCounts::from_numbers(&numbers));
+                return self.on_counted(asking.ticket, counts);
+            }
         }
         let place = (asking.ticket.connection, asking.ticket.sequence);
         let gathered = self.fanout.gathered.get_mut(&place);

@@ -27,6 +27,7 @@ mod error_counts;
 mod exchange;
 mod fanout;
 mod gateway;
+mod key_counts;
 mod latency;
 mod message;
 mod monitor;

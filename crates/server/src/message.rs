@@ -1,6 +1,7 @@
 //! What workers say to each other.
 
 use crate::endpoint::Endpoint;
+use crate::key_counts::KeyCounts;
 use crate::pubsub::Kind;
 use command::Spec;
 use ids::{Db, GroupId};
@@ -117,6 +118,8 @@ pub enum Message {
     Refreshed {
         /// Who asked.
         ticket: Ticket,
+        /// How many keys there are.
+        counts: Box<KeyCounts>,
     },
     /// A client waits for keys of the receiver, or goes on waiting.
     Await {

@@ -16,6 +16,7 @@
 use crate::asked::Asked;
 use crate::connection::Connection;
 use crate::delivery::Delivery;
+use crate::fanout::Purpose;
 use crate::gateway::Gateway;
 use crate::message::Message;
 use crate::patterns::Patterns;
@@ -446,7 +447,7 @@ impl Gateway {
             return pipeline.writer(session.protocol).integer(here as i64);
         }
         let ticket = self.reserve(session, pipeline);
-        let (nodes, not_asked) = self.ask_nodes(ticket, true, args);
+        let (nodes, not_asked) = self.ask_nodes(ticket, Purpose::Receivers, args);
         if !not_asked.is_empty() {
             self.broadcast_to_nodes(kind, channel, message);
         }

@@ -3,6 +3,7 @@
 use crate::cluster::ClusterFigures;
 use crate::error_counts::ErrorCounts;
 use crate::gateway::{Changed, Gateway};
+use crate::key_counts::Count;
 use crate::slow_log::SlowLog;
 use crate::timing::Distribution;
 use crate::topology::Links;
@@ -107,6 +108,8 @@ pub struct WorkerStats {
     pub keys: [Counter; Db::COUNT as usize],
     /// Keys with a deadline by database.
     pub keys_with_deadline: [Counter; Db::COUNT as usize],
+    /// The mean of these deadlines, for each database.
+    pub mean_deadline: [Counter; Db::COUNT as usize],
     /// Transactions that hold locks in the groups that this worker leads, and requests waiting there.
     pub locked: Counter,
     /// See `locked`.
@@ -258,8 +261,12 @@ impl Gateway {
         for number in 0..Db::COUNT {
             let db = Db::new(number).expect("below the count");
             let index = db.index();
-            self.stats.keys[index].set(sum(&|replica| replica.keyspace().counts(db).0 as u64));
-            self.stats.keys_with_deadline[index].set(sum(&|replica| replica.keyspace().counts(db).1 as u64));
+            let mut count = Count::default();
+            let replicas = self.replicas.iter();
+            replicas.for_each(|replica| count.add(Count::of(replica.keyspace(), db)));
+            self.stats.keys[index].set(count.keys);
+            self.stats.keys_with_deadline[index].set(count.expires);
+            self.stats.mean_deadline[index].set(count.mean_deadline as u64);
         }
     }
 }

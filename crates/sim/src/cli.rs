@@ -23,7 +23,6 @@ pub(crate) enum Seeds {
 pub(crate) struct Plan {
     pub(crate) seeds: Seeds,
     pub(crate) options: Options,
-    pub(crate) is_bare: bool,
     pub(crate) time: Option<Duration>,
     pub(crate) threads: u64,
     pub(crate) history: Option<PathBuf>,
@@ -36,11 +35,9 @@ and faults happen; then a quorum is healed, the other nodes are dead for ever, a
 answered. What clients saw is then judged by a checker that knows nothing of the implementation.
 
 Nodes are those of production: gateways, replicas and the meta group, with links, files and clocks that are
-simulated. Bare nodes have nothing but consensus and data, and know of each other by magic: they see worse
-networks and clocks than production promises to bear.
+simulated.
 
   sim --seeds 500                     500 seeds; the first failure is explained, with the command that repeats it
-  sim --seeds 500 --bare              the same with bare nodes
   sim --seed 4711                     this one alone, with the last events if it fails
   sim --seed 4711 --history f.txt     the same, and what the clients saw as text
   sim --bug AmnesiacVote --seeds 200  plants a mistake; succeeds if somebody notices
@@ -91,18 +88,6 @@ fn command() -> Command {
                 .value_name("FROM..TO")
                 .help("How many workers a node may have: a number, or the least and the most")
                 .default_value("1..3"),
-        )
-        .arg(
-            Arg::new("growth")
-                .long("growth")
-                .help("Clusters of several workers grow from one node under load, too")
-                .action(clap::ArgAction::SetTrue),
-        )
-        .arg(
-            Arg::new("bare")
-                .long("bare")
-                .help("Nodes of the cores alone: faster, on a network that loses and repeats frames, with clocks that lie")
-                .action(clap::ArgAction::SetTrue),
         )
         .arg(
             Arg::new("bug")
@@ -162,13 +147,7 @@ pub(crate) fn plan(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cla
     };
     Ok(Plan {
         seeds,
-        options: Options {
-            nodes,
-            workers,
-            grows: matches.get_flag("growth"),
-            bug,
-        },
-        is_bare: matches.get_flag("bare"),
+        options: Options { nodes, workers, bug },
         time: number("minutes").map(|minutes| Duration::from_secs(minutes.saturating_mul(60))),
         threads: number("threads").unwrap_or(1),
         history: matches.get_one::<PathBuf>("history").cloned(),
@@ -191,8 +170,7 @@ mod tests {
 
     #[test]
     fn the_command_that_repeats_a_failure_is_understood() {
-        let plan = parse("sim --bare --nodes 3..5 --workers 2..2 --seed 17 --bug AmnesiacVote").unwrap();
-        assert!(plan.is_bare);
+        let plan = parse("sim --nodes 3..5 --workers 2..2 --seed 17 --bug AmnesiacVote").unwrap();
         assert!(matches!(plan.seeds, Seeds::One(17)));
         assert_eq!(plan.options.nodes, 3..=5);
         assert_eq!(plan.options.workers, 2..=2);

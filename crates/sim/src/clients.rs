@@ -13,7 +13,7 @@ use crate::swarm::Swarm;
 use crate::workload::{self, Workload};
 use history::{Answer, Call, History, Outcome, Process, Recorder, Ticket};
 use ids::Prng;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 /// One client.
 pub(crate) struct Client {
@@ -110,7 +110,6 @@ impl Clients {
             return bytes;
         }
         let mut bytes = Vec::new();
-        let mut read = BTreeSet::new();
         let pipeline = swarm.pipeline;
         let count = 1 + self.prng.below(pipeline);
         for _ in 0..count {
@@ -122,14 +121,6 @@ impl Clients {
             let Some((key, call)) = next else {
                 break;
             };
-            if workload::is_read(call) {
-                read.insert(key.clone());
-            } else if !swarm.has_late_writes && read.contains(&key) {
-                if let Some(errands) = &mut client.errands {
-                    errands.push_front((key, call));
-                }
-                break;
-            }
             let ticket = self.recorder.called(client.process, &key, call, now);
             bytes.extend(workload::request(&key, call));
             client.waiting.push_back((ticket, key, call));

@@ -7,7 +7,6 @@
 //! Reading order: `node.rs` (what a process must be), `swarm.rs` (what a seed draws), `world.rs` (what happens), then
 //! `clock.rs`, `network.rs`, `clients.rs`, `workload.rs`; `seed.rs` runs one and explains its failure.
 
-mod bare;
 mod clients;
 mod clock;
 mod network;
@@ -20,7 +19,6 @@ mod whole;
 mod workload;
 mod world;
 
-pub use bare::Bare;
 pub use clock::Clock;
 pub use node::{Birth, Connection, Input, Node, Output, Shape, Whim};
 pub use seed::{Failure, Options, run};

@@ -5,7 +5,7 @@ mod progress;
 
 use cli::Seeds;
 use progress::Progress;
-use sim::{Bare, Failure, Whole};
+use sim::{Failure, Whole};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,11 +32,7 @@ fn main() -> ExitCode {
             if seed > last || is_late {
                 break;
             }
-            let result = match plan.is_bare {
-                true => sim::run::<Bare>(seed, &plan.options),
-                false => sim::run::<Whole>(seed, &plan.options),
-            };
-            match result {
+            match sim::run::<Whole>(seed, &plan.options) {
                 Ok(summary) => progress.done(&summary),
                 Err(found) => {
                     is_over.store(true, Ordering::Relaxed);

@@ -1,24 +1,21 @@
-//! The network between nodes: what becomes of a frame.
+//! The network between nodes: when a frame arrives. Links carry streams: what is sent arrives in its order, or the link is
+//! broken and what was under way is lost.
 
 use crate::clock::{MILLIS, SECONDS};
 use crate::swarm::Swarm;
 use ids::Prng;
 use std::collections::BTreeMap;
 
-/// Old frames that each direction of a link keeps, to deliver them again; at the limit a random one is replaced.
-const OLD_MAX: usize = 32;
-
 /// One direction between two nodes.
-struct Path<F> {
+struct Path {
     /// Until then nothing passes.
     blocked_until: u64,
     /// How much slower than others it is.
     slowness: u64,
-    /// Whether frames come late, or again long after. One direction of a link may be worse than the other.
+    /// Whether frames come late. One direction of a link may be worse than the other.
     is_congested: bool,
     /// When the latest frame of each stream arrives; those that have come are forgotten.
     latest: BTreeMap<u64, u64>,
-    old: Vec<F>,
 }
 
 /// A link between two nodes: up, or down until somebody sets it up again. Each time it is another one.
@@ -29,9 +26,9 @@ struct Link {
 }
 
 /// All paths. See the file's header.
-pub(crate) struct Network<F> {
+pub(crate) struct Network {
     nodes: usize,
-    paths: Vec<Path<F>>,
+    paths: Vec<Path>,
     links: Vec<Link>,
     prng: Prng,
     /// Whether frames are harmed beyond partitions and broken links.
@@ -39,15 +36,14 @@ pub(crate) struct Network<F> {
 }
 
 /// A frame's arrival.
-pub(crate) struct Arrival<F> {
+pub(crate) struct Arrival {
     pub(crate) at: u64,
-    pub(crate) frame: F,
-    /// Of the link it travels by; `None` if it comes whatever became of that.
-    pub(crate) life: Option<u32>,
+    /// Of the link it travels by.
+    pub(crate) life: u32,
 }
 
-impl<F: Clone> Network<F> {
-    pub(crate) fn new(nodes: usize, mut prng: Prng) -> Network<F> {
+impl Network {
+    pub(crate) fn new(nodes: usize, mut prng: Prng) -> Network {
         let paths = (0..nodes * nodes)
             .map(|_| Path {
                 blocked_until: 0,
@@ -58,7 +54,6 @@ impl<F: Clone> Network<F> {
                 },
                 is_congested: prng.below(2) == 0,
                 latest: BTreeMap::new(),
-                old: Vec::new(),
             })
             .collect();
         Network {
@@ -70,97 +65,51 @@ impl<F: Clone> Network<F> {
         }
     }
 
-    /// From now on frames are harmed. Until then nothing is lost, late or repeated.
+    /// From now on frames are harmed. Until then nothing is late.
     pub(crate) fn storm(&mut self) {
         self.is_calm = false;
     }
 
-    /// From now on nothing is lost, late or repeated, and all paths are open.
+    /// From now on nothing is late, and all paths are open.
     pub(crate) fn calm(&mut self) {
         self.is_calm = true;
         for path in &mut self.paths {
             path.blocked_until = 0;
             path.slowness = 0;
-            path.old.clear();
         }
     }
 
-    /// What becomes of a frame that is sent at `now`: no arrival, one, or several.
+    /// What becomes of a frame that is sent at `now`: when it arrives, if the link of this life is still there then; none if
+    /// there is none now.
     pub(crate) fn send(
         &mut self,
         from: usize,
         to: usize,
-        frame: F,
         orders: [u64; 2],
         now: u64,
         swarm: &Swarm,
-    ) -> Vec<Arrival<F>> {
+    ) -> Option<Arrival> {
         let link = self.link(from, to);
+        if link.down_until > now {
+            return None;
+        }
         let prng = &mut self.prng;
         let path = &mut self.paths[from * self.nodes + to];
-        let mut arrivals = Vec::new();
-        let mut chance = |of: u64| !self.is_calm && of > 0 && prng.below(1_000_000) < of;
-        if path.is_congested
-            && chance(swarm.replays)
-            && let Some(old) = path.old.get(chance_index(now, path.old.len()))
-        {
-            arrivals.push(Arrival {
-                at: now + 20 * MILLIS,
-                frame: old.clone(),
-                life: None,
-            });
-        }
-        if link.down_until > now {
-            return arrivals;
-        }
-        let (is_lost, is_doubled, is_late) = (
-            chance(swarm.loss),
-            chance(swarm.duplicates),
-            chance(swarm.delay.0),
-        );
-        if swarm.replays > 0 && !self.is_calm {
-            if path.old.len() < OLD_MAX {
-                path.old.push(frame.clone());
-            } else {
-                path.old[chance_index(now, OLD_MAX)] = frame.clone();
-            }
-        }
-        let mut takes =
-            || swarm.latency.0 + prng.below(swarm.latency.1 - swarm.latency.0 + 1) + path.slowness;
-        let mut at = now + takes();
-        if path.blocked_until > now {
-            if !swarm.is_stream {
-                return arrivals;
-            }
-            // A stream waits, and sends again.
-            at = path.blocked_until + takes();
-        }
-        let twin = now + takes();
-        if is_late && path.is_congested {
+        let is_late =
+            !self.is_calm && path.is_congested && swarm.delay.0 > 0 && prng.below(1_000_000) < swarm.delay.0;
+        // What is blocked waits, and is sent again.
+        let leaves = now.max(path.blocked_until);
+        let mut at =
+            leaves + swarm.latency.0 + prng.below(swarm.latency.1 - swarm.latency.0 + 1) + path.slowness;
+        if is_late {
             at += prng.below(swarm.delay.1);
         }
-        if swarm.is_stream {
-            path.latest.retain(|_, latest| *latest >= now);
-            for order in orders {
-                at = at.max(path.latest.get(&order).map_or(0, |latest| latest + 1));
-            }
-            path.latest.extend(orders.map(|order| (order, at)));
+        path.latest.retain(|_, latest| *latest >= now);
+        for order in orders {
+            at = at.max(path.latest.get(&order).map_or(0, |latest| latest + 1));
         }
-        if is_doubled {
-            arrivals.push(Arrival {
-                at: twin,
-                frame: frame.clone(),
-                life: Some(link.life),
-            });
-        }
-        if !is_lost {
-            arrivals.push(Arrival {
-                at,
-                frame,
-                life: Some(link.life),
-            });
-        }
-        arrivals
+        path.latest.extend(orders.map(|order| (order, at)));
+        Some(Arrival { at, life: link.life })
     }
 
     fn index(&self, a: usize, b: usize) -> usize {
@@ -232,9 +181,4 @@ impl<F: Clone> Network<F> {
         }
         name
     }
-}
-
-/// Some index below `count`, without drawing from the generator: what is replayed need not be random, only varied.
-fn chance_index(now: u64, count: usize) -> usize {
-    (now / 1_000 % count.max(1) as u64) as usize
 }

@@ -11,7 +11,6 @@
 //! outputs.
 
 use crate::clock::Clock;
-use crate::swarm::Swarm;
 use ids::{Monotonic, NodeId, Prng};
 
 /// A client's connection: never used again.
@@ -23,7 +22,7 @@ pub struct Connection(pub u64);
 pub enum Input<F, O> {
     /// The time that it asked for has come, or passed.
     Timer,
-    /// A peer says something. It may be old, a repeat, or out of order, unless links are streams.
+    /// A peer says something. What it says later comes later, in the same stream.
     Frame(NodeId, F),
     /// The link to a peer is up. Nobody is told so of one that has been up since the start.
     LinkUp(NodeId),
@@ -103,9 +102,6 @@ pub struct Shape {
     pub groups: u16,
     /// Replicas of a group, at most as many as nodes.
     pub replicas: usize,
-    /// Whether leaders answer reads under leases. Without, every read needs a round of confirmation, and must be right
-    /// whatever clocks do.
-    pub has_leases: bool,
 }
 
 /// A process of a cluster, and what a harness must know about the whole.
@@ -118,12 +114,6 @@ pub trait Node: Sized {
     type Left;
     /// What the checks remember, and what stands for parts that are not simulated.
     type Shared;
-
-    /// The words of the command line that choose this kind of node, and a space behind them.
-    const KIND: &'static str = "";
-
-    /// Takes out of a seed's draw what no node of this kind is made for.
-    fn fit(_swarm: &mut Swarm) {}
 
     /// Of a new cluster, before any node is born.
     fn share(shape: &Shape, seed: u64) -> Self::Shared;

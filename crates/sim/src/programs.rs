@@ -54,14 +54,6 @@ pub(crate) struct Mix {
 }
 
 impl Mix {
-    /// No transactions.
-    pub(crate) const NONE: Mix = Mix {
-        share: 0,
-        keys: 3,
-        reads: 0,
-        weights: [0; 8],
-    };
-
     /// Of all families, on few keys.
     pub(crate) fn busy(reads: u64) -> Mix {
         Mix {

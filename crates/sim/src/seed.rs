@@ -18,9 +18,6 @@ pub struct Options {
     pub nodes: RangeInclusive<usize>,
     /// How many workers a node may have.
     pub workers: RangeInclusive<usize>,
-    /// Whether clusters of several workers grow from one node under load. Off by default as long as such growth finds a
-    /// known defect: what is under way between two workers when a group gets a log is taken for what it is not.
-    pub grows: bool,
     /// A mistake to be planted.
     pub bug: Option<Bug>,
 }
@@ -30,7 +27,6 @@ impl Default for Options {
         Options {
             nodes: 3..=5,
             workers: 1..=3,
-            grows: false,
             bug: None,
         }
     }
@@ -43,8 +39,6 @@ pub struct Failure {
     pub seed: u64,
     /// How it was run.
     pub options: Options,
-    /// The words that choose this kind of node.
-    pub kind: &'static str,
     /// What the seed drew.
     pub swarm: Swarm,
     /// What went wrong.
@@ -64,10 +58,8 @@ impl Failure {
             .bug
             .map(|bug| format!(" --bug {bug:?}"))
             .unwrap_or_default();
-        let kind = self.kind;
-        let growth = if self.options.grows { " --growth" } else { "" };
         format!(
-            "cargo run -p sim -- {kind}--nodes {}..{} --workers {}..{}{growth} --seed {}{bug}",
+            "cargo run -p sim -- --nodes {}..{} --workers {}..{} --seed {}{bug}",
             nodes.start(),
             nodes.end(),
             workers.start(),
@@ -93,8 +85,7 @@ impl fmt::Display for Failure {
 /// # Errors
 /// If it failed.
 pub fn run<N: Node>(seed: u64, options: &Options) -> Result<Summary, Box<Failure>> {
-    let mut swarm = Swarm::draw(seed, options);
-    N::fit(&mut swarm);
+    let swarm = Swarm::draw(seed, options);
     let (result, _, _) = attempt::<N>(seed, &swarm, options, false);
     result.map_err(|first| {
         let (again, trace, history) = attempt::<N>(seed, &swarm, options, true);
@@ -106,7 +97,6 @@ pub fn run<N: Node>(seed: u64, options: &Options) -> Result<Summary, Box<Failure
         Box::new(Failure {
             seed,
             options: options.clone(),
-            kind: N::KIND,
             swarm: swarm.clone(),
             what,
             trace,

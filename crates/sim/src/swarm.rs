@@ -24,14 +24,10 @@ pub struct Swarm {
     pub shape: Shape,
     /// Nodes that start when there are faults already.
     pub late: usize,
-    /// Whether clusters whose nodes have several workers may grow from less than three nodes while clients are there.
-    pub grows: bool,
     /// Clients.
     pub clients: usize,
     /// Keys of each family.
     pub keys: usize,
-    /// Whether clients wait for elements of queues.
-    pub has_waits: bool,
     /// How many of a hundred requests only read.
     pub reads: u64,
     /// The longest pause of a client between two requests.
@@ -40,25 +36,14 @@ pub struct Swarm {
     pub patience: u64,
     /// Requests that a client sends at once, at most.
     pub pipeline: u64,
-    /// Whether clients that ask several times at once write to what they have just read. A gateway of production sends a
-    /// batch again when its leader is gone; a read in it is then answered anew, and sees writes that came behind it.
-    pub has_late_writes: bool,
     /// How long the faults last.
     pub storm: u64,
     /// What a node's turn costs.
     pub turn: u64,
     /// The shortest and the longest time that a frame takes.
     pub latency: (u64, u64),
-    /// Whether frames of a link keep their order, and none is lost while it is up.
-    pub is_stream: bool,
-    /// A frame is lost.
-    pub loss: u64,
-    /// A frame comes twice.
-    pub duplicates: u64,
     /// A frame is delayed by up to this much more, and how often.
     pub delay: (u64, u64),
-    /// An old frame comes again, long after.
-    pub replays: u64,
     /// A reading of a clock comes after a stall, and how long that is at most.
     pub stalls: (u64, u64),
     /// How much too fast or slow clocks are, in millionths, at most.
@@ -94,6 +79,17 @@ fn often(prng: &mut Prng, some: u64, extreme: u64) -> u64 {
     }
 }
 
+/// How many nodes start when clients and faults are there already. Half of the clusters that grow do so from one node: every
+/// group goes from one protocol to the other.
+fn late(nodes: usize, prng: &mut Prng) -> usize {
+    let others = nodes as u64 - 1;
+    match prng.below(8) {
+        0 => nodes - 1,
+        1 if others > 0 => 1 + prng.below(others) as usize,
+        _ => 0,
+    }
+}
+
 impl Swarm {
     /// The draw of `seed` within `options`. If a mistake is planted, the faults that it needs are more
     /// likely than by chance: a suite has minutes to catch it, and not nights.
@@ -103,44 +99,25 @@ impl Swarm {
         let mut prng = Prng::new(seed ^ 0x574f_524b_4552_0004);
         let range = (workers.end() - workers.start()) as u64 + 1;
         swarm.shape.workers = workers.start() + prng.below(range) as usize;
-        swarm.grows = options.grows;
+        // Several groups for each worker: some commands are over groups of one, and some of two.
+        swarm.shape.groups = swarm.shape.groups.max(2 * swarm.shape.workers as u16);
+        swarm.late = late(swarm.shape.nodes, &mut prng);
         let bug = options.bug;
         match bug {
             Some(Bug::AmnesiacVote) => {
                 swarm.kills = swarm.kills.max(40);
                 swarm.partitions = swarm.partitions.max(40);
             }
-            // Leaders that come and go, and heartbeats that overtake entries.
+            // Leaders that come and go.
             Some(Bug::ReadBeforeOwnEntry) => {
-                swarm.shape.has_leases = true;
-                swarm.drift_ppm = swarm.drift_ppm.min(49_000);
-                swarm.is_stream = false;
-                swarm.loss = 150_000;
                 swarm.latency.1 = swarm.latency.0 + 10 * MILLIS;
                 swarm.transfers = 200;
                 swarm.turn = 50 * MICROS;
                 swarm.think = MILLIS;
                 swarm.reads = 70;
             }
-            // Leaders that are cut off while answers to earlier rounds are still under way.
-            Some(Bug::ReusedReadId) => {
-                swarm.shape.has_leases = false;
-                swarm.is_stream = false;
-                swarm.delay = (300_000, 2 * SECONDS);
-                swarm.loss = 0;
-                swarm.partitions = 60;
-                (swarm.breaks, swarm.kills, swarm.hand_overs, swarm.pauses) = (0, 0, 0, 0);
-                (swarm.transfers, swarm.moves, swarm.stalls) = (0, 0, (0, 0));
-                swarm.clients = 16;
-                swarm.think = MILLIS;
-                swarm.patience = 200 * MILLIS;
-                swarm.pipeline = 1;
-                swarm.reads = 80;
-            }
             // Heartbeats and refusals in one turn, again and again.
             Some(Bug::LibraryBatching) => {
-                swarm.is_stream = false;
-                swarm.loss = 200_000;
                 swarm.turn = 20 * MILLIS;
                 swarm.think = MILLIS;
                 swarm.reads = 30;
@@ -150,13 +127,7 @@ impl Swarm {
                 swarm.hand_overs = 120;
                 swarm.kills = 120;
             }
-            Some(Bug::IncarnationNotChecked) => {
-                swarm.kills = swarm.kills.max(60);
-                swarm.moves = swarm.moves.max(60);
-            }
             Some(Bug::VoteInsidePromise | Bug::CampaignInsidePromise | Bug::LeaseKeptAcrossTransfer) => {
-                swarm.shape.has_leases = true;
-                swarm.drift_ppm = swarm.drift_ppm.min(49_000);
                 swarm.reads = 97;
                 swarm.partitions = swarm.partitions.max(60);
                 swarm.transfers = swarm.transfers.max(60);
@@ -221,16 +192,7 @@ impl Swarm {
             7 => 2,
             _ => 5,
         };
-        // In some runs clocks break their promise, and then nobody may trust them.
-        let has_true_clocks = prng.below(8) > 0;
-        let has_leases = has_true_clocks && prng.below(3) > 0;
-        let drift_ppm = match prng.below(3) {
-            _ if !has_true_clocks => 400_000,
-            0 => 0,
-            1 => 500,
-            _ => 49_000,
-        };
-        let is_stream = prng.below(3) == 0;
+        let drift_ppm = [0, 500, 49_000][prng.below(3) as usize];
         let fastest = 50 * MICROS + prng.below(500) * MICROS;
         Swarm {
             shape: Shape {
@@ -238,37 +200,21 @@ impl Swarm {
                 workers: 1,
                 groups: 3,
                 replicas: replicas.min(nodes),
-                has_leases,
             },
             late: 0,
-            grows: false,
             clients: 3 + prng.below(8) as usize,
             keys: 1 + prng.below(3) as usize,
-            has_waits: false,
             reads: [30, 50, 97][prng.below(3) as usize],
             think: [MILLIS, 20 * MILLIS, 200 * MILLIS, 1_500 * MILLIS][prng.below(4) as usize],
             patience: 200 * MILLIS + prng.below(3_000) * MILLIS,
             pipeline: 1 + often(prng, 3, 12),
-            has_late_writes: true,
             storm: (4 + prng.below(6)) * SECONDS,
             turn: [MICROS, 50 * MICROS, 500 * MICROS, 5 * MILLIS][prng.below(4) as usize],
             latency: (fastest, fastest + often(prng, 2_000, 40_000) * MICROS),
-            is_stream,
-            loss: if is_stream {
-                0
-            } else {
-                often(prng, 20_000, 300_000)
-            },
-            duplicates: if is_stream {
-                0
-            } else {
-                often(prng, 20_000, 200_000)
-            },
             delay: (
                 often(prng, 50_000, 300_000),
                 [20, 200, 1_000, 3_000][prng.below(4) as usize] * MILLIS,
             ),
-            replays: often(prng, 5_000, 100_000),
             stalls: (often(prng, 200, 3_000), (50 + prng.below(1_500)) * MILLIS),
             drift_ppm,
             wall_millis: often(prng, 500, 3_600_000),
@@ -291,13 +237,12 @@ impl fmt::Display for Swarm {
         let percent = |chance: u64| chance as f64 / 10_000.0;
         writeln!(
             f,
-            "{} nodes of {} workers, {} of them late, {} groups of {}, {}; {} clients on {} keys of each kind, up to {} requests at once, {} % reads",
+            "{} nodes of {} workers, {} of them late, {} groups of {}; {} clients on {} keys of each kind, up to {} requests at once, {} % reads",
             shape.nodes,
             shape.workers,
             self.late,
             shape.groups,
             shape.replicas,
-            if shape.has_leases { "leases" } else { "no leases" },
             self.clients,
             self.keys,
             self.pipeline,
@@ -305,14 +250,10 @@ impl fmt::Display for Swarm {
         )?;
         writeln!(
             f,
-            "network: {}, {} to {} us; lost {:.1} %, doubled {:.1} %, late {:.1} %, replayed {:.2} %",
-            if self.is_stream { "streams" } else { "datagrams" },
+            "network: {} to {} us; late {:.1} %",
             self.latency.0 / MICROS,
             self.latency.1 / MICROS,
-            percent(self.loss),
-            percent(self.duplicates),
             percent(self.delay.0),
-            percent(self.replays),
         )?;
         writeln!(
             f,

@@ -21,9 +21,8 @@ mod serving;
 mod store;
 mod worker;
 
-use crate::clock::{Clock, MILLIS, SECONDS, lent};
+use crate::clock::{Clock, lent};
 use crate::node::{Birth, Input, Node, Output, Shape, Whim};
-use crate::swarm::Swarm;
 use checks::Checks;
 use consensus::{Members, Times};
 use control::{
@@ -511,30 +510,6 @@ impl Node for Whole {
     type Order = Order;
     type Left = Left;
     type Shared = Checks;
-
-    fn fit(swarm: &mut Swarm) {
-        // Several groups for each worker: some commands are over groups of one, and some of two.
-        swarm.shape.groups = swarm.shape.groups.max(2 * swarm.shape.workers as u16);
-        // Production has no mode without leases, and links that are streams.
-        swarm.shape.has_leases = true;
-        swarm.drift_ppm = swarm.drift_ppm.min(49_000);
-        swarm.is_stream = true;
-        (swarm.loss, swarm.duplicates, swarm.replays) = (0, 0, 0);
-        swarm.has_waits = true;
-        // Some clusters grow while clients and faults are there already.
-        let draw = swarm.storm / SECONDS + swarm.clients as u64 + swarm.patience / MILLIS;
-        if draw.is_multiple_of(4) {
-            swarm.late = 1 + draw as usize / 4 % (swarm.shape.nodes - 1).max(1);
-            swarm.late = swarm.late.min(swarm.shape.nodes - 1);
-            if swarm.grows && draw.is_multiple_of(8) {
-                // From one node, so that every group goes from one protocol to the other.
-                swarm.late = swarm.shape.nodes - 1;
-            } else if !swarm.grows && swarm.shape.workers > 1 {
-                // Groups that are alone do not change protocols while transactions are under way between workers.
-                swarm.late = swarm.late.min(swarm.shape.nodes.saturating_sub(3));
-            }
-        }
-    }
 
     fn share(shape: &Shape, _: u64) -> Checks {
         Checks::new(shape)

@@ -15,7 +15,6 @@ pub(crate) struct Workload {
     last_value: i64,
     /// The latest value that was written to each register, for conditions that often hold.
     latest: Vec<i64>,
-    has_waits: bool,
 }
 
 /// The families, by the letter that their keys begin with: registers, counters, lists, sets, queues, and queues whose
@@ -29,10 +28,9 @@ const WAIT_SECS: &str = "0.1";
 const MEMBERS: u64 = 3;
 
 impl Workload {
-    pub(crate) fn new(keys: usize, reads: u64, has_waits: bool, prng: Prng) -> Workload {
+    pub(crate) fn new(keys: usize, reads: u64, prng: Prng) -> Workload {
         Workload {
             prng,
-            has_waits,
             keys: keys as u64,
             reads,
             last_value: 0,
@@ -46,7 +44,7 @@ impl Workload {
         let kinds = if self.reads > 90 && self.prng.below(8) > 0 {
             3
         } else {
-            5 + u64::from(self.has_waits)
+            6
         };
         let letter = LETTERS[self.prng.below(kinds) as usize];
         let number = self.prng.below(self.keys);
@@ -123,18 +121,11 @@ impl Workload {
             reads.push((format!("c{number}"), Call::Count));
             reads.push((format!("l{number}"), Call::List));
             reads.push((format!("q{number}"), Call::Pop));
-            if self.has_waits {
-                reads.push((format!("w{number}"), Call::Pop));
-            }
+            reads.push((format!("w{number}"), Call::Pop));
             reads.extend((0..MEMBERS).map(|member| (format!("s{number}"), Call::Has(member as i64))));
         }
         reads
     }
-}
-
-/// Whether a request changes nothing.
-pub(crate) fn is_read(call: Call) -> bool {
-    matches!(call, Call::Get | Call::Count | Call::List | Call::Has(_))
 }
 
 /// A request's bytes.

@@ -70,7 +70,7 @@ enum Event<N: Node> {
         from: usize,
         to: usize,
         frame: N::Frame,
-        life: Option<u32>,
+        life: u32,
     },
     LinkDown(usize, usize),
     LinkUp(usize, usize),
@@ -131,7 +131,7 @@ pub(crate) struct World<'a, N: Node> {
     scheduled: u64,
     events: BTreeMap<(u64, u64), Event<N>>,
     machines: Vec<Machine<N>>,
-    network: Network<N::Frame>,
+    network: Network,
     clients: &'a mut Clients,
     wires: BTreeMap<Connection, Wire>,
     connections: u64,
@@ -148,12 +148,7 @@ pub(crate) struct World<'a, N: Node> {
 /// Clients of a seed; apart from the world, so that their history outlives a panic.
 pub(crate) fn clients(seed: u64, swarm: &Swarm) -> Clients {
     let mut prng = Prng::new(seed ^ 0x434c_4945_4e54_0002);
-    let workload = Workload::new(
-        swarm.keys,
-        swarm.reads,
-        swarm.has_waits,
-        Prng::new(prng.next_u64()),
-    );
+    let workload = Workload::new(swarm.keys, swarm.reads, Prng::new(prng.next_u64()));
     Clients::new(swarm.clients, workload, swarm.mix.clone(), prng)
 }
 
@@ -474,18 +469,16 @@ impl<'a, N: Node> World<'a, N> {
         }
         for (to, frame) in out.frames {
             let to = to.0 as usize;
-            let arrivals = {
-                let orders = N::orders_of(&frame);
-                self.network.send(index, to, frame, orders, done, self.swarm)
-            };
-            for arrival in arrivals {
+            let orders = N::orders_of(&frame);
+            if let Some(arrival) = self.network.send(index, to, orders, done, self.swarm) {
+                let life = arrival.life;
                 self.schedule(
                     arrival.at,
                     Event::Frame {
                         from: index,
                         to,
-                        frame: arrival.frame,
-                        life: arrival.life,
+                        frame,
+                        life,
                     },
                 );
             }
@@ -540,8 +533,8 @@ impl<'a, N: Node> World<'a, N> {
         }
     }
 
-    fn on_frame(&mut self, from: usize, to: usize, frame: N::Frame, life: Option<u32>) -> Result<(), String> {
-        if life.is_some_and(|life| !self.network.carries(from, to, life, self.now)) {
+    fn on_frame(&mut self, from: usize, to: usize, frame: N::Frame, life: u32) -> Result<(), String> {
+        if !self.network.carries(from, to, life, self.now) {
             return Ok(());
         }
         self.input(to, Input::Frame(NodeId(from as u64), frame))
@@ -858,8 +851,8 @@ impl<'a, N: Node> World<'a, N> {
             self.schedule(self.now + latency, Event::Reset(connection));
         }
         for peer in 0..self.machines.len() {
-            // A stream belongs to a process; datagrams find the next one.
-            if peer != index && (self.swarm.is_stream || self.prng.below(2) == 0) {
+            // A stream belongs to a process.
+            if peer != index {
                 self.network.break_link(index, peer, self.now);
                 let delay = self.prng.below(2 * MILLIS);
                 self.schedule(self.now + delay, Event::LinkDown(peer, index));

@@ -12,14 +12,18 @@ const HELP: &str = "\
 usage: cargo run -p blackbox --bin chaos -- [options]
 
 Starts a cluster, lets clients read and write while nodes are killed, paused, cut off from each other and
-restarted, and checks what the clients saw: single commands for linearizability, or transactions over keys of
-several nodes (RPUSH and LRANGE in MULTI and EXEC) for strict serializability. CHORALE_BIN names another binary to test.
+restarted, and checks what the clients saw. CHORALE_BIN names another binary to test. The loads:
+
+  commands        single commands on registers, counters and lists, for linearizability
+  transactions    RPUSH and LRANGE in MULTI and EXEC over lists of several nodes, for strict serializability
+  registers       WATCH, MGET, MULTI, MSET, EXEC and MSETNX over registers of several nodes, for strict serializability
+  queues          LPUSH, LMOVE, LPOP, BLPOP, BLMOVE and their kin: each element is taken once, or is still there
 
   --minutes N     how long; parts of a minute are allowed                    3
   --nodes N       how many nodes, 3 to 9                                     5
-  --groups N      how many groups                                           16
-  --workers N     workers of each node                                       1
-  --load LOAD     commands or transactions                            commands
+  --groups N      how many groups                                           12
+  --workers N     workers of each node                                       2
+  --load LOAD     commands, transactions, registers or queues         commands
   --clients N     how many clients, 1 to 64                                  8
   --seed N        what decides the order of faults and commands              1
   --redis-cluster the same transactions, with one hash tag in each, on three primaries and three replicas of Debian's
@@ -117,7 +121,9 @@ fn parse(arguments: &mut Vec<String>) -> Result<Chaos, String> {
                 chaos.load = match value.as_str() {
                     "commands" => Load::Commands,
                     "transactions" => Load::Transactions,
-                    _ => return Err("--load is commands or transactions".to_owned()),
+                    "registers" => Load::Registers,
+                    "queues" => Load::Queues,
+                    _ => return Err("--load is commands, transactions, registers or queues".to_owned()),
                 }
             }
             "--clients" => chaos.clients = number(1..=64)?,

@@ -64,6 +64,29 @@ fn an_option_is_in_force_everywhere_when_it_is_answered() {
 }
 
 #[test]
+fn info_knows_the_keys_of_all_groups_as_they_are() {
+    let mut cluster = Cluster::new(8);
+    cluster.workers(2);
+    cluster.grow(3);
+    let mut clients: Vec<Client> = (0..6).map(|number| cluster.client(number % 3)).collect();
+    for round in 0..30 {
+        let (writer, reader) = (round % 6, (round + 1 + round / 6) % 6);
+        for key in 0..8 {
+            clients[writer].run_ok(&format!("SET {key} x"));
+        }
+        let shown = clients[reader].run("INFO keyspace").text();
+        assert_eq!(
+            shown.as_deref(),
+            Some("# Keyspace\r\ndb0:keys=8,expires=0,avg_ttl=0\r\n"),
+            "round {round}"
+        );
+        clients[writer].run_ok("FLUSHDB");
+        let shown = clients[reader].run("INFO keyspace").text();
+        assert_eq!(shown.as_deref(), Some("# Keyspace\r\n"), "round {round}");
+    }
+}
+
+#[test]
 fn messages_and_clients_are_counted_on_all_nodes() {
     let cluster = LocalCluster::start(3, &[]);
     let mut listeners: Vec<Client> = (1..=3).map(|node| cluster.client(node)).collect();

@@ -6,10 +6,10 @@ use ids::Prng;
 use keyspace::{Cursor, Effect};
 use resp::Protocol;
 
-/// Keys, deadlines and bytes of all objects, counted one by one. Expired keys are left out by a scan, so the
+/// Keys and bytes of all objects, and their deadlines, counted one by one. Expired keys are left out by a scan, so the
 /// clock of this test stands still.
-fn counted(node: &mut Node, number: u8) -> (usize, usize, usize) {
-    let (mut keys, mut deadlines, mut bytes) = (0, 0, 0);
+fn counted(node: &mut Node, number: u8) -> (usize, Vec<i64>, usize) {
+    let (mut keys, mut deadlines, mut bytes) = (0, Vec::new(), 0);
     let end = node.keyspace.scan(
         db(number),
         Cursor::default(),
@@ -17,7 +17,7 @@ fn counted(node: &mut Node, number: u8) -> (usize, usize, usize) {
         &mut node.local,
         |object| {
             keys += 1;
-            deadlines += usize::from(object.deadline().is_some());
+            deadlines.extend(object.deadline().map(|deadline| deadline.0));
             bytes += object.memory();
         },
     );
@@ -29,7 +29,11 @@ fn check(node: &mut Node) {
     let (mut all_keys, mut all_bytes) = (0, 0);
     for number in 0..16 {
         let (keys, deadlines, bytes) = counted(node, number);
-        assert_eq!(node.keyspace.counts(db(number)), (keys, deadlines));
+        assert_eq!(node.keyspace.counts(db(number)), (keys, deadlines.len()));
+        let sum: i128 = deadlines.iter().copied().map(i128::from).sum();
+        let mean = sum.checked_div(deadlines.len() as i128);
+        let told = node.keyspace.mean_deadline(db(number));
+        assert_eq!(told.map(|mean| i128::from(mean.0)), mean);
         all_keys += keys;
         all_bytes += bytes;
     }

@@ -38,7 +38,10 @@ impl Glimpse<'_> {
 
     /// What is kept of transactions in it for a boot, in words.
     pub fn kept_for(&self) -> impl Iterator<Item = (Boot, String)> {
-        self.replica.keyspace().kept_for()
+        let keyspace = self.replica.keyspace();
+        let waiting = keyspace.waiting_boots();
+        let waiting = waiting.map(|boot| (boot, "a client that waits".to_owned()));
+        keyspace.kept_for().chain(waiting)
     }
 
     /// How much of transactions is in it.

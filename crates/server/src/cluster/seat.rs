@@ -390,6 +390,10 @@ impl Seat {
         /// Bytes of data up to which a group is light: its state is sent in four cuts.
         const LIGHT_BYTES_MAX: usize = 1 << 20;
         let member = self.member.as_ref().filter(|member| member.leads())?;
+        // Before that it may know older members than a leader before it has reported.
+        if !member.raft().is_established() {
+            return None;
+        }
         let members = member.members();
         let known = |incarnation: &Incarnation, role| {
             let node = self.place_of(layout, *incarnation);

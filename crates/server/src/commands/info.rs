@@ -5,19 +5,17 @@
 
 mod process;
 
-use crate::delivery::Delivery;
 use crate::endpoint::Endpoint;
 use crate::error_counts::ErrorCounts;
 use crate::gateway::Gateway;
-use crate::message::Message;
+use crate::key_counts::KeyCounts;
 use crate::pipeline::Pipeline;
 use crate::pubsub::Kind;
 use crate::session::Session;
 use crate::shared::Shared;
 use command::CommandId;
-use ids::{Db, UnixMillis};
+use ids::UnixMillis;
 use options::Settings;
-use replica::Ticket;
 use resp::{Args, Writer};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
@@ -25,32 +23,29 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 impl Gateway {
-    /// `INFO` where other workers have to refresh their figures first.
+    /// `INFO` outside of `MULTI`: other workers refresh their figures first, and other nodes count what they lead.
     pub(super) fn on_info(&mut self, session: &mut Session, pipeline: &mut Pipeline, args: Args<'_>) {
         let ticket = self.reserve(session, pipeline);
         session.is_waiting = true;
-        let workers = self.shared.workers.len();
-        self.infos.begin(ticket, args.to_buf(), workers - 1);
-        for worker in 0..workers as u16 {
-            if worker != self.worker {
-                self.send(worker, Message::Refresh { ticket });
-            }
-        }
+        let counts_keys = wanted(args.from(1)).contains(&Section::Keyspace);
+        // Clients of the cluster endpoint ask every node themselves.
+        let is_for_all = counts_keys && session.endpoint == Endpoint::AnyNode;
+        self.count_keys(ticket, args, is_for_all);
     }
 
-    /// Another worker has refreshed its figures.
-    pub(crate) fn on_refreshed(&mut self, ticket: Ticket) {
-        let args = self.infos.on_answer(ticket, |_| {});
-        self.deliveries
-            .extend(args.map(|args| Delivery::Info { ticket, args }));
-    }
-
-    pub(super) fn info(&mut self, endpoint: Endpoint, args: Args<'_>, w: &mut Writer<'_>) {
-        // Other workers were asked by the caller, except inside EXEC: there their figures are a little old.
+    /// Without counts where there is nobody else to ask, and inside `EXEC`, which waits for nobody: there what others hold is a
+    /// little old.
+    pub(crate) fn info(
+        &mut self,
+        endpoint: Endpoint,
+        args: Args<'_>,
+        counts: Option<&KeyCounts>,
+        w: &mut Writer<'_>,
+    ) {
         self.refresh_figures();
         let sections = wanted(args.from(1));
-        let text = Report::new(&self.shared, &self.settings, endpoint, self.turn.now).text(&sections);
-        w.verbatim("txt", text.as_bytes());
+        let report = Report::new(&self.shared, &self.settings, endpoint, self.turn.now, counts);
+        w.verbatim("txt", report.text(&sections).as_bytes());
     }
 }
 
@@ -240,12 +235,19 @@ struct Report<'a> {
     settings: &'a Settings,
     endpoint: Endpoint,
     now: UnixMillis,
+    counts: Option<&'a KeyCounts>,
     totals: Totals,
     text: String,
 }
 
 impl<'a> Report<'a> {
-    fn new(shared: &'a Shared, settings: &'a Settings, endpoint: Endpoint, now: UnixMillis) -> Report<'a> {
+    fn new(
+        shared: &'a Shared,
+        settings: &'a Settings,
+        endpoint: Endpoint,
+        now: UnixMillis,
+        counts: Option<&'a KeyCounts>,
+    ) -> Report<'a> {
         let baseline = shared.baseline.lock().unwrap_or_else(PoisonError::into_inner);
         let totals = Totals::of(shared).since(&baseline.totals);
         drop(baseline);
@@ -254,6 +256,7 @@ impl<'a> Report<'a> {
             settings,
             endpoint,
             now,
+            counts,
             totals,
             text: String::new(),
         }
@@ -603,14 +606,16 @@ impl<'a> Report<'a> {
     }
 
     fn keyspace(&mut self) {
-        for db in 0..usize::from(Db::COUNT) {
-            let keys = self.shared.total(|worker| worker.keys[db].get());
-            let expires = self.shared.total(|worker| worker.keys_with_deadline[db].get());
-            if keys > 0 {
-                // The average time to live would take a look at every key.
+        let counts = match self.counts {
+            Some(counts) => counts.total(self.endpoint == Endpoint::Cluster),
+            None => self.shared.key_counts(),
+        };
+        for (db, count) in counts {
+            if count.keys > 0 {
+                let (keys, expires, ttl) = (count.keys, count.expires, count.mean_ttl(self.now));
                 self.field(
-                    &format!("db{db}"),
-                    format_args!("keys={keys},expires={expires},avg_ttl=0"),
+                    &format!("db{}", db.number()),
+                    format_args!("keys={keys},expires={expires},avg_ttl={ttl}"),
                 );
             }
         }
@@ -664,7 +669,8 @@ mod tests {
     fn report(shared: &Shared, names: &str) -> String {
         let names = ArgsBuf::from_slices(names.split_whitespace());
         let settings = shared.settings();
-        Report::new(shared, &settings, Endpoint::AnyNode, UnixMillis(91_000)).text(&wanted(names.as_args()))
+        Report::new(shared, &settings, Endpoint::AnyNode, UnixMillis(91_000), None)
+            .text(&wanted(names.as_args()))
     }
 
     #[test]

@@ -266,3 +266,48 @@ fn what_follows_on_the_same_connection_waits_until_it_is_set() {
     world.turns(40);
     assert_eq!(world.nodes[1].take_reply(1), "+OK :2 $9 hashtable");
 }
+
+#[test]
+fn info_counts_the_keys_of_all_groups_through_any_node() {
+    let mut world = three();
+    for key in 0..20 {
+        assert_eq!(world.run(2, 1, &format!("SET {key} x")), "+OK");
+    }
+    let keyspace = |world: &mut World, node| world.run(node, 3, "INFO keyspace");
+    for node in 0..3 {
+        let shown = keyspace(&mut world, node);
+        assert!(
+            shown.ends_with("# Keyspace db0:keys=20,expires=0,avg_ttl=0"),
+            "{node}: {shown}"
+        );
+    }
+    assert_eq!(world.run(1, 1, "PEXPIRE 3 50000"), ":1");
+    assert_eq!(world.run(1, 1, "PEXPIRE 4 100000"), ":1");
+    for node in 0..3 {
+        let shown = keyspace(&mut world, node);
+        let (counts, ttl) = shown.split_once(",avg_ttl=").expect("there are keys");
+        assert!(counts.ends_with("db0:keys=20,expires=2"), "{node}: {shown}");
+        let ttl: i64 = ttl.parse().expect("a number");
+        assert!((74_000..=75_000).contains(&ttl), "{node}: {ttl}");
+    }
+    for node in 0..3 {
+        assert_eq!(world.run(1, 1, "FLUSHALL"), "+OK");
+        let shown = keyspace(&mut world, node);
+        assert!(shown.ends_with("# Keyspace"), "{node}: {shown}");
+        assert_eq!(world.run(1, 1, "SET again x"), "+OK");
+    }
+    // A client of Redis Cluster asks each node for what it leads.
+    for node in 0..3 {
+        world.by_cluster(node, 9);
+        let shown = world.run(node, 9, "INFO keyspace");
+        assert_eq!(
+            shown.ends_with("db0:keys=1,expires=0,avg_ttl=0"),
+            node == 0,
+            "{node}: {shown}"
+        );
+    }
+    // A node that does not answer is left out.
+    world.dead[0] = true;
+    let shown = keyspace(&mut world, 1);
+    assert!(shown.ends_with("# Keyspace"), "{shown}");
+}

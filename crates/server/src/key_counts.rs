@@ -1,0 +1,316 @@
+//! How many keys there are, over all groups, for `INFO`.
+//!
+//! The leader of a group knows: who follows may not have applied the last writes, and most nodes of a large cluster have no
+//! replica at all. So all workers of this node are asked, and one worker of each other node, which asks its own:
+//!
+//! ```text
+//!   client --> worker --Refresh--> the other workers
+//!                     --Fanout: INFO KEYSPACE--> a worker of each node --Refresh--> the other workers there
+//!              all answers, the end of a link, or the time limit --> of each group what the leader of the newest term said
+//! ```
+//!
+//! In the answer of a node each group is `group, claim, databases`, followed by `database, keys, keys with a deadline, mean
+//! deadline` of each: all of them integers.
+
+use crate::delivery::Delivery;
+use crate::fanout::Purpose;
+use crate::gateway::Gateway;
+use crate::message::Message;
+use crate::shared::Shared;
+use ids::{Db, GroupId, NodeId, UnixMillis};
+use keyspace::Keyspace;
+use peer_wire::{Answer, PeerMessage};
+use replica::Ticket;
+use resp::{Args, ArgsBuf, Protocol, Writer};
+use std::collections::BTreeMap;
+
+/// What one database holds.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Count {
+    pub(crate) keys: u64,
+    /// Those with a deadline.
+    pub(crate) expires: u64,
+    /// The mean of their deadlines; 0 if there is none.
+    pub(crate) mean_deadline: i64,
+}
+
+impl Count {
+    /// What a keyspace holds.
+    pub(crate) fn of(keyspace: &Keyspace, db: Db) -> Count {
+        let (keys, expires) = keyspace.counts(db);
+        Count {
+            keys: keys as u64,
+            expires: expires as u64,
+            mean_deadline: keyspace.mean_deadline(db).map_or(0, |mean| mean.0),
+        }
+    }
+
+    /// The mean time to live of the keys that have a deadline, in milliseconds.
+    pub(crate) fn mean_ttl(&self, now: UnixMillis) -> i64 {
+        match self.expires {
+            0 => 0,
+            _ => self.mean_deadline.saturating_sub(now.0).max(0),
+        }
+    }
+
+    pub(crate) fn add(&mut self, other: Count) {
+        let expires = self.expires + other.expires;
+        let sum = |count: &Count| i128::from(count.mean_deadline) * i128::from(count.expires);
+        if expires > 0 {
+            self.mean_deadline = ((sum(self) + sum(&other)) / i128::from(expires)) as i64;
+        }
+        self.keys += other.keys;
+        self.expires = expires;
+    }
+}
+
+/// What each group holds, as far as is known.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct KeyCounts {
+    groups: BTreeMap<GroupId, Group>,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Group {
+    /// 0 of a replica that does not lead; else larger with each term.
+    claim: i64,
+    databases: Vec<(Db, Count)>,
+}
+
+impl KeyCounts {
+    /// Of each group, whoever leads it in the newest term knows best.
+    pub(crate) fn join(&mut self, others: KeyCounts) {
+        for (number, group) in others.groups {
+            let known = self.groups.entry(number);
+            known
+                .and_modify(|known| {
+                    if group.claim > known.claim {
+                        known.clone_from(&group);
+                    }
+                })
+                .or_insert(group);
+        }
+    }
+
+    /// All groups together, or those alone that are led where this was counted.
+    pub(crate) fn total(&self, is_led_only: bool) -> BTreeMap<Db, Count> {
+        let mut total: BTreeMap<Db, Count> = BTreeMap::new();
+        let groups = self.groups.values();
+        for group in groups.filter(|group| group.claim > 0 || !is_led_only) {
+            for (db, count) in &group.databases {
+                total.entry(*db).or_default().add(*count);
+            }
+        }
+        total
+    }
+
+    fn numbers(&self) -> Vec<i64> {
+        let mut numbers = Vec::new();
+        for (number, group) in &self.groups {
+            numbers.extend([number.number().into(), group.claim, group.databases.len() as i64]);
+            for (db, count) in &group.databases {
+                let Count {
+                    keys,
+                    expires,
+                    mean_deadline,
+                } = *count;
+                numbers.extend([db.number().into(), keys as i64, expires as i64, mean_deadline]);
+            }
+        }
+        numbers
+    }
+
+    /// From the numbers of an answer. Total.
+    pub(crate) fn from_numbers(mut numbers: &[i64]) -> Option<KeyCounts> {
+        let mut counts = KeyCounts::default();
+        while let Some((&[number, claim, databases], mut rest)) = numbers.split_first_chunk() {
+            let mut group = Group {
+                claim,
+                databases: Vec::new(),
+            };
+            for _ in 0..u8::try_from(databases).ok()? {
+                let (&[db, keys, expires, mean_deadline], after) = rest.split_first_chunk()?;
+                let count = Count {
+                    keys: keys.try_into().ok()?,
+                    expires: expires.try_into().ok()?,
+                    mean_deadline,
+                };
+                group.databases.push((Db::new(db.try_into().ok()?)?, count));
+                rest = after;
+            }
+            let number = GroupId::new(number.try_into().ok()?);
+            counts.groups.insert(number, group);
+            numbers = rest;
+        }
+        numbers.is_empty().then_some(counts)
+    }
+}
+
+/// Who wants to know.
+pub(crate) struct Inquiry {
+    whom: Whom,
+    counts: KeyCounts,
+}
+
+enum Whom {
+    /// A client, by this `INFO`.
+    Client(ArgsBuf),
+    /// Another node.
+    Node(NodeId),
+}
+
+impl Shared {
+    /// What all workers have written down of their groups, led here or not.
+    pub(crate) fn key_counts(&self) -> BTreeMap<Db, Count> {
+        let databases = (0..Db::COUNT).filter_map(Db::new);
+        let total = databases.map(|db| {
+            let mut total = Count::default();
+            for worker in &self.workers {
+                total.add(Count {
+                    keys: worker.keys[db.index()].get(),
+                    expires: worker.keys_with_deadline[db.index()].get(),
+                    mean_deadline: worker.mean_deadline[db.index()].get() as i64,
+                });
+            }
+            (db, total)
+        });
+        total.collect()
+    }
+}
+
+impl Gateway {
+    /// What the groups of this worker hold.
+    pub(crate) fn key_counts(&self) -> KeyCounts {
+        let replicas = self.replicas.iter().enumerate();
+        let groups = replicas.map(|(index, replica)| {
+            let keyspace = replica.keyspace();
+            let databases = (0..Db::COUNT).filter_map(Db::new);
+            let databases = databases.map(|db| (db, Count::of(keyspace, db)));
+            let group = Group {
+                claim: self.claim_on(index),
+                databases: databases.filter(|(_, count)| count.keys > 0).collect(),
+            };
+            (replica.group(), group)
+        });
+        KeyCounts {
+            groups: groups.collect(),
+        }
+    }
+
+    /// Has the other workers count, and a worker of each other node if `is_for_all` groups.
+    pub(crate) fn count_keys(&mut self, ticket: Ticket, args: Args<'_>, is_for_all: bool) {
+        let asked = if is_for_all && self.is_spread {
+            let words = ArgsBuf::from_slices(["INFO", "KEYSPACE"]);
+            self.ask_nodes(ticket, Purpose::KeyCounts, words.as_args()).0
+        } else {
+            0
+        };
+        self.begin_inquiry(ticket, Whom::Client(args.to_buf()), asked);
+    }
+
+    /// Another node asks for what is led here.
+    pub(crate) fn count_keys_for(&mut self, node: NodeId, id: u64) {
+        let ticket = Ticket {
+            worker: self.worker,
+            // No client has this number.
+            connection: u64::MAX - node.0,
+            sequence: id,
+        };
+        self.begin_inquiry(ticket, Whom::Node(node), 0);
+    }
+
+    fn begin_inquiry(&mut self, ticket: Ticket, whom: Whom, nodes: usize) {
+        let workers = self.shared.workers.len();
+        let inquiry = Inquiry {
+            whom,
+            counts: self.key_counts(),
+        };
+        let others = workers - 1 + nodes;
+        if others == 0 {
+            return self.end_inquiry(ticket, inquiry);
+        }
+        self.infos.begin(ticket, inquiry, others);
+        let this = self.worker;
+        for worker in (0..workers as u16).filter(|worker| *worker != this) {
+            self.send(worker, Message::Refresh { ticket });
+        }
+    }
+
+    /// Somebody has counted, or will not.
+    pub(crate) fn on_counted(&mut self, ticket: Ticket, counts: Option<KeyCounts>) {
+        let join = |inquiry: &mut Inquiry| inquiry.counts.join(counts.unwrap_or_default());
+        if let Some(inquiry) = self.infos.on_answer(ticket, join) {
+            self.end_inquiry(ticket, inquiry);
+        }
+    }
+
+    fn end_inquiry(&mut self, ticket: Ticket, inquiry: Inquiry) {
+        let counts = inquiry.counts;
+        match inquiry.whom {
+            Whom::Client(args) => {
+                self.deliveries.push_back(Delivery::Info { ticket, args, counts });
+            }
+            Whom::Node(node) => {
+                let mut bytes = Vec::new();
+                let mut w = Writer::new(&mut bytes, Protocol::Resp2);
+                let numbers = counts.numbers();
+                w.array(numbers.len());
+                numbers.into_iter().for_each(|number| w.integer(number));
+                let answer = Answer {
+                    id: ticket.sequence,
+                    bytes: bytes.into(),
+                };
+                self.send_to_node(node, PeerMessage::FanoutAnswer(answer));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(group: u16, claim: i64, keys: u64, expires: u64, mean_deadline: i64) -> KeyCounts {
+        let count = Count {
+            keys,
+            expires,
+            mean_deadline,
+        };
+        let databases = vec![(Db::new(3).expect("there is one"), count)];
+        KeyCounts {
+            groups: BTreeMap::from([(GroupId::new(group), Group { claim, databases })]),
+        }
+    }
+
+    #[test]
+    fn who_leads_in_the_newest_term_knows_best() {
+        let mut known = counts(1, 0, 9, 0, 0);
+        known.join(counts(1, 4, 7, 2, 100));
+        known.join(counts(1, 3, 8, 0, 0));
+        known.join(counts(2, 0, 1, 1, 400));
+        let total = known.total(false);
+        let three = Db::new(3).expect("there is one");
+        let wanted = Count {
+            keys: 8,
+            expires: 3,
+            mean_deadline: 200,
+        };
+        assert_eq!(total, BTreeMap::from([(three, wanted)]));
+        assert_eq!(known.total(true)[&three].keys, 7);
+        assert_eq!(
+            (wanted.mean_ttl(UnixMillis(150)), wanted.mean_ttl(UnixMillis(250))),
+            (50, 0)
+        );
+    }
+
+    #[test]
+    fn counts_are_numbers_and_back() {
+        let mut known = counts(1, 4, 7, 2, 100);
+        known.join(counts(5, 0, 9, 0, 0));
+        let numbers = known.numbers();
+        assert_eq!(KeyCounts::from_numbers(&numbers), Some(known));
+        for len in (1..numbers.len()).filter(|len| *len != 7) {
+            assert_eq!(KeyCounts::from_numbers(&numbers[..len]), None, "{len}");
+        }
+    }
+}
