@@ -887,7 +887,7 @@ impl<'a> Cursor<'a> {
                 effects: self.effects()?,
             }),
             5 => {
-                let mut numbers = [0; 8];
+                let mut numbers = [0; 9];
                 for number in &mut numbers {
                     *number = u32::from_le_bytes(self.array()?);
                 }
