@@ -239,6 +239,7 @@ fn limits(source: &mut Source<'_>) -> Limits {
         sorted_set_entries: number(),
         sorted_set_value_bytes: number(),
         list_node_size: i32::from(source.byte()) - 100,
+        sparse_bytes: number(),
     }
 }
 

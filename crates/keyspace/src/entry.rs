@@ -339,6 +339,11 @@ impl Operations {
         }
     }
 
+    /// Makes room for so many bytes.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.bytes.reserve_exact(bytes);
+    }
+
     /// Takes back what was pushed since a mark.
     pub fn cut(&mut self, mark: OperationsMark) {
         self.bytes.truncate(mark.bytes);
@@ -687,6 +692,12 @@ impl std::fmt::Display for EntryError {
 
 impl std::error::Error for EntryError {}
 
+/// Operations of a batch that room is made for at once, by what the first one takes.
+const RESERVED_MAX: usize = 1_024;
+
+/// Words that each of these is thought to have at most.
+const RESERVED_WORDS_MAX: usize = 8;
+
 impl<'a> Entry<'a> {
     /// Checks `bytes` from end to end.
     pub fn decode(bytes: &'a [u8]) -> Result<Entry<'a>, EntryError> {
@@ -703,7 +714,14 @@ impl<'a> Entry<'a> {
             let mut body = Cursor(cursor.text()?);
             let (mut operations, mut spans) = (Vec::new(), Vec::new());
             while !body.0.is_empty() {
+                let before = body.0.len();
                 operations.push(body.operation(&mut spans)?);
+                if operations.len() == 1 {
+                    // Those behind the first are mostly as long as it is.
+                    let like_it = (body.0.len() / (before - body.0.len())).min(RESERVED_MAX);
+                    operations.reserve_exact(like_it);
+                    spans.reserve_exact(like_it * spans.len().min(RESERVED_WORDS_MAX));
+                }
             }
             batches.push(Batch {
                 gateway: GatewayId { boot, worker },
@@ -869,7 +887,7 @@ impl<'a> Cursor<'a> {
                 effects: self.effects()?,
             }),
             5 => {
-                let mut numbers = [0; 8];
+                let mut numbers = [0; 9];
                 for number in &mut numbers {
                     *number = u32::from_le_bytes(self.array()?);
                 }

@@ -15,11 +15,24 @@ const SMALL_MAX: usize = 128;
 
 /// Things to be dropped. Not part of the state: no command can see them.
 #[derive(Default)]
-pub struct Garbage(VecDeque<Piece>);
+pub struct Garbage {
+    /// Each with how many deleted keys it stands for: none, if others stand for its key.
+    pieces: VecDeque<(Piece, usize)>,
+    counts: GarbageCounts,
+}
+
+/// How many deleted keys were dropped piece by piece.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct GarbageCounts {
+    /// That are not yet dropped.
+    pub pending: u64,
+    /// That are, since the counters were set back.
+    pub dropped: u64,
+}
 
 impl std::fmt::Debug for Garbage {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{} pieces of garbage", self.0.len())
+        write!(formatter, "{} pieces of garbage", self.pieces.len())
     }
 }
 
@@ -30,14 +43,34 @@ enum Piece {
 }
 
 impl Garbage {
-    /// The objects of a flushed database or of a collection.
+    /// The objects of a flushed database.
     pub(crate) fn add_segments(&mut self, segments: Vec<Segment>) {
-        self.0.extend(segments.into_iter().map(Piece::Segment));
+        for segment in segments {
+            let objects = segment.len();
+            self.push(Piece::Segment(segment), objects);
+        }
+    }
+
+    fn push(&mut self, piece: Piece, objects: usize) {
+        self.counts.pending += objects as u64;
+        self.pieces.push_back((piece, objects));
     }
 
     /// What another keyspace was to drop.
     pub(crate) fn append(&mut self, mut other: Garbage) {
-        self.0.append(&mut other.0);
+        self.pieces.append(&mut other.pieces);
+        self.counts.pending += other.counts.pending;
+        self.counts.dropped += other.counts.dropped;
+    }
+
+    /// How many deleted keys went this way.
+    pub(crate) fn counts(&self) -> GarbageCounts {
+        self.counts
+    }
+
+    /// Counts from now on.
+    pub(crate) fn reset_counts(&mut self) {
+        self.counts.dropped = 0;
     }
 
     /// An object that was deleted.
@@ -50,22 +83,40 @@ impl Garbage {
 
     /// A collection whose object got another value.
     pub(crate) fn add_large(&mut self, large: Large) {
+        self.add_collection(large, 1);
+    }
+
+    /// A collection that stands for so many keys: itself, or none if its key was counted with others.
+    fn add_collection(&mut self, large: Large, objects: usize) {
         if large.len() <= SMALL_MAX {
             return;
         }
         match large {
-            Large::List(list) => self.0.push_back(Piece::List(list)),
-            Large::Set(directory) | Large::Hash(directory) => self.add_segments(directory.into_segments()),
-            Large::SortedSet(sorted_set) => self.0.push_back(Piece::SortedSet(sorted_set)),
+            Large::List(list) => self.push(Piece::List(list), objects),
+            Large::Set(directory) | Large::Hash(directory) => {
+                let mut segments = directory.into_segments();
+                // The last one to be dropped stands for the key.
+                let last = segments.pop();
+                segments
+                    .into_iter()
+                    .for_each(|segment| self.push(Piece::Segment(segment), 0));
+                last.into_iter()
+                    .for_each(|segment| self.push(Piece::Segment(segment), objects));
+            }
+            Large::SortedSet(sorted_set) => self.push(Piece::SortedSet(sorted_set), objects),
         }
     }
 
     /// Drops up to about `budget` objects, and counts them down; `true` if none is left.
     pub(crate) fn collect(&mut self, budget: &mut usize) -> bool {
-        while let Some(piece) = self.0.pop_front() {
+        while let Some((piece, objects)) = self.pieces.pop_front() {
             let rest = match piece {
                 Piece::Segment(mut segment) => {
-                    let is_empty = segment.drain(budget, |object| self.add(object));
+                    let is_empty = segment.drain(budget, |mut object| {
+                        if let Some(large) = object.take_large() {
+                            self.add_collection(*large, 0);
+                        }
+                    });
                     (!is_empty).then_some(Piece::Segment(segment))
                 }
                 Piece::List(mut list) => (!list.drain(budget)).then_some(Piece::List(list)),
@@ -74,9 +125,11 @@ impl Garbage {
                 }
             };
             if let Some(rest) = rest {
-                self.0.push_front(rest);
+                self.pieces.push_front((rest, objects));
                 return false;
             }
+            self.counts.pending -= objects as u64;
+            self.counts.dropped += objects as u64;
         }
         true
     }

@@ -25,6 +25,7 @@
 
 use crate::apply::Apply;
 use crate::events::EventClasses;
+use crate::limits::Limits;
 use crate::object::{Kind, Object};
 use crate::read::Reader;
 use crate::value::Digits;
@@ -48,9 +49,6 @@ const SPARSE: u8 = 1;
 const STALE: usize = 15;
 /// Bytes of a dense value.
 const DENSE_BYTES: usize = HEAD + REGISTERS * 6 / 8;
-/// Bytes of the longest sparse value: a longer one becomes dense. The default of Redis's `hll-sparse-max-bytes`, fixed,
-/// because `apply` takes no configuration.
-const SPARSE_BYTES_MAX: usize = 3_000;
 /// The longest runs that one entry can say.
 const ZEROS_SHORT_MAX: usize = 64;
 const VALUES_MAX: usize = 4;
@@ -291,12 +289,12 @@ impl Registers {
         bytes
     }
 
-    /// As a sparse value, if there is a short one.
-    fn to_sparse(&self) -> Option<Vec<u8>> {
+    /// As a sparse value, if there is one of at most so many bytes.
+    fn to_sparse(&self, bytes_max: usize) -> Option<Vec<u8>> {
         let mut bytes = head(SPARSE);
         for run in self.0.chunk_by(|a, b| a == b) {
             let value = run[0];
-            if value > SPARSE_RANK_MAX || bytes.len() > SPARSE_BYTES_MAX {
+            if value > SPARSE_RANK_MAX || bytes.len() > bytes_max {
                 return None;
             }
             // A single entry can say that all registers are zero.
@@ -306,7 +304,7 @@ impl Registers {
                 Run { value, length }.encode(&mut bytes);
             }
         }
-        (bytes.len() <= SPARSE_BYTES_MAX).then_some(bytes)
+        (bytes.len() <= bytes_max).then_some(bytes)
     }
 
     fn estimate(&self) -> u64 {
@@ -395,8 +393,9 @@ fn sigma(x: f64) -> f64 {
     }
 }
 
-/// Raises a register of the value `bytes`; whether it was lower.
-fn raise(bytes: &mut Vec<u8>, index: usize, value: u8) -> Result<bool, Corrupted> {
+/// Raises a register of the value `bytes`; whether it was lower. A sparse value that would be longer than `sparse_max` becomes
+/// dense.
+fn raise(bytes: &mut Vec<u8>, index: usize, value: u8, sparse_max: usize) -> Result<bool, Corrupted> {
     if bytes[ENCODING] == DENSE {
         let registers = &mut bytes[HEAD..];
         let is_higher = value > dense_get(registers, index);
@@ -431,10 +430,10 @@ fn raise(bytes: &mut Vec<u8>, index: usize, value: u8) -> Result<bool, Corrupted
             Run { value, length }.encode(&mut parts);
         }
     }
-    let is_too_long = parts.len() > size && bytes.len() + parts.len() - size > SPARSE_BYTES_MAX;
+    let is_too_long = parts.len() > size && bytes.len() + parts.len() - size > sparse_max;
     if parts.is_empty() || is_too_long {
         make_dense(bytes)?;
-        return raise(bytes, index, value);
+        return raise(bytes, index, value, sparse_max);
     }
     bytes.splice(at..at + size, parts);
     join_runs(bytes, before);
@@ -480,8 +479,8 @@ fn store(object: &mut Object, bytes: &[u8]) {
     object.bytes_mut(0);
 }
 
-/// Adds elements; whether a register changed.
-fn add(object: &mut Object, elements: Args<'_>) -> Result<bool, ReplyError> {
+/// Adds elements; whether a register changed. A sparse value that would be longer than `sparse_max` becomes dense.
+fn add(object: &mut Object, elements: Args<'_>, sparse_max: usize) -> Result<bool, ReplyError> {
     let mut digits = Digits::default();
     let bytes = object.value().text(&mut digits);
     check(bytes)?;
@@ -509,7 +508,7 @@ fn add(object: &mut Object, elements: Args<'_>) -> Result<bool, ReplyError> {
         registers.join(bytes)?;
         let changes = registers.add(elements);
         if changes {
-            let sparse = registers.to_sparse();
+            let sparse = registers.to_sparse(sparse_max);
             store(object, &sparse.unwrap_or_else(|| registers.to_dense()));
         }
         return Ok(changes);
@@ -518,7 +517,7 @@ fn add(object: &mut Object, elements: Args<'_>) -> Result<bool, ReplyError> {
     let mut changes = false;
     for element in elements.iter() {
         let (index, value) = place(element);
-        changes |= raise(&mut bytes, index, value)?;
+        changes |= raise(&mut bytes, index, value, sparse_max)?;
     }
     if changes {
         store(object, &bytes);
@@ -542,8 +541,9 @@ impl Apply<'_, '_> {
 
     fn pf_add(&mut self, key: &[u8], elements: Args<'_>) -> Result<(), ReplyError> {
         let location = self.locate(key);
+        let sparse_max = self.keyspace.limits().sparse_bytes as usize;
         let found = self.update_string(location, key, |change| {
-            let changes = add(change.object, elements)?;
+            let changes = add(change.object, elements, sparse_max)?;
             if changes {
                 change.mark();
             }
@@ -554,7 +554,7 @@ impl Apply<'_, '_> {
             None => {
                 let mut object = Object::string(key, b"", None, self.version());
                 store(&mut object, &empty());
-                add(&mut object, elements)?;
+                add(&mut object, elements, sparse_max)?;
                 self.insert(location, object);
                 true
             }
@@ -578,7 +578,12 @@ impl Apply<'_, '_> {
                 is_dense |= bytes[ENCODING] == DENSE;
             }
         }
-        let sparse = if is_dense { None } else { registers.to_sparse() };
+        let sparse_max = self.keyspace.limits().sparse_bytes as usize;
+        let sparse = if is_dense {
+            None
+        } else {
+            registers.to_sparse(sparse_max)
+        };
         let bytes = sparse.unwrap_or_else(|| registers.to_dense());
         let location = self.locate(destination);
         let found = self.update(location, destination, |change| {
@@ -726,11 +731,12 @@ fn find_fault() -> Option<String> {
         }
     }
     let mut value = empty();
+    let sparse_max = Limits::default().sparse_bytes as usize;
     let mut plain = Registers::new();
     let mut checked = 1;
     for count in 1..=ELEMENTS_MAX {
         let (index, rank) = place(&count.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
-        if raise(&mut value, index, rank).is_err() {
+        if raise(&mut value, index, rank, sparse_max).is_err() {
             return Some(format!("The runs are damaged after {count} elements"));
         }
         plain.0[index] = plain.0[index].max(rank);
@@ -759,6 +765,8 @@ mod tests {
     use super::*;
     use ids::Prng;
 
+    const SPARSE_MAX: usize = 3_000;
+
     /// The registers of a value, plainly.
     fn registers(bytes: &[u8]) -> Vec<u8> {
         let mut registers = Registers::new();
@@ -777,7 +785,7 @@ mod tests {
         let mut bytes = empty();
         for element in [&b"a"[..], b"b", b"c"] {
             let (index, rank) = place(element);
-            assert!(raise(&mut bytes, index, rank).is_ok_and(|changed| changed));
+            assert!(raise(&mut bytes, index, rank, SPARSE_MAX).is_ok_and(|changed| changed));
         }
         let words = decode_runs(&bytes[HEAD..]).unwrap_or_default();
         assert_eq!(words.join(" "), "Z:8436 v:1,1 Z:4274 v:2,1 Z:3068 v:1,1 Z:603");
@@ -799,9 +807,9 @@ mod tests {
                 let rank = 1 + prng.below(ranks) as u8;
                 let is_higher = rank > model[index];
                 model[index] = model[index].max(rank);
-                assert!(raise(&mut bytes, index, rank).is_ok_and(|changed| changed == is_higher));
+                assert!(raise(&mut bytes, index, rank, SPARSE_MAX).is_ok_and(|changed| changed == is_higher));
                 assert!(check(&bytes).is_ok());
-                assert!(bytes[ENCODING] == DENSE || bytes.len() <= SPARSE_BYTES_MAX);
+                assert!(bytes[ENCODING] == DENSE || bytes.len() <= SPARSE_MAX);
                 if turn % 100 == 0 {
                     assert_eq!(registers(&bytes), model);
                 }
@@ -820,8 +828,8 @@ mod tests {
                 all.0[index] = all.0[index].max(rank);
             }
             assert_eq!(registers(&all.to_dense()), all.0.to_vec());
-            if let Some(sparse) = all.to_sparse() {
-                assert!(sparse.len() <= SPARSE_BYTES_MAX);
+            if let Some(sparse) = all.to_sparse(SPARSE_MAX) {
+                assert!(sparse.len() <= SPARSE_MAX);
                 assert_eq!(registers(&sparse), all.0.to_vec());
             } else {
                 assert!(count >= 500);
@@ -835,7 +843,7 @@ mod tests {
         let mut bytes = empty();
         for _ in 0..200 {
             let (index, rank) = place(&prng.next_u64().to_le_bytes());
-            assert!(raise(&mut bytes, index, rank).is_ok());
+            assert!(raise(&mut bytes, index, rank, SPARSE_MAX).is_ok());
         }
         for _ in 0..20_000 {
             let mut damaged = bytes.clone();
@@ -847,7 +855,7 @@ mod tests {
             let is_whole = Histogram::of(&damaged).is_ok();
             assert_eq!(Registers::new().join(&damaged).is_ok(), is_whole);
             let (index, rank) = place(&prng.next_u64().to_le_bytes());
-            let raised = raise(&mut damaged, index, rank);
+            let raised = raise(&mut damaged, index, rank, SPARSE_MAX);
             assert!(!is_whole || raised.is_ok());
         }
     }

@@ -36,10 +36,10 @@ use crate::directories::Location;
 use crate::effects::Effect;
 use crate::entry::{BlockCommand, Condition, Entry, Header, Operation};
 use crate::events::EventClasses;
-use crate::garbage::Garbage;
+use crate::garbage::{Garbage, GarbageCounts};
 use crate::limits::Limits;
 use crate::local::LeaderLocal;
-use crate::object::Object;
+use crate::object::{Object, VERSION_MAX};
 use crate::replies::{Answer, Replies};
 use crate::requests::{ClientRequest, KeptResult, Requests, Standing};
 use crate::scratch::Scratch;
@@ -54,6 +54,9 @@ use ids::{
 };
 use resp::{Args, Protocol, Writer};
 use txn::{Locks, Mode, Participant};
+
+/// By how much the count of operations leaps when a group begins anew: more than can have been applied and lost.
+const VERSIONS_OF_A_GENERATION: u64 = 1 << 32;
 
 /// The state of one group. See the file's header.
 pub struct Keyspace {
@@ -177,6 +180,18 @@ impl Keyspace {
     /// The entries from here on are of this group, in this generation.
     pub fn set_place(&mut self, place: Participant) {
         self.place = place;
+    }
+
+    /// The group begins anew in this generation, with what is held here: some of what was applied before may be lost, and
+    /// somebody have seen its versions ([`WATCH`](Condition::Unchanged) does). No version is given out a second time. Called
+    /// once, by the replica whose state is the group's from here on; the others get it from there.
+    pub fn begin_anew(&mut self, generation: u64) {
+        let applied = self.applied.0 + VERSIONS_OF_A_GENERATION;
+        self.applied = Version(
+            applied
+                .max(generation * VERSIONS_OF_A_GENERATION)
+                .min(VERSION_MAX),
+        );
     }
 
     /// Applies a whole entry: what a replica does with a committed one. `answer` is told what became of each batch, and
@@ -642,6 +657,16 @@ impl Keyspace {
     /// The driver calls it between turns, so that no deletion stalls.
     pub fn collect_garbage(&mut self, budget: &mut usize) -> bool {
         self.garbage.collect(budget)
+    }
+
+    /// How many deleted keys are dropped piece by piece, and were since [`Keyspace::reset_garbage_counts`].
+    pub fn garbage_counts(&self) -> GarbageCounts {
+        self.garbage.counts()
+    }
+
+    /// Counts what is dropped from now on.
+    pub fn reset_garbage_counts(&mut self) {
+        self.garbage.reset_counts();
     }
 
     /// Keys that have expired by `time`, from where the last search stopped, looking at no more than about

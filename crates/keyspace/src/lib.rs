@@ -73,7 +73,7 @@ pub use entry::{
 pub use evaluate::{Answers, Outcome};
 pub use events::{Event, EventClasses};
 pub use eviction::{EvictionPolicy, Victims};
-pub use garbage::Garbage;
+pub use garbage::{Garbage, GarbageCounts};
 pub use hyperloglog::self_test as hyperloglog_self_test;
 pub use keyspace::{Answered, AttachedRead, Keyspace, UnknownSemantics};
 pub use large::Large;

@@ -1,7 +1,7 @@
-//! How large a collection may be and still be kept small.
+//! How large a collection may be and still be kept small, and a HyperLogLog sparse.
 
-/// The limits of the compact encodings. They decide how a collection is kept, and with that what a random pick from it
-/// answers, so they are part of the replicated state: an operation sets them, no node's configuration.
+/// The limits of the compact encodings. They decide how a value is kept, and with that what a random pick from it
+/// answers, or `GETRANGE`, so they are part of the replicated state: an operation sets them, no node's configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// `hash-max-listpack-entries`: fields.
@@ -20,6 +20,8 @@ pub struct Limits {
     pub sorted_set_value_bytes: u32,
     /// `list-max-listpack-size`: elements of a node if positive; from -1 to -5, a node of 4, 8, 16, 32 or 64 KiB.
     pub list_node_size: i32,
+    /// `hll-sparse-max-bytes`: bytes of a sparse HyperLogLog.
+    pub sparse_bytes: u32,
 }
 
 impl Default for Limits {
@@ -34,13 +36,14 @@ impl Default for Limits {
             sorted_set_entries: 128,
             sorted_set_value_bytes: 64,
             list_node_size: -2,
+            sparse_bytes: 3_000,
         }
     }
 }
 
 impl Limits {
     /// As numbers, in the order of the fields: how they are encoded and hashed.
-    pub(crate) fn numbers(&self) -> [u32; 8] {
+    pub(crate) fn numbers(&self) -> [u32; 9] {
         [
             self.hash_entries,
             self.hash_value_bytes,
@@ -50,11 +53,12 @@ impl Limits {
             self.sorted_set_entries,
             self.sorted_set_value_bytes,
             self.list_node_size as u32,
+            self.sparse_bytes,
         ]
     }
 
     /// The other way round.
-    pub(crate) fn from_numbers(numbers: [u32; 8]) -> Limits {
+    pub(crate) fn from_numbers(numbers: [u32; 9]) -> Limits {
         let [
             hash_entries,
             hash_value_bytes,
@@ -64,6 +68,7 @@ impl Limits {
             sorted_set_entries,
             sorted_set_value_bytes,
             list_node_size,
+            sparse_bytes,
         ] = numbers;
         Limits {
             hash_entries,
@@ -74,6 +79,7 @@ impl Limits {
             sorted_set_entries,
             sorted_set_value_bytes,
             list_node_size: list_node_size as i32,
+            sparse_bytes,
         }
     }
 }

@@ -287,9 +287,10 @@ impl Worker {
         // And before answers: a decision is on its way before its client hears of it.
         self.finish_cluster();
         self.post();
-        self.finish_links();
-        // Connections that went on may have asked for more.
-        self.finish_cluster();
+        // Connections that went on may have asked for more. Most turns end without: what was answered was all there was.
+        if self.finish_links() || self.gateway.has_cluster_work() {
+            self.finish_cluster();
+        }
         self.post();
         self.leave_errands();
         let now = Instant::now();
@@ -603,7 +604,9 @@ impl Worker {
     }
 
     /// At the turn's end: lets connections go on that can, sends replies, and closes what is over.
-    fn finish_links(&mut self) {
+    /// Whether any connection went on.
+    fn finish_links(&mut self) -> bool {
+        let mut has_gone_on = false;
         while let Some(key) = self.listed.pop() {
             let Some(link) = self.links.get_mut(key) else {
                 continue;
@@ -614,11 +617,13 @@ impl Worker {
             let may_go_on = !is_held && !self.is_resting;
             if connection.has_commands() && may_go_on && !connection.pipeline.is_full() {
                 self.gateway.resume(connection);
+                has_gone_on = true;
             }
             self.finish_link(key);
             // What was just carried out may have been answered already, here.
             self.deliver();
         }
+        has_gone_on
     }
 
     fn finish_link(&mut self, key: usize) {

@@ -115,6 +115,8 @@ pub struct Fields {
     pub hash_max_listpack_entries: u64,
     /// `hash-max-listpack-value`, bytes.
     pub hash_max_listpack_value: u64,
+    /// `hll-sparse-max-bytes`.
+    pub hll_sparse_max_bytes: u64,
     /// `list-max-listpack-size`, as Redis counts it: elements, or -1 to -5 for sizes.
     pub list_max_listpack_size: i32,
     /// `set-max-intset-entries`, elements.
@@ -183,6 +185,7 @@ impl Fields {
             latency_percentiles: Vec::new(),
             hash_max_listpack_entries: u64::MAX,
             hash_max_listpack_value: u64::MAX,
+            hll_sparse_max_bytes: u64::MAX,
             list_max_listpack_size: i32::MAX,
             set_max_intset_entries: u64::MAX,
             set_max_listpack_entries: u64::MAX,
@@ -435,6 +438,7 @@ mod tests {
             latency_percentiles,
             hash_max_listpack_entries,
             hash_max_listpack_value,
+            hll_sparse_max_bytes,
             list_max_listpack_size,
             set_max_intset_entries,
             set_max_listpack_entries,

@@ -730,7 +730,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "3000",
         "Size up to which a HyperLogLog is kept sparse.",
     )
-    .inert("Fixed at 3,000 bytes: replicas must agree on the encoding, and applying a command takes no configuration."),
+    .fills(|f, v| f.hll_sparse_max_bytes = v.typed()),
     Parameter::new(
         Section::Encodings,
         "stream-node-max-bytes",

@@ -337,6 +337,7 @@ impl PeerMessage {
         }
         frame::append(out, self.kind() as u8, self.is_bulk(), |out| {
             let start = out.len();
+            out.reserve(bytes);
             self.encode_body(&mut Writer::new(out));
             assert!(
                 out.len() - start <= bytes,

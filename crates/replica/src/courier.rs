@@ -91,6 +91,11 @@ const BATCH_BYTES_MAX: usize = 1024 * 1024;
 /// before anything of it is sent; an entry and a message between nodes have room for more ([`consensus::ENTRY_BYTES_MAX`]).
 const REQUEST_BYTES_MAX: usize = 768 * 1024 * 1024;
 
+/// Bytes, and items, that room is made for when a batch is begun. What is made room for and not used stays with the batch until
+/// it is answered.
+const ROOM_BYTES_MAX: usize = 16 * 1024;
+const ROOM_MAX: usize = 256;
+
 /// The number of a batch that asks how far a group has applied those of this node: no other has it, so that it is never the
 /// next one, and is always answered by a gap. It goes through the log: what comes behind it stands behind what it was told.
 const PROBE: u64 = u64::MAX;
@@ -280,6 +285,8 @@ pub struct Courier {
     open: Open,
     /// Reads that wait for nothing, apart: they leave before what is open, so that they see none of it.
     free: Open,
+    /// Bytes of writes and items that the last batch with writes held: the next one is mostly like it.
+    room: (usize, usize),
     /// What is committed, each for a worker: it leaves when the turn ends, without a number.
     committed: Vec<(TxnId, u16)>,
     unanswered: VecDeque<Sent>,
@@ -353,6 +360,7 @@ impl Courier {
             open: Open::default(),
             free: Open::default(),
             committed: Vec::new(),
+            room: (0, 0),
             unanswered: VecDeque::new(),
             next_sequence: 1,
             next_number: 1,
@@ -724,6 +732,11 @@ impl Courier {
         if self.open.batch.byte_len() >= BATCH_BYTES_MAX || is_write && self.open.is_apart {
             self.close();
         }
+        if is_write && self.open.batch.writes.is_empty() {
+            let (bytes, items) = self.room;
+            self.open.batch.writes.reserve(bytes);
+            self.open.items.reserve_exact(items);
+        }
     }
 
     /// Opens a batch of reads alone: they are answered behind whatever came before.
@@ -806,6 +819,12 @@ impl Courier {
             self.tell_over();
         }
         let open = std::mem::take(&mut self.open);
+        if !open.batch.writes.is_empty() {
+            self.room = (
+                open.batch.writes.bytes().len().min(ROOM_BYTES_MAX),
+                open.items.len().min(ROOM_MAX),
+            );
+        }
         self.queue(open, Ordering::InTurn);
     }
 

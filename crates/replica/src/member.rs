@@ -36,7 +36,7 @@ use consensus::{
 use ids::{GatewayId, GroupId, Incarnation, Monotonic, NodeId, Prng};
 use keyspace::{Arrival, Entry, EntryBuf, Header, Operation, Operations};
 use planted::Bug;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use txn::TxnId;
 
@@ -168,6 +168,8 @@ pub struct Member {
     confirmed: Vec<(Index, Gathered)>,
     evaluated: Vec<Evaluated>,
     departures: BTreeMap<Incarnation, Departure>,
+    /// Learners that have all of the state, up to a place in the log, and may not have said yet that they go on from there.
+    offered: BTreeSet<Incarnation>,
     /// Departures that are over, and that the keyspace has not been told of.
     ended: Vec<Departure>,
     transfers: u64,
@@ -247,6 +249,7 @@ impl Member {
             confirmed: Vec::new(),
             evaluated: Vec::new(),
             departures: BTreeMap::new(),
+            offered: BTreeSet::new(),
             ended: Vec::new(),
             transfers: 0,
             arrival: None,
@@ -581,8 +584,29 @@ impl Member {
         }
         if let Some(point) = departure.on_taken(number) {
             self.ended.extend(self.departures.remove(&from));
-            if !self.raft.offer_transfer(from, point, now) {
+            if self.raft.offer_transfer(from, point, now) {
+                self.offered.insert(from);
+            } else {
                 self.raft.transfer_failed(from);
+            }
+        }
+    }
+
+    /// Whether a member applies what is applied here now itself, so that its node hears of it from there. A learner that is
+    /// still given the state finds it done.
+    pub fn applies_itself(&self, member: Incarnation) -> bool {
+        let members = self.raft.members();
+        if members.is_voter(member) {
+            return true;
+        }
+        match self.departures.get(&member) {
+            // What is in the last piece is not applied again.
+            Some(departure) => departure
+                .held()
+                .is_some_and(|held| held < self.raft.point().index),
+            None => {
+                let matched = self.raft.matched(member);
+                self.offered.contains(&member) || matched.is_some_and(|matched| matched > Index(0))
             }
         }
     }
@@ -885,6 +909,7 @@ impl Member {
         }
         self.answer_confirmed(replica, turn, effects);
         for incarnation in ready.transfers_wanted {
+            self.offered.remove(&incarnation);
             if !self.departures.contains_key(&incarnation) && !self.is_stopped {
                 self.transfers += 1;
                 self.counts.transfers += 1;

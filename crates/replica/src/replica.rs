@@ -209,6 +209,7 @@ impl Replica {
         (self.local.hits, self.local.misses) = (0, 0);
         (self.local.expired, self.local.evicted) = (0, 0);
         self.local.wounded = 0;
+        self.keyspace.reset_garbage_counts();
     }
 
     /// Learns the time, once a turn.

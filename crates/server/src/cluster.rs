@@ -615,14 +615,20 @@ impl Gateway {
         self.send_to_nodes(&up, kind, channel, message);
     }
 
-    /// The nodes that hear of what happens in a group from its leader here; none if another one leads it.
+    /// The nodes that hear of what happens in a group from its leader here; none if another one leads it. Those that have a
+    /// replica hear of it there, as soon as that has the state.
     pub(crate) fn nodes_without_replica(&self, index: usize) -> Vec<NodeId> {
         let seat = &self.cluster.seats[index];
-        if !seat.member.as_ref().is_some_and(|member| member.leads()) {
+        let Some(member) = seat.member.as_ref().filter(|member| member.leads()) else {
             return Vec::new();
-        }
+        };
         let seats = &self.layout_of(index).seats;
-        let has_none = |node: &NodeId| !seats.values().any(|other| other == node);
+        let has_none = |node: &NodeId| {
+            let replicas = seats.iter().filter(|(_, other)| *other == node);
+            !replicas
+                .into_iter()
+                .any(|(replica, _)| member.applies_itself(*replica))
+        };
         self.cluster.nodes_up().filter(has_none).collect()
     }
 

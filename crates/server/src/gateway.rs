@@ -883,6 +883,7 @@ fn compactness(settings: &Settings) -> Compactness {
         sorted_set_entries: number(settings.zset_max_listpack_entries),
         sorted_set_value_bytes: number(settings.zset_max_listpack_value),
         list_node_size: settings.list_max_listpack_size,
+        sparse_bytes: number(settings.hll_sparse_max_bytes),
     }
 }
 

@@ -4,7 +4,8 @@
 //! them at once and sends them. Those of a transaction become known only when it is committed.
 //!
 //! Where a group has several replicas, each tells the clients of its own node, as that node's setting says, when it applies
-//! the entry. To nodes that have none the leader sends messages, as its own node's setting says.
+//! the entry. To nodes that have none, or one that is still being given the state, the leader sends messages, as its own node's
+//! setting says.
 
 use crate::gateway::Gateway;
 use crate::pubsub::Kind;

@@ -98,6 +98,10 @@ pub struct WorkerStats {
     pub expired: Counter,
     /// Keys given up for room.
     pub evicted: Counter,
+    /// Deleted keys that are still to be dropped, piece by piece.
+    pub lazyfree_pending: Counter,
+    /// Those that were.
+    pub lazyfreed: Counter,
     /// Keys that commands changed.
     pub changes: Counter,
     /// Operations applied by this worker's groups.
@@ -253,10 +257,18 @@ impl Gateway {
         self.stats.misses.set(sum(&|replica| replica.local().misses));
         self.stats.expired.set(sum(&|replica| replica.local().expired));
         self.stats.evicted.set(sum(&|replica| replica.local().evicted));
+        let garbage = |replica: &Replica| replica.keyspace().garbage_counts();
+        self.stats
+            .lazyfree_pending
+            .set(sum(&|replica| garbage(replica).pending));
+        self.stats.lazyfreed.set(sum(&|replica| garbage(replica).dropped));
         self.stats.changes.set(sum(&|replica| replica.local().changes));
         self.stats
             .applied
-            .set(sum(&|replica| replica.keyspace().applied().0));
+            // The rest of the number is by how often the group began anew.
+            .set(sum(&|replica| {
+                replica.keyspace().applied().0 & u64::from(u32::MAX)
+            }));
         self.stats.blocked.set(self.blocking.count() as u64);
         for number in 0..Db::COUNT {
             let db = Db::new(number).expect("below the count");

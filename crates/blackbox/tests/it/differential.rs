@@ -633,6 +633,7 @@ const SMALL_LIMITS: &[&str] = &[
     "zset-max-listpack-entries 3",
     "zset-max-listpack-value 10",
     "list-max-listpack-size 3",
+    "hll-sparse-max-bytes 60",
 ];
 
 /// Every worker learns of a limit by itself: waits until all of them have.

@@ -2,7 +2,7 @@
 //! remembered.
 //!
 //! ```text
-//!  rest      semantics u16 | now i64 | applied u64 | limits, eight u32 | stamps of each database | sessions | transactions
+//!  rest      semantics u16 | now i64 | applied u64 | limits, nine u32 | stamps of each database | sessions | transactions
 //!            | requests | waiters
 //!  waiters   arrivals u64 | count u32 | (arrival u64 | origin | length u32 | a wait, as entries hold it)*
 //!  stamps    swapped u64 | count u32 | (bucket u16 | version u64)*
@@ -47,7 +47,7 @@ impl Keyspace {
         self.semantics = SemanticsVersion(u16::from_le_bytes(rest.array()?));
         self.time = UnixMillis(i64::from_le_bytes(rest.array()?));
         self.applied = Version(rest.long().filter(|&applied| applied <= VERSION_MAX)?);
-        let mut numbers = [0; 8];
+        let mut numbers = [0; 9];
         for number in &mut numbers {
             *number = rest.number()?;
         }

@@ -133,6 +133,7 @@ fn random_limits(prng: &mut Prng) -> Limits {
         sorted_set_entries: number(),
         sorted_set_value_bytes: number(),
         list_node_size: (number() as i32).saturating_sub(6),
+        sparse_bytes: number(),
     }
 }
 

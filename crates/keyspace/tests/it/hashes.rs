@@ -2,6 +2,7 @@
 
 use crate::node::{Node, db};
 use ids::Prng;
+use keyspace::Limits;
 use resp::{ArgsBuf, Protocol};
 use std::collections::BTreeMap;
 
@@ -260,4 +261,82 @@ fn what_is_no_hyperloglog_is_refused() {
         "-INVALIDOBJ Corrupted HLL object detected\r\n"
     );
     assert_eq!(node.run("EXISTS to"), ":0\r\n");
+}
+
+#[test]
+fn a_hyperloglog_is_sparse_up_to_the_limit_that_is_set() {
+    let mut node = Node::new(9);
+    node.open(1);
+    let encoding = |node: &mut Node| node.run("PFDEBUG ENCODING k");
+    // Sixteen bytes of head, two for a run of zeros, and up to five for each element.
+    for (sparse_bytes, elements, wanted) in [
+        (0, 1, "+dense\r\n"),
+        (100, 10, "+sparse\r\n"),
+        (100, 40, "+dense\r\n"),
+        (3_000, 40, "+sparse\r\n"),
+    ] {
+        node.keyspace.set_limits(Limits {
+            sparse_bytes,
+            ..Limits::default()
+        });
+        node.run("DEL k copy");
+        for element in 0..elements {
+            node.run(&format!("PFADD k {element}"));
+        }
+        assert_eq!(
+            encoding(&mut node),
+            wanted,
+            "{elements} elements, {sparse_bytes} bytes"
+        );
+        // All at once, and by way of a merge.
+        let all: Vec<String> = (0..elements).map(|element| element.to_string()).collect();
+        node.run("DEL k");
+        node.run(&format!("PFADD k {}", all.join(" ")));
+        assert_eq!(
+            encoding(&mut node),
+            wanted,
+            "{elements} at once, {sparse_bytes} bytes"
+        );
+        node.run("RENAME k copy");
+        node.run("PFMERGE k copy");
+        assert_eq!(
+            encoding(&mut node),
+            wanted,
+            "{elements} merged, {sparse_bytes} bytes"
+        );
+    }
+}
+
+#[test]
+fn what_is_dropped_piece_by_piece_is_counted_by_keys() {
+    let counts = |node: &Node| {
+        let counts = node.keyspace.garbage_counts();
+        (counts.pending, counts.dropped)
+    };
+    let mut node = Node::new(9);
+    node.open(1);
+    let many: Vec<String> = (0..2_000).map(|number| format!("{number} {number}")).collect();
+    let many = many.join(" ");
+    node.run(&format!("SADD set {many}"));
+    node.run(&format!("RPUSH list {many}"));
+    node.run(&format!("ZADD zset {many}"));
+    node.run("SET small x");
+    node.run("DEL set list zset small");
+    assert_eq!(counts(&node), (3, 0), "what is small is dropped at once");
+    let mut rounds = 0;
+    while !node.keyspace.collect_garbage(&mut 100) {
+        rounds += 1;
+        let (pending, dropped) = counts(&node);
+        assert_eq!(pending + dropped, 3);
+    }
+    assert!(rounds > 20 && counts(&node) == (0, 3), "{rounds} rounds");
+    node.keyspace.reset_garbage_counts();
+    node.run(&format!("SADD set {many}"));
+    for key in 0..10 {
+        node.run(&format!("SET {key} x"));
+    }
+    node.run("FLUSHALL");
+    assert_eq!(counts(&node), (11, 0));
+    while !node.keyspace.collect_garbage(&mut 100) {}
+    assert_eq!(counts(&node), (0, 11));
 }

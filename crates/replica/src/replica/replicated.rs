@@ -257,6 +257,12 @@ impl Replica {
         self.keyspace.set_place(self.place());
     }
 
+    /// The same, where the group begins anew with the state of this replica.
+    pub fn begin_anew(&mut self, generation: u64) {
+        self.begin_generation(generation);
+        self.keyspace.begin_anew(generation);
+    }
+
     fn place(&self) -> Participant {
         Participant {
             group: self.group,

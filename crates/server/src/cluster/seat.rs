@@ -231,7 +231,11 @@ impl Seat {
             seed,
         };
         let raft = Group::new(config, now).expect("its parts agree");
-        replica.begin_generation(group.generation);
+        if founds && group.generation > 0 {
+            replica.begin_anew(group.generation);
+        } else {
+            replica.begin_generation(group.generation);
+        }
         self.member = Some(Member::new(replica.group(), group.generation, raft, applied));
     }
 

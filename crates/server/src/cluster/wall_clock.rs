@@ -17,6 +17,7 @@
 //! With two nodes nobody can say whose clock is wrong: each uses its own.
 
 use ids::{Monotonic, NodeId, UnixMillis};
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ pub(crate) struct WallClock {
     /// Of each other node: by how many milliseconds its clock is ahead of the monotonic clock here; the newest last.
     /// Bounded by the nodes of the cluster.
     others: BTreeMap<NodeId, [Option<i64>; READINGS_MAX]>,
+    /// The fastest reading of each of them, ascending: every turn asks for the median.
+    fastest: Vec<i64>,
     /// Whether an operator was told that this node's clock is off.
     is_off: bool,
 }
@@ -45,11 +48,20 @@ impl WallClock {
         let readings = self.others.entry(node).or_default();
         readings.rotate_left(1);
         readings[READINGS_MAX - 1] = Some(ahead(wall, now));
+        self.sort();
     }
 
     /// Only these nodes are in the cluster.
     pub(crate) fn retain(&mut self, is_there: impl Fn(NodeId) -> bool) {
         self.others.retain(|node, _| is_there(*node));
+        self.sort();
+    }
+
+    fn sort(&mut self) {
+        let fastest = |readings: &[Option<i64>; READINGS_MAX]| readings.iter().flatten().max().copied();
+        self.fastest.clear();
+        self.fastest.extend(self.others.values().filter_map(fastest));
+        self.fastest.sort_unstable();
     }
 
     /// The time to use when the own clock shows `own`; what an operator is to be told, if that has changed.
@@ -57,13 +69,17 @@ impl WallClock {
         if self.others.is_empty() {
             return (own, None);
         }
-        let fastest = |readings: &[Option<i64>; READINGS_MAX]| readings.iter().flatten().max().copied();
-        let mut all: Vec<i64> = self.others.values().filter_map(fastest).collect();
         let own_ahead = ahead(own, now);
-        all.push(own_ahead);
-        all.sort_unstable();
+        // The own one among the others.
+        let place = self.fastest.partition_point(|other| *other < own_ahead);
+        let at = |index: usize| match index.cmp(&place) {
+            Ordering::Less => self.fastest[index],
+            Ordering::Equal => own_ahead,
+            Ordering::Greater => self.fastest[index - 1],
+        };
         // Of an even number of clocks whatever is between the two in the middle will do.
-        let (low, high) = (all[(all.len() - 1) / 2], all[all.len() / 2]);
+        let count = self.fastest.len() + 1;
+        let (low, high) = (at((count - 1) / 2), at(count / 2));
         let off_max = OFF_MAX.as_millis() as i64;
         let used = own_ahead.clamp(low.saturating_sub(off_max), high.saturating_add(off_max));
         let was_off = std::mem::replace(&mut self.is_off, used != own_ahead);

@@ -414,7 +414,10 @@ impl<'a> Report<'a> {
         self.field("mem_aof_buffer", 0);
         self.field("mem_allocator", "jemalloc-5.3.0");
         self.field("active_defrag_running", 0);
-        self.field("lazyfree_pending_objects", 0);
+        let pending = self.shared.total(|worker| worker.lazyfree_pending.get());
+        self.field("lazyfree_pending_objects", pending);
+        let dropped = self.shared.total(|worker| worker.lazyfreed.get());
+        self.field("lazyfreed_objects", dropped);
     }
 
     fn persistence(&mut self) {

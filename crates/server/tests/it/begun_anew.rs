@@ -141,3 +141,22 @@ fn transactions_go_on_over_a_group_that_has_begun_anew() {
         assert_eq!(world.transactions_left(node), 0, "of node {node}");
     }
 }
+
+#[test]
+fn what_was_watched_before_has_changed_even_if_it_was_written_as_often_since() {
+    let mut world = one_each(3);
+    let watched = key(3, 1, "k");
+    for client in 10..30 {
+        assert_eq!(world.run(0, client, &format!("SET {watched} {client}")), "+OK");
+        assert_eq!(world.run(0, client, &format!("WATCH {watched}")), "+OK");
+    }
+    begin_anew(&mut world, 1);
+    for round in 0..5 {
+        assert_eq!(world.run(2, 1, &format!("SET {watched} {round}")), "+OK");
+    }
+    for client in 10..30 {
+        assert_eq!(world.run(0, client, "MULTI"), "+OK");
+        assert_eq!(world.run(0, client, &format!("GET {watched}")), "+QUEUED");
+        assert_eq!(world.run(0, client, "EXEC"), "*-1", "client {client}");
+    }
+}

@@ -1070,3 +1070,53 @@ fn what_cannot_have_a_name_is_refused_and_what_needs_none_is_carried_out() {
         assert_eq!(run_named(&mut world, node, 9, &id, "INCR k"), ":2");
     }
 }
+
+#[test]
+fn a_node_hears_of_each_event_once_while_its_replica_is_filled() {
+    let mut world = spread(3, 1);
+    for node in 0..3 {
+        world.nodes[node].hears_of_setting("notify-keyspace-events", "E$", 1);
+        assert!(
+            world
+                .run(node, 1, "SUBSCRIBE __keyevent@0__:set")
+                .starts_with("*3")
+        );
+    }
+    let value = "x".repeat(4_096);
+    for key in 0..600 {
+        assert_eq!(world.run(0, 2, &format!("SET before:{key} {value}")), "+OK");
+    }
+    world.turns(50);
+    world.nodes.iter_mut().for_each(|node| node.messages.clear());
+    let mut written = 0;
+    let mut write = |world: &mut World, count: u64| {
+        for _ in 0..count {
+            world.send(1, 3, &format!("SET k:{written:04} x"));
+            written += 1;
+            world.turn();
+        }
+    };
+    let (learner, node) = (Incarnation(1_001), NodeId(2));
+    world.lay_out(|layout| {
+        layout.groups[0].seats.insert(learner, node);
+    });
+    write(&mut world, 20);
+    let (sights, _) = world.nodes[0].gateway.sights();
+    let index = sights[0].report.index;
+    let order = Order::AddLearner {
+        node,
+        incarnation: learner,
+    };
+    world.nodes[0].gateway.on_order(GroupId::new(0), index, &order);
+    write(&mut world, 300);
+    let (sights, _) = world.nodes[0].gateway.sights();
+    assert!(!sights[0].caught_up.is_empty(), "it has been filled");
+    world.turns(100);
+    for (number, node) in world.nodes.iter().enumerate() {
+        let key = |message: &String| message.trim().rsplit(' ').next().map(str::to_owned);
+        let told: Vec<String> = node.messages.iter().filter_map(key).collect();
+        let wanted: Vec<String> = (0..320).map(|key| format!("k:{key:04}")).collect();
+        let first = told.iter().zip(&wanted).position(|(told, wanted)| told != wanted);
+        assert_eq!((told.len(), first), (320, None), "node {number}");
+    }
+}

@@ -37,6 +37,8 @@ pub(crate) struct Node {
     /// By how many milliseconds its wall clock is ahead.
     pub(crate) wall_ahead: i64,
     clients: BTreeMap<u64, Connection>,
+    /// What was told to clients that listen, as RESP2 has it.
+    pub(crate) messages: Vec<String>,
     /// Clients that come by the cluster endpoint.
     by_cluster: Vec<u64>,
     shared: Arc<Shared>,
@@ -259,6 +261,7 @@ impl Node {
             gateway,
             wall_ahead: 0,
             clients: BTreeMap::new(),
+            messages: Vec::new(),
             by_cluster: Vec::new(),
             shared,
             knows,
@@ -290,8 +293,9 @@ impl Node {
 
     fn deliver(&mut self) {
         while let Some(delivery) = self.gateway.next_delivery() {
-            if matches!(delivery, Delivery::Message { .. } | Delivery::Reap) {
-                continue;
+            if let Delivery::Message { message, .. } = &delivery {
+                self.messages
+                    .push(String::from_utf8_lossy(message).replace("\r\n", " "));
             }
             let Some(token) = delivery.connection() else {
                 continue;
