@@ -63,6 +63,11 @@ pub(crate) trait Model {
     /// Open operations of one class are as good as each other: only the first called is tried.
     fn class(&self, index: usize) -> u64;
 
+    /// Whether an open operation is known to have happened, by what others saw of it.
+    fn happened(&self, _index: usize) -> bool {
+        false
+    }
+
     /// Which of two possible operations is tried first: the one with the smaller rank.
     fn rank(&self, index: usize) -> u64;
 }

@@ -174,9 +174,10 @@ impl<'a, M: Model> Search<'a, M> {
         if let Some(only) = only {
             return vec![only];
         }
-        // What is open is tried last: it need not happen at all.
+        // What need not happen at all is tried last.
         possible.sort_by_key(|&(index, _)| {
-            std::cmp::Reverse((self.steps[index].is_open(), self.model.rank(index), index))
+            let is_idle = self.steps[index].is_open() && !self.model.happened(index);
+            std::cmp::Reverse((is_idle, self.model.rank(index), index))
         });
         possible
     }

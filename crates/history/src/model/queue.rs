@@ -134,9 +134,10 @@ impl Model for Queue<'_> {
             (Call::Pop, Answer::Value(None)) => Next::NotYet,
             (Call::Pop, Answer::Unknown) => match waiting.front() {
                 Some(&NOBODYS) => {
+                    // Nothing behind it is taken before, and no later element is better for this pop: at once is as good as ever.
                     let mut next = waiting.clone();
                     next.pop_front();
-                    Next::Perhaps(next)
+                    Next::Surely(next)
                 }
                 // Whoever says that it took it did.
                 _ => Next::NotYet,
@@ -147,6 +148,13 @@ impl Model for Queue<'_> {
 
     fn before(&self, index: usize) -> &[usize] {
         &self.before[index]
+    }
+
+    fn happened(&self, index: usize) -> bool {
+        match self.steps[index].call {
+            Call::Push(element) => self.takers.contains_key(&element),
+            _ => false,
+        }
     }
 
     fn class(&self, index: usize) -> u64 {

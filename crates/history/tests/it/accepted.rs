@@ -2,7 +2,7 @@
 
 use crate::made::{self, Draw, FAMILIES, Shape};
 use crate::naive;
-use history::{Answer, History, Verdict, check};
+use history::{Answer, Call, History, Operation, Process, Verdict, check};
 use proptest::prelude::*;
 
 proptest! {
@@ -93,4 +93,47 @@ fn thousands_of_operations_of_tens_of_clients_are_decided() {
             assert_eq!(check(&made), Verdict::Linearizable, "{family:?}, seed {seed}");
         }
     }
+}
+
+/// A queue into which elements were pushed by who never heard so, and that were taken long after others which nobody took.
+#[test]
+fn pushes_that_nobody_answered_come_before_those_that_nobody_took() {
+    let operation = |process: u32, span: (u64, Option<u64>), call: Call, answer: Answer| Operation {
+        process: Process(process),
+        key: "q".into(),
+        invoked: span.0,
+        returned: span.1,
+        call,
+        answer,
+    };
+    // Who asks twice at once.
+    let mut all = vec![
+        operation(0, (1, Some(4)), Call::Push(1), Answer::Done),
+        operation(0, (2, Some(5)), Call::Push(2), Answer::Done),
+    ];
+    for open in 0..12 {
+        let at = 10 + u64::from(open);
+        all.push(operation(
+            100 + open,
+            (at, None),
+            Call::Push(100 + i64::from(open)),
+            Answer::Unknown,
+        ));
+        all.push(operation(200 + open, (at, None), Call::Pop, Answer::Unknown));
+    }
+    for left in 0..24 {
+        let at = 100 + 10 * left;
+        all.push(operation(
+            1,
+            (at, Some(at + 5)),
+            Call::Push(1_000 + left as i64),
+            Answer::Done,
+        ));
+    }
+    for taken in 0..12 {
+        let at = 1_000 + 10 * taken;
+        let answer = Answer::Value(Some(100 + taken as i64));
+        all.push(operation(2, (at, Some(at + 5)), Call::Pop, answer));
+    }
+    assert_eq!(check(&History::new(all)), Verdict::Linearizable);
 }

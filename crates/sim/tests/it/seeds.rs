@@ -38,6 +38,16 @@ fn seeds_that_found_mistakes_in_transactions_find_nothing_any_more() {
 }
 
 #[test]
+fn a_queue_of_which_many_pushes_were_not_answered_is_judged() {
+    find_nothing([90], &of_workers(2));
+}
+
+#[test]
+fn a_cluster_is_not_left_with_fewer_nodes_than_a_change_of_members_under_way_can_bear() {
+    find_nothing([254], &of_workers(2));
+}
+
+#[test]
 fn clusters_that_grow_from_one_node_under_load_find_nothing() {
     // What was under way between two workers when a group got a log was taken for what it was not.
     find_nothing([3, 20, 34, 40], &of_workers(2));
