@@ -73,7 +73,7 @@ impl Run {
             Ok(Outcome::Replica(Replica { incarnation, .. })) => {
                 assert!(self.given_out.insert(incarnation) || asks_again);
             }
-            Ok(Outcome::Started { .. } | Outcome::Done) | Err(_) => {}
+            Ok(Outcome::Started { .. } | Outcome::Set { .. } | Outcome::Done) | Err(_) => {}
         }
     }
 }

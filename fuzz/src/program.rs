@@ -229,17 +229,17 @@ pub(crate) fn push(entry: &mut EntryBuf, source: &mut Source<'_>) {
 
 /// Small ones, so that collections grow beyond them, and some that no configuration allows.
 fn limits(source: &mut Source<'_>) -> Limits {
-    let mut number = || u32::from(source.byte()) >> 3;
+    let number = |source: &mut Source<'_>| u32::from(source.byte()) >> 3;
     Limits {
-        hash_entries: number(),
-        hash_value_bytes: number(),
-        set_integers: number(),
-        set_entries: number(),
-        set_value_bytes: number(),
-        sorted_set_entries: number(),
-        sorted_set_value_bytes: number(),
+        hash_entries: number(source),
+        hash_value_bytes: number(source),
+        set_integers: number(source),
+        set_entries: number(source),
+        set_value_bytes: number(source),
+        sorted_set_entries: number(source),
+        sorted_set_value_bytes: number(source),
         list_node_size: i32::from(source.byte()) - 100,
-        sparse_bytes: number(),
+        sparse_bytes: number(source),
     }
 }
 
