@@ -5,23 +5,20 @@
 //! lost; what is not answered in time is held by a transaction that nobody ends.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use history::queues::{self, Action};
 use history::{Judgement, Ledger, Transactions};
 
 use crate::hand::{Common, Hand, is_refusal, persist};
-use crate::{Mixture, Seen, Value};
+use crate::{Client, Mixture, Seen, Value, frame};
 
 /// How long a client waits for an element: long enough that others push one meanwhile, short beside its patience.
 const WAIT_SECONDS: &str = "0.5";
-
-/// When a command that was given up is not carried out any more, in a cluster that has healed.
-const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
 /// What is to be said of what the clients saw.
 #[derive(Clone, Debug)]
@@ -107,12 +104,11 @@ impl Queues {
         }
         let common = &self.shared.common;
         let mut last = Taker::new(&self.shared, Hand::last(common));
-        // A command that waits, of a client whose connection ended, may still be served until it has waited long enough; moved
-        // between two of these reads, an element would be seen twice or not at all.
-        thread::sleep(SETTLED_AFTER);
-        let mut is_stuck = |queue: &String| !persist(common, &mut || last.rest(queue));
-        let queues = (0..common.mixture.keys).map(name_of);
-        let stuck = queues.filter(|queue| is_stuck(queue)).collect();
+        // All at once: a command of a client whose connection ended may still be carried out, and an element that is moved between
+        // two reads would be seen twice or not at all.
+        let queues: Vec<String> = (0..common.mixture.keys).map(name_of).collect();
+        let is_read = persist(common, &mut || last.rest(&queues));
+        let stuck = queues.into_iter().filter(|_| !is_read).collect();
         drop(last);
         let shared = Arc::into_inner(self.shared).expect("the clients have ended");
         let seen = shared.common.seen().clone();
@@ -247,46 +243,71 @@ impl<'a> Taker<'a> {
         self.carry_out(&words, moved.clone()(None), |reply| Some(moved(element(reply)?)))
     }
 
-    /// Reads what is left in a queue.
-    fn rest(&mut self, queue: &str) -> bool {
-        let words = ["LRANGE", queue, "0", "-1"].map(str::to_owned);
-        let queue = queue.to_owned();
-        let left = |elements| Action::Rest { queue, elements };
-        self.carry_out(&words, left.clone()(None), |reply| {
-            let elements: Option<Vec<i64>> = reply.elements()?.iter().map(Value::integer).collect();
-            Some(left(Some(elements?)))
+    /// Reads what is left in all queues, in one transaction.
+    fn rest(&mut self, queues: &[String]) -> bool {
+        let rest = |queue: &String, elements| Action::Rest {
+            queue: queue.clone(),
+            elements,
+        };
+        let planned = queues.iter().map(|queue| rest(queue, None)).collect();
+        let mut bytes = frame(&["MULTI"]);
+        for queue in queues {
+            bytes.extend(frame(&["LRANGE", queue, "0", "-1"]));
+        }
+        bytes.extend(frame(&["EXEC"]));
+        let ask = |connection: &mut Client| {
+            connection.send_raw(&bytes)?;
+            for _ in 0..=queues.len() {
+                connection.receive()?;
+            }
+            connection.receive()
+        };
+        self.ask(planned, ask, |reply| {
+            let replies = reply.elements().filter(|replies| replies.len() == queues.len())?;
+            let left = queues.iter().zip(replies).map(|(queue, reply)| {
+                let elements: Option<Vec<i64>> = reply.elements()?.iter().map(Value::integer).collect();
+                Some(rest(queue, Some(elements?)))
+            });
+            left.collect()
         })
     }
 
-    /// One command at the node that it stands at; true if it was carried out. `told` is what was planned, with what a reply tells
-    /// of it; `None` if that is no answer to it.
+    /// One command. `told` is what was planned, with what a reply tells of it; `None` if that is no answer to it.
     fn carry_out(
         &mut self,
         words: &[String],
         planned: Action,
         told: impl FnOnce(&Value) -> Option<Action>,
     ) -> bool {
+        let ask = |connection: &mut Client| connection.try_command(words);
+        self.ask(vec![planned], ask, |reply| Some(vec![told(reply)?]))
+    }
+
+    /// Asks the node that it stands at; true if what was planned was carried out.
+    fn ask(
+        &mut self,
+        planned: Vec<Action>,
+        ask: impl FnOnce(&mut Client) -> io::Result<Value>,
+        told: impl FnOnce(&Value) -> Option<Vec<Action>>,
+    ) -> bool {
         let address = self.hand.address;
         let Some(mut connection) = self.hand.take(address) else {
             return false;
         };
         let invoked = self.hand.now();
-        let entry = self
-            .shared
-            .ledger
-            .called(self.hand.process, vec![planned], invoked);
-        let Ok(reply) = connection.try_command(words) else {
+        let entry = self.shared.ledger.called(self.hand.process, planned, invoked);
+        let Ok(reply) = ask(&mut connection) else {
             self.hand.is_lost();
             return false;
         };
         let now = self.hand.now();
         self.hand.keep(address, connection);
         if let Some(told) = told(&reply) {
-            self.shared.ledger.committed(entry, vec![told], now);
+            self.shared.ledger.committed(entry, told, now);
             self.hand.is_answered(invoked, now);
             return true;
         }
-        let text = reply.error().unwrap_or_else(|| format!("{reply:?} to {words:?}"));
+        let text = reply.error().unwrap_or_else(|| format!("{reply:?}"));
         if is_refusal(&text) {
             self.shared.ledger.aborted(entry, now);
             self.hand.is_refused(text);

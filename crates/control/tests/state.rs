@@ -312,11 +312,13 @@ fn old_news_changes_nothing() {
 fn the_leader_of_a_later_term_is_believed_at_whatever_index() {
     let mut state = created();
     join(&mut state, 2);
-    state.apply(&place(data(0), &[1, 2])).unwrap();
+    state
+        .apply(&place(data(0), &[1, 2]))
+        .expect("it is a command that this state takes");
     let node = NodeId(2);
     state
         .apply(&Command::AddReplica { group: data(0), node })
-        .unwrap();
+        .expect("it is a command that this state takes");
     let given_out = state.groups()[&data(0)].expected[0].incarnation.0;
     let both = vec![member(2, 1, Role::Voter), member(given_out, 2, Role::Voter)];
     let said = |term, index, members: &[Member]| {
@@ -327,14 +329,22 @@ fn the_leader_of_a_later_term_is_believed_at_whatever_index() {
         Command::Report { reports }
     };
     // Its leader was given the state behind entry 100, and says so; then it is gone.
-    state.apply(&said(3, 100, &both)).unwrap();
-    state.apply(&said(4, 7, &both)).unwrap();
+    state
+        .apply(&said(3, 100, &both))
+        .expect("it is a command that this state takes");
+    state
+        .apply(&said(4, 7, &both))
+        .expect("it is a command that this state takes");
     let group = &state.groups()[&data(0)];
     assert_eq!((group.term, group.index), (4, 7));
-    state.apply(&said(4, 8, &both[..1])).unwrap();
+    state
+        .apply(&said(4, 8, &both[..1]))
+        .expect("it is a command that this state takes");
     assert_eq!(state.groups()[&data(0)].members, both[..1]);
     // What the one before says now comes too late.
-    state.apply(&said(3, 101, &both)).unwrap();
+    state
+        .apply(&said(3, 101, &both))
+        .expect("it is a command that this state takes");
     assert_eq!(state.groups()[&data(0)].members, both[..1]);
 }
 

@@ -170,7 +170,8 @@ mod tests {
 
     #[test]
     fn the_command_that_repeats_a_failure_is_understood() {
-        let plan = parse("sim --nodes 3..5 --workers 2..2 --seed 17 --bug AmnesiacVote").unwrap();
+        let plan =
+            parse("sim --nodes 3..5 --workers 2..2 --seed 17 --bug AmnesiacVote").expect("its options exist");
         assert!(matches!(plan.seeds, Seeds::One(17)));
         assert_eq!(plan.options.nodes, 3..=5);
         assert_eq!(plan.options.workers, 2..=2);
