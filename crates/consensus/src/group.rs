@@ -108,6 +108,8 @@ pub struct Group {
     promise: Promise,
     /// When the leader was last heard, or the last campaign or vote was.
     heard: Monotonic,
+    /// When the owner went on after it had stood still for the last time.
+    went_on: Monotonic,
     /// How much longer than the shortest time-out, or the pause between two campaigns, is waited from then on.
     patience: Duration,
     /// Whether it was a campaign of its own.
@@ -193,6 +195,7 @@ impl Group {
                 now
             }),
             heard: now,
+            went_on: now,
             patience: Duration::ZERO,
             has_campaigned: false,
             reign: None,
@@ -352,6 +355,13 @@ impl Group {
         }
     }
 
+    /// The owner stood still for so long, and goes on: what came meanwhile is not read yet, so nobody was silent. Promises and
+    /// the lease are not touched, they hold by the clock.
+    pub fn stood_still(&mut self, span: Duration, now: Monotonic) {
+        self.heard = self.heard.after(span).min(now);
+        self.went_on = now;
+    }
+
     /// Before then, `tick` does nothing.
     pub fn next_timer(&self) -> Option<Monotonic> {
         let Some(reign) = &self.reign else {
@@ -360,7 +370,7 @@ impl Group {
         let stands_down = reign.reached().map_or(Some(reign.since), |reached| {
             (reached != Monotonic(u64::MAX)).then_some(reached.max(reign.since))
         });
-        let stands_down = stands_down.map(|at| at.after(self.times.election_max));
+        let stands_down = stands_down.map(|at| at.max(self.went_on).after(self.times.election_max));
         let resends = (!self.rounds.is_empty()).then(|| self.rounds_sent.after(self.times.heartbeat));
         [stands_down, resends, self.transfer_until]
             .into_iter()
@@ -373,7 +383,7 @@ impl Group {
             return;
         };
         let reached = reign.reached().unwrap_or(reign.since).max(reign.since);
-        if now.since(reached) >= self.times.election_max {
+        if now.since(reached.max(self.went_on)) >= self.times.election_max {
             // No majority was reached for so long: another may lead by now, and clients are better served by it.
             let term = self.raw.raft.term;
             self.raw.raft.become_follower(term, raft::INVALID_ID);

@@ -20,6 +20,7 @@ mod message;
 mod parts;
 mod promise;
 mod ready;
+mod standstill;
 mod times;
 
 pub use change::ChangeRefused;
@@ -32,4 +33,5 @@ pub use members::{MEMBERS_MAX, MembersInvalid};
 pub use message::{Body, Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
 pub use parts::{ENTRY_BYTES_MAX, PART_BYTES, whole_entries};
 pub use ready::{Committed, Effect, HardState, Persist, ReadId, Ready, Role, Status};
+pub use standstill::{LOOK, Looks};
 pub use times::Times;

@@ -40,7 +40,7 @@ use crate::sight::GroupSight;
 use crate::state::{FOUNDER, State};
 use crate::step::{Order, Step};
 use crate::survivor::Survivor;
-use consensus::{Beats, Listener, Members, Message, ReadPermit, SnapshotPoint, Term, Times};
+use consensus::{Beats, LOOK, Listener, Looks, Members, Message, ReadPermit, SnapshotPoint, Term, Times};
 use errands::{Client, Errand, Errands};
 use ids::{Boot, Epoch, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion};
 use proposal::Proposal;
@@ -111,6 +111,7 @@ pub struct Meta {
     peers: Vec<NodeId>,
     turn: usize,
 
+    looks: Looks,
     sights: BTreeMap<GroupRef, GroupSight>,
     /// Replicas here of groups that nobody leads, and all that whoever leads the meta group last told of.
     own_survivors: Vec<Survivor>,
@@ -155,6 +156,7 @@ impl Meta {
             has_introducer: false,
             peers: Vec::new(),
             turn: 0,
+            looks: Looks::default(),
             sights: BTreeMap::new(),
             own_survivors: Vec::new(),
             told_survivors: Vec::new(),
@@ -324,7 +326,11 @@ impl Meta {
 
     /// Time has passed.
     pub fn tick(&mut self, now: Monotonic) {
+        let stood_still = self.looks.look(now);
         if let Some(seat) = &mut self.seat {
+            if let Some(span) = stood_still {
+                seat.raft.stood_still(span, now);
+            }
             seat.raft.tick(now);
         }
         self.work(now);
@@ -340,6 +346,8 @@ impl Meta {
         let leaderless = (!self.is_leaderless).then(|| self.heard.after(LEADERLESS_AFTER));
         let timers = [
             seat.and_then(|seat| seat.raft.next_timer()),
+            // A standstill is noticed by looking.
+            seat.map(|_| self.looks.after(LOOK)),
             beats,
             look,
             leaderless,

@@ -627,6 +627,11 @@ impl Member {
         }
     }
 
+    /// The node stood still for so long, and goes on.
+    pub fn stood_still(&mut self, span: Duration, now: Monotonic) {
+        self.raft.stood_still(span, now);
+    }
+
     /// Time passes.
     pub fn tick(&mut self, now: Monotonic) {
         for (to, departure) in self

@@ -37,7 +37,7 @@ use crate::pipeline::Pipeline;
 use crate::session::Session;
 use bytes::Bytes;
 use command::{Command, Spec};
-use consensus::{Beat, BeatAnswer, Beats, Claim, Listener, Message, Times};
+use consensus::{Beat, BeatAnswer, Beats, Claim, LOOK, Listener, Looks, Message, Times};
 use ids::{GroupId, Incarnation, Monotonic, NodeId, UnixMillis};
 use keyspace::Operations;
 use peer_wire::{ChannelKind, PeerMessage, Publish, Raft, TransferAnswer, TransferCut, TransferOutcome};
@@ -61,19 +61,12 @@ const TICK: std::time::Duration = Times::DEFAULT.tick;
 /// A node of which nothing was heard for so long, although it is in reach, is not waited for by the groups that it leads.
 const SILENT_AFTER: std::time::Duration = Times::DEFAULT.election_min;
 
-/// Between two looks at the clock if nothing happens at all: silence is noticed by looking.
-const LOOK: std::time::Duration = std::time::Duration::from_millis(100);
-
-/// Whoever did not look for so long cannot tell how long others were silent. Twice as long as between two looks when nothing
-/// happens.
-const STOOD_STILL: std::time::Duration = LOOK.saturating_mul(2);
-
 /// See the file's header.
 #[derive(Default)]
 pub(crate) struct Cluster {
     layout: Option<Arc<Layout>>,
     now: Monotonic,
-    ticked: Monotonic,
+    looks: Looks,
     /// Until then no tick has anything to do, unless something happens first.
     quiet_until: Monotonic,
     seats: Vec<Seat>,
@@ -217,14 +210,16 @@ impl Gateway {
             self.cluster.clock_notice = notice.or(self.cluster.clock_notice.take());
         }
         self.cluster.touch_keeping();
-        if self.cluster.layout.is_none() || now < self.cluster.ticked.after(TICK) {
+        if self.cluster.layout.is_none() || now < self.cluster.looks.after(TICK) {
             return;
         }
         self.tell_wall_clock(own, now);
-        let last = std::mem::replace(&mut self.cluster.ticked, now);
+        if let Some(span) = self.cluster.looks.look(now) {
+            self.stood_still(span, now);
+        }
         self.end_overdue_questions(now);
         self.tick_distributed();
-        self.notice_silence(last, now);
+        self.notice_silence(now);
         if now < self.cluster.quiet_until && self.cluster.touched.is_empty() {
             // Of hundreds of groups that nobody uses, not one is looked at.
             return;
@@ -277,7 +272,7 @@ impl Gateway {
         let Cluster {
             touched,
             now,
-            ticked,
+            looks,
             quiet_until,
             peers,
             keeping,
@@ -286,12 +281,12 @@ impl Gateway {
         if !touched.is_empty() {
             return Some(*now);
         }
-        let tick = ticked.after(TICK);
+        let tick = looks.after(TICK);
         let is_waiting = self.has_questions() || !self.distributed.is_empty() || self.recoveries.len() > 0;
         let quiet_until = if is_waiting {
             tick
         } else {
-            (*quiet_until).min(ticked.after(LOOK))
+            (*quiet_until).min(looks.after(LOOK))
         };
         let beats = peers.values().filter(|peer| peer.is_up);
         let beat = beats.filter_map(|peer| peer.beats.due()).min();
@@ -513,8 +508,18 @@ impl Gateway {
         }
     }
 
+    /// This process stood still for so long: it cannot tell who was silent meanwhile.
+    fn stood_still(&mut self, span: std::time::Duration, now: Monotonic) {
+        for peer in self.cluster.peers.values_mut() {
+            peer.heard = now;
+        }
+        for member in self.cluster.seats.iter_mut().filter_map(|seat| seat.member.as_mut()) {
+            member.stood_still(span, now);
+        }
+    }
+
     /// Tells groups of nodes that have been silent for long. A process that stands still keeps its links.
-    fn notice_silence(&mut self, last: Monotonic, now: Monotonic) {
+    fn notice_silence(&mut self, now: Monotonic) {
         let Cluster {
             layout,
             seats,
@@ -523,11 +528,7 @@ impl Gateway {
             ..
         } = &mut self.cluster;
         let Some(layout) = layout else { return };
-        let stood_still = now.since(last) >= STOOD_STILL;
         for (&node, peer) in peers.iter_mut().filter(|(_, peer)| peer.is_up) {
-            if stood_still {
-                peer.heard = now;
-            }
             if peer.is_silent || now < peer.heard.after(SILENT_AFTER) {
                 continue;
             }

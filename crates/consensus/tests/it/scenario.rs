@@ -7,6 +7,7 @@ use consensus::{
 };
 use ids::{GroupId, Incarnation, Monotonic};
 use planted::Bug;
+use std::time::Duration;
 
 const MS: u64 = 1_000_000;
 
@@ -349,6 +350,23 @@ fn after_a_broken_link_only_the_promise_is_waited_for() {
     trio.groups[2].tick(now);
     trio.settle_where(|from, to| from != 1 && to != 1);
     assert!(trio.groups[1].is_leader());
+}
+
+#[test]
+fn for_the_time_in_which_its_owner_stood_still_nobody_is_blamed() {
+    let mut trio = Trio::led();
+    trio.wait(5_000);
+    let now = trio.now;
+    for group in &mut trio.groups {
+        group.stood_still(Duration::from_millis(5_000), now);
+        group.tick(now);
+    }
+    assert!(trio.groups[0].is_leader());
+    assert!(trio.groups.iter().all(|group| !group.has_ready()));
+    trio.wait(800);
+    let now = trio.now;
+    trio.groups[1].tick(now);
+    assert!(trio.groups[1].has_ready(), "from then on time counts");
 }
 
 #[test]

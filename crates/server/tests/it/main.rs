@@ -5,6 +5,7 @@ mod clocks;
 mod cluster;
 mod fanout;
 mod out_of_reach;
+mod standstill;
 mod waiters;
 mod whole;
 mod workers;
