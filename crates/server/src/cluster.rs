@@ -513,7 +513,12 @@ impl Gateway {
         for peer in self.cluster.peers.values_mut() {
             peer.heard = now;
         }
-        for member in self.cluster.seats.iter_mut().filter_map(|seat| seat.member.as_mut()) {
+        for member in self
+            .cluster
+            .seats
+            .iter_mut()
+            .filter_map(|seat| seat.member.as_mut())
+        {
             member.stood_still(span, now);
         }
     }

@@ -16,7 +16,6 @@ mod expiry;
 mod growth;
 mod hostile;
 mod large;
-mod large_values;
 mod monitor;
 mod notifications;
 mod observation;
