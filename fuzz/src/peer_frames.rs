@@ -225,6 +225,7 @@ fn messages() -> Vec<PeerMessage> {
             is_free: false,
             reads: Bytes::from_static(b"reads"),
             writes: Bytes::from_static(b"writes"),
+            frame: Bytes::new(),
         }),
         answers(BatchOutcome::Done(Bytes::from_static(b"answers"))),
         answers(BatchOutcome::NotLeader {

@@ -24,7 +24,6 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use bytes::Bytes;
 use planted::Bug;
 use raft::eraftpb::{self, MessageType};
 use raft::{ProgressState, RawNode, ReadOnlyOption, SnapshotStatus, StateRole, Storage};
@@ -36,7 +35,7 @@ use crate::heartbeat::Claim;
 use crate::lease::{Lease, ReadPermit, Reign};
 use crate::log::{self, Log};
 use crate::message::{Body, Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
-use crate::parts::{self, ENTRY_BYTES_MAX, PART_BYTES, Parts};
+use crate::parts::{self, Data, ENTRY_BYTES_MAX, PART_BYTES, Parts};
 use crate::promise::Promise;
 use crate::ready::{Committed, Effect, HardState, Persist, ReadId, Ready, Role, Status};
 use crate::times::Times;
@@ -724,7 +723,8 @@ impl Group {
     ///
     /// # Errors
     /// If it certainly was not appended.
-    pub fn propose(&mut self, data: Bytes) -> Result<(Index, Term), ProposeRefused> {
+    pub fn propose(&mut self, data: impl Into<Data>) -> Result<(Index, Term), ProposeRefused> {
+        let data = data.into();
         if !self.is_leader() {
             return Err(ProposeRefused::NotLeader(self.status.leader));
         }
@@ -1088,6 +1088,7 @@ impl Group {
             Durability::Memory => Vec::new(),
             Durability::Durable => entries.iter().cloned().map(convert::entry_from_library).collect(),
         };
+        self.note_arrivals(&entries);
         self.raw.mut_store().append(entries);
         let mut committed = step.take_committed_entries();
         self.post(step.take_messages(), None);
@@ -1120,6 +1121,20 @@ impl Group {
         self.tell_applied();
         for entry in committed {
             self.commit(entry, ready, now);
+        }
+    }
+
+    /// Entries go into the log, and what stood there from the first of them on is gone.
+    fn note_arrivals(&mut self, entries: &[eraftpb::Entry]) {
+        let Some(first) = entries.first() else { return };
+        self.parts.overwritten(Index(first.index));
+        // What it has proposed itself is there as a whole.
+        let own = self.is_leader().then_some(self.raw.raft.term);
+        for entry in entries.iter().filter(|entry| Some(entry.term) != own) {
+            if let Some(whole_bytes) = convert::whole_of(entry) {
+                self.parts
+                    .arrived(Index(entry.index), Term(entry.term), whole_bytes, &entry.data);
+            }
         }
     }
 

@@ -31,7 +31,7 @@ pub use lease::{Lease, ReadPermit};
 pub use log::{LOG_BYTES_KEPT, LOG_BYTES_MAX, LOG_BYTES_TAKEN_IN_MAX, LOG_ENTRIES_KEPT, LOG_SHARE_OF_STATE};
 pub use members::{MEMBERS_MAX, MembersInvalid};
 pub use message::{Body, Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
-pub use parts::{ENTRY_BYTES_MAX, PART_BYTES, whole_entries};
+pub use parts::{Data, ENTRY_BYTES_MAX, PART_BYTES, whole_entries};
 pub use ready::{Committed, Effect, HardState, Persist, ReadId, Ready, Role, Status};
 pub use standstill::{LOOK, Looks};
 pub use times::Times;

@@ -1,8 +1,7 @@
 //! What a group wants done, as values.
 
-use bytes::Bytes;
-
 use crate::message::{Entry, Index, Members, Message, SnapshotPoint, Term};
+use crate::parts::Data;
 use ids::Incarnation;
 
 /// What a replica is in its group.
@@ -69,7 +68,7 @@ pub enum Effect {
     /// Nothing: the first entry of a term.
     Nothing,
     /// The state machine applies it.
-    Apply(Bytes),
+    Apply(Data),
     /// From here on these are the members. They are in force already.
     Members(Members),
 }

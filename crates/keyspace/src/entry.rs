@@ -16,6 +16,8 @@
 //!   16 wait     name | a command, as in 1
 //!   17 end wait   name
 //!   18 end waits  boot u64
+//!   19 framed     db u8 | protocol u8 | count u32 | (start u32 | length u32)* | length u32 | a command's frame, in which its words
+//!                 lie; nothing stands behind it in its entry
 //!  conditions  count u32 | condition*
 //!  commands    count u32 | (db u8 | protocol u8 | count u32 | (length u32 | bytes)*)*
 //!  condition   db u8 | tag u8: 0 absent, 1 present at, 2 absent since | key | [version u64, unless 0]
@@ -27,6 +29,9 @@
 //!
 //! Little-endian. [`Entry::decode`] checks the whole structure once, so that reading it later cannot fail; it
 //! is total on any bytes.
+//!
+//! An entry, or operations, may lie in two runs: what is long is not copied behind what was written before it. The second run
+//! begins where a batch's operations begin, or the frame of a command.
 
 mod transaction;
 
@@ -40,8 +45,9 @@ use crate::form::{self, Head, Rest};
 use crate::limits::Limits;
 use crate::requests::ClientRequest;
 use crate::sessions::Fence;
+use bytes::Bytes;
 use ids::{Boot, Db, GatewayId, SemanticsVersion, UnixMillis, Version};
-use resp::{Args, ArgsBuf, Protocol, Span};
+use resp::{Args, Protocol, Span};
 use std::ops::Range;
 use txn::TxnId;
 
@@ -58,6 +64,19 @@ pub struct Header {
 
 /// With which [`Operation::Lock`] begins.
 pub(crate) const LOCK_TAG: u8 = 9;
+
+const FRAMED_TAG: u8 = 19;
+
+/// What is as long as this is not copied on its way: frames of commands go into entries as they are, and strings stay in the
+/// entries that brought them. Shorter ones hold nobody up.
+pub const KEPT_BYTES_MIN: usize = 1024 * 1024;
+
+fn protocol_number(protocol: Protocol) -> u8 {
+    match protocol {
+        Protocol::Resp2 => 2,
+        Protocol::Resp3 => 3,
+    }
+}
 
 /// How long a head is.
 const HEADER_BYTES: usize = 2 + 8 + 8;
@@ -232,12 +251,55 @@ pub struct OperationsMark {
     count: usize,
 }
 
+/// Bytes in one run or in two. See the file's header.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Runs<'a> {
+    first: &'a [u8],
+    second: &'a [u8],
+}
+
+impl<'a> Runs<'a> {
+    /// Two runs. Any of them may be empty.
+    pub fn new(first: &'a [u8], second: &'a [u8]) -> Runs<'a> {
+        if first.is_empty() {
+            return Runs::from(second);
+        }
+        Runs { first, second }
+    }
+}
+
+impl<'a> From<&'a [u8]> for Runs<'a> {
+    fn from(first: &'a [u8]) -> Runs<'a> {
+        Runs { first, second: &[] }
+    }
+}
+
+impl<'a> From<&'a Vec<u8>> for Runs<'a> {
+    fn from(first: &'a Vec<u8>) -> Runs<'a> {
+        Runs::from(&first[..])
+    }
+}
+
+impl<'a> From<&'a Bytes> for Runs<'a> {
+    fn from(first: &'a Bytes) -> Runs<'a> {
+        Runs::from(&first[..])
+    }
+}
+
+impl<'a> From<&'a Box<[u8]>> for Runs<'a> {
+    fn from(first: &'a Box<[u8]>) -> Runs<'a> {
+        Runs::from(&first[..])
+    }
+}
+
 /// An entry under construction.
 pub struct EntryBuf {
     /// Head and closed batches, and of the open batch what stands before its operations.
     operations: Operations,
     /// Where the open batch's length stands.
     batch_length_at: Option<usize>,
+    /// The end of the open batch, if it is long.
+    tail: Bytes,
 }
 
 impl EntryBuf {
@@ -255,12 +317,17 @@ impl EntryBuf {
         EntryBuf {
             operations: Operations { bytes, count: 0 },
             batch_length_at: None,
+            tail: Bytes::new(),
         }
     }
 
     /// Begins the batch of this number of `gateway`, which has the answers of all batches up to `acknowledged`; operations
     /// pushed from now on belong to it.
+    ///
+    /// # Panics
+    /// If a batch with a tail came before.
     pub fn begin_batch(&mut self, gateway: GatewayId, number: u64, acknowledged: u64) {
+        assert!(self.tail.is_empty(), "nothing stands behind a tail");
         self.close_batch();
         let bytes = &mut self.operations.bytes;
         bytes.extend_from_slice(&gateway.boot.0.to_le_bytes());
@@ -290,7 +357,8 @@ impl EntryBuf {
     fn close_batch(&mut self) {
         if let Some(at) = self.batch_length_at.take() {
             let bytes = &mut self.operations.bytes;
-            let length = u32::try_from(bytes.len() - at - 4).expect("a batch stays below 4 GiB");
+            let length = bytes.len() - at - 4 + self.tail.len();
+            let length = u32::try_from(length).expect("a batch stays below 4 GiB");
             bytes[at..at + 4].copy_from_slice(&length.to_le_bytes());
         }
     }
@@ -314,9 +382,19 @@ impl EntryBuf {
         self.operations.bytes.extend_from_slice(operations);
     }
 
+    /// The same of operations whose end is long, and of which nothing but that end is copied: all of them, or the frame of the
+    /// last one. The entry ends with them.
+    ///
+    /// # Panics
+    /// If no batch was begun.
+    pub fn append_long(&mut self, operations: &[u8], tail: Bytes) {
+        self.append(operations);
+        self.tail = tail;
+    }
+
     /// How many bytes there are by now.
     pub fn len(&self) -> usize {
-        self.operations.bytes.len()
+        self.operations.bytes.len() + self.tail.len()
     }
 
     /// Whether no batch was begun.
@@ -324,10 +402,20 @@ impl EntryBuf {
         self.len() == HEADER_BYTES
     }
 
-    /// The entry's bytes.
-    pub fn finish(mut self) -> Vec<u8> {
+    /// The entry's bytes, if it has no tail.
+    ///
+    /// # Panics
+    /// If it has one.
+    pub fn finish(self) -> Vec<u8> {
+        let (bytes, tail) = self.finish_runs();
+        assert!(tail.is_empty(), "whoever appends a tail takes it out again");
+        bytes
+    }
+
+    /// The entry's bytes, and its tail.
+    pub fn finish_runs(mut self) -> (Vec<u8>, Bytes) {
         self.close_batch();
-        self.operations.bytes
+        (self.operations.bytes, self.tail)
     }
 }
 
@@ -446,6 +534,24 @@ impl Operations {
         }
     }
 
+    /// Adds a command whose frame is to stand behind all of them: only where its words lie in it is written here. `false`, and
+    /// nothing is added, if a word does not lie in it.
+    pub fn push_framed(&mut self, db: Db, protocol: Protocol, args: Args<'_>, frame: &[u8]) -> bool {
+        let Some(spans) = args.spans_in(frame) else {
+            return false;
+        };
+        self.count += 1;
+        self.bytes
+            .extend_from_slice(&[FRAMED_TAG, db.number(), protocol_number(protocol)]);
+        self.length(spans.len());
+        for Span { start, len } in spans {
+            self.bytes.extend_from_slice(&start.to_le_bytes());
+            self.bytes.extend_from_slice(&len.to_le_bytes());
+        }
+        self.length(frame.len());
+        true
+    }
+
     fn wait_id(&mut self, id: WaitId) {
         self.bytes.extend_from_slice(&id.worker.to_le_bytes());
         self.bytes.extend_from_slice(&id.connection.to_le_bytes());
@@ -476,11 +582,11 @@ impl Operations {
     ///
     /// # Errors
     /// They are none.
-    pub fn check(bytes: &[u8]) -> Result<usize, EntryError> {
-        let mut cursor = Cursor(bytes);
+    pub fn check<'a>(bytes: impl Into<Runs<'a>>) -> Result<usize, EntryError> {
+        let mut cursor = Cursor::new(bytes.into());
         let mut spans = Vec::new();
         let mut count = 0;
-        while !cursor.0.is_empty() {
+        while !cursor.is_empty() {
             cursor.operation(&mut spans)?;
             spans.clear();
             count += 1;
@@ -489,9 +595,9 @@ impl Operations {
     }
 
     /// Calls `found` with every operation of `bytes`; `None` if they are none.
-    pub fn read(bytes: &[u8], mut found: impl FnMut(Operation<'_>)) -> Option<()> {
-        let mut cursor = Cursor(bytes);
-        while !cursor.0.is_empty() {
+    pub fn read<'a>(bytes: impl Into<Runs<'a>>, mut found: impl FnMut(Operation<'_>)) -> Option<()> {
+        let mut cursor = Cursor::new(bytes.into());
+        while !cursor.is_empty() {
             let mut spans = Vec::new();
             let part = cursor.operation(&mut spans).ok()?;
             found(part.operation(&spans));
@@ -500,36 +606,35 @@ impl Operations {
     }
 
     /// What `read` makes of the one operation that `bytes` are; `None` if they are none.
-    pub fn read_one<R>(bytes: &[u8], read: impl FnOnce(Operation<'_>) -> R) -> Option<R> {
+    pub fn read_one<'a, R>(bytes: impl Into<Runs<'a>>, read: impl FnOnce(Operation<'_>) -> R) -> Option<R> {
         let mut spans = Vec::new();
-        let part = Cursor(bytes).operation(&mut spans).ok()?;
+        let part = Cursor::new(bytes.into()).operation(&mut spans).ok()?;
         Some(read(part.operation(&spans)))
     }
 
-    /// The words of the command that is operation number `index` of `bytes`; `None` if it is none.
-    pub fn words(bytes: &[u8], index: usize) -> Option<ArgsBuf> {
-        let mut cursor = Cursor(bytes);
+    /// What `look` makes of the words of the command that is operation number `index` of `bytes`; `None` if it is none.
+    pub fn words<'a, R>(
+        bytes: impl Into<Runs<'a>>,
+        index: usize,
+        look: impl FnOnce(Args<'_>) -> R,
+    ) -> Option<R> {
+        let mut cursor = Cursor::new(bytes.into());
         let mut spans = Vec::new();
         for _ in 0..index {
             cursor.operation(&mut spans).ok()?;
         }
         match cursor.operation(&mut spans).ok()? {
-            Part::Command(command) | Part::Wait { command, .. } => {
-                Some(command.command(&spans).args.to_buf())
-            }
+            Part::Command(command) | Part::Wait { command, .. } => Some(look(command.command(&spans).args)),
             _ => None,
         }
     }
 
     fn command(&mut self, db: Db, protocol: Protocol, args: Args<'_>) {
-        let protocol = match protocol {
-            Protocol::Resp2 => 2,
-            Protocol::Resp3 => 3,
-        };
         // At once, and not word by word.
         self.bytes
             .reserve(8 + args.iter().map(|arg| 4 + arg.len()).sum::<usize>());
-        self.bytes.extend_from_slice(&[db.number(), protocol]);
+        self.bytes
+            .extend_from_slice(&[db.number(), protocol_number(protocol)]);
         self.length(args.len());
         args.iter().for_each(|arg| self.text(arg));
     }
@@ -598,6 +703,8 @@ impl Operations {
 pub struct Entry<'a> {
     header: Header,
     batches: Vec<Batch<'a>>,
+    /// What its last run lies in, and may stay in.
+    source: Option<&'a Bytes>,
 }
 
 /// The operations that one gateway sent together.
@@ -705,25 +812,25 @@ const RESERVED_WORDS_MAX: usize = 8;
 
 impl<'a> Entry<'a> {
     /// Checks `bytes` from end to end.
-    pub fn decode(bytes: &'a [u8]) -> Result<Entry<'a>, EntryError> {
-        let mut cursor = Cursor(bytes);
+    pub fn decode(bytes: impl Into<Runs<'a>>) -> Result<Entry<'a>, EntryError> {
+        let mut cursor = Cursor::new(bytes.into());
         let semantics = SemanticsVersion(u16::from_le_bytes(cursor.array()?));
         let now = UnixMillis(i64::from_le_bytes(cursor.array()?));
         let seed = u64::from_le_bytes(cursor.array()?);
         let mut batches = Vec::new();
-        while !cursor.0.is_empty() {
+        while !cursor.is_empty() {
             let boot = Boot(u64::from_le_bytes(cursor.array()?));
             let worker = u16::from_le_bytes(cursor.array()?);
             let number = u64::from_le_bytes(cursor.array()?);
             let acknowledged = u64::from_le_bytes(cursor.array()?);
-            let mut body = Cursor(cursor.text()?);
+            let mut body = cursor.body()?;
             let (mut operations, mut spans) = (Vec::new(), Vec::new());
-            while !body.0.is_empty() {
+            while !body.is_empty() {
                 let before = body.0.len();
                 operations.push(body.operation(&mut spans)?);
                 if operations.len() == 1 {
                     // Those behind the first are mostly as long as it is.
-                    let like_it = (body.0.len() / (before - body.0.len())).min(RESERVED_MAX);
+                    let like_it = (body.0.len() / (before - body.0.len()).max(1)).min(RESERVED_MAX);
                     operations.reserve_exact(like_it);
                     spans.reserve_exact(like_it * spans.len().min(RESERVED_WORDS_MAX));
                 }
@@ -739,7 +846,21 @@ impl<'a> Entry<'a> {
         Ok(Entry {
             header: Header { semantics, now, seed },
             batches,
+            source: None,
         })
+    }
+
+    /// The same of an entry in two runs, the first of which may be empty. What is long in the second may stay there when the
+    /// entry has been applied.
+    pub fn decode_kept(first: &'a [u8], second: &'a Bytes) -> Result<Entry<'a>, EntryError> {
+        let mut entry = Entry::decode(Runs::new(first, second))?;
+        entry.source = Some(second);
+        Ok(entry)
+    }
+
+    /// What may stay where it is when the entry has been applied.
+    pub(crate) fn source(&self) -> Option<&'a Bytes> {
+        self.source
     }
 
     /// The entry's head.
@@ -837,9 +958,37 @@ impl EffectView<'_> {
     }
 }
 
-struct Cursor<'a>(&'a [u8]);
+/// What is not read yet of the run that is being read, and the run behind it.
+struct Cursor<'a>(&'a [u8], &'a [u8]);
 
 impl<'a> Cursor<'a> {
+    fn new(runs: Runs<'a>) -> Cursor<'a> {
+        Cursor(runs.first, runs.second)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty() && self.1.is_empty()
+    }
+
+    /// A batch's operations.
+    fn body(&mut self) -> Result<Cursor<'a>, EntryError> {
+        let length = self.length()?;
+        if !self.1.is_empty() && length == self.0.len() + self.1.len() {
+            let Cursor(first, second) = std::mem::replace(self, Cursor(&[], &[]));
+            return Ok(Cursor::new(Runs::new(first, second)));
+        }
+        Ok(Cursor(self.take(length)?, &[]))
+    }
+
+    /// A command's frame.
+    fn frame(&mut self) -> Result<&'a [u8], EntryError> {
+        let length = self.length()?;
+        if self.0.is_empty() && length == self.1.len() {
+            return Ok(std::mem::take(&mut self.1));
+        }
+        self.take(length)
+    }
+
     fn take(&mut self, count: usize) -> Result<&'a [u8], EntryError> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or(EntryError::Short)?;
         self.0 = rest;
@@ -933,6 +1082,7 @@ impl<'a> Cursor<'a> {
             18 => Ok(Part::EndWaits {
                 boot: Boot(u64::from_le_bytes(self.array()?)),
             }),
+            FRAMED_TAG => Ok(Part::Command(self.framed(spans)?)),
             _ => Err(EntryError::Unknown),
         }
     }
@@ -945,13 +1095,37 @@ impl<'a> Cursor<'a> {
         })
     }
 
+    fn protocol(&mut self) -> Result<Protocol, EntryError> {
+        match self.byte()? {
+            2 => Ok(Protocol::Resp2),
+            3 => Ok(Protocol::Resp3),
+            _ => Err(EntryError::Unknown),
+        }
+    }
+
+    fn framed(&mut self, spans: &mut Vec<Span>) -> Result<CommandView<'a>, EntryError> {
+        let (db, protocol) = (self.db()?, self.protocol()?);
+        let first = spans.len();
+        for _ in 0..self.length()? {
+            let start = u32::from_le_bytes(self.array()?);
+            let len = u32::from_le_bytes(self.array()?);
+            spans.push(Span { start, len });
+        }
+        let bytes = self.frame()?;
+        let is_inside = |span: &Span| u64::from(span.start) + u64::from(span.len) <= bytes.len() as u64;
+        if !spans[first..].iter().all(is_inside) {
+            return Err(EntryError::Short);
+        }
+        Ok(CommandView {
+            db,
+            protocol,
+            bytes,
+            words: first..spans.len(),
+        })
+    }
+
     fn command(&mut self, spans: &mut Vec<Span>) -> Result<CommandView<'a>, EntryError> {
-        let db = self.db()?;
-        let protocol = match self.byte()? {
-            2 => Protocol::Resp2,
-            3 => Protocol::Resp3,
-            _ => return Err(EntryError::Unknown),
-        };
+        let (db, protocol) = (self.db()?, self.protocol()?);
         let count = self.length()?;
         let bytes = self.0;
         let first = spans.len();

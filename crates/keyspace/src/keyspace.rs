@@ -47,6 +47,7 @@ use crate::sessions::{Batched, Fence, Sessions};
 use crate::slot_word::ObjectRef;
 use crate::transactions::{Behind, Origin, Transactions};
 use crate::waiters::Waiters;
+use bytes::Bytes;
 use command::{Command, ObjectAspect, ReplyError};
 use ids::{
     Db, GatewayId, GroupId, HashSeed, PartitionRange, Prng, RequestUuid, SemanticsVersion, UnixMillis,
@@ -83,6 +84,8 @@ pub struct Keyspace {
     pub(crate) waiters: Waiters,
     /// Where transactions are tried out, kept for the next one: not part of the state.
     pub(crate) scratch: Option<Box<Scratch>>,
+    /// While an entry is applied, what long strings of it may stay in: not part of the state.
+    source: Option<Bytes>,
 }
 
 /// A read that waits for an entry to be applied up to a position.
@@ -163,6 +166,7 @@ impl Keyspace {
             prng: Prng::new(0),
             limits: Limits::default(),
             garbage: Garbage::default(),
+            source: None,
             transactions: Transactions::new(),
             waiters: Waiters::default(),
             requests: Requests::default(),
@@ -217,6 +221,7 @@ impl Keyspace {
         mut answer: impl FnMut(Answered<'_>),
     ) -> Result<(), UnknownSemantics> {
         self.open(&entry.header())?;
+        self.source = entry.source().cloned();
         // Whatever was noted between entries is no part of this one.
         local.has_waiters = self.has_waiters();
         local.ready.clear();
@@ -268,6 +273,7 @@ impl Keyspace {
         for (index, read) in waiting {
             self.answer_read(index, read, local, &mut out, &mut answer);
         }
+        self.source = None;
         Ok(())
     }
 
@@ -470,6 +476,11 @@ impl Keyspace {
             Condition::Unchanged { db, key, version } => self.version(db, key) == version,
             Condition::Absent { db, key } => matches!(self.version(db, key), KeyVersion::Absent(_)),
         }
+    }
+
+    /// What long strings of the entry that is being applied may stay in.
+    pub(crate) fn source(&self) -> Option<&Bytes> {
+        self.source.as_ref()
     }
 
     /// Begins an entry: group time moves on to its `now` (never back), and random choices follow its seed.

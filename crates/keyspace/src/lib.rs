@@ -70,8 +70,8 @@ pub use directories::Cursor;
 pub use directory::Position;
 pub use effects::Effect;
 pub use entry::{
-    Batch, BlockCommand, Condition, Entry, EntryBuf, EntryError, Forget, Header, Inquire, Lock, Operation,
-    Operations, OperationsMark, Prepare, Resolve, Step, WaitId, Work,
+    Batch, BlockCommand, Condition, Entry, EntryBuf, EntryError, Forget, Header, Inquire, KEPT_BYTES_MIN,
+    Lock, Operation, Operations, OperationsMark, Prepare, Resolve, Runs, Step, WaitId, Work,
 };
 pub use evaluate::{Answers, Outcome};
 pub use events::{Event, EventClasses};

@@ -8,7 +8,8 @@
 //! [8 bytes] lengths   key (32 bits) | value (32 bits), if LONG
 //!  n bytes  key
 //!  m bytes  value     the bytes of a string, eight bytes of an integer, a small collection (`packed.rs`,
-//!                     `integers.rs`), or the eight bytes of a pointer to a large one (`large.rs`)
+//!                     `integers.rs`), or the eight bytes of a pointer to a large one (`large.rs`) or to a string that
+//!                     stays where it came from
 //! ```
 //!
 //! A key of 16 bytes with a value of 32 is one block of 64 bytes. One allocation per key, and the directory
@@ -21,11 +22,13 @@
 //!    through [`Object::reshape`].
 //! 3. Key and value bytes are initialised from the moment the constructor returns.
 //! 4. The value bytes of an object whose encoding says that it is large are the address of a [`Large`] that came
-//!    from [`Box::into_raw`] and is owned by this object alone.
+//!    from [`Box::into_raw`] and is owned by this object alone. The same holds of one whose encoding says that its string
+//!    is kept elsewhere, and a [`Bytes`].
 
 use crate::access::Access;
 use crate::large::Large;
 use crate::packed::{self, Buffer, Packed};
+use bytes::Bytes;
 use ids::{UnixMillis, Version};
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
 use std::cell::Cell;
@@ -100,6 +103,7 @@ enum Encoding {
     PackedHash = 4 << ENCODING_SHIFT,
     PackedSortedSet = 5 << ENCODING_SHIFT,
     IntegerSet = 6 << ENCODING_SHIFT,
+    Kept = 7 << ENCODING_SHIFT,
     LargeList = 8 << ENCODING_SHIFT,
     LargeSet = 9 << ENCODING_SHIFT,
     LargeHash = 10 << ENCODING_SHIFT,
@@ -107,7 +111,7 @@ enum Encoding {
 }
 
 impl Encoding {
-    const ALL: [Encoding; 11] = [
+    const ALL: [Encoding; 12] = [
         Encoding::Text,
         Encoding::Integer,
         Encoding::PackedList,
@@ -115,6 +119,7 @@ impl Encoding {
         Encoding::PackedHash,
         Encoding::PackedSortedSet,
         Encoding::IntegerSet,
+        Encoding::Kept,
         Encoding::LargeList,
         Encoding::LargeSet,
         Encoding::LargeHash,
@@ -142,7 +147,7 @@ impl Encoding {
 
     fn kind(self) -> Kind {
         match self {
-            Encoding::Text | Encoding::Integer => Kind::String,
+            Encoding::Text | Encoding::Integer | Encoding::Kept => Kind::String,
             Encoding::PackedList | Encoding::LargeList => Kind::List,
             Encoding::PackedSet | Encoding::IntegerSet | Encoding::LargeSet => Kind::Set,
             Encoding::PackedHash | Encoding::LargeHash => Kind::Hash,
@@ -207,6 +212,13 @@ impl Object {
         }
     }
 
+    /// A string that stays where it came from. No integer is as long as what this is for.
+    pub(crate) fn kept(key: &[u8], bytes: Bytes, deadline: Option<UnixMillis>, version: Version) -> Object {
+        let mut object = Object::allocate(key, size_of::<usize>(), deadline, version);
+        object.own_kept(bytes);
+        object
+    }
+
     /// A string that is the decimal form of `number`.
     pub fn integer(key: &[u8], number: i64, deadline: Option<UnixMillis>, version: Version) -> Object {
         let mut object = Object::allocate(key, 8, deadline, version);
@@ -219,6 +231,11 @@ impl Object {
     pub fn copy_as(&self, key: &[u8], deadline: Option<UnixMillis>, version: Version) -> Object {
         if let Value::Large(large) = self.value() {
             let object = Object::large(key, large.clone(), deadline, version);
+            object.set_access(self.access());
+            return object;
+        }
+        if let Some(kept) = self.kept_ref() {
+            let object = Object::kept(key, kept.clone(), deadline, version);
             object.set_access(self.access());
             return object;
         }
@@ -278,12 +295,16 @@ impl Object {
         self.value_area_mut().copy_from_slice(&address.to_ne_bytes());
     }
 
+    /// The same for a string that is kept elsewhere.
+    fn own_kept(&mut self, bytes: Bytes) {
+        self.set_encoding(Encoding::Kept);
+        let address = Box::into_raw(Box::new(bytes)).expose_provenance();
+        self.value_area_mut().copy_from_slice(&address.to_ne_bytes());
+    }
+
     fn encoding(&self) -> Encoding {
         let bits = self.header().stamp & ENCODING_MASK;
-        match bits >> ENCODING_SHIFT {
-            code @ 0..=6 => Encoding::ALL[code as usize],
-            code => Encoding::ALL[code as usize - 1],
-        }
+        Encoding::ALL[(bits >> ENCODING_SHIFT) as usize]
     }
 
     fn set_encoding(&mut self, encoding: Encoding) {
@@ -302,8 +323,37 @@ impl Object {
         if self.header().stamp & (8 << ENCODING_SHIFT) == 0 {
             return None;
         }
+        Some(self.address())
+    }
+
+    fn kept_address(&self) -> Option<*mut Bytes> {
+        (self.header().stamp & ENCODING_MASK == Encoding::Kept as u64).then(|| self.address())
+    }
+
+    fn address<T>(&self) -> *mut T {
         let bytes = self.value_area().try_into().expect("a pointer has eight bytes");
-        Some(std::ptr::with_exposed_provenance_mut(usize::from_ne_bytes(bytes)))
+        std::ptr::with_exposed_provenance_mut(usize::from_ne_bytes(bytes))
+    }
+
+    fn kept_ref(&self) -> Option<&Bytes> {
+        // SAFETY: invariant 4; it is borrowed as long as the object is.
+        self.kept_address().map(|kept| unsafe { &*kept })
+    }
+
+    /// Takes out the string that is kept elsewhere, if it is one: an empty one is left.
+    fn take_kept(&mut self) -> Option<Box<Bytes>> {
+        let kept = self.kept_address()?;
+        self.set_encoding(Encoding::Text);
+        // SAFETY: invariant 4; the object no longer says that its string is kept elsewhere, so it owns it no more.
+        let kept = unsafe { Box::from_raw(kept) };
+        self.set_value_length(0);
+        Some(kept)
+    }
+
+    /// Drops what the value bytes point to, if they are a pointer.
+    fn disown(&mut self) {
+        drop(self.take_large());
+        drop(self.take_kept());
     }
 
     /// The large collection, to change.
@@ -335,13 +385,20 @@ impl Object {
 
     /// Replaces the value by a large collection.
     pub(crate) fn set_large(&mut self, large: Large) {
-        drop(self.take_large());
+        self.disown();
         self.set_value_length(size_of::<usize>());
         self.own(Box::new(large));
     }
 
+    /// Replaces the value by a string that stays where it came from.
+    pub(crate) fn set_kept(&mut self, bytes: Bytes) {
+        self.disown();
+        self.set_value_length(size_of::<usize>());
+        self.own_kept(bytes);
+    }
+
     fn set_area(&mut self, encoding: Encoding, bytes: &[u8]) {
-        drop(self.take_large());
+        self.disown();
         self.set_value_length(bytes.len());
         self.set_encoding(encoding);
         self.value_area_mut().copy_from_slice(bytes);
@@ -538,6 +595,7 @@ impl Object {
                 Value::Integer(i64::from_ne_bytes(bytes))
             }
             Encoding::IntegerSet => Value::Integers(area),
+            Encoding::Kept => Value::Bytes(self.kept_ref().expect("its encoding says so")),
             encoding => match self.large_address() {
                 // SAFETY: invariant 4; the collection is borrowed as long as the object is.
                 Some(large) => Value::Large(unsafe { &*large }),
@@ -616,6 +674,9 @@ impl Object {
     /// If the value is a collection.
     pub fn bytes_mut(&mut self, length_min: usize) -> &mut [u8] {
         assert!(self.kind() == Kind::String, "{:?} is not a string", self.kind());
+        if let Some(kept) = self.take_kept() {
+            self.set_text(&kept);
+        }
         if let Value::Integer(number) = self.value() {
             let mut digits = itoa::Buffer::new();
             let digits = digits.format(number).as_bytes();
@@ -658,7 +719,10 @@ impl Object {
     /// Bytes of memory, as the allocator rounds them.
     #[inline]
     pub fn memory(&self) -> usize {
-        let block = allocation_size(self.shape().size());
+        let mut block = allocation_size(self.shape().size());
+        if let Some(kept) = self.kept_ref() {
+            block += allocation_size(size_of::<Bytes>()) + allocation_size(kept.len());
+        }
         match self.large_address() {
             None => block,
             // SAFETY: invariant 4.
@@ -714,7 +778,7 @@ impl Buffer for Object {
 
 impl Drop for Object {
     fn drop(&mut self) {
-        drop(self.take_large());
+        self.disown();
         let layout = self.shape().layout();
         // SAFETY: invariant 1.
         unsafe { dealloc(self.0.cast::<u8>().as_ptr(), layout) };

@@ -2,12 +2,15 @@
 
 use crate::apply::Apply;
 use crate::directories::Location;
+use crate::entry::KEPT_BYTES_MIN;
 use crate::events::EventClasses;
 use crate::object::{Kind, Object, Value};
 use crate::read::Reader;
 use crate::value::Digits;
+use bytes::Bytes;
 use command::number::{self, LongDouble};
 use command::{ReplyError, SetCondition, SetExpiry, SetReply};
+use ids::{UnixMillis, Version};
 use resp::{Args, Writer};
 
 /// The longest string, in bytes: a growth beyond it is refused. Redis's default `proto-max-bulk-len`, fixed,
@@ -37,6 +40,7 @@ impl Apply<'_, '_> {
         let local = &mut *self.local;
         let mut revived = false;
         let mut replaced = None;
+        let kept = kept(self.keyspace.source(), value);
         let reads = reply == SetReply::Old || matches!(condition, SetCondition::IfEqual(_));
         let found = self
             .keyspace
@@ -66,7 +70,10 @@ impl Apply<'_, '_> {
                     local.expired += u64::from(expired);
                     local.changes += 1;
                     replaced = object.take_large();
-                    object.set_string(value);
+                    match &kept {
+                        Some(kept) => object.set_kept(kept.clone()),
+                        None => object.set_string(value),
+                    }
                     object.set_version(version);
                     object.set_access(if expired {
                         fresh
@@ -101,7 +108,7 @@ impl Apply<'_, '_> {
                 if reply == SetReply::Old {
                     self.out.null();
                 }
-                self.insert(location, Object::string(key, value, deadline, version));
+                self.insert(location, string(key, value, kept, deadline, version));
                 true
             }
             (None, SetCondition::IfPresent | SetCondition::IfEqual(_)) => {
@@ -209,9 +216,13 @@ impl Apply<'_, '_> {
     /// Sets `key` whatever it was; it lives for ever.
     fn put(&mut self, key: &[u8], value: &[u8]) {
         let location = self.locate(key);
+        let kept = kept(self.keyspace.source(), value);
         let replaced = self.update(location, key, |change| {
             let replaced = change.object.take_large();
-            change.object.set_string(value);
+            match &kept {
+                Some(kept) => change.object.set_kept(kept.clone()),
+                None => change.object.set_string(value),
+            }
             change.object.set_deadline(None);
             change.mark();
             replaced
@@ -219,7 +230,7 @@ impl Apply<'_, '_> {
         match replaced {
             Some(None) => {}
             Some(Some(large)) => self.keyspace.garbage().add_large(*large),
-            None => self.insert(location, Object::string(key, value, None, self.version())),
+            None => self.insert(location, string(key, value, kept, None, self.version())),
         }
         self.event(EventClasses::STRING, "set", key);
     }
@@ -399,6 +410,30 @@ pub(crate) fn integer(value: Value<'_>) -> Result<i64, ReplyError> {
     match value {
         Value::Integer(number) => Ok(number),
         value => number::parse_i64(value.text(&mut Digits::default())).ok_or(ReplyError::NotAnInteger),
+    }
+}
+
+/// The place of a long string in what it came with. Only where that is little more than the string: all of it stays.
+#[inline]
+fn kept(source: Option<&Bytes>, value: &[u8]) -> Option<Bytes> {
+    if value.len() < KEPT_BYTES_MIN {
+        return None;
+    }
+    let source = source?;
+    let is_in_it = source.as_ptr_range().contains(&value.as_ptr());
+    (is_in_it && source.len() - value.len() <= value.len() / 8).then(|| source.slice_ref(value))
+}
+
+fn string(
+    key: &[u8],
+    value: &[u8],
+    kept: Option<Bytes>,
+    deadline: Option<UnixMillis>,
+    version: Version,
+) -> Object {
+    match kept {
+        Some(kept) => Object::kept(key, kept, deadline, version),
+        None => Object::string(key, value, deadline, version),
     }
 }
 

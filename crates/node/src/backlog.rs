@@ -174,6 +174,7 @@ mod tests {
             is_free: false,
             reads: Bytes::new(),
             writes: vec![0; bytes].into(),
+            frame: Bytes::new(),
         })
     }
 

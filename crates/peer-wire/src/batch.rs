@@ -32,12 +32,14 @@ pub struct Batch {
     pub reads: Bytes,
     /// What writes, in entry format. Not looked into here.
     pub writes: Bytes,
+    /// The end of it, if that is long: whoever receives it finds it at the end of `writes`.
+    pub frame: Bytes,
 }
 
 impl Batch {
     /// At least as many bytes as the body has.
     pub(crate) fn weight(&self) -> usize {
-        64 + self.reads.len() + self.writes.len()
+        64 + self.reads.len() + self.writes.len() + self.frame.len()
     }
 
     pub(crate) fn encode(&self, out: &mut Writer<'_>) {
@@ -50,6 +52,7 @@ impl Batch {
         out.bool(self.is_free);
         out.long(&self.reads);
         out.long_remainder(&self.writes);
+        out.long_remainder(&self.frame);
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Batch, DecodeError> {
@@ -63,6 +66,7 @@ impl Batch {
             is_free: reader.bool()?,
             reads: reader.bytes()?,
             writes: reader.remainder(),
+            frame: Bytes::new(),
         })
     }
 }

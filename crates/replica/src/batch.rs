@@ -27,7 +27,7 @@ use crate::operation::{Condition, Operation};
 use crate::request::FullKey;
 use bytes::Bytes;
 use ids::{Boot, Db, GatewayId, Version};
-use keyspace::{BlockCommand, KeyVersion, Operations, Origin};
+use keyspace::{BlockCommand, KEPT_BYTES_MIN, KeyVersion, Operations, Origin, Runs};
 use resp::{Args, Protocol, Span};
 use std::time::Duration;
 use txn::{Locks, Mode, TxnId};
@@ -49,6 +49,8 @@ pub struct Batch {
     pub acknowledged: u64,
     /// The writes, as entries hold them: whatever they come from, [`Operations::check`] has looked at them.
     pub writes: Bytes,
+    /// The frame of the last write, which stands behind the others, if it is long.
+    pub frame: Bytes,
     /// The reads.
     pub reads: Bytes,
 }
@@ -56,7 +58,54 @@ pub struct Batch {
 impl Batch {
     /// Bytes of what it asks for.
     pub fn byte_len(&self) -> usize {
-        self.writes.len() + self.reads.len()
+        self.writes.len() + self.frame.len() + self.reads.len()
+    }
+
+    /// The writes with the frame behind them.
+    pub fn runs(&self) -> Runs<'_> {
+        Runs::new(&self.writes, &self.frame)
+    }
+
+    /// What of the writes is copied into an entry, and their end, which is not: all of them if they are long, as those are that
+    /// came with a frame from another node.
+    pub(crate) fn long(&self) -> Option<(&[u8], Bytes)> {
+        if !self.frame.is_empty() {
+            return Some((&self.writes, self.frame.clone()));
+        }
+        (self.writes.len() >= KEPT_BYTES_MIN).then(|| (&[][..], self.writes.clone()))
+    }
+}
+
+/// The words of a command, in the batch that it left in: they may be long, and are not copied.
+#[derive(Clone, Debug)]
+pub struct SentWords {
+    is_read: bool,
+    /// Which of the batch's reads, or writes.
+    place: usize,
+    writes: Bytes,
+    frame: Bytes,
+    reads: Bytes,
+}
+
+impl SentWords {
+    /// Of the read, or write, of this number in a batch.
+    pub(crate) fn new(batch: &Batch, is_read: bool, place: usize) -> SentWords {
+        SentWords {
+            is_read,
+            place,
+            writes: batch.writes.clone(),
+            frame: batch.frame.clone(),
+            reads: batch.reads.clone(),
+        }
+    }
+
+    /// What `look` makes of them; `None` if it is no command that stands there.
+    pub fn look<R>(&self, look: impl FnOnce(Args<'_>) -> R) -> Option<R> {
+        if !self.is_read {
+            return Operations::words(Runs::new(&self.writes, &self.frame), self.place, look);
+        }
+        let reads = reads(&self.reads).ok()?;
+        reads.get(self.place).map(|read| look(read.question.args()))
     }
 }
 
@@ -64,19 +113,22 @@ impl Batch {
 #[derive(Default)]
 pub(crate) struct BatchBuf {
     pub(crate) writes: Operations,
+    /// The frame of the last write: no write stands behind it.
+    pub(crate) frame: Bytes,
     pub(crate) reads: Vec<u8>,
 }
 
 impl BatchBuf {
     /// Bytes of what it asks for by now.
     pub(crate) fn byte_len(&self) -> usize {
-        self.writes.bytes().len() + self.reads.len()
+        self.writes.bytes().len() + self.frame.len() + self.reads.len()
     }
 
     /// The batch, to be numbered.
     pub(crate) fn finish(self) -> Batch {
         Batch {
             writes: self.writes.into_bytes().into(),
+            frame: self.frame,
             reads: self.reads.into(),
             ..Batch::default()
         }
@@ -246,7 +298,7 @@ impl Question<'_> {
         let Question::See(bytes) = self else {
             return R::default();
         };
-        let looked = Operations::read_one(bytes, |operation| match operation {
+        let looked = Operations::read_one(*bytes, |operation| match operation {
             keyspace::Operation::Block { conditions, commands } => look(&conditions, &commands),
             _ => R::default(),
         });

@@ -38,7 +38,7 @@
 //!    known: a later number would be a gap.
 //! 5. Clients are told of reads of one connection and slot in the order in which these were asked.
 
-use crate::batch::{Answer, Answers, Batch, BatchBuf, reads};
+use crate::batch::{Answer, Answers, Batch, BatchBuf, SentWords, reads};
 use crate::operation::{Condition, Operation, Replies, as_conditions, as_state};
 use crate::request::{Assignment, FullKey, IndexedKey, Journey, Output, Part, Seen, Ticket};
 use crate::response::BatchOutcome;
@@ -50,7 +50,7 @@ use keyspace::{
     read_seen,
 };
 use planted::Bug;
-use resp::{Args, ArgsBuf, Protocol};
+use resp::{Args, Protocol};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use txn::{Participant, Refusal, Register, TxnId, Vote};
@@ -332,6 +332,8 @@ pub struct Asked<'a> {
     pub began: Option<Monotonic>,
     /// Its words.
     pub args: Args<'a>,
+    /// What they lie in, if that is so long that it is not copied: see [`keyspace::KEPT_BYTES_MIN`].
+    pub frame: Option<&'a Bytes>,
 }
 
 impl<'a> Asked<'a> {
@@ -346,6 +348,7 @@ impl<'a> Asked<'a> {
             is_free: false,
             began: None,
             args,
+            frame: None,
         }
     }
 }
@@ -478,6 +481,7 @@ impl Courier {
             is_free,
             began,
             args,
+            frame,
         } = asked;
         let writes = spec.flags.contains(Flags::WRITE);
         let trip = began.map(|began| (spec, began));
@@ -488,7 +492,12 @@ impl Courier {
         }
         self.make_room(writes);
         let batch = &mut self.open.batch;
-        if writes {
+        if writes
+            && let Some(frame) = frame
+            && batch.writes.push_framed(db, protocol, args, frame)
+        {
+            batch.frame = frame.clone();
+        } else if writes {
             batch
                 .writes
                 .push(&keyspace::Operation::Command { db, protocol, args });
@@ -733,7 +742,8 @@ impl Courier {
 
     /// Closes the open batch if it is full, or if a write cannot go with it.
     fn make_room(&mut self, is_write: bool) {
-        if self.open.batch.byte_len() >= BATCH_BYTES_MAX || is_write && self.open.is_apart {
+        let is_full = self.open.batch.byte_len() >= BATCH_BYTES_MAX || !self.open.batch.frame.is_empty();
+        if is_full || is_write && self.open.is_apart {
             self.close();
         }
         if is_write && self.open.batch.writes.is_empty() {
@@ -790,6 +800,8 @@ impl Courier {
             let (reads, writes) = self.open.taken;
             self.open.batch.reads.truncate(reads);
             self.open.batch.writes.cut(writes);
+            // A batch with a frame is closed before anything else is taken: it is of what is refused.
+            self.open.batch.frame = Bytes::new();
             self.refused.extend(item.origin.take());
             return;
         }
@@ -1419,7 +1431,7 @@ impl Courier {
             sent.fail(group, error, now, slow, out);
             if !was_sent {
                 // Nobody has seen it: its number stays, and nothing is in it. What the group need not keep is told later.
-                let is_read = keyspace::Operations::read(&sent.batch.writes, |operation| match operation {
+                let is_read = keyspace::Operations::read(sent.batch.runs(), |operation| match operation {
                     keyspace::Operation::Received { answers } => received.extend(answers),
                     keyspace::Operation::Forget(forget) => {
                         let of: &mut OverOf = over.entry(forget.coordinator).or_default();
@@ -1431,6 +1443,7 @@ impl Courier {
                 assert!(is_read.is_some(), "it was written here");
                 self.untold_since.get_or_insert(now);
                 sent.batch.writes = Bytes::new();
+                sent.batch.frame = Bytes::new();
                 sent.batch.reads = Bytes::new();
                 sent.items.clear();
             }
@@ -1511,20 +1524,15 @@ impl Sent {
         let is_slow = slow.is_some_and(|slow| journey.took >= slow);
         if is_slow && (!self.is_told || slow < Some(EACH_BELOW)) {
             self.is_told = true;
-            journey.words = self.words(index).map(Box::new);
+            journey.words = Some(Box::new(self.words(index)));
         }
         Some(journey)
     }
 
-    fn words(&self, index: usize) -> Option<ArgsBuf> {
+    fn words(&self, index: usize) -> SentWords {
         let is_read = self.items[index].is_read;
         let before = self.items[..index].iter().filter(|item| item.is_read == is_read);
-        let place = before.count();
-        if !is_read {
-            return keyspace::Operations::words(&self.batch.writes, place);
-        }
-        let reads = reads(&self.batch.reads).ok()?;
-        Some(reads.get(place)?.question.args().to_buf())
+        SentWords::new(&self.batch, is_read, before.count())
     }
 
     /// Whether what has come for a read is not to be told yet, or not at all.
@@ -1976,6 +1984,7 @@ mod tests {
     use super::*;
     use crate::batch::AnswersBuf;
     use ids::Boot;
+    use resp::ArgsBuf;
 
     /// The words that are told of three commands which left in one batch, and took 20 ms where so much counts as slow.
     fn words_told(slow: Duration) -> Vec<Option<ArgsBuf>> {
@@ -2001,6 +2010,7 @@ mod tests {
                 is_free: false,
                 began: Some(Monotonic(0)),
                 args: words.as_args(),
+                frame: None,
             };
             courier.command(ticket, asked);
         }
@@ -2017,7 +2027,7 @@ mod tests {
             Output::Replied { journey, .. } => {
                 let journey = journey.expect("it was measured");
                 assert_eq!(journey.took, Duration::from_millis(20));
-                journey.words.map(|words| *words)
+                journey.words.and_then(|words| words.look(|args| args.to_buf()))
             }
             other => panic!("{other:?} is no reply"),
         });
@@ -2059,6 +2069,7 @@ mod tests {
             is_free: false,
             began: None,
             args: words.as_args(),
+            frame: None,
         };
         courier.command(ticket, asked);
     }

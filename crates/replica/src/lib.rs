@@ -19,7 +19,7 @@ mod response;
 mod steps;
 mod turn;
 
-pub use batch::Batch;
+pub use batch::{Batch, SentWords};
 pub use counts::MemberCounts;
 pub use courier::{Asked, CROWDED_OUT, Courier, UNREACHABLE};
 pub use keyspace::{OpenTransaction, Returned, Scratch, TransactionCounts, locks_among as locks_of};

@@ -28,9 +28,8 @@ use crate::parked::ReadPlace;
 use crate::replica::Replica;
 use crate::response::{BatchOutcome, BatchResponse};
 use crate::turn::Turn;
-use bytes::Bytes;
 use consensus::{
-    Committed, Effect, Group, Index, Members, Message, Payload, ReadId, ReadPermit, Ready, Role, Saved,
+    Committed, Data, Effect, Group, Index, Members, Message, Payload, ReadId, ReadPermit, Ready, Role, Saved,
     SnapshotPoint, Status, Term,
 };
 use ids::{GatewayId, GroupId, Incarnation, Monotonic, NodeId, Prng};
@@ -761,7 +760,7 @@ impl Member {
             if self.is_stopped {
                 break;
             }
-            applied += usize::from(self.apply(replica, turn, &bytes, None, &mut effects));
+            applied += usize::from(self.apply(replica, turn, &bytes.into(), None, &mut effects));
         }
         applied
     }
@@ -806,7 +805,12 @@ impl Member {
                 .iter()
                 .map(|kept| kept.gathered.batch.writes.len())
                 .sum();
-            let room = self.gathered_bytes.min(ENTRY_BYTES_MAX) + self.own.bytes().len() + kept_bytes;
+            let copied = |gathered: &Gathered| match gathered.batch.long() {
+                Some((head, _)) => head.len(),
+                None => gathered.batch.writes.len(),
+            };
+            let gathered_bytes: usize = self.gathered.iter().map(copied).sum();
+            let room = gathered_bytes.min(ENTRY_BYTES_MAX) + self.own.bytes().len() + kept_bytes;
             let batches = self.gathered.len() + self.kept.len() + 1;
             let mut entry = EntryBuf::with_room(&header, batches, room);
             if !self.own.is_empty() {
@@ -827,9 +831,17 @@ impl Member {
                 bytes += batch.byte_len();
                 count += 1;
                 entry.begin_batch(sender.gateway, batch.number, batch.acknowledged);
+                if let Some((head, tail)) = batch.long() {
+                    entry.append_long(head, tail);
+                    break;
+                }
                 entry.append(&batch.writes);
             }
-            let entry = Bytes::from(entry.finish());
+            let (first, second) = entry.finish_runs();
+            let entry = Data {
+                first: first.into(),
+                second,
+            };
             let entry_bytes = entry.len();
             let Ok((index, term)) = self.raft.propose(entry) else {
                 // Leadership is gone or being handed over; what it says next says so.
@@ -867,7 +879,7 @@ impl Member {
         for flight in std::mem::take(&mut self.flights) {
             let entries = self.raft.entries_after(Index(flight.index.0 - 1));
             if let Some(Payload::Data(bytes)) = entries.first().map(|entry| &entry.payload) {
-                self.apply(replica, turn, bytes, Some(flight), effects);
+                self.apply(replica, turn, &bytes.clone().into(), Some(flight), effects);
             }
         }
     }
@@ -995,8 +1007,8 @@ impl Member {
                 self.members_at = committed.index;
                 effects.members = Some(members);
             }
-            Effect::Apply(bytes) => {
-                if !self.apply(replica, turn, &bytes, flight, effects) {
+            Effect::Apply(data) => {
+                if !self.apply(replica, turn, &data, flight, effects) {
                     return;
                 }
             }
@@ -1009,12 +1021,17 @@ impl Member {
         &mut self,
         replica: &mut Replica,
         turn: &Turn,
-        bytes: &[u8],
+        data: &Data,
         flight: Option<Flight>,
         effects: &mut Effects,
     ) -> bool {
         // Whatever the bytes are, every replica sees the same ones and does the same.
-        let Ok(entry) = Entry::decode(bytes) else {
+        let entry = if data.second.is_empty() {
+            Entry::decode(&data.first)
+        } else {
+            Entry::decode_kept(&data.first, &data.second)
+        };
+        let Ok(entry) = entry else {
             return true;
         };
         self.counts.entries_applied += 1;

@@ -1,12 +1,12 @@
 //! What a replica is asked, and what it answers.
 
+use crate::batch::SentWords;
 use crate::operation::{Condition, Operation, Replies, Step};
 use crate::replica::LocalCounts;
 use bytes::Bytes;
 use command::Spec;
 use ids::{Db, GroupId, UnixMillis};
 use keyspace::{ClientRequest, Effect, Event, Garbage, KeptResult, KeyVersion, Object, Returned};
-use resp::ArgsBuf;
 use std::time::Duration;
 use txn::{Locks, Participant, Register, TxnId, Vote};
 
@@ -241,7 +241,7 @@ pub struct Journey {
     /// From the turn in which it came to the one in which it was answered.
     pub took: Duration,
     /// Its words, if it was slow, and no other command stands for it.
-    pub words: Option<Box<ArgsBuf>>,
+    pub words: Option<Box<SentWords>>,
 }
 
 /// What a replica answers.

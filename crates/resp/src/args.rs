@@ -100,6 +100,18 @@ impl<'a> Args<'a> {
         self.spans.iter().map(|span| span.len as usize).sum()
     }
 
+    /// Where the arguments lie in `frame`, whose bytes they may have been borrowed from; `None` if they were not.
+    pub fn spans_in(self, frame: &[u8]) -> Option<Box<[Span]>> {
+        let span = |arg: &[u8]| {
+            let start = arg.as_ptr().addr().checked_sub(frame.as_ptr().addr())?;
+            (arg.len() <= frame.len().checked_sub(start)?).then_some(Span {
+                start: start as u32,
+                len: arg.len() as u32,
+            })
+        };
+        self.iter().map(span).collect()
+    }
+
     /// A copy that outlives the buffer, without the protocol's framing.
     pub fn to_buf(self) -> ArgsBuf {
         let mut bytes = Vec::with_capacity(self.byte_len());

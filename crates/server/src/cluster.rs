@@ -39,7 +39,7 @@ use bytes::Bytes;
 use command::{Command, Spec};
 use consensus::{Beat, BeatAnswer, Beats, Claim, LOOK, Listener, Looks, Message, Times};
 use ids::{GroupId, Incarnation, Monotonic, NodeId, UnixMillis};
-use keyspace::Operations;
+use keyspace::{Operations, Runs};
 use peer_wire::{ChannelKind, PeerMessage, Publish, Raft, TransferAnswer, TransferCut, TransferOutcome};
 use planted::Bug;
 use replica::locks_of;
@@ -754,13 +754,14 @@ impl Gateway {
             is_free,
             reads,
             writes,
+            frame,
         } = batch;
         self.follow_settings();
         let Some(index) = self.seated(group) else {
             return;
         };
         let sender = Sender { node: from, gateway };
-        if Operations::check(&writes).is_err() {
+        if Operations::check(Runs::new(&writes, &frame)).is_err() {
             // No gateway of an agreed version sends this: it would be refused for ever.
             return self.send_back(index, sender, sequence, BatchOutcome::Evicted);
         }
@@ -771,6 +772,7 @@ impl Gateway {
             acknowledged,
             is_free,
             writes,
+            frame,
             reads,
         };
         self.hand_over(index, sender, batch);
@@ -1169,6 +1171,7 @@ impl Gateway {
                         is_free: batch.is_free,
                         reads: batch.reads.clone(),
                         writes: batch.writes.clone(),
+                        frame: batch.frame.clone(),
                     };
                     *forwarded += 1;
                     outbox.push((target, PeerMessage::Batch(batch)));
@@ -1358,6 +1361,7 @@ impl Gateway {
         let ticket = self.reserve(session, pipeline);
         // It is measured when it is answered.
         self.timing.is_ours = false;
+        let frame = self.frame.clone();
         let asked = Asked {
             spec,
             db: session.db,
@@ -1366,6 +1370,7 @@ impl Gateway {
             is_free,
             began: Some(self.cluster.now),
             args,
+            frame: frame.as_ref(),
         };
         self.courier(index).command(ticket, asked);
         self.cluster.touch(index);

@@ -2,6 +2,7 @@
 
 use crate::pipeline::Pipeline;
 use crate::session::Session;
+use keyspace::KEPT_BYTES_MIN;
 use resp::Decoder;
 
 /// Everything of a connection but the socket.
@@ -76,6 +77,12 @@ impl Connection {
         if self.consumed > 0 && self.consumed >= self.input.len() / 2 {
             self.input.drain(..self.consumed);
             self.consumed = 0;
+        }
+        // Once it is certain to be long, room is made at once, so that nothing of it is moved again.
+        let length = self.input.len() + rest.len();
+        let wanted = self.consumed + self.decoder.wanted();
+        if length - self.consumed >= KEPT_BYTES_MIN && wanted > length {
+            self.input.reserve_exact(wanted - self.input.len());
         }
         self.input.extend_from_slice(rest);
     }

@@ -67,8 +67,10 @@ impl Gateway {
                 } => {
                     self.before_command(spec);
                     self.timing.is_ours = true;
-                    let args = parcel.args(words);
+                    let args = parcel.args(&words);
+                    self.frame = words.frame().cloned();
                     self.on_forwarded(from, ticket, spec, db, protocol, touches, is_free, args);
+                    self.frame = None;
                     let caller = Caller::There {
                         worker: from,
                         connection: ticket.connection,
@@ -112,7 +114,7 @@ impl Gateway {
                     words,
                 } => {
                     let began = self.timing.now();
-                    self.on_entrusted(from, seq, spec, db, protocol, touches, parcel.args(words));
+                    self.on_entrusted(from, seq, spec, db, protocol, touches, parcel.args(&words));
                     self.timing.leave_out(self.timing.now().saturating_sub(began));
                 }
                 Message::Decided {
@@ -128,7 +130,7 @@ impl Gateway {
                 Message::Request { group, request } => self.request(group, *request),
                 Message::Output(output) => self.on_output(*output),
                 Message::Broadcast { ticket, kind, words } => {
-                    self.on_broadcast(from, ticket, kind, parcel.args(words));
+                    self.on_broadcast(from, ticket, kind, parcel.args(&words));
                 }
                 Message::Received { ticket, receivers } => self.on_received(ticket, receivers),
                 Message::Shown(line) => self.on_shown(line),
@@ -185,6 +187,7 @@ impl Gateway {
             self.local(group)
         };
         if let Some(index) = index.filter(|&index| !denied && self.replicas[index].is_replicated()) {
+            let frame = self.frame.clone();
             let asked = Asked {
                 spec,
                 db,
@@ -193,6 +196,7 @@ impl Gateway {
                 is_free,
                 began: None,
                 args,
+                frame: frame.as_ref(),
             };
             self.timing.is_ours = false;
             return self.ask_for_other(ticket, asked, index);

@@ -37,9 +37,10 @@ use crate::stats::WorkerStats;
 use crate::timing::{Caller, Timing};
 use crate::topology::Topology;
 use crate::transaction::Transactions;
+use bytes::{Buf, Bytes};
 use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec, Spread, Walks};
 use ids::{Db, GroupId, Groups, HashSeed, Prng};
-use keyspace::{EvictionPolicy, LfuParameters, Limits as Compactness};
+use keyspace::{EvictionPolicy, KEPT_BYTES_MIN, LfuParameters, Limits as Compactness};
 use options::{MaxmemoryPolicy, Settings};
 use replica::{Condition, Operation, Replica, Request, Scratch, Ticket, Turn, locks_of};
 use resp::{Args, Decoded, Limits, Writer};
@@ -60,6 +61,8 @@ pub struct Gateway {
     pub(crate) owners: Vec<u16>,
     pub(crate) first_group: usize,
     pub(crate) replicas: Vec<Replica>,
+    /// The frame of the command that is being carried out, if it is long and need not be copied.
+    pub(crate) frame: Option<Bytes>,
     pub(crate) turn: Turn,
     pub(crate) prng: Prng,
     /// One for each worker: what leaves at the end of the turn. A new parcel is begun when one is full.
@@ -162,6 +165,7 @@ impl Gateway {
             owners,
             first_group,
             replicas,
+            frame: None,
             turn: Turn {
                 number: 0,
                 now: ids::UnixMillis(0),
@@ -301,7 +305,7 @@ impl Gateway {
             connection.keep(fresh);
             return self.resume(connection);
         }
-        let consumed = self.run(connection, fresh);
+        let consumed = self.run(connection, fresh, None);
         connection.keep(&fresh[consumed..]);
         self.pump();
     }
@@ -309,13 +313,23 @@ impl Gateway {
     /// Carries out what the connection has left over: after a wait, or when the driver read into its buffer.
     pub fn resume(&mut self, connection: &mut Connection) {
         let (input, consumed) = connection.take_input();
-        let more = self.run(connection, &input[consumed..]);
-        connection.put_input(input, consumed + more);
+        let is_long = input.len() - consumed >= KEPT_BYTES_MIN;
+        if is_long && connection.decoder.wanted() <= input.len() - consumed {
+            let mut input = Bytes::from(input);
+            let more = self.run(connection, &input[consumed..], Some(&input));
+            // Nothing is copied but what stands behind a frame that somebody has kept, which is most of it.
+            input.advance(consumed + more);
+            connection.put_input(input.into(), 0);
+        } else {
+            let more = self.run(connection, &input[consumed..], None);
+            connection.put_input(input, consumed + more);
+        }
         self.pump();
     }
 
     /// Decodes and dispatches until the bytes end or the connection has to wait. Returns the bytes consumed.
-    fn run(&mut self, connection: &mut Connection, bytes: &[u8]) -> usize {
+    /// Of what lies in `source`, the frame of a long command need not be copied.
+    fn run(&mut self, connection: &mut Connection, bytes: &[u8], source: Option<&Bytes>) -> usize {
         let Connection {
             session,
             pipeline,
@@ -372,7 +386,13 @@ impl Gateway {
                             self.hold_back(session);
                             break;
                         }
+                        if let Some(source) = source {
+                            self.frame = frame(source, &bytes[at..at + consumed]);
+                        }
                         self.dispatch(session, pipeline, args, resolved);
+                        if source.is_some() {
+                            self.frame = None;
+                        }
                     }
                     at += consumed;
                 }
@@ -632,8 +652,17 @@ impl Gateway {
         // It is measured where it is carried out.
         self.timing.is_ours = false;
         let touches = touches(session, spec);
-        self.parcel(worker)
-            .push_command(ticket, spec, session.db, session.protocol, touches, is_free, args);
+        let frame = self.frame.clone();
+        self.parcel(worker).push_command(
+            ticket,
+            spec,
+            session.db,
+            session.protocol,
+            touches,
+            is_free,
+            args,
+            frame,
+        );
     }
 
     /// Lets a command wait for locks in its group, here.
@@ -762,6 +791,12 @@ pub enum Incoming<'a> {
     Adopt(std::net::TcpStream, Endpoint),
     /// Look for killed connections.
     Reap,
+}
+
+/// A frame that is long, where it lies. Only if there is little else: all of it stays as long as the frame does.
+fn frame(source: &Bytes, frame: &[u8]) -> Option<Bytes> {
+    let is_most = frame.len() >= KEPT_BYTES_MIN && source.len() - frame.len() <= frame.len() / 8;
+    is_most.then(|| source.slice_ref(frame))
 }
 
 /// Notes that a command whose keys are all in one group is about to be sent there, or to wait there.

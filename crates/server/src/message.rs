@@ -3,6 +3,7 @@
 use crate::endpoint::Endpoint;
 use crate::key_counts::KeyCounts;
 use crate::pubsub::Kind;
+use bytes::Bytes;
 use command::Spec;
 use ids::{Db, GroupId};
 use replica::{Operation, Output, Request, Ticket};
@@ -169,10 +170,18 @@ pub enum Message {
 }
 
 /// Where a command's words lie in a parcel.
-#[derive(Clone, Copy)]
 pub struct Words {
     first: u32,
     count: u32,
+    /// What they lie in, if not among the bytes of the parcel: a long frame is not copied.
+    frame: Option<Box<Bytes>>,
+}
+
+impl Words {
+    /// The frame that they lie in, if it was long.
+    pub(crate) fn frame(&self) -> Option<&Bytes> {
+        self.frame.as_deref()
+    }
 }
 
 impl Message {
@@ -244,8 +253,12 @@ impl Parcel {
         touches: bool,
         is_free: bool,
         args: Args<'_>,
+        frame: Option<Bytes>,
     ) {
-        let words = self.push_words(args.iter());
+        let words = match frame {
+            Some(frame) => self.push_framed(args, frame),
+            None => self.push_words(args.iter()),
+        };
         self.push(Message::Execute {
             ticket,
             spec,
@@ -313,13 +326,29 @@ impl Parcel {
         Words {
             first,
             count: self.spans.len() as u32 - first,
+            frame: None,
+        }
+    }
+
+    /// The same of words that lie in a frame.
+    fn push_framed(&mut self, args: Args<'_>, frame: Bytes) -> Words {
+        let Some(spans) = args.spans_in(&frame) else {
+            return self.push_words(args.iter());
+        };
+        let first = self.spans.len() as u32;
+        self.spans.extend(spans);
+        Words {
+            first,
+            count: args.len() as u32,
+            frame: Some(Box::new(frame)),
         }
     }
 
     /// The words of a command in this parcel.
-    pub fn args(&self, words: Words) -> Args<'_> {
+    pub fn args<'a>(&'a self, words: &'a Words) -> Args<'a> {
         let first = words.first as usize;
-        Args::new(&self.bytes, &self.spans[first..first + words.count as usize])
+        let bytes = words.frame().map_or(&self.bytes[..], |frame| &frame[..]);
+        Args::new(bytes, &self.spans[first..first + words.count as usize])
     }
 
     /// Takes the bytes out, for an answer to be written behind them; [`Parcel::push_answer`] puts them back.

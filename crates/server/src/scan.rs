@@ -212,8 +212,16 @@ impl Gateway {
                 }
                 Asked::Worker(worker) if !is_program => {
                     let (spec, args) = part.words();
-                    self.parcel(worker)
-                        .push_command(ticket, spec, part.db, part.protocol, true, false, args);
+                    self.parcel(worker).push_command(
+                        ticket,
+                        spec,
+                        part.db,
+                        part.protocol,
+                        true,
+                        false,
+                        args,
+                        None,
+                    );
                 }
                 Asked::Leader(_) if is_program => {
                     let program = Program::single(part);

@@ -229,11 +229,9 @@ impl Gateway {
         }
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.stats.by_command[spec.id].took(nanos, self.timing.tracks);
-        if let Some(words) = words
-            .as_ref()
-            .filter(|_| !spec.flags.contains(Flags::SKIP_SLOWLOG))
-        {
-            let words = SlowEntry::words(spec, words.as_args());
+        let is_told = !spec.flags.contains(Flags::SKIP_SLOWLOG);
+        let words = words.as_ref().filter(|_| is_told);
+        if let Some(words) = words.and_then(|words| words.look(|args| SlowEntry::words(spec, args))) {
             self.log_slow(nanos / 1_000, words, Caller::Here(card));
         }
         let is_fast = spec.flags.contains(Flags::FAST);

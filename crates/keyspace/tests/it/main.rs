@@ -4,6 +4,7 @@ mod bookkeeping;
 mod entries;
 mod expiry;
 mod hashes;
+mod kept;
 mod lists;
 mod node;
 mod own;

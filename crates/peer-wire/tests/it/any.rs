@@ -145,6 +145,7 @@ fn batch() -> impl Strategy<Value = Batch> {
             is_free,
             reads,
             writes,
+            frame: Bytes::new(),
         },
     )
 }

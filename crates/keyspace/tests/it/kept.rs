@@ -1,0 +1,140 @@
+//! Long strings, which stay in the entries that brought them.
+
+use crate::node::{Node, db, gateway, header};
+use bytes::Bytes;
+use keyspace::{Entry, EntryBuf, EntryError, KEPT_BYTES_MIN, Operations, Runs};
+use resp::{Args, Protocol, Span};
+
+/// `SET key value` as a client sends it, and where its words are.
+fn frame(value: &[u8]) -> (Bytes, Vec<Span>) {
+    let (mut bytes, mut spans) = (b"*3\r\n".to_vec(), Vec::new());
+    for word in [b"SET".as_slice(), b"key", value] {
+        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        spans.push(Span {
+            start: bytes.len() as u32,
+            len: word.len() as u32,
+        });
+        bytes.extend_from_slice(word);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    (bytes.into(), spans)
+}
+
+fn long() -> Vec<u8> {
+    (0..KEPT_BYTES_MIN + 5).map(|at| (at % 251) as u8).collect()
+}
+
+/// An entry with a short command and one whose frame is long.
+fn entry(frame: &Bytes, spans: &[Span]) -> (Vec<u8>, Bytes) {
+    let mut operations = Operations::new();
+    let short = resp::ArgsBuf::from_slices(["SET", "other", "1"]);
+    operations.push(&keyspace::Operation::Command {
+        db: db(0),
+        protocol: Protocol::Resp2,
+        args: short.as_args(),
+    });
+    assert!(operations.push_framed(db(0), Protocol::Resp2, Args::new(frame, spans), frame));
+    assert_eq!(Operations::check(Runs::new(operations.bytes(), frame)), Ok(2));
+    let mut entry = EntryBuf::new(&header(1_000, 0));
+    entry.begin_batch(gateway(1, 0), 1, 0);
+    entry.append_long(operations.bytes(), frame.clone());
+    entry.finish_runs()
+}
+
+/// A node that applied the entry as its proposer has it, and one that applied it as it comes out of the log of others.
+fn both(frame: &Bytes, spans: &[Span]) -> [Node; 2] {
+    let (head, tail) = entry(frame, spans);
+    let whole = Bytes::from([&head[..], &tail].concat());
+    [(head, tail), (Vec::new(), whole)].map(|(first, second)| {
+        let mut node = Node::new(1);
+        let entry = Entry::decode_kept(&first, &second).expect("it was just encoded");
+        let applied = node.keyspace.apply(&entry, &mut node.local, |_| {});
+        applied.expect("the rules are known");
+        node
+    })
+}
+
+#[test]
+fn a_string_that_stays_in_its_entry_is_like_any_other() {
+    let (frame, spans) = frame(&long());
+    let mut nodes = both(&frame, &spans);
+    let mut plain = Node::new(1);
+    let (head, tail) = entry(&frame, &spans);
+    plain.apply_entry(&[&head[..], &tail].concat());
+    for line in [
+        "STRLEN key",
+        "GETRANGE key 1048570 -1",
+        "BITCOUNT key",
+        "INCR key",
+        "LPUSH key 1",
+        "EXPIRE key 100",
+        "PERSIST key",
+        "COPY key copy",
+        "RENAME key renamed",
+        "STRLEN renamed",
+        "APPEND copy x",
+        "SETRANGE copy 3 xyz",
+        "GETRANGE copy 0 9",
+        "SETBIT renamed 12 1",
+        "GETSET renamed short",
+        "GET renamed",
+        "SET copy 12",
+        "INCR copy",
+        "DBSIZE",
+        "DEL copy renamed",
+    ] {
+        let expected = plain.run(line);
+        for node in &mut nodes {
+            assert_eq!(node.run(line), expected, "{line}");
+            assert_eq!(node.keyspace.state_hash(), plain.keyspace.state_hash(), "{line}");
+        }
+    }
+}
+
+#[test]
+fn it_is_not_copied_and_goes_when_nobody_holds_it() {
+    let (frame, spans) = frame(&long());
+    let [mut proposer, mut other] = both(&frame, &spans);
+    assert!(!frame.is_unique(), "the proposer keeps it");
+    assert!(proposer.keyspace.memory() > KEPT_BYTES_MIN);
+    assert_eq!(proposer.keyspace.memory(), other.keyspace.memory());
+    for line in ["COPY key copy", "RENAME key renamed", "DEL copy"] {
+        proposer.run(line);
+        assert!(!frame.is_unique(), "{line}");
+    }
+    assert_eq!(
+        proposer.run("GETSET renamed 1").len(),
+        other.run("GETSET key 1").len()
+    );
+    assert!(frame.is_unique(), "nobody keeps it");
+    assert!(other.keyspace.memory() < KEPT_BYTES_MIN);
+}
+
+#[test]
+fn a_short_string_is_not_kept() {
+    let (frame, spans) = frame(b"short");
+    let nodes = both(&frame, &spans);
+    assert!(frame.is_unique());
+    drop(nodes);
+}
+
+#[test]
+fn words_outside_of_the_frame_are_refused() {
+    let (frame, spans) = frame(b"value");
+    let mut operations = Operations::new();
+    let elsewhere = Bytes::from_static(b"elsewhere");
+    assert!(!operations.push_framed(db(0), Protocol::Resp2, Args::new(&frame, &spans), &elsewhere));
+    assert!(operations.is_empty());
+    assert!(operations.push_framed(db(0), Protocol::Resp2, Args::new(&frame, &spans), &frame));
+    for length in 0..frame.len() {
+        let cut = Runs::new(operations.bytes(), &frame[..length]);
+        assert_eq!(Operations::check(cut), Err(EntryError::Short), "{length}");
+    }
+    let mut bytes = operations.into_bytes();
+    let last_span = bytes.len() - 4 - 8;
+    bytes[last_span] = 0xff;
+    assert_eq!(
+        Operations::check(Runs::new(&bytes, &frame)),
+        Err(EntryError::Short)
+    );
+}
