@@ -4,6 +4,7 @@ mod begun_anew;
 mod clocks;
 mod cluster;
 mod fanout;
+mod long_values;
 mod out_of_reach;
 mod standstill;
 mod waiters;

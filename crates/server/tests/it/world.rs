@@ -287,7 +287,10 @@ impl Node {
             };
             Connection::new(Session::new(card, client, endpoint, true))
         });
-        self.gateway.feed(connection, &bytes);
+        // As much at a time as a worker reads from a socket.
+        for piece in bytes.chunks(64 * 1024) {
+            self.gateway.feed(connection, piece);
+        }
         self.deliver();
     }
 

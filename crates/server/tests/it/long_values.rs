@@ -1,0 +1,77 @@
+//! Values that are so long that they are not copied on their way.
+
+use crate::cluster::replicated;
+use crate::world::World;
+use std::collections::BTreeSet;
+
+/// Longer than what is copied, and than what fits into one place of a log.
+fn long(letter: &str) -> String {
+    letter.repeat(3 << 20)
+}
+
+/// All replicas hold the same.
+fn agree(world: &mut World) {
+    world.turns(500);
+    let hashes = |world: &World, node: usize| -> Vec<u64> {
+        let glimpses = world.nodes[node].gateway.glimpses();
+        glimpses.map(|glimpse| glimpse.state_hash()).collect()
+    };
+    let alive = (0..3).filter(|node| !world.dead[*node]);
+    let seen: BTreeSet<Vec<u64>> = alive.map(|node| hashes(world, node)).collect();
+    assert_eq!(seen.len(), 1);
+}
+
+#[test]
+fn a_long_value_comes_from_any_node_and_is_read_at_any() {
+    let mut world = replicated(2);
+    for node in 0..3 {
+        let name = format!("from:{node}");
+        let value = long(&node.to_string());
+        assert_eq!(world.run(node, 1, &format!("SET {name} {value}")), "+OK");
+        for reader in 0..3 {
+            assert_eq!(world.run(reader, 2, &format!("STRLEN {name}")), ":3145728");
+            assert_eq!(
+                world.run(reader, 2, &format!("GETRANGE {name} -3 -1")),
+                format!("$3 {}", node.to_string().repeat(3))
+            );
+        }
+    }
+    assert_eq!(world.run(1, 1, "APPEND from:2 x"), ":3145729");
+    assert_eq!(world.run(1, 1, &format!("SET from:0 {} NX", long("z"))), "$-1");
+    assert_eq!(
+        world
+            .run(1, 1, &format!("SET from:0 {} GET XX EX 100", long("z")))
+            .len(),
+        3145728 + 9
+    );
+    assert_eq!(world.run(2, 1, &format!("MSET a {} b 2", long("y"))), "+OK");
+    assert_eq!(world.run(0, 1, "STRLEN a"), ":3145728");
+    agree(&mut world);
+}
+
+#[test]
+fn a_long_value_in_the_middle_of_short_ones_keeps_its_place() {
+    let mut world = replicated(1);
+    let value = long("v");
+    for node in 0..3 {
+        world.send(node, 1, "SET a 1");
+        world.send(node, 1, &format!("SET a {value}"));
+        world.send(node, 1, "APPEND a x");
+        world.send(node, 1, "STRLEN a");
+        assert_eq!(world.reply(node, 1), "+OK +OK :3145729 :3145729");
+    }
+    agree(&mut world);
+}
+
+#[test]
+fn a_long_value_survives_its_leader() {
+    for turns in 0..12 {
+        let mut world = replicated(1);
+        world.send(1, 1, &format!("SET a {}", long("v")));
+        world.turns(turns);
+        world.dead[0] = true;
+        assert_eq!(world.reply(1, 1), "+OK", "after {turns} turns");
+        assert_eq!(world.run(2, 1, "STRLEN a"), ":3145728");
+        agree(&mut world);
+    }
+}
