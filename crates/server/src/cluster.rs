@@ -217,13 +217,16 @@ impl Gateway {
             self.cluster.clock_notice = notice.or(self.cluster.clock_notice.take());
         }
         self.cluster.touch_keeping();
-        if self.cluster.layout.is_none() || now < self.cluster.ticked.after(TICK) {
+        if now < self.cluster.ticked.after(TICK) {
+            return;
+        }
+        let last = std::mem::replace(&mut self.cluster.ticked, now);
+        self.tick_distributed();
+        if self.cluster.layout.is_none() {
             return;
         }
         self.tell_wall_clock(own, now);
-        let last = std::mem::replace(&mut self.cluster.ticked, now);
         self.end_overdue_questions(now);
-        self.tick_distributed();
         self.notice_silence(last, now);
         if now < self.cluster.quiet_until && self.cluster.touched.is_empty() {
             // Of hundreds of groups that nobody uses, not one is looked at.
@@ -297,7 +300,8 @@ impl Gateway {
         let beat = beats.filter_map(|peer| peer.beats.due()).min();
         let next = tick.max(quiet_until).min(beat.unwrap_or(Monotonic(u64::MAX)));
         let next = keeping.iter().fold(next, |next, (_, until)| next.min(*until));
-        self.is_spread.then_some(next)
+        // Transactions have deadlines within a node too.
+        (self.is_spread || self.distributed.counts().0 > 0).then_some(next)
     }
 
     /// Takes from what the last life of the process left all that is of this worker's groups. Before the first layout: its
@@ -599,7 +603,7 @@ impl Gateway {
     }
 
     /// The raw monotonic time, as of this turn.
-    pub(crate) fn cluster_now(&self) -> Monotonic {
+    pub fn cluster_now(&self) -> Monotonic {
         self.cluster.now
     }
 
