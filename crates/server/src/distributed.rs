@@ -37,11 +37,11 @@ use crate::program::{Extent, Program, by_group, group_of_key, objects_in};
 use crate::timing::Caller;
 use crate::transaction_figures::TransactionSight;
 use ids::{GroupId, Monotonic, UnixMillis};
-use keyspace::{Effect, KeyVersion, Object};
+use keyspace::{Effect, Garbage, KeyVersion, Object};
 use planted::Bug;
 use replica::{
-    Assignment, CROWDED_OUT, Condition, FullKey, Operation, Output, Part, Replies, Request, Scratch, Seen,
-    Step, Ticket, UNREACHABLE, locks_of, with_conditions,
+    Assignment, CROWDED_OUT, Condition, FullKey, LocalCounts, Operation, Output, Part, Replies, Request,
+    Returned, Scratch, Seen, Step, Ticket, UNREACHABLE, locks_of, with_conditions,
 };
 use resp::Protocol;
 use std::collections::{BTreeMap, BTreeSet};
@@ -149,6 +149,8 @@ struct Open {
     parts: BTreeMap<GroupId, (Vec<usize>, Replies)>,
     /// Keys that it reads and that only the data name, as far as an attempt has found them.
     wanted: BTreeMap<GroupId, BTreeSet<FullKey>>,
+    /// Groups that held what was to be checked out, and refused to hand it over when they were asked for it.
+    refusers: Vec<GroupId>,
     /// What was fetched or locked.
     objects: BTreeMap<GroupId, Vec<(Option<Object>, KeyVersion)>>,
     /// Groups whose answer to this step is still to come.
@@ -361,6 +363,7 @@ impl Gateway {
             writes: extent.writes,
             parts: BTreeMap::new(),
             wanted: BTreeMap::new(),
+            refusers: Vec::new(),
             objects: BTreeMap::new(),
             outstanding: 0,
             evaluated: None,
@@ -671,6 +674,9 @@ impl Gateway {
         let (groups, turn, limits) = (self.groups, self.turn, self.compactness);
         let clock = self.timing.clock();
         let Some(open) = self.open_of(txn) else { return };
+        if !open.refusers.is_empty() {
+            return self.put_back(txn);
+        }
         let Some((_, program)) = &open.client else { return };
         let mut scratch: Scratch = turn.scratch(turn.now);
         scratch.set_limits(limits);
@@ -684,6 +690,38 @@ impl Gateway {
         scratch.touch(open.touches);
         let operations: Vec<Operation> = program.operations().cloned().collect();
         self.set_out(Errand::new(txn, operations, scratch, clock));
+    }
+
+    /// Some of the values were not handed over: those that were go back as they are, and it is carried out in another way.
+    fn put_back(&mut self, txn: TxnId) {
+        let groups = self.groups;
+        let Some(open) = self.open_of(txn) else { return };
+        let Some((_, program)) = &open.client else { return };
+        let refusers = std::mem::take(&mut open.refusers);
+        let mut requests = Vec::new();
+        for (group, objects) in std::mem::take(&mut open.objects) {
+            if refusers.contains(&group) {
+                continue;
+            }
+            let is_there = |key: &[u8]| group_of_key(groups, key) == group;
+            let keys = objects_in(program, open.wanted.get(&group), is_there);
+            let values = keys.into_iter().zip(objects);
+            let returned = values.filter_map(|((db, _), (object, _))| Some(Returned::Unchanged(db, object?)));
+            let request = Request::CheckIn {
+                txn,
+                returned: returned.collect(),
+                events: Vec::new(),
+                garbage: Garbage::default(),
+                counts: LocalCounts::default(),
+            };
+            requests.push((group, request));
+        }
+        for (group, request) in requests {
+            self.request(group, request);
+        }
+        // Whatever they still hold for it, they let go.
+        self.settle(txn, refusers, false, true);
+        self.leave_offload(txn);
     }
 
     /// The groups of an open transaction, and who asked for it.
@@ -832,6 +870,11 @@ impl Gateway {
         }
         if is_logged {
             open.logged.insert(group);
+        }
+        if open.way == Way::Offload && !open.is_locking {
+            // All have voted. This one was asked for values, and has none.
+            open.refusers.push(group);
+            return self.on_held(txn, group, Vec::new());
         }
         if vote == Vote::Refused(Refusal::Known) {
             open.evaluated = Some(replies);
@@ -1317,4 +1360,109 @@ fn changed_keys(program: &Program) -> BTreeSet<Box<[u8]>> {
         });
     }
     changed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::ClientCard;
+    use crate::connection::Connection;
+    use crate::endpoint::Endpoint;
+    use crate::session::Session;
+    use crate::shared::Shared;
+    use ids::{Boot, GroupCount, Groups, HashSeed};
+    use options::Sources;
+    use resp::ArgsBuf;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+
+    fn feed(gateway: &mut Gateway, connection: &mut Connection, line: &str) {
+        gateway.feed(connection, format!("{line}\r\n").as_bytes());
+    }
+
+    fn reply(gateway: &mut Gateway, connection: &mut Connection) -> String {
+        while let Some(delivery) = gateway.next_delivery() {
+            gateway.deliver(connection, delivery);
+        }
+        let ready = connection.pipeline.ready().to_vec();
+        connection.pipeline.sent(ready.len());
+        String::from_utf8_lossy(&ready).replace("\r\n", " ")
+    }
+
+    #[test]
+    fn values_go_back_if_a_group_does_not_hand_its_own_over() {
+        let settings = options::load(&Sources::default()).expect("no option is given");
+        let groups = Groups::with_default_partitions(GroupCount::new(4).expect("a valid count"));
+        let shared = Arc::new(Shared::new(Boot(1), "run".into(), 0, 6379, groups, 1, settings));
+        let mut gateway = Gateway::new(0, shared.clone(), HashSeed([1, 7]), 1);
+        let address = "127.0.0.1:1".parse().expect("an address");
+        let card = Arc::new(ClientCard::new(1, address, address, 0, 0, 0));
+        let mut client = Connection::new(Session::new(card, 1, Endpoint::AnyNode, true));
+        let mut keys = (0..).map(|at| format!("k{at}"));
+        let one = keys.next().expect("there are more");
+        let other =
+            keys.find(|key| group_of_key(groups, key.as_bytes()) != group_of_key(groups, one.as_bytes()));
+        let other = other.expect("there are several groups");
+        let members: Vec<String> = (0..50).map(|member| format!("m{member}")).collect();
+        for key in [&one, &other] {
+            feed(
+                &mut gateway,
+                &mut client,
+                &format!("SADD {key} {}", members.join(" ")),
+            );
+            assert_eq!(reply(&mut gateway, &mut client), ":50 ");
+        }
+        shared.steps_max.store(8, Ordering::Relaxed);
+        gateway.begin_turn(UnixMillis(1));
+        let words = ArgsBuf::from_slices(["SUNION", one.as_str(), other.as_str()]);
+        let operation = client
+            .session
+            .operation(command::CommandId::SUnion.spec(), words.as_args());
+        gateway.begin(
+            &mut client.session,
+            &mut client.pipeline,
+            Program::single(operation),
+        );
+        let refuser = group_of_key(groups, other.as_bytes());
+        let mut refused = 0;
+        while let Some(output) = gateway.transactions.outputs.pop_front() {
+            match output {
+                Output::CheckedOut { txn, group, objects } if group == refuser && refused == 0 => {
+                    // As if it had never held them: they are where they were, and it answers so.
+                    let databases = std::iter::repeat(ids::Db::default());
+                    let objects = objects.into_iter().flatten().zip(databases);
+                    let check_in = Request::CheckIn {
+                        txn,
+                        returned: objects
+                            .map(|(object, db)| Returned::Unchanged(db, object))
+                            .collect(),
+                        events: Vec::new(),
+                        garbage: Garbage::default(),
+                        counts: LocalCounts::default(),
+                    };
+                    gateway.request(group, check_in);
+                    refused += 1;
+                    gateway.transactions.outputs.push_back(Output::Voted {
+                        txn,
+                        group,
+                        vote: Vote::Refused(Refusal::Busy),
+                        is_logged: true,
+                        replies: Replies::default(),
+                    });
+                }
+                output => gateway.on_output(output),
+            }
+        }
+        assert_eq!(refused, 1, "the values were asked for");
+        let mut errands = gateway.take_errands();
+        assert_eq!(errands.len(), 1, "it is tried again");
+        errands[0].run();
+        errands.into_iter().for_each(|errand| gateway.on_errand(errand));
+        assert!(reply(&mut gateway, &mut client).starts_with("*50 "));
+        assert!(gateway.is_at_rest(), "nothing is left of the first attempt");
+        for key in [&one, &other] {
+            feed(&mut gateway, &mut client, &format!("SCARD {key}"));
+            assert_eq!(reply(&mut gateway, &mut client), ":50 ");
+        }
+    }
 }
