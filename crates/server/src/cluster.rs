@@ -221,7 +221,7 @@ impl Gateway {
             return;
         }
         let last = std::mem::replace(&mut self.cluster.ticked, now);
-        self.tick_distributed();
+        self.tick_transaction();
         if self.cluster.layout.is_none() {
             return;
         }
@@ -290,7 +290,7 @@ impl Gateway {
             return Some(*now);
         }
         let tick = ticked.after(TICK);
-        let is_waiting = self.has_questions() || !self.distributed.is_empty() || self.recoveries.len() > 0;
+        let is_waiting = self.has_questions() || !self.coordinator.is_empty() || self.recoveries.len() > 0;
         let quiet_until = if is_waiting {
             tick
         } else {
@@ -301,7 +301,7 @@ impl Gateway {
         let next = tick.max(quiet_until).min(beat.unwrap_or(Monotonic(u64::MAX)));
         let next = keeping.iter().fold(next, |next, (_, until)| next.min(*until));
         // Transactions have deadlines within a node too.
-        (self.is_spread || self.distributed.counts().0 > 0).then_some(next)
+        (self.is_spread || self.coordinator.counts().0 > 0).then_some(next)
     }
 
     /// Takes from what the last life of the process left all that is of this worker's groups. Before the first layout: its
@@ -342,7 +342,7 @@ impl Gateway {
     pub fn is_at_rest(&self) -> bool {
         self.transactions.is_empty()
             && self.entrusted.is_empty()
-            && self.distributed.is_empty()
+            && self.coordinator.is_empty()
             && self.errands.is_empty()
             && self.backlog() == 0
             && !self.replicas.iter().any(replica::Replica::has_transactions)

@@ -180,6 +180,8 @@ impl Workers {
                 self.deliver(worker);
             }
         }
+        let checked = self.gateways[worker].check_coordinator();
+        assert_eq!(checked, Ok(()), "worker {worker}");
         let post = self.gateways[worker].post(1 - worker as u16);
         self.mail[1 - worker].extend(post.drain(..));
         (worker..CLIENTS).step_by(2).for_each(|client| self.hear(client));

@@ -166,6 +166,7 @@ impl World {
             if is_panicking {
                 planted::plant(None);
             }
+            assert_eq!(node.gateway.check_coordinator(), Ok(()), "node {number}");
         }
     }
 

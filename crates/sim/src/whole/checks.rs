@@ -8,6 +8,7 @@
 //! 5. A gateway never goes back to an earlier version of the cluster, and of one version there is one map.
 //! 6. No process is refused what it may expect: to start, to read its own log, to apply what was committed.
 //! 7. The client of a transaction is told of it by its deadline, however often it begins again.
+//! 8. A worker keeps of the transactions that it coordinates what fits together.
 
 use super::{Holding, Order, Whole};
 use crate::node::Shape;
@@ -149,6 +150,8 @@ impl Checks {
             return Ok(());
         };
         for worker in &serving.workers {
+            let coordinator = worker.gateway.check_coordinator();
+            coordinator.map_err(|what| format!("node {machine}, worker {}: {what}", worker.number))?;
             self.check_deadlines(machine, (serving.boot, worker.number), &worker.gateway)?;
             let Some(epoch) = worker.gateway.epoch() else {
                 continue;
