@@ -43,6 +43,11 @@ fn a_queue_of_which_many_pushes_were_not_answered_is_judged() {
 }
 
 #[test]
+fn a_register_of_which_many_writes_were_neither_answered_nor_seen_is_judged() {
+    find_nothing([894], &of_workers(2));
+}
+
+#[test]
 fn a_cluster_is_not_left_with_fewer_nodes_than_a_change_of_members_under_way_can_bear() {
     find_nothing([254], &of_workers(2));
 }
