@@ -59,6 +59,12 @@ fn clusters_that_grow_from_one_node_under_load_find_nothing() {
 }
 
 #[test]
+fn who_begins_anew_is_not_taken_for_who_was_there_before() {
+    // What was said to a process that dialled came to the one after it: the link went one way only, for ever.
+    find_nothing([1678], &of_workers(2));
+}
+
+#[test]
 fn a_seed_does_the_same_thing_twice() {
     for seed in 100..102 {
         let run = || sim::run::<Whole>(seed, &Options::default()).expect("a seed that finds nothing");
