@@ -26,6 +26,7 @@
 //! 1. Commit is sent only when every participant has prepared; abort only when one has refused, or was never asked.
 //! 2. The client is answered once.
 //! 3. A participant is told to forget only what all have recorded the end of.
+//! 4. The client is told by the deadline of its transaction, which no attempt moves.
 
 use crate::aside::Errand;
 use crate::delivery::{Answered, Answers, Delivery};
@@ -36,12 +37,13 @@ use crate::program::{Extent, Program, by_group, group_of_key, objects_in};
 use crate::timing::Caller;
 use crate::transaction_figures::TransactionSight;
 use ids::{GroupId, Monotonic, UnixMillis};
-use keyspace::{Effect, KeyVersion, Object};
+use keyspace::{Effect, Garbage, KeyVersion, Object};
 use planted::Bug;
 use replica::{
-    Assignment, CROWDED_OUT, Condition, FullKey, Operation, Output, Part, Replies, Request, Scratch, Seen,
-    Step, Ticket, UNREACHABLE, locks_of, with_conditions,
+    Assignment, CROWDED_OUT, Condition, FullKey, LocalCounts, Operation, Output, Part, Replies, Request,
+    Returned, Scratch, Seen, Step, Ticket, UNREACHABLE, locks_of, with_conditions,
 };
+use resp::Protocol;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use txn::{Coordinator, Decision, Participant, Refusal, TxnId, Vote};
@@ -49,8 +51,16 @@ use txn::{Coordinator, Decision, Participant, Refusal, TxnId, Vote};
 /// How often values are read again because something changed meanwhile, before locks are taken.
 const TRIES_MAX: u32 = 2;
 
-/// How long votes are waited for before the participants are asked what has become of the transaction.
+/// How long the votes of an attempt are waited for before the participants are asked what has become of the transaction.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// When the client of a transaction has been told at the latest, counted from when it came. Reading, waiting for locks, votes and
+/// all attempts share it.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
+
+/// So long before the deadline no attempt begins any more, and the participants of the present one are asked what has become of
+/// it: the client mostly learns that nothing was done, and not that nobody knows.
+const ASKED_BEFORE: Duration = Duration::from_secs(1);
 
 /// Numbers by which a worker's newest transaction is ahead of its oldest one that a client waits for: what participants
 /// remember of those between grows with them. Another one is refused then.
@@ -139,6 +149,8 @@ struct Open {
     parts: BTreeMap<GroupId, (Vec<usize>, Replies)>,
     /// Keys that it reads and that only the data name, as far as an attempt has found them.
     wanted: BTreeMap<GroupId, BTreeSet<FullKey>>,
+    /// Groups that held what was to be checked out, and refused to hand it over when they were asked for it.
+    refusers: Vec<GroupId>,
     /// What was fetched or locked.
     objects: BTreeMap<GroupId, Vec<(Option<Object>, KeyVersion)>>,
     /// Groups whose answer to this step is still to come.
@@ -160,7 +172,7 @@ struct Open {
     has_asked: bool,
     /// All have prepared: the replies are to come.
     is_committed: bool,
-    /// Since when it is open.
+    /// Since when it is open. Its deadline is counted from here, and no attempt moves it.
     opened_at: Monotonic,
     /// Since when the attempt's votes are waited for.
     since: Monotonic,
@@ -208,6 +220,13 @@ impl Distributed {
         open.chain(settling).chain(behind).collect()
     }
 
+    /// The numbers of those whose clients are to be told by a deadline.
+    pub(crate) fn with_deadlines(&self) -> impl Iterator<Item = u64> {
+        let open = self.open.iter();
+        open.filter(|(_, open)| open.client.is_some() && open.has_deadline())
+            .map(|(seq, _)| *seq)
+    }
+
     /// The oldest of those that are open, at most `max`.
     pub(crate) fn sights(&self, max: usize) -> Vec<TransactionSight> {
         // Sequences grow with time.
@@ -236,6 +255,22 @@ impl Distributed {
 }
 
 impl Open {
+    /// Whether its client is to be told by a deadline. Who works on values that are checked out answers when they are back, and a
+    /// command within one group waits for its keys as any other there.
+    fn has_deadline(&self) -> bool {
+        self.way != Way::Offload || self.is_locking && !self.is_single
+    }
+
+    /// Whether the deadline is so near that it must come to its end.
+    fn is_ending(&self, now: Monotonic) -> bool {
+        self.has_deadline() && now.since(self.opened_at) >= DEADLINE - ASKED_BEFORE
+    }
+
+    /// Whether the deadline is over.
+    fn is_overdue(&self, now: Monotonic) -> bool {
+        self.has_deadline() && now.since(self.opened_at) >= DEADLINE
+    }
+
     /// What it waits for, for operators.
     fn state(&self) -> &'static str {
         match self.way {
@@ -300,7 +335,11 @@ impl Gateway {
         let (open, settling) = self.distributed.counts();
         let came_at = self.timing.now();
         if way != Way::See && (span >= SPAN_MAX || open + settling >= UNFINISHED_MAX) {
-            self.finish_program(ticket, program, Answers::Failed(BEHIND), Some(came_at));
+            if is_single {
+                self.fail_single(ticket, &program, BEHIND);
+            } else {
+                self.finish_program(ticket, program, Answers::Failed(BEHIND), Some(came_at));
+            }
             return None;
         }
         self.stats.transactions.add(1);
@@ -324,6 +363,7 @@ impl Gateway {
             writes: extent.writes,
             parts: BTreeMap::new(),
             wanted: BTreeMap::new(),
+            refusers: Vec::new(),
             objects: BTreeMap::new(),
             outstanding: 0,
             evaluated: None,
@@ -605,7 +645,12 @@ impl Gateway {
     fn check_out(&mut self, txn: TxnId) {
         let groups = self.groups;
         let Some(open) = self.open_of(txn) else { return };
-        let Some((_, program)) = &open.client else { return };
+        let Some((_, program)) = &open.client else {
+            // It was told that it is not known, and nobody is left for whom it would be carried out.
+            self.end_attempt(txn, false);
+            self.distributed.open.remove(&txn.seq);
+            return;
+        };
         let of = |&group: &GroupId| {
             let is_there = |key: &[u8]| group_of_key(groups, key) == group;
             let keys = objects_in(program, open.wanted.get(&group), is_there);
@@ -629,6 +674,9 @@ impl Gateway {
         let (groups, turn, limits) = (self.groups, self.turn, self.compactness);
         let clock = self.timing.clock();
         let Some(open) = self.open_of(txn) else { return };
+        if !open.refusers.is_empty() {
+            return self.put_back(txn);
+        }
         let Some((_, program)) = &open.client else { return };
         let mut scratch: Scratch = turn.scratch(turn.now);
         scratch.set_limits(limits);
@@ -642,6 +690,38 @@ impl Gateway {
         scratch.touch(open.touches);
         let operations: Vec<Operation> = program.operations().cloned().collect();
         self.set_out(Errand::new(txn, operations, scratch, clock));
+    }
+
+    /// Some of the values were not handed over: those that were go back as they are, and it is carried out in another way.
+    fn put_back(&mut self, txn: TxnId) {
+        let groups = self.groups;
+        let Some(open) = self.open_of(txn) else { return };
+        let Some((_, program)) = &open.client else { return };
+        let refusers = std::mem::take(&mut open.refusers);
+        let mut requests = Vec::new();
+        for (group, objects) in std::mem::take(&mut open.objects) {
+            if refusers.contains(&group) {
+                continue;
+            }
+            let is_there = |key: &[u8]| group_of_key(groups, key) == group;
+            let keys = objects_in(program, open.wanted.get(&group), is_there);
+            let values = keys.into_iter().zip(objects);
+            let returned = values.filter_map(|((db, _), (object, _))| Some(Returned::Unchanged(db, object?)));
+            let request = Request::CheckIn {
+                txn,
+                returned: returned.collect(),
+                events: Vec::new(),
+                garbage: Garbage::default(),
+                counts: LocalCounts::default(),
+            };
+            requests.push((group, request));
+        }
+        for (group, request) in requests {
+            self.request(group, request);
+        }
+        // Whatever they still hold for it, they let go.
+        self.settle(txn, refusers, false, true);
+        self.leave_offload(txn);
     }
 
     /// The groups of an open transaction, and who asked for it.
@@ -791,6 +871,11 @@ impl Gateway {
         if is_logged {
             open.logged.insert(group);
         }
+        if open.way == Way::Offload && !open.is_locking {
+            // All have voted. This one was asked for values, and has none.
+            open.refusers.push(group);
+            return self.on_held(txn, group, Vec::new());
+        }
         if vote == Vote::Refused(Refusal::Known) {
             open.evaluated = Some(replies);
         } else if vote == Vote::Refused(Refusal::Failed) {
@@ -839,7 +924,6 @@ impl Gateway {
     /// A group has refused.
     fn abort_distributed(&mut self, txn: TxnId, refusal: Refusal) {
         self.end_attempt(txn, false);
-        let now = self.cluster_now();
         let Some(open) = self.open_of(txn) else { return };
         match refusal {
             Refusal::Condition => return self.answer_distributed(txn, Answers::Refused),
@@ -867,10 +951,6 @@ impl Gateway {
                     Way::Fetch
                 };
             }
-            Refusal::Renewed if now.since(open.opened_at) >= PATIENCE => {
-                // The map that names the group as it is now has not come.
-                return self.answer_distributed(txn, Answers::Failed(TIMED_OUT));
-            }
             Refusal::TooLarge => (open.way, open.spent) = (Way::Offload, None),
             Refusal::Wounded | Refusal::Inquired | Refusal::Renewed => {}
         }
@@ -895,7 +975,10 @@ impl Gateway {
             return self.request(*group, Request::Execute { ticket, operation });
         }
         let extent = program.extent(self.groups);
-        self.start(ticket, program, extent);
+        let begun = self.start(ticket, program, extent);
+        if let Some(next) = begun.and_then(|seq| self.distributed.open.get_mut(&seq)) {
+            next.opened_at = open.opened_at;
+        }
     }
 
     /// An older transaction waits for this one at a group that is alone: it is withdrawn where it only waits.
@@ -1088,6 +1171,12 @@ impl Gateway {
             self.distributed.open.remove(&txn.seq);
             return;
         }
+        if planted::is(Bug::DeadlinePerAttempt) {
+            open.opened_at = now;
+        }
+        if open.is_ending(now) {
+            return self.answer_distributed(txn, Answers::Failed(TIMED_OUT));
+        }
         open.id.attempt += 1;
         open.since = now;
         open.is_inquired = false;
@@ -1112,8 +1201,16 @@ impl Gateway {
         }
         match answers {
             Answers::Whole(replies) if open.is_single => self.answer_single(ticket, &program, replies),
+            Answers::Failed(error) if open.is_single => self.fail_single(ticket, &program, error),
             answers => self.finish_program(ticket, program, answers, open.came_at),
         }
+    }
+
+    /// The same with an error.
+    fn fail_single(&mut self, ticket: Ticket, program: &Program, error: &'static str) {
+        let mut replies = Replies::default();
+        replies.push(Protocol::Resp2, |writer| writer.error(error));
+        self.answer_single(ticket, program, replies);
     }
 
     /// Answers a single command, perhaps of another worker's connection: as its group would have.
@@ -1183,22 +1280,19 @@ impl Gateway {
         true
     }
 
-    /// Time passes: whoever waits too long for votes asks what has become of his transaction; whoever does not learn it is
+    /// Time passes: whoever waits too long for votes, or has no more time, asks what has become of his transaction; whoever does not learn it is
     /// told that it is not known, and it is asked for until somebody knows.
     pub(crate) fn tick_distributed(&mut self) {
         self.raise_marks();
         self.tell_untold();
         self.drop_lost_inquiries();
-        if !self.is_spread {
-            // Its groups are all on this node, and answer.
-            return;
-        }
-        let now = self.cluster_now();
-        let waits = |open: &&Open, factor: u32| now.since(open.since) >= PATIENCE * factor;
+        let (now, is_spread) = (self.cluster_now(), self.is_spread);
+        // While all groups are on this node, they answer, if not at once: a key may be held for long.
+        let is_silent = |open: &&Open| is_spread && open.has_deadline() && now.since(open.since) >= PATIENCE;
         let open = self.distributed.open.values();
         let late: Vec<TxnId> = open
-            .filter(|open| open.has_asked && !open.is_found_committed && waits(open, 1))
-            .filter(|open| open.way != Way::Offload)
+            .filter(|open| open.has_asked && !open.is_found_committed)
+            .filter(|open| is_silent(open) || open.is_ending(now))
             .map(|open| open.id)
             .collect();
         for txn in late {
@@ -1206,7 +1300,7 @@ impl Gateway {
         }
         let open = self.distributed.open.values();
         let lost: Vec<TxnId> = open
-            .filter(|open| open.client.is_some() && open.way != Way::Offload && waits(open, 2))
+            .filter(|open| open.client.is_some() && open.is_overdue(now))
             .map(|open| open.id)
             .collect();
         for txn in lost {
@@ -1266,4 +1360,109 @@ fn changed_keys(program: &Program) -> BTreeSet<Box<[u8]>> {
         });
     }
     changed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::ClientCard;
+    use crate::connection::Connection;
+    use crate::endpoint::Endpoint;
+    use crate::session::Session;
+    use crate::shared::Shared;
+    use ids::{Boot, GroupCount, Groups, HashSeed};
+    use options::Sources;
+    use resp::ArgsBuf;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+
+    fn feed(gateway: &mut Gateway, connection: &mut Connection, line: &str) {
+        gateway.feed(connection, format!("{line}\r\n").as_bytes());
+    }
+
+    fn reply(gateway: &mut Gateway, connection: &mut Connection) -> String {
+        while let Some(delivery) = gateway.next_delivery() {
+            gateway.deliver(connection, delivery);
+        }
+        let ready = connection.pipeline.ready().to_vec();
+        connection.pipeline.sent(ready.len());
+        String::from_utf8_lossy(&ready).replace("\r\n", " ")
+    }
+
+    #[test]
+    fn values_go_back_if_a_group_does_not_hand_its_own_over() {
+        let settings = options::load(&Sources::default()).expect("no option is given");
+        let groups = Groups::with_default_partitions(GroupCount::new(4).expect("a valid count"));
+        let shared = Arc::new(Shared::new(Boot(1), "run".into(), 0, 6379, groups, 1, settings));
+        let mut gateway = Gateway::new(0, shared.clone(), HashSeed([1, 7]), 1);
+        let address = "127.0.0.1:1".parse().expect("an address");
+        let card = Arc::new(ClientCard::new(1, address, address, 0, 0, 0));
+        let mut client = Connection::new(Session::new(card, 1, Endpoint::AnyNode, true));
+        let mut keys = (0..).map(|at| format!("k{at}"));
+        let one = keys.next().expect("there are more");
+        let other =
+            keys.find(|key| group_of_key(groups, key.as_bytes()) != group_of_key(groups, one.as_bytes()));
+        let other = other.expect("there are several groups");
+        let members: Vec<String> = (0..50).map(|member| format!("m{member}")).collect();
+        for key in [&one, &other] {
+            feed(
+                &mut gateway,
+                &mut client,
+                &format!("SADD {key} {}", members.join(" ")),
+            );
+            assert_eq!(reply(&mut gateway, &mut client), ":50 ");
+        }
+        shared.steps_max.store(8, Ordering::Relaxed);
+        gateway.begin_turn(UnixMillis(1));
+        let words = ArgsBuf::from_slices(["SUNION", one.as_str(), other.as_str()]);
+        let operation = client
+            .session
+            .operation(command::CommandId::SUnion.spec(), words.as_args());
+        gateway.begin(
+            &mut client.session,
+            &mut client.pipeline,
+            Program::single(operation),
+        );
+        let refuser = group_of_key(groups, other.as_bytes());
+        let mut refused = 0;
+        while let Some(output) = gateway.transactions.outputs.pop_front() {
+            match output {
+                Output::CheckedOut { txn, group, objects } if group == refuser && refused == 0 => {
+                    // As if it had never held them: they are where they were, and it answers so.
+                    let databases = std::iter::repeat(ids::Db::default());
+                    let objects = objects.into_iter().flatten().zip(databases);
+                    let check_in = Request::CheckIn {
+                        txn,
+                        returned: objects
+                            .map(|(object, db)| Returned::Unchanged(db, object))
+                            .collect(),
+                        events: Vec::new(),
+                        garbage: Garbage::default(),
+                        counts: LocalCounts::default(),
+                    };
+                    gateway.request(group, check_in);
+                    refused += 1;
+                    gateway.transactions.outputs.push_back(Output::Voted {
+                        txn,
+                        group,
+                        vote: Vote::Refused(Refusal::Busy),
+                        is_logged: true,
+                        replies: Replies::default(),
+                    });
+                }
+                output => gateway.on_output(output),
+            }
+        }
+        assert_eq!(refused, 1, "the values were asked for");
+        let mut errands = gateway.take_errands();
+        assert_eq!(errands.len(), 1, "it is tried again");
+        errands[0].run();
+        errands.into_iter().for_each(|errand| gateway.on_errand(errand));
+        assert!(reply(&mut gateway, &mut client).starts_with("*50 "));
+        assert!(gateway.is_at_rest(), "nothing is left of the first attempt");
+        for key in [&one, &other] {
+            feed(&mut gateway, &mut client, &format!("SCARD {key}"));
+            assert_eq!(reply(&mut gateway, &mut client), ":50 ");
+        }
+    }
 }

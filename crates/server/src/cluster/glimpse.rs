@@ -5,6 +5,7 @@ use consensus::Members;
 use ids::{Boot, Epoch, GroupId, Incarnation, Monotonic};
 use keyspace::TransactionCounts;
 use replica::{Member, Replica};
+use std::time::Duration;
 
 /// One replica, between two turns.
 #[derive(Clone, Copy)]
@@ -85,6 +86,19 @@ impl Gateway {
         let mut all = self.distributed.in_words();
         all.extend(self.recoveries.in_words());
         all
+    }
+
+    /// The numbers of this worker's transactions whose clients are to be told by a deadline, for checks of it.
+    pub fn transactions_with_deadlines(&self) -> impl Iterator<Item = u64> {
+        self.distributed.with_deadlines()
+    }
+
+    /// How long these may have been under way when it last looked at the clock on behalf of what has a deadline.
+    pub const TRANSACTION_DEADLINE: Duration = crate::distributed::DEADLINE;
+
+    /// When that was.
+    pub fn ticked(&self) -> Monotonic {
+        self.cluster.ticked
     }
 
     /// The version of the cluster that this worker goes by.

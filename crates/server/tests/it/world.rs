@@ -291,6 +291,15 @@ impl Node {
         self.deliver();
     }
 
+    /// The connection of a client ends, whatever it has asked for.
+    pub(crate) fn hang_up(&mut self, client: u64) {
+        let mut gone = self.clients.remove(&client).expect("it has sent something");
+        self.gateway.forget_connection(client);
+        self.gateway.go_on(&mut gone.session);
+        self.gateway.stop_listening(&mut gone.session);
+        self.shared.clients.remove(gone.session.card.id);
+    }
+
     fn deliver(&mut self) {
         while let Some(delivery) = self.gateway.next_delivery() {
             if let Delivery::Message { message, .. } = &delivery {
