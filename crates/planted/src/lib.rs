@@ -77,6 +77,8 @@ pub enum Bug {
     ForgottenEarly,
     /// Votes of an earlier attempt count for the present one.
     AttemptIgnored,
+    /// The deadline of a transaction is counted from its last attempt.
+    DeadlinePerAttempt,
     /// An operation that waited is sent again, and not asked for.
     LateAnswerTwice,
     /// The result of a request that its client has named is not kept.
@@ -149,6 +151,7 @@ impl Bug {
         Bug::AbortOnTimeout,
         Bug::ForgottenEarly,
         Bug::AttemptIgnored,
+        Bug::DeadlinePerAttempt,
         Bug::LateAnswerTwice,
         Bug::ResultNotKept,
         Bug::RemovalNotStamped,

@@ -273,6 +273,10 @@ struct Probe {
     sent_at: Monotonic,
 }
 
+/// Values are not checked out of a group with a log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoCheckOut;
+
 /// See the file's header.
 pub struct Courier {
     group: GroupId,
@@ -563,8 +567,9 @@ impl Courier {
         self.took(Origin::Versions(ticket, indices), None, true, None);
     }
 
-    /// Takes this group's part of a transaction. Events are told where they are known: who listens is no part of entries.
-    pub fn vote(&mut self, part: Part) {
+    /// Takes this group's part of a transaction. Events are told where they are known: who listens is no part of entries. `Err`
+    /// if values are to be checked out, as no log can say: whoever asks did not know yet that there is one.
+    pub fn vote(&mut self, part: Part) -> Result<(), NoCheckOut> {
         self.make_room(true);
         let Part {
             txn,
@@ -576,24 +581,23 @@ impl Courier {
             is_bounded: _,
         } = part;
         let writes = &mut self.open.batch.writes;
-        if let Assignment::Lock { keys, is_whole } = &assignment {
-            let keys = keys
-                .iter()
-                .map(|((db, key), alone)| (*db, &**key, *alone))
-                .collect();
-            let lock = Lock {
-                txn,
-                began,
-                participants,
-                is_whole: *is_whole,
-                keys,
-            };
-            writes.push(&keyspace::Operation::Lock(Box::new(lock)));
-            return self.took(Origin::Lock(txn), None, false, None);
-        }
         let work = match &mut assignment {
-            Assignment::Lock { .. } | Assignment::CheckOut { .. } => {
-                unreachable!("the caller asks for votes, and refuses to check out")
+            Assignment::CheckOut { .. } => return Err(NoCheckOut),
+            Assignment::Lock { keys, is_whole } => {
+                let keys = keys
+                    .iter()
+                    .map(|((db, key), alone)| (*db, &**key, *alone))
+                    .collect();
+                let lock = Lock {
+                    txn,
+                    began,
+                    participants,
+                    is_whole: *is_whole,
+                    keys,
+                };
+                writes.push(&keyspace::Operation::Lock(Box::new(lock)));
+                self.took(Origin::Lock(txn), None, false, None);
+                return Ok(());
             }
             Assignment::Evaluate {
                 operations,
@@ -626,6 +630,7 @@ impl Courier {
         };
         writes.push(&keyspace::Operation::Prepare(Box::new(prepare)));
         self.took(Origin::Vote(txn), None, false, None);
+        Ok(())
     }
 
     /// Takes the decision that a transaction is committed, of which no client awaits what the group answers. Every part of it

@@ -21,7 +21,7 @@ mod turn;
 
 pub use batch::{Batch, SentWords};
 pub use counts::MemberCounts;
-pub use courier::{Asked, CROWDED_OUT, Courier, UNREACHABLE};
+pub use courier::{Asked, CROWDED_OUT, Courier, NoCheckOut, UNREACHABLE};
 pub use keyspace::{OpenTransaction, Returned, Scratch, TransactionCounts, locks_among as locks_of};
 pub use member::{Cut, Effects, FLIGHTS_MAX, Member, Sender};
 pub use operation::{Condition, Operation, Replies, Step, databases, with_conditions};

@@ -44,7 +44,7 @@ use peer_wire::{ChannelKind, PeerMessage, Publish, Raft, TransferAnswer, Transfe
 use planted::Bug;
 use replica::locks_of;
 use replica::{
-    Asked, Assignment, Batch, BatchOutcome, BatchResponse, Courier, Cut, Effects, Output, Request, Sender,
+    Asked, Batch, BatchOutcome, BatchResponse, Courier, Cut, Effects, NoCheckOut, Output, Request, Sender,
     Ticket,
 };
 use resp::Args;
@@ -52,7 +52,7 @@ use seat::Seat;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use txn::{Participant, Refusal, Vote};
+use txn::{Participant, Refusal, TxnId, Vote};
 use wall_clock::WallClock;
 
 /// Between two looks at the clock on behalf of groups that nothing happened to.
@@ -210,15 +210,19 @@ impl Gateway {
             self.cluster.clock_notice = notice.or(self.cluster.clock_notice.take());
         }
         self.cluster.touch_keeping();
-        if self.cluster.layout.is_none() || now < self.cluster.looks.after(TICK) {
+        if now < self.cluster.looks.after(TICK) {
             return;
         }
-        self.tell_wall_clock(own, now);
-        if let Some(span) = self.cluster.looks.look(now) {
+        let stood_still = self.cluster.looks.look(now);
+        self.tick_transaction();
+        if self.cluster.layout.is_none() {
+            return;
+        }
+        if let Some(span) = stood_still {
             self.stood_still(span, now);
         }
+        self.tell_wall_clock(own, now);
         self.end_overdue_questions(now);
-        self.tick_distributed();
         self.notice_silence(now);
         if now < self.cluster.quiet_until && self.cluster.touched.is_empty() {
             // Of hundreds of groups that nobody uses, not one is looked at.
@@ -282,7 +286,7 @@ impl Gateway {
             return Some(*now);
         }
         let tick = looks.after(TICK);
-        let is_waiting = self.has_questions() || !self.distributed.is_empty() || self.recoveries.len() > 0;
+        let is_waiting = self.has_questions() || !self.coordinator.is_empty() || self.recoveries.len() > 0;
         let quiet_until = if is_waiting {
             tick
         } else {
@@ -292,7 +296,8 @@ impl Gateway {
         let beat = beats.filter_map(|peer| peer.beats.due()).min();
         let next = tick.max(quiet_until).min(beat.unwrap_or(Monotonic(u64::MAX)));
         let next = keeping.iter().fold(next, |next, (_, until)| next.min(*until));
-        self.is_spread.then_some(next)
+        // Transactions have deadlines within a node too.
+        (self.is_spread || self.coordinator.counts().0 > 0).then_some(next)
     }
 
     /// Takes from what the last life of the process left all that is of this worker's groups. Before the first layout: its
@@ -333,7 +338,7 @@ impl Gateway {
     pub fn is_at_rest(&self) -> bool {
         self.transactions.is_empty()
             && self.entrusted.is_empty()
-            && self.distributed.is_empty()
+            && self.coordinator.is_empty()
             && self.errands.is_empty()
             && self.backlog() == 0
             && !self.replicas.iter().any(replica::Replica::has_transactions)
@@ -605,7 +610,7 @@ impl Gateway {
     }
 
     /// The raw monotonic time, as of this turn.
-    pub(crate) fn cluster_now(&self) -> Monotonic {
+    pub fn cluster_now(&self) -> Monotonic {
         self.cluster.now
     }
 
@@ -1521,17 +1526,12 @@ impl Gateway {
                 operations,
             } => courier.once(ticket, request, &operations),
             Request::Watch { ticket, keys } => courier.versions(ticket, &keys),
-            // Whoever asks did not know yet that the group has a log.
-            Request::Prepare(part) if matches!(part.assignment, Assignment::CheckOut { .. }) => {
-                outputs.push(Output::Voted {
-                    txn: part.txn,
-                    group,
-                    vote: Vote::Refused(Refusal::Busy),
-                    is_logged: true,
-                    replies: replica::Replies::default(),
-                });
+            Request::Prepare(part) | Request::Lock(part) => {
+                let txn = part.txn;
+                if let Err(NoCheckOut) = courier.vote(*part) {
+                    outputs.push(without_check_out(txn, group));
+                }
             }
-            Request::Prepare(part) | Request::Lock(part) => courier.vote(*part),
             Request::Decide {
                 txn,
                 is_committed: true,
@@ -1559,8 +1559,14 @@ impl Gateway {
                 operations,
             } => courier.see(txn, &conditions, &operations),
             Request::Fetch { txn, keys } => courier.fetch(txn, &keys),
-            Request::CheckOut { .. } | Request::CheckIn { .. } => {
-                unreachable!("a group has no log before what it holds without one is let go of")
+            // The group held its keys for it. If it has let go of them since, there is nothing to check out any more.
+            Request::CheckOut { txn, .. } => outputs.push(without_check_out(txn, group)),
+            // A group gets no log while anything of it is checked out: `Replica::set_replicated` insists on it.
+            Request::CheckIn { txn, .. } => {
+                let number = group.number();
+                self.cluster.notice(format!(
+                    "group {number} has a log, and does not take back what transaction {txn} brings it"
+                ));
             }
         }
         self.cluster.touch(index);
@@ -1599,5 +1605,16 @@ impl Gateway {
             member.ask(operation);
             self.cluster.touch(index);
         }
+    }
+}
+
+/// What a group with a log answers to whoever wants to check its values out: it is to be carried out in another way.
+fn without_check_out(txn: TxnId, group: GroupId) -> Output {
+    Output::Voted {
+        txn,
+        group,
+        vote: Vote::Refused(Refusal::Busy),
+        is_logged: true,
+        replies: replica::Replies::default(),
     }
 }

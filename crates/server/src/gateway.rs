@@ -4,7 +4,7 @@
 //!  feed --> decode --> dispatch --+-- the gateway's own commands (`commands/`)
 //!                                 +-- one group, here: applied at once, reply written in place
 //!                                 +-- one group, elsewhere: into the worker's parcel, a place in the pipeline
-//!                                 +-- several groups: `transaction.rs`, `distributed.rs`
+//!                                 +-- several groups: `transaction.rs`, `coordinator.rs`
 //! ```
 //!
 //! Everything a turn has for another worker goes into one parcel, handed over by the driver at the turn's end.
@@ -15,9 +15,9 @@ use crate::asked::Asked;
 use crate::blocking::Blocking;
 use crate::cluster::Cluster;
 use crate::connection::Connection;
+use crate::coordinator::Coordinator;
 use crate::cross_protocol::is_http;
 use crate::delivery::Delivery;
-use crate::distributed::Distributed;
 use crate::endpoint::Endpoint;
 use crate::entrusted::Entrusted;
 use crate::fanout::Fanout;
@@ -72,7 +72,7 @@ pub struct Gateway {
     /// Commands that another worker decides.
     pub(crate) entrusted: Entrusted,
     /// Transactions over several groups.
-    pub(crate) distributed: Distributed,
+    pub(crate) coordinator: Coordinator,
     pub(crate) recoveries: Recoveries,
     /// `WATCH` of keys whose groups were asked for versions.
     pub(crate) watches: Asked<Vec<Watched>>,
@@ -180,7 +180,7 @@ impl Gateway {
             spare_parcels: Vec::new(),
             transactions: Transactions::default(),
             entrusted: Entrusted::new(workers),
-            distributed: Distributed::default(),
+            coordinator: Coordinator::default(),
             recoveries: Recoveries::default(),
             watches: Asked::default(),
             infos: Asked::default(),
@@ -757,7 +757,7 @@ impl Gateway {
     /// Whether a command may be carried out before the connection's transactions under way are answered: if it is on
     /// other keys than theirs, and on keys alone.
     fn may_pass(&self, session: &Session, spec: &Spec, args: Args<'_>) -> bool {
-        let is_busy = self.is_spread || self.entrusted.is_busy() || self.distributed.counts().0 > 0;
+        let is_busy = self.is_spread || self.entrusted.is_busy() || self.coordinator.counts().0 > 0;
         let begins_none = spec.spread == Spread::Single || !session.busy.is_full(is_busy);
         // One that waits for keys holds its connection up: the answer to a transaction must not let go of it.
         let may_wait = spec.flags.contains(command::Flags::BLOCKING);

@@ -145,7 +145,7 @@ impl Gateway {
         }
         let inquiry = self.recoveries.open.remove(&txn).expect("looked at a moment ago");
         self.recoveries.decided += 1;
-        let is_open = self.distributed.is_open(txn);
+        let is_open = self.coordinator.is_open(txn);
         match finding {
             Finding::AskAgain(_) => unreachable!("looked at above"),
             Finding::Decided(decision) => {
@@ -160,7 +160,7 @@ impl Gateway {
             Finding::Orphaned(_) if is_open => {
                 self.on_recovered(txn, Some(Decision::Abort(Refusal::Inquired)));
             }
-            Finding::Over | Finding::Torn(_) if is_open && !self.distributed.is_waited_for(txn) => {
+            Finding::Over | Finding::Torn(_) if is_open && !self.coordinator.is_waited_for(txn) => {
                 self.on_recovered(txn, Some(Decision::Abort(Refusal::Inquired)));
             }
             Finding::Over => {
@@ -196,7 +196,7 @@ impl Gateway {
     fn is_abandoned(&self, txn: TxnId, group: GroupId) -> bool {
         let is_ours = txn.boot == self.boot() && txn.worker == self.worker;
         if is_ours || self.is_lost(txn.boot) {
-            return !self.distributed.has(txn);
+            return !self.coordinator.has(txn);
         }
         let since = self.recoveries.since.get(&(group, txn));
         since.is_some_and(|since| self.cluster_now().since(*since) >= ABANDONED_AFTER)
@@ -262,7 +262,7 @@ impl Gateway {
         for (txn, participants) in open {
             let since = *self.recoveries.since.entry((group, txn)).or_insert(now);
             let is_seen_to =
-                txn.boot == self.boot() && txn.worker == self.worker && self.distributed.has(txn);
+                txn.boot == self.boot() && txn.worker == self.worker && self.coordinator.has(txn);
             if !is_seen_to && (self.is_lost(txn.boot) || now.since(since) >= PATIENCE) {
                 self.recover(txn, participants);
             }
@@ -273,7 +273,7 @@ impl Gateway {
             .map(|(txn, participants)| (txn, participants.to_vec()))
             .collect();
         for (txn, participants) in dead {
-            if !self.distributed.has(txn) {
+            if !self.coordinator.has(txn) {
                 self.recover(txn, participants);
             }
         }

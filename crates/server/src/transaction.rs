@@ -2,7 +2,7 @@
 //!
 //! A program over groups that all live here and are free is one step (`one_step.rs`); one on keys of this worker and one other
 //! is decided there (`entrusted.rs`); one within one group is sent there whole. Of any other the gateway is the coordinator:
-//! `distributed.rs`.
+//! `coordinator.rs`.
 //!
 //! What a connection sends behind a command over several groups may pass it, unless it names one of its keys:
 //! then it waits, and sees what the command did. Behind an `EXEC` or a command on the whole keyspace everything
@@ -111,7 +111,7 @@ impl Gateway {
             );
             return None;
         }
-        self.start_distributed(ticket, program, extent, sees_whole, scans)
+        self.start_transaction(ticket, program, extent, sees_whole, scans)
     }
 
     /// The same, of what its client has named.
@@ -131,7 +131,7 @@ impl Gateway {
             );
             return None;
         }
-        self.start_distributed(ticket, program, extent, false, false)
+        self.start_transaction(ticket, program, extent, false, false)
     }
 
     /// The name and age of a new transaction.
@@ -258,7 +258,7 @@ impl Gateway {
                 journey,
             } => self.on_failed(ticket, error, journey),
             Output::FailedWatch { ticket, error } => self.on_failed_watch(ticket, error),
-            Output::FailedPart { txn, error, .. } => self.on_failed_distributed(txn, error),
+            Output::FailedPart { txn, error, .. } => self.on_failed_transaction(txn, error),
             Output::Wound { txn } => self.on_wound(txn),
         }
     }

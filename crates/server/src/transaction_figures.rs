@@ -160,8 +160,8 @@ impl Gateway {
     pub(crate) fn refresh_transactions(&mut self) {
         let now = self.timing.now();
         let mut figures = TransactionFigures {
-            in_flight: (self.distributed.counts().0 + self.entrusted.len()) as u64,
-            settling: self.distributed.counts().1 as u64,
+            in_flight: (self.coordinator.counts().0 + self.entrusted.len()) as u64,
+            settling: self.coordinator.counts().1 as u64,
             in_doubt: self.recoveries.len() as u64,
             recovered: self.recoveries.decided,
             torn_count: self.recoveries.torn_count,
@@ -185,7 +185,7 @@ impl Gateway {
         let is_due = |at: u64| now.saturating_sub(at) >= LISTS_EVERY_NANOS;
         if written.listed_at.is_none_or(is_due) {
             figures.hottest = hottest(&led);
-            let mut oldest = self.distributed.sights(OLDEST_MAX);
+            let mut oldest = self.coordinator.sights(OLDEST_MAX);
             keep_oldest(&mut oldest);
             let mut held = led.iter().flat_map(|replica| {
                 let open = replica.oldest_transactions(OLDEST_MAX);

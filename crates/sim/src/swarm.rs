@@ -152,6 +152,13 @@ impl Swarm {
                 swarm.transfers = swarm.transfers.max(60);
                 swarm.think = 20 * MILLIS;
             }
+            // Attempts that end one after the other, and then groups that are out of reach for longer than a deadline.
+            Some(Bug::DeadlinePerAttempt) => {
+                swarm.mix = Mix::busy(50);
+                swarm.storm = 30 * SECONDS;
+                swarm.partitions = 600;
+                swarm.think = 20 * MILLIS;
+            }
             // Many transactions on the same few keys.
             Some(
                 Bug::LockIgnoredByRead

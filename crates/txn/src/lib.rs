@@ -1,7 +1,7 @@
 //! Transactions over several groups, as pure machines.
 //!
 //! What is here: who holds and who waits for which keys of one group ([`LockTable`]), and the tally of votes of
-//! one transaction ([`Coordinator`]). What is not: what the transaction does, and how messages travel. Both
+//! one transaction ([`VoteTally`]). What is not: what the transaction does, and how messages travel. Both
 //! machines take values and return values; the drivers above carry them.
 //!
 //! ```text
@@ -17,16 +17,16 @@
 //! one's coordinator, which withdraws it wherever it still waits; every cycle holds such a pair (Rosenkrantz,
 //! Stearns, Lewis: "System level concurrency control", 1978, wound-wait).
 
-mod coordinator;
 mod id;
 mod locks;
 mod participant;
 mod recovery;
 mod register;
+mod tally;
 
-pub use coordinator::{Coordinator, Decision, Refusal, Vote};
 pub use id::{Priority, TxnId};
 pub use locks::{Grant, LockTable, Locks, Mode, RequestId, Requester};
 pub use participant::Participant;
 pub use recovery::{Finding, Recovery};
 pub use register::Register;
+pub use tally::{Decision, Refusal, Vote, VoteTally};

@@ -2,14 +2,14 @@
 
 use crate::model::{Model, Next, Step};
 use crate::operation::{Answer, Call};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A register that has no value at first.
 pub(crate) struct Register<'a> {
     steps: &'a [Step<'a>],
     facts: BTreeMap<Option<i64>, Facts>,
-    /// Whether some answer says what the value was not: then it matters also what was never seen.
-    has_failures: bool,
+    /// What some answer says the value was not: it matters what was written over these, also if it was never seen.
+    denied: BTreeSet<i64>,
 }
 
 #[derive(Default)]
@@ -18,7 +18,7 @@ struct Facts {
     writers: u32,
     /// How many operations certainly saw it.
     observers: u32,
-    /// How many open operations may need it.
+    /// How many open operations may need it, to write what is needed in turn.
     hopefuls: u32,
 }
 
@@ -33,15 +33,15 @@ pub(crate) struct Held {
 impl<'a> Register<'a> {
     pub(crate) fn new(steps: &'a [Step<'a>]) -> Register<'a> {
         let mut facts: BTreeMap<Option<i64>, Facts> = BTreeMap::new();
-        let mut has_failures = false;
+        let mut denied = BTreeSet::new();
+        // What open operations may have made of what.
+        let mut open_cas: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
         facts.entry(None).or_default().writers = 1;
         for step in steps {
-            if let Call::Set(value) | Call::Swap(value) | Call::Cas(_, value) = step.call {
-                if *step.answer == Answer::Held(false) {
-                    has_failures = true;
-                } else {
-                    facts.entry(Some(value)).or_default().writers += 1;
-                }
+            if let Call::Set(value) | Call::Swap(value) | Call::Cas(_, value) = step.call
+                && *step.answer != Answer::Held(false)
+            {
+                facts.entry(Some(value)).or_default().writers += 1;
             }
             match (step.call, step.answer) {
                 (Call::Get | Call::Swap(_), Answer::Value(seen)) => {
@@ -50,17 +50,23 @@ impl<'a> Register<'a> {
                 (Call::Cas(from, _), Answer::Held(true)) => {
                     facts.entry(Some(from)).or_default().observers += 1;
                 }
-                (Call::Cas(from, _), Answer::Unknown) => {
-                    facts.entry(Some(from)).or_default().hopefuls += 1;
+                (Call::Cas(from, _), Answer::Held(false)) => {
+                    denied.insert(from);
                 }
+                (Call::Cas(from, to), Answer::Unknown) => open_cas.entry(to).or_default().push(from),
                 _ => {}
             }
         }
-        Register {
-            steps,
-            facts,
-            has_failures,
+        // A chain of open operations is of use only if somebody saw what it leads to. Each link is followed once.
+        let seen = facts.iter().filter(|(_, facts)| facts.observers > 0);
+        let mut useful: Vec<i64> = seen.filter_map(|(value, _)| *value).collect();
+        while let Some(value) = useful.pop() {
+            for from in open_cas.remove(&value).unwrap_or_default() {
+                facts.entry(Some(from)).or_default().hopefuls += 1;
+                useful.push(from);
+            }
         }
+        Register { steps, facts, denied }
     }
 
     fn facts(&self, value: Option<i64>) -> (u32, u32, u32) {
@@ -89,24 +95,36 @@ impl<'a> Register<'a> {
         if held.owed > paid {
             return Next::NotYet;
         }
-        let (writers, observers, hopefuls) = self.facts(Some(value));
-        let is_noticed = observers > 0 || hopefuls > 0;
-        if is_open && !is_noticed && !self.has_failures {
-            // Nobody can tell whether it happened: leaving it out is always possible.
+        let (writers, ..) = self.facts(Some(value));
+        let is_noticed = self.is_noticed(value);
+        if is_open && !is_noticed && !self.is_denied(held.value) {
+            // Without it the held value would stay for longer, which nobody can tell: leaving it out is always possible.
             return Next::NotYet;
         }
         let next = self.hold(Some(value));
         let (held_writers, _, held_hopefuls) = self.facts(held.value);
-        let is_final = held_writers == 1 && held_hopefuls == 0 && !self.has_failures;
-        // Nobody will see the held value again, and nobody ever sees this one: written now, it is between two others
-        // that do not look.
-        let is_lost = writers == 1 && !is_noticed;
-        // The writer saw the held value itself, as the last one that does: nothing else can come before it.
-        if is_final && !is_open && (is_lost || paid == 1) {
+        // Nobody will see the held value again.
+        let is_final = held_writers == 1 && held_hopefuls == 0 && !is_open;
+        // And nobody ever sees this one: written now, it is between two others that do not look.
+        let is_lost = writers == 1 && !is_noticed && self.denied.is_empty();
+        // The writer saw the held value itself, as the last one that does: nothing else can come before it. Who says that
+        // the value was another than this one may come before.
+        let is_next = paid == 1 && !self.is_denied(Some(value));
+        if is_final && (is_lost || is_next) {
             Next::Surely(next)
         } else {
             Next::Perhaps(next)
         }
+    }
+
+    /// Whether it may matter that `value` was written, as somebody saw it or what was made of it.
+    fn is_noticed(&self, value: i64) -> bool {
+        let (_, observers, hopefuls) = self.facts(Some(value));
+        observers > 0 || hopefuls > 0
+    }
+
+    fn is_denied(&self, value: Option<i64>) -> bool {
+        value.is_some_and(|value| self.denied.contains(&value))
     }
 
     fn is_ever(&self, value: Option<i64>) -> bool {
@@ -152,8 +170,16 @@ impl Model for Register<'_> {
     }
 
     fn class(&self, index: usize) -> u64 {
-        // Values are written by one operation each, as a rule.
-        index as u64
+        match self.steps[index].call {
+            // Nobody can tell one of these values from the other.
+            Call::Set(value) | Call::Swap(value)
+                if !self.is_noticed(value) && !self.is_denied(Some(value)) =>
+            {
+                u64::MAX
+            }
+            // Values are written by one operation each, as a rule.
+            _ => index as u64,
+        }
     }
 
     fn rank(&self, index: usize) -> u64 {

@@ -137,3 +137,51 @@ fn pushes_that_nobody_answered_come_before_those_that_nobody_took() {
     }
     assert_eq!(check(&History::new(all)), Verdict::Linearizable);
 }
+
+/// A register while nobody answers: what was written meanwhile was never seen, but here and there somebody was told what the
+/// value was not.
+#[test]
+fn writes_that_nobody_answered_or_saw_are_not_tried_in_every_order() {
+    let operation = |process: u32, span: (u64, Option<u64>), call: Call, answer: Answer| Operation {
+        process: Process(process),
+        key: "r".into(),
+        invoked: span.0,
+        returned: span.1,
+        call,
+        answer,
+    };
+    let mut all = vec![operation(0, (1, Some(2)), Call::Set(1), Answer::Done)];
+    for open in 0..30 {
+        let (at, value) = (10 + u64::from(open), 100 + i64::from(open) * 10);
+        all.push(operation(
+            100 + open,
+            (at, None),
+            Call::Set(value),
+            Answer::Unknown,
+        ));
+        // What nobody needs is not needed by who makes something of it that nobody needs either.
+        let cas = Call::Cas(value, value + 1);
+        all.push(operation(200 + open, (at, None), cas, Answer::Unknown));
+    }
+    for (told, at) in (0..30).zip((100..).step_by(10)) {
+        let denied = Call::Cas(101 + 10 * told, 1_000 + told);
+        all.push(operation(1, (at, Some(at + 5)), denied, Answer::Held(false)));
+        let denied = Call::Cas(1, 2_000 + told);
+        all.push(operation(2, (at, Some(at + 5)), denied, Answer::Held(false)));
+    }
+    all.push(operation(
+        3,
+        (1_000, Some(1_005)),
+        Call::Get,
+        Answer::Value(Some(391)),
+    ));
+    assert_eq!(check(&History::new(all.clone())), Verdict::Linearizable);
+    // It had gone for ever.
+    all.push(operation(
+        3,
+        (1_010, Some(1_015)),
+        Call::Get,
+        Answer::Value(Some(1)),
+    ));
+    assert!(matches!(check(&History::new(all)), Verdict::Violated(_)));
+}

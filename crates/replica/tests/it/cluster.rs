@@ -10,7 +10,7 @@ use replica::{
 };
 use resp::{ArgsBuf, Protocol};
 use std::collections::{BTreeMap, VecDeque};
-use txn::{Coordinator, Decision, Participant, Refusal, TxnId, Vote};
+use txn::{Decision, Participant, Refusal, TxnId, Vote, VoteTally};
 
 pub(crate) const GROUPS: u16 = 3;
 const GATEWAYS: u16 = 2;
@@ -83,7 +83,7 @@ struct Transaction {
     operations: Vec<Operation>,
     conditions: Vec<Condition>,
     groups: Vec<GroupId>,
-    coordinator: Coordinator,
+    tally: VoteTally,
     objects: Vec<(Db, Box<[u8]>, Option<Object>)>,
     locked: usize,
     replies: BTreeMap<GroupId, Vec<u8>>,
@@ -279,7 +279,7 @@ impl Cluster {
             way,
             operations,
             conditions,
-            coordinator: Coordinator::new([]),
+            tally: VoteTally::new([]),
             groups,
             objects: Vec::new(),
             locked: 0,
@@ -306,7 +306,7 @@ impl Cluster {
     fn attempt(&mut self, number: u64) {
         let transaction = self.open.get_mut(&number).expect("open");
         transaction.id.attempt += 1;
-        transaction.coordinator = Coordinator::new(transaction.groups.iter().copied());
+        transaction.tally = VoteTally::new(transaction.groups.iter().copied());
         transaction.objects.clear();
         transaction.locked = 0;
         transaction.replies.clear();
@@ -508,7 +508,7 @@ impl Cluster {
                 let Some(transaction) = self.current(txn) else {
                     return;
                 };
-                for group in transaction.coordinator.on_wound() {
+                for group in transaction.tally.on_wound() {
                     self.ask(txn.worker, group, Request::Wound { txn });
                 }
                 self.wounds += 1;
@@ -666,7 +666,7 @@ impl Cluster {
         if matches!(transaction.way, Way::Evaluate | Way::Strict) {
             transaction.replies.insert(group, replies.into_bytes());
         }
-        let Some(decision) = transaction.coordinator.on_vote(group, vote) else {
+        let Some(decision) = transaction.tally.on_vote(group, vote) else {
             return;
         };
         let (groups, way) = (transaction.groups.clone(), transaction.way);

@@ -5,6 +5,7 @@ use consensus::Members;
 use ids::{Boot, Epoch, GroupId, Incarnation, Monotonic};
 use keyspace::TransactionCounts;
 use replica::{Member, Replica};
+use std::time::Duration;
 
 /// One replica, between two turns.
 #[derive(Clone, Copy)]
@@ -82,9 +83,27 @@ impl Gateway {
 
     /// The transactions that this worker sees to, as a coordinator or in its coordinator's place, in words. Nothing at rest.
     pub fn seen_to(&self) -> Vec<String> {
-        let mut all = self.distributed.in_words();
+        let mut all = self.coordinator.in_words();
         all.extend(self.recoveries.in_words());
         all
+    }
+
+    /// Says what does not hold of the transactions that this worker coordinates, for checks after every step.
+    pub fn check_coordinator(&self) -> Result<(), String> {
+        self.coordinator.check()
+    }
+
+    /// The numbers of this worker's transactions whose clients are to be told by a deadline, for checks of it.
+    pub fn transactions_with_deadlines(&self) -> impl Iterator<Item = u64> {
+        self.coordinator.with_deadlines()
+    }
+
+    /// How long these may have been under way when it last looked at the clock on behalf of what has a deadline.
+    pub const TRANSACTION_DEADLINE: Duration = crate::coordinator::DEADLINE;
+
+    /// When that was.
+    pub fn ticked(&self) -> Monotonic {
+        self.cluster.ticked
     }
 
     /// The version of the cluster that this worker goes by.

@@ -1,6 +1,7 @@
 //! Gateways of several nodes in one thread: commands go in, replies come out.
 
 mod begun_anew;
+mod client_deaths;
 mod clocks;
 mod cluster;
 mod fanout;

@@ -3,9 +3,11 @@
 use ids::{Boot, Epoch, GroupCount, Groups, HashSeed, Monotonic, NodeId, Prng, UnixMillis};
 use options::Sources;
 use planted::Bug;
-use server::{ClientCard, Connection, Delivery, Endpoint, Gateway, Layout, Parcel, Session, Shared};
+use server::{ClientCard, Connection, Delivery, Endpoint, Errand, Gateway, Layout, Parcel, Session, Shared};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Clients; the even ones are with the first worker.
 const CLIENTS: usize = 4;
@@ -29,6 +31,7 @@ struct Seen {
 
 struct Workers {
     gateways: Vec<Gateway>,
+    shared: Arc<Shared>,
     /// On their way to each worker from the other one.
     mail: Vec<VecDeque<Parcel>>,
     clients: Vec<Connection>,
@@ -57,6 +60,7 @@ impl Workers {
         };
         Workers {
             gateways: [0, 1].map(gateway).into(),
+            shared: shared.clone(),
             mail: [(), ()].map(|()| VecDeque::new()).into(),
             clients: (0..CLIENTS).map(client).collect(),
             asked: vec![Vec::new(); CLIENTS],
@@ -64,6 +68,39 @@ impl Workers {
             moment: 0,
             now: TURN,
         }
+    }
+
+    /// The workers hear that their node is a cluster by itself.
+    fn found(&mut self) {
+        for gateway in &mut self.gateways {
+            let layout = Layout::alone(NodeId(0), Boot(1), GROUPS);
+            gateway.set_layout(Arc::new(layout));
+        }
+    }
+
+    /// Both workers go on, and take what they have for each other, until so much time has passed.
+    fn pass(&mut self, time: Duration) {
+        let until = self.now + u64::try_from(time.as_nanos()).expect("a few seconds");
+        while self.now < until {
+            self.tick(0);
+            self.tick(1);
+            while self.receive(0) || self.receive(1) {}
+        }
+    }
+
+    /// A client of `worker` asks for all of a large value, which goes to another thread and stays there.
+    fn take_away(&mut self, client: usize, line: &str) -> Errand {
+        self.send(client, vec![command(line)]);
+        let mut errands = self.gateways[client % 2].take_errands();
+        assert_eq!(errands.len(), 1, "{line}");
+        errands.remove(0)
+    }
+
+    /// What was on another thread is back.
+    fn bring_back(&mut self, worker: usize, mut errand: Errand) {
+        errand.run();
+        self.gateways[worker].on_errand(errand);
+        self.end_turn(worker);
     }
 
     /// A worker hears that another node has become a member: from now on its groups have logs.
@@ -143,6 +180,8 @@ impl Workers {
                 self.deliver(worker);
             }
         }
+        let checked = self.gateways[worker].check_coordinator();
+        assert_eq!(checked, Ok(()), "worker {worker}");
         let post = self.gateways[worker].post(1 - worker as u16);
         self.mail[1 - worker].extend(post.drain(..));
         (worker..CLIENTS).step_by(2).for_each(|client| self.hear(client));
@@ -497,4 +536,59 @@ fn a_client_that_waits_for_a_key_goes_on_waiting_when_its_transaction_before_is_
         );
     }
     assert_eq!(replies[3..], [":1", ":1"]);
+}
+
+/// How long any transaction may take until its client is told.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Two workers of a node that is alone, and two keys of them with values that are taken away to be read: a list, and what a `SORT` of
+/// that asks for by a pattern.
+fn with_large_values() -> (Workers, String, String) {
+    let element = key_of(1, "w", 0).split_off(1);
+    let (list, weight) = (key_of(0, "l", 0), format!("w{element}"));
+    let mut workers = Workers::new(3);
+    workers.found();
+    let elements = vec![element; 50].join(" ");
+    workers.send(0, vec![command(&format!("RPUSH {list} {elements}"))]);
+    let members: Vec<String> = (0..50).map(|member| format!("m{member}")).collect();
+    workers.send(1, vec![command(&format!("SADD {weight} {}", members.join(" ")))]);
+    workers.shared.steps_max.store(8, Ordering::Relaxed);
+    workers.tick(0);
+    workers.tick(1);
+    (workers, list, weight)
+}
+
+/// What a transaction over both workers is answered by its deadline, whose first attempt waits for long for one key, and whose
+/// second one for another.
+fn answer_by_the_deadline() -> String {
+    let (mut workers, list, weight) = with_large_values();
+    let first = workers.take_away(2, &format!("LRANGE {list} 0 -1"));
+    let second = workers.take_away(3, &format!("SMEMBERS {weight}"));
+    let sorted = workers.seen.len();
+    workers.send(0, vec![command(&format!("SORT {list} BY w*"))]);
+    workers.pass(DEADLINE / 2);
+    assert_eq!(workers.seen[sorted].reply, "", "it waits for the list");
+    workers.bring_back(0, first);
+    workers.pass(DEADLINE / 2);
+    let reply = workers.seen[sorted].reply.clone();
+    workers.bring_back(1, second);
+    workers.settle();
+    reply
+}
+
+#[test]
+fn a_transaction_within_a_node_has_one_deadline_whatever_it_waits_for() {
+    let reply = answer_by_the_deadline();
+    assert!(
+        reply.starts_with("-TRYAGAIN") && reply.contains("nothing was done"),
+        "{reply:?}"
+    );
+}
+
+#[test]
+fn a_deadline_that_each_attempt_sets_anew_is_noticed() {
+    planted::plant(Some(Bug::DeadlinePerAttempt));
+    let reply = answer_by_the_deadline();
+    planted::plant(None);
+    assert_eq!(reply, "", "its second attempt waits as long again");
 }

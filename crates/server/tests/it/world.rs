@@ -166,6 +166,7 @@ impl World {
             if is_panicking {
                 planted::plant(None);
             }
+            assert_eq!(node.gateway.check_coordinator(), Ok(()), "node {number}");
         }
     }
 
@@ -292,6 +293,15 @@ impl Node {
             self.gateway.feed(connection, piece);
         }
         self.deliver();
+    }
+
+    /// The connection of a client ends, whatever it has asked for.
+    pub(crate) fn hang_up(&mut self, client: u64) {
+        let mut gone = self.clients.remove(&client).expect("it has sent something");
+        self.gateway.forget_connection(client);
+        self.gateway.go_on(&mut gone.session);
+        self.gateway.stop_listening(&mut gone.session);
+        self.shared.clients.remove(gone.session.card.id);
     }
 
     fn deliver(&mut self) {

@@ -7,13 +7,15 @@
 //! 4. A replica is on one node for ever, and neither its term nor what it has applied goes back, whatever its node does.
 //! 5. A gateway never goes back to an earlier version of the cluster, and of one version there is one map.
 //! 6. No process is refused what it may expect: to start, to read its own log, to apply what was committed.
+//! 7. The client of a transaction is told of it by its deadline, however often it begins again.
+//! 8. A worker keeps of the transactions that it coordinates what fits together.
 
 use super::{Holding, Order, Whole};
 use crate::node::Shape;
 use consensus::Members;
 use control::{Factor, GroupRef, RoutingMap};
 use ids::{Boot, Epoch, Groups, Incarnation, Monotonic, NodeId, Prng, UnixMillis};
-use server::{Glimpse, Health, Node, NodeIndex, NodeName, Placement, Topology};
+use server::{Gateway, Glimpse, Health, Node, NodeIndex, NodeName, Placement, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -29,6 +31,8 @@ pub struct Checks {
     /// By boot and worker.
     epochs: BTreeMap<(Boot, u16), Epoch>,
     maps: BTreeMap<Epoch, Arc<RoutingMap>>,
+    /// By boot and worker: when a transaction that has a deadline was first seen, by its number and its worker's clock.
+    transactions: BTreeMap<(Boot, u16), BTreeMap<u64, Monotonic>>,
     /// By group: the newest members that a replica has had, with its generation and their place in the log.
     newest: BTreeMap<u16, (u64, u64, Members)>,
 }
@@ -50,6 +54,7 @@ impl Checks {
             replicas: BTreeMap::new(),
             epochs: BTreeMap::new(),
             maps: BTreeMap::new(),
+            transactions: BTreeMap::new(),
             newest: BTreeMap::new(),
         }
     }
@@ -145,6 +150,9 @@ impl Checks {
             return Ok(());
         };
         for worker in &serving.workers {
+            let coordinator = worker.gateway.check_coordinator();
+            coordinator.map_err(|what| format!("node {machine}, worker {}: {what}", worker.number))?;
+            self.check_deadlines(machine, (serving.boot, worker.number), &worker.gateway)?;
             let Some(epoch) = worker.gateway.epoch() else {
                 continue;
             };
@@ -177,6 +185,31 @@ impl Checks {
             }
         }
         Ok(())
+    }
+
+    fn check_deadlines(
+        &mut self,
+        machine: usize,
+        whose: (Boot, u16),
+        gateway: &Gateway,
+    ) -> Result<(), String> {
+        let known = self.transactions.entry(whose).or_default();
+        let (now, ticked) = (gateway.cluster_now(), gateway.ticked());
+        let open: BTreeMap<u64, Monotonic> = gateway
+            .transactions_with_deadlines()
+            .map(|seq| (seq, known.get(&seq).copied().unwrap_or(now)))
+            .collect();
+        *known = open;
+        let is_overdue =
+            |(_, since): &(&u64, &Monotonic)| ticked.since(**since) >= Gateway::TRANSACTION_DEADLINE;
+        match known.iter().find(is_overdue) {
+            None => Ok(()),
+            Some((seq, since)) => Err(format!(
+                "node {machine}, worker {}: the client of transaction {seq} was not told for {:?}",
+                whose.1,
+                ticked.since(*since)
+            )),
+        }
     }
 
     fn check_map(&mut self, map: &Arc<RoutingMap>) -> Result<(), String> {

@@ -25,8 +25,8 @@ impl Frame {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Body {
-    /// The first of a stream. Whoever dials wants another one the other way.
-    Hello { who: Who, dials: bool },
+    /// The first of a stream: of whoever dials, or in answer to the first of a stream the other way.
+    Hello { who: Who, answers: Option<u64> },
     /// The last of one.
     Bye,
     /// Frames of production, cut anywhere.

@@ -72,8 +72,9 @@ impl Pace {
 struct Peer {
     /// Who speaks there, and in which stream.
     heard: Option<(Who, u64)>,
-    /// The stream to there.
+    /// The stream to there, and the number behind which those of this process begin.
     stream: u64,
+    begun_at: u64,
     output: Output,
     /// Until then the socket takes no more.
     full_until: Monotonic,
@@ -88,12 +89,17 @@ impl Peer {
         Peer {
             heard: None,
             stream,
+            begun_at: stream,
             output: Output::default(),
             full_until: Monotonic(0),
             decoder: Decoder::new(frame::BODY_BYTES_MAX),
             assembler: Assembler::new(),
             input: Vec::new(),
         }
+    }
+
+    fn has_begun(&self, stream: u64) -> bool {
+        self.begun_at < stream && stream <= self.stream
     }
 
     /// What was received of the stream before is not gone on with.
@@ -230,14 +236,14 @@ impl Links {
     }
 
     /// Begins a stream.
-    fn greet(&mut self, machine: usize, dials: bool, out: &mut node::Output<Frame>) {
+    fn greet(&mut self, machine: usize, answers: Option<u64>, out: &mut node::Output<Frame>) {
         let peer = &mut self.peers[machine];
         peer.stream += 1;
         // What waited is lost with the stream.
         peer.output = Output::default();
         peer.full_until = Monotonic(0);
         let who = self.who;
-        self.say_there(machine, Body::Hello { who, dials }, out);
+        self.say_there(machine, Body::Hello { who, answers }, out);
     }
 
     /// Dials all that are to be dialled and were not heard. Who joined may have been heard last before it was a member, and
@@ -246,7 +252,7 @@ impl Links {
         for machine in 0..self.peers.len() {
             let heard = self.peers[machine].heard.and_then(|(who, _)| who.node());
             if machine != self.machine && heard.is_none() && self.dials(machine, known) {
-                self.greet(machine, true, out);
+                self.greet(machine, None, out);
             }
         }
     }
@@ -278,7 +284,7 @@ impl Links {
     ) {
         if self.dials(machine, known) {
             self.on_down(machine, events);
-            self.greet(machine, true, out);
+            self.greet(machine, None, out);
         }
     }
 
@@ -297,18 +303,23 @@ impl Links {
             Body::Hello {
                 who: Who::Joining, ..
             } if self.who == Who::Joining => {}
-            Body::Hello { who, dials } => {
+            // Another process has dialled, which was here before: its connection has gone with it.
+            Body::Hello {
+                answers: Some(stream),
+                ..
+            } if !peer.has_begun(stream) => {}
+            Body::Hello { who, answers } => {
                 self.on_down(from, events);
                 self.peers[from].hear(who, frame.stream);
-                if dials {
-                    self.greet(from, false, out);
+                if answers.is_none() {
+                    self.greet(from, Some(frame.stream), out);
                 }
                 events.extend(self.contact(from).map(|contact| Event::Link(contact, true)));
             }
             Body::Bye if is_of_stream || self.peers[from].heard.is_none() => {
                 self.on_down(from, events);
                 if self.dials(from, known) {
-                    self.greet(from, true, out);
+                    self.greet(from, None, out);
                 }
             }
             Body::Bytes(bytes) if is_of_stream => {
@@ -396,7 +407,7 @@ impl Links {
         }
         self.on_down(machine, events);
         if self.dials(machine, known) {
-            self.greet(machine, true, out);
+            self.greet(machine, None, out);
         } else {
             self.say_there(machine, Body::Bye, out);
         }

@@ -87,6 +87,7 @@ caught! {
     a_decision_that_is_kept_and_not_recorded_is_noticed: KeptIsRecorded;
     a_read_past_a_decision_that_is_kept_is_noticed: KeptIgnoredByRead;
     votes_of_another_attempt_are_noticed: AttemptIgnored;
+    a_deadline_that_each_attempt_sets_anew_is_noticed: DeadlinePerAttempt;
     an_operation_that_is_sent_instead_of_asked_for_is_noticed: LateAnswerTwice;
     a_keyspace_that_is_not_locked_as_a_whole_is_noticed: WholeNotLocked;
     a_result_that_is_not_kept_is_noticed: ResultNotKept;

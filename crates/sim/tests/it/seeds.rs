@@ -43,6 +43,11 @@ fn a_queue_of_which_many_pushes_were_not_answered_is_judged() {
 }
 
 #[test]
+fn a_register_of_which_many_writes_were_neither_answered_nor_seen_is_judged() {
+    find_nothing([894], &of_workers(2));
+}
+
+#[test]
 fn a_cluster_is_not_left_with_fewer_nodes_than_a_change_of_members_under_way_can_bear() {
     find_nothing([254], &of_workers(2));
 }
@@ -51,6 +56,12 @@ fn a_cluster_is_not_left_with_fewer_nodes_than_a_change_of_members_under_way_can
 fn clusters_that_grow_from_one_node_under_load_find_nothing() {
     // What was under way between two workers when a group got a log was taken for what it was not.
     find_nothing([3, 20, 34, 40], &of_workers(2));
+}
+
+#[test]
+fn who_begins_anew_is_not_taken_for_who_was_there_before() {
+    // What was said to a process that dialled came to the one after it: the link went one way only, for ever.
+    find_nothing([1678], &of_workers(2));
 }
 
 #[test]

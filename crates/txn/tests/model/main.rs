@@ -4,7 +4,7 @@
 //!
 //! `scenario.rs` says what is to be done and which mistake is made, `world.rs` what is known and under way,
 //! `entries.rs` what a log's entry does (with the product's `LockTable`), `protocol.rs` every step and what must never
-//! be seen (with the product's `Coordinator`). `snapshot.rs` is a model of its own: reads by age. `explore.rs` walks,
+//! be seen (with the product's `VoteTally`). `snapshot.rs` is a model of its own: reads by age. `explore.rs` walks,
 //! `order.rs` judges strict serializability.
 //!
 //! | file | rule | mutants |

@@ -6,7 +6,7 @@ use crate::order::{Disorder, Sight, disorder};
 use crate::scenario::{ATTEMPTS, GROUPS, KEYS, Mutant, OPERATIONS, Scenario, Way};
 use crate::world::{Attempt, Client, Phase, Register, World};
 use ids::GroupId;
-use txn::{Coordinator, Decision, Refusal, Vote};
+use txn::{Decision, Refusal, Vote, VoteTally};
 
 /// Steps; numbers are operation, attempt (from 0), group. Those that name a group are entries of its log.
 #[derive(Clone, Copy, Debug)]
@@ -57,14 +57,14 @@ fn groups(bits: u8) -> impl Iterator<Item = usize> {
     (0..GROUPS).filter(move |group| bits & 1 << group != 0)
 }
 
-/// The product's coordinator, told what the groups said.
+/// The product's tally, told what the groups said.
 fn decision(participants: u8, yes: u8, no: u8) -> Option<Decision> {
     let name = |group: usize| GroupId::new(u16::try_from(group).expect("groups are few"));
-    let mut coordinator = Coordinator::new(groups(participants).map(name));
+    let mut tally = VoteTally::new(groups(participants).map(name));
     let votes = groups(yes).map(|group| (group, Vote::Prepared));
     let votes = votes.chain(groups(no).map(|group| (group, Vote::Refused(Refusal::Wounded))));
     votes
-        .filter_map(|(group, vote)| coordinator.on_vote(name(group), vote))
+        .filter_map(|(group, vote)| tally.on_vote(name(group), vote))
         .last()
 }
 

@@ -84,18 +84,18 @@ pub enum Decision {
     Abort(Refusal),
 }
 
-/// The coordinator's part of one attempt.
+/// The votes of one attempt, as its coordinator counts them.
 #[derive(Debug)]
-pub struct Coordinator {
+pub struct VoteTally {
     participants: Vec<(GroupId, Option<Vote>)>,
     decision: Option<Decision>,
 }
 
-impl Coordinator {
-    /// A coordinator that asks these groups, each once.
-    pub fn new(groups: impl IntoIterator<Item = GroupId>) -> Coordinator {
+impl VoteTally {
+    /// A tally of the votes of these groups, each once.
+    pub fn new(groups: impl IntoIterator<Item = GroupId>) -> VoteTally {
         let participants = groups.into_iter().map(|group| (group, None)).collect();
-        Coordinator {
+        VoteTally {
             participants,
             decision: None,
         }
@@ -156,36 +156,30 @@ mod tests {
 
     #[test]
     fn commit_takes_every_vote() {
-        let mut coordinator = Coordinator::new([group(1), group(2)]);
-        assert_eq!(coordinator.on_vote(group(1), Vote::Prepared), None);
-        assert_eq!(coordinator.on_wound(), [group(2)]);
-        assert_eq!(
-            coordinator.on_vote(group(2), Vote::Prepared),
-            Some(Decision::Commit)
-        );
-        assert!(coordinator.on_wound().is_empty());
+        let mut tally = VoteTally::new([group(1), group(2)]);
+        assert_eq!(tally.on_vote(group(1), Vote::Prepared), None);
+        assert_eq!(tally.on_wound(), [group(2)]);
+        assert_eq!(tally.on_vote(group(2), Vote::Prepared), Some(Decision::Commit));
+        assert!(tally.on_wound().is_empty());
     }
 
     #[test]
     fn one_refusal_aborts_and_later_votes_change_nothing() {
-        let mut coordinator = Coordinator::new([group(1), group(2), group(3)]);
+        let mut tally = VoteTally::new([group(1), group(2), group(3)]);
         let refused = Vote::Refused(Refusal::Condition);
         assert_eq!(
-            coordinator.on_vote(group(2), refused),
+            tally.on_vote(group(2), refused),
             Some(Decision::Abort(Refusal::Condition))
         );
-        assert_eq!(coordinator.on_vote(group(1), Vote::Prepared), None);
-        assert_eq!(
-            coordinator.on_vote(group(3), Vote::Refused(Refusal::Wounded)),
-            None
-        );
+        assert_eq!(tally.on_vote(group(1), Vote::Prepared), None);
+        assert_eq!(tally.on_vote(group(3), Vote::Refused(Refusal::Wounded)), None);
     }
 
     #[test]
     #[should_panic(expected = "write-once")]
     fn a_vote_cannot_be_taken_back() {
-        let mut coordinator = Coordinator::new([group(1), group(2)]);
-        coordinator.on_vote(group(1), Vote::Prepared);
-        coordinator.on_vote(group(1), Vote::Refused(Refusal::Wounded));
+        let mut tally = VoteTally::new([group(1), group(2)]);
+        tally.on_vote(group(1), Vote::Prepared);
+        tally.on_vote(group(1), Vote::Refused(Refusal::Wounded));
     }
 }

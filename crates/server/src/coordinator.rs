@@ -1,22 +1,22 @@
 //! Transactions over several groups: the coordinator, of groups with logs and of such as are alone on this node.
 //!
 //! ```text
-//!   see     commands that only read --> Seen by all: old enough together? --> answer;  else again;  else vote
-//!   fetch   values that cross groups --> Fetched by all --> evaluated on a scratch --> vote on the effects, if nothing of
-//!                                        what was seen has changed;  else again;  else lock
-//!   lock    the same, with locks first: Locked by all --> evaluated --> vote on the effects
-//!   vote    Prepare to all --> all Prepared: answer, Decide(commit)    one Refused: Decide(abort), answer or again
-//!   hold    commands on whole groups: as vote, but the replies come with the end
-//!   step    both of the latter: as lock, of whole groups; then each votes on a list of effects and commands, as for hold
-//!   offload very large values: Prepare to all --> all Prepared: CheckOut --> CheckedOut by all --> carried out on a thread beside
-//!                                                            --> CheckIn, answer
-//!   each    a scan over several nodes: each group does its part by itself
+//!   SnapshotRead    See of all, which only read --> Seen: old enough together? --> answer;  else again;  else Vote
+//!   OptimisticRead  Fetch of values that cross groups --> Fetched by all --> evaluated on a scratch --> vote on the effects, if
+//!                                            nothing of what was read has changed;  else again;  else LockFirst
+//!   LockFirst       the same, with locks first: Locked by all --> evaluated --> vote on the effects
+//!   Vote            Prepare to all --> all Prepared: answer, Decide(commit)    one Refused: Decide(abort), answer or again
+//!   InPlace         commands on whole groups: as Vote, but the replies come with the end
+//!   LockInPlace     both: as LockFirst, of whole groups; then each votes on a list of effects and commands, as for InPlace
+//!   Offload         very large values: Prepare to all --> all Prepared: CheckOut --> CheckedOut by all --> carried out on a
+//!                                            thread beside --> CheckIn, answer
+//!   PerGroup        a scan over several nodes: each group does its part by itself
 //!
 //!   settling: Decide was recorded by all --> Forget
 //! ```
 //!
-//! Without other nodes there is no see and no fetch: locks cost no entry then. A group may refuse as too large what it would have to
-//! walk over, or to copy: that is offloaded.
+//! Without other nodes nothing is read without locks: these cost no entry then. A group may refuse as too large what it would have
+//! to walk over, or to copy: that is offloaded.
 //!
 //! Nothing is logged here. A transaction is committed when the last vote for it is in the log of its group, and whoever
 //! asks all groups finds that out: see `recovery.rs`. If no vote is in a log, nobody but this coordinator can ask, and the decision is
@@ -26,6 +26,13 @@
 //! 1. Commit is sent only when every participant has prepared; abort only when one has refused, or was never asked.
 //! 2. The client is answered once.
 //! 3. A participant is told to forget only what all have recorded the end of.
+//! 4. The client is told by the deadline of its transaction, which no attempt moves.
+//!
+//! And of what is kept, as [`Coordinator::check`] looks at it:
+//! 5. A transaction is found by its number, and names its groups once each, in order, with their generations.
+//! 6. Those that a client waits for are those that have one. Whoever has none any more has asked for votes, and is in doubt.
+//! 7. Whoever has not asked for votes waits for an answer, and for no more answers than it has groups.
+//! 8. What settles waits for some of its groups.
 
 use crate::aside::Errand;
 use crate::delivery::{Answered, Answers, Delivery};
@@ -36,21 +43,30 @@ use crate::program::{Extent, Program, by_group, group_of_key, objects_in};
 use crate::timing::Caller;
 use crate::transaction_figures::TransactionSight;
 use ids::{GroupId, Monotonic, UnixMillis};
-use keyspace::{Effect, KeyVersion, Object};
+use keyspace::{Effect, Garbage, KeyVersion, Object};
 use planted::Bug;
 use replica::{
-    Assignment, CROWDED_OUT, Condition, FullKey, Operation, Output, Part, Replies, Request, Scratch, Seen,
-    Step, Ticket, UNREACHABLE, locks_of, with_conditions,
+    Assignment, CROWDED_OUT, Condition, FullKey, LocalCounts, Operation, Output, Part, Replies, Request,
+    Returned, Scratch, Seen, Step, Ticket, UNREACHABLE, locks_of, with_conditions,
 };
+use resp::Protocol;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use txn::{Coordinator, Decision, Participant, Refusal, TxnId, Vote};
+use txn::{Decision, Participant, Refusal, TxnId, Vote, VoteTally};
 
 /// How often values are read again because something changed meanwhile, before locks are taken.
 const TRIES_MAX: u32 = 2;
 
-/// How long votes are waited for before the participants are asked what has become of the transaction.
+/// How long the votes of an attempt are waited for before the participants are asked what has become of the transaction.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// When the client of a transaction has been told at the latest, counted from when it came. Reading, waiting for locks, votes and
+/// all attempts share it.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
+
+/// So long before the deadline no attempt begins any more, and the participants of the present one are asked what has become of
+/// it: the client mostly learns that nothing was done, and not that nobody knows.
+const ASKED_BEFORE: Duration = Duration::from_secs(1);
 
 /// Numbers by which a worker's newest transaction is ahead of its oldest one that a client waits for: what participants
 /// remember of those between grows with them. Another one is refused then.
@@ -72,7 +88,7 @@ const UNKNOWN: &str = "UNKNOWN a group of this transaction was lost before it an
 /// The transactions of one worker's gateway over groups whose logs decide. Bounded by its connections, and by what is
 /// unanswered of groups that are out of reach.
 #[derive(Default)]
-pub(crate) struct Distributed {
+pub(crate) struct Coordinator {
     open: BTreeMap<u64, Open>,
     /// Of these, the ones that a client waits for.
     waited_for: BTreeSet<u64>,
@@ -86,30 +102,36 @@ pub(crate) struct Distributed {
     untold: BTreeMap<GroupId, BTreeSet<TxnId>>,
 }
 
-/// Which way a transaction takes.
+/// How a transaction is carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
-    See,
-    Fetch,
-    Lock,
+enum TxnMode {
+    /// Groups answer commands that only read, without locks: old enough together, or again.
+    SnapshotRead,
+    /// Values are read without locks, and the votes are on their being unchanged.
+    OptimisticRead,
+    /// Values are locked before they are read.
+    LockFirst,
+    /// Groups vote on what their parts would do.
     Vote,
-    Hold,
-    Step,
+    /// The same, and carry it out when it is decided.
+    InPlace,
+    /// Whole groups are locked and read, and carry out steps when it is decided.
+    LockInPlace,
     /// Very large values are checked out, and the commands carried out on a thread beside: `aside.rs`.
     Offload,
     /// Each group does its part by itself, at a time of its own: a scan over several nodes.
-    Each,
+    PerGroup,
 }
 
-impl Way {
+impl TxnMode {
     /// Whether groups are locked first, and shown.
     fn locks_first(self) -> bool {
-        matches!(self, Way::Lock | Way::Step)
+        matches!(self, TxnMode::LockFirst | TxnMode::LockInPlace)
     }
 
     /// Whether groups carry out commands when it is decided, and answer them only then.
     fn is_in_place(self) -> bool {
-        matches!(self, Way::Hold | Way::Step)
+        matches!(self, TxnMode::InPlace | TxnMode::LockInPlace)
     }
 }
 
@@ -131,14 +153,16 @@ struct Open {
     groups: Vec<GroupId>,
     /// The same as of this attempt, with their generations.
     participants: Vec<Participant>,
-    way: Way,
+    mode: TxnMode,
     /// Whether anything in it may write.
     writes: bool,
-    coordinator: Coordinator,
+    tally: VoteTally,
     /// What the groups answered: for each the index of the item and its reply.
     parts: BTreeMap<GroupId, (Vec<usize>, Replies)>,
     /// Keys that it reads and that only the data name, as far as an attempt has found them.
     wanted: BTreeMap<GroupId, BTreeSet<FullKey>>,
+    /// Groups that held what was to be checked out, and refused to hand it over when they were asked for it.
+    refusers: Vec<GroupId>,
     /// What was fetched or locked.
     objects: BTreeMap<GroupId, Vec<(Option<Object>, KeyVersion)>>,
     /// Groups whose answer to this step is still to come.
@@ -160,7 +184,7 @@ struct Open {
     has_asked: bool,
     /// All have prepared: the replies are to come.
     is_committed: bool,
-    /// Since when it is open.
+    /// Since when it is open. Its deadline is counted from here, and no attempt moves it.
     opened_at: Monotonic,
     /// Since when the attempt's votes are waited for.
     since: Monotonic,
@@ -179,10 +203,53 @@ struct Settling {
     forgets: bool,
 }
 
-impl Distributed {
+impl Coordinator {
     /// Whether none is under way.
     pub(crate) fn is_empty(&self) -> bool {
         self.open.is_empty() && self.settling.is_empty() && self.behind.is_empty()
+    }
+
+    /// Says which of the invariants that can be seen here does not hold.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        for (seq, open) in &self.open {
+            let id = open.id;
+            let groups = open.participants.iter().map(|participant| participant.group);
+            let is_named = id.seq == *seq
+                && open.groups.is_sorted_by(|a, b| a < b)
+                && groups.eq(open.groups.iter().copied());
+            if !is_named {
+                return Err(format!(
+                    "invariant 5: {id:?} of {:?}, asked as {:?}",
+                    open.groups, open.participants
+                ));
+            }
+            let has_client = open.client.is_some();
+            if self.waited_for.contains(seq) != has_client || !has_client && !open.has_asked {
+                return Err(format!("invariant 6: {id:?}, {}", open.state()));
+            }
+            let is_waiting = open.has_asked || open.outstanding > 0;
+            if !is_waiting || open.outstanding > open.groups.len() {
+                return Err(format!(
+                    "invariant 7: {id:?}, {}: {} outstanding",
+                    open.state(),
+                    open.outstanding
+                ));
+            }
+        }
+        if let Some(seq) = self.waited_for.iter().find(|seq| !self.open.contains_key(seq)) {
+            return Err(format!("invariant 6: a client waits for {seq}"));
+        }
+        let waits = |settling: &Settling| {
+            let mut outstanding = settling.outstanding.iter();
+            !settling.outstanding.is_empty() && outstanding.all(|group| settling.groups.contains(group))
+        };
+        match self.settling.iter().find(|(_, settling)| !waits(settling)) {
+            None => Ok(()),
+            Some((txn, settling)) => Err(format!(
+                "invariant 8: {txn:?} waits for {:?}",
+                settling.outstanding
+            )),
+        }
     }
 
     /// How many are open, and how many are decided and not recorded everywhere.
@@ -193,9 +260,9 @@ impl Distributed {
     /// What is under way, for traces.
     pub(crate) fn in_words(&self) -> Vec<String> {
         let open = self.open.values().map(|open| {
-            let (id, way, outstanding) = (open.id, open.way, open.outstanding);
+            let (id, mode, outstanding) = (open.id, open.mode, open.outstanding);
             let (has_client, has_asked, is_inquired) = (open.client.is_some(), open.has_asked, open.is_inquired);
-            format!("{id:?} {way:?}: {outstanding} outstanding, client {has_client}, asked {has_asked}, inquired {is_inquired}, committed {}", open.is_committed)
+            format!("{id:?} {mode:?}: {outstanding} outstanding, client {has_client}, asked {has_asked}, inquired {is_inquired}, committed {}", open.is_committed)
         });
         let settling = self
             .settling
@@ -206,6 +273,13 @@ impl Distributed {
             .iter()
             .map(|(group, seq)| format!("{group:?} behind {seq}"));
         open.chain(settling).chain(behind).collect()
+    }
+
+    /// The numbers of those whose clients are to be told by a deadline.
+    pub(crate) fn with_deadlines(&self) -> impl Iterator<Item = u64> {
+        let open = self.open.iter();
+        open.filter(|(_, open)| open.client.is_some() && open.has_deadline())
+            .map(|(seq, _)| *seq)
     }
 
     /// The oldest of those that are open, at most `max`.
@@ -236,23 +310,47 @@ impl Distributed {
 }
 
 impl Open {
+    /// Whether its client is to be told by a deadline. Who works on values that are checked out answers when they are back, and a
+    /// command within one group waits for its keys as any other there.
+    fn has_deadline(&self) -> bool {
+        self.mode != TxnMode::Offload || self.is_locking && !self.is_single
+    }
+
+    /// Whether the deadline is so near that it must come to its end.
+    fn is_ending(&self, now: Monotonic) -> bool {
+        self.has_deadline() && now.since(self.opened_at) >= DEADLINE - ASKED_BEFORE
+    }
+
+    /// Whether the deadline is over.
+    fn is_overdue(&self, now: Monotonic) -> bool {
+        self.has_deadline() && now.since(self.opened_at) >= DEADLINE
+    }
+
     /// What it waits for, for operators.
     fn state(&self) -> &'static str {
-        match self.way {
+        match self.mode {
             _ if self.is_inquired => "in doubt",
             _ if self.is_committed => "committed",
-            Way::Offload if self.is_locking => "locking",
-            Way::Offload => "offloaded",
-            Way::See | Way::Fetch | Way::Each if !self.has_asked => "reading",
-            Way::Lock | Way::Step if self.is_locking => "locking",
-            Way::See | Way::Fetch | Way::Lock | Way::Vote | Way::Hold | Way::Step | Way::Each => "voting",
+            TxnMode::Offload if self.is_locking => "locking",
+            TxnMode::Offload => "offloaded",
+            TxnMode::SnapshotRead | TxnMode::OptimisticRead | TxnMode::PerGroup if !self.has_asked => {
+                "reading"
+            }
+            TxnMode::LockFirst | TxnMode::LockInPlace if self.is_locking => "locking",
+            TxnMode::SnapshotRead
+            | TxnMode::OptimisticRead
+            | TxnMode::LockFirst
+            | TxnMode::Vote
+            | TxnMode::InPlace
+            | TxnMode::LockInPlace
+            | TxnMode::PerGroup => "voting",
         }
     }
 }
 
 impl Gateway {
     /// Sends a program on its way over several groups, or over one as a whole. Its number, if it was sent.
-    pub(crate) fn start_distributed(
+    pub(crate) fn start_transaction(
         &mut self,
         ticket: Ticket,
         program: Program,
@@ -261,17 +359,17 @@ impl Gateway {
         scans: bool,
     ) -> Option<u64> {
         // The result of a named one is kept with the votes, and so must be known before them.
-        let way = match (extent.flows || program.request.is_some(), extent.writes) {
-            _ if scans && self.is_spread && !program.is_exec => Way::Each,
-            (true, _) if sees_whole => Way::Step,
+        let mode = match (extent.flows || program.request.is_some(), extent.writes) {
+            _ if scans && self.is_spread && !program.is_exec => TxnMode::PerGroup,
+            (true, _) if sees_whole => TxnMode::LockInPlace,
             // Where groups have logs, a lock is an entry, and reading without one mostly does.
-            (true, _) if self.is_spread => Way::Fetch,
-            (true, _) => Way::Lock,
-            (false, false) if self.is_spread => Way::See,
-            (false, true) if sees_whole => Way::Hold,
-            (false, _) => Way::Vote,
+            (true, _) if self.is_spread => TxnMode::OptimisticRead,
+            (true, _) => TxnMode::LockFirst,
+            (false, false) if self.is_spread => TxnMode::SnapshotRead,
+            (false, true) if sees_whole => TxnMode::InPlace,
+            (false, _) => TxnMode::Vote,
         };
-        self.open_transaction(ticket, program, extent, way, false, true)
+        self.open_transaction(ticket, program, extent, mode, false, true)
     }
 
     /// Sends a program on its way on values that are checked out for it; its number.
@@ -283,7 +381,7 @@ impl Gateway {
         is_single: bool,
         touches: bool,
     ) -> Option<u64> {
-        self.open_transaction(ticket, program, extent, Way::Offload, is_single, touches)
+        self.open_transaction(ticket, program, extent, TxnMode::Offload, is_single, touches)
     }
 
     fn open_transaction(
@@ -291,16 +389,20 @@ impl Gateway {
         ticket: Ticket,
         program: Program,
         extent: Extent,
-        way: Way,
+        mode: TxnMode,
         is_single: bool,
         touches: bool,
     ) -> Option<u64> {
         let (id, priority) = self.new_transaction();
         let span = id.seq - self.lowest_open(id.seq).min(id.seq);
-        let (open, settling) = self.distributed.counts();
+        let (open, settling) = self.coordinator.counts();
         let came_at = self.timing.now();
-        if way != Way::See && (span >= SPAN_MAX || open + settling >= UNFINISHED_MAX) {
-            self.finish_program(ticket, program, Answers::Failed(BEHIND), Some(came_at));
+        if mode != TxnMode::SnapshotRead && (span >= SPAN_MAX || open + settling >= UNFINISHED_MAX) {
+            if is_single {
+                self.fail_single(ticket, &program, BEHIND);
+            } else {
+                self.finish_program(ticket, program, Answers::Failed(BEHIND), Some(came_at));
+            }
             return None;
         }
         self.stats.transactions.add(1);
@@ -317,13 +419,14 @@ impl Gateway {
             touches,
             logged: BTreeSet::new(),
             client: Some((ticket, program)),
-            coordinator: Coordinator::new(extent.groups.iter().copied()),
+            tally: VoteTally::new(extent.groups.iter().copied()),
             groups: extent.groups,
             participants: Vec::new(),
-            way,
+            mode,
             writes: extent.writes,
             parts: BTreeMap::new(),
             wanted: BTreeMap::new(),
+            refusers: Vec::new(),
             objects: BTreeMap::new(),
             outstanding: 0,
             evaluated: None,
@@ -340,31 +443,31 @@ impl Gateway {
             is_inquired: false,
             is_found_committed: false,
         };
-        self.distributed.open.insert(id.seq, open);
-        self.distributed.waited_for.insert(id.seq);
-        self.attempt_distributed(id.seq);
+        self.coordinator.open.insert(id.seq, open);
+        self.coordinator.waited_for.insert(id.seq);
+        self.attempt_transaction(id.seq);
         Some(id.seq)
     }
 
     /// A command took so long here at once, and is noted when it is over.
     pub(crate) fn note_spent(&mut self, seq: u64, nanos: u64) {
-        if let Some(open) = self.distributed.open.get_mut(&seq)
+        if let Some(open) = self.coordinator.open.get_mut(&seq)
             && open.came_at.is_none()
-            && open.way != Way::Offload
+            && open.mode != TxnMode::Offload
         {
             open.spent = Some(nanos);
         }
     }
 
     /// Sends the first messages of an attempt.
-    fn attempt_distributed(&mut self, seq: u64) {
+    fn attempt_transaction(&mut self, seq: u64) {
         let (groups, is_spread) = (self.groups, self.is_spread);
         let now = if is_spread {
             (self.shared.hooks.monotonic)()
         } else {
             Monotonic(0)
         };
-        let open = self.distributed.open.get_mut(&seq).expect("the caller opened it");
+        let open = self.coordinator.open.get_mut(&seq).expect("the caller opened it");
         let participants: Vec<Participant> = open
             .groups
             .iter()
@@ -374,7 +477,7 @@ impl Gateway {
         let (txn, began) = (open.id, open.began);
         if is_spread && open.groups.iter().any(|group| self.shared.is_cut_off(*group)) {
             // Nothing of this attempt was sent: the others' keys are not locked for it.
-            return self.answer_distributed(txn, Answers::Failed(UNREACHABLE));
+            return self.answer_transaction(txn, Answers::Failed(UNREACHABLE));
         }
         let Some((_, program)) = &open.client else {
             return;
@@ -383,17 +486,21 @@ impl Gateway {
         open.objects.clear();
         open.evaluated = None;
         open.logged.clear();
-        open.is_locking = open.way.locks_first() || open.way == Way::Offload;
+        open.is_locking = open.mode.locks_first() || open.mode == TxnMode::Offload;
         open.outstanding = open.groups.len();
         open.is_together = true;
         open.sent_at = now;
-        open.coordinator = Coordinator::new(open.groups.iter().copied());
-        let mut partition = match open.way {
-            Way::See | Way::Vote | Way::Hold | Way::Each => program.partition(groups),
-            Way::Fetch | Way::Lock | Way::Step | Way::Offload => BTreeMap::new(),
+        open.tally = VoteTally::new(open.groups.iter().copied());
+        let mut partition = match open.mode {
+            TxnMode::SnapshotRead | TxnMode::Vote | TxnMode::InPlace | TxnMode::PerGroup => {
+                program.partition(groups)
+            }
+            TxnMode::OptimisticRead | TxnMode::LockFirst | TxnMode::LockInPlace | TxnMode::Offload => {
+                BTreeMap::new()
+            }
         };
-        let changed = match open.way {
-            Way::Lock | Way::Step => changed_keys(program),
+        let changed = match open.mode {
+            TxnMode::LockFirst | TxnMode::LockInPlace => changed_keys(program),
             _ => BTreeSet::new(),
         };
         let is_strict = program.is_strict();
@@ -403,12 +510,12 @@ impl Gateway {
         for &group in &open.groups {
             let conditions = program.conditions_in(groups, group);
             let is_there = |key: &[u8]| group_of_key(groups, key) == group;
-            let request = match open.way {
-                Way::See | Way::Vote | Way::Hold => {
+            let request = match open.mode {
+                TxnMode::SnapshotRead | TxnMode::Vote | TxnMode::InPlace => {
                     let parts = partition.remove(&group).unwrap_or_default();
                     let (items, operations): (Vec<usize>, Vec<Operation>) = parts.into_iter().unzip();
                     open.parts.insert(group, (items, Replies::default()));
-                    if open.way == Way::See {
+                    if open.mode == TxnMode::SnapshotRead {
                         Request::See {
                             txn,
                             conditions,
@@ -416,7 +523,7 @@ impl Gateway {
                         }
                     } else {
                         open.has_asked = true;
-                        let assignment = if open.way == Way::Hold {
+                        let assignment = if open.mode == TxnMode::InPlace {
                             Assignment::InPlace {
                                 steps: operations.into_iter().map(Step::Run).collect(),
                                 after_lock: false,
@@ -438,7 +545,7 @@ impl Gateway {
                         }))
                     }
                 }
-                Way::Each => {
+                TxnMode::PerGroup => {
                     let parts = partition.remove(&group).unwrap_or_default();
                     let (items, operations): (Vec<usize>, Vec<Operation>) = parts.into_iter().unzip();
                     open.parts.insert(group, (items, Replies::default()));
@@ -448,7 +555,7 @@ impl Gateway {
                     };
                     Request::Part { txn, operation }
                 }
-                Way::Offload => {
+                TxnMode::Offload => {
                     open.has_asked = true;
                     let locks = locks_of(program.operations().map(Operation::words), is_there);
                     let locks = with_conditions(locks, &conditions);
@@ -466,13 +573,13 @@ impl Gateway {
                         is_bounded: false,
                     }))
                 }
-                Way::Fetch => {
+                TxnMode::OptimisticRead => {
                     let mut keys = objects_in(program, open.wanted.get(&group), is_there);
                     // If it is on its way already, its end is waited for. There is nothing under the name.
                     keys.extend(program.name_lock(groups, group));
                     Request::Fetch { txn, keys }
                 }
-                Way::Lock | Way::Step => {
+                TxnMode::LockFirst | TxnMode::LockInPlace => {
                     open.has_asked = true;
                     let keys = objects_in(program, open.wanted.get(&group), is_there);
                     let keys = keys.into_iter().map(|(db, key)| {
@@ -488,7 +595,7 @@ impl Gateway {
                         expects: Vec::new(),
                         assignment: Assignment::Lock {
                             keys: keys.chain(name).collect(),
-                            is_whole: open.way == Way::Step,
+                            is_whole: open.mode == TxnMode::LockInPlace,
                         },
                         is_bounded,
                     }))
@@ -498,7 +605,7 @@ impl Gateway {
         }
         if requests.is_empty() {
             // Nothing was named at all: `EXEC` of connection commands never comes here, `DEL` of nothing is an error.
-            return self.answer_distributed(txn, Answers::Parts(BTreeMap::new()));
+            return self.answer_transaction(txn, Answers::Parts(BTreeMap::new()));
         }
         for (group, request) in requests {
             self.request(group, request);
@@ -507,7 +614,7 @@ impl Gateway {
 
     fn open_of(&mut self, txn: TxnId) -> Option<&mut Open> {
         let is_its = |open: &&mut Open| open.id == txn || planted::is(Bug::AttemptIgnored);
-        self.distributed.open.get_mut(&txn.seq).filter(is_its)
+        self.coordinator.open.get_mut(&txn.seq).filter(is_its)
     }
 
     /// A group has answered commands that only read.
@@ -515,7 +622,7 @@ impl Gateway {
         let now = (self.shared.hooks.monotonic)();
         let Some(open) = self.open_of(txn) else { return };
         let Some(replies) = seen.replies else {
-            return self.answer_distributed(txn, Answers::Refused);
+            return self.answer_transaction(txn, Answers::Refused);
         };
         open.is_together &= is_old_enough(seen.age, now.since(open.sent_at));
         if let Some((_, held)) = open.parts.get_mut(&group) {
@@ -527,14 +634,14 @@ impl Gateway {
         }
         if open.groups.len() == 1 || open.is_together || planted::is(Bug::AgeNotChecked) {
             let parts = std::mem::take(&mut open.parts);
-            return self.answer_distributed(txn, Answers::Parts(parts));
+            return self.answer_transaction(txn, Answers::Parts(parts));
         }
         open.tries += 1;
         if open.tries > TRIES_MAX {
-            open.way = Way::Vote;
+            open.mode = TxnMode::Vote;
         }
         self.stats.transaction_retries.add(1);
-        self.begin_again_distributed(txn);
+        self.begin_again_transaction(txn);
     }
 
     /// A group has sent objects.
@@ -582,10 +689,10 @@ impl Gateway {
         if open.outstanding > 0 {
             return;
         }
-        if open.way == Way::Offload {
+        if open.mode == TxnMode::Offload {
             return self.set_out_with(txn);
         }
-        self.evaluate_distributed(txn);
+        self.evaluate_transaction(txn);
     }
 
     /// A group has done its part of what each does for itself.
@@ -597,7 +704,7 @@ impl Gateway {
         open.outstanding -= 1;
         if open.outstanding == 0 {
             let parts = std::mem::take(&mut open.parts);
-            self.answer_distributed(txn, Answers::Parts(parts));
+            self.answer_transaction(txn, Answers::Parts(parts));
         }
     }
 
@@ -605,7 +712,12 @@ impl Gateway {
     fn check_out(&mut self, txn: TxnId) {
         let groups = self.groups;
         let Some(open) = self.open_of(txn) else { return };
-        let Some((_, program)) = &open.client else { return };
+        let Some((_, program)) = &open.client else {
+            // It was told that it is not known, and nobody is left for whom it would be carried out.
+            self.end_attempt(txn, false);
+            self.coordinator.open.remove(&txn.seq);
+            return;
+        };
         let of = |&group: &GroupId| {
             let is_there = |key: &[u8]| group_of_key(groups, key) == group;
             let keys = objects_in(program, open.wanted.get(&group), is_there);
@@ -629,6 +741,9 @@ impl Gateway {
         let (groups, turn, limits) = (self.groups, self.turn, self.compactness);
         let clock = self.timing.clock();
         let Some(open) = self.open_of(txn) else { return };
+        if !open.refusers.is_empty() {
+            return self.put_back(txn);
+        }
         let Some((_, program)) = &open.client else { return };
         let mut scratch: Scratch = turn.scratch(turn.now);
         scratch.set_limits(limits);
@@ -644,9 +759,41 @@ impl Gateway {
         self.set_out(Errand::new(txn, operations, scratch, clock));
     }
 
+    /// Some of the values were not handed over: those that were go back as they are, and it is carried out in another way.
+    fn put_back(&mut self, txn: TxnId) {
+        let groups = self.groups;
+        let Some(open) = self.open_of(txn) else { return };
+        let Some((_, program)) = &open.client else { return };
+        let refusers = std::mem::take(&mut open.refusers);
+        let mut requests = Vec::new();
+        for (group, objects) in std::mem::take(&mut open.objects) {
+            if refusers.contains(&group) {
+                continue;
+            }
+            let is_there = |key: &[u8]| group_of_key(groups, key) == group;
+            let keys = objects_in(program, open.wanted.get(&group), is_there);
+            let values = keys.into_iter().zip(objects);
+            let returned = values.filter_map(|((db, _), (object, _))| Some(Returned::Unchanged(db, object?)));
+            let request = Request::CheckIn {
+                txn,
+                returned: returned.collect(),
+                events: Vec::new(),
+                garbage: Garbage::default(),
+                counts: LocalCounts::default(),
+            };
+            requests.push((group, request));
+        }
+        for (group, request) in requests {
+            self.request(group, request);
+        }
+        // Whatever they still hold for it, they let go.
+        self.settle(txn, refusers, false, true);
+        self.leave_offload(txn);
+    }
+
     /// The groups of an open transaction, and who asked for it.
     pub(crate) fn offloaded(&self, txn: TxnId) -> (Vec<GroupId>, Caller<'static>) {
-        let open = self.distributed.open.get(&txn.seq);
+        let open = self.coordinator.open.get(&txn.seq);
         let open = open.expect("nothing ends it before its values are back");
         let (ticket, _) = open.client.as_ref().expect("nobody gives it up");
         (open.groups.clone(), Caller::of(*ticket))
@@ -654,13 +801,13 @@ impl Gateway {
 
     /// Everything that was checked out is back.
     pub(crate) fn end_offload(&mut self, txn: TxnId, replies: Replies) {
-        self.answer_distributed(txn, Answers::Whole(replies));
+        self.answer_transaction(txn, Answers::Whole(replies));
     }
 
     /// All objects are here: carries the commands out on a scratch, and asks for votes on what they would change.
-    fn evaluate_distributed(&mut self, txn: TxnId) {
+    fn evaluate_transaction(&mut self, txn: TxnId) {
         let (groups, turn, limits, now) = (self.groups, self.turn, self.compactness, self.cluster_now());
-        let open = self.distributed.open.get_mut(&txn.seq);
+        let open = self.coordinator.open.get_mut(&txn.seq);
         let is_its = |open: &&mut Open| open.id == txn || planted::is(Bug::AttemptIgnored);
         let Some(open) = open.filter(is_its) else { return };
         let Some((_, program)) = &open.client else { return };
@@ -672,7 +819,7 @@ impl Gateway {
             None => turn.scratch(turn.now),
         };
         scratch.set_limits(limits);
-        let after_lock = open.way.locks_first();
+        let after_lock = open.mode.locks_first();
         let mut expects: BTreeMap<GroupId, Vec<Condition>> = BTreeMap::new();
         for (group, objects) in std::mem::take(&mut open.objects) {
             let is_there = |key: &[u8]| group_of_key(groups, key) == group;
@@ -689,7 +836,7 @@ impl Gateway {
         }
         let mut evaluated = Replies::default();
         let mut lacks = Vec::new();
-        if open.way == Way::Step {
+        if open.mode == TxnMode::LockInPlace {
             match Plan::make(program, groups, &mut scratch) {
                 Ok(plan) => open.plan = plan,
                 Err(found) => lacks = found,
@@ -714,16 +861,16 @@ impl Gateway {
             if open.has_asked {
                 self.end_attempt(txn, false);
             }
-            return self.begin_again_distributed(txn);
+            return self.begin_again_transaction(txn);
         }
         if !open.writes && !after_lock && program.conditions.is_empty() {
             if open.is_together || planted::is(Bug::AgeNotChecked) {
-                return self.answer_distributed(txn, Answers::Whole(evaluated));
+                return self.answer_transaction(txn, Answers::Whole(evaluated));
             }
             open.tries += 1;
             if open.tries <= TRIES_MAX {
                 self.stats.transaction_retries.add(1);
-                return self.begin_again_distributed(txn);
+                return self.begin_again_transaction(txn);
             }
         }
         open.is_locking = false;
@@ -734,13 +881,13 @@ impl Gateway {
         let told = scratch.take_events().into_iter().map(Effect::Tell);
         let effects = scratch.take_effects().into_iter().chain(told);
         let mut effects = by_group(groups, effects, |effect| effect.key());
-        if open.way != Way::Step && scratch.is_small() {
+        if open.mode != TxnMode::LockInPlace && scratch.is_small() {
             // It is empty now.
             self.scratch = Some(scratch);
         }
         let mut requests = Vec::new();
         for &group in &open.groups {
-            let assignment = if open.way == Way::Step {
+            let assignment = if open.mode == TxnMode::LockInPlace {
                 let items = open.plan.items.remove(&group).unwrap_or_default();
                 open.parts.insert(group, (items, Replies::default()));
                 Assignment::InPlace {
@@ -769,7 +916,7 @@ impl Gateway {
             };
             requests.push((group, Request::Prepare(Box::new(part))));
         }
-        open.evaluated = (!open.way.is_in_place()).then_some(evaluated);
+        open.evaluated = (!open.mode.is_in_place()).then_some(evaluated);
         for (group, request) in requests {
             self.request(group, request);
         }
@@ -791,6 +938,11 @@ impl Gateway {
         if is_logged {
             open.logged.insert(group);
         }
+        if open.mode == TxnMode::Offload && !open.is_locking {
+            // All have voted. This one was asked for values, and has none.
+            open.refusers.push(group);
+            return self.on_held(txn, group, Vec::new());
+        }
         if vote == Vote::Refused(Refusal::Known) {
             open.evaluated = Some(replies);
         } else if vote == Vote::Refused(Refusal::Failed) {
@@ -798,31 +950,31 @@ impl Gateway {
             let error = error.map(<[u8]>::to_vec).unwrap_or_default();
             open.evaluated = Some(Replies::of([&*error]));
         } else if let Some((_, held)) = open.parts.get_mut(&group)
-            && !open.way.is_in_place()
+            && !open.mode.is_in_place()
         {
             *held = replies;
         }
-        let decision = open.coordinator.on_vote(group, vote);
+        let decision = open.tally.on_vote(group, vote);
         let decision = match decision {
-            None if planted::is(Bug::CommitWithoutAll) && open.coordinator.on_wound().len() == 1 => {
+            None if planted::is(Bug::CommitWithoutAll) && open.tally.on_wound().len() == 1 => {
                 Some(Decision::Commit)
             }
             decision => decision,
         };
         match decision {
             None => {}
-            Some(Decision::Commit) => self.commit_distributed(txn),
-            Some(Decision::Abort(refusal)) => self.abort_distributed(txn, refusal),
+            Some(Decision::Commit) => self.commit_transaction(txn),
+            Some(Decision::Abort(refusal)) => self.abort_transaction(txn, refusal),
         }
     }
 
     /// Every group has prepared.
-    fn commit_distributed(&mut self, txn: TxnId) {
+    fn commit_transaction(&mut self, txn: TxnId) {
         let Some(open) = self.open_of(txn) else { return };
-        if open.way == Way::Offload {
+        if open.mode == TxnMode::Offload {
             return self.check_out(txn);
         }
-        let is_in_place = open.way.is_in_place();
+        let is_in_place = open.mode.is_in_place();
         let answers = match open.evaluated.take() {
             Some(evaluated) => Answers::Whole(evaluated),
             None if is_in_place => {
@@ -833,58 +985,53 @@ impl Gateway {
             None => Answers::Parts(std::mem::take(&mut open.parts)),
         };
         self.end_attempt(txn, true);
-        self.answer_distributed(txn, answers);
+        self.answer_transaction(txn, answers);
     }
 
     /// A group has refused.
-    fn abort_distributed(&mut self, txn: TxnId, refusal: Refusal) {
+    fn abort_transaction(&mut self, txn: TxnId, refusal: Refusal) {
         self.end_attempt(txn, false);
-        let now = self.cluster_now();
         let Some(open) = self.open_of(txn) else { return };
         match refusal {
-            Refusal::Condition => return self.answer_distributed(txn, Answers::Refused),
+            Refusal::Condition => return self.answer_transaction(txn, Answers::Refused),
             Refusal::Failed => {
                 let error = open.evaluated.take().unwrap_or_default();
-                return self.answer_distributed(txn, Answers::Whole(error));
+                return self.answer_transaction(txn, Answers::Whole(error));
             }
             Refusal::Known => {
                 let known = open.evaluated.take().unwrap_or_default().into_once();
                 let answers =
                     known.map_or_else(|standing| Answers::Failed(error_of(standing)), Answers::Whole);
-                return self.answer_distributed(txn, answers);
+                return self.answer_transaction(txn, answers);
             }
-            Refusal::Busy if open.way == Way::Offload => return self.leave_offload(txn),
-            Refusal::Busy => return self.answer_distributed(txn, Answers::Failed(BUSY)),
-            Refusal::Over => return self.answer_distributed(txn, Answers::Failed(TAKEN_FOR_DEAD)),
+            Refusal::Busy if open.mode == TxnMode::Offload => return self.leave_offload(txn),
+            Refusal::Busy => return self.answer_transaction(txn, Answers::Failed(BUSY)),
+            Refusal::Over => return self.answer_transaction(txn, Answers::Failed(TAKEN_FOR_DEAD)),
             Refusal::Inquired if open.is_inquired => {
-                return self.answer_distributed(txn, Answers::Failed(TIMED_OUT));
+                return self.answer_transaction(txn, Answers::Failed(TIMED_OUT));
             }
             Refusal::Changed => {
                 open.tries += 1;
-                open.way = if open.tries > TRIES_MAX {
-                    Way::Lock
+                open.mode = if open.tries > TRIES_MAX {
+                    TxnMode::LockFirst
                 } else {
-                    Way::Fetch
+                    TxnMode::OptimisticRead
                 };
             }
-            Refusal::Renewed if now.since(open.opened_at) >= PATIENCE => {
-                // The map that names the group as it is now has not come.
-                return self.answer_distributed(txn, Answers::Failed(TIMED_OUT));
-            }
-            Refusal::TooLarge => (open.way, open.spent) = (Way::Offload, None),
+            Refusal::TooLarge => (open.mode, open.spent) = (TxnMode::Offload, None),
             Refusal::Wounded | Refusal::Inquired | Refusal::Renewed => {}
         }
         self.stats.transaction_retries.add(1);
-        self.begin_again_distributed(txn);
+        self.begin_again_transaction(txn);
     }
 
     /// One of the groups of what was to be offloaded has a log by now: it is carried out as any other is.
     fn leave_offload(&mut self, txn: TxnId) {
         self.stats.transaction_retries.add(1);
-        let Some(mut open) = self.distributed.open.remove(&txn.seq) else {
+        let Some(mut open) = self.coordinator.open.remove(&txn.seq) else {
             return;
         };
-        self.distributed.waited_for.remove(&txn.seq);
+        self.coordinator.waited_for.remove(&txn.seq);
         let Some((ticket, program)) = open.client.take() else {
             return;
         };
@@ -895,7 +1042,10 @@ impl Gateway {
             return self.request(*group, Request::Execute { ticket, operation });
         }
         let extent = program.extent(self.groups);
-        self.start(ticket, program, extent);
+        let begun = self.start(ticket, program, extent);
+        if let Some(next) = begun.and_then(|seq| self.coordinator.open.get_mut(&seq)) {
+            next.opened_at = open.opened_at;
+        }
     }
 
     /// An older transaction waits for this one at a group that is alone: it is withdrawn where it only waits.
@@ -903,7 +1053,7 @@ impl Gateway {
         let Some(open) = self.open_of(txn).filter(|open| open.has_asked) else {
             return;
         };
-        for group in open.coordinator.on_wound() {
+        for group in open.tally.on_wound() {
             self.request(group, Request::Wound { txn });
         }
     }
@@ -934,7 +1084,7 @@ impl Gateway {
 
     /// Tells participants what was decided, until all have recorded it.
     pub(crate) fn settle(&mut self, txn: TxnId, groups: Vec<GroupId>, is_committed: bool, forgets: bool) {
-        if self.distributed.settling.contains_key(&txn) {
+        if self.coordinator.settling.contains_key(&txn) {
             // It is decided once. Who recovers a dead coordinator's transaction may hear, late, from one that has forgotten it,
             // and of our own it may be found, after a group began anew, that nothing of it was left.
             return;
@@ -945,7 +1095,7 @@ impl Gateway {
             is_committed,
             forgets,
         };
-        self.distributed.settling.insert(txn, settling);
+        self.coordinator.settling.insert(txn, settling);
         for &group in &groups {
             self.request(group, self.decision(txn, is_committed));
         }
@@ -955,7 +1105,7 @@ impl Gateway {
     }
 
     fn decision(&self, txn: TxnId, is_committed: bool) -> Request {
-        let open = self.distributed.open.get(&txn.seq);
+        let open = self.coordinator.open.get(&txn.seq);
         Request::Decide {
             txn,
             is_committed,
@@ -983,10 +1133,10 @@ impl Gateway {
                     true => Answers::Failed(UNKNOWN),
                     false => std::mem::take(&mut open.plan).answers(parts),
                 };
-                self.answer_distributed(txn, answers);
+                self.answer_transaction(txn, answers);
             }
         }
-        let Some(settling) = self.distributed.settling.get_mut(&txn) else {
+        let Some(settling) = self.coordinator.settling.get_mut(&txn) else {
             if !is_awaited && self.is_ours(txn) {
                 // It had a log when it was told of the end of an attempt, and its coordinator took it for one that has none.
                 self.forget_everywhere(txn, &[group]);
@@ -998,7 +1148,7 @@ impl Gateway {
             return;
         }
         let settling = self
-            .distributed
+            .coordinator
             .settling
             .remove(&txn)
             .expect("looked at a moment ago");
@@ -1009,15 +1159,15 @@ impl Gateway {
 
     /// It is not known whether a group was told: it is told again, as soon as it can be.
     pub(crate) fn on_undecided(&mut self, txn: TxnId, group: GroupId) {
-        let settling = self.distributed.settling.get(&txn);
+        let settling = self.coordinator.settling.get(&txn);
         if let Some(settling) = settling.filter(|settling| settling.outstanding.contains(&group)) {
             if self.shared.is_cut_off(group) {
-                self.distributed.untold.entry(group).or_default().insert(txn);
+                self.coordinator.untold.entry(group).or_default().insert(txn);
                 return;
             }
             let request = self.decision(txn, settling.is_committed);
             self.request(group, request);
-        } else if !self.distributed.has(txn) && self.is_ours(txn) {
+        } else if !self.coordinator.has(txn) && self.is_ours(txn) {
             // Only the end of what nobody has committed is told to a group with a log without waiting for it to be recorded.
             self.settle(txn, vec![group], false, true);
         }
@@ -1031,7 +1181,7 @@ impl Gateway {
     fn tell_untold(&mut self) {
         let shared = &self.shared;
         let reached = self
-            .distributed
+            .coordinator
             .untold
             .extract_if(.., |group, _| !shared.is_cut_off(*group));
         for (group, decided) in reached.collect::<Vec<_>>() {
@@ -1047,7 +1197,7 @@ impl Gateway {
         let low = if is_ours { self.lowest_open(txn.seq) } else { 0 };
         for &group in groups {
             if is_ours && low <= txn.seq {
-                let behind = self.distributed.behind.entry(group).or_default();
+                let behind = self.coordinator.behind.entry(group).or_default();
                 *behind = (*behind).max(txn.seq);
             }
             self.request(group, Request::Forget { txn, low });
@@ -1057,18 +1207,18 @@ impl Gateway {
     /// All of this worker's transactions below are over everywhere, or written down by whoever has a part in them, if those up
     /// to `newest` are all that there were. Only what has a client may be begun again.
     fn lowest_open(&self, newest: u64) -> u64 {
-        let first = self.distributed.waited_for.first();
+        let first = self.coordinator.waited_for.first();
         first.copied().unwrap_or(newest + 1)
     }
 
     /// Tells groups that know of transactions by their numbers alone that all up to there are over.
     fn raise_marks(&mut self) {
-        let Some(&newest) = self.distributed.behind.values().max() else {
+        let Some(&newest) = self.coordinator.behind.values().max() else {
             return;
         };
         let low = self.lowest_open(newest);
         let (boot, worker) = (self.boot(), self.worker);
-        let behind = self.distributed.behind.extract_if(.., |_, seq| *seq < low);
+        let behind = self.coordinator.behind.extract_if(.., |_, seq| *seq < low);
         for (group, seq) in behind.collect::<Vec<_>>() {
             let txn = TxnId {
                 boot,
@@ -1081,25 +1231,31 @@ impl Gateway {
     }
 
     /// The next attempt, of the same age.
-    fn begin_again_distributed(&mut self, txn: TxnId) {
+    fn begin_again_transaction(&mut self, txn: TxnId) {
         let now = self.cluster_now();
         let Some(open) = self.open_of(txn) else { return };
         if open.client.is_none() {
-            self.distributed.open.remove(&txn.seq);
+            self.coordinator.open.remove(&txn.seq);
             return;
+        }
+        if planted::is(Bug::DeadlinePerAttempt) {
+            open.opened_at = now;
+        }
+        if open.is_ending(now) {
+            return self.answer_transaction(txn, Answers::Failed(TIMED_OUT));
         }
         open.id.attempt += 1;
         open.since = now;
         open.is_inquired = false;
-        self.attempt_distributed(txn.seq);
+        self.attempt_transaction(txn.seq);
     }
 
     /// Answers the client, and ends here.
-    fn answer_distributed(&mut self, txn: TxnId, answers: Answers) {
-        let Some(mut open) = self.distributed.open.remove(&txn.seq) else {
+    fn answer_transaction(&mut self, txn: TxnId, answers: Answers) {
+        let Some(mut open) = self.coordinator.open.remove(&txn.seq) else {
             return;
         };
-        self.distributed.waited_for.remove(&txn.seq);
+        self.coordinator.waited_for.remove(&txn.seq);
         if let Answers::Refused = answers {
             self.stats.transactions_refused.add(1);
         }
@@ -1112,8 +1268,16 @@ impl Gateway {
         }
         match answers {
             Answers::Whole(replies) if open.is_single => self.answer_single(ticket, &program, replies),
+            Answers::Failed(error) if open.is_single => self.fail_single(ticket, &program, error),
             answers => self.finish_program(ticket, program, answers, open.came_at),
         }
+    }
+
+    /// The same with an error.
+    fn fail_single(&mut self, ticket: Ticket, program: &Program, error: &'static str) {
+        let mut replies = Replies::default();
+        replies.push(Protocol::Resp2, |writer| writer.error(error));
+        self.answer_single(ticket, program, replies);
     }
 
     /// Answers a single command, perhaps of another worker's connection: as its group would have.
@@ -1130,26 +1294,26 @@ impl Gateway {
     }
 
     /// A group could not be asked, or what came of it is not known.
-    pub(crate) fn on_failed_distributed(&mut self, txn: TxnId, error: &'static str) {
+    pub(crate) fn on_failed_transaction(&mut self, txn: TxnId, error: &'static str) {
         let is_certain = error == UNREACHABLE;
         let Some(open) = self.open_of(txn) else { return };
-        if open.way == Way::See && !open.has_asked && error == CROWDED_OUT {
+        if open.mode == TxnMode::SnapshotRead && !open.has_asked && error == CROWDED_OUT {
             // What looks at groups as a whole would wait for a moment in which nobody holds a lock there. It takes its place in
             // the queue instead, where those that are younger do not overtake it.
-            open.way = Way::Vote;
+            open.mode = TxnMode::Vote;
             self.stats.transaction_retries.add(1);
-            self.begin_again_distributed(txn);
+            self.begin_again_transaction(txn);
         } else if !open.has_asked {
             // Reads did nothing, whatever is not known.
             let error = match error.starts_with("UNKNOWN") {
                 true => UNREACHABLE,
                 false => error,
             };
-            self.answer_distributed(txn, Answers::Failed(error));
+            self.answer_transaction(txn, Answers::Failed(error));
         } else if is_certain {
             // The part was never sent, and will not be.
             self.end_attempt(txn, false);
-            self.answer_distributed(txn, Answers::Failed(UNREACHABLE));
+            self.answer_transaction(txn, Answers::Failed(UNREACHABLE));
         } else {
             self.inquire_after(txn);
         }
@@ -1166,7 +1330,7 @@ impl Gateway {
     /// What the participants of a transaction of this worker have written down decides it. `true` if it is one.
     pub(crate) fn on_recovered(&mut self, txn: TxnId, decision: Option<Decision>) -> bool {
         let Some(open) = self.open_of(txn) else {
-            return self.distributed.settling.contains_key(&txn);
+            return self.coordinator.settling.contains_key(&txn);
         };
         match decision {
             // It waits for the groups to carry it out, whatever else they have written.
@@ -1175,60 +1339,57 @@ impl Gateway {
             Some(Decision::Commit) if open.client.is_some() => open.is_found_committed = true,
             Some(Decision::Commit) => {
                 self.end_attempt(txn, true);
-                self.distributed.open.remove(&txn.seq);
+                self.coordinator.open.remove(&txn.seq);
             }
-            Some(Decision::Abort(_)) => self.abort_distributed(txn, Refusal::Inquired),
-            None => self.answer_distributed(txn, Answers::Failed(UNKNOWN)),
+            Some(Decision::Abort(_)) => self.abort_transaction(txn, Refusal::Inquired),
+            None => self.answer_transaction(txn, Answers::Failed(UNKNOWN)),
         }
         true
     }
 
-    /// Time passes: whoever waits too long for votes asks what has become of his transaction; whoever does not learn it is
+    /// Time passes: whoever waits too long for votes, or has no more time, asks what has become of his transaction; whoever does not learn it is
     /// told that it is not known, and it is asked for until somebody knows.
-    pub(crate) fn tick_distributed(&mut self) {
+    pub(crate) fn tick_transaction(&mut self) {
         self.raise_marks();
         self.tell_untold();
         self.drop_lost_inquiries();
-        if !self.is_spread {
-            // Its groups are all on this node, and answer.
-            return;
-        }
-        let now = self.cluster_now();
-        let waits = |open: &&Open, factor: u32| now.since(open.since) >= PATIENCE * factor;
-        let open = self.distributed.open.values();
+        let (now, is_spread) = (self.cluster_now(), self.is_spread);
+        // While all groups are on this node, they answer, if not at once: a key may be held for long.
+        let is_silent = |open: &&Open| is_spread && open.has_deadline() && now.since(open.since) >= PATIENCE;
+        let open = self.coordinator.open.values();
         let late: Vec<TxnId> = open
-            .filter(|open| open.has_asked && !open.is_found_committed && waits(open, 1))
-            .filter(|open| open.way != Way::Offload)
+            .filter(|open| open.has_asked && !open.is_found_committed)
+            .filter(|open| is_silent(open) || open.is_ending(now))
             .map(|open| open.id)
             .collect();
         for txn in late {
             self.inquire_after(txn);
         }
-        let open = self.distributed.open.values();
+        let open = self.coordinator.open.values();
         let lost: Vec<TxnId> = open
-            .filter(|open| open.client.is_some() && open.way != Way::Offload && waits(open, 2))
+            .filter(|open| open.client.is_some() && open.is_overdue(now))
             .map(|open| open.id)
             .collect();
         for txn in lost {
             let open = self
-                .distributed
+                .coordinator
                 .open
                 .get_mut(&txn.seq)
                 .expect("looked at a moment ago");
             if !open.has_asked {
                 // It has read and done nothing, and whatever still comes is of no use.
-                self.answer_distributed(txn, Answers::Failed(UNREACHABLE));
+                self.answer_transaction(txn, Answers::Failed(UNREACHABLE));
                 continue;
             }
             let is_found_committed = open.is_found_committed;
             let came_at = open.came_at;
-            self.distributed.waited_for.remove(&txn.seq);
+            self.coordinator.waited_for.remove(&txn.seq);
             if let Some((ticket, program)) = open.client.take() {
                 self.finish_program(ticket, program, Answers::Failed(UNKNOWN), came_at);
             }
             if is_found_committed {
                 self.end_attempt(txn, true);
-                self.distributed.open.remove(&txn.seq);
+                self.coordinator.open.remove(&txn.seq);
             }
         }
     }
@@ -1266,4 +1427,109 @@ fn changed_keys(program: &Program) -> BTreeSet<Box<[u8]>> {
         });
     }
     changed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::ClientCard;
+    use crate::connection::Connection;
+    use crate::endpoint::Endpoint;
+    use crate::session::Session;
+    use crate::shared::Shared;
+    use ids::{Boot, GroupCount, Groups, HashSeed};
+    use options::Sources;
+    use resp::ArgsBuf;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+
+    fn feed(gateway: &mut Gateway, connection: &mut Connection, line: &str) {
+        gateway.feed(connection, format!("{line}\r\n").as_bytes());
+    }
+
+    fn reply(gateway: &mut Gateway, connection: &mut Connection) -> String {
+        while let Some(delivery) = gateway.next_delivery() {
+            gateway.deliver(connection, delivery);
+        }
+        let ready = connection.pipeline.ready().to_vec();
+        connection.pipeline.sent(ready.len());
+        String::from_utf8_lossy(&ready).replace("\r\n", " ")
+    }
+
+    #[test]
+    fn values_go_back_if_a_group_does_not_hand_its_own_over() {
+        let settings = options::load(&Sources::default()).expect("no option is given");
+        let groups = Groups::with_default_partitions(GroupCount::new(4).expect("a valid count"));
+        let shared = Arc::new(Shared::new(Boot(1), "run".into(), 0, 6379, groups, 1, settings));
+        let mut gateway = Gateway::new(0, shared.clone(), HashSeed([1, 7]), 1);
+        let address = "127.0.0.1:1".parse().expect("an address");
+        let card = Arc::new(ClientCard::new(1, address, address, 0, 0, 0));
+        let mut client = Connection::new(Session::new(card, 1, Endpoint::AnyNode, true));
+        let mut keys = (0..).map(|at| format!("k{at}"));
+        let one = keys.next().expect("there are more");
+        let other =
+            keys.find(|key| group_of_key(groups, key.as_bytes()) != group_of_key(groups, one.as_bytes()));
+        let other = other.expect("there are several groups");
+        let members: Vec<String> = (0..50).map(|member| format!("m{member}")).collect();
+        for key in [&one, &other] {
+            feed(
+                &mut gateway,
+                &mut client,
+                &format!("SADD {key} {}", members.join(" ")),
+            );
+            assert_eq!(reply(&mut gateway, &mut client), ":50 ");
+        }
+        shared.steps_max.store(8, Ordering::Relaxed);
+        gateway.begin_turn(UnixMillis(1));
+        let words = ArgsBuf::from_slices(["SUNION", one.as_str(), other.as_str()]);
+        let operation = client
+            .session
+            .operation(command::CommandId::SUnion.spec(), words.as_args());
+        gateway.begin(
+            &mut client.session,
+            &mut client.pipeline,
+            Program::single(operation),
+        );
+        let refuser = group_of_key(groups, other.as_bytes());
+        let mut refused = 0;
+        while let Some(output) = gateway.transactions.outputs.pop_front() {
+            match output {
+                Output::CheckedOut { txn, group, objects } if group == refuser && refused == 0 => {
+                    // As if it had never held them: they are where they were, and it answers so.
+                    let databases = std::iter::repeat(ids::Db::default());
+                    let objects = objects.into_iter().flatten().zip(databases);
+                    let check_in = Request::CheckIn {
+                        txn,
+                        returned: objects
+                            .map(|(object, db)| Returned::Unchanged(db, object))
+                            .collect(),
+                        events: Vec::new(),
+                        garbage: Garbage::default(),
+                        counts: LocalCounts::default(),
+                    };
+                    gateway.request(group, check_in);
+                    refused += 1;
+                    gateway.transactions.outputs.push_back(Output::Voted {
+                        txn,
+                        group,
+                        vote: Vote::Refused(Refusal::Busy),
+                        is_logged: true,
+                        replies: Replies::default(),
+                    });
+                }
+                output => gateway.on_output(output),
+            }
+        }
+        assert_eq!(refused, 1, "the values were asked for");
+        let mut errands = gateway.take_errands();
+        assert_eq!(errands.len(), 1, "it is tried again");
+        errands[0].run();
+        errands.into_iter().for_each(|errand| gateway.on_errand(errand));
+        assert!(reply(&mut gateway, &mut client).starts_with("*50 "));
+        assert!(gateway.is_at_rest(), "nothing is left of the first attempt");
+        for key in [&one, &other] {
+            feed(&mut gateway, &mut client, &format!("SCARD {key}"));
+            assert_eq!(reply(&mut gateway, &mut client), ":50 ");
+        }
+    }
 }
