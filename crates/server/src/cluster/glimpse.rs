@@ -103,7 +103,7 @@ impl Gateway {
 
     /// When that was.
     pub fn ticked(&self) -> Monotonic {
-        self.cluster.ticked
+        self.cluster.looks.after(Duration::ZERO)
     }
 
     /// The version of the cluster that this worker goes by.
