@@ -343,6 +343,19 @@ impl Group {
         Some(Index(self.raw.raft.prs().get(member.0)?.matched))
     }
 
+    /// Whether a majority of the voters has said that it knows that everything up to `index` is committed, if this replica
+    /// leads. Until then the leader may be the only one who knows. Whoever confirms it hears of it again until it has said so.
+    pub fn is_known_committed(&self, index: Index) -> bool {
+        let knows = |voter: &&Incarnation| {
+            let progress = self.raw.raft.prs().get(voter.0);
+            **voter == self.me || progress.is_some_and(|progress| progress.committed_index >= index.0)
+        };
+        let voters = &self.members.voters;
+        self.is_leader()
+            && self.commit_index() >= index
+            && 2 * voters.iter().filter(knows).count() > voters.len()
+    }
+
     // ---- time
 
     /// Time has passed. To be called at least every [`Times::tick`] or when [`next_timer`](Group::next_timer) says.

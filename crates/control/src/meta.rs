@@ -276,6 +276,13 @@ impl Meta {
         self.seat.is_some()
     }
 
+    /// The replica of the meta group here, once it has the state, and the members in force as it knows them, for checkers.
+    pub fn replica(&self) -> Option<(Incarnation, &Members)> {
+        let seat = self.seat.as_ref()?;
+        seat.book()?;
+        Some((seat.raft.me(), seat.raft.members()))
+    }
+
     /// Its id, once it has one.
     pub fn node(&self) -> Option<NodeId> {
         self.node

@@ -377,21 +377,13 @@ impl Whole {
     }
 
     fn meta_holding(&self) -> Option<Holding> {
-        let group = self.meta.state()?.groups().get(&GroupRef::Meta)?;
-        let me = group.member_on(self.meta.node()?)?;
-        let of = |role| {
-            let members = group.members.iter().filter(move |member| member.role == role);
-            members.map(|member| member.incarnation).collect()
-        };
-        let members = Members {
-            voters: of(control::Role::Voter),
-            learners: of(control::Role::Learner),
-            ..Members::default()
-        };
-        Some(Holding {
+        // Not as the state has them: while they change, those who go are needed too.
+        let (incarnation, members) = self.meta.replica()?;
+        let is_member = members.all().contains(&incarnation);
+        is_member.then(|| Holding {
             group: GroupRef::Meta,
-            incarnation: me.incarnation,
-            members: Some(members),
+            incarnation,
+            members: Some(members.clone()),
         })
     }
 }

@@ -431,7 +431,9 @@ impl Seat {
                 leader: me,
             },
             caught_up: members.all().into_iter().filter(is_caught_up).collect(),
-            is_changing: members.is_joint(),
+            // A voter that does not know that it is one does not campaign: were the change reported while the leader alone
+            // knows of its end, the group would be counted on to bear the leader's death, and could not.
+            is_changing: members.is_joint() || !raft.is_known_committed(member.members_at()),
             is_light: replica.memory() <= LIGHT_BYTES_MAX,
         })
     }

@@ -1120,3 +1120,59 @@ fn a_node_hears_of_each_event_once_while_its_replica_is_filled() {
         assert_eq!((told.len(), first), (320, None), "node {number}");
     }
 }
+
+/// A leader whose two learners have become voters, and who has not heard yet that they know.
+#[test]
+fn a_change_of_members_goes_on_until_a_majority_of_the_new_voters_knows_that_it_has_ended() {
+    let mut world = spread(3, 1);
+    let learners = [(Incarnation(1_000), NodeId(1)), (Incarnation(1_001), NodeId(2))];
+    world.lay_out(|layout| layout.groups[0].seats.extend(learners));
+    let order = |world: &mut World, order: &Order| {
+        let index = world.nodes[0].gateway.sights().0[0].report.index;
+        world.nodes[0].gateway.on_order(GroupId::new(0), index, order);
+    };
+    for (incarnation, node) in learners {
+        order(&mut world, &Order::AddLearner { node, incarnation });
+        world.turns(200);
+    }
+    let promote = learners.map(|(incarnation, _)| incarnation).to_vec();
+    order(
+        &mut world,
+        &Order::Change {
+            promote,
+            remove: Vec::new(),
+        },
+    );
+    let is_ended = |world: &World, node: usize| {
+        let glimpse = world.nodes[node].gateway.glimpses().next().expect("one group");
+        let members = glimpse.member.expect("it has a replica").members();
+        members.voters.len() == 3 && !members.is_joint()
+    };
+    let is_changing = |world: &World| world.nodes[0].gateway.sights().0[0].is_changing;
+    while !is_ended(&world, 0) {
+        world.turn();
+    }
+    assert!(
+        !is_ended(&world, 1) && !is_ended(&world, 2),
+        "they have not heard of it"
+    );
+    assert!(
+        is_changing(&world),
+        "nobody else would know, were the leader to die now"
+    );
+    // What told them is lost, and nothing else happens in the group.
+    (world.dead[1], world.dead[2]) = (true, true);
+    world.turn();
+    (world.dead[1], world.dead[2]) = (false, false);
+    for _ in 0..2_000 {
+        if !is_changing(&world) {
+            break;
+        }
+        world.turn();
+    }
+    assert!(!is_changing(&world), "it was said again");
+    assert!(is_ended(&world, 1) || is_ended(&world, 2));
+    world.dead[0] = true;
+    world.turns(5_000);
+    assert_eq!(world.run(2, 1, "SET a 1"), "+OK", "it bears the leader's death");
+}

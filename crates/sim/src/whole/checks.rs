@@ -126,7 +126,13 @@ impl Checks {
                     .filter_map(|holding| holding.members.as_ref())
                     .filter(known)
             };
-            views().next().is_some() && views().chain(newest.filter(|_| has_grown)).all(can_go_on)
+            // The leader alone may know that a group of three is on its way to fewer, of which none can be spared.
+            let is_shrinking = newest.is_some_and(|members| {
+                members.voters.len() < 3
+                    && (members.outgoing.len() >= 3 || views().any(|view| view.voters.len() >= 3))
+            });
+            let newest = newest.filter(|_| has_grown || is_shrinking);
+            views().next().is_some() && views().chain(newest).all(can_go_on)
         })
     }
 

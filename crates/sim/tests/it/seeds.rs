@@ -50,6 +50,10 @@ fn a_register_of_which_many_writes_were_neither_answered_nor_seen_is_judged() {
 #[test]
 fn a_cluster_is_not_left_with_fewer_nodes_than_a_change_of_members_under_way_can_bear() {
     find_nothing([254], &of_workers(2));
+    // The leader alone knew that three became two.
+    find_nothing([63], &of_workers(2));
+    // The change was the meta group's own.
+    find_nothing([2431], &of_workers(2));
 }
 
 #[test]
