@@ -1101,7 +1101,7 @@ impl Group {
             Durability::Memory => Vec::new(),
             Durability::Durable => entries.iter().cloned().map(convert::entry_from_library).collect(),
         };
-        self.note_arrivals(&entries);
+        self.note_incoming(&entries);
         self.raw.mut_store().append(entries);
         let mut committed = step.take_committed_entries();
         self.post(step.take_messages(), None);
@@ -1138,7 +1138,7 @@ impl Group {
     }
 
     /// Entries go into the log, and what stood there from the first of them on is gone.
-    fn note_arrivals(&mut self, entries: &[eraftpb::Entry]) {
+    fn note_incoming(&mut self, entries: &[eraftpb::Entry]) {
         let Some(first) = entries.first() else { return };
         self.parts.overwritten(Index(first.index));
         // What it has proposed itself is there as a whole.

@@ -117,7 +117,7 @@ struct Open {
 /// Pieces that another replica has sent, and that follow each other in the log. They are put together as they arrive, so that
 /// nothing of hundreds of megabytes is left to be done when all of them are committed at once.
 #[derive(Debug)]
-struct Arrival {
+struct Incoming {
     /// The place of the first of them.
     first: Index,
     /// The place behind the last.
@@ -134,7 +134,7 @@ pub(crate) struct Parts {
     /// copied together.
     own: VecDeque<(Index, Term, Data)>,
     /// What others proposed and is not committed, in the log's order.
-    arrivals: VecDeque<Arrival>,
+    incoming: VecDeque<Incoming>,
 }
 
 impl Parts {
@@ -145,16 +145,16 @@ impl Parts {
 
     /// A piece of another replica's entry is in the log now, at a place that was free.
     pub(crate) fn arrived(&mut self, index: Index, term: Term, whole_bytes: u64, piece: &[u8]) {
-        if let Some(arrival) = self.arrivals.back_mut()
-            && (arrival.next, arrival.term) == (index, term)
+        if let Some(incoming) = self.incoming.back_mut()
+            && (incoming.next, incoming.term) == (index, term)
         {
-            arrival.gathered.extend_from_slice(piece);
-            arrival.next = Index(index.0 + 1);
+            incoming.gathered.extend_from_slice(piece);
+            incoming.next = Index(index.0 + 1);
             return;
         }
         let mut gathered = room(whole_bytes);
         gathered.extend_from_slice(piece);
-        self.arrivals.push_back(Arrival {
+        self.incoming.push_back(Incoming {
             first: index,
             next: Index(index.0 + 1),
             term,
@@ -165,13 +165,13 @@ impl Parts {
     /// From this place on the log holds nothing any more, or something else.
     pub(crate) fn overwritten(&mut self, from: Index) {
         // Pieces of a term of which one is cut off will never be whole.
-        self.arrivals.retain(|arrival| arrival.next <= from);
+        self.incoming.retain(|incoming| incoming.next <= from);
     }
 
-    /// What has arrived from the place where something was begun, if all of it has.
-    fn arrival(&self, first: Index, term: Term) -> Option<usize> {
-        let is_it = |arrival: &Arrival| (arrival.first, arrival.term) == (first, term);
-        self.arrivals.iter().position(is_it)
+    /// Where what arrived is that begins at this place, if anything does.
+    fn incoming(&self, first: Index, term: Term) -> Option<usize> {
+        let is_it = |incoming: &Incoming| (incoming.first, incoming.term) == (first, term);
+        self.incoming.iter().position(is_it)
     }
 
     /// A piece is committed, and the entry goes on.
@@ -196,7 +196,7 @@ impl Parts {
             open.gathered = Vec::new();
         }
         let first = open.first;
-        if is_own || self.arrival(first, term).is_some() {
+        if is_own || self.incoming(first, term).is_some() {
             return;
         }
         let open = self.open.as_mut().expect("it was opened above");
@@ -211,10 +211,10 @@ impl Parts {
         let Some(mut open) = self.open.take() else {
             return (index, last.into());
         };
-        if let Some(at) = self.arrival(open.first, open.term) {
-            open.gathered = std::mem::take(&mut self.arrivals[at].gathered);
+        if let Some(at) = self.incoming(open.first, open.term) {
+            open.gathered = std::mem::take(&mut self.incoming[at].gathered);
         }
-        self.forget_arrivals(index);
+        self.forget_incoming(index);
         while let Some((end, own, whole)) = self.own.pop_front_if(|(end, _, _)| *end <= index) {
             if end == index && own == term {
                 return (open.first, whole);
@@ -237,15 +237,15 @@ impl Parts {
 
     /// Something else is committed at `index`: where what it ends began. What was begun there and not ended never will be.
     pub(crate) fn cut(&mut self, index: Index) -> Index {
-        self.forget_arrivals(index);
+        self.forget_incoming(index);
         self.open.take().map_or(index, |open| open.first)
     }
 
     /// What began before this place was put together, or never will be.
-    fn forget_arrivals(&mut self, index: Index) {
+    fn forget_incoming(&mut self, index: Index) {
         while self
-            .arrivals
-            .pop_front_if(|arrival| arrival.first <= index)
+            .incoming
+            .pop_front_if(|incoming| incoming.first <= index)
             .is_some()
         {}
     }
@@ -367,7 +367,7 @@ mod tests {
         arrive(&mut parts, 16, 3);
         parts.overwritten(Index(17));
         arrive(&mut parts, 17, 4);
-        assert_eq!(parts.arrivals.len(), 3);
+        assert_eq!(parts.incoming.len(), 3);
         for (first, term) in [(10, 3), (13, 3)] {
             let (begun, data) = commit(&mut parts, first, term);
             assert_eq!((begun, data.joined()), (Index(first), whole.clone()));
@@ -376,12 +376,12 @@ mod tests {
         parts.push(Index(16), Term(3), bytes, &pieces[0]);
         let (begun, data) = commit(&mut parts, 17, 4);
         assert_eq!((begun, data.joined()), (Index(16), whole.clone()));
-        assert!(parts.arrivals.is_empty());
+        assert!(parts.incoming.is_empty());
         // Of this one only the rest arrived here: what was there before came from elsewhere.
         parts.arrived(Index(21), Term(4), bytes, &pieces[1]);
         let (begun, data) = commit(&mut parts, 20, 4);
         assert_eq!((begun, data.joined()), (Index(20), whole));
-        assert!(parts.arrivals.is_empty());
+        assert!(parts.incoming.is_empty());
     }
 
     #[test]
