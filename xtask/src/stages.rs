@@ -124,7 +124,7 @@ pub(crate) const TEST: &[&Stage] = &[
         needs: &["packages"],
         steps: |_| {
             vec![program(
-                "cargo run --locked --release -p sim -- --seeds 500 --workers 2",
+                "cargo run --locked --release -p sim -- --seeds 1000 --workers 2",
             )]
         },
     },
