@@ -5,6 +5,9 @@ use crate::session::Session;
 use keyspace::KEPT_BYTES_MIN;
 use resp::Decoder;
 
+/// How many times what has come of a long request there may be room for.
+const ROOM_FACTOR: usize = 8;
+
 /// Everything of a connection but the socket.
 pub struct Connection {
     /// The client's state.
@@ -78,9 +81,10 @@ impl Connection {
             self.input.drain(..self.consumed);
             self.consumed = 0;
         }
-        // Once it is certain to be long, room is made at once, so that nothing of it is moved again.
+        // Once it is certain to be long, room is made for more than has come, so that little of it is moved again; but not for
+        // all that a client merely announces.
         let length = self.input.len() + rest.len();
-        let wanted = self.consumed + self.decoder.wanted();
+        let wanted = (self.consumed + self.decoder.wanted()).min(length * ROOM_FACTOR);
         if length - self.consumed >= KEPT_BYTES_MIN && wanted > length {
             self.input.reserve_exact(wanted - self.input.len());
         }
