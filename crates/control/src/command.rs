@@ -162,7 +162,8 @@ pub enum Command {
         /// Which.
         to: SemanticsVersion,
     },
-    /// A node is to give up its replicas, or may keep them after all. Answers `Done`.
+    /// A node is to give up its replicas, or may keep them after all. Answers `Done`. It keeps some for as long as too few
+    /// other nodes are left for as many replicas as are wanted.
     SetLeaving {
         /// Which node.
         node: NodeId,

@@ -19,7 +19,7 @@ const META_FIVE: usize = 5;
 pub(crate) fn placing(state: &State, sight: &Sight, pace: &Pace) -> Option<Command> {
     let count = state.group_count()?;
     let wanted = state.replicas_wanted();
-    let nodes = fit(state, sight, pace, usize::from(wanted).max(META_THREE));
+    let nodes = fit(state, sight, pace);
     if nodes == state.placed_for && wanted == state.placed_factor {
         return None;
     }
@@ -44,23 +44,29 @@ pub(crate) fn placing(state: &State, sight: &Sight, pace: &Pace) -> Option<Comma
 }
 
 /// The nodes that may have replicas: not those that are leaving, and not those that have been silent for long. But if too
-/// few would be left, the latter stay: a group, the meta group too, is not made smaller because a node is away, since it
-/// may come back.
-fn fit(state: &State, sight: &Sight, pace: &Pace, wanted: usize) -> BTreeSet<NodeId> {
-    let staying = state.nodes.iter().filter(|(_, node)| !node.is_leaving);
-    let (gone, mut fit): (BTreeSet<NodeId>, BTreeSet<NodeId>) = staying.map(|(&id, _)| id).partition(|id| {
+/// few would be left, they stay. A group, the meta group too, is not made smaller because a node is away, since it may come
+/// back. Nor is a group of keys because nodes leave: of the two voters that three would become none can be spared. Who
+/// leaves keeps replicas until another node has come, or fewer are wanted; but for one that is away nobody waits.
+fn fit(state: &State, sight: &Sight, pace: &Pace) -> BTreeSet<NodeId> {
+    let wanted = usize::from(state.replicas_wanted());
+    let is_leaving = |id: &NodeId| state.nodes[id].is_leaving;
+    let (gone, there): (Vec<NodeId>, Vec<NodeId>) = state.nodes.keys().partition(|&id| {
         let is_silent = |&silent: &std::time::Duration| silent >= pace.replace_after;
         state.nodes[id].is_fenced || sight.silence.get(id).is_some_and(is_silent)
     });
-    // First those that have replicas already.
-    let (had, new): (Vec<NodeId>, Vec<NodeId>) =
-        gone.into_iter().partition(|id| state.placed_for.contains(id));
-    for id in had.into_iter().chain(new) {
-        if fit.len() >= wanted {
-            break;
-        }
-        fit.insert(id);
-    }
+    let (leaving, staying): (Vec<NodeId>, Vec<NodeId>) = there.into_iter().partition(is_leaving);
+    let mut fit = BTreeSet::from_iter(staying);
+    let mut fill = |candidates: Vec<NodeId>, wanted: usize| {
+        // First those that have replicas already.
+        let (had, new): (Vec<NodeId>, Vec<NodeId>) = candidates
+            .into_iter()
+            .partition(|id| state.placed_for.contains(id));
+        let missing = wanted.saturating_sub(fit.len());
+        fit.extend(had.into_iter().chain(new).take(missing));
+    };
+    let away = gone.into_iter().filter(|id| !is_leaving(id));
+    fill(away.collect(), wanted.max(META_THREE));
+    fill(leaving, wanted);
     fit
 }
 

@@ -563,12 +563,11 @@ impl World {
             }
         }
         assert!(quiet > 30, "it never ends");
-        let staying = self
-            .state
-            .nodes()
-            .values()
-            .filter(|node| !node.is_leaving)
-            .count();
+        let nodes = self.state.nodes();
+        let staying = nodes.values().filter(|node| !node.is_leaving).count();
+        // Those who leave are held back for as long as there would be too few without them.
+        let replicas = usize::from(self.state.replicas_wanted()).min(nodes.len());
+        let members = staying.max(replicas);
         for (name, group) in self.state.groups() {
             let mut voters: Vec<NodeId> = group.voters().map(|voter| voter.node).collect();
             let mut targets = group.targets.clone();
@@ -578,14 +577,15 @@ impl World {
             assert_eq!(group.members.len(), voters.len());
             assert!(group.lost.is_empty() && group.expected.is_empty());
             let wanted = match name {
-                GroupRef::Meta => [0, 1, 1, 3, 3, 5][staying.min(5)],
-                GroupRef::Data(_) => usize::from(self.state.replicas_wanted()).min(staying),
+                GroupRef::Meta => [0, 1, 1, 3, 3, 5][members.min(5)],
+                GroupRef::Data(_) => replicas,
             };
             assert_eq!(voters.len(), wanted, "{name:?}");
             if *name != GroupRef::Meta {
                 assert_eq!(group.leader, group.leader_target, "{name:?}");
             }
-            assert!(targets.iter().all(|node| !self.state.nodes()[node].is_leaving));
+            let is_leaving = |node: &&NodeId| nodes[*node].is_leaving;
+            assert!(targets.iter().filter(is_leaving).count() <= members - staying);
         }
         assert_eq!(State::restore(&self.state.snapshot()), Ok(self.state.clone()));
     }
@@ -691,6 +691,54 @@ fn a_node_that_leaves_is_emptied_and_can_be_removed() {
     world.apply(&Command::Remove { node }).unwrap();
     world.nodes.remove(&node);
     world.converge();
+}
+
+/// Two of four nodes are told to leave, as by two operators who do not know of each other.
+#[test]
+fn groups_are_not_made_smaller_because_too_many_nodes_leave() {
+    let mut world = World::new(8, 8, Factor::Auto);
+    for _ in 0..3 {
+        world.join();
+    }
+    world.converge();
+    let leaving = [NodeId(3), NodeId(4)];
+    for node in leaving {
+        let leave = Command::SetLeaving {
+            node,
+            is_leaving: true,
+        };
+        assert_eq!(world.apply(&leave), Ok(Outcome::Done));
+    }
+    for _ in 0..300 {
+        world.live_on();
+        world.reconcile();
+        for (name, group) in &world.groups {
+            let voters = group.members.iter().filter(|member| member.role == Role::Voter);
+            assert!(
+                voters.count() >= 3,
+                "{name:?} bears no death: {:?}",
+                group.members
+            );
+        }
+    }
+    let has_replicas =
+        |world: &World, node: NodeId| world.state.groups().values().any(|group| group.involves(node));
+    let kept = leaving.iter().filter(|&&node| has_replicas(&world, node));
+    assert_eq!(kept.count(), 1, "one of them can go");
+    // As soon as there is another one, both can.
+    world.join();
+    world.converge();
+    assert!(leaving.iter().all(|&node| !has_replicas(&world, node)));
+    // And so can more, if fewer replicas are wanted.
+    let factor = Factor::One;
+    assert_eq!(world.apply(&Command::SetFactor { factor }), Ok(Outcome::Done));
+    let leave = Command::SetLeaving {
+        node: NodeId(2),
+        is_leaving: true,
+    };
+    assert_eq!(world.apply(&leave), Ok(Outcome::Done));
+    world.converge();
+    assert!(!has_replicas(&world, NodeId(2)));
 }
 
 #[test]

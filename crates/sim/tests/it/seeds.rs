@@ -54,6 +54,8 @@ fn a_cluster_is_not_left_with_fewer_nodes_than_a_change_of_members_under_way_can
     find_nothing([63], &of_workers(2));
     // The change was the meta group's own.
     find_nothing([2431], &of_workers(2));
+    // The change was ordered and had not begun: three were to become two, because two of four nodes were to leave.
+    find_nothing([1213], &of_workers(2));
 }
 
 #[test]
