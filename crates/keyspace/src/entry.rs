@@ -445,6 +445,21 @@ impl Operations {
         Operations::default()
     }
 
+    /// None, with room for so many bytes.
+    pub(crate) fn with_room(bytes: usize) -> Operations {
+        Operations {
+            bytes: Vec::with_capacity(bytes),
+            ..Operations::default()
+        }
+    }
+
+    /// Bytes that a command takes at most.
+    pub(crate) fn room_of(args: Args<'_>) -> usize {
+        const HEAD: usize = 9;
+        const LENGTH: usize = 4;
+        HEAD + args.len() * LENGTH + args.byte_len()
+    }
+
     /// Adds one.
     pub fn push(&mut self, operation: &Operation<'_>) {
         self.count += 1;
@@ -631,8 +646,7 @@ impl Operations {
 
     fn command(&mut self, db: Db, protocol: Protocol, args: Args<'_>) {
         // At once, and not word by word.
-        self.bytes
-            .reserve(8 + args.iter().map(|arg| 4 + arg.len()).sum::<usize>());
+        self.bytes.reserve(Operations::room_of(args));
         self.bytes
             .extend_from_slice(&[db.number(), protocol_number(protocol)]);
         self.length(args.len());
@@ -809,6 +823,9 @@ const RESERVED_MAX: usize = 1_024;
 
 /// Words that each of these is thought to have at most.
 const RESERVED_WORDS_MAX: usize = 8;
+
+/// Commands of a block that room is made for at once.
+const RESERVED_COMMANDS_MAX: usize = 16;
 
 impl<'a> Entry<'a> {
     /// Checks `bytes` from end to end.
@@ -1129,6 +1146,7 @@ impl<'a> Cursor<'a> {
         let count = self.length()?;
         let bytes = self.0;
         let first = spans.len();
+        spans.reserve(count.min(RESERVED_WORDS_MAX));
         for _ in 0..count {
             let text = self.text()?;
             let end = bytes.len() - self.0.len();
@@ -1154,8 +1172,9 @@ impl<'a> Cursor<'a> {
     }
 
     fn commands(&mut self, spans: &mut Vec<Span>) -> Result<Vec<CommandView<'a>>, EntryError> {
-        let mut commands = Vec::new();
-        for _ in 0..self.length()? {
+        let count = self.length()?;
+        let mut commands = Vec::with_capacity(count.min(RESERVED_COMMANDS_MAX));
+        for _ in 0..count {
             commands.push(self.command(spans)?);
         }
         Ok(commands)

@@ -69,22 +69,13 @@ impl Keyspace {
         scratch.set_limits(self.limits());
         let databases = databases(commands.iter().copied());
         for command in commands {
-            // What `MSET` overwrites unseen need not be copied, if nothing else looks at it.
-            // Whoever listens for new keys wants to know whether there was one.
-            let is_unseen = commands.len() == 1
-                && matches!(parse(command.args), Ok(Command::MSet { .. }))
-                && !local.notify.meets(EventClasses::NEW);
             let Ok(spec) = command::resolve_in_group(command.args) else {
                 continue;
             };
             command::keys(spec, command.args, &mut |position, _| {
                 let key = command.args.arg(position);
                 for &db in &databases {
-                    if is_unseen {
-                        scratch.place(db, key, None);
-                    } else {
-                        scratch.place_once(db, key, || self.copy_object(db, key));
-                    }
+                    scratch.place_once(db, key, || self.copy_object(db, key));
                 }
             });
         }

@@ -5,7 +5,7 @@ use crate::events::{Event, EventClasses};
 use crate::object::{Kind, Object};
 use crate::transactions::Origin;
 use ids::{Db, Prng, UnixMillis};
-use txn::{Participant, TxnId};
+use txn::{Participants, TxnId};
 
 /// Leader-local companions of a keyspace: clock, statistics, randomness of reads. Nothing here is an input of
 /// `apply`, and nothing here is in the state hash.
@@ -47,7 +47,7 @@ pub struct LeaderLocal {
     /// If so: databases were exchanged, and any key may have been filled.
     pub(crate) is_all_ready: bool,
     /// Transactions that older ones have begun to wait for, each with all its participants. The driver takes them.
-    pub wounds: Vec<(TxnId, Vec<Participant>)>,
+    pub wounds: Vec<(TxnId, Participants)>,
     /// Transactions that are committed elsewhere, and were refused or dropped here: a group of theirs has begun anew without
     /// what it knew of them. The driver takes them.
     pub torn: Vec<TxnId>,

@@ -29,6 +29,7 @@ use crate::entry::{
     BlockCommand, Condition, Forget, Inquire, Lock, Operation, Operations, Prepare, Step, Work,
 };
 use crate::entry::{LOCK_TAG, Resolve, WaitId, write_participant, write_txn};
+use crate::evaluate::Answers;
 use crate::events::Event;
 use crate::form::{self, Rest};
 use crate::keyspace::Answered;
@@ -41,7 +42,8 @@ use planted::Bug;
 use resp::Args;
 use std::collections::{BTreeMap, BTreeSet};
 use txn::{
-    Grant, LockTable, Locks, Mode, Participant, Priority, Refusal, Register, RequestId, Requester, TxnId,
+    Grant, LockTable, Locks, Mode, Participant, Participants, Priority, Refusal, Register, RequestId,
+    Requester, TxnId,
 };
 
 /// Operations that may wait in one group, or whose answers may not have arrived. At the limit commands get `TRYAGAIN` and
@@ -68,7 +70,7 @@ pub(crate) struct Transactions {
     /// Of those that wait, which of a batch each is.
     by_origin: BTreeMap<Origin, RequestId>,
     /// Who holds locks without a vote.
-    held: BTreeMap<TxnId, Vec<Participant>>,
+    held: BTreeMap<TxnId, Participants>,
     prepared: BTreeMap<TxnId, Prepared>,
     /// Whose end is known, and not yet everywhere.
     pub(crate) ended: BTreeMap<TxnId, Ended>,
@@ -81,6 +83,8 @@ pub(crate) struct Transactions {
     pub(crate) late: BTreeMap<Origin, Replies>,
     /// What answers are written in while the group is alone, kept for the next one: not state.
     pub(crate) spare: Replies,
+    /// What was answered with a vote is written here once more, and told nobody: not state.
+    known: Replies,
 }
 
 struct Waiting {
@@ -88,25 +92,27 @@ struct Waiting {
     priority: Priority,
     locks: Locks,
     /// If it is a transaction's.
-    txn: Option<(TxnId, Vec<Participant>)>,
+    txn: Option<(TxnId, Participants)>,
     /// The operation, in the format of entries.
     bytes: Box<[u8]>,
 }
 
 struct Prepared {
-    participants: Vec<Participant>,
+    participants: Participants,
     effects: Vec<Effect>,
     /// What is told to those who listen: not state, as it follows from who listens here.
     events: Vec<Event>,
     /// Commands to be carried out when it is committed, and effects that lie between them, in the format of entries.
     in_place: Box<[u8]>,
+    /// Whether these were answered with the vote.
+    is_answered: bool,
     /// To be kept when it is committed.
     result: Option<KeptResult>,
 }
 
 pub(crate) struct Ended {
     register: Register,
-    participants: Vec<Participant>,
+    participants: Participants,
     /// What was answered to commands that were carried out when it was committed: whoever committed it need not be its
     /// coordinator, who has the client.
     replies: Option<Replies>,
@@ -157,7 +163,7 @@ impl Transactions {
         is_below && !planted::is(Bug::MarkNotConsulted)
     }
 
-    fn end(&mut self, txn: TxnId, register: Register, participants: Vec<Participant>) {
+    fn end(&mut self, txn: TxnId, register: Register, participants: Participants) {
         let ended = Ended {
             register,
             participants,
@@ -263,6 +269,7 @@ impl Transactions {
                 effect_to(to, effect);
             }
             form::text(to, &prepared.in_place);
+            to.push(u8::from(prepared.is_answered));
             to.push(u8::from(prepared.result.is_some()));
             if let Some(result) = &prepared.result {
                 result.encode(to);
@@ -327,6 +334,7 @@ impl Transactions {
                 effects.push(effect_of(rest)?);
             }
             let in_place = Box::from(rest.text()?);
+            let [is_answered] = rest.array()?;
             let result = match rest.array()? {
                 [0] => None,
                 [1] => Some(KeptResult::decode(rest)?),
@@ -339,6 +347,7 @@ impl Transactions {
                 effects,
                 events: Vec::new(),
                 in_place,
+                is_answered: is_answered != 0,
                 result,
             };
             all.prepared.insert(txn, prepared);
@@ -396,7 +405,7 @@ impl Transactions {
 /// What an operation has to wait for.
 pub(crate) struct Needs {
     pub(crate) locks: Locks,
-    pub(crate) txn: Option<(TxnId, Vec<Participant>)>,
+    pub(crate) txn: Option<(TxnId, Participants)>,
 }
 
 /// Whether the locks of a transaction were taken before.
@@ -410,11 +419,19 @@ fn after_lock(operation: &Operation<'_>) -> bool {
     }
 }
 
+/// Whether a command sees nothing and cannot fail: what it will answer is known before it is carried out.
+fn is_blind(command: &BlockCommand<'_>) -> bool {
+    matches!(
+        crate::keyspace::parse(command.args),
+        Ok(command::Command::MSet { .. })
+    )
+}
+
 fn is_lock(bytes: &[u8]) -> bool {
     bytes.first() == Some(&LOCK_TAG)
 }
 
-fn requester(txn: &Option<(TxnId, Vec<Participant>)>, is_lock: bool) -> Requester {
+fn requester(txn: &Option<(TxnId, Participants)>, is_lock: bool) -> Requester {
     match txn {
         None => Requester::Plain,
         Some((txn, _)) if is_lock => Requester::Reading(*txn),
@@ -575,27 +592,27 @@ impl Keyspace {
         for open in &mut oldest {
             let prepared = all.prepared.get(&open.txn).map(|prepared| &prepared.participants);
             let participants = prepared.or_else(|| all.held.get(&open.txn));
-            let participants = participants.into_iter().flatten();
+            let participants = participants.into_iter().flat_map(|all| all.iter());
             open.participants = participants.map(|participant| participant.group).collect();
         }
         oldest
     }
 
     /// The transactions that hold locks here, with all their participants: whoever leads sees to it that they end.
-    pub fn open_transactions(&self) -> impl Iterator<Item = (TxnId, &[Participant])> {
+    pub fn open_transactions(&self) -> impl Iterator<Item = (TxnId, &Participants)> {
         let prepared = self.transactions.prepared.iter();
-        let prepared = prepared.map(|(txn, prepared)| (*txn, &*prepared.participants));
+        let prepared = prepared.map(|(txn, prepared)| (*txn, &prepared.participants));
         let held = self.transactions.held.iter();
-        prepared.chain(held.map(|(txn, participants)| (*txn, &**participants)))
+        prepared.chain(held.map(|(txn, participants)| (*txn, participants)))
     }
 
     /// The transactions whose end is kept here although their coordinator is dead.
-    pub fn ended_of_dead(&self) -> impl Iterator<Item = (TxnId, &[Participant])> {
+    pub fn ended_of_dead(&self) -> impl Iterator<Item = (TxnId, &Participants)> {
         let ended = self.transactions.ended.iter();
         let is_dead = |txn: &TxnId| self.sessions.is_dead(txn.boot);
         ended
             .filter(move |(txn, _)| is_dead(txn))
-            .map(|(txn, ended)| (*txn, &*ended.participants))
+            .map(|(txn, ended)| (*txn, &ended.participants))
     }
 
     /// Whether a transaction waits here, and has no vote.
@@ -620,7 +637,7 @@ impl Keyspace {
     }
 
     /// The younger transactions that older ones wait for here, with their participants.
-    pub fn to_be_wounded(&self) -> Vec<(TxnId, Vec<Participant>)> {
+    pub fn to_be_wounded(&self) -> Vec<(TxnId, Participants)> {
         let all = &self.transactions;
         let mut found: Vec<TxnId> = all
             .waiting
@@ -762,14 +779,15 @@ impl Keyspace {
         }
         let all = &mut self.transactions;
         let requester = requester(&needs.txn, matches!(operation, Operation::Lock(_)));
-        if all.locks.admits(&locks) {
-            let grant = all.locks.request(id, requester, priority, locks);
-            assert!(grant == Grant::Granted, "nobody holds or waits for any of these");
-            if let (Operation::Lock(_), Some((txn, participants))) = (operation, needs.txn) {
-                all.held.insert(txn, participants);
+        let locks = match all.locks.try_hold(requester, priority, locks) {
+            Ok(()) => {
+                if let (Operation::Lock(_), Some((txn, participants))) = (operation, needs.txn) {
+                    all.held.insert(txn, participants);
+                }
+                return true;
             }
-            return true;
-        }
+            Err(locks) => locks,
+        };
         let holders = all.locks.holder_count();
         let grant = all.locks.request(id, requester, priority, locks.clone());
         let is_new = grant == Grant::Granted && needs.txn.is_some();
@@ -836,7 +854,7 @@ impl Keyspace {
             Operation::Withdraw { txn } => {
                 if planted::is(Bug::PreparedRevoked) && self.transactions.prepared.remove(&txn).is_some() {
                     self.transactions.locks.release(txn);
-                    self.transactions.end(txn, Register::Refused, Vec::new());
+                    self.transactions.end(txn, Register::Refused, [].into());
                 }
                 self.refuse_waiting(txn, Refusal::Wounded, local);
                 self.go_on(local, answer);
@@ -984,11 +1002,22 @@ impl Keyspace {
             effects: Vec::new(),
             events: Vec::new(),
             in_place: Box::default(),
+            is_answered: false,
             result: None,
         };
         let start = replies.mark();
         vote(replies, Ok(()));
         match prepare.work {
+            Work::Evaluate { commands, .. } if commands.iter().all(is_blind) => {
+                let bytes = commands.iter().map(|command| Operations::room_of(command.args));
+                let mut operations = Operations::with_room(bytes.sum());
+                for BlockCommand { db, protocol, args } in commands {
+                    operations.push(&Operation::Command { db, protocol, args });
+                    Answers::answer(replies, protocol, |out| out.ok());
+                }
+                prepared.in_place = operations.into_bytes().into();
+                prepared.is_answered = true;
+            }
             Work::Evaluate { commands, is_strict } => {
                 let evaluated = self.evaluate(&commands, local, replies);
                 if is_strict && replies.has_error_since(start) {
@@ -1022,10 +1051,10 @@ impl Keyspace {
         assert!(before.is_none(), "invariant 1: {txn:?} prepared before");
     }
 
-    fn refuse(&mut self, txn: TxnId, participants: &[Participant], refusal: Refusal, replies: &mut Replies) {
+    fn refuse(&mut self, txn: TxnId, participants: &Participants, refusal: Refusal, replies: &mut Replies) {
         self.transactions.locks.release(txn);
         self.transactions
-            .end(txn, Register::Refused, participants.to_vec());
+            .end(txn, Register::Refused, participants.clone());
         vote(replies, Err(refusal));
     }
 
@@ -1089,15 +1118,21 @@ impl Keyspace {
         if prepared.in_place.is_empty() {
             return false;
         }
+        let is_answered = prepared.is_answered;
+        let mut known = std::mem::take(&mut self.transactions.known);
+        known.clear();
+        known.begin();
+        let told = if is_answered { &mut known } else { replies };
         let in_place = Operations::read(&prepared.in_place, |operation| match operation {
             Operation::Command { db, protocol, args } => {
-                self.apply_words(&BlockCommand { db, protocol, args }, local, replies);
+                self.apply_words(&BlockCommand { db, protocol, args }, local, told);
             }
             Operation::Install { effects } => self.install(effects, local),
             _ => unreachable!("nothing else is carried out in place"),
         });
+        self.transactions.known = known;
         assert!(in_place.is_some(), "it was encoded here");
-        true
+        !is_answered
     }
 
     /// A decision of which nobody will ask any more: nothing is written down of a vote that was given. `false` if none was.
@@ -1179,6 +1214,14 @@ impl Keyspace {
             low,
             over,
         } = forget;
+        let is_dead = self.sessions.is_dead(coordinator.boot);
+        let before = self
+            .transactions
+            .low
+            .get(coordinator)
+            .copied()
+            .unwrap_or_default();
+        let mark = before.max(*low);
         for &(seq, attempt) in over {
             let txn = TxnId {
                 boot: coordinator.boot,
@@ -1189,16 +1232,14 @@ impl Keyspace {
             self.transactions.ended.remove(&txn);
             // Above the mark it must not look as if it had never been, though nothing of it may have been written down here: who
             // asks late would write a refusal, and nobody would forget that.
-            if !self.sessions.is_dead(coordinator.boot) {
+            if !is_dead && seq >= mark {
                 self.transactions.over.insert(txn);
             }
         }
-        if self.sessions.is_dead(coordinator.boot) {
+        if is_dead || mark == before {
             return;
         }
-        let mark = self.transactions.low.entry(*coordinator).or_default();
-        *mark = (*mark).max(*low);
-        let mark = *mark;
+        self.transactions.low.insert(*coordinator, mark);
         let of = |seq| TxnId {
             boot: coordinator.boot,
             worker: coordinator.worker,
@@ -1432,7 +1473,7 @@ fn participants_to(to: &mut Vec<u8>, participants: &[Participant]) {
     }
 }
 
-fn participants_of(rest: &mut Rest<'_>) -> Option<Vec<Participant>> {
+fn participants_of(rest: &mut Rest<'_>) -> Option<Participants> {
     let mut participants = Vec::new();
     for _ in 0..rest.number()? {
         participants.push(Participant {
@@ -1440,7 +1481,7 @@ fn participants_of(rest: &mut Rest<'_>) -> Option<Vec<Participant>> {
             generation: rest.long()?,
         });
     }
-    Some(participants)
+    Some(participants.into())
 }
 
 fn locks_to(to: &mut Vec<u8>, locks: &Locks) {

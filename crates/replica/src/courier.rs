@@ -53,7 +53,7 @@ use planted::Bug;
 use resp::{Args, Protocol};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use txn::{Participant, Refusal, Register, TxnId, Vote};
+use txn::{Participants, Refusal, Register, TxnId, Vote};
 
 /// How long a client waits for a leader of its keys to be found.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -670,7 +670,7 @@ impl Courier {
     }
 
     /// Takes the question of a worker what has become of a transaction.
-    pub fn inquire(&mut self, txn: TxnId, participants: Vec<Participant>, worker: u16) {
+    pub fn inquire(&mut self, txn: TxnId, participants: Participants, worker: u16) {
         self.make_room(true);
         let inquire = Inquire { txn, participants };
         self.open

@@ -453,10 +453,11 @@ mod tests {
             let prepare = Prepare {
                 txn: Waits::txn(seq),
                 began: UnixMillis(seq as i64),
-                participants: vec![
+                participants: [
                     Participant::first(GroupId::new(0)),
                     Participant::first(GroupId::new(1)),
-                ],
+                ]
+                .into(),
                 conditions: Vec::new(),
                 expects: Vec::new(),
                 work: Work::Evaluate {

@@ -8,7 +8,7 @@ use command::Spec;
 use ids::{Db, GroupId, UnixMillis};
 use keyspace::{ClientRequest, Effect, Event, Garbage, KeptResult, KeyVersion, Object, Returned};
 use std::time::Duration;
-use txn::{Locks, Participant, Register, TxnId, Vote};
+use txn::{Locks, Participants, Register, TxnId, Vote};
 
 /// Where an answer goes: a place in the pipeline of a connection of a worker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -128,7 +128,7 @@ pub enum Request {
         /// The transaction.
         txn: TxnId,
         /// All groups that take part.
-        participants: Vec<Participant>,
+        participants: Participants,
         /// Which worker wants to know.
         worker: u16,
     },
@@ -170,7 +170,7 @@ pub struct Part {
     /// When its first attempt began.
     pub began: UnixMillis,
     /// All groups that take part.
-    pub participants: Vec<Participant>,
+    pub participants: Participants,
     /// What must hold, or the client is told that it did not.
     pub conditions: Vec<Condition>,
     /// What the coordinator has seen and relies on.

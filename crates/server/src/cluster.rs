@@ -1126,6 +1126,7 @@ impl Gateway {
             return;
         }
         self.cluster.now = now;
+        self.send_combined();
         // A batch that is answered at once may let a connection go on, whose commands wait for the next turn.
         for index in std::mem::take(&mut self.cluster.touched) {
             self.cluster.seats[index].is_touched = false;
@@ -1333,6 +1334,7 @@ impl Gateway {
     pub fn has_cluster_work(&self) -> bool {
         let is_due = |peer: &Peer| peer.is_up && peer.beats.due().is_some_and(|due| due <= self.cluster.now);
         !self.cluster.touched.is_empty()
+            || !self.combining.is_empty()
             || !self.cluster.outbox.is_empty()
             || self.cluster.peers.values().any(is_due)
     }

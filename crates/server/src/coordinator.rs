@@ -33,8 +33,10 @@
 //! 6. Those that a client waits for are those that have one. Whoever has none any more has asked for votes, and is in doubt.
 //! 7. Whoever has not asked for votes waits for an answer, and for no more answers than it has groups.
 //! 8. What settles waits for some of its groups.
+//! 9. Of combined commands, each has its client: `combining.rs`.
 
 use crate::aside::Errand;
+use crate::combining::{self, Combined};
 use crate::delivery::{Answered, Answers, Delivery};
 use crate::gateway::Gateway;
 use crate::named::error_of;
@@ -52,7 +54,7 @@ use replica::{
 use resp::Protocol;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use txn::{Decision, Participant, Refusal, TxnId, Vote, VoteTally};
+use txn::{Decision, Participants, Refusal, TxnId, Vote, VoteTally};
 
 /// How often values are read again because something changed meanwhile, before locks are taken.
 const TRIES_MAX: u32 = 2;
@@ -135,6 +137,24 @@ impl TxnMode {
     }
 }
 
+/// Who waits for a transaction, and for what.
+struct Client {
+    ticket: Ticket,
+    program: Program,
+    /// If it is several clients, each with one of the commands: all of them. The ticket is the first one's.
+    combined: Vec<Combined>,
+}
+
+impl Client {
+    fn alone(ticket: Ticket, program: Program) -> Client {
+        Client {
+            ticket,
+            program,
+            combined: Vec::new(),
+        }
+    }
+}
+
 struct Open {
     id: TxnId,
     began: UnixMillis,
@@ -149,10 +169,10 @@ struct Open {
     /// The groups that have answered this attempt from their logs: the others are alone on this node.
     logged: BTreeSet<GroupId>,
     /// `None` once the client was answered.
-    client: Option<(Ticket, Program)>,
+    client: Option<Client>,
     groups: Vec<GroupId>,
     /// The same as of this attempt, with their generations.
-    participants: Vec<Participant>,
+    participants: Participants,
     mode: TxnMode,
     /// Whether anything in it may write.
     writes: bool,
@@ -227,6 +247,12 @@ impl Coordinator {
             if self.waited_for.contains(seq) != has_client || !has_client && !open.has_asked {
                 return Err(format!("invariant 6: {id:?}, {}", open.state()));
             }
+            let is_shared_out = |client: &Client| {
+                client.combined.is_empty() || client.combined.len() == client.program.items.len()
+            };
+            if !open.client.as_ref().is_none_or(is_shared_out) {
+                return Err(format!("invariant 9: {id:?}, {}", open.state()));
+            }
             let is_waiting = open.has_asked || open.outstanding > 0;
             if !is_waiting || open.outstanding > open.groups.len() {
                 return Err(format!(
@@ -287,7 +313,7 @@ impl Coordinator {
         // Sequences grow with time.
         let oldest = self.open.values().take(max);
         let sight = |open: &Open| {
-            let program = open.client.as_ref().map(|(_, program)| program);
+            let program = open.client.as_ref().map(|client| &client.program);
             TransactionSight::coordinated(open.id, open.began, open.state(), &open.groups, program)
         };
         oldest.map(sight).collect()
@@ -301,6 +327,12 @@ impl Coordinator {
     /// Whether a client waits for an open transaction.
     pub(crate) fn is_waited_for(&self, txn: TxnId) -> bool {
         self.waited_for.contains(&txn.seq)
+    }
+
+    /// For how long the oldest of those that a client waits for has done so.
+    pub(crate) fn oldest_wait(&self, now: Monotonic) -> Duration {
+        let oldest = self.waited_for.first().and_then(|seq| self.open.get(seq));
+        oldest.map_or(Duration::ZERO, |open| now.since(open.opened_at))
     }
 
     /// Whether this worker still sees to a transaction.
@@ -369,7 +401,7 @@ impl Gateway {
             (false, true) if sees_whole => TxnMode::InPlace,
             (false, _) => TxnMode::Vote,
         };
-        self.open_transaction(ticket, program, extent, mode, false, true)
+        self.open_transaction(Client::alone(ticket, program), extent, mode, false, true)
     }
 
     /// Sends a program on its way on values that are checked out for it; its number.
@@ -381,13 +413,33 @@ impl Gateway {
         is_single: bool,
         touches: bool,
     ) -> Option<u64> {
-        self.open_transaction(ticket, program, extent, TxnMode::Offload, is_single, touches)
+        let client = Client::alone(ticket, program);
+        self.open_transaction(client, extent, TxnMode::Offload, is_single, touches)
+    }
+
+    /// Sends combined commands on their way, as one transaction.
+    pub(crate) fn start_combined(&mut self, combined: Vec<Combined>, program: Program, extent: Extent) {
+        let client = Client {
+            ticket: combined.first().expect("there is something").ticket,
+            program,
+            // One by itself needs nobody to share its answer out.
+            combined: if combined.len() > 1 { combined } else { Vec::new() },
+        };
+        self.open_transaction(client, extent, TxnMode::Vote, false, true);
+    }
+
+    /// Sends a command on its way by itself that was combined with others, of which nothing was done.
+    pub(crate) fn start_alone(&mut self, ticket: Ticket, program: Program, opened_at: Monotonic) {
+        let extent = program.extent(self.groups);
+        let begun = self.open_transaction(Client::alone(ticket, program), extent, TxnMode::Vote, false, true);
+        if let Some(next) = begun.and_then(|seq| self.coordinator.open.get_mut(&seq)) {
+            next.opened_at = opened_at;
+        }
     }
 
     fn open_transaction(
         &mut self,
-        ticket: Ticket,
-        program: Program,
+        client: Client,
         extent: Extent,
         mode: TxnMode,
         is_single: bool,
@@ -396,16 +448,16 @@ impl Gateway {
         let (id, priority) = self.new_transaction();
         let span = id.seq - self.lowest_open(id.seq).min(id.seq);
         let (open, settling) = self.coordinator.counts();
-        let came_at = self.timing.now();
+        let (came_at, now) = (self.timing.now(), self.cluster_now());
         if mode != TxnMode::SnapshotRead && (span >= SPAN_MAX || open + settling >= UNFINISHED_MAX) {
             if is_single {
-                self.fail_single(ticket, &program, BEHIND);
+                self.fail_single(client.ticket, &client.program, BEHIND);
             } else {
-                self.finish_program(ticket, program, Answers::Failed(BEHIND), Some(came_at));
+                self.answer_client(client, Answers::Failed(BEHIND), Some(came_at));
             }
             return None;
         }
-        self.stats.transactions.add(1);
+        self.stats.transactions.add(client.combined.len().max(1) as u64);
         if self.is_spread {
             // It is measured when it is answered.
             self.timing.is_ours = false;
@@ -418,10 +470,10 @@ impl Gateway {
             is_single,
             touches,
             logged: BTreeSet::new(),
-            client: Some((ticket, program)),
+            client: Some(client),
             tally: VoteTally::new(extent.groups.iter().copied()),
             groups: extent.groups,
-            participants: Vec::new(),
+            participants: [].into(),
             mode,
             writes: extent.writes,
             parts: BTreeMap::new(),
@@ -438,8 +490,8 @@ impl Gateway {
             tries: 0,
             has_asked: false,
             is_committed: false,
-            opened_at: self.cluster_now(),
-            since: self.cluster_now(),
+            opened_at: now,
+            since: now,
             is_inquired: false,
             is_found_committed: false,
         };
@@ -468,18 +520,18 @@ impl Gateway {
             Monotonic(0)
         };
         let open = self.coordinator.open.get_mut(&seq).expect("the caller opened it");
-        let participants: Vec<Participant> = open
+        let participants: Participants = open
             .groups
             .iter()
             .map(|group| self.cluster.participant(*group))
             .collect();
-        open.participants.clone_from(&participants);
+        open.participants = participants.clone();
         let (txn, began) = (open.id, open.began);
         if is_spread && open.groups.iter().any(|group| self.shared.is_cut_off(*group)) {
             // Nothing of this attempt was sent: the others' keys are not locked for it.
             return self.answer_transaction(txn, Answers::Failed(UNREACHABLE));
         }
-        let Some((_, program)) = &open.client else {
+        let Some(Client { program, .. }) = &open.client else {
             return;
         };
         open.parts.clear();
@@ -712,7 +764,7 @@ impl Gateway {
     fn check_out(&mut self, txn: TxnId) {
         let groups = self.groups;
         let Some(open) = self.open_of(txn) else { return };
-        let Some((_, program)) = &open.client else {
+        let Some(Client { program, .. }) = &open.client else {
             // It was told that it is not known, and nobody is left for whom it would be carried out.
             self.end_attempt(txn, false);
             self.coordinator.open.remove(&txn.seq);
@@ -744,7 +796,9 @@ impl Gateway {
         if !open.refusers.is_empty() {
             return self.put_back(txn);
         }
-        let Some((_, program)) = &open.client else { return };
+        let Some(Client { program, .. }) = &open.client else {
+            return;
+        };
         let mut scratch: Scratch = turn.scratch(turn.now);
         scratch.set_limits(limits);
         for (group, objects) in std::mem::take(&mut open.objects) {
@@ -763,7 +817,9 @@ impl Gateway {
     fn put_back(&mut self, txn: TxnId) {
         let groups = self.groups;
         let Some(open) = self.open_of(txn) else { return };
-        let Some((_, program)) = &open.client else { return };
+        let Some(Client { program, .. }) = &open.client else {
+            return;
+        };
         let refusers = std::mem::take(&mut open.refusers);
         let mut requests = Vec::new();
         for (group, objects) in std::mem::take(&mut open.objects) {
@@ -795,8 +851,8 @@ impl Gateway {
     pub(crate) fn offloaded(&self, txn: TxnId) -> (Vec<GroupId>, Caller<'static>) {
         let open = self.coordinator.open.get(&txn.seq);
         let open = open.expect("nothing ends it before its values are back");
-        let (ticket, _) = open.client.as_ref().expect("nobody gives it up");
-        (open.groups.clone(), Caller::of(*ticket))
+        let client = open.client.as_ref().expect("nobody gives it up");
+        (open.groups.clone(), Caller::of(client.ticket))
     }
 
     /// Everything that was checked out is back.
@@ -810,7 +866,9 @@ impl Gateway {
         let open = self.coordinator.open.get_mut(&txn.seq);
         let is_its = |open: &&mut Open| open.id == txn || planted::is(Bug::AttemptIgnored);
         let Some(open) = open.filter(is_its) else { return };
-        let Some((_, program)) = &open.client else { return };
+        let Some(Client { program, .. }) = &open.client else {
+            return;
+        };
         let mut scratch = match self.scratch.take() {
             Some(mut scratch) => {
                 turn.reopen(&mut scratch, turn.now);
@@ -1032,7 +1090,7 @@ impl Gateway {
             return;
         };
         self.coordinator.waited_for.remove(&txn.seq);
-        let Some((ticket, program)) = open.client.take() else {
+        let Some(Client { ticket, program, .. }) = open.client.take() else {
             return;
         };
         if let (true, [group], Some(operation)) =
@@ -1259,17 +1317,41 @@ impl Gateway {
         if let Answers::Refused = answers {
             self.stats.transactions_refused.add(1);
         }
-        let Some((ticket, program)) = open.client.take() else {
+        let is_ending = open.is_ending(self.cluster_now());
+        let Some(client) = open.client.take() else {
             return;
         };
+        let (ticket, program) = (client.ticket, &client.program);
         if let (Some(nanos), Some(operation)) = (open.spent, program.operations().next()) {
             let (spec, args) = operation.words();
             self.note_time(spec, nanos, args, Caller::of(ticket));
         }
         match answers {
-            Answers::Whole(replies) if open.is_single => self.answer_single(ticket, &program, replies),
-            Answers::Failed(error) if open.is_single => self.fail_single(ticket, &program, error),
-            answers => self.finish_program(ticket, program, answers, open.came_at),
+            Answers::Whole(replies) if open.is_single => self.answer_single(ticket, program, replies),
+            Answers::Failed(error) if open.is_single => self.fail_single(ticket, program, error),
+            // Nothing was done, perhaps because of a group that only one of them has named.
+            Answers::Failed(UNREACHABLE | BUSY) if !client.combined.is_empty() && !is_ending => {
+                for (client, program) in combining::apart(client.combined, client.program) {
+                    self.start_alone(client.ticket, program, open.opened_at);
+                }
+            }
+            answers => self.answer_client(client, answers, open.came_at),
+        }
+    }
+
+    /// Answers whoever waits for a transaction, each for his own command.
+    fn answer_client(&mut self, client: Client, answers: Answers, came_at: Option<u64>) {
+        let Client {
+            ticket,
+            program,
+            combined,
+        } = client;
+        if combined.is_empty() {
+            return self.finish_program(ticket, program, answers, came_at);
+        }
+        let each = combining::share_out(combined.len(), answers);
+        for ((client, program), answers) in combining::apart(combined, program).zip(each) {
+            self.finish_program(client.ticket, program, answers, Some(client.came_at));
         }
     }
 
@@ -1384,8 +1466,8 @@ impl Gateway {
             let is_found_committed = open.is_found_committed;
             let came_at = open.came_at;
             self.coordinator.waited_for.remove(&txn.seq);
-            if let Some((ticket, program)) = open.client.take() {
-                self.finish_program(ticket, program, Answers::Failed(UNKNOWN), came_at);
+            if let Some(client) = open.client.take() {
+                self.answer_client(client, Answers::Failed(UNKNOWN), came_at);
             }
             if is_found_committed {
                 self.end_attempt(txn, true);

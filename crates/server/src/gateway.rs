@@ -14,6 +14,7 @@ use crate::aside::Errand;
 use crate::asked::Asked;
 use crate::blocking::Blocking;
 use crate::cluster::Cluster;
+use crate::combining::{self, Combining};
 use crate::connection::Connection;
 use crate::coordinator::Coordinator;
 use crate::cross_protocol::is_http;
@@ -73,6 +74,8 @@ pub struct Gateway {
     pub(crate) entrusted: Entrusted,
     /// Transactions over several groups.
     pub(crate) coordinator: Coordinator,
+    /// Commands over several groups that this turn has brought, and that share one transaction.
+    pub(crate) combining: Combining,
     pub(crate) recoveries: Recoveries,
     /// `WATCH` of keys whose groups were asked for versions.
     pub(crate) watches: Asked<Vec<Watched>>,
@@ -181,6 +184,7 @@ impl Gateway {
             transactions: Transactions::default(),
             entrusted: Entrusted::new(workers),
             coordinator: Coordinator::default(),
+            combining: Combining::default(),
             recoveries: Recoveries::default(),
             watches: Asked::default(),
             infos: Asked::default(),
@@ -758,6 +762,8 @@ impl Gateway {
     /// other keys than theirs, and on keys alone.
     fn may_pass(&self, session: &Session, spec: &Spec, args: Args<'_>) -> bool {
         let is_busy = self.is_spread || self.entrusted.is_busy() || self.coordinator.counts().0 > 0;
+        // What shares a transaction locks for as long as one does.
+        let is_busy = is_busy && !(self.is_spread && combining::is_combined(spec));
         let begins_none = spec.spread == Spread::Single || !session.busy.is_full(is_busy);
         // One that waits for keys holds its connection up: the answer to a transaction must not let go of it.
         let may_wait = spec.flags.contains(command::Flags::BLOCKING);

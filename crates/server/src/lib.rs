@@ -16,6 +16,7 @@ mod block;
 mod blocking;
 mod client;
 mod cluster;
+mod combining;
 mod commands;
 mod connection;
 mod coordinator;

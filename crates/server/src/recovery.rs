@@ -18,7 +18,7 @@ use planted::Bug;
 use replica::Request;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
-use txn::{Decision, Finding, Participant, Recovery, Refusal, Register, TxnId};
+use txn::{Decision, Finding, Participant, Participants, Recovery, Refusal, Register, TxnId};
 
 /// How long a coordinator that can be reached is left to end its transaction.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -56,7 +56,7 @@ pub(crate) struct Recoveries {
 
 struct Inquiry {
     recovery: Recovery,
-    participants: Vec<Participant>,
+    participants: Participants,
     asked_at: Monotonic,
 }
 
@@ -76,7 +76,7 @@ impl Recoveries {
 
 impl Gateway {
     /// Asks all participants what has become of a transaction.
-    pub(crate) fn recover(&mut self, txn: TxnId, participants: Vec<Participant>) {
+    pub(crate) fn recover(&mut self, txn: TxnId, participants: Participants) {
         let now = self.cluster_now();
         if is_any_cut_off(&self.shared, &participants) {
             // It cannot be found out before that group is back, and must not take the place of what can.
@@ -107,10 +107,10 @@ impl Gateway {
     }
 
     /// Asks some of the participants.
-    fn inquire(&mut self, txn: TxnId, participants: &[Participant], groups: &[GroupId]) {
+    fn inquire(&mut self, txn: TxnId, participants: &Participants, groups: &[GroupId]) {
         let worker = self.worker;
         for &group in groups {
-            let participants = participants.to_vec();
+            let participants = participants.clone();
             self.request(
                 group,
                 Request::Inquire {
@@ -241,9 +241,9 @@ impl Gateway {
         let now = self.cluster_now();
         let group = self.replicas[index].group();
         let keyspace = self.replicas[index].keyspace();
-        let open: Vec<(TxnId, Vec<Participant>)> = keyspace
+        let open: Vec<(TxnId, Participants)> = keyspace
             .open_transactions()
-            .map(|(txn, participants)| (txn, participants.to_vec()))
+            .map(|(txn, participants)| (txn, participants.clone()))
             .collect();
         let range = (group, LOWEST)..;
         let known: Vec<TxnId> = self
@@ -267,10 +267,10 @@ impl Gateway {
                 self.recover(txn, participants);
             }
         }
-        let dead: Vec<(TxnId, Vec<Participant>)> = self.replicas[index]
+        let dead: Vec<(TxnId, Participants)> = self.replicas[index]
             .keyspace()
             .ended_of_dead()
-            .map(|(txn, participants)| (txn, participants.to_vec()))
+            .map(|(txn, participants)| (txn, participants.clone()))
             .collect();
         for (txn, participants) in dead {
             if !self.coordinator.has(txn) {

@@ -55,6 +55,9 @@ impl Gateway {
         } else {
             session.busy.begin(program.slots());
         }
+        if !is_heavy && self.may_combine(&program, &extent) {
+            return self.combine(ticket, program, extent);
+        }
         let is_exec = program.is_exec;
         let touches = touches(session, command::CommandId::Exec.spec());
         let opened = if is_heavy {

@@ -26,7 +26,7 @@ mod tally;
 
 pub use id::{Priority, TxnId};
 pub use locks::{Grant, LockTable, Locks, Mode, RequestId, Requester};
-pub use participant::Participant;
+pub use participant::{Participant, Participants};
 pub use recovery::{Finding, Recovery};
 pub use register::Register;
 pub use tally::{Decision, Refusal, Vote, VoteTally};

@@ -300,6 +300,22 @@ impl LockTable {
         self.index.hottest(n)
     }
 
+    /// Gives a transaction its locks if nobody holds or waits for any of them; if not, they come back, and nothing is done.
+    ///
+    /// # Errors
+    /// The locks.
+    ///
+    /// # Panics
+    ///
+    /// If the transaction holds locks.
+    pub fn try_hold(&mut self, requester: Requester, priority: Priority, locks: Locks) -> Result<(), Locks> {
+        if !self.index.is_free(&locks) {
+            return Err(locks);
+        }
+        self.hold(requester, priority, locks);
+        Ok(())
+    }
+
     /// Asks for locks.
     ///
     /// # Panics
@@ -334,7 +350,7 @@ impl LockTable {
 
     /// Whether a request could go on at once without holding anything: for commands that would run in place.
     pub fn admits(&self, locks: &Locks) -> bool {
-        !self.index.is_held(locks) && !self.index.has_waiter(locks)
+        self.index.is_free(locks)
     }
 
     /// Whether a reader may be evaluated now that came when [`LockTable::arrivals`] was `up_to_arrival`: no holder
@@ -409,7 +425,9 @@ impl LockTable {
     pub fn release(&mut self, txn: TxnId) {
         if let Some(holder) = self.holders.remove(&txn) {
             self.index.let_go(holder.held(txn), &holder.locks);
-            self.index.freed(&holder.locks, None, &mut self.candidates);
+            if !self.waiters.is_empty() {
+                self.index.freed(&holder.locks, None, &mut self.candidates);
+            }
             self.prepared_now.remove(&holder.prepared_at);
             self.note_left(holder.locks);
         }

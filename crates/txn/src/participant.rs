@@ -17,3 +17,6 @@ impl Participant {
         Participant { group, generation: 0 }
     }
 }
+
+/// All groups that take part in a transaction: written down at several places, and never changed.
+pub type Participants = std::sync::Arc<[Participant]>;

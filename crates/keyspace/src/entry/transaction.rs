@@ -22,7 +22,7 @@ use crate::effects::Effect;
 use crate::requests::KeptResult;
 use ids::{Boot, Db, GatewayId, GroupId, UnixMillis};
 use resp::Span;
-use txn::{Participant, TxnId};
+use txn::{Participant, Participants, TxnId};
 
 /// One group's part of a transaction.
 pub struct Prepare<'a> {
@@ -31,7 +31,7 @@ pub struct Prepare<'a> {
     /// When its first attempt began: its age.
     pub began: UnixMillis,
     /// All groups that take part.
-    pub participants: Vec<Participant>,
+    pub participants: Participants,
     /// What must hold, or the client is told that it did not.
     pub conditions: Vec<Condition<'a>>,
     /// What the coordinator has seen and relies on. If it has changed, the coordinator looks again.
@@ -83,7 +83,7 @@ pub struct Lock<'a> {
     /// When its first attempt began.
     pub began: UnixMillis,
     /// All groups that take part.
-    pub participants: Vec<Participant>,
+    pub participants: Participants,
     /// Whether all of the group is locked, alone.
     pub is_whole: bool,
     /// The keys whose objects are wanted, and whether they may change.
@@ -103,7 +103,7 @@ pub struct Inquire {
     /// Which transaction.
     pub txn: TxnId,
     /// All groups that take part.
-    pub participants: Vec<Participant>,
+    pub participants: Participants,
 }
 
 /// Transactions of one coordinator that every participant has recorded the end of.
@@ -117,11 +117,14 @@ pub struct Forget {
     pub over: Vec<(u64, u32)>,
 }
 
+/// Groups of a transaction that room is made for at once.
+const PARTICIPANTS_EXPECTED: usize = 8;
+
 /// [`Prepare`] with its arguments' positions found.
 pub(super) struct PrepareView<'a> {
     txn: TxnId,
     began: UnixMillis,
-    participants: Vec<Participant>,
+    participants: Participants,
     conditions: Vec<Condition<'a>>,
     expects: Vec<Condition<'a>>,
     work: WorkView<'a>,
@@ -381,7 +384,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    fn head(&mut self) -> Result<(TxnId, UnixMillis, Vec<Participant>), EntryError> {
+    fn head(&mut self) -> Result<(TxnId, UnixMillis, Participants), EntryError> {
         let txn = self.txn()?;
         let began = UnixMillis(i64::from_le_bytes(self.array()?));
         Ok((txn, began, self.participants()?))
@@ -396,15 +399,16 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    pub(super) fn participants(&mut self) -> Result<Vec<Participant>, EntryError> {
-        let mut participants = Vec::new();
-        for _ in 0..self.length()? {
+    pub(super) fn participants(&mut self) -> Result<Participants, EntryError> {
+        let count = self.length()?;
+        let mut participants = Vec::with_capacity(count.min(PARTICIPANTS_EXPECTED));
+        for _ in 0..count {
             participants.push(Participant {
                 group: GroupId::new(u16::from_le_bytes(self.array()?)),
                 generation: self.long()?,
             });
         }
-        Ok(participants)
+        Ok(participants.into())
     }
 
     fn long(&mut self) -> Result<u64, EntryError> {

@@ -9,7 +9,7 @@ use keyspace::{
 };
 use planted::Bug;
 use resp::{ArgsBuf, Protocol};
-use txn::{Participant, Refusal, Register, TxnId};
+use txn::{Participant, Participants, Refusal, Register, TxnId};
 
 const OURS: GatewayId = GatewayId {
     boot: Boot(3),
@@ -33,7 +33,7 @@ fn txn(seq: u64, attempt: u32) -> TxnId {
     }
 }
 
-fn participants() -> Vec<Participant> {
+fn participants() -> Participants {
     [0, 1].map(|group| Participant::first(GroupId::new(group))).into()
 }
 

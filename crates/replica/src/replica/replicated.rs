@@ -11,7 +11,7 @@ use ids::{Db, Monotonic};
 use keyspace::{Answered, AttachedRead, Batched, Entry, Keyspace, LeaderLocal, Origin, UnknownSemantics};
 use resp::{Args, Writer};
 use std::time::Duration;
-use txn::{Locks, Participant, TxnId};
+use txn::{Locks, Participant, Participants, TxnId};
 
 /// Carries out a command that must not write, in words.
 pub(crate) fn read_words(
@@ -235,7 +235,7 @@ impl Replica {
     }
 
     /// The transactions that older ones have begun to wait for since the last call, with their participants.
-    pub fn take_wounds(&mut self) -> Vec<(TxnId, Vec<Participant>)> {
+    pub fn take_wounds(&mut self) -> Vec<(TxnId, Participants)> {
         std::mem::take(&mut self.local.wounds)
     }
 

@@ -32,7 +32,7 @@ fn part(seq: u64, assignment: Assignment) -> Request {
     Request::Prepare(Box::new(Part {
         txn: txn(seq),
         began: UnixMillis(0),
-        participants: vec![Participant::first(GroupId::new(0))],
+        participants: [Participant::first(GroupId::new(0))].into(),
         conditions: Vec::new(),
         expects: Vec::new(),
         assignment,
@@ -203,7 +203,7 @@ fn the_end_of_a_transaction_is_kept_until_it_is_forgotten_unless_nobody_can_ask_
     let inquire = |replica: &mut Replica, seq: u64| {
         let request = Request::Inquire {
             txn: txn(seq),
-            participants: vec![Participant::first(GroupId::new(0))],
+            participants: [Participant::first(GroupId::new(0))].into(),
             worker: 0,
         };
         let mut out = Vec::new();

@@ -4,6 +4,7 @@ mod begun_anew;
 mod client_deaths;
 mod clocks;
 mod cluster;
+mod combining;
 mod fanout;
 mod long_values;
 mod out_of_reach;

@@ -215,6 +215,12 @@ impl Index {
         self.met(locks).any(|side| !side.holders.is_empty())
     }
 
+    /// Whether neither a holder nor a waiter conflicts with these locks.
+    pub(super) fn is_free(&self, locks: &Locks) -> bool {
+        self.met(locks)
+            .all(|side| side.holders.is_empty() && side.waiters.is_empty())
+    }
+
     /// The oldest waiter that conflicts with these locks.
     pub(super) fn oldest(&self, locks: &Locks) -> Option<Age> {
         let oldest = self.met(locks).filter_map(|side| side.waiters.first());

@@ -347,13 +347,41 @@ fn an_id_waits_once() {
     table.request(2, Requester::Plain, age(3), exclusive("k"));
 }
 
-/// Ten thousand transactions that each hold a key and as many commands that wait, each for one of them.
-fn crowd(mut request: impl FnMut(RequestId, Requester, Priority, Locks)) {
-    for seq in 0..10_000 {
-        let key = format!("unrelated {seq}");
-        request(seq, Requester::Preparing(txn(seq)), age(seq), exclusive(&key));
-        request(10_000 + seq, Requester::Plain, age(10_000 + seq), exclusive(&key));
+#[test]
+fn free_locks_are_held_at_once_and_others_come_back() {
+    let mut table = LockTable::default();
+    let ab = keys(&[("a", Mode::Exclusive), ("b", Mode::Shared)]);
+    assert_eq!(
+        table.try_hold(Requester::Preparing(txn(1)), age(1), ab.clone()),
+        Ok(())
+    );
+    assert_eq!(table.locks_of(txn(1)), Some(&ab));
+    for taken in [
+        exclusive("b"),
+        keys(&[("a", Mode::Shared)]),
+        Locks::WholeGroup(Mode::Shared),
+    ] {
+        let back = table.try_hold(Requester::Preparing(txn(2)), age(2), taken.clone());
+        assert_eq!(back, Err(taken));
+        assert_eq!(table.holder_count(), 1);
     }
+    // Free, but somebody waits for it: he is not overtaken.
+    table.request(3, Requester::Plain, age(3), exclusive("b"));
+    let shared = keys(&[("b", Mode::Shared)]);
+    let back = table.try_hold(Requester::Preparing(txn(4)), age(4), shared.clone());
+    assert_eq!(back, Err(shared));
+    table.check();
+}
+
+/// Transactions that each hold a key and as many commands that wait, each for one of them.
+fn crowd(count: u64) -> LockTable {
+    let mut table = LockTable::default();
+    for seq in 0..count {
+        let key = format!("unrelated {seq}");
+        table.request(seq, Requester::Preparing(txn(seq)), age(seq), exclusive(&key));
+        table.request(10_000 + seq, Requester::Plain, age(10_000 + seq), exclusive(&key));
+    }
+    table
 }
 
 #[test]
@@ -388,13 +416,16 @@ fn what_a_request_costs_does_not_depend_on_unrelated_ones() {
         step(table, &|table| table.release(third));
         costs
     };
-    let mut crowded = LockTable::default();
-    crowd(|id, requester, priority, locks| {
-        crowded.request(id, requester, priority, locks);
-    });
+    let mut crowded = crowd(10_000);
     assert_eq!((crowded.holder_count(), crowded.waiter_count()), (10_000, 10_000));
     let costs = work(&mut crowded);
-    assert_eq!(costs, work(&mut LockTable::default()));
+    assert_eq!(costs, work(&mut crowd(1)));
+    // Where nobody waits at all, nobody is looked for.
+    let alone = work(&mut LockTable::default());
+    assert!(
+        alone.iter().zip(&costs).all(|(alone, cost)| alone <= cost),
+        "{alone:?}"
+    );
     assert!(costs.iter().all(|cost| *cost < 30), "{costs:?}");
 }
 

@@ -1,0 +1,196 @@
+//! Commands of one turn over several groups that are carried out as one transaction.
+//!
+//! ```text
+//!   MSET a b --+
+//!   MSET c a --+-- the turn's end --> one vote of each group --> one end in each --> an answer to each client
+//!   MSET d e --+
+//! ```
+//!
+//! What a vote and an end cost a group hardly depends on what is written with them. So commands that came in one turn share them, if
+//! they have a group in common, see nothing, and no group can refuse them. None of their clients has been answered: that all are
+//! carried out at one moment, in the order in which they came, is one of the orders that they may have.
+//!
+//! Nobody is to fail, or to wait for long, because of a group that only another one has named:
+//! - a transaction has few groups, and commands that have none in common are not combined;
+//! - if nothing was done, each goes on by itself;
+//! - while the oldest transaction of this worker waits for longer than usual, a group may be out of reach, and none are combined.
+//!
+//! Invariants:
+//! 1. What is combined is asked of groups before the turn's end.
+//! 2. Each client is answered with what its own command was answered.
+
+use crate::delivery::Answers;
+use crate::endpoint::Scope;
+use crate::gateway::Gateway;
+use crate::program::{Extent, Item, Program};
+use command::{CommandId, Spec};
+use ids::GroupId;
+use replica::{Replies, Ticket};
+use std::time::Duration;
+
+/// Groups of one transaction: the more there are, the more commands wait for the slowest of them.
+const GROUPS_MAX: usize = 8;
+
+/// Commands in one transaction: more begin another one.
+const COMBINED_MAX: usize = 64;
+
+/// Bytes of words in one transaction. A command that is longer than this goes by itself: what is shared costs little beside it.
+const COMBINED_BYTES_MAX: usize = 64 * 1024;
+
+/// How long the oldest transaction may have waited while commands are combined: several rounds between nodes, and much less
+/// than it takes to elect a leader.
+const USUAL_WAIT: Duration = Duration::from_millis(50);
+
+/// Whose command it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Combined {
+    pub(crate) ticket: Ticket,
+    /// When it came, by the clock that commands are timed by.
+    pub(crate) came_at: u64,
+}
+
+/// What one transaction is to carry out: each command with its client.
+#[derive(Default)]
+struct Combination {
+    clients: Vec<Combined>,
+    commands: Vec<Item>,
+    /// In order, each once.
+    groups: Vec<GroupId>,
+    bytes: usize,
+}
+
+/// What this turn has brought so far.
+#[derive(Default)]
+pub(crate) struct Combining {
+    combinations: Vec<Combination>,
+}
+
+/// Whether commands of this kind may share a transaction: they see nothing, and no group can refuse them.
+pub(crate) fn is_combined(spec: &Spec) -> bool {
+    spec.id == CommandId::MSet
+}
+
+impl Combination {
+    /// Whether a command on these groups belongs here: if it has a group in common with the others, that one votes once less.
+    fn takes(&self, groups: &[GroupId], bytes: usize) -> bool {
+        let is_ours = |group: &&GroupId| self.groups.binary_search(group).is_ok();
+        let shared = groups.iter().filter(is_ours).count();
+        shared > 0
+            && self.groups.len() + groups.len() - shared <= GROUPS_MAX
+            && self.clients.len() < COMBINED_MAX
+            && self.bytes + bytes <= COMBINED_BYTES_MAX
+    }
+
+    fn take(&mut self, client: Combined, command: Item, groups: Vec<GroupId>, bytes: usize) {
+        self.clients.push(client);
+        self.commands.push(command);
+        self.groups.extend(groups);
+        self.groups.sort_unstable();
+        self.groups.dedup();
+        self.bytes += bytes;
+    }
+}
+
+impl Combining {
+    /// Whether there is nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.combinations.is_empty()
+    }
+}
+
+impl Gateway {
+    /// Whether a program may share a transaction with others.
+    pub(crate) fn may_combine(&self, program: &Program, extent: &Extent) -> bool {
+        let [Item::Operation(operation)] = &program.items[..] else {
+            return false;
+        };
+        let is_plain = !program.is_exec && program.request.is_none() && program.conditions.is_empty();
+        is_combined(operation.spec)
+            && is_plain
+            && self.is_spread
+            && extent.groups.len() > 1
+            && operation.args.as_args().byte_len() <= COMBINED_BYTES_MAX
+            && !extent.groups.iter().any(|group| self.shared.is_cut_off(*group))
+            && self.coordinator.oldest_wait(self.cluster_now()) < USUAL_WAIT
+    }
+
+    /// Takes a program that shares a transaction with others of this turn.
+    pub(crate) fn combine(&mut self, ticket: Ticket, mut program: Program, extent: Extent) {
+        let command = program.items.pop().expect("the caller has looked");
+        let Item::Operation(operation) = &command else {
+            unreachable!("the caller has looked");
+        };
+        let bytes = operation.args.as_args().byte_len();
+        // It is measured when it is answered.
+        self.timing.is_ours = false;
+        let client = Combined {
+            ticket,
+            came_at: self.timing.now(),
+        };
+        let combinations = &mut self.combining.combinations;
+        let groups = extent.groups;
+        match combinations.iter_mut().find(|all| all.takes(&groups, bytes)) {
+            Some(combination) => combination.take(client, command, groups, bytes),
+            None => {
+                let mut combination = Combination::default();
+                combination.take(client, command, groups, bytes);
+                combinations.push(combination);
+            }
+        }
+    }
+
+    /// Begins the transactions of what was combined in this turn.
+    pub(crate) fn send_combined(&mut self) {
+        for combination in std::mem::take(&mut self.combining.combinations) {
+            let extent = Extent {
+                groups: combination.groups,
+                is_whole: false,
+                writes: true,
+                flows: false,
+                wants: false,
+            };
+            self.start_combined(combination.clients, together(combination.commands), extent);
+        }
+    }
+}
+
+/// Combined commands, each by itself, with their clients.
+pub(crate) fn apart(
+    clients: Vec<Combined>,
+    program: Program,
+) -> impl ExactSizeIterator<Item = (Combined, Program)> {
+    let each = clients.into_iter().zip(program.items);
+    each.map(|(client, command)| (client, together(vec![command])))
+}
+
+fn together(commands: Vec<Item>) -> Program {
+    Program {
+        items: commands,
+        conditions: Vec::new(),
+        request: None,
+        is_exec: false,
+        scope: Scope::Cluster,
+    }
+}
+
+/// What each of so many combined commands is answered.
+pub(crate) fn share_out(count: usize, answers: Answers) -> Vec<Answers> {
+    let parts = match answers {
+        Answers::Parts(parts) => parts,
+        Answers::Failed(error) => return (0..count).map(|_| Answers::Failed(error)).collect(),
+        Answers::Refused | Answers::Whole(_) | Answers::Mixed { .. } => {
+            unreachable!("they have no conditions, and groups carry them out")
+        }
+    };
+    let mut replies: Vec<&[u8]> = vec![b"+OK\r\n"; count];
+    for (items, of_group) in parts.values() {
+        let each = items.iter().zip(of_group.iter());
+        for (&item, error) in each.filter(|(_, reply)| reply.first() == Some(&b'-')) {
+            replies[item] = error;
+        }
+    }
+    let replies = replies.into_iter();
+    replies
+        .map(|reply| Answers::Whole(Replies::of([reply])))
+        .collect()
+}
