@@ -46,8 +46,7 @@ use bytes::Bytes;
 use command::{CommandId, Flags, Spec};
 use ids::{Db, GatewayId, GroupId, Monotonic, Slot};
 use keyspace::{
-    ClientRequest, Effect, Forget, Inquire, Lock, OperationsMark, Prepare, Resolve, Step, WaitId, Work,
-    read_seen,
+    ClientRequest, Forget, Inquire, Lock, OperationsMark, Prepare, Resolve, WaitId, Work, read_seen,
 };
 use planted::Bug;
 use resp::{Args, Protocol};
@@ -567,8 +566,8 @@ impl Courier {
         self.took(Origin::Versions(ticket, indices), None, true, None);
     }
 
-    /// Takes this group's part of a transaction. Events are told where they are known: who listens is no part of entries. `Err`
-    /// if values are to be checked out, as no log can say: whoever asks did not know yet that there is one.
+    /// Takes this group's part of a transaction. `Err` if values are to be checked out, as no log can say: whoever asks did not know
+    /// yet that there is one.
     pub fn vote(&mut self, part: Part) -> Result<(), NoCheckOut> {
         self.make_room(true);
         let Part {
@@ -611,12 +610,12 @@ impl Courier {
                 after_lock,
                 result,
             } => Work::Install {
-                effects: without_events(std::mem::take(effects)),
+                effects: std::mem::take(effects),
                 after_lock: *after_lock,
                 result: result.take(),
             },
             Assignment::InPlace { steps, after_lock } => Work::InPlace {
-                steps: steps.iter_mut().map(as_state).map(without_told).collect(),
+                steps: steps.iter_mut().map(as_state).collect(),
                 after_lock: *after_lock,
             },
         };
@@ -1957,18 +1956,6 @@ fn vote(code: u8) -> Vote {
     match Refusal::of_code(code) {
         None => Vote::Prepared,
         Some(refusal) => Vote::Refused(refusal),
-    }
-}
-
-fn without_events(mut effects: Vec<Effect>) -> Vec<Effect> {
-    effects.retain(|effect| !matches!(effect, Effect::Tell(_)));
-    effects
-}
-
-fn without_told(step: Step<'_>) -> Step<'_> {
-    match step {
-        Step::Run(command) => Step::Run(command),
-        Step::Install(effects) => Step::Install(without_events(effects)),
     }
 }
 

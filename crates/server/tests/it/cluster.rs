@@ -1,5 +1,6 @@
 //! Groups with replicas on several nodes.
 
+use crate::out_of_reach::key;
 use crate::world::World;
 use consensus::{Body, Index, Message, Term};
 use control::Order;
@@ -1118,6 +1119,51 @@ fn a_node_hears_of_each_event_once_while_its_replica_is_filled() {
         let wanted: Vec<String> = (0..320).map(|key| format!("k:{key:04}")).collect();
         let first = told.iter().zip(&wanted).position(|(told, wanted)| told != wanted);
         assert_eq!((told.len(), first), (320, None), "node {number}");
+    }
+}
+
+#[test]
+fn every_node_hears_once_of_each_event_of_values_that_cross_groups() {
+    let mut world = replicated(2);
+    for node in 0..3 {
+        world.nodes[node].hears_of_setting("notify-keyspace-events", "EA", 1);
+        assert!(
+            world
+                .run(node, 1, "PSUBSCRIBE __keyevent@0__:*")
+                .starts_with("*3")
+        );
+    }
+    let (a, b, c) = (key(2, 0, "a"), key(2, 1, "b"), key(2, 1, "c"));
+    for words in [format!("SADD {a} 1 2"), format!("SADD {b} 2 3")] {
+        world.run(0, 2, &words);
+    }
+    world.turns(1_000);
+    world.nodes.iter_mut().for_each(|node| node.messages.clear());
+    assert_eq!(world.run(1, 2, &format!("SINTERSTORE {a} {a} {b}")), ":1");
+    assert_eq!(world.run(2, 2, &format!("RENAME {a} {c}")), "+OK");
+    assert_eq!(world.run(0, 2, &format!("SMOVE {c} {a} 2")), ":1");
+    world.turns(1_000);
+    let mut wanted = [
+        format!("sinterstore {a}"),
+        format!("rename_from {a}"),
+        format!("rename_to {c}"),
+        format!("srem {c}"),
+        format!("del {c}"),
+        format!("sadd {a}"),
+    ];
+    wanted.sort_unstable();
+    for (number, node) in world.nodes.iter().enumerate() {
+        let event = |message: &String| {
+            let words: Vec<&str> = message.trim().split(' ').collect();
+            let [.., channel, _, key] = words[..] else {
+                panic!("{message}")
+            };
+            let name = channel.strip_prefix("__keyevent@0__:").expect("of an event");
+            format!("{name} {key}")
+        };
+        let mut told: Vec<String> = node.messages.iter().map(event).collect();
+        told.sort_unstable();
+        assert_eq!(told, wanted, "node {number}");
     }
 }
 
