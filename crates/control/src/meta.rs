@@ -296,8 +296,12 @@ impl Meta {
     /// What the leader sees of the cluster, for whoever looks; none if this node does not lead.
     pub fn sight(&mut self, now: Monotonic) -> Option<crate::sight::Sight> {
         let node = self.node?;
+        let own = self.own_sight(node);
         let state = &self.seat.as_ref()?.book()?.state;
-        Some(self.reign.as_mut()?.sight(node, state, &self.config.pace, now))
+        let mut sight = self.reign.as_mut()?.sight(node, state, &self.config.pace, now);
+        sight.groups.extend(own.map(|own| (GroupRef::Meta, own)));
+        sight.survivors.extend(&self.own_survivors);
+        Some(sight)
     }
 
     fn me(&self) -> Option<Incarnation> {
@@ -1176,15 +1180,12 @@ impl Meta {
 
     /// One look of the reconciler, and what comes of it.
     fn look(&mut self, node: NodeId, now: Monotonic) {
-        let own = self.own_sight(node);
+        let Some(sight) = self.sight(now) else { return };
         let (Some(reign), Some(seat)) = (&mut self.reign, &mut self.seat) else {
             return;
         };
         let Some(book) = seat.book() else { return };
         reign.on_look(now);
-        let mut sight = reign.sight(node, &book.state, &self.config.pace, now);
-        sight.groups.extend(own.map(|own| (GroupRef::Meta, own)));
-        sight.survivors.extend(&self.own_survivors);
         let mut orders = Vec::new();
         for step in steps(&book.state, &sight, &self.config.pace) {
             match step {
@@ -1269,7 +1270,8 @@ impl Meta {
                 leader: node,
             },
             caught_up: members.all().into_iter().filter(is_caught_up).collect(),
-            is_changing: false,
+            // Until a majority of the new voters knows of its end too, as with groups of keys.
+            is_changing: !seat.raft.is_known_committed(book.configured),
             is_light: true,
         })
     }
