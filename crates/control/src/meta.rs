@@ -40,7 +40,9 @@ use crate::sight::GroupSight;
 use crate::state::{FOUNDER, State};
 use crate::step::{Order, Step};
 use crate::survivor::Survivor;
-use consensus::{Beats, LOOK, Listener, Looks, Members, Message, ReadPermit, SnapshotPoint, Term, Times};
+use consensus::{
+    Beats, HardState, LOOK, Listener, Looks, Members, Message, ReadPermit, SnapshotPoint, Term, Times,
+};
 use errands::{Client, Errand, Errands};
 use ids::{Boot, Epoch, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion};
 use proposal::Proposal;
@@ -281,6 +283,12 @@ impl Meta {
         let seat = self.seat.as_ref()?;
         seat.book()?;
         Some((seat.raft.me(), seat.raft.members()))
+    }
+
+    /// What the replica of the meta group here may not forget once a turn is over, for checkers.
+    pub fn promises(&self) -> Option<(Incarnation, HardState)> {
+        let seat = self.seat.as_ref().filter(|seat| seat.is_on_disk())?;
+        Some((seat.raft.me(), seat.raft.hard_state()))
     }
 
     /// Its id, once it has one.
