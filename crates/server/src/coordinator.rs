@@ -799,7 +799,8 @@ impl Gateway {
         let Some(Client { program, .. }) = &open.client else {
             return;
         };
-        let mut scratch: Scratch = turn.scratch(turn.now);
+        let time = time_beside(turn.now, open.objects.values().flatten());
+        let mut scratch: Scratch = turn.scratch(time);
         scratch.set_limits(limits);
         for (group, objects) in std::mem::take(&mut open.objects) {
             let is_there = |key: &[u8]| group_of_key(groups, key) == group;
@@ -869,12 +870,13 @@ impl Gateway {
         let Some(Client { program, .. }) = &open.client else {
             return;
         };
+        let time = time_beside(turn.now, open.objects.values().flatten());
         let mut scratch = match self.scratch.take() {
             Some(mut scratch) => {
-                turn.reopen(&mut scratch, turn.now);
+                turn.reopen(&mut scratch, time);
                 scratch
             }
-            None => turn.scratch(turn.now),
+            None => turn.scratch(time),
         };
         scratch.set_limits(limits);
         let after_lock = open.mode.locks_first();
@@ -1490,6 +1492,19 @@ impl Gateway {
             replies,
         })));
     }
+}
+
+/// When commands are evaluated on what groups have sent: now, but not after anything of it expires. Its group has judged by its own
+/// time that it was there, and whoever evaluates may be ahead of that.
+fn time_beside<'a>(
+    now: UnixMillis,
+    sent: impl IntoIterator<Item = &'a (Option<Object>, KeyVersion)>,
+) -> UnixMillis {
+    let deadlines = sent
+        .into_iter()
+        .filter_map(|(object, _)| object.as_ref()?.deadline());
+    let first = deadlines.min();
+    first.map_or(now, |first| now.min(UnixMillis(first.0 - 1)))
 }
 
 /// Whether what had not changed for so long when it was read was there when the reads were sent, if sending, reading and

@@ -1,6 +1,7 @@
 //! Wall clocks that somebody sets wrong, and right again.
 
 use crate::cluster::replicated;
+use crate::out_of_reach::key;
 use crate::world::World;
 use planted::Bug;
 
@@ -79,4 +80,29 @@ fn a_request_named_a_moment_ago_is_taken_after_a_clock_was_ahead() {
     let name = format!("{}-{}-7000-8000-000000000001", &name[..8], &name[8..]);
     assert_eq!(world.run(1, 1, &format!("CLIENT REQUEST {name}")), "+OK");
     assert_eq!(world.run(1, 1, "INCR count"), ":2");
+}
+
+#[test]
+fn a_value_that_crosses_groups_has_expired_when_its_group_says_so() {
+    let mut world = agreed();
+    let (a, b) = (key(2, 0, "a"), key(2, 1, "b"));
+    // Fast by less than what is corrected: only the groups' leader knows what their time is.
+    world.nodes[1].wall_ahead = 900;
+    world.turns(200);
+    for member in ["1", "2"] {
+        world.run(0, 1, &format!("SADD {a} {member}"));
+    }
+    world.run(0, 1, &format!("SADD {b} 1 3"));
+    assert_eq!(world.run(0, 1, &format!("PEXPIRE {a} 500")), ":1");
+    assert_eq!(world.run(1, 2, &format!("SINTER {a} {b}")), "*1 $1 1");
+    assert_eq!(world.run(1, 2, &format!("SINTERSTORE {b} {a} {b}")), ":1");
+    assert_eq!(world.run(1, 2, &format!("SMOVE {a} {b} 2")), ":1");
+    assert_eq!(world.run(1, 2, &format!("RENAME {a} {b}")), "+OK");
+    assert_eq!(
+        world.run(0, 1, &format!("SCARD {b}")),
+        ":1",
+        "it is what was renamed"
+    );
+    world.turns(600);
+    assert_eq!(world.run(0, 1, &format!("EXISTS {b}")), ":0", "with its deadline");
 }
