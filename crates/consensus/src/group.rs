@@ -1321,7 +1321,8 @@ impl Group {
         }
     }
 
-    fn hard_state(&self) -> HardState {
+    /// What it must not forget besides its log, if it is durable.
+    pub fn hard_state(&self) -> HardState {
         let state = self.raw.raft.hard_state();
         HardState {
             term: Term(state.term),

@@ -40,7 +40,9 @@ use crate::sight::GroupSight;
 use crate::state::{FOUNDER, State};
 use crate::step::{Order, Step};
 use crate::survivor::Survivor;
-use consensus::{Beats, LOOK, Listener, Looks, Members, Message, ReadPermit, SnapshotPoint, Term, Times};
+use consensus::{
+    Beats, HardState, LOOK, Listener, Looks, Members, Message, ReadPermit, SnapshotPoint, Term, Times,
+};
 use errands::{Client, Errand, Errands};
 use ids::{Boot, Epoch, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion};
 use proposal::Proposal;
@@ -283,6 +285,12 @@ impl Meta {
         Some((seat.raft.me(), seat.raft.members()))
     }
 
+    /// What the replica of the meta group here may not forget once a turn is over, for checkers.
+    pub fn promises(&self) -> Option<(Incarnation, HardState)> {
+        let seat = self.seat.as_ref().filter(|seat| seat.is_on_disk())?;
+        Some((seat.raft.me(), seat.raft.hard_state()))
+    }
+
     /// Its id, once it has one.
     pub fn node(&self) -> Option<NodeId> {
         self.node
@@ -296,8 +304,12 @@ impl Meta {
     /// What the leader sees of the cluster, for whoever looks; none if this node does not lead.
     pub fn sight(&mut self, now: Monotonic) -> Option<crate::sight::Sight> {
         let node = self.node?;
+        let own = self.own_sight(node);
         let state = &self.seat.as_ref()?.book()?.state;
-        Some(self.reign.as_mut()?.sight(node, state, &self.config.pace, now))
+        let mut sight = self.reign.as_mut()?.sight(node, state, &self.config.pace, now);
+        sight.groups.extend(own.map(|own| (GroupRef::Meta, own)));
+        sight.survivors.extend(&self.own_survivors);
+        Some(sight)
     }
 
     fn me(&self) -> Option<Incarnation> {
@@ -1176,15 +1188,12 @@ impl Meta {
 
     /// One look of the reconciler, and what comes of it.
     fn look(&mut self, node: NodeId, now: Monotonic) {
-        let own = self.own_sight(node);
+        let Some(sight) = self.sight(now) else { return };
         let (Some(reign), Some(seat)) = (&mut self.reign, &mut self.seat) else {
             return;
         };
         let Some(book) = seat.book() else { return };
         reign.on_look(now);
-        let mut sight = reign.sight(node, &book.state, &self.config.pace, now);
-        sight.groups.extend(own.map(|own| (GroupRef::Meta, own)));
-        sight.survivors.extend(&self.own_survivors);
         let mut orders = Vec::new();
         for step in steps(&book.state, &sight, &self.config.pace) {
             match step {
@@ -1269,7 +1278,8 @@ impl Meta {
                 leader: node,
             },
             caught_up: members.all().into_iter().filter(is_caught_up).collect(),
-            is_changing: false,
+            // Until a majority of the new voters knows of its end too, as with groups of keys.
+            is_changing: !seat.raft.is_known_committed(book.configured),
             is_light: true,
         })
     }

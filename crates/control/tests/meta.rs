@@ -860,6 +860,50 @@ fn a_lost_majority_says_so_and_proposals_do_not_wait_for_ever() {
     assert!(world.machines[rest].notices.last().iter().all(told));
 }
 
+/// A leader whose two learners have become voters, and who has not heard yet that they know.
+#[test]
+fn a_change_of_the_meta_group_goes_on_until_a_majority_of_its_new_voters_knows_that_it_has_ended() {
+    let mut world = World::cluster(24, 2);
+    world.join(0);
+    let is_ended = |world: &World, machine: usize| {
+        let meta = world.machines[machine].meta.as_ref();
+        let replica = meta.and_then(Meta::replica);
+        replica.is_some_and(|(_, members)| members.voters.len() == 3 && !members.is_joint())
+    };
+    let is_changing = |world: &mut World| {
+        let now = world.now;
+        let leader = world.leader().expect("nobody dies");
+        let sight = world.machines[leader].meta.as_mut().unwrap().sight(now);
+        let own = sight.and_then(|mut sight| sight.groups.remove(&GroupRef::Meta));
+        own.map(|own| own.is_changing)
+    };
+    world.run_until("it has three voters", Duration::from_secs(60), |world| {
+        is_ended(world, world.leader().expect("nobody dies"))
+    });
+    let leader = world.leader().unwrap();
+    let others: Vec<usize> = (0..3).filter(|machine| *machine != leader).collect();
+    assert!(
+        others.iter().all(|other| !is_ended(&world, *other)),
+        "they have not heard of it"
+    );
+    assert_eq!(is_changing(&mut world), Some(true), "nobody else knows");
+    // What told them is lost.
+    world.packets.clear();
+    world.cut_off.extend(&others);
+    world.run_for(Duration::from_millis(100));
+    assert_eq!(is_changing(&mut world), Some(true), "nobody has said so");
+    world.cut_off.clear();
+    for _ in 0..10_000 {
+        if is_changing(&mut world) == Some(false) {
+            break;
+        }
+        world.step();
+    }
+    assert_eq!(is_changing(&mut world), Some(false), "it was said again");
+    assert!(others.iter().any(|other| is_ended(&world, *other)));
+    world.settle(3, 3);
+}
+
 #[test]
 fn a_node_that_is_emptied_and_removed_learns_it() {
     let mut world = World::cluster(11, 4);

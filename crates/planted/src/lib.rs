@@ -113,6 +113,10 @@ pub enum Bug {
     WaitNotEnded,
     /// A read that is behind something does not wait for what its leader found expired.
     OwnNotAwaited,
+    /// A member of the meta group goes on before what it wrote is synced.
+    MetaLogNotSynced,
+    /// A member of the meta group writes down its term, and not its vote.
+    MetaVoteNotWritten,
 }
 
 impl Bug {
@@ -169,6 +173,8 @@ impl Bug {
         Bug::OwnWriteNotAwaited,
         Bug::WaitNotEnded,
         Bug::OwnNotAwaited,
+        Bug::MetaLogNotSynced,
+        Bug::MetaVoteNotWritten,
     ];
 }
 

@@ -122,6 +122,11 @@ impl Swarm {
                 swarm.think = MILLIS;
                 swarm.reads = 30;
             }
+            // Members that vote and write, and lose their power.
+            Some(Bug::MetaLogNotSynced | Bug::MetaVoteNotWritten) => {
+                swarm.kills = swarm.kills.max(120);
+                swarm.partitions = swarm.partitions.max(60);
+            }
             // A file that is left, and a start that finds it although it was not written for it.
             Some(Bug::HandoverUsedTwice) => {
                 swarm.hand_overs = 120;

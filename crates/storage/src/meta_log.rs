@@ -25,6 +25,7 @@ use crate::frame::{self, Frames, HEAD_BYTES};
 use crate::replace::Replacement;
 use consensus::{Entry, Index, SnapshotPoint, Term};
 use ids::Incarnation;
+use planted::Bug;
 
 const NAME: &str = "meta-log";
 /// Bytes 0..8 of the file; the format's version is among them.
@@ -325,7 +326,9 @@ impl<D: Disk> MetaLog<D> {
         self.file
             .append(&bytes)
             .map_err(StorageError::io("write", NAME))?;
-        self.file.sync().map_err(StorageError::io("sync", NAME))?;
+        if !planted::is(Bug::MetaLogNotSynced) {
+            self.file.sync().map_err(StorageError::io("sync", NAME))?;
+        }
         self.has_failed = false;
         self.number += 1;
         self.size += bytes.len() as u64;

@@ -22,6 +22,7 @@ use consensus::{
     Times,
 };
 use ids::{GroupId, Incarnation, Monotonic};
+use planted::Bug;
 use std::collections::VecDeque;
 
 /// The meta group's number where data groups have theirs: beyond all of them.
@@ -289,9 +290,13 @@ impl Seat {
             // Invariant 2.
             return self.raft.persisted(persist.number, now);
         }
+        let mut hard_state = persist.hard_state;
+        if planted::is(Bug::MetaVoteNotWritten) {
+            hard_state.vote = None;
+        }
         let record = Record::Append {
             entries: persist.entries,
-            hard_state: persist.hard_state,
+            hard_state,
         };
         let number = self.write(write, record);
         self.writing.push_back((number, persist.number));

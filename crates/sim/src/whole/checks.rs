@@ -9,10 +9,11 @@
 //! 6. No process is refused what it may expect: to start, to read its own log, to apply what was committed.
 //! 7. The client of a transaction is told of it by its deadline, however often it begins again.
 //! 8. A worker keeps of the transactions that it coordinates what fits together.
+//! 9. A member of the meta group remembers its term and whom it voted for, whatever becomes of its process, and of the power.
 
 use super::{Holding, Order, Whole};
 use crate::node::Shape;
-use consensus::Members;
+use consensus::{HardState, Members};
 use control::{Factor, GroupRef, RoutingMap};
 use ids::{Boot, Epoch, Groups, Incarnation, Monotonic, NodeId, Prng, UnixMillis};
 use server::{Gateway, Glimpse, Health, Node, NodeIndex, NodeName, Placement, Topology};
@@ -28,6 +29,8 @@ pub struct Checks {
     states: BTreeMap<(u16, u64, u64), u64>,
     /// By group: where the replica is, its last term, and the last entry that it applied.
     replicas: BTreeMap<(u16, Incarnation), (usize, u64, u64)>,
+    /// By member of the meta group, what it had promised when it was last seen.
+    promises: BTreeMap<Incarnation, HardState>,
     /// By boot and worker.
     epochs: BTreeMap<(Boot, u16), Epoch>,
     maps: BTreeMap<Epoch, Arc<RoutingMap>>,
@@ -52,6 +55,7 @@ impl Checks {
             leaders: BTreeMap::new(),
             states: BTreeMap::new(),
             replicas: BTreeMap::new(),
+            promises: BTreeMap::new(),
             epochs: BTreeMap::new(),
             maps: BTreeMap::new(),
             transactions: BTreeMap::new(),
@@ -152,6 +156,7 @@ impl Checks {
         if let Some(map) = &node.map {
             self.check_map(map)?;
         }
+        self.check_promises(machine, node)?;
         let Some(serving) = node.serving() else {
             return Ok(());
         };
@@ -224,6 +229,24 @@ impl Checks {
             return Ok(());
         }
         Err(format!("two maps of version {}", map.epoch.0))
+    }
+
+    fn check_promises(&mut self, machine: usize, node: &Whole) -> Result<(), String> {
+        let Some((me, now)) = node.meta.promises() else {
+            return Ok(());
+        };
+        let Some(known) = self.promises.insert(me, now) else {
+            return Ok(());
+        };
+        // How far the log was known to be committed may be forgotten: others know.
+        let has_voted_otherwise = known.term == now.term && known.vote.is_some() && known.vote != now.vote;
+        if now.term < known.term || has_voted_otherwise {
+            return Err(format!(
+                "node {machine}: of the meta group, {} was {known:?}, and is {now:?}",
+                me.0
+            ));
+        }
+        Ok(())
     }
 
     fn check_replica(&mut self, machine: usize, glimpse: &Glimpse<'_>) -> Result<(), String> {
