@@ -154,9 +154,13 @@ pub(crate) const TEST: &[&Stage] = &[
         what: "programs of stock clients, over RESP2 and RESP3",
         needs: &["packages", "build"],
         steps: |place| {
-            // One of each: threads, an event loop, and Rust. The others need toolchains of their own.
-            let clients = Program::new("tests/clients/run redis-py ioredis redis-rs --server");
-            vec![Step::Program(clients.word(place.chorale().display().to_string()))]
+            let step = |line| Step::Program(Program::new(line).word(place.chorale().display().to_string()));
+            // The others need toolchains of their own.
+            let programs = [
+                "tests/clients/run redis-cli redis-py ioredis node-redis redis-rs --server",
+                "tests/clients/run redis-cli redis-py ioredis node-redis redis-rs --every-node --server",
+            ];
+            programs.map(step).into()
         },
     },
     &Stage {
