@@ -308,8 +308,7 @@ impl Member {
         let reads = self.attached.iter().map(|(at, _)| *at);
         let ends = self.barriers.iter().copied();
         let is_placed = reads.clone().is_sorted() && reads.clone().all(waits);
-        if !is_counted || !is_placed || !ends.clone().is_sorted_by(|a, b| a < b) || !ends.clone().all(stands)
-        {
+        if !is_counted || !is_placed || !ends.clone().is_sorted_by(|a, b| a < b) || !ends.clone().all(waits) {
             let (reads, ends): (Vec<_>, Vec<_>) = (reads.collect(), ends.collect());
             let gathered = (self.gathered.len(), self.gathered_bytes);
             return fails(
@@ -885,7 +884,7 @@ impl Member {
             let mut entry = EntryBuf::with_room(&header, batches, room);
             if !self.own.is_empty() {
                 entry.begin_own_batch();
-                entry.append(std::mem::take(&mut self.own).bytes());
+                entry.append(self.own.bytes());
             }
             // Before what may wait for them: it need not wait then.
             for Kept { gathered, .. } in &self.kept {
@@ -917,6 +916,7 @@ impl Member {
                 // Leadership is gone or being handed over; what it says next says so.
                 return;
             };
+            self.own = Operations::new();
             self.counts.entries_proposed += 1;
             self.counts.batches_proposed += count as u64;
             self.counts.bytes_proposed += entry_bytes as u64;
