@@ -375,6 +375,7 @@ impl Gateway {
 
     /// The connection ends: nobody waits any more.
     pub fn forget_connection(&mut self, connection: u64) {
+        self.forget_replica_wait(connection);
         if let Some(blocked) = self.blocking.blocked.get(&connection)
             && blocked.group.is_some()
             && (blocked.is_in_group || blocked.is_trying)
@@ -390,6 +391,9 @@ impl Gateway {
     /// the connection is to be closed. If it waits only for its command to be tried, a [`Delivery::HungUp`] says later
     /// when there was nothing.
     pub fn hangs_up(&mut self, connection: u64) -> bool {
+        if self.forget_replica_wait(connection) {
+            return true;
+        }
         let Some(blocked) = self.blocking.blocked.get_mut(&connection) else {
             return false;
         };
@@ -434,6 +438,7 @@ impl Gateway {
     /// Ends the waits whose time has come. Called every turn.
     #[inline]
     pub fn end_waits(&mut self) {
+        self.end_late_replica_waits();
         if self.blocking.deadlines.is_empty() {
             return;
         }
@@ -448,22 +453,23 @@ impl Gateway {
 
     /// In how many nanoseconds the first wait ends.
     pub fn next_wait_ends(&self) -> Option<u64> {
-        let &(deadline, _) = self.blocking.deadlines.first()?;
+        let first = self.blocking.deadlines.first().map(|&(deadline, _)| deadline);
+        let deadline = first
+            .into_iter()
+            .chain(self.replica_waits.first_deadline())
+            .min()?;
         Some(deadline.saturating_sub(self.timing.now()))
     }
 
     /// `CLIENT UNBLOCK`, for a client of this worker.
     pub(crate) fn on_unblock(&mut self, client: u64, is_error: bool) {
-        let found = self
-            .blocking
-            .blocked
-            .iter()
-            .find(|(_, blocked)| blocked.client == client);
-        let Some((&token, _)) = found else {
-            return;
-        };
         let error = b"-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n";
-        self.end_wait(token, is_error.then(|| error.to_vec()));
+        let ending = is_error.then(|| error.to_vec());
+        let mut blocked = self.blocking.blocked.iter();
+        match blocked.find(|(_, blocked)| blocked.client == client) {
+            Some((&token, _)) => self.end_wait(token, ending),
+            None => self.unblock_replica_wait(client, ending),
+        }
     }
 
     /// A client waits for keys of this worker.

@@ -400,6 +400,7 @@ impl Gateway {
         for index in 0..self.replicas.len() {
             self.seat(index);
         }
+        self.end_replica_waits();
         // They had linked before this node heard of them.
         for node in linked {
             self.on_link(node, true);
@@ -1387,13 +1388,6 @@ impl Gateway {
     pub(crate) fn is_replicated_here(&self, group: GroupId) -> bool {
         let index = self.local(group);
         index.is_some_and(|index| self.replicas[index].is_replicated())
-    }
-
-    /// How many replicas beside the leader's hold whatever was acknowledged, in every group: `WAIT`.
-    pub(crate) fn replicas_beside(&self) -> u16 {
-        let layout = self.cluster.layout.as_ref();
-        let groups = layout.into_iter().flat_map(|layout| &layout.groups);
-        groups.map(|group| group.voters / 2).min().unwrap_or(0)
     }
 
     /// Whether a command may be answered from what a replica here holds, although another node leads and may have gone on:

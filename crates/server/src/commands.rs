@@ -46,6 +46,7 @@ impl Gateway {
             CommandId::Info if self.shared.workers.len() > 1 || self.is_spread => {
                 self.on_info(session, pipeline, args);
             }
+            CommandId::Wait => self.on_wait(session, pipeline, spec, args),
             CommandId::Publish => self.on_publish(session, pipeline, Kind::Channel, args),
             CommandId::SPublish => self.on_publish(session, pipeline, Kind::ShardChannel, args),
             CommandId::SSubscribe => {
@@ -145,7 +146,7 @@ impl Gateway {
             | CommandId::CommandList
             | CommandId::CommandHelp => command::introspect::command(args, w),
             CommandId::Time => self.time(w),
-            CommandId::Wait => server::wait(args, self.replicas_beside(), w)?,
+            CommandId::Wait => self.wait_at_once(args, w)?,
             CommandId::MemoryStats => self.memory_stats(w),
             CommandId::MemoryDoctor => self.memory_doctor(w),
             CommandId::MemoryMallocStats => self.memory_malloc_stats(w),

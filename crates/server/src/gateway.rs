@@ -38,6 +38,7 @@ use crate::stats::WorkerStats;
 use crate::timing::{Caller, Timing};
 use crate::topology::Topology;
 use crate::transaction::Transactions;
+use crate::wait::ReplicaWaits;
 use bytes::{Buf, Bytes};
 use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec, Spread, Walks};
 use ids::{Db, GroupId, Groups, HashSeed, Prng};
@@ -82,6 +83,7 @@ pub struct Gateway {
     /// `INFO` for which the other workers were asked to refresh their figures.
     pub(crate) infos: Asked<Inquiry>,
     pub(crate) blocking: Blocking,
+    pub(crate) replica_waits: ReplicaWaits,
     /// Commands to be carried out on another thread.
     pub(crate) errands: Vec<Errand>,
     pub(crate) pubsub: PubSub,
@@ -189,6 +191,7 @@ impl Gateway {
             watches: Asked::default(),
             infos: Asked::default(),
             blocking: Blocking::default(),
+            replica_waits: ReplicaWaits::default(),
             errands: Vec::new(),
             pubsub: PubSub::default(),
             notify: Notify::default(),

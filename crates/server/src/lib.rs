@@ -55,6 +55,7 @@ mod timing;
 mod topology;
 mod transaction;
 mod transaction_figures;
+mod wait;
 
 pub use aside::Errand;
 pub use client::{ClientCard, Clients, Labels};

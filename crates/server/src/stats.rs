@@ -269,7 +269,9 @@ impl Gateway {
             .set(sum(&|replica| {
                 replica.keyspace().applied().0 & u64::from(u32::MAX)
             }));
-        self.stats.blocked.set(self.blocking.count() as u64);
+        self.stats
+            .blocked
+            .set((self.blocking.count() + self.replica_waits.len()) as u64);
         for number in 0..Db::COUNT {
             let db = Db::new(number).expect("below the count");
             let index = db.index();

@@ -561,3 +561,36 @@ fn clients_that_wait_while_a_leader_is_killed_are_served_in_their_order() {
         assert_eq!(client.run(&format!("EXISTS {key}")), Value::Integer(0));
     }
 }
+
+#[test]
+fn a_wait_for_replicas_that_do_not_come_ends_with_its_time() {
+    let server = Server::subject().workers(2).start();
+    let mut client = server.client();
+    let began = Instant::now();
+    assert_eq!(client.run("WAIT 1 30"), Value::Integer(0));
+    assert!(began.elapsed() >= Duration::from_millis(30));
+    assert_eq!(client.run("WAIT 0 0"), Value::Integer(0));
+    client.run_ok("MULTI");
+    client.run("WAIT 1 0");
+    assert_eq!(client.run("EXEC"), Value::Array(vec![Value::Integer(0)]));
+    for (how, answer) in [
+        ("TIMEOUT", Value::Integer(0)),
+        (
+            "ERROR",
+            Value::Error(b"UNBLOCKED client unblocked via CLIENT UNBLOCK".to_vec()),
+        ),
+    ] {
+        let mut waiter = server.client();
+        let id = waiter.run("CLIENT ID").integer().expect("a number");
+        waiter.send(&words("WAIT 1 0")).expect("the server reads");
+        eventually("the client is blocked", || {
+            client.run(&format!("CLIENT UNBLOCK {id} {how}")) == Value::Integer(1)
+        });
+        assert_eq!(waiter.receive().expect("it is let go"), answer);
+    }
+    // A client that is gone waits no more.
+    drop(waiting(&server, &mut client, "WAIT 1 0"));
+    eventually("nobody is blocked", || {
+        client.info_number("clients", "blocked_clients") == 0
+    });
+}

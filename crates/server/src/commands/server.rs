@@ -1,9 +1,9 @@
-//! `TIME`, `WAIT`, `SHUTDOWN`, and commands about what does not exist here.
+//! `TIME`, `SHUTDOWN`, and commands about what does not exist here.
 
 use crate::gateway::Gateway;
 use crate::message::Message;
 use crate::session::Session;
-use command::{ReplyError, number};
+use command::ReplyError;
 use resp::{Args, Writer};
 use std::sync::atomic::Ordering;
 
@@ -85,18 +85,6 @@ impl Shutdown {
             () => Shutdown::Stop,
         })
     }
-}
-
-/// `WAIT`: what was acknowledged is held by a majority of each group, so the answer comes at once. How many hold it beside
-/// those is not asked.
-pub(super) fn wait(args: Args<'_>, replicas: u16, w: &mut Writer<'_>) -> Result<(), ReplyError> {
-    number::parse_i64(args.arg(1)).ok_or(ReplyError::NotAnInteger)?;
-    let timeout = number::parse_i64(args.arg(2)).ok_or(ReplyError::TimeoutNotAnInteger)?;
-    if timeout < 0 {
-        return Err(ReplyError::TimeoutNegative);
-    }
-    w.integer(replicas.into());
-    Ok(())
 }
 
 /// `FUNCTION FLUSH`: there are no functions, so they are gone.

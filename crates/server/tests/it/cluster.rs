@@ -915,12 +915,20 @@ fn what_another_replica_held_is_not_used() {
 #[test]
 fn a_connection_is_told_how_many_replicas_hold_its_writes() {
     let mut world = spread(3, 2);
-    assert_eq!(world.run(1, 1, "WAIT 1 0"), ":0");
+    assert_eq!(world.run(1, 1, "WAIT 0 0"), ":0");
+    // It waits until there are as many as it asks for.
+    world.send(1, 1, "WAIT 1 0");
+    world.send(1, 3, "WAIT 2 0");
+    world.turns(20);
+    assert_eq!(world.nodes[1].take_reply(1), "");
     grow(&mut world);
+    assert_eq!(world.nodes[1].take_reply(1), ":1");
     assert_eq!(world.run(1, 1, "WAIT 1 0"), ":1");
+    assert_eq!(world.nodes[1].take_reply(3), "");
+    world.nodes[1].hang_up(3);
     // It comes behind the writes before it, and they were acknowledged.
     world.send(2, 2, "SET a 1");
-    world.send(2, 2, "WAIT 5 0");
+    world.send(2, 2, "WAIT 1 0");
     world.turns(1);
     assert_eq!(world.nodes[2].take_reply(2), "");
     world.turns(50);
