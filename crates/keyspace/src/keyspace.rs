@@ -357,14 +357,14 @@ impl Keyspace {
                 self.apply_words(&BlockCommand { db, protocol, args }, local, replies);
             }
             Operation::Expire { db, key } => {
-                if self.admits(|| exclusive(key)) {
+                if self.is_free(&exclusive(key)) {
                     self.expire(db, key, local);
                 } else {
                     self.applied.0 += 1;
                 }
             }
             Operation::Evict { db, key } => {
-                if self.admits(|| exclusive(key)) {
+                if self.is_free(&exclusive(key)) {
                     self.evict(db, key, local);
                 } else {
                     self.applied.0 += 1;

@@ -650,12 +650,14 @@ impl Keyspace {
         found.into_iter().filter_map(of).collect()
     }
 
-    /// Whether a read of these keys may be answered now: no transaction holds them alone, and nobody waits who came before.
+    /// Whether a read of these keys may be answered now: no transaction holds them alone, and no command waits for them. A
+    /// transaction that waits for them is not decided, and keeps nobody: a write that comes behind the read may be older than it, and go
+    /// first, and the read must not see what that one writes.
     #[inline]
     pub fn admits(&self, locks: impl FnOnce() -> Locks) -> bool {
         self.transactions.is_idle()
             || planted::is(Bug::LockIgnoredByRead)
-            || self.transactions.locks.admits(&locks())
+            || self.admits_behind(&locks(), self.transactions.locks.arrivals())
     }
 
     /// The same, of a read that came when so many had begun to wait.

@@ -20,6 +20,14 @@
 //! 2. A gateway is answered for a write when its entry was applied, not before.
 //! 3. A read is answered from a state that holds every write that was acknowledged before the read came.
 //! 4. What a follower applies answers nobody. Clients of its own node may hear of it, or wait for a key that it fills.
+//!
+//! And of what is kept between two turns, as [`Member::check`] looks at it:
+//! 5. Only a leader keeps what gateways have sent, and reads that wait.
+//! 6. At most [`FLIGHTS_MAX`] entries are in flight, in the order of their indices, behind what is applied, and of this term.
+//! 7. Reads that wait for gathered batches, or what the leader itself asks for, stand among these, in order, and so do the places at which entries end; the bytes of what
+//!    is gathered are counted.
+//! 8. What was read under the lease has been told, or is to be confirmed.
+//! 9. The members are those of an entry that is applied.
 
 use crate::batch::{AnswersBuf, Batch, Question, reads};
 use crate::counts::MemberCounts;
@@ -257,6 +265,67 @@ impl Member {
             now: Monotonic(0),
             nodes: BTreeMap::new(),
         }
+    }
+
+    /// Says which of the invariants that can be seen between two turns does not hold.
+    pub fn check(&self, replica: &Replica) -> Result<(), String> {
+        let fails =
+            |invariant: u8, what: &str| Err(format!("invariant {invariant} of {:?}: {what}", self.group));
+        let held = self.flights.len()
+            + self.gathered.len()
+            + self.kept.len()
+            + self.attached.len()
+            + self.unconfirmed.len()
+            + self.confirmed.len()
+            + replica.parked.len();
+        if self.role != Role::Leader && (held > 0 || !self.own.is_empty()) {
+            return fails(5, &format!("{held} of gateways at a {:?}", self.role));
+        }
+        let places = self.flights.iter().map(|flight| flight.index);
+        let is_ahead = self
+            .flights
+            .front()
+            .is_none_or(|flight| flight.index > self.applied);
+        let is_present = self.flights.iter().all(|flight| flight.term == self.term);
+        if self.flights.len() > FLIGHTS_MAX || !places.is_sorted_by(|a, b| a < b) || !is_ahead || !is_present
+        {
+            let places: Vec<_> = self
+                .flights
+                .iter()
+                .map(|flight| (flight.index, flight.term))
+                .collect();
+            return fails(6, &format!("{places:?} in flight, {:?} applied", self.applied));
+        }
+        let bytes: usize = self
+            .gathered
+            .iter()
+            .map(|gathered| gathered.batch.byte_len())
+            .sum();
+        let is_counted = bytes == self.gathered_bytes;
+        let stands = |at: usize| (1..=self.gathered.len()).contains(&at);
+        // What the leader itself asks for goes first, and reads may wait for it alone.
+        let waits = |at: usize| stands(at) || at == 0 && !self.own.is_empty();
+        let reads = self.attached.iter().map(|(at, _)| *at);
+        let ends = self.barriers.iter().copied();
+        let is_placed = reads.clone().is_sorted() && reads.clone().all(waits);
+        if !is_counted || !is_placed || !ends.clone().is_sorted_by(|a, b| a < b) || !ends.clone().all(waits) {
+            let (reads, ends): (Vec<_>, Vec<_>) = (reads.collect(), ends.collect());
+            let gathered = (self.gathered.len(), self.gathered_bytes);
+            return fails(
+                7,
+                &format!("{gathered:?} gathered, of {bytes} bytes; reads {reads:?}, ends {ends:?}"),
+            );
+        }
+        if !self.evaluated.is_empty() {
+            return fails(8, &format!("{} not told", self.evaluated.len()));
+        }
+        if self.members_at > self.applied {
+            return fails(
+                9,
+                &format!("members of {:?}, {:?} applied", self.members_at, self.applied),
+            );
+        }
+        Ok(())
     }
 
     /// What it has done since it began.
@@ -815,7 +884,7 @@ impl Member {
             let mut entry = EntryBuf::with_room(&header, batches, room);
             if !self.own.is_empty() {
                 entry.begin_own_batch();
-                entry.append(std::mem::take(&mut self.own).bytes());
+                entry.append(self.own.bytes());
             }
             // Before what may wait for them: it need not wait then.
             for Kept { gathered, .. } in &self.kept {
@@ -847,6 +916,7 @@ impl Member {
                 // Leadership is gone or being handed over; what it says next says so.
                 return;
             };
+            self.own = Operations::new();
             self.counts.entries_proposed += 1;
             self.counts.batches_proposed += count as u64;
             self.counts.bytes_proposed += entry_bytes as u64;
@@ -1192,8 +1262,7 @@ mod tests {
     use ids::{HashSeed, PartitionRange};
     use keyspace::{Keyspace, Transfer};
 
-    #[test]
-    fn a_late_first_cut_of_an_older_transfer_does_not_replace_a_newer_one() {
+    fn member() -> Member {
         let config = Config {
             group: GroupId::new(0),
             me: Incarnation(9),
@@ -1204,7 +1273,66 @@ mod tests {
             seed: 1,
         };
         let raft = Group::new(config, Monotonic(0)).expect("its parts agree");
-        let mut member = Member::new(GroupId::new(0), 0, raft, Index(0));
+        Member::new(GroupId::new(0), 0, raft, Index(0))
+    }
+
+    /// The invariant that does not hold of a member that was tampered with.
+    fn broken(tamper: impl FnOnce(&mut Member)) -> Option<String> {
+        let replica = Replica::new(GroupId::new(0), HashSeed([1, 2]), PartitionRange::ONE);
+        let mut member = member();
+        tamper(&mut member);
+        let what = member.check(&replica).err()?;
+        Some(
+            what.split(" of ")
+                .next()
+                .expect("there is a first part")
+                .to_owned(),
+        )
+    }
+
+    #[test]
+    fn a_breach_of_an_invariant_is_noticed() {
+        let flight = |index, term| Flight {
+            index: Index(index),
+            term: Term(term),
+            gathered: Vec::new(),
+            attached: Vec::new(),
+        };
+        let leading = |change: fn(&mut Member, &dyn Fn(u64, u64) -> Flight)| {
+            broken(|member| {
+                member.role = Role::Leader;
+                change(member, &flight);
+            })
+        };
+        assert_eq!(broken(|_| {}), None);
+        assert_eq!(
+            broken(|member| member.flights.push_back(flight(1, 0))).as_deref(),
+            Some("invariant 5")
+        );
+        assert_eq!(
+            leading(|member, flight| member.flights.push_back(flight(1, 0))),
+            None
+        );
+        for places in [[(0, 0), (1, 0)], [(2, 0), (1, 0)], [(1, 0), (2, 1)]] {
+            let found = broken(|member| {
+                member.role = Role::Leader;
+                member.flights = places.map(|(index, term)| flight(index, term)).into();
+            });
+            assert_eq!(found.as_deref(), Some("invariant 6"), "{places:?}");
+        }
+        let found = leading(|member, _| member.barriers.push_back(1));
+        assert_eq!(found.as_deref(), Some("invariant 7"));
+        let found = leading(|member, _| member.gathered_bytes = 1);
+        assert_eq!(found.as_deref(), Some("invariant 7"));
+        assert_eq!(
+            broken(|member| member.members_at = Index(1)).as_deref(),
+            Some("invariant 9")
+        );
+    }
+
+    #[test]
+    fn a_late_first_cut_of_an_older_transfer_does_not_replace_a_newer_one() {
+        let mut member = member();
         let mut keyspace = Keyspace::new(HashSeed([1, 2]), PartitionRange::ONE);
         let mut transfer = Transfer::begin(&mut keyspace).expect("it is the first one");
         let bytes = match transfer.next_cut(&mut keyspace, 1024) {

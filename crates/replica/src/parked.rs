@@ -531,6 +531,24 @@ mod tests {
     }
 
     #[test]
+    fn a_transaction_that_waits_keeps_no_read_from_being_answered() {
+        let mut waits = Waits::new();
+        waits.prepare(1, "MSET held 1");
+        // It waits for the one key, and would hold the other.
+        waits.prepare(2, "MSET free 2 held 2");
+        let admits = |waits: &Waits, line: &str| {
+            let words = ArgsBuf::from_slices(line.split(' '));
+            waits.keyspace.admits_read(words.as_args())
+        };
+        assert!(admits(&waits, "GET free"), "nothing is decided about it");
+        assert!(!admits(&waits, "GET held"));
+        waits.commit(1);
+        assert!(!admits(&waits, "GET free"), "it has its turn");
+        waits.commit(2);
+        assert!(admits(&waits, "MGET free held"));
+    }
+
+    #[test]
     fn reads_of_a_key_are_answered_in_the_order_in_which_they_came() {
         let mut waits = Waits::new();
         waits.prepare(1, "SET hot 1");

@@ -10,6 +10,7 @@
 //! Invariants:
 //! 1. While the group is alone, whoever waits in its queue is among `askers`, and the other way round.
 //! 2. No operation touches a key that a prepared transaction holds exclusively, except its own when it is decided.
+//! 3. Of a group with others nothing is asked, locked or checked out here: its log decides.
 
 mod alone;
 mod brief;
@@ -113,6 +114,24 @@ impl Replica {
             is_replicated: false,
             known: ids::SemanticsVersion::CURRENT,
         }
+    }
+
+    /// Says which of the invariants that can be seen between two calls does not hold.
+    pub fn check(&self) -> Result<(), String> {
+        let fails =
+            |invariant: u8, what: &str| Err(format!("invariant {invariant} of {:?}: {what}", self.group));
+        let (waiting, askers) = (self.keyspace.transaction_counts().waiting, self.askers.len());
+        if !self.is_replicated && !self.inherits && waiting != askers {
+            return fails(1, &format!("{waiting} wait, {askers} are to be answered"));
+        }
+        let is_void = self.askers.is_empty() && self.brief.is_empty() && self.lent.is_empty();
+        if self.is_replicated && !is_void {
+            return fails(
+                3,
+                &format!("{askers} are to be answered, {} have values", self.lent.len()),
+            );
+        }
+        Ok(())
     }
 
     /// This replica as a build would have it that knows no rules newer than `newest`.
@@ -416,7 +435,7 @@ impl Replica {
     }
 
     /// Whether conditions hold, here and now.
-    pub fn check(&mut self, turn: &Turn, conditions: &[Condition]) -> bool {
+    pub fn holds(&mut self, turn: &Turn, conditions: &[Condition]) -> bool {
         self.begin(turn);
         self.open();
         let conditions = as_conditions(conditions);

@@ -86,7 +86,7 @@ impl Gateway {
         for condition in &program.conditions {
             let group = group_of_key(self.groups, condition.key());
             let index = self.local(group).expect("the caller looked");
-            if !self.replicas[index].check(&self.turn, std::slice::from_ref(condition)) {
+            if !self.replicas[index].holds(&self.turn, std::slice::from_ref(condition)) {
                 return refused(program, session.protocol, out);
             }
         }

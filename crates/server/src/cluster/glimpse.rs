@@ -93,6 +93,19 @@ impl Gateway {
         self.coordinator.check()
     }
 
+    /// Says what does not hold of the replicas here, for checks after every step.
+    pub fn check_replicas(&self) -> Result<(), String> {
+        for replica in &self.replicas {
+            replica.check()?;
+        }
+        for (seat, replica) in self.cluster.seats.iter().zip(&self.replicas) {
+            if let Some(member) = &seat.member {
+                member.check(replica)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The numbers of this worker's transactions whose clients are to be told by a deadline, for checks of it.
     pub fn transactions_with_deadlines(&self) -> impl Iterator<Item = u64> {
         self.coordinator.with_deadlines()

@@ -181,6 +181,7 @@ impl Workers {
             }
         }
         let checked = self.gateways[worker].check_coordinator();
+        let checked = checked.and_then(|()| self.gateways[worker].check_replicas());
         assert_eq!(checked, Ok(()), "worker {worker}");
         let post = self.gateways[worker].post(1 - worker as u16);
         self.mail[1 - worker].extend(post.drain(..));

@@ -167,6 +167,7 @@ impl World {
                 planted::plant(None);
             }
             assert_eq!(node.gateway.check_coordinator(), Ok(()), "node {number}");
+            assert_eq!(node.gateway.check_replicas(), Ok(()), "node {number}");
         }
     }
 

@@ -162,7 +162,8 @@ impl Checks {
         };
         for worker in &serving.workers {
             let coordinator = worker.gateway.check_coordinator();
-            coordinator.map_err(|what| format!("node {machine}, worker {}: {what}", worker.number))?;
+            let checked = coordinator.and_then(|()| worker.gateway.check_replicas());
+            checked.map_err(|what| format!("node {machine}, worker {}: {what}", worker.number))?;
             self.check_deadlines(machine, (serving.boot, worker.number), &worker.gateway)?;
             let Some(epoch) = worker.gateway.epoch() else {
                 continue;

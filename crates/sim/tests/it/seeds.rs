@@ -65,6 +65,12 @@ fn clusters_that_grow_from_one_node_under_load_find_nothing() {
 }
 
 #[test]
+fn a_read_is_not_kept_by_a_transaction_that_waits_while_writes_behind_it_pass() {
+    // The whole group was waited for: a write of the same connection was older than the transaction, and went before it.
+    find_nothing([2817], &of_workers(2));
+}
+
+#[test]
 fn who_begins_anew_is_not_taken_for_who_was_there_before() {
     // What was said to a process that dialled came to the one after it: the link went one way only, for ever.
     find_nothing([1678], &of_workers(2));
