@@ -18,7 +18,7 @@
 //! 2. No operation touches a key that a prepared transaction holds exclusively, except its own when it is decided.
 
 use crate::brief::BriefLocks;
-use crate::courier::CROWDED_OUT;
+use crate::group_client::CROWDED_OUT;
 use crate::operation::{Condition, Operation, Replies, as_conditions, as_state};
 use crate::request::{Assignment, FullKey, IndexedKey, Output, Part, Request, Seen, Ticket};
 use crate::state::GroupState;

@@ -4,14 +4,14 @@
 //! other, consensus stands between a request and its apply.
 //!
 //! Reading order: `request.rs` (what comes in and goes out), `replica.rs` (the object), its parts `state.rs`, `alone.rs` and
-//! `member.rs`, and `courier.rs` (what asks a group that has a log).
+//! `member.rs`, and `group_client.rs` (what asks a group that has a log).
 
 mod alone;
 mod batch;
 mod brief;
 mod counts;
-mod courier;
 mod departure;
+mod group_client;
 mod member;
 mod operation;
 mod parked;
@@ -24,7 +24,7 @@ mod turn;
 
 pub use batch::{Batch, SentWords};
 pub use counts::MemberCounts;
-pub use courier::{Asked, CROWDED_OUT, Courier, NoCheckOut, UNREACHABLE};
+pub use group_client::{Asked, CROWDED_OUT, GroupClient, NoCheckOut, UNREACHABLE};
 pub use keyspace::{OpenTransaction, Returned, Scratch, TransactionCounts, locks_among as locks_of};
 pub use member::{Cut, Effects, FLIGHTS_MAX, Member, Sender};
 pub use operation::{Condition, Operation, Replies, Step, databases, with_conditions};

@@ -1,11 +1,11 @@
 //! This worker's part in the cluster: its groups, of which some have replicas on other nodes, and the peers there.
 //!
 //! ```text
-//!   a command on a replicated group --> courier --turn's end--> member here, if it leads --> response --> courier
-//!                                          |                                                                 ^
-//!                                          +------ Batch ------> leader elsewhere ------ Answers ------------+
+//!   a command on a group with a log --> group client --turn's end--> replica here, if it leads --> response --> group client
+//!                                            |                                                                     ^
+//!                                            +------- Batch ------> leader elsewhere -------- Answers -------------+
 //!
-//!   peers:  Raft, heartbeats, batches, cuts  -->  member, or courier
+//!   peers:  Raft, heartbeats, batches, cuts  -->  replica, or group client
 //! ```
 //!
 //! Every worker has the same groups on every node, so that what a peer says comes to the right one without a hop. A group
@@ -43,7 +43,7 @@ use peer_wire::{ChannelKind, PeerMessage, Publish, Raft, TransferAnswer, Transfe
 use planted::Bug;
 use replica::locks_of;
 use replica::{
-    Asked, Batch, BatchOutcome, BatchResponse, Courier, Cut, Effects, Input, Member, NoCheckOut, Output,
+    Asked, Batch, BatchOutcome, BatchResponse, Cut, Effects, GroupClient, Input, Member, NoCheckOut, Output,
     Replica, Request, Sender, Ticket,
 };
 use resp::Args;
@@ -186,7 +186,7 @@ impl Cluster {
     fn sender(&self, index: usize) -> Sender {
         Sender {
             node: self.me(),
-            gateway: self.seats[index].courier.gateway(),
+            gateway: self.seats[index].group_client.gateway(),
         }
     }
 }
@@ -807,28 +807,28 @@ impl Gateway {
             return;
         };
         // If not, it was for the boot before this one.
-        if response.gateway == self.cluster.seats[index].courier.gateway() {
+        if response.gateway == self.cluster.seats[index].group_client.gateway() {
             self.on_response(index, from, response);
         }
     }
 
-    /// The courier to a group, which learns what time it is, and the threshold: it may have been set a moment ago.
-    fn courier(&mut self, index: usize) -> &mut Courier {
+    /// The group client to a group, which learns what time it is, and the threshold: it may have been set a moment ago.
+    fn group_client(&mut self, index: usize) -> &mut GroupClient {
         let (now, slow) = (self.cluster.now, self.settings.slow_from());
-        let courier = &mut self.cluster.seats[index].courier;
-        courier.begin(now, slow);
-        courier
+        let group_client = &mut self.cluster.seats[index].group_client;
+        group_client.begin(now, slow);
+        group_client
     }
 
     /// Tells all workers whether the leader of a group can be reached.
     fn note_reach(&self, index: usize) {
-        let is_cut_off = self.cluster.seats[index].courier.is_cut_off();
+        let is_cut_off = self.cluster.seats[index].group_client.is_cut_off();
         self.shared.set_cut_off(self.replicas[index].group(), is_cut_off);
     }
 
     fn on_response(&mut self, index: usize, from: NodeId, response: &BatchResponse) {
         let mut outputs = Vec::new();
-        self.courier(index);
+        self.group_client(index);
         self.cluster.seats[index].on_response(from, response, &mut outputs);
         self.note_reach(index);
         // What it brought is handed out when the turn ends.
@@ -930,7 +930,7 @@ impl Gateway {
                 self.worker,
             ));
             // What clients ask for before the first tick is asked for now, not at the beginning of time.
-            self.courier(index);
+            self.group_client(index);
         }
         let now = self.cluster.now;
         let seed = self.prng.next_u64();
@@ -955,7 +955,8 @@ impl Gateway {
         }
         let mut outputs = Vec::new();
         let generation = layout.group(group).generation;
-        self.courier(index).begin_generation(generation, &mut outputs);
+        self.group_client(index)
+            .begin_generation(generation, &mut outputs);
         self.transactions.outputs.extend(outputs);
         self.cluster.touch(index);
     }
@@ -1005,7 +1006,7 @@ impl Gateway {
         let slow = self.settings.slow_from();
         let turn = &self.turn;
         let changed = seat.tick(group, replica, turn, *now, slow, is_up, is_moving, &mut outputs);
-        let is_cut_off = seat.courier.is_cut_off();
+        let is_cut_off = seat.group_client.is_cut_off();
         self.shared.set_cut_off(replica.group(), is_cut_off);
         if replica.leader().is_some() {
             if seat.fenced < Some(layout.epoch) {
@@ -1138,7 +1139,7 @@ impl Gateway {
         let me = self.cluster.me();
         let group = self.replicas[index].group();
         let sender = self.cluster.sender(index);
-        self.courier(index);
+        self.group_client(index);
         let Cluster {
             seats,
             outbox,
@@ -1147,8 +1148,8 @@ impl Gateway {
         } = &mut self.cluster;
         let seat = &mut seats[index];
         let mut here = Vec::new();
-        if let Some(target) = seat.target.filter(|_| seat.courier.has_due()) {
-            seat.courier.dispatch(|batch| {
+        if let Some(target) = seat.target.filter(|_| seat.group_client.has_due()) {
+            seat.group_client.dispatch(|batch| {
                 if target == me {
                     here.push(batch.clone());
                 } else {
@@ -1333,7 +1334,7 @@ impl Gateway {
                 .state_mut()
                 .read_leased(&self.turn, session.db, &command, &mut out);
         }
-        if self.cluster.seats[index].courier.is_cut_off() {
+        if self.cluster.seats[index].group_client.is_cut_off() {
             return pipeline.writer(session.protocol).error(replica::UNREACHABLE);
         }
         let is_free = crate::gateway::is_free(session, pipeline, spec, args);
@@ -1352,7 +1353,7 @@ impl Gateway {
             args,
             frame: frame.as_ref(),
         };
-        self.courier(index).command(ticket, asked);
+        self.group_client(index).command(ticket, asked);
         self.cluster.touch(index);
     }
 
@@ -1450,11 +1451,13 @@ impl Gateway {
                 ticket,
                 replies: Some(replies),
             });
-        } else if self.cluster.seats[index].courier.is_cut_off() {
-            self.cluster.seats[index].courier.refuse(ticket, &mut outputs);
+        } else if self.cluster.seats[index].group_client.is_cut_off() {
+            self.cluster.seats[index]
+                .group_client
+                .refuse(ticket, &mut outputs);
         } else {
             let began = Some(self.cluster.now);
-            self.courier(index).command(ticket, Asked { began, ..asked });
+            self.group_client(index).command(ticket, Asked { began, ..asked });
             self.cluster.touch(index);
         }
         self.transactions.outputs.extend(outputs);
@@ -1463,44 +1466,44 @@ impl Gateway {
     /// A request for a replicated group.
     pub(crate) fn ask_leader(&mut self, index: usize, request: Request, outputs: &mut Vec<Output>) {
         let group = self.replicas[index].group();
-        let courier = self.courier(index);
+        let group_client = self.group_client(index);
         match request {
             Request::Execute { ticket, .. }
             | Request::Wait { ticket, .. }
             | Request::Block { ticket, .. }
             | Request::Once { ticket, .. }
-                if courier.is_cut_off() =>
+                if group_client.is_cut_off() =>
             {
-                courier.refuse(ticket, outputs);
+                group_client.refuse(ticket, outputs);
             }
-            Request::Watch { ticket, .. } if courier.is_cut_off() => {
+            Request::Watch { ticket, .. } if group_client.is_cut_off() => {
                 let error = replica::UNREACHABLE;
                 outputs.push(Output::FailedWatch { ticket, error });
             }
             Request::Execute { ticket, operation } => {
-                courier.command(ticket, Asked::of(&operation));
+                group_client.command(ticket, Asked::of(&operation));
             }
-            Request::Wait { ticket, operation } => courier.wait(ticket, &operation),
-            Request::EndWait { ticket } => courier.end_wait(ticket),
-            Request::Part { txn, .. } if courier.is_cut_off() => {
+            Request::Wait { ticket, operation } => group_client.wait(ticket, &operation),
+            Request::EndWait { ticket } => group_client.end_wait(ticket),
+            Request::Part { txn, .. } if group_client.is_cut_off() => {
                 let error = replica::UNREACHABLE;
                 outputs.push(Output::FailedPart { txn, group, error });
             }
-            Request::Part { txn, operation } => courier.part(txn, Asked::of(&operation)),
+            Request::Part { txn, operation } => group_client.part(txn, Asked::of(&operation)),
             Request::Block {
                 ticket,
                 conditions,
                 operations,
-            } => courier.block(ticket, &conditions, &operations),
+            } => group_client.block(ticket, &conditions, &operations),
             Request::Once {
                 ticket,
                 request,
                 operations,
-            } => courier.once(ticket, request, &operations),
-            Request::Watch { ticket, keys } => courier.versions(ticket, &keys),
+            } => group_client.once(ticket, request, &operations),
+            Request::Watch { ticket, keys } => group_client.versions(ticket, &keys),
             Request::Prepare(part) | Request::Lock(part) => {
                 let txn = part.txn;
-                if let Err(NoCheckOut) = courier.vote(*part) {
+                if let Err(NoCheckOut) = group_client.vote(*part) {
                     outputs.push(without_check_out(txn, group));
                 }
             }
@@ -1510,27 +1513,27 @@ impl Gateway {
                 is_awaited: false,
                 worker,
                 is_final: _,
-            } => courier.commit_lazily(txn, worker),
+            } => group_client.commit_lazily(txn, worker),
             Request::Decide {
                 txn,
                 is_committed,
                 is_awaited: _,
                 worker,
                 is_final: _,
-            } => courier.decide(txn, is_committed, worker),
+            } => group_client.decide(txn, is_committed, worker),
             Request::Inquire {
                 txn,
                 participants,
                 worker,
-            } => courier.inquire(txn, participants, worker),
-            Request::Wound { txn } => courier.wound(txn),
-            Request::Forget { txn, low } => courier.forget(txn, low),
+            } => group_client.inquire(txn, participants, worker),
+            Request::Wound { txn } => group_client.wound(txn),
+            Request::Forget { txn, low } => group_client.forget(txn, low),
             Request::See {
                 txn,
                 conditions,
                 operations,
-            } => courier.see(txn, &conditions, &operations),
-            Request::Fetch { txn, keys } => courier.fetch(txn, &keys),
+            } => group_client.see(txn, &conditions, &operations),
+            Request::Fetch { txn, keys } => group_client.fetch(txn, &keys),
             // The group held its keys for it. If it has let go of them since, there is nothing to check out any more.
             Request::CheckOut { txn, .. } => outputs.push(without_check_out(txn, group)),
             // A group gets no log while anything of it is checked out: `Replica::set_replicated` insists on it.

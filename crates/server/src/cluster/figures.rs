@@ -79,7 +79,7 @@ impl Gateway {
         };
         for (seat, replica) in self.cluster.seats.iter().zip(&self.replicas) {
             figures.counts += seat.counts(replica);
-            let (handed, resent) = seat.courier.handed();
+            let (handed, resent) = seat.group_client.handed();
             figures.batches += handed;
             figures.resent += resent;
             let leader = seat.known_leader(replica, layout.group(replica.group()));

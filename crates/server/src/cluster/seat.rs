@@ -6,7 +6,7 @@ use consensus::{Config, Durability, Members, RaftNode, Saved, Term, Times};
 use control::{GroupRef, GroupSight, Order, Report, Role, Survivor};
 use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, Monotonic, NodeId};
 use replica::{
-    BatchOutcome, BatchResponse, Courier, Effects, Input, Member, MemberCounts, Output, Replica, Turn,
+    BatchOutcome, BatchResponse, Effects, GroupClient, Input, Member, MemberCounts, Output, Replica, Turn,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const STRANGER_PATIENCE: Duration = Duration::from_secs(3);
 
 /// See the file's header.
 pub(crate) struct Seat {
-    pub(super) courier: Courier,
+    pub(super) group_client: GroupClient,
     /// The replica here, if there is one.
     pub(super) incarnation: Option<Incarnation>,
     /// The last replica that was here of which a step has panicked: the seat is empty until the cluster names another one.
@@ -61,7 +61,7 @@ pub(crate) struct Seat {
 impl Seat {
     pub(super) fn new(group: GroupId, generation: u64, boot: Boot, worker: u16) -> Seat {
         Seat {
-            courier: Courier::new(group, generation, GatewayId { boot, worker }),
+            group_client: GroupClient::new(group, generation, GatewayId { boot, worker }),
             incarnation: None,
             broken: None,
             stopped: None,
@@ -290,11 +290,11 @@ impl Seat {
         is_moving: impl Fn(NodeId) -> bool,
         outputs: &mut Vec<Output>,
     ) -> bool {
-        self.courier.begin(now, slow);
+        self.group_client.begin(now, slow);
         if self.target.is_some_and(is_moving) {
-            self.courier.on_moving();
+            self.group_client.on_moving();
         }
-        self.courier.give_up(outputs);
+        self.group_client.give_up(outputs);
         self.is_hinted = false;
         self.let_go_of_strangers(group, replica, turn, now);
         self.target = self.target.filter(|target| is_up(*target));
@@ -311,12 +311,12 @@ impl Seat {
                 self.aim(node, outputs);
             }
         }
-        self.target.is_some() && self.courier.has_due()
+        self.target.is_some() && self.group_client.has_due()
     }
 
     /// Until when ticks have nothing to do for it, if nothing happens: groups that nobody uses cost next to nothing.
     pub(super) fn quiet_until(&self, replica: &Replica, now: Monotonic) -> Monotonic {
-        if self.target.is_none() || !self.courier.is_idle() || !self.watches.is_idle() {
+        if self.target.is_none() || !self.group_client.is_idle() || !self.watches.is_idle() {
             return now;
         }
         let Some(member) = replica.member() else {
@@ -491,7 +491,7 @@ impl Seat {
     /// A node says what became of a batch. What was carried out counts whoever says it, as long as it is not lost since; the
     /// rest only from whom this node takes for the leader, in the term in which it leads.
     pub(super) fn on_response(&mut self, from: NodeId, response: &BatchResponse, outputs: &mut Vec<Output>) {
-        let is_present = response.generation == self.courier.generation();
+        let is_present = response.generation == self.group_client.generation();
         let is_asked = self.target == Some(from);
         let counts = is_asked && response.term >= self.led_in;
         match response.outcome {
@@ -506,7 +506,7 @@ impl Seat {
             self.led_in = response.term;
         }
         // What no leader writes counts as no answer: the batch is sent again.
-        self.courier
+        self.group_client
             .on_outcome(response.sequence, &response.outcome, outputs);
     }
 
@@ -532,7 +532,7 @@ impl Seat {
         if self.target != Some(node) {
             self.target = Some(node);
             self.led_in = Term(0);
-            self.courier.resend(outputs);
+            self.group_client.resend(outputs);
         }
     }
 }
