@@ -999,13 +999,13 @@ impl Gateway {
         let layout = layout.clone().expect("the caller looked");
         let is_up = |node: NodeId| node == layout.me || peers.get(&node).is_some_and(|peer| peer.is_up);
         let mut outputs = Vec::new();
-        let replica = &mut self.replicas[index];
+        let replica = &self.replicas[index];
         let group = layout.group(replica.group());
         let seat = &mut seats[index];
         let is_moving = |node: NodeId| peers.get(&node).is_some_and(|peer| peer.is_moving);
-        let slow = self.settings.slow_from();
-        let turn = &self.turn;
-        let changed = seat.tick(group, replica, turn, *now, slow, is_up, is_moving, &mut outputs);
+        seat.group_client.begin(*now, self.settings.slow_from());
+        let changed = seat.tick(group, replica, is_up, is_moving, &mut outputs);
+        let without_strangers = seat.without_strangers(group, replica, *now);
         let is_cut_off = seat.group_client.is_cut_off();
         self.shared.set_cut_off(replica.group(), is_cut_off);
         if replica.leader().is_some() {
@@ -1023,6 +1023,9 @@ impl Gateway {
             }
         } else {
             seat.fenced = None;
+        }
+        if let Some(input) = without_strangers {
+            self.step(index, input);
         }
         let member = self.replicas[index].member();
         if changed || member.is_some_and(|member| member.has_own() || member.raft().has_ready()) {
@@ -1549,10 +1552,7 @@ impl Gateway {
 
     /// Asks for expired keys of a replicated group to be deleted, if it is led here. Whether there are more.
     pub(crate) fn expire_replicated(&mut self, index: usize, objects_max: usize) -> bool {
-        if !self.replicas[index]
-            .leader()
-            .is_some_and(|leader| !leader.has_own())
-        {
+        if self.replicas[index].leader().is_none_or(Member::has_own) {
             return false;
         }
         let mut found = Vec::new();

@@ -282,21 +282,16 @@ impl Seat {
     pub(super) fn tick(
         &mut self,
         group: &GroupLayout,
-        replica: &mut Replica,
-        turn: &Turn,
-        now: Monotonic,
-        slow: Option<Duration>,
+        replica: &Replica,
         is_up: impl Fn(NodeId) -> bool,
         is_moving: impl Fn(NodeId) -> bool,
         outputs: &mut Vec<Output>,
     ) -> bool {
-        self.group_client.begin(now, slow);
         if self.target.is_some_and(is_moving) {
             self.group_client.on_moving();
         }
         self.group_client.give_up(outputs);
         self.is_hinted = false;
-        self.let_go_of_strangers(group, replica, turn, now);
         self.target = self.target.filter(|target| is_up(*target));
         if self.target.is_none() {
             let last = group.leader.filter(|_| self.tries == 0);
@@ -363,15 +358,15 @@ impl Seat {
         place.or_else(|| self.added.get(&incarnation)).copied()
     }
 
-    /// A leader of before may have taken a learner in that the map has let go of since, and of which nobody else knows where it
-    /// is. As long as it is there the group cannot be reported. If it should be wanted after all, it is asked for again.
-    fn let_go_of_strangers(
+    /// What is to happen to the leader here because of learners that a leader of before has taken in, that the map has let go of
+    /// since, and of which nobody else knows where they are. As long as one is there the group cannot be reported. If it should
+    /// be wanted after all, it is asked for again.
+    pub(super) fn without_strangers(
         &mut self,
         layout: &GroupLayout,
-        replica: &mut Replica,
-        turn: &Turn,
+        replica: &Replica,
         now: Monotonic,
-    ) {
+    ) -> Option<Input<'static>> {
         let leading = replica.leader();
         let mut target = leading.map(|member| member.members().clone()).unwrap_or_default();
         let count = target.learners.len();
@@ -380,13 +375,11 @@ impl Seat {
             .retain(|learner| self.place_of(layout, *learner).is_some());
         if target.learners.len() == count || target.is_joint() {
             self.strangers_since = None;
-            return;
+            return None;
         }
         let since = *self.strangers_since.get_or_insert(now);
-        if now.since(since) >= STRANGER_PATIENCE {
-            let input = Input::ChangeMembers(target);
-            replica.step(turn, now, input, &mut Effects::default());
-        }
+        // Refused while another change is under way, and tried again.
+        (now.since(since) >= STRANGER_PATIENCE).then_some(Input::ChangeMembers(target))
     }
 
     /// What the meta group is told of the group, if it is led here.
