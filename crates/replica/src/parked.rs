@@ -296,7 +296,7 @@ pub(crate) fn answer(
             let mut bytes = Vec::new();
             let mut out = resp::Writer::new(&mut bytes, *protocol);
             local.touches = *touches;
-            crate::replica::read_words(keyspace, local, *db, question.args(), &mut out);
+            crate::state::read_words(keyspace, local, *db, question.args(), &mut out);
             local.touches = true;
             answers.reply(&bytes);
         }
@@ -321,7 +321,7 @@ pub(crate) fn answer(
                 for command in commands {
                     let mut bytes = Vec::new();
                     let mut out = resp::Writer::new(&mut bytes, command.protocol);
-                    crate::replica::read_words(keyspace, local, command.db, command.args, &mut out);
+                    crate::state::read_words(keyspace, local, command.db, command.args, &mut out);
                     replies.push(bytes);
                 }
                 true

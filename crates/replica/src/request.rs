@@ -2,7 +2,7 @@
 
 use crate::batch::SentWords;
 use crate::operation::{Condition, Operation, Replies, Step};
-use crate::replica::LocalCounts;
+use crate::state::LocalCounts;
 use bytes::Bytes;
 use command::Spec;
 use ids::{Db, GroupId, UnixMillis};
