@@ -138,6 +138,42 @@ impl TxnMode {
     }
 }
 
+/// How far an attempt has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// Groups are asked for values or answers, and change nothing: it can be given up as if it had never been.
+    Reading,
+    /// Locks are asked for, by parts that groups vote on.
+    Locking,
+    /// Votes are asked for.
+    Voting,
+    /// All groups have prepared, and let their values be checked out.
+    Aside,
+    /// All groups have prepared, and carry it out: what they answer is to come.
+    Committed,
+}
+
+impl Phase {
+    /// Whether parts were sent that a group may vote on, and it is not decided.
+    fn has_asked(self) -> bool {
+        match self {
+            Phase::Reading | Phase::Committed => false,
+            Phase::Locking | Phase::Voting | Phase::Aside => true,
+        }
+    }
+}
+
+/// What is known of an attempt beside its votes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Doubt {
+    /// Its votes are waited for.
+    None,
+    /// The participants were asked what has become of it.
+    Inquired,
+    /// They said that all have prepared: the votes, with the replies, are to come.
+    FoundCommitted,
+}
+
 /// Who waits for a transaction, and for what.
 struct Client {
     ticket: Ticket,
@@ -175,6 +211,8 @@ struct Open {
     /// The same as of this attempt, with their generations.
     participants: Participants,
     mode: TxnMode,
+    phase: Phase,
+    doubt: Doubt,
     /// Whether anything in it may write.
     writes: bool,
     tally: VoteTally,
@@ -192,8 +230,6 @@ struct Open {
     evaluated: Option<Replies>,
     /// What is known of the replies of one that groups carry out.
     plan: Plan,
-    /// Whether locks are waited for, and not votes.
-    is_locking: bool,
     /// Whether a group has lost what it answered.
     has_lost_replies: bool,
     /// When the reads of this attempt were sent.
@@ -201,18 +237,10 @@ struct Open {
     /// Whether all that was seen so far was there when they were sent.
     is_together: bool,
     tries: u32,
-    /// Whether parts were sent that a group may vote on.
-    has_asked: bool,
-    /// All have prepared: the replies are to come.
-    is_committed: bool,
     /// Since when it is open. Its deadline is counted from here, and no attempt moves it.
     opened_at: Monotonic,
     /// Since when the attempt's votes are waited for.
     since: Monotonic,
-    /// Whether the participants were asked what has become of it.
-    is_inquired: bool,
-    /// They said that all have prepared: the votes, with the replies, are to come.
-    is_found_committed: bool,
 }
 
 /// A decision on its way.
@@ -245,13 +273,12 @@ impl Coordinator {
                 ));
             }
             let has_client = open.client.is_some();
-            if self.waited_for.contains(seq) != has_client || !has_client && !open.has_asked {
+            if self.waited_for.contains(seq) != has_client || !has_client && !open.phase.has_asked() {
                 return Err(format!(
-                    "invariant 6: {id:?}, {}, by {:?}: client {has_client}, waited for {}, asked {}",
-                    open.state(),
+                    "invariant 6: {id:?}, {:?} by {:?}: client {has_client}, waited for {}",
+                    open.phase,
                     open.mode,
-                    self.waited_for.contains(seq),
-                    open.has_asked
+                    self.waited_for.contains(seq)
                 ));
             }
             let is_shared_out = |client: &Client| {
@@ -260,7 +287,7 @@ impl Coordinator {
             if !open.client.as_ref().is_none_or(is_shared_out) {
                 return Err(format!("invariant 9: {id:?}, {}", open.state()));
             }
-            let is_waiting = open.has_asked || open.outstanding > 0;
+            let is_waiting = open.phase.has_asked() || open.outstanding > 0;
             if !is_waiting || open.outstanding > open.groups.len() {
                 return Err(format!(
                     "invariant 7: {id:?}, {}: {} outstanding",
@@ -293,9 +320,11 @@ impl Coordinator {
     /// What is under way, for traces.
     pub(crate) fn in_words(&self) -> Vec<String> {
         let open = self.open.values().map(|open| {
-            let (id, mode, outstanding) = (open.id, open.mode, open.outstanding);
-            let (has_client, has_asked, is_inquired) = (open.client.is_some(), open.has_asked, open.is_inquired);
-            format!("{id:?} {mode:?}: {outstanding} outstanding, client {has_client}, asked {has_asked}, inquired {is_inquired}, committed {}", open.is_committed)
+            let Open {
+                mode, phase, doubt, ..
+            } = open;
+            let (id, outstanding, has_client) = (open.id, open.outstanding, open.client.is_some());
+            format!("{id:?} {mode:?} {phase:?} {doubt:?}: {outstanding} outstanding, client {has_client}")
         });
         let settling = self
             .settling
@@ -352,7 +381,7 @@ impl Open {
     /// Whether its client is to be told by a deadline. Who works on values that are checked out answers when they are back, and a
     /// command within one group waits for its keys as any other there.
     fn has_deadline(&self) -> bool {
-        self.mode != TxnMode::Offload || self.is_locking && !self.is_single
+        self.mode != TxnMode::Offload || self.phase != Phase::Aside && !self.is_single
     }
 
     /// Whether the deadline is so near that it must come to its end.
@@ -367,22 +396,13 @@ impl Open {
 
     /// What it waits for, for operators.
     fn state(&self) -> &'static str {
-        match self.mode {
-            _ if self.is_inquired => "in doubt",
-            _ if self.is_committed => "committed",
-            TxnMode::Offload if self.is_locking => "locking",
-            TxnMode::Offload => "offloaded",
-            TxnMode::SnapshotRead | TxnMode::OptimisticRead | TxnMode::PerGroup if !self.has_asked => {
-                "reading"
-            }
-            TxnMode::LockFirst | TxnMode::LockInPlace if self.is_locking => "locking",
-            TxnMode::SnapshotRead
-            | TxnMode::OptimisticRead
-            | TxnMode::LockFirst
-            | TxnMode::Vote
-            | TxnMode::InPlace
-            | TxnMode::LockInPlace
-            | TxnMode::PerGroup => "voting",
+        match self.phase {
+            _ if self.doubt != Doubt::None => "in doubt",
+            Phase::Reading => "reading",
+            Phase::Locking => "locking",
+            Phase::Voting => "voting",
+            Phase::Aside => "offloaded",
+            Phase::Committed => "committed",
         }
     }
 }
@@ -482,6 +502,8 @@ impl Gateway {
             groups: extent.groups,
             participants: [].into(),
             mode,
+            phase: Phase::Reading,
+            doubt: Doubt::None,
             writes: extent.writes,
             parts: BTreeMap::new(),
             wanted: BTreeMap::new(),
@@ -490,17 +512,12 @@ impl Gateway {
             outstanding: 0,
             evaluated: None,
             plan: Plan::default(),
-            is_locking: false,
             has_lost_replies: false,
             sent_at: Monotonic(0),
             is_together: true,
             tries: 0,
-            has_asked: false,
-            is_committed: false,
             opened_at: now,
             since: now,
-            is_inquired: false,
-            is_found_committed: false,
         };
         self.coordinator.open.insert(id.seq, open);
         self.coordinator.waited_for.insert(id.seq);
@@ -545,7 +562,11 @@ impl Gateway {
         open.objects.clear();
         open.evaluated = None;
         open.logged.clear();
-        open.is_locking = open.mode.locks_first() || open.mode == TxnMode::Offload;
+        open.phase = match open.mode {
+            TxnMode::SnapshotRead | TxnMode::OptimisticRead | TxnMode::PerGroup => Phase::Reading,
+            TxnMode::LockFirst | TxnMode::LockInPlace | TxnMode::Offload => Phase::Locking,
+            TxnMode::Vote | TxnMode::InPlace => Phase::Voting,
+        };
         open.outstanding = open.groups.len();
         open.is_together = true;
         open.sent_at = now;
@@ -581,7 +602,6 @@ impl Gateway {
                             operations,
                         }
                     } else {
-                        open.has_asked = true;
                         let assignment = if open.mode == TxnMode::InPlace {
                             Assignment::InPlace {
                                 steps: operations.into_iter().map(Step::Run).collect(),
@@ -615,7 +635,6 @@ impl Gateway {
                     Request::Part { txn, operation }
                 }
                 TxnMode::Offload => {
-                    open.has_asked = true;
                     let locks = locks_of(program.operations().map(Operation::words), is_there);
                     let locks = with_conditions(locks, &conditions);
                     let objects = objects_in(program, open.wanted.get(&group), is_there);
@@ -639,7 +658,6 @@ impl Gateway {
                     Request::Fetch { txn, keys }
                 }
                 TxnMode::LockFirst | TxnMode::LockInPlace => {
-                    open.has_asked = true;
                     let keys = objects_in(program, open.wanted.get(&group), is_there);
                     let keys = keys.into_iter().map(|(db, key)| {
                         let alone = changed.contains(&key);
@@ -783,7 +801,7 @@ impl Gateway {
             (group, Request::CheckOut { txn, keys })
         };
         let requests: Vec<(GroupId, Request)> = open.groups.iter().map(of).collect();
-        open.is_locking = false;
+        open.phase = Phase::Aside;
         open.outstanding = open.groups.len();
         for (group, request) in requests {
             self.request(group, request);
@@ -925,7 +943,7 @@ impl Gateway {
             open.groups.extend(open.wanted.keys());
             open.groups.sort_unstable();
             open.groups.dedup();
-            if open.has_asked {
+            if open.phase.has_asked() {
                 self.end_attempt(txn, false);
             }
             return self.begin_again_transaction(txn);
@@ -940,9 +958,8 @@ impl Gateway {
                 return self.begin_again_transaction(txn);
             }
         }
-        open.is_locking = false;
+        open.phase = Phase::Voting;
         open.outstanding = open.groups.len();
-        open.has_asked = true;
         open.since = now;
         // Each group tells of its own keys: so what is told of one key keeps its order.
         let told = scratch.take_events().into_iter().map(Effect::Tell);
@@ -1005,7 +1022,7 @@ impl Gateway {
         if is_logged {
             open.logged.insert(group);
         }
-        if open.mode == TxnMode::Offload && !open.is_locking {
+        if open.phase == Phase::Aside {
             // All have voted. This one was asked for values, and has none.
             open.refusers.push(group);
             return self.on_held(txn, group, Vec::new());
@@ -1051,7 +1068,7 @@ impl Gateway {
                 return;
             }
             None if is_in_place => {
-                open.is_committed = true;
+                open.phase = Phase::Committed;
                 open.outstanding = open.groups.len();
                 return self.end_attempt(txn, true);
             }
@@ -1080,7 +1097,7 @@ impl Gateway {
             Refusal::Busy if open.mode == TxnMode::Offload => return self.leave_offload(txn),
             Refusal::Busy => return self.answer_transaction(txn, Answers::Failed(BUSY)),
             Refusal::Over => return self.answer_transaction(txn, Answers::Failed(TAKEN_FOR_DEAD)),
-            Refusal::Inquired if open.is_inquired => {
+            Refusal::Inquired if open.doubt != Doubt::None => {
                 return self.answer_transaction(txn, Answers::Failed(TIMED_OUT));
             }
             Refusal::Changed => {
@@ -1123,7 +1140,7 @@ impl Gateway {
 
     /// An older transaction waits for this one at a group that is alone: it is withdrawn where it only waits.
     pub(crate) fn on_wound(&mut self, txn: TxnId) {
-        let Some(open) = self.open_of(txn).filter(|open| open.has_asked) else {
+        let Some(open) = self.open_of(txn).filter(|open| open.phase.has_asked()) else {
             return;
         };
         for group in open.tally.on_wound() {
@@ -1135,14 +1152,16 @@ impl Gateway {
     fn end_attempt(&mut self, txn: TxnId, is_committed: bool) {
         let (is_spread, worker) = (self.is_spread, self.worker);
         let Some(open) = self.open_of(txn) else { return };
-        open.has_asked = false;
+        let is_awaited = open.phase == Phase::Committed;
+        if !is_awaited {
+            open.phase = Phase::Reading;
+        }
         let groups = open.groups.clone();
         // Who has voted without a log has none before it is told. Who has not may have one by now: where that can be, the
         // end of an attempt that nobody has committed is not left to chance.
         if !open.logged.is_empty() || is_spread && !is_committed {
             return self.settle(txn, groups, is_committed, true);
         }
-        let is_awaited = is_committed && open.is_committed;
         for group in groups {
             let decide = Request::Decide {
                 txn,
@@ -1183,7 +1202,7 @@ impl Gateway {
             txn,
             is_committed,
             // The replies of what groups carry out when it is decided.
-            is_awaited: open.is_some_and(|open| open.id == txn && open.is_committed),
+            is_awaited: open.is_some_and(|open| open.id == txn && open.phase == Phase::Committed),
             worker: self.worker,
             is_final: false,
         }
@@ -1192,7 +1211,7 @@ impl Gateway {
     /// A group has recorded the end of a transaction.
     pub(crate) fn on_decided(&mut self, txn: TxnId, group: GroupId, replies: Replies) {
         let mut is_awaited = false;
-        if let Some(open) = self.open_of(txn).filter(|open| open.is_committed) {
+        if let Some(open) = self.open_of(txn).filter(|open| open.phase == Phase::Committed) {
             if let Some((items, held)) = open.parts.get_mut(&group) {
                 // Of a coordinator that was taken for dead, nothing is kept.
                 open.has_lost_replies |= replies.iter().count() != items.len();
@@ -1319,7 +1338,7 @@ impl Gateway {
         }
         open.id.attempt += 1;
         open.since = now;
-        open.is_inquired = false;
+        open.doubt = Doubt::None;
         self.attempt_transaction(txn.seq);
     }
 
@@ -1394,34 +1413,39 @@ impl Gateway {
     pub(crate) fn on_failed_transaction(&mut self, txn: TxnId, error: &'static str) {
         let is_certain = error == UNREACHABLE;
         let Some(open) = self.open_of(txn) else { return };
-        if open.mode == TxnMode::SnapshotRead && !open.has_asked && error == CROWDED_OUT {
+        match open.phase {
             // What looks at groups as a whole would wait for a moment in which nobody holds a lock there. It takes its place in
             // the queue instead, where those that are younger do not overtake it.
-            open.mode = TxnMode::Vote;
-            self.stats.transaction_retries.add(1);
-            self.begin_again_transaction(txn);
-        } else if open.is_committed {
+            Phase::Reading if open.mode == TxnMode::SnapshotRead && error == CROWDED_OUT => {
+                open.mode = TxnMode::Vote;
+                self.stats.transaction_retries.add(1);
+                self.begin_again_transaction(txn);
+            }
+            Phase::Reading => {
+                // Reads did nothing, whatever is not known.
+                let error = match error.starts_with("UNKNOWN") {
+                    true => UNREACHABLE,
+                    false => error,
+                };
+                self.answer_transaction(txn, Answers::Failed(error));
+            }
             // Its end is told again until it is recorded, whatever became of this request.
-        } else if !open.has_asked {
-            // Reads did nothing, whatever is not known.
-            let error = match error.starts_with("UNKNOWN") {
-                true => UNREACHABLE,
-                false => error,
-            };
-            self.answer_transaction(txn, Answers::Failed(error));
-        } else if is_certain {
-            // The part was never sent, and will not be.
-            self.end_attempt(txn, false);
-            self.answer_transaction(txn, Answers::Failed(UNREACHABLE));
-        } else {
-            self.inquire_after(txn);
+            Phase::Committed => {}
+            Phase::Locking | Phase::Voting | Phase::Aside if is_certain => {
+                // The part was never sent, and will not be.
+                self.end_attempt(txn, false);
+                self.answer_transaction(txn, Answers::Failed(UNREACHABLE));
+            }
+            Phase::Locking | Phase::Voting | Phase::Aside => self.inquire_after(txn),
         }
     }
 
     /// Asks the participants what has become of a transaction of this worker.
     fn inquire_after(&mut self, txn: TxnId) {
         let Some(open) = self.open_of(txn) else { return };
-        open.is_inquired = true;
+        if open.doubt == Doubt::None {
+            open.doubt = Doubt::Inquired;
+        }
         let participants = open.participants.clone();
         self.recover(txn, participants);
     }
@@ -1433,9 +1457,9 @@ impl Gateway {
         };
         match decision {
             // It waits for the groups to carry it out, whatever else they have written.
-            _ if open.is_committed && open.client.is_some() => {}
+            _ if open.phase == Phase::Committed => {}
             // The votes are on their way, with the replies; if the client was told already, they are not waited for.
-            Some(Decision::Commit) if open.client.is_some() => open.is_found_committed = true,
+            Some(Decision::Commit) if open.client.is_some() => open.doubt = Doubt::FoundCommitted,
             Some(Decision::Commit) => {
                 self.end_attempt(txn, true);
                 self.coordinator.open.remove(&txn.seq);
@@ -1457,7 +1481,7 @@ impl Gateway {
         let is_silent = |open: &&Open| is_spread && open.has_deadline() && now.since(open.since) >= PATIENCE;
         let open = self.coordinator.open.values();
         let late: Vec<TxnId> = open
-            .filter(|open| open.has_asked && !open.is_found_committed)
+            .filter(|open| open.phase.has_asked() && open.doubt != Doubt::FoundCommitted)
             .filter(|open| is_silent(open) || open.is_ending(now))
             .map(|open| open.id)
             .collect();
@@ -1475,17 +1499,20 @@ impl Gateway {
                 .open
                 .get_mut(&txn.seq)
                 .expect("looked at a moment ago");
-            if open.is_committed {
-                // It is carried out, and only what it answers is missing.
-                self.answer_transaction(txn, Answers::Failed(UNKNOWN));
-                continue;
+            match open.phase {
+                Phase::Reading => {
+                    // It has done nothing, and whatever still comes is of no use.
+                    self.answer_transaction(txn, Answers::Failed(UNREACHABLE));
+                    continue;
+                }
+                Phase::Committed => {
+                    // It is carried out, and only what it answers is missing.
+                    self.answer_transaction(txn, Answers::Failed(UNKNOWN));
+                    continue;
+                }
+                Phase::Locking | Phase::Voting | Phase::Aside => {}
             }
-            if !open.has_asked {
-                // It has read and done nothing, and whatever still comes is of no use.
-                self.answer_transaction(txn, Answers::Failed(UNREACHABLE));
-                continue;
-            }
-            let is_found_committed = open.is_found_committed;
+            let is_found_committed = open.doubt == Doubt::FoundCommitted;
             let came_at = open.came_at;
             self.coordinator.waited_for.remove(&txn.seq);
             if let Some(client) = open.client.take() {
