@@ -19,14 +19,14 @@
 
 use crate::brief::BriefLocks;
 use crate::group_client::CROWDED_OUT;
-use crate::operation::{Condition, Operation, Replies, as_conditions, as_state};
+use crate::operation::{Condition, Operation, Replies, as_conditions};
 use crate::request::{Assignment, FullKey, IndexedKey, Output, Part, Request, Seen, Ticket};
 use crate::state::GroupState;
 use crate::steps::steps_of;
 use crate::turn::Turn;
 use command::{Command, Walks};
 use ids::{Db, Slot};
-use keyspace::{BlockCommand, Effect, Inquire, Lock, Prepare, Returned, Terms, Told, Work};
+use keyspace::{BlockCommand, Effect, Inquire, Returned, Terms, Told};
 use keyspace::{Read, WAITING_MAX};
 use resp::Writer;
 use std::collections::BTreeMap;
@@ -192,14 +192,29 @@ impl Alone {
         terms: Terms,
         out: &mut Vec<Output>,
     ) {
+        let told = self.put(state, operation, terms);
+        self.answer(state, asker, told, out);
+    }
+
+    /// Asks the state: what it says, if that need not wait.
+    fn put(
+        &mut self,
+        state: &mut GroupState,
+        operation: keyspace::Operation<'_>,
+        terms: Terms,
+    ) -> Option<Told> {
         if !self.brief.is_empty() {
             self.make_ordinary(state);
         }
         self.requests += 1;
-        match state
+        state
             .keyspace
             .ask(self.requests, operation, terms, &mut state.local)
-        {
+    }
+
+    /// Answers whoever asked last, now or when he has his turn.
+    fn answer(&mut self, state: &mut GroupState, asker: Asker, told: Option<Told>, out: &mut Vec<Output>) {
+        match told {
             Some(told) => self.tell(state, asker, told, out),
             None => drop(self.askers.insert(self.requests, asker)),
         }
@@ -353,103 +368,43 @@ impl Alone {
         self.ask(state, Asker::Block(ticket), block, Terms::default(), out);
     }
 
-    fn on_prepare(&mut self, state: &mut GroupState, part: Part, out: &mut Vec<Output>) {
-        let Part {
-            txn,
-            began,
-            participants,
-            conditions,
-            expects,
-            mut assignment,
-            is_bounded,
-        } = part;
-        if let (Assignment::Evaluate { operations, .. }, true) = (&assignment, is_bounded)
+    fn on_prepare(&mut self, state: &mut GroupState, mut part: Part, out: &mut Vec<Output>) {
+        if let (Assignment::Evaluate { operations, .. }, true) = (&part.assignment, part.is_bounded)
             && self.is_too_large(state, operations, steps_beside(state, operations))
         {
-            return out.push(refusal(state, txn, Refusal::TooLarge));
+            return out.push(refusal(state, part.txn, Refusal::TooLarge));
         }
         let mut terms = Terms::default();
-        let work = match &mut assignment {
-            Assignment::Evaluate {
-                operations,
-                is_strict,
-            } => Work::Evaluate {
-                commands: operations.iter().map(Operation::as_state).collect(),
-                is_strict: *is_strict,
-            },
-            Assignment::Install {
-                effects,
-                after_lock,
-                result,
-            } => Work::Install {
-                effects: std::mem::take(effects),
-                after_lock: *after_lock,
-                result: result.take(),
-            },
-            Assignment::InPlace { steps, after_lock } => Work::InPlace {
-                steps: steps.iter_mut().map(as_state).collect(),
-                after_lock: *after_lock,
-            },
-            Assignment::CheckOut { locks, keeps_place } => {
-                let none = Locks::Keys(Vec::new());
-                terms.locks = Some(std::mem::replace(locks, none));
-                terms.keeps_place = *keeps_place;
-                Work::Install {
-                    effects: Vec::new(),
-                    after_lock: false,
-                    result: None,
-                }
-            }
-            Assignment::Lock { .. } => return out.push(refusal(state, txn, Refusal::Over)),
-        };
-        let prepare = Prepare {
-            txn,
-            began,
-            participants,
-            conditions: as_conditions(&conditions),
-            expects: as_conditions(&expects),
-            work,
-        };
-        let prepare = keyspace::Operation::Prepare(Box::new(prepare));
-        self.ask(state, Asker::Vote(txn), prepare, terms, out);
+        if let Assignment::CheckOut { locks, keeps_place } = &mut part.assignment {
+            terms.locks = Some(std::mem::replace(locks, Locks::Keys(Vec::new())));
+            terms.keeps_place = *keeps_place;
+        }
+        let told = self.put(state, part.as_state(), terms);
+        self.answer(state, Asker::Vote(part.txn), told, out);
     }
 
-    fn on_lock(&mut self, state: &mut GroupState, part: Part, out: &mut Vec<Output>) {
-        let (txn, is_bounded) = (part.txn, part.is_bounded);
-        let Assignment::Lock { keys, is_whole } = part.assignment else {
-            return out.push(refusal(state, txn, Refusal::Over));
-        };
-        if is_bounded && !is_whole {
+    fn on_lock(&mut self, state: &mut GroupState, mut part: Part, out: &mut Vec<Output>) {
+        if let (
+            Assignment::Lock {
+                keys,
+                is_whole: false,
+            },
+            true,
+        ) = (&part.assignment, part.is_bounded)
+        {
             let size = |((db, key), _): &(FullKey, bool)| state.keyspace.size(*db, key);
             let sizes = keys.iter().map(size).fold(0, usize::saturating_add);
             // Of what is checked out, nobody here knows the size.
             if sizes > state.turn.steps_max || !self.lent.is_empty() {
-                return out.push(refusal(state, txn, Refusal::TooLarge));
+                return out.push(refusal(state, part.txn, Refusal::TooLarge));
             }
         }
-        let lock = Lock {
-            txn,
-            began: part.began,
-            participants: part.participants,
-            is_whole,
-            keys: keys
-                .iter()
-                .map(|((db, key), alone)| (*db, &**key, *alone))
-                .collect(),
+        let told = self.put(state, part.as_state(), Terms::default());
+        let keys = match part.assignment {
+            Assignment::Lock { keys, .. } => keys.into_iter().map(|(key, _)| key).collect(),
+            _ => Vec::new(),
         };
-        let lock = keyspace::Operation::Lock(Box::new(lock));
-        self.requests += 1;
-        if !self.brief.is_empty() {
-            self.make_ordinary(state);
-        }
-        let told = state
-            .keyspace
-            .ask(self.requests, lock, Terms::default(), &mut state.local);
-        let asker = Asker::Lock(txn, keys.into_iter().map(|(key, _)| key).collect());
-        match told {
-            Some(told) => self.tell(state, asker, told, out),
-            None => drop(self.askers.insert(self.requests, asker)),
-        }
+        self.answer(state, Asker::Lock(part.txn, keys), told, out);
     }
 
     fn on_decide(

@@ -39,15 +39,13 @@
 //! 5. Clients are told of reads of one connection and slot in the order in which these were asked.
 
 use crate::batch::{Answer, Answers, Batch, BatchBuf, SentWords, reads};
-use crate::operation::{Condition, Operation, Replies, as_conditions, as_state};
+use crate::operation::{Condition, Operation, Replies};
 use crate::request::{Assignment, FullKey, IndexedKey, Journey, Output, Part, Seen, Ticket};
 use crate::response::BatchOutcome;
 use bytes::Bytes;
 use command::{CommandId, Flags, Spec};
 use ids::{Db, GatewayId, GroupId, Monotonic, Slot};
-use keyspace::{
-    ClientRequest, Forget, Inquire, Lock, OperationsMark, Prepare, Resolve, WaitId, Work, read_seen,
-};
+use keyspace::{ClientRequest, Forget, Inquire, OperationsMark, Resolve, WaitId, read_seen};
 use planted::Bug;
 use resp::{Args, Protocol};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -568,67 +566,17 @@ impl GroupClient {
 
     /// Takes this group's part of a transaction. `Err` if values are to be checked out, as no log can say: whoever asks did not know
     /// yet that there is one.
-    pub fn vote(&mut self, part: Part) -> Result<(), NoCheckOut> {
-        self.make_room(true);
-        let Part {
-            txn,
-            began,
-            participants,
-            conditions,
-            expects,
-            mut assignment,
-            is_bounded: _,
-        } = part;
-        let writes = &mut self.open.batch.writes;
-        let work = match &mut assignment {
+    pub fn vote(&mut self, mut part: Part) -> Result<(), NoCheckOut> {
+        let origin = match part.assignment {
             Assignment::CheckOut { .. } => return Err(NoCheckOut),
-            Assignment::Lock { keys, is_whole } => {
-                let keys = keys
-                    .iter()
-                    .map(|((db, key), alone)| (*db, &**key, *alone))
-                    .collect();
-                let lock = Lock {
-                    txn,
-                    began,
-                    participants,
-                    is_whole: *is_whole,
-                    keys,
-                };
-                writes.push(&keyspace::Operation::Lock(Box::new(lock)));
-                self.took(Origin::Lock(txn), None, false, None);
-                return Ok(());
+            Assignment::Lock { .. } => Origin::Lock(part.txn),
+            Assignment::Evaluate { .. } | Assignment::Install { .. } | Assignment::InPlace { .. } => {
+                Origin::Vote(part.txn)
             }
-            Assignment::Evaluate {
-                operations,
-                is_strict,
-            } => Work::Evaluate {
-                commands: operations.iter().map(Operation::as_state).collect(),
-                is_strict: *is_strict,
-            },
-            Assignment::Install {
-                effects,
-                after_lock,
-                result,
-            } => Work::Install {
-                effects: std::mem::take(effects),
-                after_lock: *after_lock,
-                result: result.take(),
-            },
-            Assignment::InPlace { steps, after_lock } => Work::InPlace {
-                steps: steps.iter_mut().map(as_state).collect(),
-                after_lock: *after_lock,
-            },
         };
-        let prepare = Prepare {
-            txn,
-            began,
-            participants,
-            conditions: as_conditions(&conditions),
-            expects: as_conditions(&expects),
-            work,
-        };
-        writes.push(&keyspace::Operation::Prepare(Box::new(prepare)));
-        self.took(Origin::Vote(txn), None, false, None);
+        self.make_room(true);
+        self.open.batch.writes.push(&part.as_state());
+        self.took(origin, None, false, None);
         Ok(())
     }
 

@@ -19,7 +19,6 @@
 use crate::alone::Alone;
 use crate::batch::Batch;
 use crate::member::{Cut, Effects, Member, Sender};
-use crate::operation::{Operation, Replies};
 use crate::request::{Output, Request};
 use crate::state::GroupState;
 use crate::turn::Turn;
@@ -284,14 +283,6 @@ impl Replica {
         match &mut self.role {
             Role::Alone(alone) => alone.handle(&mut self.state, turn, request, out),
             Role::Elsewhere | Role::Member(_) => unreachable!("a group with a log is asked by batches"),
-        }
-    }
-
-    /// Carries out commands on the state itself, whose keys are free.
-    pub fn run_in_place(&mut self, operations: &[Operation]) -> Replies {
-        match &mut self.role {
-            Role::Alone(alone) => alone.run_in_place(&mut self.state, operations),
-            Role::Elsewhere | Role::Member(_) => unreachable!("no key of a group with a log is free"),
         }
     }
 

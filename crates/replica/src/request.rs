@@ -1,12 +1,14 @@
 //! What a replica is asked, and what it answers.
 
 use crate::batch::SentWords;
-use crate::operation::{Condition, Operation, Replies, Step};
+use crate::operation::{Condition, Operation, Replies, Step, as_conditions, as_state};
 use crate::state::LocalCounts;
 use bytes::Bytes;
 use command::Spec;
 use ids::{Db, GroupId, UnixMillis};
-use keyspace::{ClientRequest, Effect, Event, Garbage, KeptResult, KeyVersion, Object, Returned};
+use keyspace::{
+    ClientRequest, Effect, Event, Garbage, KeptResult, KeyVersion, Lock, Object, Prepare, Returned, Work,
+};
 use std::time::Duration;
 use txn::{Locks, Participants, Register, TxnId, Vote};
 
@@ -179,6 +181,57 @@ pub struct Part {
     pub assignment: Assignment,
     /// Whether a group that is alone is to refuse it as too large rather than walk over, or copy, very large values.
     pub is_bounded: bool,
+}
+
+impl Part {
+    /// As entries hold it; its effects are taken. What is to be checked out has its locks from whoever asks for it.
+    pub(crate) fn as_state(&mut self) -> keyspace::Operation<'_> {
+        let work = match &mut self.assignment {
+            Assignment::Evaluate {
+                operations,
+                is_strict,
+            } => Work::Evaluate {
+                commands: operations.iter().map(Operation::as_state).collect(),
+                is_strict: *is_strict,
+            },
+            Assignment::Install {
+                effects,
+                after_lock,
+                result,
+            } => Work::Install {
+                effects: std::mem::take(effects),
+                after_lock: *after_lock,
+                result: result.take(),
+            },
+            Assignment::InPlace { steps, after_lock } => Work::InPlace {
+                steps: steps.iter_mut().map(as_state).collect(),
+                after_lock: *after_lock,
+            },
+            Assignment::CheckOut { .. } => Work::Install {
+                effects: Vec::new(),
+                after_lock: false,
+                result: None,
+            },
+            Assignment::Lock { keys, is_whole } => {
+                let keys = keys.iter().map(|((db, key), alone)| (*db, &**key, *alone));
+                return keyspace::Operation::Lock(Box::new(Lock {
+                    txn: self.txn,
+                    began: self.began,
+                    participants: self.participants.clone(),
+                    is_whole: *is_whole,
+                    keys: keys.collect(),
+                }));
+            }
+        };
+        keyspace::Operation::Prepare(Box::new(Prepare {
+            txn: self.txn,
+            began: self.began,
+            participants: self.participants.clone(),
+            conditions: as_conditions(&self.conditions),
+            expects: as_conditions(&self.expects),
+            work,
+        }))
+    }
 }
 
 /// What a participant has to do.

@@ -598,11 +598,6 @@ impl GroupState {
         })
     }
 
-    /// Reads that wait for transactions.
-    pub fn parked_count(&self) -> usize {
-        self.parked.len()
-    }
-
     /// Expired keys that reads have met: to be deleted by an entry.
     pub fn take_met_expired(&mut self) -> Vec<(Db, Box<[u8]>)> {
         if self.keeps_expired {

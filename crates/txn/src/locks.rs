@@ -96,19 +96,6 @@ impl Locks {
         }
     }
 
-    /// These, and `key` alone, if there is one.
-    #[must_use]
-    pub fn and_alone(self, key: Option<Box<[u8]>>) -> Locks {
-        match (self, key) {
-            (locks, None) => locks,
-            (Locks::WholeGroup(_), Some(_)) => Locks::WholeGroup(Mode::Exclusive),
-            (Locks::Keys(mut held), Some(key)) => {
-                held.push((key, Mode::Exclusive));
-                Locks::of_keys(held)
-            }
-        }
-    }
-
     /// The plain form of what the index finds.
     pub fn conflicts(&self, other: &Locks) -> bool {
         index::visit();
