@@ -7,7 +7,7 @@ use keyspace::{
     KeyVersion, Lock, Object, Operation, Prepare, Resolve, Step, Work,
 };
 use resp::{ArgsBuf, Protocol};
-use txn::{Participant, TxnId};
+use txn::{Participant, Participants, TxnId};
 
 /// Any bytes are an entry or an error; applying one never panics; encoding it again changes nothing.
 pub fn entries(data: &[u8]) {
@@ -163,10 +163,7 @@ fn transactions() -> Vec<u8> {
         seq,
         attempt: 1,
     };
-    let participants = vec![
-        Participant::first(GroupId::new(0)),
-        Participant::first(GroupId::new(3)),
-    ];
+    let participants: Participants = [0, 3].map(|group| Participant::first(GroupId::new(group))).into();
     let words = ArgsBuf::from_slices(["MSET", "a", "1", "b", "2"]);
     let command = BlockCommand {
         db,
