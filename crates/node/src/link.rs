@@ -1,7 +1,7 @@
 //! One client's socket and its connection.
 
 use mio::net::TcpStream;
-use server::Connection;
+use server::{Connection, WorkerStats};
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::time::Instant;
@@ -29,6 +29,8 @@ pub(crate) struct Link {
     pub(crate) lingers_until: Option<Instant>,
     /// Since when it has held more than the soft output limit.
     pub(crate) soft_since: Option<Instant>,
+    /// How much of the connection's unfilled room the worker's figures hold.
+    unfilled: usize,
 }
 
 /// What came of reading or writing.
@@ -56,6 +58,26 @@ impl Link {
             is_listed: false,
             lingers_until: None,
             soft_since: None,
+            unfilled: 0,
+        }
+    }
+
+    /// Brings the worker's figures up to date with the room that the connection has made and not filled.
+    pub(crate) fn count_unfilled(&mut self, stats: &WorkerStats) {
+        self.unfilled_is(self.connection.unfilled(), stats);
+    }
+
+    /// The connection is over.
+    pub(crate) fn forget_unfilled(&mut self, stats: &WorkerStats) {
+        self.unfilled_is(0, stats);
+    }
+
+    fn unfilled_is(&mut self, bytes: usize, stats: &WorkerStats) {
+        let counted = std::mem::replace(&mut self.unfilled, bytes);
+        if counted != bytes {
+            stats
+                .input_unfilled
+                .add((bytes as u64).wrapping_sub(counted as u64));
         }
     }
 

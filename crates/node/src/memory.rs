@@ -41,7 +41,9 @@ impl Sampler {
         let memory = &shared.memory;
         let allocated = memory.allocated.load(Ordering::Relaxed);
         let data = memory.data_at_sample.load(Ordering::Relaxed);
-        self.overheads[self.next] = allocated.saturating_sub(data);
+        // Whoever announces a long request and sends little of it takes no memory from others.
+        let unfilled = shared.total(|worker| worker.input_unfilled.get());
+        self.overheads[self.next] = allocated.saturating_sub(data + unfilled);
         self.next = (self.next + 1) % Sampler::WINDOW;
         let least = self.overheads.iter().min().expect("the ring has places");
         memory.lasting_overhead.store(*least, Ordering::Relaxed);

@@ -465,6 +465,7 @@ impl Worker {
                 self.gateway.stats().input_bytes.add(count as u64);
                 self.gateway.stats().reads.add(1);
                 self.gateway.feed(&mut link.connection, &self.buffer[..count]);
+                link.count_unfilled(self.gateway.stats());
                 if self.gateway.has_deliveries() {
                     // Before other clients are read: who then leaves a channel hears of it no more.
                     self.list(key);
@@ -617,6 +618,7 @@ impl Worker {
             let may_go_on = !is_held && !self.is_resting;
             if connection.has_commands() && may_go_on && !connection.pipeline.is_full() {
                 self.gateway.resume(connection);
+                link.count_unfilled(self.gateway.stats());
                 has_gone_on = true;
             }
             self.finish_link(key);
@@ -734,6 +736,7 @@ impl Worker {
 
     fn close(&mut self, key: usize) {
         let mut link = self.links.remove(key);
+        link.forget_unfilled(self.gateway.stats());
         self.gateway.forget_connection(link.connection.session.token);
         self.gateway.go_on(&mut link.connection.session);
         self.gateway.stop_listening(&mut link.connection.session);

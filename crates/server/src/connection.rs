@@ -5,8 +5,11 @@ use crate::session::Session;
 use keyspace::KEPT_BYTES_MIN;
 use resp::Decoder;
 
-/// How many times what has come of a long request there may be room for.
-const ROOM_FACTOR: usize = 8;
+/// How many times what has come of a long request there may be room for. What is there when room is made for the rest is moved
+/// once more, in one turn: of the longest value four mebibytes.
+const ROOM_FACTOR: usize = 128;
+/// Room that a connection without a long request may keep.
+const ROOM_KEPT: usize = 64 * 1024;
 
 /// Everything of a connection but the socket.
 pub struct Connection {
@@ -68,9 +71,17 @@ impl Connection {
             self.input.clear();
             self.consumed = 0;
             // A large request must not be paid for as long as the connection lives.
-            if self.input.capacity() > 64 * 1024 {
+            if self.input.capacity() > ROOM_KEPT {
                 self.input = Vec::new();
             }
+        }
+    }
+
+    /// Bytes of room for a long request that have not come. They are allocated, but nobody has written on them.
+    pub fn unfilled(&self) -> usize {
+        match self.input.capacity() {
+            ..=ROOM_KEPT => 0,
+            capacity => capacity - self.input.len(),
         }
     }
 
@@ -81,13 +92,77 @@ impl Connection {
             self.input.drain(..self.consumed);
             self.consumed = 0;
         }
-        // Once it is certain to be long, room is made for more than has come, so that little of it is moved again; but not for
-        // all that a client merely announces.
         let length = self.input.len() + rest.len();
-        let wanted = (self.consumed + self.decoder.wanted()).min(length * ROOM_FACTOR);
-        if length - self.consumed >= KEPT_BYTES_MIN && wanted > length {
-            self.input.reserve_exact(wanted - self.input.len());
+        if length - self.consumed >= KEPT_BYTES_MIN {
+            self.make_room(length);
         }
         self.input.extend_from_slice(rest);
+    }
+
+    /// Makes room for a request that is certain to be long, of which `length` bytes will be there. At once for all that the client
+    /// announces if enough of it has come, so that hardly anything is moved again; before that for a multiple of what
+    /// has. Room that is there is used up first: to make it is to move what lies in it.
+    fn make_room(&mut self, length: usize) {
+        let (there, announced) = (self.input.capacity(), self.consumed + self.decoder.wanted());
+        let trusted = length.saturating_mul(ROOM_FACTOR);
+        let room = announced.min(trusted);
+        if room > there && (announced <= trusted || length > there) {
+            self.input.reserve_exact(room - self.input.len());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::ClientCard;
+    use crate::endpoint::Endpoint;
+    use resp::Decoded;
+    use std::sync::Arc;
+
+    const MIB: usize = 1 << 20;
+
+    /// A connection on which a value of `announced` bytes was begun and `sent` of it came, in pieces as a worker reads them,
+    /// and the bytes that lay in its buffer whenever that was made longer.
+    fn receive(announced: usize, sent: usize) -> (Connection, usize) {
+        let address = "127.0.0.1:1".parse().expect("an address");
+        let card = Arc::new(ClientCard::new(1, address, address, 0, 0, 0));
+        let mut connection = Connection::new(Session::new(card, 1, Endpoint::AnyNode, true));
+        let header = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${announced}\r\n");
+        let piece = vec![b'v'; 64 * 1024];
+        let mut moved = 0;
+        for number in 0..=sent / piece.len() {
+            let bytes = if number == 0 { header.as_bytes() } else { &piece };
+            let (room, length) = (connection.input.capacity(), connection.input.len());
+            connection.keep(bytes);
+            if connection.input.capacity() != room {
+                moved += length;
+            }
+            let limits = resp::Limits {
+                bulk_bytes_max: announced,
+                ..resp::Limits::default()
+            };
+            let decoded = connection.decoder.decode(&connection.input, &limits);
+            assert_eq!(decoded, Ok(Decoded::Incomplete));
+        }
+        (connection, moved)
+    }
+
+    #[test]
+    fn little_of_a_long_request_is_moved_again() {
+        for announced in [3 * MIB, 128 * MIB, 512 * MIB] {
+            let (connection, moved) = receive(announced, announced);
+            assert!(moved <= 2 * MIB + announced / 64, "{moved} of {announced}");
+            assert!(connection.unfilled() < 2 * MIB);
+        }
+    }
+
+    #[test]
+    fn there_is_room_for_a_multiple_of_what_came_and_no_more() {
+        let room = |sent| receive(512 * MIB, sent).0.unfilled();
+        assert!(room(MIB / 2) <= MIB, "half a mebibyte is no long request yet");
+        assert!(room(2 * MIB) <= 128 * 2 * MIB);
+        assert!(room(8 * MIB) <= 512 * MIB);
+        assert_eq!(receive(MIB, 0).0.unfilled(), 0);
     }
 }

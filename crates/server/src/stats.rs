@@ -57,6 +57,8 @@ pub struct WorkerStats {
     pub turns: Counter,
     /// Connections closed for holding too much unread output.
     pub output_limit_closes: Counter,
+    /// Bytes of room for long requests that have not come.
+    pub input_unfilled: Counter,
     /// Connections closed for an unfinished request that is too long.
     pub input_limit_closes: Counter,
     /// Transactions over several groups that took more than one step.
