@@ -808,6 +808,11 @@ impl Keyspace {
         database.insert(location, object);
     }
 
+    /// Of a scratch, which is no group: what follows is judged by this time, whatever it was before.
+    pub(crate) fn set_time(&mut self, time: UnixMillis) {
+        self.time = time;
+    }
+
     /// The time of the newest entry.
     pub fn time(&self) -> UnixMillis {
         self.time

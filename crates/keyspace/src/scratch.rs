@@ -14,7 +14,7 @@ use crate::local::LeaderLocal;
 use crate::object::Object;
 use crate::{Keyspace, UnknownSemantics};
 use command::{Command, CommandId, ReplyError};
-use ids::{Db, HashSeed, Version};
+use ids::{Db, HashSeed, UnixMillis, Version};
 use resp::Writer;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -29,6 +29,8 @@ pub struct Scratch {
     /// What was placed, with the version it had, and whether it was a string changed in place: `SETBIT` that changes no
     /// bit makes it one, under the same version.
     placed: BTreeMap<FullKey, Option<(Version, bool)>>,
+    /// By which what is taken out again is judged.
+    opened_at: UnixMillis,
 }
 
 /// Versions on the scratch begin here, far above any that a group counts to, so that a changed object never
@@ -43,6 +45,7 @@ impl Scratch {
             keyspace: Keyspace::scratch(seed, VERSION_FLOOR),
             local: LeaderLocal::new(seed.0[0]),
             placed: BTreeMap::new(),
+            opened_at: UnixMillis(i64::MIN),
         }
     }
 
@@ -59,12 +62,22 @@ impl Scratch {
     ) -> Result<(), UnknownSemantics> {
         debug_assert!(self.placed.is_empty(), "`take_effects` empties it");
         self.keyspace.open(header)?;
-        self.local.now = header.now;
+        self.opened_at = header.now;
+        self.judge_by(header.now);
         self.local.access = access;
         self.local.notify = notify;
         self.local.events.clear();
         self.local.met_expired.clear();
         Ok(())
+    }
+
+    /// What follows is judged by this time, which may be before that of what was carried out so far: the keys of several groups may
+    /// be here, each of which has a time of its own. What is taken out is judged by the time at which it was opened, which must be
+    /// the earliest.
+    pub fn judge_by(&mut self, time: UnixMillis) {
+        debug_assert!(time >= self.opened_at, "it is opened at the earliest");
+        self.keyspace.set_time(time);
+        self.local.now = time;
     }
 
     /// Whether it is worth keeping for the next time: one that held very many keys keeps the tables they needed.
@@ -145,6 +158,7 @@ impl Scratch {
     /// `concerns` is wanted: whoever has the others answers it. What was changed before is taken as known
     /// ([`Scratch::take_changes`]), and what it changes too.
     pub fn run_on_all(&mut self, command: &BlockCommand<'_>, concerns: impl Fn(&[u8]) -> bool) {
+        self.judge_by(self.opened_at);
         let others: Vec<FullKey> = self
             .placed
             .keys()
@@ -226,6 +240,7 @@ impl Scratch {
 
     /// What became of every key that was placed. The scratch is empty afterwards.
     pub fn take_back(&mut self, mut found: impl FnMut(Returned)) {
+        self.judge_by(self.opened_at);
         for ((db, key), before) in std::mem::take(&mut self.placed) {
             let after = self.keyspace.take_object(db, &key);
             match (before, after) {

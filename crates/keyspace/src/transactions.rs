@@ -1060,9 +1060,11 @@ impl Keyspace {
         vote(replies, Err(refusal));
     }
 
-    /// The locks of `Lock` are held: answers with what the keys hold.
+    /// The locks of `Lock` are held: answers with the group's time and what the keys hold.
     fn show(&mut self, lock: &Lock<'_>, replies: &mut Replies) {
         vote(replies, Ok(()));
+        replies.buffer().extend_from_slice(&self.time().0.to_le_bytes());
+        replies.end_reply(false);
         for (db, key, _) in &lock.keys {
             let (object, version) = (self.copy_object(*db, key), self.version(*db, key));
             write_seen(replies.buffer(), object.as_ref(), version);

@@ -284,6 +284,7 @@ impl Alone {
                         txn,
                         group,
                         is_logged: false,
+                        time: state.keyspace.time(),
                         objects: objects.collect(),
                     }
                 }
@@ -320,6 +321,7 @@ impl Alone {
                     group,
                     objects: keys.iter().map(seen).collect(),
                     age: Duration::ZERO,
+                    time: state.keyspace.time(),
                 }
             }
         });
@@ -435,6 +437,7 @@ impl Alone {
         out.push(Output::CheckedOut {
             txn,
             group: state.group,
+            time: state.keyspace.time(),
             objects,
         });
     }

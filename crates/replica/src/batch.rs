@@ -15,7 +15,7 @@
 //!              3 refused
 //!              4 versions  count u32 | (1 present or 0 absent u8 | version u64)*
 //!              5 later     it waits for a transaction, and is answered by itself
-//!              6 seen      nanoseconds u64 | carried out u8 | count u32 | (length u32 | bytes)*
+//!              6 seen      age in nanoseconds u64 | time in milliseconds i64 | carried out u8 | count u32 | (length u32 | bytes)*
 //!              7 gone      nothing is known of what is asked for
 //!  flags       1 it counts as use of its keys
 //! ```
@@ -26,7 +26,7 @@
 use crate::operation::{Condition, Operation};
 use crate::request::FullKey;
 use bytes::Bytes;
-use ids::{Boot, Db, GatewayId, Version};
+use ids::{Boot, Db, GatewayId, UnixMillis, Version};
 use keyspace::{BlockCommand, KEPT_BYTES_MIN, KeyVersion, Operations, Origin, Runs};
 use resp::{Args, Protocol, Span};
 use std::time::Duration;
@@ -447,16 +447,18 @@ impl AnswersBuf {
         self.0.push(GONE);
     }
 
-    /// What is there, and for how long it has been so.
+    /// What is there by this time of the group, and for how long it has been so.
     pub(crate) fn seen<'a>(
         &mut self,
         age: Duration,
+        time: UnixMillis,
         is_carried_out: bool,
         replies: impl ExactSizeIterator<Item = &'a [u8]>,
     ) {
         self.0.push(SEEN);
         let nanos = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
         self.0.extend_from_slice(&nanos.to_le_bytes());
+        self.0.extend_from_slice(&time.0.to_le_bytes());
         self.0.push(u8::from(is_carried_out));
         put_length(&mut self.0, replies.len());
         replies.for_each(|reply| put_text(&mut self.0, reply));
@@ -510,6 +512,7 @@ pub(crate) enum Answer<'a> {
     Later,
     Seen {
         age: Duration,
+        time: UnixMillis,
         is_carried_out: bool,
         replies: Vec<&'a [u8]>,
     },
@@ -531,9 +534,10 @@ impl<'a> Answer<'a> {
             Answer::CrowdedOut => buf.crowded_out(),
             Answer::Seen {
                 age,
+                time,
                 is_carried_out,
                 replies,
-            } => buf.seen(*age, *is_carried_out, replies.iter().copied()),
+            } => buf.seen(*age, *time, *is_carried_out, replies.iter().copied()),
         }
         buf.finish().into()
     }
@@ -565,14 +569,12 @@ impl<'a> Answers<'a> {
             LATER => Ok(Answer::Later),
             GONE => Ok(Answer::Gone),
             CROWDED_OUT => Ok(Answer::CrowdedOut),
-            SEEN => {
-                let age = Duration::from_nanos(u64::from_le_bytes(cursor.array()?));
-                Ok(Answer::Seen {
-                    age,
-                    is_carried_out: cursor.byte()? != 0,
-                    replies: cursor.texts()?,
-                })
-            }
+            SEEN => Ok(Answer::Seen {
+                age: Duration::from_nanos(u64::from_le_bytes(cursor.array()?)),
+                time: UnixMillis(i64::from_le_bytes(cursor.array()?)),
+                is_carried_out: cursor.byte()? != 0,
+                replies: cursor.texts()?,
+            }),
             REFUSED => Ok(Answer::Refused),
             ANSWERED_VERSIONS => {
                 let count = cursor.length()?;
@@ -714,6 +716,8 @@ mod tests {
         buf.block([&b":1\r\n"[..], b"$-1\r\n"].into_iter());
         buf.refused();
         buf.versions([KeyVersion::Absent(Version(4)), KeyVersion::Present(Version(5))].into_iter());
+        let (age, time) = (Duration::from_micros(7), UnixMillis(-8));
+        buf.seen(age, time, true, [&b"$-1\r\n"[..]].into_iter());
         let bytes = buf.finish();
         let mut answers = Answers::new(&bytes);
         assert_eq!(answers.next(), Ok(Answer::Reply(b"+OK\r\n")));
@@ -721,6 +725,13 @@ mod tests {
         assert_eq!(answers.next(), Ok(Answer::Refused));
         let versions = vec![KeyVersion::Absent(Version(4)), KeyVersion::Present(Version(5))];
         assert_eq!(answers.next(), Ok(Answer::Versions(versions)));
+        let seen = Answer::Seen {
+            age,
+            time,
+            is_carried_out: true,
+            replies: vec![b"$-1\r\n"],
+        };
+        assert_eq!(answers.next(), Ok(seen));
         assert!(answers.is_over());
     }
 

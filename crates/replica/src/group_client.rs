@@ -44,7 +44,7 @@ use crate::request::{Assignment, FullKey, IndexedKey, Journey, Output, Part, See
 use crate::response::BatchOutcome;
 use bytes::Bytes;
 use command::{CommandId, Flags, Spec};
-use ids::{Db, GatewayId, GroupId, Monotonic, Slot};
+use ids::{Db, GatewayId, GroupId, Monotonic, Slot, UnixMillis};
 use keyspace::{ClientRequest, Forget, Inquire, OperationsMark, Resolve, WaitId, read_seen};
 use planted::Bug;
 use resp::{Args, Protocol};
@@ -1797,13 +1797,17 @@ impl Origin {
             }
             (Origin::Lock(txn), answer) => {
                 let replies = answer.texts().unwrap_or_default();
-                let objects = replies[1..].iter().map(|seen| read_seen(seen));
+                let time = replies
+                    .get(1)
+                    .and_then(|time| Some(i64::from_le_bytes((*time).try_into().ok()?)));
+                let objects = replies.iter().skip(2).map(|seen| read_seen(seen));
                 let objects: Option<Vec<_>> = objects.map(|seen| seen.map(|(object, _)| object)).collect();
-                match (vote(replies[0][0]), objects) {
-                    (Vote::Prepared, Some(objects)) => Output::Locked {
+                match (vote(replies[0][0]), time.zip(objects)) {
+                    (Vote::Prepared, Some((time, objects))) => Output::Locked {
                         txn,
                         group,
                         is_logged: true,
+                        time: UnixMillis(time),
                         objects,
                     },
                     (Vote::Prepared, None) => Output::FailedPart {
@@ -1835,6 +1839,7 @@ impl Origin {
                     age,
                     is_carried_out,
                     replies,
+                    ..
                 },
             ) => Output::Seen {
                 txn,
@@ -1844,7 +1849,12 @@ impl Origin {
                     age,
                 },
             },
-            (Origin::Objects(txn), Answer::Seen { age, replies, .. }) => {
+            (
+                Origin::Objects(txn),
+                Answer::Seen {
+                    age, time, replies, ..
+                },
+            ) => {
                 let objects: Option<Vec<_>> = replies.into_iter().map(read_seen).collect();
                 match objects {
                     Some(objects) => Output::Fetched {
@@ -1852,6 +1862,7 @@ impl Origin {
                         group,
                         objects,
                         age,
+                        time,
                     },
                     None => Output::FailedPart {
                         txn,

@@ -280,6 +280,8 @@ pub(crate) fn answer(
     age: Duration,
     answers: &mut AnswersBuf,
 ) {
+    // As reads are judged.
+    let time = keyspace.time().max(local.now);
     match question {
         Question::Versions(keys) => {
             let versions = keys
@@ -326,7 +328,7 @@ pub(crate) fn answer(
                 }
                 true
             });
-            answers.seen(age, is_carried_out, replies.iter().map(|reply| &**reply));
+            answers.seen(age, time, is_carried_out, replies.iter().map(|reply| &**reply));
         }
         Question::Fetch(keys) => {
             let seen: Vec<Vec<u8>> = keys
@@ -338,7 +340,7 @@ pub(crate) fn answer(
                     bytes
                 })
                 .collect();
-            answers.seen(age, true, seen.iter().map(|one| &**one));
+            answers.seen(age, time, true, seen.iter().map(|one| &**one));
         }
         Question::Late(origin) => match keyspace.late_answer(*origin) {
             Ok(Some(answer)) => answers.operation(answer),

@@ -366,6 +366,8 @@ pub enum Output {
         group: GroupId,
         /// Whether it says so in its log.
         is_logged: bool,
+        /// The group's time.
+        time: UnixMillis,
         /// One for each object that was wanted; `None` if absent.
         objects: Vec<Option<Object>>,
     },
@@ -375,6 +377,8 @@ pub enum Output {
         txn: TxnId,
         /// This group.
         group: GroupId,
+        /// Its time.
+        time: UnixMillis,
         /// One for each key; `None` if absent.
         objects: Vec<Option<Object>>,
     },
@@ -419,6 +423,8 @@ pub enum Output {
         objects: Vec<(Option<Object>, KeyVersion)>,
         /// For how long at least nothing of it had changed.
         age: Duration,
+        /// The group's time, by which they are there.
+        time: UnixMillis,
     },
     /// To [`Request::Inquire`].
     Inquired {

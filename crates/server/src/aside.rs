@@ -25,7 +25,7 @@
 use crate::gateway::Gateway;
 use crate::program::{Program, by_group, group_of_key, names_more};
 use command::{Command, Route, Spec, Spread, Walks};
-use ids::{Db, GroupId};
+use ids::{Db, GroupId, UnixMillis};
 use replica::{LocalCounts, Operation, Replies, Request, Returned, Scratch, Ticket};
 use resp::Args;
 use std::collections::BTreeMap;
@@ -41,27 +41,31 @@ const WORDS_MIN: usize = 1_024;
 pub struct Errand {
     txn: TxnId,
     operations: Vec<Operation>,
+    /// By which each of them is judged.
+    times: Vec<UnixMillis>,
     scratch: Scratch,
     replies: Replies,
     clock: fn() -> u64,
     /// What each command took, in nanoseconds.
-    times: Vec<u64>,
+    took: Vec<u64>,
 }
 
 impl Errand {
     pub(crate) fn new(
         txn: TxnId,
         operations: Vec<Operation>,
+        times: Vec<UnixMillis>,
         scratch: Scratch,
         clock: fn() -> u64,
     ) -> Errand {
         Errand {
             txn,
             operations,
+            times,
             scratch,
             replies: Replies::default(),
             clock,
-            times: Vec::new(),
+            took: Vec::new(),
         }
     }
 
@@ -73,10 +77,11 @@ impl Errand {
     /// Carries the commands out.
     pub fn run(&mut self) {
         let mut began = (self.clock)();
-        for operation in &self.operations {
+        for (operation, time) in self.operations.iter().zip(&self.times) {
+            self.scratch.judge_by(*time);
             operation.run_on(&mut self.scratch, &mut self.replies);
             let ended = (self.clock)();
-            self.times.push(ended.saturating_sub(began));
+            self.took.push(ended.saturating_sub(began));
             began = ended;
         }
     }
@@ -159,11 +164,11 @@ impl Gateway {
             operations,
             mut scratch,
             replies,
-            times,
+            took,
             ..
         } = errand;
         let (concerned, caller) = self.offloaded(txn);
-        for (operation, nanos) in operations.iter().zip(times) {
+        for (operation, nanos) in operations.iter().zip(took) {
             self.note_time(operation.spec, nanos, operation.args.as_args(), caller);
         }
         let groups = self.groups;

@@ -40,6 +40,7 @@ use crate::aside::Errand;
 use crate::combining::{self, Combined};
 use crate::delivery::{Answered, Answers, Delivery};
 use crate::gateway::Gateway;
+use crate::group_times::GroupTimes;
 use crate::named::error_of;
 use crate::plan::Plan;
 use crate::program::{Extent, Program, by_group, group_of_key, objects_in};
@@ -224,6 +225,8 @@ struct Open {
     refusers: Vec<GroupId>,
     /// What was fetched or locked.
     objects: BTreeMap<GroupId, Vec<(Option<Object>, KeyVersion)>>,
+    /// When that was, by the times of these groups.
+    times: GroupTimes,
     /// Groups whose answer to this step is still to come.
     outstanding: usize,
     /// The replies of a program that was evaluated here, one for each operation.
@@ -509,6 +512,7 @@ impl Gateway {
             wanted: BTreeMap::new(),
             refusers: Vec::new(),
             objects: BTreeMap::new(),
+            times: GroupTimes::default(),
             outstanding: 0,
             evaluated: None,
             plan: Plan::default(),
@@ -560,6 +564,7 @@ impl Gateway {
         };
         open.parts.clear();
         open.objects.clear();
+        open.times.clear();
         open.evaluated = None;
         open.logged.clear();
         open.phase = match open.mode {
@@ -728,9 +733,11 @@ impl Gateway {
         group: GroupId,
         objects: Vec<(Option<Object>, KeyVersion)>,
         age: Duration,
+        time: UnixMillis,
     ) {
         let now = (self.shared.hooks.monotonic)();
         let Some(open) = self.open_of(txn) else { return };
+        open.times.note(group, time);
         open.is_together &= is_old_enough(age, now.since(open.sent_at));
         self.on_objects(txn, group, objects);
     }
@@ -741,9 +748,11 @@ impl Gateway {
         txn: TxnId,
         group: GroupId,
         is_logged: bool,
+        time: UnixMillis,
         objects: Vec<Option<Object>>,
     ) {
         let Some(open) = self.open_of(txn) else { return };
+        open.times.note(group, time);
         if is_logged {
             open.logged.insert(group);
         }
@@ -809,7 +818,15 @@ impl Gateway {
     }
 
     /// A group has let its values be checked out.
-    pub(crate) fn on_checked_out(&mut self, txn: TxnId, group: GroupId, objects: Vec<Option<Object>>) {
+    pub(crate) fn on_checked_out(
+        &mut self,
+        txn: TxnId,
+        group: GroupId,
+        time: UnixMillis,
+        objects: Vec<Option<Object>>,
+    ) {
+        let Some(open) = self.open_of(txn) else { return };
+        open.times.note(group, time);
         self.on_held(txn, group, objects);
     }
 
@@ -824,8 +841,7 @@ impl Gateway {
         let Some(Client { program, .. }) = &open.client else {
             return;
         };
-        let time = time_beside(turn.now, open.objects.values().flatten());
-        let mut scratch: Scratch = turn.scratch(time);
+        let mut scratch: Scratch = turn.scratch(open.times.earliest());
         scratch.set_limits(limits);
         for (group, objects) in std::mem::take(&mut open.objects) {
             let is_there = |key: &[u8]| group_of_key(groups, key) == group;
@@ -836,7 +852,11 @@ impl Gateway {
         }
         scratch.touch(open.touches);
         let operations: Vec<Operation> = program.operations().cloned().collect();
-        self.set_out(Errand::new(txn, operations, scratch, clock));
+        let times = operations
+            .iter()
+            .map(|operation| open.times.of(operation, groups));
+        let times = times.collect();
+        self.set_out(Errand::new(txn, operations, times, scratch, clock));
     }
 
     /// Some of the values were not handed over: those that were go back as they are, and it is carried out in another way.
@@ -895,7 +915,7 @@ impl Gateway {
         let Some(Client { program, .. }) = &open.client else {
             return;
         };
-        let time = time_beside(turn.now, open.objects.values().flatten());
+        let time = open.times.earliest();
         let mut scratch = match self.scratch.take() {
             Some(mut scratch) => {
                 turn.reopen(&mut scratch, time);
@@ -922,12 +942,13 @@ impl Gateway {
         let mut evaluated = Replies::default();
         let mut lacks = Vec::new();
         if open.mode == TxnMode::LockInPlace {
-            match Plan::make(program, groups, &mut scratch) {
+            match Plan::make(program, groups, &open.times, &mut scratch) {
                 Ok(plan) => open.plan = plan,
                 Err(found) => lacks = found,
             }
         } else {
             for operation in program.operations() {
+                scratch.judge_by(open.times.of(operation, groups));
                 lacks = scratch.wanted(&operation.as_state());
                 if !lacks.is_empty() {
                     break;
@@ -1541,19 +1562,6 @@ impl Gateway {
     }
 }
 
-/// When commands are evaluated on what groups have sent: now, but not after anything of it expires. Its group has judged by its own
-/// time that it was there, and whoever evaluates may be ahead of that.
-fn time_beside<'a>(
-    now: UnixMillis,
-    sent: impl IntoIterator<Item = &'a (Option<Object>, KeyVersion)>,
-) -> UnixMillis {
-    let deadlines = sent
-        .into_iter()
-        .filter_map(|(object, _)| object.as_ref()?.deadline());
-    let first = deadlines.min();
-    first.map_or(now, |first| now.min(UnixMillis(first.0 - 1)))
-}
-
 /// Whether what had not changed for so long when it was read was there when the reads were sent, if sending, reading and
 /// receiving took no longer than `took`. Clocks may differ by a sixteenth in their rates, and tick at different moments.
 fn is_old_enough(age: Duration, took: Duration) -> bool {
@@ -1600,30 +1608,67 @@ mod tests {
         String::from_utf8_lossy(&ready).replace("\r\n", " ")
     }
 
-    #[test]
-    fn values_go_back_if_a_group_does_not_hand_its_own_over() {
+    /// A node of one worker that is alone, a client of it, and two keys of different groups.
+    fn alone() -> (Gateway, Arc<Shared>, Connection, [String; 2]) {
         let settings = options::load(&Sources::default()).expect("no option is given");
         let groups = Groups::with_default_partitions(GroupCount::new(4).expect("a valid count"));
         let shared = Arc::new(Shared::new(Boot(1), "run".into(), 0, 6379, groups, 1, settings));
-        let mut gateway = Gateway::new(0, shared.clone(), HashSeed([1, 7]), 1);
+        let gateway = Gateway::new(0, shared.clone(), HashSeed([1, 7]), 1);
         let address = "127.0.0.1:1".parse().expect("an address");
         let card = Arc::new(ClientCard::new(1, address, address, 0, 0, 0));
-        let mut client = Connection::new(Session::new(card, 1, Endpoint::AnyNode, true));
+        let client = Connection::new(Session::new(card, 1, Endpoint::AnyNode, true));
         let mut keys = (0..).map(|at| format!("k{at}"));
         let one = keys.next().expect("there are more");
         let other =
             keys.find(|key| group_of_key(groups, key.as_bytes()) != group_of_key(groups, one.as_bytes()));
-        let other = other.expect("there are several groups");
+        let keys = [one, other.expect("there are several groups")];
+        (gateway, shared, client, keys)
+    }
+
+    /// Makes each of the keys a set of fifty members, more than which commands may walk over at once from here on.
+    fn make_large(gateway: &mut Gateway, shared: &Shared, client: &mut Connection, keys: &[String]) {
         let members: Vec<String> = (0..50).map(|member| format!("m{member}")).collect();
-        for key in [&one, &other] {
-            feed(
-                &mut gateway,
-                &mut client,
-                &format!("SADD {key} {}", members.join(" ")),
-            );
-            assert_eq!(reply(&mut gateway, &mut client), ":50 ");
+        for key in keys {
+            feed(gateway, client, &format!("SADD {key} {}", members.join(" ")));
+            assert_eq!(reply(gateway, client), ":50 ");
         }
         shared.steps_max.store(8, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn a_relative_deadline_of_what_is_offloaded_counts_from_its_groups_time() {
+        let (mut gateway, shared, mut client, keys) = alone();
+        let [one, other] = &keys;
+        // The wall clock is set back by an hour: the groups' time does not go back.
+        let hour = 3_600_000;
+        gateway.begin_turn(UnixMillis(hour));
+        make_large(&mut gateway, &shared, &mut client, &keys);
+        gateway.begin_turn(UnixMillis(1));
+        for line in [
+            "MULTI",
+            &format!("SUNION {one} {other}"),
+            &format!("PEXPIRE {other} 500"),
+            "EXEC",
+        ] {
+            feed(&mut gateway, &mut client, line);
+        }
+        gateway.pump();
+        let mut errands = gateway.take_errands();
+        assert_eq!(errands.len(), 1, "it is too large to be carried out at once");
+        errands[0].run();
+        errands.into_iter().for_each(|errand| gateway.on_errand(errand));
+        let answered = reply(&mut gateway, &mut client);
+        assert!(answered.ends_with(" :1 "), "the deadline is set: {answered}");
+        feed(&mut gateway, &mut client, &format!("PTTL {other}"));
+        assert_eq!(reply(&mut gateway, &mut client), ":500 ");
+    }
+
+    #[test]
+    fn values_go_back_if_a_group_does_not_hand_its_own_over() {
+        let (mut gateway, shared, mut client, keys) = alone();
+        let [one, other] = &keys;
+        let groups = gateway.groups;
+        make_large(&mut gateway, &shared, &mut client, &keys);
         gateway.begin_turn(UnixMillis(1));
         let words = ArgsBuf::from_slices(["SUNION", one.as_str(), other.as_str()]);
         let operation = client
@@ -1638,7 +1683,9 @@ mod tests {
         let mut refused = 0;
         while let Some(output) = gateway.transactions.outputs.pop_front() {
             match output {
-                Output::CheckedOut { txn, group, objects } if group == refuser && refused == 0 => {
+                Output::CheckedOut {
+                    txn, group, objects, ..
+                } if group == refuser && refused == 0 => {
                     // As if it had never held them: they are where they were, and it answers so.
                     let databases = std::iter::repeat(ids::Db::default());
                     let objects = objects.into_iter().flatten().zip(databases);

@@ -28,6 +28,7 @@ mod error_counts;
 mod exchange;
 mod fanout;
 mod gateway;
+mod group_times;
 mod key_counts;
 mod latency;
 mod message;

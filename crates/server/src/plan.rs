@@ -10,6 +10,7 @@
 //! matters to anybody.
 
 use crate::delivery::Answers;
+use crate::group_times::GroupTimes;
 use crate::program::{Item, Program, by_group, group_of_key, parts_of};
 use command::{Flags, Route};
 use ids::{GroupId, Groups};
@@ -29,13 +30,14 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// The plan of a program whose keys are on the scratch.
+    /// The plan of a program whose keys are on the scratch; these are the times of their groups.
     ///
     /// # Errors
     /// Keys that it reads, that only the data name, and that are not on the scratch.
     pub(crate) fn make(
         program: &Program,
         groups: Groups,
+        times: &GroupTimes,
         scratch: &mut Scratch,
     ) -> Result<Plan, Vec<FullKey>> {
         let mut plan = Plan::default();
@@ -44,6 +46,7 @@ impl Plan {
                 continue;
             };
             if operation.spec.route == Route::Keys {
+                scratch.judge_by(times.of(operation, groups));
                 let lacks = scratch.wanted(&operation.as_state());
                 if !lacks.is_empty() {
                     return Err(lacks);

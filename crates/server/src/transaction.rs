@@ -230,9 +230,15 @@ impl Gateway {
                 txn,
                 group,
                 is_logged,
+                time,
                 objects,
-            } => self.on_locked(txn, group, is_logged, objects),
-            Output::CheckedOut { txn, group, objects } => self.on_checked_out(txn, group, objects),
+            } => self.on_locked(txn, group, is_logged, time, objects),
+            Output::CheckedOut {
+                txn,
+                group,
+                time,
+                objects,
+            } => self.on_checked_out(txn, group, time, objects),
             Output::Voted {
                 txn,
                 group,
@@ -246,7 +252,8 @@ impl Gateway {
                 group,
                 objects,
                 age,
-            } => self.on_fetched(txn, group, objects, age),
+                time,
+            } => self.on_fetched(txn, group, objects, age, time),
             Output::Inquired {
                 txn, group, register, ..
             } => self.on_inquired(txn, group, register),

@@ -468,7 +468,9 @@ impl Cluster {
             }
             Output::Seen { txn, group, seen } => self.on_seen(txn, group, seen.replies),
             Output::TooLarge { .. } => unreachable!("values here are small"),
-            Output::CheckedOut { txn, group, objects } => self.on_checked_out(txn, group, objects),
+            Output::CheckedOut {
+                txn, group, objects, ..
+            } => self.on_checked_out(txn, group, objects),
             Output::Answered { ticket, replies } => {
                 let group = self
                     .plain
@@ -487,6 +489,7 @@ impl Cluster {
                 group,
                 is_logged: false,
                 objects,
+                ..
             } => self.on_locked(txn, group, objects),
             Output::Locked { .. } => unreachable!("nobody has a log"),
             Output::Voted {

@@ -106,3 +106,64 @@ fn a_value_that_crosses_groups_has_expired_when_its_group_says_so() {
     world.turns(600);
     assert_eq!(world.run(0, 1, &format!("EXISTS {b}")), ":0", "with its deadline");
 }
+
+/// What relative deadlines of 500 ms are, in an `EXEC` that a gateway evaluates whose clock is ahead or behind by less than what
+/// is corrected: by how much each key outlives it by its group's time, as its leader tells it.
+fn deadlines_in_a_flow(ahead: i64, beside: &[&str]) -> Vec<String> {
+    let mut world = agreed();
+    let (a, b) = (key(2, 0, "a"), key(2, 1, "b"));
+    let keys: Vec<String> = (0..5).map(|at| key(2, at % 2, &format!("k{at}"))).collect();
+    world.nodes[1].wall_ahead = ahead;
+    world.turns(200);
+    assert_eq!(world.run(0, 1, &format!("SADD {a} 1 2")), ":2");
+    for key in &keys[2..] {
+        assert_eq!(world.run(0, 1, &format!("SET {key} 1")), "+OK");
+    }
+    let [set, setex, expire, pexpire, getex] = [0, 1, 2, 3, 4].map(|at| &keys[at]);
+    let flow = [
+        format!("SET {set} 1 PX 10500"),
+        format!("PSETEX {setex} 10500 1"),
+        format!("EXPIRE {expire} 10"),
+        format!("PEXPIRE {pexpire} 10500"),
+        format!("GETEX {getex} PX 10500"),
+        format!("SUNIONSTORE {b} {a}"),
+    ];
+    let lines: Vec<&str> = flow
+        .iter()
+        .map(String::as_str)
+        .chain(beside.iter().copied())
+        .collect();
+    world.exec(1, 2, &lines);
+    // A leader's clock is right: what is left is what was asked for, less what it took.
+    let left = |world: &mut World, key: &String| {
+        let left = world.run(0, 1, &format!("PTTL {key}"));
+        let millis: i64 = left.trim_start_matches(':').parse().expect("an integer");
+        match millis {
+            9_900..=10_500 => "right".to_owned(),
+            wrong => format!("{wrong} ms"),
+        }
+    };
+    keys.iter().map(|key| left(&mut world, key)).collect()
+}
+
+#[test]
+fn a_relative_deadline_in_a_flow_counts_from_its_groups_time() {
+    for ahead in [900, -900] {
+        assert_eq!(
+            deadlines_in_a_flow(ahead, &[]),
+            ["right"; 5],
+            "ahead by {ahead} ms"
+        );
+    }
+}
+
+#[test]
+fn a_relative_deadline_beside_a_command_on_the_whole_keyspace_counts_from_its_groups_time() {
+    for ahead in [900, -900] {
+        assert_eq!(
+            deadlines_in_a_flow(ahead, &["DBSIZE"]),
+            ["right"; 5],
+            "ahead by {ahead} ms"
+        );
+    }
+}
