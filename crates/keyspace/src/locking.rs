@@ -1,5 +1,6 @@
 //! Which locks commands need in one group.
 
+use crate::Keyspace;
 use crate::database::Database;
 use crate::effects::Effect;
 use crate::entry::{Condition, Prepare, Work};
@@ -95,24 +96,43 @@ pub(crate) fn of_prepare(prepare: &Prepare<'_>) -> Locks {
 
 /// The same, but keys with a deadline alone: a lock suspends expiry, and who shared the key could tell.
 pub(crate) fn alone_if_mortal(locks: Locks, databases: &[Database]) -> Locks {
-    if planted::is(planted::Bug::MortalLockedShared)
-        || databases.iter().all(|database| database.with_deadline() == 0)
-    {
+    if !has_mortal(databases) {
         return locks;
     }
     match locks {
         Locks::WholeGroup(_) => Locks::WholeGroup(Mode::Exclusive),
         Locks::Keys(mut keys) => {
             for (key, mode) in keys.iter_mut().filter(|(_, mode)| *mode == Mode::Shared) {
-                let is_mortal = |database: &Database| {
-                    let found = database.find(database.locate(key), key);
-                    found.is_some_and(|object| object.deadline().is_some())
-                };
-                if databases.iter().any(is_mortal) {
+                if is_mortal(databases, key) {
                     *mode = Mode::Exclusive;
                 }
             }
             Locks::Keys(keys)
+        }
+    }
+}
+
+/// Whether any key has a deadline.
+fn has_mortal(databases: &[Database]) -> bool {
+    let has_any = databases.iter().any(|database| database.with_deadline() > 0);
+    has_any && !planted::is(planted::Bug::MortalLockedShared)
+}
+
+/// Whether what is under a key has a deadline, in any database.
+fn is_mortal(databases: &[Database], key: &[u8]) -> bool {
+    let mut mortal = databases.iter().filter(|database| database.with_deadline() > 0);
+    mortal.any(|database| {
+        let found = database.find(database.locate(key), key);
+        found.is_some_and(|object| object.deadline().is_some())
+    })
+}
+
+impl Keyspace {
+    /// How a key is to be locked that is used in this way: alone, if it has a deadline.
+    pub fn mode_of(&self, key: &[u8], mode: Mode) -> Mode {
+        match mode {
+            Mode::Shared if has_mortal(&self.databases) && is_mortal(&self.databases, key) => Mode::Exclusive,
+            mode => mode,
         }
     }
 }

@@ -478,6 +478,7 @@ impl Alone {
     ) -> bool {
         let is_full = file.is_some() && self.brief.is_full();
         let keyspace = &state.keyspace;
+        let mode = file.map_or(mode, |_| keyspace.mode_of(key, mode));
         !is_full
             && self.brief.admits_key(slot, key, mode, file)
             && (keyspace.is_unlocked() || keyspace.is_free(&Locks::Keys(vec![(key.into(), mode)])))
@@ -487,6 +488,7 @@ impl Alone {
     #[inline]
     pub(crate) fn hold(
         &mut self,
+        state: &GroupState,
         slot: Slot,
         key: &[u8],
         mode: Mode,
@@ -494,6 +496,9 @@ impl Alone {
         txn: TxnId,
         priority: Priority,
     ) {
+        // What is read here is read when the other worker has decided, by a later clock. A key that expires in between was not seen by
+        // anybody who has seen what was changed there.
+        let mode = state.keyspace.mode_of(key, mode);
         self.brief.hold(slot, key, mode, file, txn, priority);
     }
 

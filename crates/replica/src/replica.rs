@@ -306,7 +306,7 @@ impl Replica {
     #[inline]
     pub fn hold(&mut self, slot: Slot, key: &[u8], mode: Mode, file: u16, txn: TxnId, priority: Priority) {
         if let Role::Alone(alone) = &mut self.role {
-            alone.hold(slot, key, mode, file, txn, priority);
+            alone.hold(&self.state, slot, key, mode, file, txn, priority);
         }
     }
 

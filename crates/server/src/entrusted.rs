@@ -13,6 +13,9 @@
 //! it is two-phase locking. Nobody waits while he holds, so nobody waits for ever. If a key is not free, here or there, the
 //! command begins as any other transaction does (`transaction.rs`).
 //!
+//! What is read here is read when the answer has come, by a later clock than there. A key with a deadline may have expired by then, so
+//! it is held alone, even to read: nobody has seen it after what was read there may have changed.
+//!
 //! The parcels between two workers keep their order, and each part is answered at once: answers come in the order of the parts,
 //! and what was decided is carried out here in the order in which it was decided there. So two commands that the same worker
 //! decides may hold the same key.

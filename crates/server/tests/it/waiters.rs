@@ -38,6 +38,54 @@ fn whoever_waits_is_served_before_what_follows_the_push_on_its_connection() {
 }
 
 #[test]
+fn what_a_client_has_sent_behind_a_wait_is_carried_out_when_that_is_over_and_not_before() {
+    let mut world = replicated(4);
+    // Waits of one group, which its state knows of, and of several, which the gateway tries.
+    for (client, keys) in [(20, "a"), (30, "a b c d")] {
+        for node in 0..3 {
+            let behind = format!("behind:{client}:{node}");
+            for line in [
+                format!("BLPOP {keys} 0"),
+                format!("SET {behind} 1"),
+                format!("BLPOP then {keys} 0"),
+            ] {
+                world.send(node, client, &line);
+            }
+            world.turns(100);
+            assert_eq!(world.nodes[node].take_reply(client), "", "{keys} at {node}");
+            assert_eq!(world.run(0, 1, &format!("EXISTS {behind}")), ":0");
+            assert_eq!(world.run(1, 1, "RPUSH then y"), ":1");
+            world.turns(100);
+            assert_eq!(world.run(2, 1, "LLEN then"), ":1", "nobody waits for it yet");
+            assert_eq!(world.run(1, 1, "RPUSH a x"), ":1");
+            assert_eq!(world.reply(node, client), "*2 $1 a $1 x +OK *2 $4 then $1 y");
+            assert_eq!(world.run(0, 1, "EXISTS a then"), ":0");
+        }
+    }
+}
+
+#[test]
+fn a_wait_finds_what_its_client_has_pushed_a_moment_before() {
+    let mut world = replicated(4);
+    for (client, keys) in [(20, "a"), (30, "b a c d")] {
+        for node in 0..3 {
+            for line in [
+                "RPUSH a x".to_owned(),
+                format!("BLPOP {keys} 0"),
+                "LLEN a".to_owned(),
+            ] {
+                world.send(node, client, &line);
+            }
+            assert_eq!(
+                world.reply(node, client),
+                ":1 *2 $1 a $1 x :0",
+                "{keys} at {node}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_change_of_leader_loses_no_wait_and_keeps_their_order() {
     let mut world = replicated(4);
     for key in KEYS {

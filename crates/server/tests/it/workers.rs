@@ -41,6 +41,8 @@ struct Workers {
     moment: u64,
     /// The monotonic time, in nanoseconds.
     now: u64,
+    /// What the wall clock shows, in milliseconds.
+    wall: i64,
 }
 
 impl Workers {
@@ -67,6 +69,7 @@ impl Workers {
             seen: Vec::new(),
             moment: 0,
             now: TURN,
+            wall: 1,
         }
     }
 
@@ -118,7 +121,7 @@ impl Workers {
     fn tick(&mut self, worker: usize) {
         self.now += TURN;
         let gateway = &mut self.gateways[worker];
-        gateway.begin_turn(UnixMillis(1));
+        gateway.begin_turn(UnixMillis(self.wall));
         gateway.begin_cluster(Monotonic(self.now));
         gateway.pump();
         self.end_turn(worker);
@@ -153,7 +156,7 @@ impl Workers {
             return false;
         };
         let gateway = &mut self.gateways[worker];
-        gateway.begin_turn(UnixMillis(1));
+        gateway.begin_turn(UnixMillis(self.wall));
         let clients = &mut self.clients;
         gateway.receive(1 - worker as u16, &mut parcel, &mut |incoming| {
             if let server::Incoming::Answer {
@@ -510,6 +513,44 @@ fn an_exec_sees_that_a_watched_key_is_about_to_change() {
     workers.settle();
     assert_eq!(workers.seen[written].reply, "+OK");
     assert_eq!(workers.seen[exec].reply, "*-1", "what it watches has changed");
+}
+
+/// A read over both workers of a key that expires while the other worker decides, and of one that is changed there meanwhile: what
+/// it was answered, and what was read of the first key by who had changed the second one.
+fn read_while_a_key_expires() -> (String, String) {
+    let (a, b) = (key_of(0, "a", 0), key_of(1, "b", 0));
+    let mut workers = Workers::new(1);
+    workers.send(0, vec![command(&format!("SET {a} 1 PX 100"))]);
+    workers.send(1, vec![command(&format!("SET {b} old"))]);
+    let read = workers.seen.len();
+    workers.send(0, vec![command(&format!("MGET {a} {b}"))]);
+    assert!(workers.receive(1), "the other worker reads its half");
+    let changed = workers.seen.len();
+    workers.send(1, vec![command(&format!("SET {b} new"))]);
+    assert_eq!(workers.seen[changed].reply, "+OK");
+    let then = workers.seen.len();
+    workers.send(2, vec![command(&format!("GET {a}"))]);
+    workers.wall = 200;
+    workers.settle();
+    (workers.seen[read].reply.clone(), workers.seen[then].reply.clone())
+}
+
+#[test]
+fn a_key_that_expires_between_the_halves_of_a_read_was_gone_for_all_before() {
+    let (read, then) = read_while_a_key_expires();
+    assert_eq!(read, "*2 $-1 $3 old", "its half here is read by a later clock");
+    assert_eq!(
+        then, "$-1",
+        "it came before the change, and whoever reads behind the change comes later"
+    );
+}
+
+#[test]
+fn a_key_with_a_deadline_that_is_held_together_with_others_is_noticed() {
+    planted::plant(Some(Bug::MortalLockedShared));
+    let (read, then) = read_while_a_key_expires();
+    planted::plant(None);
+    assert_eq!((read.as_str(), then.as_str()), ("*2 $-1 $3 old", "$1 1"));
 }
 
 #[test]
