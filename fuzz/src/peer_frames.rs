@@ -2,11 +2,12 @@
 
 use crate::source::Source;
 use bytes::Bytes;
-use consensus::{Beat, BeatAnswer, Claim, Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
+use consensus::{Beat, BeatAnswer, Claim, Entry, Index, Members, Message, Payload, Scrubbed, SnapshotPoint, Term};
 use ids::{Boot, GatewayId, GroupId, Incarnation, NodeId, Prng, UnixMillis};
 use peer_wire::frame::{self, BODY_BYTES_MAX, Decoder, Frame, FrameError, HEAD_BYTES};
 use peer_wire::{
     Assembler, Batch, Body, Join, Kind, LENGTH_BYTES, Leave, Packet, PeerMessage, Question, Raft,
+    Scrub,
 };
 use replica::{BatchOutcome, BatchResponse};
 
@@ -258,5 +259,16 @@ fn messages() -> Vec<PeerMessage> {
         }),
         PeerMessage::Leave(Leave::Stopping),
         PeerMessage::WallClock(UnixMillis(1)),
+        PeerMessage::Scrub(Scrub {
+            group,
+            generation: 1,
+            from: Incarnation(1),
+            to: Incarnation(2),
+            format: 1,
+            scrubbed: Scrubbed {
+                at: Index(5),
+                hash: 6,
+            },
+        }),
     ]
 }

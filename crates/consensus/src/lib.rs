@@ -3,7 +3,7 @@
 //! The protocol is the library `raft`'s; this crate feeds it, fences it and takes what it says apart
 //! (docs/decisions/0020). What is ours: the log it reads, every clock, the leader's lease and the voters' side of that
 //! promise, the heartbeats that nodes exchange for all their groups at once, and the checks that stand between a peer's
-//! message and the library. Time comes in as [`ids::Monotonic`]; the only randomness is a seed.
+//! message and the library, and the comparison of what replicas say of their states. Time comes in as [`ids::Monotonic`]; the only randomness is a seed.
 //!
 //! What is absent: sockets, disks, clocks, and the state machine. Who owns a [`RaftNode`] sends its messages, persists what
 //! it asks for, applies what it commits, and carries state to replicas that lag too far behind.
@@ -20,6 +20,7 @@ mod parts;
 mod promise;
 mod raft_node;
 mod ready;
+mod scrub;
 mod standstill;
 mod times;
 
@@ -33,5 +34,6 @@ pub use message::{Body, Entry, Index, Members, Message, Payload, SnapshotPoint, 
 pub use parts::{Data, ENTRY_BYTES_MAX, PART_BYTES, whole_entries};
 pub use raft_node::{ProposeRefused, READ_ROUNDS_MAX, RaftNode, ReadRefused, TransferRefused};
 pub use ready::{Committed, Effect, HardState, Persist, ReadId, Ready, Role, Status};
+pub use scrub::{Scrub, Scrubbed, Verdict};
 pub use standstill::{LOOK, Looks};
 pub use times::Times;

@@ -56,6 +56,11 @@ impl State {
             Command::RaiseSemantics { to } => self.on_raise_semantics(*to),
             Command::SetLeaving { node, is_leaving } => self.on_set_leaving(*node, *is_leaving),
             Command::Remove { node } => self.on_remove(*node),
+            Command::GiveUp {
+                group,
+                node,
+                incarnation,
+            } => self.on_give_up(*group, *node, *incarnation),
             Command::Recover {
                 group,
                 node,
@@ -450,6 +455,30 @@ impl State {
         Ok(Outcome::Done)
     }
 
+    fn on_give_up(
+        &mut self,
+        name: GroupRef,
+        node: NodeId,
+        incarnation: Incarnation,
+    ) -> Result<Outcome, Refusal> {
+        let group = self.groups.get_mut(&name).ok_or(Refusal::Unknown)?;
+        if name == GroupRef::Meta {
+            return Err(Refusal::Unknown);
+        }
+        if group.member_on(node).map(|member| member.incarnation) != Some(incarnation) {
+            return Err(Refusal::NotNeeded);
+        }
+        // Who says what the right state is must be able to go on with it.
+        if !group.has_majority_without(incarnation) {
+            return Err(Refusal::Last);
+        }
+        lose_memory(group, node, &mut self.next_incarnation, |other| {
+            other != incarnation
+        });
+        self.touch();
+        Ok(Outcome::Done)
+    }
+
     fn on_recover(
         &mut self,
         name: GroupRef,
@@ -506,7 +535,7 @@ fn new_incarnation(next: &mut u64) -> Incarnation {
     incarnation
 }
 
-/// A node has started without what it had of this group, but for what it kept.
+/// A node has no more of this group than what it kept: it has started again, or gave something up.
 fn lose_memory(group: &mut Group, node: NodeId, next: &mut u64, is_kept: impl Fn(Incarnation) -> bool) {
     if let Some(expected) = group.expected.iter_mut().find(|expected| expected.node == node)
         && !is_kept(expected.incarnation)

@@ -181,6 +181,16 @@ pub enum Command {
         /// Its start. If the node has started again since, nothing is done: what it has now it has said itself.
         boot: Boot,
     },
+    /// A replica has no memory any more, although its node goes on: its state differed from that of the others. Of these a majority
+    /// must be left. Answers `Done`.
+    GiveUp {
+        /// Of which group.
+        group: GroupRef,
+        /// On which node.
+        node: NodeId,
+        /// Which.
+        incarnation: Incarnation,
+    },
     /// A group whose majority is gone begins anew with one replica, under a new generation: nothing that its former members
     /// say is heard any more. Answers `Replica`.
     Recover {
@@ -208,6 +218,7 @@ wire_enum!(Command {
     12 Remove { node },
     13 Recover { group, node, survivor },
     14 Gone { boot },
+    15 GiveUp { group, node, incarnation },
 });
 
 impl Command {

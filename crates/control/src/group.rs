@@ -4,7 +4,7 @@
 //!             AddReplica              AddLearner, reported        Change, reported
 //!  (nothing) ------------> expected -----------------> learner ------------------> voter
 //!                             |                           |                          |
-//!                             | Place: not a target       | memory lost at a boot, or nobody knows it
+//!                             | Place: not a target       | memory lost at a boot, or given up; or nobody knows it
 //!                             v                           v                          v
 //!                          (nothing)                    lost ----------------------- lost ---> removed, reported
 //! ```
@@ -157,6 +157,13 @@ impl Group {
         let lost = self.voters().filter(|member| self.is_lost(member.incarnation));
         let count = self.voters().count();
         count - lost.count() >= majority(count)
+    }
+
+    /// Whether that is still so if this replica has lost its memory, too.
+    pub(crate) fn has_majority_without(&self, incarnation: Incarnation) -> bool {
+        let mut without = self.clone();
+        without.lost.push(incarnation);
+        without.has_majority()
     }
 
     /// Whether the node has, or is to have, a replica of it.

@@ -18,6 +18,7 @@
 
 mod apply;
 mod command;
+mod given_up;
 mod group;
 mod map;
 mod meta;
@@ -32,6 +33,7 @@ mod survivor;
 mod wire;
 
 pub use command::{Beginning, ClusterId, Command, Factor, Outcome, Refusal, Replica, Report, Target};
+pub use given_up::GivenUp;
 pub use group::{Expected, Group, GroupRef, MEMBERS_MAX, Member, Role, majority};
 pub use map::{Route, RoutingMap, Site, Standing, Stop};
 pub use meta::{

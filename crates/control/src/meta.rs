@@ -31,6 +31,7 @@ pub use refounding::Refounded;
 pub use seat::Restored;
 
 use crate::command::{ClusterId, Command, Factor, Outcome, Refusal, Report};
+use crate::given_up::GivenUp;
 use crate::group::{GroupRef, Member, Role};
 use crate::map::{RoutingMap, Standing};
 use crate::node::{Announcement, NODES_MAX, Token};
@@ -118,6 +119,8 @@ pub struct Meta {
     /// Replicas here of groups that nobody leads, and all that whoever leads the meta group last told of.
     own_survivors: Vec<Survivor>,
     told_survivors: Vec<Survivor>,
+    /// Replicas that were given up, here or as leaders here say.
+    given_up: Vec<GivenUp>,
     pulsed: Option<Monotonic>,
     /// Pulses that nobody answered.
     unheard: u32,
@@ -162,6 +165,7 @@ impl Meta {
             sights: BTreeMap::new(),
             own_survivors: Vec::new(),
             told_survivors: Vec::new(),
+            given_up: Vec::new(),
             pulsed: None,
             unheard: 0,
             is_pulse_due: false,
@@ -309,6 +313,7 @@ impl Meta {
         let mut sight = self.reign.as_mut()?.sight(node, state, &self.config.pace, now);
         sight.groups.extend(own.map(|own| (GroupRef::Meta, own)));
         sight.survivors.extend(&self.own_survivors);
+        sight.given_up.extend(&self.given_up);
         Some(sight)
     }
 
@@ -446,6 +451,17 @@ impl Meta {
     /// The replicas here of groups that nobody leads, in place of those of before.
     pub fn on_survivors(&mut self, survivors: Vec<Survivor>) {
         self.own_survivors = survivors;
+    }
+
+    /// The replicas that were given up here, or that leaders here say are to be, in place of those of before.
+    pub fn on_given_up(&mut self, given_up: Vec<GivenUp>) {
+        if self.given_up != given_up {
+            self.given_up = given_up;
+            self.is_pulse_due = true;
+            if let Some(reign) = &mut self.reign {
+                reign.on_news();
+            }
+        }
     }
 
     /// What is left of groups that nobody leads, as whoever leads the meta group last told; what is here, if there is nobody.
@@ -1132,6 +1148,7 @@ impl Meta {
                 settings_version: self.settings_version,
                 sights: self.sights.values().cloned().collect(),
                 survivors: self.own_survivors.clone(),
+                given_up: self.given_up.clone(),
             };
             self.send(to, MetaMessage::Pulse(pulse));
         }

@@ -29,6 +29,7 @@
 //! that keeps all this from the way of clients.
 
 use crate::command::{Command, Report};
+use crate::given_up::GivenUp;
 use crate::group::{Group, GroupRef, Member, Role, majority};
 use crate::placing::placing;
 use crate::sight::{GroupSight, Sight};
@@ -76,6 +77,7 @@ pub fn steps(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
     let is_settled = placing.is_none();
     steps.extend(placing.map(Step::Propose));
     steps.extend(fences(state, sight, pace));
+    steps.extend(given_up(state, sight));
     // As soon as every node can follow newer rules: those that are away too, since they come back with the build they had.
     let to = state.semantics_possible();
     if to > state.semantics {
@@ -132,6 +134,28 @@ fn fences(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
     });
     away.map(|(_, node)| Step::Propose(Command::Fence { boot: node.boot }))
         .collect()
+}
+
+/// Replicas that were given up have no memory any more. Several nodes may say it of the same one.
+fn given_up(state: &State, sight: &Sight) -> Vec<Step> {
+    let mut named = sight.given_up.clone();
+    named.sort_unstable();
+    named.dedup();
+    let is_its = |given_up: &GivenUp| {
+        let group = state.groups.get(&GroupRef::Data(given_up.group));
+        let group = group.filter(|group| group.generation == given_up.generation);
+        let member = group.and_then(|group| group.member_on(given_up.node));
+        let is_there = member.is_some_and(|member| member.incarnation == given_up.incarnation);
+        is_there && group.is_some_and(|group| group.has_majority_without(given_up.incarnation))
+    };
+    let propose = |given_up: GivenUp| {
+        Step::Propose(Command::GiveUp {
+            group: GroupRef::Data(given_up.group),
+            node: given_up.node,
+            incarnation: given_up.incarnation,
+        })
+    };
+    named.into_iter().filter(is_its).map(propose).collect()
 }
 
 /// Whether the state has it as the leader says. What a group began with is to be reported once, too, and so is a later place

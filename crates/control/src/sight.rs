@@ -1,6 +1,7 @@
 //! What whoever reconciles has seen of the cluster. Nothing of it is replicated, and any part of it may be missing.
 
 use crate::command::Report;
+use crate::given_up::GivenUp;
 use crate::group::{GroupRef, Role};
 use crate::survivor::Survivor;
 use ids::{Incarnation, NodeId};
@@ -17,6 +18,8 @@ pub struct Sight {
     pub groups: BTreeMap<GroupRef, GroupSight>,
     /// What is left of groups that nobody leads.
     pub survivors: Vec<Survivor>,
+    /// Replicas that were given up although their nodes go on.
+    pub given_up: Vec<GivenUp>,
 }
 
 /// What one group's leader says.

@@ -9,9 +9,9 @@
 use bytes::Bytes;
 use consensus::{Entry, HardState, Index, Payload, SnapshotPoint, Term, Times};
 use control::{
-    Announcement, Beginning, ClusterId, Command, Contact, Factor, Failure, GroupRef, GroupSight, Instruction,
-    Member, Meta, MetaConfig, MetaEffects, MetaMessage, Notice, Order, Outcome, Pace, Persist, Record,
-    Refounded, Refusal, Report, Restored, Role, RoutingMap, Standing, State, Token, majority,
+    Announcement, Beginning, ClusterId, Command, Contact, Factor, Failure, GivenUp, GroupRef, GroupSight,
+    Instruction, Member, Meta, MetaConfig, MetaEffects, MetaMessage, Notice, Order, Outcome, Pace, Persist,
+    Record, Refounded, Refusal, Report, Restored, Role, RoutingMap, Standing, State, Token, majority,
 };
 use ids::{Boot, Epoch, GroupCount, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -731,6 +731,45 @@ fn a_node_that_lost_its_memory_gets_new_identities_and_is_filled() {
         if *name != GroupRef::Meta {
             assert!(!had.contains(&(*name, member.incarnation)), "{name:?}");
         }
+    }
+}
+
+#[test]
+fn a_node_that_gives_a_replica_up_is_given_another_one_which_is_filled() {
+    let mut world = World::cluster(11, 3);
+    let leader = world.leader().expect("it is settled");
+    // One that leads the meta group, and one that does not.
+    for place in [leader, (leader + 1) % 3] {
+        let node = world.machines[place].node.expect("it has started");
+        let state = world.state().expect("it is settled");
+        let of_data = |(name, _): &(&GroupRef, _)| **name != GroupRef::Meta;
+        let (name, group) = state.groups().iter().find(of_data).expect("there are some");
+        let (name, generation) = (*name, group.generation);
+        let GroupRef::Data(number) = name else {
+            unreachable!("the meta group was left out")
+        };
+        let before = group
+            .member_on(node)
+            .expect("three replicas on three nodes")
+            .incarnation;
+        let given_up = GivenUp {
+            group: number,
+            generation,
+            node,
+            incarnation: before,
+        };
+        world.machines[place].memory.remove(&(name, before));
+        let meta = world.machines[place].meta.as_mut().expect("it runs");
+        meta.on_given_up(vec![given_up]);
+        let has_another = |world: &World| {
+            let group = &world.state().expect("there is a leader").groups()[&name];
+            let member = group.member_on(node);
+            member.is_some_and(|member| member.incarnation != before && member.role == Role::Voter)
+        };
+        world.run_until("another one votes", Duration::from_secs(60), has_another);
+        world.settle(3, 3);
+        let meta = world.machines[place].meta.as_mut().expect("it runs");
+        meta.on_given_up(Vec::new());
     }
 }
 

@@ -405,6 +405,7 @@ impl World {
             silence: silence.collect(),
             groups: BTreeMap::new(),
             survivors: Vec::new(),
+            given_up: Vec::new(),
         };
         let names: Vec<GroupRef> = self.groups.keys().copied().collect();
         for name in names {

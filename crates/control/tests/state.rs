@@ -2,9 +2,9 @@
 
 use consensus::{Index, Term};
 use control::{
-    Announcement, Beginning, ClusterId, Command, Factor, GroupRef, Member, NODES_MAX, Outcome, Pace, Refusal,
-    Replica, Report, Role, RoutingMap, SETTINGS_MAX, Sight, Standing, State, Step, Survivor, Target, Token,
-    VALUE_BYTES_MAX, steps,
+    Announcement, Beginning, ClusterId, Command, Factor, GivenUp, GroupRef, Member, NODES_MAX, Outcome, Pace,
+    Refusal, Replica, Report, Role, RoutingMap, SETTINGS_MAX, Sight, Standing, State, Step, Survivor, Target,
+    Token, VALUE_BYTES_MAX, steps,
 };
 use ids::{Boot, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion};
 use proptest::prelude::*;
@@ -436,6 +436,106 @@ fn a_group_without_a_majority_goes_on_from_a_survivor_under_a_new_identity() {
     assert_eq!(state.apply(&meta), Err(Refusal::Unknown));
 }
 
+/// A group of three voters: 2, 4 and 5 on the nodes 1, 2 and 3.
+fn three_voters() -> State {
+    let mut state = created();
+    for token in [2, 3] {
+        join(&mut state, token);
+    }
+    state.apply(&place(data(0), &[1, 2, 3])).expect("they are nodes");
+    for node in [2, 3] {
+        let add = Command::AddReplica {
+            group: data(0),
+            node: NodeId(node),
+        };
+        state.apply(&add).expect("it is a target");
+    }
+    let members = vec![
+        member(2, 1, Role::Voter),
+        member(4, 2, Role::Voter),
+        member(5, 3, Role::Voter),
+    ];
+    state
+        .apply(&report(data(0), 5, members))
+        .expect("all were expected");
+    state
+}
+
+#[test]
+fn a_replica_that_was_given_up_has_no_memory_and_its_node_gets_another_one() {
+    let mut state = three_voters();
+    let give_up = |group, node, incarnation| Command::GiveUp {
+        group,
+        node: NodeId(node),
+        incarnation: Incarnation(incarnation),
+    };
+    for (group, node, incarnation, refusal) in [
+        (data(0), 2, 5, Refusal::NotNeeded),
+        (data(0), 9, 4, Refusal::NotNeeded),
+        (data(1), 1, 3, Refusal::Last),
+        (META, 1, 1, Refusal::Unknown),
+        (data(99), 1, 1, Refusal::Unknown),
+    ] {
+        let before = state.clone();
+        assert_eq!(state.apply(&give_up(group, node, incarnation)), Err(refusal));
+        assert_eq!(state, before, "a refusal changes nothing");
+    }
+    assert_eq!(state.apply(&give_up(data(0), 2, 4)), Ok(Outcome::Done));
+    let group = &state.groups()[&data(0)];
+    assert!(group.is_lost(Incarnation(4)) && group.has_majority());
+    let expected = group.expected_on(NodeId(2)).expect("it is a target");
+    assert!(expected.incarnation > Incarnation(5));
+    assert_eq!(
+        state.apply(&give_up(data(0), 2, 4)),
+        Err(Refusal::NotNeeded),
+        "once"
+    );
+    let second = state.apply(&give_up(data(0), 3, 5));
+    assert_eq!(second, Err(Refusal::Last), "nobody could say what is right");
+    assert_eq!(state.check(), Ok(()));
+}
+
+#[test]
+fn what_nodes_say_of_replicas_that_were_given_up_is_proposed_once_and_as_long_as_it_is_news() {
+    let mut state = three_voters();
+    let said = |generation, node, incarnation| GivenUp {
+        group: GroupId::new(0),
+        generation,
+        node: NodeId(node),
+        incarnation: Incarnation(incarnation),
+    };
+    let proposed = |state: &State, given_up: &[GivenUp]| -> Vec<Command> {
+        let sight = Sight {
+            given_up: given_up.to_vec(),
+            ..Sight::default()
+        };
+        let proposed = steps(state, &sight, &Pace::default()).into_iter();
+        let proposed = proposed.filter_map(|step| match step {
+            Step::Propose(command @ Command::GiveUp { .. }) => Some(command),
+            Step::Propose(_) | Step::Order { .. } => None,
+        });
+        proposed.collect()
+    };
+    assert_eq!(proposed(&state, &[]), []);
+    // The node says it, and so does the leader's.
+    let news = proposed(&state, &[said(0, 2, 4), said(0, 2, 4)]);
+    let expected = Command::GiveUp {
+        group: data(0),
+        node: NodeId(2),
+        incarnation: Incarnation(4),
+    };
+    assert_eq!(news, [expected.clone()]);
+    let old = [said(1, 2, 4), said(0, 2, 3), said(0, 1, 4)];
+    assert_eq!(proposed(&state, &old), []);
+    state.apply(&expected).expect("two of three are left");
+    assert_eq!(proposed(&state, &[said(0, 2, 4)]), []);
+    assert_eq!(
+        proposed(&state, &[said(0, 3, 5)]),
+        [],
+        "it would be refused, again and again"
+    );
+}
+
 #[test]
 fn a_node_that_is_gone_is_taken_at_an_operators_word_and_its_groups_begin_anew() {
     let mut state = created();
@@ -587,6 +687,7 @@ fn beginning_anew(state: &State, survivors: &[Survivor]) -> Option<Command> {
         silence: state.nodes().keys().map(|&node| (node, Duration::ZERO)).collect(),
         groups: BTreeMap::new(),
         survivors: survivors.to_vec(),
+        ..Sight::default()
     };
     let mut begun = steps(state, &sight, &Pace::default())
         .into_iter()

@@ -355,6 +355,19 @@ impl Database {
         self.for_each(|object| digest.object(object));
     }
 
+    /// How much is here, for a [scrub](crate::Keyspace::scrub).
+    pub(crate) fn hash_counts(&self, digest: &mut Digest) {
+        let Deadlines { count, sum } = self.deadlines;
+        digest.number(self.len() as u64).number(self.swapped.0);
+        digest.number(count as u64).bytes(&sum.to_le_bytes());
+    }
+
+    /// Calls `visit` for the objects of a slice of the partition that has the key of this rank, as long as it answers `true`.
+    pub(crate) fn scrub(&self, rank: usize, prng: &mut Prng, mut visit: impl FnMut(&Object) -> bool) {
+        let start = self.keys.slice(rank, prng);
+        self.keys.visit_from(start, |_, object| visit(object));
+    }
+
     /// See [`Directories::walk`].
     pub(crate) fn walk(&self, from: Cursor, budget: u64, visit: impl FnMut(&Object)) -> Option<Cursor> {
         self.keys.walk(from, budget, visit)

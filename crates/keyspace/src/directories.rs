@@ -10,6 +10,7 @@
 
 use crate::directory::{Directory, Position};
 use crate::object::Object;
+use crate::scrub::SLICE_OBJECTS;
 use crate::segment::Segment;
 use crate::slot_word::{ObjectMut, ObjectRef};
 use ids::{HashSeed, KeyHash, PartitionId, PartitionRange, Prng, Slot, UnixMillis};
@@ -238,6 +239,23 @@ impl Directories {
         self.directories
             .iter()
             .for_each(|directory| directory.for_each(&mut visit));
+    }
+
+    /// Where a slice begins of the partition that has the object of this rank: one of equal shares of its hash space, that have about
+    /// [`SLICE_OBJECTS`] objects each.
+    pub(crate) fn slice(&self, mut rank: usize, prng: &mut Prng) -> Location {
+        for (partition, directory) in (0..).zip(&self.directories) {
+            if rank < directory.len() {
+                let shares = directory.len().div_ceil(SLICE_OBJECTS) as u64;
+                let share = u128::from(prng.below(shares));
+                return Location {
+                    partition,
+                    hash: KeyHash(((share << 64) / u128::from(shares)) as u64),
+                };
+            }
+            rank -= directory.len();
+        }
+        Location::START
     }
 
     /// A directory, each as likely as it has objects. `None` if there are none.

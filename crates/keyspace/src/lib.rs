@@ -21,6 +21,7 @@ mod locking;
 mod replies;
 mod requests;
 mod scratch;
+mod scrub;
 mod sessions;
 mod transactions;
 mod transfer;
@@ -92,6 +93,7 @@ pub use requests::{
     Standing,
 };
 pub use scratch::{Returned, Scratch, databases};
+pub use scrub::{SCRUB_FORMAT, ScrubRound};
 pub use sessions::{BOOTS_MAX, Batched, Fence, UNACKNOWLEDGED_BYTES_MAX, UNACKNOWLEDGED_MAX};
 pub use transactions::{
     Behind, OpenTransaction, Origin, TransactionCounts, UnknownOrigin, WAITING_MAX, read_seen, write_seen,

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use command::number::{self, LongDouble};
 use command::{ReplyError, SetCondition, SetExpiry, SetReply};
 use ids::{UnixMillis, Version};
+use planted::Bug;
 use resp::{Args, Writer};
 
 /// The longest string, in bytes: a growth beyond it is refused. Redis's default `proto-max-bulk-len`, fixed,
@@ -26,8 +27,12 @@ impl Apply<'_, '_> {
         expiry: SetExpiry,
         reply: SetReply,
     ) {
+        let now = match planted::is(Bug::DeadlineByOwnClock) {
+            true => self.local.now,
+            false => self.time(),
+        };
         let deadline = match expiry {
-            SetExpiry::At(deadline) => match deadline.resolve(self.time()) {
+            SetExpiry::At(deadline) => match deadline.resolve(now) {
                 Some(deadline) => Some(deadline),
                 None => return ReplyError::InvalidExpireTime("set").write(self.out),
             },

@@ -15,8 +15,8 @@ use crate::view::{self, Seen, View};
 use bytes::Bytes;
 use consensus::Times;
 use control::{
-    Command, Contact, Failure, GroupRef, GroupSight, Meta, MetaMessage, Notice, Outcome, Record, Refusal,
-    Restored, RoutingMap, Setting, Started, Survivor,
+    Command, Contact, Failure, GivenUp, GroupRef, GroupSight, Meta, MetaMessage, Notice, Outcome, Record,
+    Refusal, Restored, RoutingMap, Setting, Started, Survivor,
 };
 use ids::{Monotonic, SemanticsVersion};
 use server::{Layout, Shared, Wish};
@@ -48,6 +48,8 @@ pub(crate) enum Input {
     Sights(Vec<GroupSight>, Vec<GroupRef>),
     /// What a worker has of groups that nobody leads.
     Survivors(u16, Vec<Survivor>),
+    /// Replicas that a worker has given up, or of which its leaders say that they are to be.
+    GivenUp(u16, Vec<GivenUp>),
     /// An operator wants these to be carried out, one after the other.
     Orders(Vec<Command>, Sender<Results>),
     /// A worker wants something to be set for the whole cluster.
@@ -102,6 +104,7 @@ pub(crate) struct Driver {
     orders: VecDeque<Orders>,
     /// By worker, what it has of groups that nobody leads.
     survivors: BTreeMap<u16, Vec<Survivor>>,
+    given_up: BTreeMap<u16, Vec<GivenUp>>,
 }
 
 /// What became of a worker's wish: the worker, the wish's number, and the versions that its settings have got, in their order;
@@ -191,6 +194,7 @@ impl Driver {
             wishes: Wishes::default(),
             orders: VecDeque::new(),
             survivors: BTreeMap::new(),
+            given_up: BTreeMap::new(),
         }
     }
 
@@ -239,6 +243,12 @@ impl Driver {
         self.survivors.insert(worker, survivors);
         let all = self.survivors.values().flatten().copied();
         self.meta.on_survivors(all.collect());
+    }
+
+    pub(crate) fn on_given_up(&mut self, worker: u16, given_up: Vec<GivenUp>) {
+        self.given_up.insert(worker, given_up);
+        let all = self.given_up.values().flatten().copied();
+        self.meta.on_given_up(all.collect());
     }
 
     /// What is left of groups that nobody leads; none if nobody leads the meta group either.
@@ -539,6 +549,7 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
                 Input::Link(remote, is_up) => driver.on_link(remote, is_up, now),
                 Input::Sights(sights, not_led) => driver.on_sights(sights, &not_led, now),
                 Input::Survivors(worker, survivors) => driver.on_survivors(worker, survivors),
+                Input::GivenUp(worker, given_up) => driver.on_given_up(worker, given_up),
                 Input::Orders(commands, reply) => driver.on_orders(commands, reply),
                 Input::Wish(worker, wish) => driver.on_wish(worker, wish),
                 Input::Stop => return,

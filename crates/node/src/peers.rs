@@ -62,6 +62,8 @@ pub(crate) struct Peers {
     linked_at: Monotonic,
     /// Whether the last look found replicas that know no leader.
     has_survivors: bool,
+    /// Whether it found any that were given up.
+    has_given_up: bool,
 }
 
 /// Who this node is to others.
@@ -156,6 +158,7 @@ impl Peers {
             linked: BTreeMap::new(),
             linked_at: Monotonic(0),
             has_survivors: false,
+            has_given_up: false,
         }
     }
 
@@ -411,6 +414,11 @@ impl Peers {
             if self.has_survivors || !survivors.is_empty() {
                 self.has_survivors = !survivors.is_empty();
                 drop(self.meta.send(Input::Survivors(self.worker, survivors)));
+            }
+            let given_up = gateway.given_up();
+            if self.has_given_up || !given_up.is_empty() {
+                self.has_given_up = !given_up.is_empty();
+                drop(self.meta.send(Input::GivenUp(self.worker, given_up)));
             }
         }
         for wish in gateway.take_wishes() {

@@ -8,6 +8,7 @@
 //!  20 answers         25 meta answer       30 join           33 await
 //!                                                           34 filled
 //!                                                           35 wall clock
+//!                                                           36 scrub
 //! ```
 //!
 //! The number is the frame's kind; the body stands in the file of the message.
@@ -33,6 +34,7 @@ use crate::notify::Notify;
 use crate::publish::Publish;
 use crate::question::{Answer, Question};
 use crate::raft::Raft;
+use crate::scrub::{self, Scrub};
 use crate::transfer::{TransferAnswer, TransferCut};
 use crate::wait::{Await, Filled};
 use crate::wall_clock;
@@ -92,6 +94,8 @@ pub enum PeerMessage {
     Filled(Filled),
     /// What the sender's wall clock shows.
     WallClock(UnixMillis),
+    /// From one replica of a group to another: the hash of a slice of its state.
+    Scrub(Scrub),
 }
 
 /// Messages of one link that stay in order.
@@ -153,6 +157,8 @@ pub enum Kind {
     Filled = 34,
     /// [`PeerMessage::WallClock`]
     WallClock = 35,
+    /// [`PeerMessage::Scrub`]
+    Scrub = 36,
 }
 
 impl Kind {
@@ -178,6 +184,7 @@ impl Kind {
         Kind::Await,
         Kind::Filled,
         Kind::WallClock,
+        Kind::Scrub,
     ];
 
     /// The kind with this number.
@@ -230,6 +237,7 @@ impl PeerMessage {
             PeerMessage::Await(_) => Kind::Await,
             PeerMessage::Filled(_) => Kind::Filled,
             PeerMessage::WallClock(_) => Kind::WallClock,
+            PeerMessage::Scrub(_) => Kind::Scrub,
         }
     }
 
@@ -254,6 +262,7 @@ impl PeerMessage {
             PeerMessage::Await(waits) => waits.weight(),
             PeerMessage::Filled(filled) => filled.weight(),
             PeerMessage::WallClock(_) => wall_clock::WEIGHT,
+            PeerMessage::Scrub(_) => scrub::WEIGHT,
         }
     }
 
@@ -299,7 +308,8 @@ impl PeerMessage {
             | PeerMessage::Leave(_)
             | PeerMessage::Await(_)
             | PeerMessage::Filled(_)
-            | PeerMessage::WallClock(_) => None,
+            | PeerMessage::WallClock(_)
+            | PeerMessage::Scrub(_) => None,
         }
     }
 
@@ -367,6 +377,7 @@ impl PeerMessage {
             PeerMessage::Await(waits) => waits.encode(out),
             PeerMessage::Filled(filled) => filled.encode(out),
             PeerMessage::WallClock(wall) => wall_clock::encode(*wall, out),
+            PeerMessage::Scrub(scrub) => scrub.encode(out),
         }
     }
 
@@ -406,6 +417,7 @@ impl PeerMessage {
             Kind::Await => PeerMessage::Await(Await::decode(reader)?),
             Kind::Filled => PeerMessage::Filled(Filled::decode(reader)?),
             Kind::WallClock => PeerMessage::WallClock(wall_clock::decode(reader)?),
+            Kind::Scrub => PeerMessage::Scrub(Scrub::decode(reader)?),
         })
     }
 }

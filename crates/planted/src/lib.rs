@@ -117,6 +117,10 @@ pub enum Bug {
     MetaLogNotSynced,
     /// A member of the meta group writes down its term, and not its vote.
     MetaVoteNotWritten,
+    /// A relative deadline counts from the clock of whoever applies the command, not from the group's time.
+    DeadlineByOwnClock,
+    /// The second replica that a cluster has ever had tells another hash of its state than it has.
+    ScrubLies,
 }
 
 impl Bug {
@@ -175,6 +179,8 @@ impl Bug {
         Bug::OwnNotAwaited,
         Bug::MetaLogNotSynced,
         Bug::MetaVoteNotWritten,
+        Bug::DeadlineByOwnClock,
+        Bug::ScrubLies,
     ];
 }
 

@@ -29,6 +29,12 @@ pub struct MemberCounts {
     pub transfers: u64,
     /// States of others that became its own.
     pub installs: u64,
+    /// Rounds of a scrub in which it was found to be as most voters are.
+    pub scrubs: u64,
+    /// Times that it found a member, itself or another, to differ from most voters.
+    pub differing: u64,
+    /// Rounds in which no state had a majority.
+    pub undecided: u64,
 }
 
 impl AddAssign for MemberCounts {
@@ -46,6 +52,9 @@ impl AddAssign for MemberCounts {
             reads_confirmed,
             transfers,
             installs,
+            scrubs,
+            differing,
+            undecided,
         } = other;
         self.terms += terms;
         self.campaigns += campaigns;
@@ -59,5 +68,8 @@ impl AddAssign for MemberCounts {
         self.reads_confirmed += reads_confirmed;
         self.transfers += transfers;
         self.installs += installs;
+        self.scrubs += scrubs;
+        self.differing += differing;
+        self.undecided += undecided;
     }
 }

@@ -8,6 +8,7 @@
 //!                      without a lease: when a round has confirmed that nobody else leads
 //!  anybody   committed entry --> applied
 //!  learner   cuts --> arrival --the leader's snapshot message--> installed; the log goes on from there
+//!  anybody   entry that begins a round --> hash of a slice --> all members: whoever differs from most is given up (`consensus/scrub.rs`)
 //! ```
 //!
 //! What is committed and waited for by nobody is *kept*: it goes first in the next entry, whatever that is made for. An entry is
@@ -39,7 +40,7 @@ use crate::state::GroupState;
 use crate::turn::Turn;
 use consensus::{
     Committed, Data, Effect, Index, Members, Message, Payload, RaftNode, ReadId, ReadPermit, Ready, Role,
-    Saved, SnapshotPoint, Status, Term,
+    Saved, Scrub, Scrubbed, SnapshotPoint, Status, Term, Verdict,
 };
 use ids::{GatewayId, GroupId, Incarnation, Monotonic, NodeId, Prng};
 use keyspace::{Arrival, Entry, EntryBuf, Header, Operation, Operations};
@@ -99,6 +100,15 @@ pub struct Effects {
     pub was_installed: bool,
     /// An entry cannot be applied by this build: the replica has stopped.
     pub stopped: Option<String>,
+    /// What is told other members of the state here.
+    pub scrubbed: Vec<(Incarnation, Scrubbed)>,
+    /// Members whose state was found to differ from that of most, this one among the most.
+    pub differing: Vec<Incarnation>,
+    /// Whether replicas differ, and nobody can tell which of them are right.
+    pub is_undecided: bool,
+    /// The state here differs from that of most voters. Nothing of it may be used again: the replica is to be given up. Of what
+    /// it was about to say nothing is left but that others are to be asked.
+    pub differs: bool,
 }
 
 /// A piece of state on its way to a learner.
@@ -185,6 +195,7 @@ pub struct Member {
     transfers: u64,
     arrival: Option<Incoming>,
     is_stopped: bool,
+    scrub: Scrub,
     counts: MemberCounts,
     now: Monotonic,
     /// Where the gateways are that have sent batches with writes to this leader.
@@ -245,6 +256,7 @@ impl Member {
             members,
             members_at: applied,
             applied,
+            scrub: Scrub::new(raft.me(), applied),
             raft,
             gathered: Vec::new(),
             gathered_bytes: 0,
@@ -328,7 +340,7 @@ impl Member {
                 &format!("members of {:?}, {:?} applied", self.members_at, self.applied),
             );
         }
-        Ok(())
+        self.scrub.check()
     }
 
     /// What it has done since it began.
@@ -428,11 +440,25 @@ impl Member {
             Input::LinkLost(to) => self.on_link_lost(to, now),
             Input::Silence(to) => self.on_silence(to, now),
             Input::StoodStill(span) => self.raft.stood_still(span, now),
-            Input::Tick => self.tick(now),
+            Input::Tick => {
+                self.tick(now);
+                if let Some(at) = self.scrub.missed(self.applied) {
+                    self.judge(at, effects);
+                }
+            }
             // What is refused now is asked for again.
             Input::ChangeMembers(members) => _ = self.raft.change_members(&members),
             Input::Transfer(to) => _ = self.raft.transfer(to, now),
+            // Of others nothing is remembered.
+            Input::Scrubbed { from, .. } if !self.members.all().contains(&from) => {}
+            Input::Scrubbed { from, scrubbed } => {
+                self.scrub.heard(from, scrubbed);
+                self.judge(scrubbed.at, effects);
+            }
             Input::Finish => self.finish(state, turn, now, effects),
+        }
+        if effects.differs {
+            self.withdraw(effects);
         }
     }
 
@@ -1063,6 +1089,7 @@ impl Member {
         self.applied = point.index;
         self.members = point.members.clone();
         self.members_at = point.index;
+        self.scrub.restart(point.index);
         effects.members = Some(point.members.clone());
         effects.was_installed = true;
         self.counts.installs += 1;
@@ -1095,12 +1122,73 @@ impl Member {
                 effects.members = Some(members);
             }
             Effect::Apply(data) => {
+                let round = state.keyspace().scrub_round();
                 if !self.apply(state, turn, &data, flight, effects) {
                     return;
+                }
+                self.applied = committed.index;
+                if state.keyspace().scrub_round() != round {
+                    self.compare(state, effects);
                 }
             }
         }
         self.applied = committed.index;
+    }
+
+    /// The entry that was applied last begins a round: what the state is like behind it is told everybody else.
+    fn compare(&mut self, state: &GroupState, effects: &mut Effects) {
+        let (keyspace, me) = (state.keyspace(), self.raft.me());
+        let mut hash = keyspace.scrub(keyspace.scrub_round());
+        if planted::is(Bug::ScrubLies) && me == Incarnation(2) && self.members.voters.len() > 2 {
+            hash ^= 1;
+        }
+        let at = self.applied;
+        let scrubbed = Scrubbed { at, hash };
+        self.scrub.took(scrubbed);
+        let others = self.members.all().into_iter().filter(|member| *member != me);
+        effects.scrubbed.extend(others.map(|other| (other, scrubbed)));
+        self.judge(scrubbed.at, effects);
+    }
+
+    /// Looks at what is known of the round that an entry began.
+    fn judge(&mut self, at: Index, effects: &mut Effects) {
+        match self.scrub.judge(at, &self.members, self.applied) {
+            Verdict::Open => {}
+            Verdict::Agreed => self.counts.scrubs += 1,
+            Verdict::Undecided => {
+                self.counts.undecided += 1;
+                effects.is_undecided = true;
+            }
+            Verdict::Differs => {
+                self.counts.differing += 1;
+                effects.differs = true;
+            }
+        }
+        let named = self.scrub.take_named();
+        self.counts.differing += named.len() as u64;
+        effects.differing.extend(named);
+    }
+
+    /// The state here differs from that of most: whoever waits for an answer of it is to ask somebody else.
+    fn withdraw(&mut self, effects: &mut Effects) {
+        self.is_stopped = true;
+        let said = std::mem::take(effects);
+        let done = said
+            .responses
+            .into_iter()
+            .filter(|(_, response)| matches!(response.outcome, BatchOutcome::Done(_)));
+        let unsaid = done.map(|(node, response)| {
+            let outcome = BatchOutcome::NotLeader { leader: None };
+            (node, BatchResponse { outcome, ..response })
+        });
+        effects.responses.extend(unsaid);
+        self.step_down(effects);
+        effects.differs = true;
+    }
+
+    /// The members that were found to differ from most voters.
+    pub fn differing(&self) -> impl Iterator<Item = Incarnation> {
+        self.scrub.differing()
     }
 
     /// Applies one entry, and answers who asked for it. `false` if this build cannot.

@@ -6,7 +6,7 @@
 //!     v
 //!   Elsewhere  the group has a log, and this node no part in it: the state is empty, and what it forgets is collected
 //!     |  ^
-//!     |  | leave, survive, abandon
+//!     |  | leave, survive, abandon, give_up
 //!  join v |
 //!   Member --- consensus stands between what is asked and what is applied (`member.rs`): [`Replica::step`]
 //! ```
@@ -23,7 +23,7 @@ use crate::request::{Output, Request};
 use crate::state::GroupState;
 use crate::turn::Turn;
 use command::Command;
-use consensus::{Index, Members, Message, RaftNode, Saved, SnapshotPoint};
+use consensus::{Index, Members, Message, RaftNode, Saved, Scrubbed, SnapshotPoint};
 use ids::{Db, GroupId, HashSeed, Incarnation, Monotonic, PartitionRange, SemanticsVersion, Slot};
 use keyspace::{Cursor, Keyspace, LeaderLocal, Object};
 use resp::Writer;
@@ -72,6 +72,13 @@ pub enum Input<'a> {
         number: u64,
         /// Whether it has.
         is_taken: bool,
+    },
+    /// Another member has told what its state is like.
+    Scrubbed {
+        /// Who.
+        from: Incarnation,
+        /// What.
+        scrubbed: Scrubbed,
     },
     /// The link to the node of another replica is another one: whatever was being sent there begins again.
     LinkLost(Incarnation),
@@ -217,6 +224,13 @@ impl Replica {
             std::mem::forget(member);
         }
         self.state.abandon();
+    }
+
+    /// Its state differs from that of most others ([`Effects::differs`]): it has no part in the log any more, and is dropped.
+    pub fn give_up(&mut self) {
+        self.take_member();
+        self.state.step_down();
+        self.state.forget();
     }
 
     /// Forgets all data: they belong to the group no more.

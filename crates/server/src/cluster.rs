@@ -38,8 +38,10 @@ use bytes::Bytes;
 use command::{Command, Spec};
 use consensus::{Beat, BeatAnswer, Beats, Claim, LOOK, Listener, Looks, Message, Times};
 use ids::{GroupId, Incarnation, Monotonic, NodeId, UnixMillis};
-use keyspace::{Operations, Runs};
-use peer_wire::{ChannelKind, PeerMessage, Publish, Raft, TransferAnswer, TransferCut, TransferOutcome};
+use keyspace::{Operations, Runs, SCRUB_FORMAT};
+use peer_wire::{
+    ChannelKind, PeerMessage, Publish, Raft, Scrub, TransferAnswer, TransferCut, TransferOutcome,
+};
 use planted::Bug;
 use replica::locks_of;
 use replica::{
@@ -557,6 +559,7 @@ impl Gateway {
             PeerMessage::Answers(response) => self.on_answers(from, &response),
             PeerMessage::TransferCut(cut) => self.on_peer_cut(from, cut),
             PeerMessage::TransferAnswer(answer) => self.on_cut_answer(&answer),
+            PeerMessage::Scrub(scrub) => self.on_scrub(&scrub),
             PeerMessage::Fanout(question) => self.on_question(from, &question),
             PeerMessage::FanoutAnswer(answer) => self.on_part_answer(from, &answer),
             PeerMessage::Await(waits) => self.on_peer_await(from, waits),
@@ -894,6 +897,25 @@ impl Gateway {
         self.cluster.touch(index);
     }
 
+    /// Another replica of a group says what its state is like.
+    fn on_scrub(&mut self, scrub: &Scrub) {
+        let Some(index) = self.seated(scrub.group) else {
+            return;
+        };
+        let is_ours = self.cluster.seats[index].incarnation == Some(scrub.to)
+            && self.layout_of(index).generation == scrub.generation;
+        if !is_ours || scrub.format != SCRUB_FORMAT {
+            return;
+        }
+        let input = Input::Scrubbed {
+            from: scrub.from,
+            scrubbed: scrub.scrubbed,
+        };
+        if let Some(effects) = self.step(index, input) {
+            self.carry_out_effects(index, effects);
+        }
+    }
+
     /// The index of a group's seat, if it is one of this worker's.
     fn seated(&self, group: GroupId) -> Option<usize> {
         let index = self.local(group)?;
@@ -1228,7 +1250,11 @@ impl Gateway {
             claims_changed,
             was_installed,
             stopped,
+            scrubbed,
+            differing,
+            is_undecided,
             is_taken: _,
+            differs: _,
         } = effects;
         self.cluster.claims_changed |= claims_changed;
         if let Some(reason) = stopped {
@@ -1243,6 +1269,7 @@ impl Gateway {
             self.all_filled(index);
         }
         self.cluster.is_news |= status.is_some() || members.is_some();
+        self.note_scrub(index, &differing, is_undecided);
         let layout = self.cluster.layout.as_ref().expect("members have one").clone();
         let seats = &layout.group(group).seats;
         let Cluster { outbox, .. } = &mut self.cluster;
@@ -1266,6 +1293,20 @@ impl Gateway {
                 self.cluster.outbox.push((node, PeerMessage::TransferCut(cut)));
             }
         }
+        let generation = layout.group(group).generation;
+        for (to, scrubbed) in scrubbed {
+            if let (Some(&node), Some(from)) = (seats.get(&to), from) {
+                let scrub = Scrub {
+                    group,
+                    generation,
+                    from,
+                    to,
+                    format: SCRUB_FORMAT,
+                    scrubbed,
+                };
+                self.cluster.outbox.push((node, PeerMessage::Scrub(scrub)));
+            }
+        }
         for (to, response) in responses {
             self.respond(index, to, response);
         }
@@ -1280,6 +1321,47 @@ impl Gateway {
                 self.ask_limits(index);
             }
         }
+    }
+
+    /// An operator is told of replicas that differ, by whoever leads the group.
+    fn note_scrub(&mut self, index: usize, differing: &[Incarnation], is_undecided: bool) {
+        if differing.is_empty() && !is_undecided || self.replicas[index].leader().is_none() {
+            return;
+        }
+        let group = self.replicas[index].group().number();
+        for incarnation in differing {
+            let node = self.layout_of(index).seats.get(incarnation);
+            let place = node.map_or_else(String::new, |node| format!(" on node {}", node.0));
+            self.cluster.notices.push(format!(
+                "group {group}: the state of the replica{place} differs from that of most others, and it is not used any more"
+            ));
+        }
+        if is_undecided {
+            self.cluster.notices.push(format!(
+                "group {group}: the states of its replicas differ, and no majority of them agrees: nobody can tell which are right"
+            ));
+        }
+        self.cluster.is_news = true;
+    }
+
+    /// The replicas that were given up because their state differed from that of most others, with their nodes: the meta group is
+    /// to give these other ones.
+    pub fn given_up(&self) -> Vec<control::GivenUp> {
+        let Some(layout) = &self.cluster.layout else {
+            return Vec::new();
+        };
+        let seats = self.cluster.seats.iter().zip(&self.replicas);
+        let given_up = seats.flat_map(|(seat, replica)| {
+            let group = replica.group();
+            let all = seat.given_up(replica, layout.group(group));
+            all.into_iter().map(move |(node, incarnation)| control::GivenUp {
+                group,
+                generation: layout.group(group).generation,
+                node,
+                incarnation,
+            })
+        });
+        given_up.collect()
     }
 
     /// What this node leads, to each node that has a part in it.

@@ -343,6 +343,15 @@ impl Shared {
         sum
     }
 
+    /// What all replicas of the node have done, as of half a second ago at most.
+    pub fn replica_counts(&self) -> replica::MemberCounts {
+        let mut sum = replica::MemberCounts::default();
+        for worker in &self.workers {
+            sum += worker.cluster().counts;
+        }
+        sum
+    }
+
     /// Bytes in use: the allocator's figure, carried forward by what the data grew since it was sampled.
     pub fn used_memory(&self) -> u64 {
         let data = self.total(|worker| worker.data_bytes.get());

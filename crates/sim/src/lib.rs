@@ -23,5 +23,5 @@ pub use clock::Clock;
 pub use node::{Birth, Connection, Input, Node, Output, Shape, Whim};
 pub use seed::{Failure, Options, run};
 pub use swarm::{NODES_MAX, Swarm, WORKERS_MAX};
-pub use whole::Whole;
+pub use whole::{Whole, given_up};
 pub use world::Summary;

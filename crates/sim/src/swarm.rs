@@ -127,6 +127,12 @@ impl Swarm {
                 swarm.kills = swarm.kills.max(120);
                 swarm.partitions = swarm.partitions.max(60);
             }
+            // It is one replica less for a while: no other one is to be lost.
+            Some(Bug::ScrubLies) => {
+                (swarm.kills, swarm.hand_overs, swarm.moves) = (0, 0, 0);
+                swarm.storm = 10 * SECONDS;
+                swarm.think = 20 * MILLIS;
+            }
             // A file that is left, and a start that finds it although it was not written for it.
             Some(Bug::HandoverUsedTwice) => {
                 swarm.hand_overs = 120;

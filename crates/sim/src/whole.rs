@@ -26,15 +26,17 @@ use crate::node::{Birth, Input, Node, Output, Shape, Whim};
 use checks::Checks;
 use consensus::{Members, Times};
 use control::{
-    Announcement, Beginning, ClusterId, Command, Contact, GroupRef, Meta, MetaConfig, MetaMessage, Notice,
-    Pace, RoutingMap, Started, Survivor, Token,
+    Announcement, Beginning, ClusterId, Command, Contact, GivenUp, GroupRef, Meta, MetaConfig, MetaMessage,
+    Notice, Pace, RoutingMap, Started, Survivor, Token,
 };
 use frame::{Frame, Who};
 use ids::{GroupId, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, UnixMillis};
 use links::{Event, Known, Links};
 use peer_wire::hello::Secret;
+use planted::Bug;
 use server::{Glimpse, Kept};
 use serving::{Making, Report, Serving, Work};
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +51,19 @@ const META_TIMES: Times = Times {
     election_max: Duration::from_millis(2_000),
     drift_margin: Duration::from_millis(100),
 };
+/// What a node says of a replica that is given up.
+const DIFFERS: &str = "differs from that of most others";
+
+thread_local! {
+    static GIVEN_UP: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How often nodes said, in all simulations of this thread so far, that a replica differs from the others which does not
+/// ([`Bug::ScrubLies`]). Said without that mistake, it is a failure.
+pub fn given_up() -> u64 {
+    GIVEN_UP.get()
+}
+
 /// Versions of the cluster that are remembered, to come again; at the limit the oldest is forgotten.
 const VIEWS_MAX: usize = 8;
 
@@ -68,6 +83,7 @@ pub struct Whole {
     old_views: VecDeque<Arc<RoutingMap>>,
     /// By worker, what it has of groups that nobody leads.
     survivors: BTreeMap<u16, Vec<Survivor>>,
+    given_up: BTreeMap<u16, Vec<GivenUp>>,
     wake_at: Option<Monotonic>,
     /// What was last noted of it.
     described: String,
@@ -176,6 +192,14 @@ impl Whole {
                 self.survivors.insert(worker, survivors);
                 let all = self.survivors.values().flatten().copied();
                 self.meta.on_survivors(all.collect());
+            }
+            Report::GivenUp(worker, given_up) => {
+                self.given_up.insert(worker, given_up);
+                let all = self.given_up.values().flatten().copied();
+                self.meta.on_given_up(all.collect());
+            }
+            Report::Notice(notice) if planted::is(Bug::ScrubLies) && notice.contains(DIFFERS) => {
+                GIVEN_UP.set(GIVEN_UP.get() + 1);
             }
             Report::Notice(notice) => {
                 // Only what was lost with a group may tear a transaction.
@@ -568,6 +592,7 @@ impl Node for Whole {
             known: Known::new(),
             old_views: VecDeque::new(),
             survivors: BTreeMap::new(),
+            given_up: BTreeMap::new(),
             wake_at: None,
             described: String::new(),
             refused: None,

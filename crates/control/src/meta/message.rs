@@ -10,6 +10,7 @@
 //! Any of them may be lost, come twice, or late. Decoding is total.
 
 use crate::command::{Beginning, Outcome, Refusal, Replica};
+use crate::given_up::GivenUp;
 use crate::group::GroupRef;
 use crate::map::RoutingMap;
 use crate::settings::Setting;
@@ -133,6 +134,8 @@ pub struct Pulse {
     pub sights: Vec<GroupSight>,
     /// Its replicas of groups that it knows no leader of.
     pub survivors: Vec<Survivor>,
+    /// Replicas that it has given up, or of which the leaders there have found that they are to be.
+    pub given_up: Vec<GivenUp>,
 }
 
 /// What the leader of a group is asked for.
@@ -375,7 +378,8 @@ wire_struct!(Pulse {
     epoch,
     settings_version,
     sights,
-    survivors
+    survivors,
+    given_up
 });
 wire_struct!(GroupSight {
     report,

@@ -3,6 +3,7 @@
 
 use super::contact::Contact;
 use super::message::Pulse;
+use crate::given_up::GivenUp;
 use crate::group::GroupRef;
 use crate::reconciler::Pace;
 use crate::sight::{GroupSight, Sight};
@@ -56,6 +57,8 @@ pub(crate) struct Reign {
     sights: BTreeMap<GroupRef, (Monotonic, GroupSight)>,
     /// What each node has of groups that nobody leads.
     survivors: BTreeMap<NodeId, (Monotonic, Vec<Survivor>)>,
+    /// The replicas of which each node says that they were given up.
+    given_up: BTreeMap<NodeId, (Monotonic, Vec<GivenUp>)>,
     /// Epoch and version of the settings, as far as each node was told.
     told: BTreeMap<NodeId, (Epoch, u64)>,
     waiting: BTreeMap<Index, Waiting>,
@@ -75,6 +78,7 @@ impl Reign {
             heard: BTreeMap::new(),
             sights: BTreeMap::new(),
             survivors: BTreeMap::new(),
+            given_up: BTreeMap::new(),
             told: BTreeMap::new(),
             waiting: BTreeMap::new(),
             looked: None,
@@ -107,6 +111,11 @@ impl Reign {
         if !own.is_empty() {
             self.survivors.insert(node, (now, own));
         }
+        let known = self.given_up.remove(&node).map(|(_, known)| known);
+        if !pulse.given_up.is_empty() {
+            self.has_news |= known.as_ref() != Some(&pulse.given_up);
+            self.given_up.insert(node, (now, pulse.given_up.clone()));
+        }
     }
 
     /// What nodes have said of groups that nobody leads, in the order of the nodes.
@@ -115,6 +124,13 @@ impl Reign {
         let lasting = said.filter(|(said, _)| now.since(*said) < SIGHT_LASTS);
         let all = lasting.flat_map(|(_, survivors)| survivors).copied();
         all.take(SURVIVORS_MAX).collect()
+    }
+
+    /// The replicas of which nodes have said that they were given up.
+    fn given_up(&self, now: Monotonic) -> Vec<GivenUp> {
+        let said = self.given_up.values();
+        let lasting = said.filter(|(said, _)| now.since(*said) < SIGHT_LASTS);
+        lasting.flat_map(|(_, given_up)| given_up).copied().collect()
     }
 
     /// A group's leader has said this.
@@ -166,6 +182,7 @@ impl Reign {
             silence,
             groups: groups.map(|(&name, (_, sight))| (name, sight.clone())).collect(),
             survivors: self.survivors(now),
+            given_up: self.given_up(now),
         }
     }
 

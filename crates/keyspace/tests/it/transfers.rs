@@ -149,6 +149,7 @@ impl Way {
             let mut node = Node::new(77);
             node.keyspace = arrival.finish().expect("it is complete");
             assert_eq!(node.keyspace.state_hash(), sender.keyspace.state_hash());
+            assert_eq!(scrubbed(&node), scrubbed(sender));
             for number in 0..16 {
                 let counts = |node: &Node| node.keyspace.counts(db(number));
                 assert_eq!(counts(&node), counts(sender));
@@ -157,6 +158,11 @@ impl Way {
         }
         is_last
     }
+}
+
+/// What replicas compare while they serve.
+fn scrubbed(node: &Node) -> u64 {
+    node.keyspace.scrub(node.keyspace.scrub_round())
 }
 
 /// Runs entries and cuts by turns until `ways` transfers are complete, and some entries beyond.
@@ -188,6 +194,7 @@ fn run(seed: u64, large: u64, ways: usize, sizes: &[usize]) -> usize {
                         sender.keyspace.state_hash(),
                         "seed {seed}, round {rounds}"
                     );
+                    assert_eq!(scrubbed(node), scrubbed(&sender), "seed {seed}, round {rounds}");
                 }
             }
         }

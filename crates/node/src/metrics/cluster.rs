@@ -150,6 +150,21 @@ fn counts(figures: &[ClusterFigures], page: &mut Exposition) {
             counts.installs,
         ),
         (
+            "chorale_scrub_rounds_total",
+            "Rounds in which replicas here found the state to be that of most voters of their group.",
+            counts.scrubs,
+        ),
+        (
+            "chorale_scrub_rounds_undecided_total",
+            "Rounds in which replicas differed, and no state had a majority.",
+            counts.undecided,
+        ),
+        (
+            "chorale_replicas_differing_total",
+            "Times that replicas here found a replica, their own included, to differ from most voters of its group.",
+            counts.differing,
+        ),
+        (
             "chorale_gateway_batches_total",
             "Batches that this node's gateways handed to leaders, here or elsewhere.",
             sum(|figures| figures.batches),

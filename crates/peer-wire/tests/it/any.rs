@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use consensus::{
-    Beat, BeatAnswer, Body, Claim, Entry, Index, Members, Message, Payload, SnapshotPoint, Term,
+    Beat, BeatAnswer, Body, Claim, Entry, Index, Members, Message, Payload, Scrubbed, SnapshotPoint, Term,
 };
 use ids::{Boot, ClusterId, Db, Epoch, GatewayId, GroupId, Incarnation, NodeId, UnixMillis};
 use peer_wire::{
     Answer, Await, Batch, ChannelKind, Filled, Join, JoinAnswer, Leave, Map, Notify, PeerMessage, Publish,
-    Question, Raft, TransferAnswer, TransferCut, TransferOutcome,
+    Question, Raft, Scrub, TransferAnswer, TransferCut, TransferOutcome,
 };
 use proptest::collection::{btree_set, vec};
 use proptest::option;
@@ -35,6 +35,7 @@ pub(crate) fn message() -> impl Strategy<Value = PeerMessage> {
         1 => prop_oneof![Just(Leave::Stopping), Just(Leave::Removed)].prop_map(PeerMessage::Leave),
         1 => any::<i64>().prop_map(|wall| PeerMessage::WallClock(UnixMillis(wall))),
         1 => wait(),
+        1 => scrub(),
     ]
 }
 
@@ -185,6 +186,22 @@ fn cut() -> impl Strategy<Value = TransferCut> {
             number,
             point,
             bytes,
+        },
+    )
+}
+
+fn scrub() -> impl Strategy<Value = PeerMessage> {
+    let ends = (incarnation(), incarnation());
+    (group(), any::<u64>(), ends, any::<u8>(), index(), any::<u64>()).prop_map(
+        |(group, generation, (from, to), format, at, hash)| {
+            PeerMessage::Scrub(Scrub {
+                group,
+                generation,
+                from,
+                to,
+                format,
+                scrubbed: Scrubbed { at, hash },
+            })
         },
     )
 }

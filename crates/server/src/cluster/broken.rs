@@ -9,11 +9,17 @@
 //! the name of its incarnation: a vote could contradict one that was cast, an answer could come from half of an entry. What
 //! it was about to say is dropped with it. To the rest of its group it is a replica that is silent; its node's gateway asks
 //! the leader elsewhere. The seat is filled again when the cluster gives the node another incarnation.
+//!
+//! A replica whose state was found to differ from the others' (`consensus/scrub.rs`) ends in the same way. It is whole, and is dropped
+//! as any other; and another one is asked for.
 
-use crate::gateway::Gateway;
+use crate::gateway::{Changed, Gateway};
 use replica::{Effects, Input};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What an operator is told of a replica that is given up.
+const DIFFERS: &str = "the state of the replica here differs from that of most others of its group: it is given up, and filled anew from them";
 
 /// Carries out a step of a replica. What it panicked with, if it did.
 pub(super) fn guard<R>(step: impl FnOnce() -> R) -> Result<R, String> {
@@ -33,12 +39,33 @@ impl Gateway {
         let (replica, turn, now) = (&mut self.replicas[index], &self.turn, self.cluster.now);
         let mut effects = Effects::default();
         match guard(|| replica.step(turn, now, input, &mut effects)) {
+            Ok(_) if effects.differs => {
+                self.give_up_replica(index, effects);
+                None
+            }
             Ok(is_member) => is_member.then_some(effects),
             Err(words) => {
                 self.break_replica(index, &words);
                 None
             }
         }
+    }
+
+    /// Ends a replica whose state differs from that of most others of its group. What it has told already cannot be taken back; what
+    /// it knows is not told any more, and it votes for nobody. The seat is filled anew when the meta group has given the node another
+    /// incarnation, for which it is asked ([`Gateway::given_up`]).
+    fn give_up_replica(&mut self, index: usize, effects: Effects) {
+        let replica = &mut self.replicas[index];
+        let group = replica.group().number();
+        self.cluster.seats[index].give_up(replica, DIFFERS);
+        for (to, response) in effects.responses {
+            self.respond(index, to, response);
+        }
+        self.cluster.notices.push(format!("group {group}: {DIFFERS}"));
+        self.changed = Changed::Any;
+        self.cluster.is_news = true;
+        self.cluster.claims_changed = true;
+        self.cluster.touch(index);
     }
 
     /// Ends a replica of which a step has panicked.

@@ -25,6 +25,9 @@ pub(crate) struct Seat {
     pub(super) incarnation: Option<Incarnation>,
     /// The last replica that was here of which a step has panicked: the seat is empty until the cluster names another one.
     broken: Option<Incarnation>,
+    /// The last replica that was here and that was given up because its state differed from that of most others. The meta group is
+    /// to give the node another one.
+    given_up: Option<Incarnation>,
     /// Why the replica here has stopped, for operators.
     pub(super) stopped: Option<String>,
     /// Where the leader is thought to be.
@@ -64,6 +67,7 @@ impl Seat {
             group_client: GroupClient::new(group, generation, GatewayId { boot, worker }),
             incarnation: None,
             broken: None,
+            given_up: None,
             stopped: None,
             target: None,
             led_in: Term(0),
@@ -255,8 +259,29 @@ impl Seat {
         self.fenced = None;
     }
 
+    /// The state of the replica here differs from that of most others.
+    pub(super) fn give_up(&mut self, replica: &mut Replica, words: &str) {
+        self.remember(replica);
+        replica.give_up();
+        self.given_up = self.incarnation.take();
+        self.stopped = Some(words.to_owned());
+        self.heir = None;
+        self.target = None;
+        self.fenced = None;
+    }
+
+    /// Whether this replica is not to begin again: it has panicked, or was given up.
     fn is_broken(&self, incarnation: Option<Incarnation>) -> bool {
-        incarnation.is_some() && incarnation == self.broken
+        incarnation.is_some() && (incarnation == self.broken || incarnation == self.given_up)
+    }
+
+    /// The replicas that the meta group is to give others for: the one here, and others of which the leader here has found that they
+    /// differ, as long as the map names them.
+    pub(super) fn given_up(&self, replica: &Replica, layout: &GroupLayout) -> Vec<(NodeId, Incarnation)> {
+        let found = replica.leader().into_iter().flat_map(Member::differing);
+        let all = self.given_up.into_iter().chain(found);
+        all.filter_map(|incarnation| Some((*layout.seats.get(&incarnation)?, incarnation)))
+            .collect()
     }
 
     /// What the members here have done so far.

@@ -603,6 +603,10 @@ impl<'a> Report<'a> {
         self.field("transaction_late_answers", figures.groups.late);
         self.field("request_results", figures.groups.results);
         self.field("request_results_bytes", figures.groups.result_bytes);
+        let counts = self.shared.replica_counts();
+        self.field("scrub_rounds", counts.scrubs);
+        self.field("scrub_rounds_undecided", counts.undecided);
+        self.field("replicas_differing", counts.differing);
         self.field("data_bytes", self.shared.total(|worker| worker.data_bytes.get()));
         self.total("output_limit_closes");
         self.total("input_limit_closes");

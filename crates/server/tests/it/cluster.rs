@@ -6,6 +6,7 @@ use consensus::{Body, Index, Message, Term};
 use control::Order;
 use ids::{GroupId, Incarnation, NodeId, SemanticsVersion};
 use peer_wire::{PeerMessage, Raft};
+use planted::Bug;
 
 /// Every group has its one replica on the first node.
 fn spread(nodes: u64, groups: u16) -> World {
@@ -281,7 +282,7 @@ fn a_replica_that_panics_ends_and_its_node_goes_on() {
             replicas.collect::<Vec<_>>()
         };
         let before = of(&world, broken);
-        world.panics = Some(broken);
+        world.mistake = Some((broken, Bug::ApplyPanics));
         world.send(2, 1, "SET a 2");
         for _ in 0..100 {
             world.turn();
@@ -289,7 +290,7 @@ fn a_replica_that_panics_ends_and_its_node_goes_on() {
                 break;
             }
         }
-        world.panics = None;
+        world.mistake = None;
         let left = of(&world, broken);
         assert_eq!(left.len() + 1, before.len(), "one replica has ended");
         let notices = world.nodes[broken].gateway.take_notices();

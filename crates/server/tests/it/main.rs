@@ -8,6 +8,7 @@ mod combining;
 mod fanout;
 mod long_values;
 mod out_of_reach;
+mod scrub;
 mod standstill;
 mod waiters;
 mod whole;

@@ -5,6 +5,7 @@ use ids::{
 };
 use options::Sources;
 use peer_wire::PeerMessage;
+use planted::Bug;
 use server::{ClientCard, Connection, Delivery, Gateway, Layout, Session, Shared};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -27,8 +28,8 @@ pub(crate) struct World {
     pub(crate) layout: Layout,
     /// Nodes that neither run nor hear.
     pub(crate) dead: Vec<bool>,
-    /// On this node whatever is applied panics.
-    pub(crate) panics: Option<usize>,
+    /// On this node alone a mistake is made.
+    pub(crate) mistake: Option<(usize, Bug)>,
 }
 
 pub(crate) struct Node {
@@ -58,7 +59,7 @@ impl World {
             pace: TURN,
             layout: Layout::alone(NodeId(0), Boot(1), groups),
             dead: vec![false; nodes as usize],
-            panics: None,
+            mistake: None,
         }
     }
 
@@ -149,9 +150,9 @@ impl World {
                 continue;
             }
             let node = &mut self.nodes[number];
-            let is_panicking = self.panics == Some(number);
-            if is_panicking {
-                planted::plant(Some(planted::Bug::ApplyPanics));
+            let mistake = self.mistake.filter(|(node, _)| *node == number);
+            if let Some((_, bug)) = mistake {
+                planted::plant(Some(bug));
             }
             let wall = (self.now / 1_000_000) as i64 + node.wall_ahead;
             node.gateway.begin_turn(UnixMillis(wall));
@@ -163,7 +164,7 @@ impl World {
             for (to, message) in node.gateway.take_peer_messages() {
                 self.wire.push_back((number, to.0 as usize, message));
             }
-            if is_panicking {
+            if mistake.is_some() {
                 planted::plant(None);
             }
             assert_eq!(node.gateway.check_coordinator(), Ok(()), "node {number}");

@@ -14,7 +14,7 @@ use super::links::{Known, Links};
 use super::worker::Worker;
 use crate::clock::{MICROS, MILLIS, glance, lent};
 use crate::node::{Connection, Output};
-use control::{Contact, GroupRef, GroupSight, Order, RoutingMap, Survivor};
+use control::{Contact, GivenUp, GroupRef, GroupSight, Order, RoutingMap, Survivor};
 use ids::{Boot, Epoch, GroupId, Groups, HashSeed, Monotonic, NodeId, Prng, UnixMillis};
 use options::Settings;
 use server::{Errand, Gateway, Glimpse, Hooks, Kept, Layout, Parcel, Shared};
@@ -48,6 +48,7 @@ pub(crate) enum Report {
     Message(Contact, Vec<u8>),
     Sights(Vec<GroupSight>, Vec<GroupRef>),
     Survivors(u16, Vec<Survivor>),
+    GivenUp(u16, Vec<GivenUp>),
     /// A replica has stopped.
     Notice(String),
 }

@@ -238,6 +238,8 @@ impl Worker {
             talk.reports.push(Report::Sights(sights, not_led));
             let survivors = self.gateway.survivors();
             talk.reports.push(Report::Survivors(self.number, survivors));
+            let given_up = self.gateway.given_up();
+            talk.reports.push(Report::GivenUp(self.number, given_up));
         }
         let notices = self.gateway.take_notices().into_iter();
         talk.reports.extend(notices.map(Report::Notice));

@@ -98,6 +98,7 @@ caught! {
     a_client_that_waits_when_it_is_gone_is_noticed: WaitNotEnded;
     a_log_of_the_meta_group_that_is_not_synced_is_noticed: MetaLogNotSynced;
     a_vote_in_the_meta_group_that_is_not_written_is_noticed: MetaVoteNotWritten;
+    a_deadline_by_the_clock_of_a_replica_is_noticed: DeadlineByOwnClock;
 }
 
 #[test]
@@ -139,6 +140,8 @@ const BY_SCENES: &[Bug] = &[
     Bug::OwnNotAwaited,
     // A lost answer beside one that came, to two reads that were sent together: `crates/replica/src/group_client.rs`.
     Bug::ReadToldEarly,
+    // It does no harm, and that is what is looked at: `seeds.rs`.
+    Bug::ScrubLies,
 ];
 
 #[test]

@@ -1,5 +1,6 @@
 //! Seeds that find nothing.
 
+use planted::Bug;
 use sim::{Options, Whole};
 
 fn of_workers(workers: usize) -> Options {
@@ -80,6 +81,18 @@ fn who_begins_anew_is_not_taken_for_who_was_there_before() {
 fn who_was_away_when_another_joined_is_dialled_by_it() {
     // It was to dial a member that it did not know, and which led the meta group.
     find_nothing([8846], &of_workers(2));
+}
+
+#[test]
+fn a_replica_that_is_given_up_is_filled_anew_and_clients_do_not_notice() {
+    let options = Options {
+        bug: Some(Bug::ScrubLies),
+        ..Options::default()
+    };
+    let before = sim::given_up();
+    find_nothing(1..=10, &options);
+    let given_up = sim::given_up() - before;
+    assert!(given_up >= 5, "{given_up} replicas were given up");
 }
 
 #[test]
