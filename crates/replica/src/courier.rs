@@ -49,7 +49,7 @@ use keyspace::{
     ClientRequest, Forget, Inquire, Lock, OperationsMark, Prepare, Resolve, WaitId, Work, read_seen,
 };
 use planted::Bug;
-use resp::{Args, Protocol};
+use resp::{Args, FrozenRope, Protocol};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use txn::{Participants, Refusal, Register, TxnId, Vote};
@@ -165,7 +165,7 @@ struct Waiting {
     reads: Bytes,
     asked_at: Monotonic,
     /// It waits for nothing any more: this is the answer, which is told behind that of an earlier read.
-    held: Option<Bytes>,
+    held: Option<FrozenRope>,
     /// A write that its connection sent behind it, to the same slot, was carried out.
     is_overtaken: bool,
 }
@@ -1142,7 +1142,7 @@ impl Courier {
     }
 
     /// An answer has come later than its batch.
-    fn on_late(&mut self, place: Place, bytes: &Bytes, out: &mut Vec<Output>) -> bool {
+    fn on_late(&mut self, place: Place, bytes: &FrozenRope, out: &mut Vec<Output>) -> bool {
         let Some(waiting) = self.late.get_mut(&place) else {
             // It was asked for, and both ways brought it.
             return true;
@@ -1552,7 +1552,7 @@ impl Sent {
     fn answer(
         &mut self,
         group: GroupId,
-        bytes: &Bytes,
+        bytes: &FrozenRope,
         (now, slow): (Monotonic, Option<Duration>),
         outstanding: &mut Vec<Outstanding>,
         late: &mut Vec<Later>,
@@ -1617,7 +1617,7 @@ impl Sent {
                 (Some(Origin::Late(place)), Answer::Gone) => late.push(Later::Gone(place)),
                 (Some(Origin::Late(place)), answer) => {
                     // As the leader would have sent it by itself.
-                    late.push(Later::Came(place, answer.to_bytes()));
+                    late.push(Later::Came(place, answer.to_rope()));
                 }
                 (Some(origin), answer) if self.must_wait(index, outstanding) => {
                     let reads = self.batch.reads.clone();
@@ -1635,7 +1635,7 @@ impl Sent {
                         late.push(Later::Stale { place, item, reads });
                     } else {
                         outstanding.extend(item.outstanding(sequence));
-                        let held = Some(answer.to_bytes());
+                        let held = Some(answer.to_rope());
                         late.push(Later::Waits {
                             place,
                             item,
@@ -1662,7 +1662,7 @@ enum Later {
         place: Place,
         item: Item,
         reads: Bytes,
-        held: Option<Bytes>,
+        held: Option<FrozenRope>,
     },
     /// To be asked again.
     Stale {
@@ -1670,7 +1670,7 @@ enum Later {
         item: Item,
         reads: Bytes,
     },
-    Came(Place, Bytes),
+    Came(Place, FrozenRope),
     Gone(Place),
 }
 
@@ -1764,7 +1764,7 @@ impl Origin {
                 true
             }
             Origin::Command(_) | Origin::Wait(_) | Origin::EndWait(_) | Origin::Part(_) => {
-                matches!(answer, Answer::Reply(_))
+                matches!(answer, Answer::Reply(_) | Answer::Long(_))
             }
             // A block of one command answers as that does.
             Origin::Block(_) => !matches!(answer, Answer::Versions(_)),
@@ -1792,7 +1792,7 @@ impl Origin {
         self,
         group: GroupId,
         answer: Answer<'_>,
-        bytes: &Bytes,
+        bytes: &FrozenRope,
         journey: Option<Journey>,
         out: &mut Vec<Output>,
     ) {
@@ -1811,7 +1811,12 @@ impl Origin {
         out.push(match (self, answer) {
             (Origin::Command(ticket) | Origin::Wait(ticket), Answer::Reply(reply)) => Output::Replied {
                 ticket,
-                reply: bytes.slice_ref(reply),
+                reply: bytes.bytes().slice_ref(reply).into(),
+                journey,
+            },
+            (Origin::Command(ticket) | Origin::Wait(ticket), Answer::Long(reply)) => Output::Replied {
+                ticket,
+                reply,
                 journey,
             },
             (Origin::Block(ticket), Answer::Refused) => Output::Answered {
@@ -1830,6 +1835,11 @@ impl Origin {
                 txn,
                 group,
                 replies: Replies::of([reply]),
+            },
+            (Origin::Part(txn), Answer::Long(reply)) => Output::Resolved {
+                txn,
+                group,
+                replies: Replies::of([&reply.to_bytes()[..]]),
             },
             (Origin::Decision(txn, worker), answer) => Output::Decided {
                 txn,
@@ -2013,7 +2023,7 @@ mod tests {
         (0..3).for_each(|_| answers.reply(b"+OK\r\n"));
         courier.begin(Monotonic(20_000_000), Some(slow));
         let mut outputs = Vec::new();
-        let bytes = Bytes::from(answers.finish());
+        let bytes = answers.finish();
         assert!(courier.on_outcome(sent[0], &BatchOutcome::Done(bytes), &mut outputs));
         let told = outputs.into_iter().map(|output| match output {
             Output::Replied { journey, .. } => {
@@ -2206,7 +2216,7 @@ mod tests {
         let told = out.drain(..).map(|output| match output {
             Output::Replied { ticket, reply, .. } => (
                 ticket.sequence,
-                String::from_utf8(reply.to_vec()).expect("it is text"),
+                String::from_utf8(reply.to_bytes().to_vec()).expect("it is text"),
             ),
             Output::Failed { ticket, error, .. } => (
                 ticket.sequence,

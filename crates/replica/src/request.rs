@@ -3,10 +3,10 @@
 use crate::batch::SentWords;
 use crate::operation::{Condition, Operation, Replies, Step};
 use crate::replica::LocalCounts;
-use bytes::Bytes;
 use command::Spec;
 use ids::{Db, GroupId, UnixMillis};
 use keyspace::{ClientRequest, Effect, Event, Garbage, KeptResult, KeyVersion, Object, Returned};
+use resp::FrozenRope;
 use std::time::Duration;
 use txn::{Locks, Participants, Register, TxnId, Vote};
 
@@ -252,7 +252,7 @@ pub enum Output {
         /// Where the reply goes.
         ticket: Ticket,
         /// Its bytes.
-        reply: Bytes,
+        reply: FrozenRope,
         /// What it took, if that is measured here.
         journey: Option<Journey>,
     },

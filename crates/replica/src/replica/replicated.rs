@@ -9,7 +9,7 @@ use crate::turn::Turn;
 use bytes::Bytes;
 use ids::{Db, Monotonic};
 use keyspace::{Answered, AttachedRead, Batched, Entry, Keyspace, LeaderLocal, Origin, UnknownSemantics};
-use resp::{Args, Writer};
+use resp::{Args, FrozenRope, Writer};
 use std::time::Duration;
 use txn::{Locks, Participant, Participants, TxnId};
 
@@ -123,7 +123,7 @@ impl Replica {
             .zip(entry.batches().iter().skip(own));
         Ok(said
             .map(|((batched, answers), batch)| match batched {
-                Batched::Applied | Batched::Repeated => BatchOutcome::Done(answers.finish().into()),
+                Batched::Applied | Batched::Repeated => BatchOutcome::Done(answers.finish()),
                 Batched::Forgotten | Batched::Fenced => BatchOutcome::Evicted,
                 // Sent again after a while, it acknowledges more.
                 Batched::Refused => BatchOutcome::NotLeader { leader: None },
@@ -271,7 +271,7 @@ impl Replica {
     }
 
     /// What was answered later than its batch since the last call.
-    pub(crate) fn take_late(&mut self) -> Vec<(Origin, Vec<u8>)> {
+    pub(crate) fn take_late(&mut self) -> Vec<(Origin, FrozenRope)> {
         let late = std::mem::take(&mut self.local.late).into_iter();
         let answers = late.filter_map(|origin| {
             let answer = self.keyspace.late_answer(origin).ok()??;
