@@ -130,15 +130,22 @@ pub(crate) const TEST: &[&Stage] = &[
     },
     &Stage {
         name: "suite",
-        what: "Redis's own tests: one node as started by default, with one group and one worker, with two workers; three nodes",
+        what: "Redis's own tests: one node as started by default, with one group and one worker, with two workers; three nodes of two workers, with one group and with many",
         needs: &["packages", "build"],
         steps: |place| {
             vec![
                 suite(place, &[]),
                 suite(place, &["--quick", "--extra-args=--groups 1 --workers 1"]),
                 suite(place, &["--quick", "--extra-args=--workers 2"]),
-                suite(place, &["--quick", "--nodes=3", "--groups=1"]),
-                suite(place, &[&["--nodes=3"], OVER_GROUPS].concat()),
+                // Said, as by default the machine's cores decide it.
+                suite(
+                    place,
+                    &["--quick", "--nodes=3", "--groups=1", "--extra-args=--workers 2"],
+                ),
+                suite(
+                    place,
+                    &[&["--nodes=3", "--extra-args=--workers 2"], OVER_GROUPS].concat(),
+                ),
             ]
         },
     },
@@ -147,9 +154,13 @@ pub(crate) const TEST: &[&Stage] = &[
         what: "programs of stock clients, over RESP2 and RESP3",
         needs: &["packages", "build"],
         steps: |place| {
-            // One of each: threads, an event loop, and Rust. The others need toolchains of their own.
-            let clients = Program::new("tests/clients/run redis-py ioredis redis-rs --server");
-            vec![Step::Program(clients.word(place.chorale().display().to_string()))]
+            let step = |line| Step::Program(Program::new(line).word(place.chorale().display().to_string()));
+            // The others need toolchains of their own.
+            let programs = [
+                "tests/clients/run redis-cli redis-py ioredis node-redis redis-rs --server",
+                "tests/clients/run redis-cli redis-py ioredis node-redis redis-rs --every-node --server",
+            ];
+            programs.map(step).into()
         },
     },
     &Stage {

@@ -1,7 +1,7 @@
 // What a program does with go-redis, checked: against the server at HOST:PORT, over RESP2 and over RESP3.
 //
-// With CLUSTER_PORT, the client also believes that it talks to a Redis Cluster there. Prints
-// a line for each section and exits with 1 if one of them failed.
+// With CLUSTER_PORT, the client also believes that it talks to a Redis Cluster there, of
+// nodes at CLUSTER_PORTS. Prints a line for each section and exits with 1 if one of them failed.
 package main
 
 import (
@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -337,6 +338,16 @@ func spread(p place) (names, values []string) {
 	return names, values
 }
 
+// Where the nodes of the cluster are.
+func leaders() []string {
+	ports := strings.Split(variable("CLUSTER_PORTS", os.Getenv("CLUSTER_PORT")), ",")
+	slices.Sort(ports)
+	for at, port := range ports {
+		ports[at] = net.JoinHostPort(variable("HOST", "127.0.0.1"), port)
+	}
+	return ports
+}
+
 func cluster(p place) {
 	address := net.JoinHostPort(variable("HOST", "127.0.0.1"), os.Getenv("CLUSTER_PORT"))
 	all := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{address}, Protocol: p.version})
@@ -347,13 +358,17 @@ func cluster(p place) {
 		expect(must(all.Get(p.ctx, name).Result()), values[at])
 	}
 	var masters []string
+	var one sync.Mutex // they are visited side by side
 	if err := all.ForEachMaster(p.ctx, func(_ context.Context, master *redis.Client) error {
+		one.Lock()
+		defer one.Unlock()
 		masters = append(masters, master.Options().Addr)
 		return nil
 	}); err != nil {
 		fail("%v", err)
 	}
-	expect(masters, []string{address})
+	slices.Sort(masters)
+	expect(masters, leaders())
 	var wanted []any
 	var pairs []string
 	for at, value := range values {

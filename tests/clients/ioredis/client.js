@@ -1,6 +1,6 @@
 // What a program does with ioredis, checked: against the server at HOST:PORT, over RESP2 and over RESP3.
 //
-// With CLUSTER_PORT, the client also believes that it talks to a Redis Cluster there. With PIDS, the processes of a cluster's
+// With CLUSTER_PORT, the client also believes that it talks to a Redis Cluster there, of nodes at CLUSTER_PORTS. With PIDS, the processes of a cluster's
 // nodes by their cluster ports, it kills one of them, and does nothing else. Prints a line for each section and exits with 1 if
 // one of them failed.
 
@@ -12,6 +12,7 @@ import { Cluster, Redis, ReplyError } from "ioredis";
 const host = process.env.HOST ?? "127.0.0.1";
 const port = Number(process.env.PORT ?? 6379);
 const clusterPort = Number(process.env.CLUSTER_PORT ?? 0);
+const leaders = (process.env.CLUSTER_PORTS ?? `${clusterPort}`).split(",").map((port) => `${host}:${port}`).sort();
 const LIMIT_MS = 5000; // for whatever another connection has to do first
 
 function connect(protocol) {
@@ -242,7 +243,7 @@ async function cluster(redis, version, key) {
     for (const [name, value] of wanted) assert.equal(await all.set(name, value), "OK");
     assert.deepEqual(await Promise.all(names.map((name) => all.get(name))), values);
     const nodes = all.nodes("master").map((node) => `${node.options.host}:${node.options.port}`);
-    assert.deepEqual(nodes, [`${host}:${clusterPort}`]);
+    assert.deepEqual(nodes.sort(), leaders);
     // What was written there is read at the front door.
     assert.deepEqual(await redis.mget(names), values);
     // ioredis sends these whole, to the node of the first key.
@@ -250,8 +251,17 @@ async function cluster(redis, version, key) {
     assert.equal(await all.mset(wanted.flat()), "OK");
     assert.equal(await all.exists(names), 300);
 
-    const replies = await names.reduce((batch, name) => batch.incr(name), all.pipeline()).exec();
-    assert.deepEqual(replies, values.map((value) => [null, Number(value) + 1]));
+    // It refuses a pipeline for several nodes before anything is sent.
+    const batches = new Map();
+    for (const [name, value] of wanted) {
+      const nodes = all.slots[await all.nodes("master")[0].cluster("KEYSLOT", name)].join();
+      batches.set(nodes, [...(batches.get(nodes) ?? []), [name, Number(value)]]);
+    }
+    assert.equal(batches.size >= leaders.length, true);
+    for (const batch of batches.values()) {
+      const replies = await batch.reduce((pipeline, [name]) => pipeline.incr(name), all.pipeline()).exec();
+      assert.deepEqual(replies, batch.map(([, value]) => [null, value + 1]));
+    }
 
     const tagged = [key("{tagged}:1"), key("{tagged}:2")];
     const block = await all.multi().set(tagged[0], "one").set(tagged[1], "two").mget(tagged).exec();

@@ -1,6 +1,6 @@
 """What a program does with redis-py, checked: against the server at HOST:PORT, over RESP2 and over RESP3.
 
-With CLUSTER_PORT, the client also believes that it talks to a Redis Cluster there. With PIDS, the processes of a cluster's
+With CLUSTER_PORT, the client also believes that it talks to a Redis Cluster there, of nodes at CLUSTER_PORTS. With PIDS, the processes of a cluster's
 nodes by their cluster ports, it kills one of them, and does nothing else. Prints a line for each section and exits with 1 if
 one of them failed.
 """
@@ -16,6 +16,7 @@ import redis
 HOST = os.environ.get("HOST", "127.0.0.1")
 PORT = int(os.environ.get("PORT", "6379"))
 CLUSTER_PORT = int(os.environ.get("CLUSTER_PORT", "0"))
+CLUSTER_PORTS = [int(port) for port in os.environ.get("CLUSTER_PORTS", str(CLUSTER_PORT)).split(",")]
 LIMIT_SECS = 5  # for whatever another connection has to do first
 
 
@@ -240,7 +241,7 @@ def cluster(r, key):
     version = r.get_connection_kwargs()["protocol"]
     options = {"host": HOST, "port": CLUSTER_PORT, "protocol": version, "decode_responses": True}
     with redis.RedisCluster(**options) as c:
-        expect([(node.host, node.port) for node in c.get_primaries()], [(HOST, CLUSTER_PORT)])
+        expect({(node.host, node.port) for node in c.get_primaries()}, {(HOST, port) for port in CLUSTER_PORTS})
         expect(c.cluster_info(target_nodes=c.get_random_node())["cluster_state"], "ok")
         wanted = {key(f"spread:{number}"): str(number) for number in range(300)}
         for name, value in wanted.items():

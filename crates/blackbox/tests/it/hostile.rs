@@ -283,40 +283,105 @@ fn a_flood_of_strangers_costs_little_and_harms_nobody() {
 
 const LARGE_BYTES: usize = 16 << 20;
 
-/// Asks for a large value again and again, and reads nothing. The most that any process takes meanwhile beside what it took.
-fn ask_and_never_read(mut reader: Client, processes: &[u32]) -> u64 {
-    const REQUESTS: usize = 300;
+/// Readers ask for a large value again and again, and read nothing. The most that each process takes meanwhile beside what it
+/// took.
+fn ask_and_never_read(readers: &mut [Client], requests: usize, processes: &[u32]) -> Vec<u64> {
     let resident = || processes.iter().map(|process| blackbox::resident_bytes(*process));
     let before: Vec<u64> = resident().collect();
-    reader
-        .send_raw(&frame(&["GET", "large"]).repeat(REQUESTS))
-        .expect("the server reads");
-    let (mut most, began) = (0, Instant::now());
+    let asked = frame(&["GET", "large"]).repeat(requests);
+    for reader in readers {
+        reader.send_raw(&asked).expect("the server reads");
+    }
+    let (mut most, began) = (vec![0; processes.len()], Instant::now());
     // It takes a second or two until all of them are answered, if nothing bounds them.
     while began.elapsed() < Duration::from_secs(3) {
-        let gained = resident()
-            .zip(&before)
-            .map(|(now, before)| now.saturating_sub(*before));
-        most = most.max(gained.max().expect("there is a process"));
+        for ((most, now), before) in most.iter_mut().zip(resident()).zip(&before) {
+            *most = (*most).max(now.saturating_sub(*before));
+        }
     }
     most
 }
+
+/// So many connections whose own worker holds the key `large`, or whose does not: commands on it go to the other one then.
+fn readers_of_worker(server: &Server, count: usize, is_own: bool) -> Vec<Client> {
+    let mut observer = server.client();
+    let mut hops = || observer.info_number("chorale", "hops");
+    // What the look itself takes: other workers are asked for their figures.
+    let first = hops();
+    let look = hops() - first;
+    let mut readers = Vec::new();
+    // Connections are dealt out among the workers.
+    eventually("each worker has been given connections", || {
+        let mut reader = server.client();
+        let before = hops();
+        assert_eq!(
+            reader.run("STRLEN large").integer().map(|bytes| bytes > 0),
+            Some(true)
+        );
+        if (hops() - before == look) == is_own {
+            readers.push(reader);
+        }
+        readers.len() == count
+    });
+    readers
+}
+
+/// Readers that are many, and what they ask for: small enough that a connection may have several replies.
+const READERS: usize = 10;
+const VALUE_BYTES: usize = 1 << 20;
+
+/// What ARCHITECTURE.md lists among the limits of one connection: its replies that are ready in one turn...
+const TURN_OUTPUT_BYTES: u64 = 1 << 20;
+
+/// ... and replies of others that have come, and that are expected.
+const UNSENT_BYTES_MAX: u64 = 16 << 20;
+
+/// The allocator's reserve, and what a process takes for other reasons.
+const RESERVE_BYTES: u64 = 32 << 20;
 
 /// How large a reply is that another worker or node computes is not known before it comes: eight are asked for at first, and
 /// each lies where it was computed, on its way, and where it is to be sent.
 const UNREAD_BYTES_MAX: u64 = 8 * 5 * LARGE_BYTES as u64;
 
+/// The same of values of which sixteen may be under way to each reader: while they are, they lie in two places.
+const UNREAD_BY_MANY_BYTES_MAX: u64 =
+    READERS as u64 * 2 * (UNSENT_BYTES_MAX + VALUE_BYTES as u64) + RESERVE_BYTES;
+
+#[test]
+fn large_replies_of_the_own_worker_that_nobody_reads_are_not_gathered() {
+    let server = Server::subject().workers(2).start();
+    if server.is_redis() {
+        return; // it gathers all, up to the output limit
+    }
+    for bytes in [VALUE_BYTES, LARGE_BYTES] {
+        let value = "x".repeat(bytes);
+        assert_eq!(server.client().command(&["SET", "large", &value]), Value::ok());
+        let mut readers = readers_of_worker(&server, READERS, true);
+        let most = ask_and_never_read(&mut readers, 300, &[server.process_id()])[0];
+        // The last reply goes past what a turn may gather, if it is large.
+        let bound = READERS as u64 * (TURN_OUTPUT_BYTES + bytes as u64) + RESERVE_BYTES;
+        assert!(most < bound, "{} of {} MB", most >> 20, bound >> 20);
+        Bystander::of(&server).is_served();
+    }
+}
+
 #[test]
 fn large_replies_of_another_worker_that_nobody_reads_are_not_gathered() {
     let server = Server::subject().workers(2).start();
-    let value = "x".repeat(LARGE_BYTES);
-    assert_eq!(server.client().command(&["SET", "large", &value]), Value::ok());
-    // Connections are dealt out among the workers.
-    for _ in 0..2 {
-        let most = ask_and_never_read(server.client(), &[server.process_id()]);
-        assert!(most < UNREAD_BYTES_MAX, "{} MB", most >> 20);
+    if server.is_redis() {
+        return; // it gathers all, up to the output limit
     }
-    Bystander::of(&server).is_served();
+    for (count, bytes, bound) in [
+        (READERS, VALUE_BYTES, UNREAD_BY_MANY_BYTES_MAX),
+        (1, LARGE_BYTES, UNREAD_BYTES_MAX),
+    ] {
+        let value = "x".repeat(bytes);
+        assert_eq!(server.client().command(&["SET", "large", &value]), Value::ok());
+        let mut readers = readers_of_worker(&server, count, false);
+        let most = ask_and_never_read(&mut readers, 300, &[server.process_id()])[0];
+        assert!(most < bound, "{} of {} MB", most >> 20, bound >> 20);
+        Bystander::of(&server).is_served();
+    }
 }
 
 #[test]
@@ -324,17 +389,69 @@ fn large_replies_of_another_node_that_nobody_reads_are_not_gathered() {
     let mut cluster = Cluster::new(4);
     cluster.workers(2);
     cluster.grow(3);
-    let value = "x".repeat(LARGE_BYTES);
-    assert_eq!(cluster.client(0).command(&["SET", "large", &value]), Value::ok());
     let processes: Vec<u32> = (0..3).map(|node| cluster.process_id(node)).collect();
-    for node in 0..3 {
-        let most = ask_and_never_read(cluster.client(node), &processes);
-        assert!(most < UNREAD_BYTES_MAX, "through node {node}: {} MB", most >> 20);
-        assert_eq!(
-            cluster.client(node).run("STRLEN large"),
-            Value::Integer(LARGE_BYTES as i64)
-        );
+    for (count, bytes, bound) in [
+        (READERS, VALUE_BYTES, UNREAD_BY_MANY_BYTES_MAX),
+        (1, LARGE_BYTES, UNREAD_BYTES_MAX),
+    ] {
+        let value = "x".repeat(bytes);
+        assert_eq!(cluster.client(0).command(&["SET", "large", &value]), Value::ok());
+        for node in 0..3 {
+            let mut readers: Vec<Client> = (0..count).map(|_| cluster.client(node)).collect();
+            let most = ask_and_never_read(&mut readers, 300, &processes);
+            let most: Vec<u64> = most.iter().map(|bytes| bytes >> 20).collect();
+            assert!(
+                most.iter().all(|most| *most < bound >> 20),
+                "through node {node}: {most:?} of {} MB",
+                bound >> 20
+            );
+            assert_eq!(
+                cluster.client(node).run("STRLEN large"),
+                Value::Integer(bytes as i64)
+            );
+        }
     }
+}
+
+#[test]
+fn listeners_at_any_node_that_read_nothing_are_closed_and_cost_their_limit() {
+    const LISTENERS: usize = 4;
+    const LIMIT_BYTES: u64 = 8 << 20;
+    let mut cluster = Cluster::new(4);
+    cluster.workers(2);
+    cluster.grow(3);
+    let mut publisher = cluster.client(0);
+    let limit = format!("pubsub {LIMIT_BYTES} 0 0");
+    assert_eq!(
+        publisher.command(&["CONFIG", "SET", "client-output-buffer-limit", &limit]),
+        Value::ok()
+    );
+    // Connections are dealt out among the workers.
+    let mut listeners: Vec<Client> = Vec::new();
+    for node in 0..3 {
+        for _ in 0..LISTENERS {
+            let mut listener = cluster.client(node);
+            listener.run("SUBSCRIBE much");
+            listeners.push(listener);
+        }
+    }
+    let message = "x".repeat(VALUE_BYTES);
+    let heard = |publisher: &mut Client| publisher.command(&["PUBLISH", "much", &message]);
+    eventually("all are heard of", || {
+        heard(&mut publisher) == Value::Integer(listeners.len() as i64)
+    });
+    let resident = || (0..3).map(|node| blackbox::resident_bytes(cluster.process_id(node)));
+    let before: Vec<u64> = resident().collect();
+    // The message that is too much for a listener, and the messages of one command, come on top.
+    let bound = LISTENERS as u64 * (LIMIT_BYTES + 2 * VALUE_BYTES as u64) + RESERVE_BYTES;
+    eventually("all are closed", || {
+        let is_over = heard(&mut publisher) == Value::Integer(0);
+        for (now, before) in resident().zip(&before) {
+            let gained = now.saturating_sub(*before);
+            assert!(gained < bound, "{} of {} MB", gained >> 20, bound >> 20);
+        }
+        is_over
+    });
 }
 
 #[test]

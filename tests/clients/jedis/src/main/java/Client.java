@@ -46,7 +46,7 @@ import redis.clients.jedis.util.SafeEncoder;
 /**
  * What a program does with Jedis, checked: against the server at HOST:PORT, over RESP2 and over RESP3.
  *
- * <p>With CLUSTER_PORT, the client also believes that it talks to a Redis Cluster there.
+ * <p>With CLUSTER_PORT, the client also believes that it talks to a Redis Cluster there, of nodes at CLUSTER_PORTS.
  *
  * <p>Prints a line for each section and exits with 1 if one of them failed.
  */
@@ -54,6 +54,7 @@ public final class Client {
     private static final String HOST = variable("HOST", "127.0.0.1");
     private static final int PORT = Integer.parseInt(variable("PORT", "6379"));
     private static final int CLUSTER_PORT = Integer.parseInt(variable("CLUSTER_PORT", "0"));
+    private static final String[] CLUSTER_PORTS = variable("CLUSTER_PORTS", String.valueOf(CLUSTER_PORT)).split(",");
 
     /** For whatever another connection has to do first. */
     private static final int LIMIT_SECS = 5;
@@ -440,7 +441,8 @@ public final class Client {
                 .nodes(Set.of(new HostAndPort(HOST, CLUSTER_PORT)))
                 .clientConfig(DefaultJedisClientConfig.builder().protocol(protocol).build())
                 .build()) {
-            expect(all.getClusterNodes().keySet(), Set.of(HOST + ":" + CLUSTER_PORT));
+            expect(all.getClusterNodes().keySet(),
+                    Arrays.stream(CLUSTER_PORTS).map(port -> HOST + ":" + port).collect(Collectors.toSet()));
             List<String> names = IntStream.range(0, 300).mapToObj(number -> key("spread:" + number)).toList();
             List<String> values = IntStream.range(0, 300).mapToObj(String::valueOf).toList();
             for (int at = 0; at < names.size(); at++) {
