@@ -144,8 +144,8 @@ impl Beats {
     }
 
     /// An answer: calls `each` with every claim that it speaks of, and when what was confirmed was sent, or `None` if it
-    /// is refused. The caller hands that to the group: [`acknowledged`](crate::Group::acknowledged) or
-    /// [`refused`](crate::Group::refused).
+    /// is refused. The caller hands that to the group: [`acknowledged`](crate::RaftNode::acknowledged) or
+    /// [`refused`](crate::RaftNode::refused).
     pub fn on_answer(
         &mut self,
         answer: &BeatAnswer,
@@ -194,7 +194,7 @@ impl Listener {
     }
 
     /// A heartbeat: asks `confirms` for each claim whether this node's replica agrees, which is
-    /// [`confirm`](crate::Group::confirm), and makes the answer.
+    /// [`confirm`](crate::RaftNode::confirm), and makes the answer.
     pub fn on_beat(&mut self, beat: Beat, mut confirms: impl FnMut(&Claim) -> bool) -> BeatAnswer {
         if let Some(claims) = beat.claims
             && claims.len() <= CLAIMS_MAX

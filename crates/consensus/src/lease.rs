@@ -21,9 +21,9 @@ use ids::{Incarnation, Monotonic};
 /// How a read may be answered now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadPermit {
-    /// From the applied state, if the lease [still holds](crate::Group::holds) after the value was read.
+    /// From the applied state, if the lease [still holds](crate::RaftNode::holds) after the value was read.
     Lease(Lease),
-    /// After a round of [`read_index`](crate::Group::read_index).
+    /// After a round of [`read_index`](crate::RaftNode::read_index).
     ReadIndex,
     /// Not here.
     NotLeader,

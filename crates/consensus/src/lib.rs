@@ -5,13 +5,12 @@
 //! promise, the heartbeats that nodes exchange for all their groups at once, and the checks that stand between a peer's
 //! message and the library. Time comes in as [`ids::Monotonic`]; the only randomness is a seed.
 //!
-//! What is absent: sockets, disks, clocks, and the state machine. Who owns a [`Group`] sends its messages, persists what
+//! What is absent: sockets, disks, clocks, and the state machine. Who owns a [`RaftNode`] sends its messages, persists what
 //! it asks for, applies what it commits, and carries state to replicas that lag too far behind.
 
 mod change;
 mod config;
 mod convert;
-mod group;
 mod heartbeat;
 mod lease;
 mod log;
@@ -19,19 +18,20 @@ mod members;
 mod message;
 mod parts;
 mod promise;
+mod raft_node;
 mod ready;
 mod standstill;
 mod times;
 
 pub use change::ChangeRefused;
 pub use config::{Config, ConfigInvalid, Durability, Saved};
-pub use group::{Group, ProposeRefused, READ_ROUNDS_MAX, ReadRefused, TransferRefused};
 pub use heartbeat::{BEATS_MAX, Beat, BeatAnswer, Beats, CLAIMS_MAX, Claim, Listener};
 pub use lease::{Lease, ReadPermit};
 pub use log::{LOG_BYTES_KEPT, LOG_BYTES_MAX, LOG_BYTES_TAKEN_IN_MAX, LOG_ENTRIES_KEPT, LOG_SHARE_OF_STATE};
 pub use members::{MEMBERS_MAX, MembersInvalid};
 pub use message::{Body, Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
 pub use parts::{Data, ENTRY_BYTES_MAX, PART_BYTES, whole_entries};
+pub use raft_node::{ProposeRefused, READ_ROUNDS_MAX, RaftNode, ReadRefused, TransferRefused};
 pub use ready::{Committed, Effect, HardState, Persist, ReadId, Ready, Role, Status};
 pub use standstill::{LOOK, Looks};
 pub use times::Times;

@@ -73,7 +73,7 @@ pub enum Effect {
     Members(Members),
 }
 
-/// What a durable group wants on disk, in this order, before it is told [`persisted`](crate::Group::persisted). All of
+/// What a durable group wants on disk, in this order, before it is told [`persisted`](crate::RaftNode::persisted). All of
 /// one request must be there before any of it is acknowledged: a vote, an entry and the commit index that came with it
 /// stand for each other.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -101,7 +101,7 @@ pub struct Ready {
     /// The state that was transferred for this point becomes this replica's, before anything that follows. It counts as
     /// applied.
     pub install: Option<SnapshotPoint>,
-    /// To be applied, in order; [`applied`](crate::Group::applied) is told how far.
+    /// To be applied, in order; [`applied`](crate::RaftNode::applied) is told how far.
     pub committed: Vec<Committed>,
     /// To be sent, each to the node of its replica; may be lost.
     pub messages: Vec<Message>,

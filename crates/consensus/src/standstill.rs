@@ -8,7 +8,7 @@
 //!
 //! Whoever goes on looks at the clock before it has read what came meanwhile. By the clock alone every leader has been silent
 //! for too long, on all nodes of a machine that was stopped, and all groups elect anew. So a standstill counts as no silence:
-//! [`Group::stood_still`](crate::Group::stood_still).
+//! [`RaftNode::stood_still`](crate::RaftNode::stood_still).
 
 use std::time::Duration;
 

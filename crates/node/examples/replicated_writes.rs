@@ -284,6 +284,6 @@ fn main() {
 /// Entries that the leader has proposed.
 fn proposed(world: &World) -> u64 {
     let replicas = world.nodes[0].gateway.glimpses();
-    let members = replicas.filter_map(|replica| replica.member);
+    let members = replicas.filter_map(|replica| replica.member());
     members.map(|member| member.counts().entries_proposed).sum()
 }

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A node that comes back finds the others by what it knows of the meta group's log, by the addresses that it wrote down
-//! with each map, by `--join`, and by those whose part it is to dial.
+//! with each map, by `--join`, and by the others: those whose part it is to dial, and those that it should dial, and that have
+//! waited for it.
 //!
 //! Links are needed for the last two, and there are no workers yet: this has a loop of its own, with one transport.
 

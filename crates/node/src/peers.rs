@@ -24,6 +24,9 @@ pub(crate) const PEERS: usize = 1 << 40;
 /// Links that one worker accepted for another.
 pub(crate) type Handed = Arc<Vec<Mutex<Vec<Arrival<Peer>>>>>;
 
+/// How long a member waits for one whose part it is to dial.
+const DIALLED_AFTER: std::time::Duration = std::time::Duration::from_secs(3);
+
 /// What happened to a link.
 pub(crate) enum Happening {
     Up(LinkId, Peer),
@@ -49,6 +52,8 @@ pub(crate) struct Peers {
     meta: Sender<Input>,
     outbox: Arc<meta::Outbox>,
     dialled: BTreeSet<NodeId>,
+    /// Since when nodes are missed whose part it is to dial this one.
+    missed: BTreeMap<NodeId, Monotonic>,
     /// What links have not taken, or must take in order.
     backlogs: BTreeMap<LinkId, Backlog>,
     sights_at: Monotonic,
@@ -145,6 +150,7 @@ impl Peers {
             meta,
             outbox,
             dialled: BTreeSet::new(),
+            missed: BTreeMap::new(),
             backlogs: BTreeMap::new(),
             sights_at: Monotonic(0),
             linked: BTreeMap::new(),
@@ -234,6 +240,24 @@ impl Peers {
         }
     }
 
+    /// Dials members whose part it is to dial, and who have not for long. They may not know of this one: a node that was away
+    /// when this one joined goes by an older map, and learns of it from nobody if this one leads the meta group by now.
+    fn dial_missed(&mut self, now: Monotonic) {
+        let Some(seen) = self.view.seen() else { return };
+        for (&node, &address) in &seen.addresses {
+            let link = self.link(node);
+            if node == self.me || link.is_dialled_by(self.me) || self.linked.contains_key(&node) {
+                continue;
+            }
+            let since = *self.missed.entry(node).or_insert(now);
+            if now.since(since) >= DIALLED_AFTER {
+                self.transport.dial(link, address, now);
+                self.dialled.insert(node);
+            }
+        }
+        self.missed.retain(|node, _| seen.addresses.contains_key(node));
+    }
+
     fn link(&self, node: NodeId) -> LinkId {
         LinkId {
             remote: Remote::Node(node),
@@ -260,6 +284,11 @@ impl Peers {
                         gateway.on_link(node, true);
                     }
                     if let Remote::Node(node) = link.remote {
+                        self.missed.remove(&node);
+                        if !link.is_dialled_by(self.me) {
+                            self.transport.leave_dialling(link);
+                            self.dialled.remove(&node);
+                        }
                         self.linked.insert(node, (clock::now(), clock::now()));
                         self.linked_at = Monotonic(0);
                     }
@@ -368,6 +397,7 @@ impl Peers {
         if now >= self.linked_at {
             self.linked_at = now.after(LINKS_SHOWN);
             self.show_links(gateway);
+            self.dial_missed(now);
         }
         let news = gateway.take_news();
         if news || now >= self.sights_at {

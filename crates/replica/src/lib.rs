@@ -3,30 +3,34 @@
 //! A group that is alone on its node commits at once: what a turn brings is applied to one open entry as it comes. Of any
 //! other, consensus stands between a request and its apply.
 //!
-//! Reading order: `request.rs` (what comes in and goes out), `replica.rs` (what happens to it), `member.rs`
-//! and `courier.rs` (what stands between a group and its nodes if it has replicas on several).
+//! Reading order: `request.rs` (what comes in and goes out), `replica.rs` (the object), its parts `state.rs`, `alone.rs` and
+//! `member.rs`, and `group_client.rs` (what asks a group that has a log).
 
+mod alone;
 mod batch;
+mod brief;
 mod counts;
-mod courier;
 mod departure;
+mod group_client;
 mod member;
 mod operation;
 mod parked;
 mod replica;
 mod request;
 mod response;
+mod state;
 mod steps;
 mod turn;
 
 pub use batch::{Batch, SentWords};
 pub use counts::MemberCounts;
-pub use courier::{Asked, CROWDED_OUT, Courier, NoCheckOut, UNREACHABLE};
+pub use group_client::{Asked, CROWDED_OUT, GroupClient, NoCheckOut, UNREACHABLE};
 pub use keyspace::{OpenTransaction, Returned, Scratch, TransactionCounts, locks_among as locks_of};
 pub use member::{Cut, Effects, FLIGHTS_MAX, Member, Sender};
 pub use operation::{Condition, Operation, Replies, Step, databases, with_conditions};
-pub use replica::{LocalCounts, Replica};
+pub use replica::{Input, Replica};
 pub use request::{Assignment, FullKey, IndexedKey, Journey, Output, Part, Request, Seen, Ticket};
 pub use response::{BatchOutcome, BatchResponse};
+pub use state::{GroupState, LocalCounts};
 pub use steps::{steps, steps_of};
 pub use turn::Turn;

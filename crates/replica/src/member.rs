@@ -1,4 +1,4 @@
-//! One replica's part in its replicated group: between what gateways ask and what is applied stands consensus.
+//! The role of a replica whose group has a log: between what gateways ask and what is applied stands consensus.
 //!
 //! ```text
 //!  leader    batch --> gathered --turn's end--> entry in flight --committed--> applied --> response to the gateway
@@ -33,12 +33,13 @@ use crate::batch::{AnswersBuf, Batch, Question, reads};
 use crate::counts::MemberCounts;
 use crate::departure::{Departure, Lost};
 use crate::parked::ReadPlace;
-use crate::replica::Replica;
+use crate::replica::Input;
 use crate::response::{BatchOutcome, BatchResponse};
+use crate::state::GroupState;
 use crate::turn::Turn;
 use consensus::{
-    Committed, Data, Effect, Group, Index, Members, Message, Payload, ReadId, ReadPermit, Ready, Role, Saved,
-    SnapshotPoint, Status, Term,
+    Committed, Data, Effect, Index, Members, Message, Payload, RaftNode, ReadId, ReadPermit, Ready, Role,
+    Saved, SnapshotPoint, Status, Term,
 };
 use ids::{GatewayId, GroupId, Incarnation, Monotonic, NodeId, Prng};
 use keyspace::{Arrival, Entry, EntryBuf, Header, Operation, Operations};
@@ -91,6 +92,8 @@ pub struct Effects {
     pub status: Option<Status>,
     /// The members are others.
     pub members: Option<Members>,
+    /// Whether the piece of state that came was the next one, and is held.
+    pub is_taken: bool,
     /// The node's heartbeats are to gather this group's claim again.
     pub claims_changed: bool,
     /// The state was replaced by what a leader sent.
@@ -146,7 +149,7 @@ pub struct Member {
     group: GroupId,
     /// How many times the group had begun anew when this replica began.
     generation: u64,
-    raft: Group,
+    raft: RaftNode,
     role: Role,
     term: Term,
     leader: Option<Incarnation>,
@@ -232,7 +235,7 @@ struct Incoming {
 
 impl Member {
     /// The part of a replica whose log begins where its keyspace is.
-    pub fn new(group: GroupId, generation: u64, raft: Group, applied: Index) -> Member {
+    pub(crate) fn new(group: GroupId, generation: u64, raft: RaftNode, applied: Index) -> Member {
         let members = raft.members().clone();
         Member {
             group,
@@ -269,7 +272,7 @@ impl Member {
     }
 
     /// Says which of the invariants that can be seen between two turns does not hold.
-    pub fn check(&self, replica: &Replica) -> Result<(), String> {
+    pub(crate) fn check(&self, state: &GroupState) -> Result<(), String> {
         let fails =
             |invariant: u8, what: &str| Err(format!("invariant {invariant} of {:?}: {what}", self.group));
         let held = self.flights.len()
@@ -278,7 +281,7 @@ impl Member {
             + self.attached.len()
             + self.unconfirmed.len()
             + self.confirmed.len()
-            + replica.parked.len();
+            + state.parked.len();
         if self.role != Role::Leader && (held > 0 || !self.own.is_empty()) {
             return fails(5, &format!("{held} of gateways at a {:?}", self.role));
         }
@@ -340,12 +343,12 @@ impl Member {
     }
 
     /// The consensus below.
-    pub fn raft(&self) -> &Group {
+    pub fn raft(&self) -> &RaftNode {
         &self.raft
     }
 
     /// The consensus below, for heartbeats, transfers of leadership and changes of members.
-    pub fn raft_mut(&mut self) -> &mut Group {
+    pub(crate) fn raft_mut(&mut self) -> &mut RaftNode {
         &mut self.raft
     }
 
@@ -402,10 +405,42 @@ impl Member {
         }
     }
 
-    /// Takes a batch.
-    pub fn on_batch(
+    /// Takes one step.
+    pub(crate) fn step(
         &mut self,
-        replica: &mut Replica,
+        state: &mut GroupState,
+        turn: &Turn,
+        now: Monotonic,
+        input: Input<'_>,
+        effects: &mut Effects,
+    ) {
+        match input {
+            Input::Batch { sender, batch } => self.on_batch(state, turn, now, sender, batch, effects),
+            Input::Own(operation) => self.ask(operation),
+            Input::Message(message) => self.raft.step(message, now),
+            // What cannot be read is not taken, and its sender begins again.
+            Input::Cut { from, cut } => effects.is_taken = self.on_cut(from, &cut).unwrap_or(false),
+            Input::CutAnswer {
+                from,
+                transfer,
+                number,
+                is_taken,
+            } => self.on_cut_answer(from, transfer, number, is_taken, now),
+            Input::LinkLost(to) => self.on_link_lost(to, now),
+            Input::Silence(to) => self.on_silence(to, now),
+            Input::StoodStill(span) => self.raft.stood_still(span, now),
+            Input::Tick => self.tick(now),
+            // What is refused now is asked for again.
+            Input::ChangeMembers(members) => _ = self.raft.change_members(&members),
+            Input::Transfer(to) => _ = self.raft.transfer(to, now),
+            Input::Finish => self.finish(state, turn, now, effects),
+        }
+    }
+
+    /// Takes a batch.
+    fn on_batch(
+        &mut self,
+        state: &mut GroupState,
         turn: &Turn,
         now: Monotonic,
         sender: Sender,
@@ -429,14 +464,14 @@ impl Member {
         } else if !gathered.batch.writes.is_empty() {
             self.keep(now, gathered, effects);
         } else if gathered.batch.is_free {
-            self.read(replica, turn, now, gathered, effects);
+            self.read(state, turn, now, gathered, effects);
         } else if !self.gathered.is_empty() || !self.own.is_empty() && !planted::is(Bug::OwnNotAwaited) {
             // Behind what reads have found to be expired, too: `DBSIZE` counts a key until it is deleted.
             self.attached.push((self.gathered.len(), gathered));
         } else if let Some(flight) = self.flights.back_mut() {
             flight.attached.push(gathered);
         } else {
-            self.read(replica, turn, now, gathered, effects);
+            self.read(state, turn, now, gathered, effects);
         }
     }
 
@@ -487,15 +522,15 @@ impl Member {
     }
 
     /// Whether an entry is to be made for what is kept.
-    fn is_kept_awaited(&self, replica: &Replica, now: Monotonic) -> bool {
+    fn is_kept_awaited(&self, state: &GroupState, now: Monotonic) -> bool {
         let txns = || self.kept.iter().flat_map(|kept| &kept.txns).copied();
-        !self.kept.is_empty() && (now >= self.kept_until || replica.is_any_awaited(txns()))
+        !self.kept.is_empty() && (now >= self.kept_until || state.is_any_awaited(txns()))
     }
 
     /// Answers a batch of reads alone that waits for no write.
     fn read(
         &mut self,
-        replica: &mut Replica,
+        state: &mut GroupState,
         turn: &Turn,
         now: Monotonic,
         gathered: Gathered,
@@ -508,7 +543,7 @@ impl Member {
         if waits || !matches!(self.raft.read_permit(now), ReadPermit::Lease(_)) {
             return self.unconfirmed.push((None, gathered));
         }
-        if let Some(answers) = self.evaluate(replica, turn, &gathered, effects) {
+        if let Some(answers) = self.evaluate(state, turn, &gathered, effects) {
             self.evaluated.push(Evaluated {
                 gathered,
                 answers,
@@ -521,7 +556,7 @@ impl Member {
     /// the bytes are no reads.
     fn evaluate(
         &mut self,
-        replica: &mut Replica,
+        state: &mut GroupState,
         turn: &Turn,
         gathered: &Gathered,
         effects: &mut Effects,
@@ -534,7 +569,7 @@ impl Member {
         let mut answers = AnswersBuf::default();
         for (index, read) in (0..).zip(&questions) {
             if let Question::Wound(txn) = read.question
-                && replica.keyspace().is_waiting(txn)
+                && state.keyspace().is_waiting(txn)
             {
                 self.own.push(&Operation::Withdraw { txn });
             }
@@ -546,15 +581,15 @@ impl Member {
             let (now, all) = (self.now, &gathered.batch.reads);
             let (before, mark) = (answers.byte_len(), answers.mark());
             if planted::is(Bug::KeptIgnoredByRead) && !self.kept.is_empty() {
-                replica.answer_past_locks(turn, &read.question, &mut answers);
+                state.answer_past_locks(turn, &read.question, &mut answers);
             } else {
-                replica.answer(turn, now, &read.question, place, all, &mut answers);
+                state.answer(turn, now, &read.question, place, all, &mut answers);
             }
             if answers.byte_len() > ANSWERS_BYTES_MAX && answers.byte_len() - before > SHORT_ANSWER_BYTES {
                 answers.refuse_from(mark, matches!(read.question, Question::Command { .. }));
             }
         }
-        for (db, key) in replica.take_met_expired() {
+        for (db, key) in state.take_met_expired() {
             // An answer may say that a key has expired: from here on it has, whoever leads.
             self.own.push(&Operation::Expire { db, key: &key });
         }
@@ -562,7 +597,7 @@ impl Member {
     }
 
     /// Asks for an operation of the leader's own: it is applied with the next entry, unless leadership is lost.
-    pub fn ask(&mut self, operation: &Operation<'_>) {
+    fn ask(&mut self, operation: &Operation<'_>) {
         if self.role == Role::Leader {
             self.own.push(operation);
         }
@@ -582,13 +617,8 @@ impl Member {
         !self.own.is_empty()
     }
 
-    /// Takes a message of another replica.
-    pub fn on_message(&mut self, message: Message, now: Monotonic) {
-        self.raft.step(message, now);
-    }
-
     /// Takes a piece of state; what is to be told the sender, if the piece was the next one.
-    pub fn on_cut(&mut self, from: Incarnation, cut: &Cut) -> Result<bool, String> {
+    fn on_cut(&mut self, from: Incarnation, cut: &Cut) -> Result<bool, String> {
         let is_late = |incoming: &Incoming| incoming.from == from && cut.transfer < incoming.transfer;
         if self.arrival.as_ref().is_some_and(is_late) {
             // Sent before the one that is under way, and overtaken by it.
@@ -633,7 +663,7 @@ impl Member {
     }
 
     /// A learner has taken a piece, or has not: `is_taken` is `false` if the transfer is to begin again.
-    pub fn on_cut_answer(
+    fn on_cut_answer(
         &mut self,
         from: Incarnation,
         transfer: u64,
@@ -681,7 +711,7 @@ impl Member {
     }
 
     /// Begins again whatever was being sent there: the link is another one.
-    pub fn on_link_lost(&mut self, to: Incarnation, now: Monotonic) {
+    fn on_link_lost(&mut self, to: Incarnation, now: Monotonic) {
         if let Some(departure) = self.departures.remove(&to) {
             self.ended.push(departure);
             self.raft.transfer_failed(to);
@@ -690,19 +720,14 @@ impl Member {
     }
 
     /// Nothing was heard for long from the node of another member.
-    pub fn on_silence(&mut self, to: Incarnation, now: Monotonic) {
+    fn on_silence(&mut self, to: Incarnation, now: Monotonic) {
         if self.leader == Some(to) {
             self.raft.leader_link_lost(now);
         }
     }
 
-    /// The node stood still for so long, and goes on.
-    pub fn stood_still(&mut self, span: Duration, now: Monotonic) {
-        self.raft.stood_still(span, now);
-    }
-
     /// Time passes.
-    pub fn tick(&mut self, now: Monotonic) {
+    fn tick(&mut self, now: Monotonic) {
         for (to, departure) in self
             .departures
             .extract_if(.., |_, departure| departure.is_stalled(now))
@@ -714,50 +739,45 @@ impl Member {
     }
 
     /// Whether [`Member::finish`] has anything to do: a replica that only its node's gateway was busy with costs nothing.
-    pub fn has_work(&self, replica: &Replica, now: Monotonic) -> bool {
+    pub(crate) fn has_work(&self, state: &GroupState, now: Monotonic) -> bool {
         self.raft.has_ready()
-            || self.is_kept_awaited(replica, now)
+            || self.is_kept_awaited(state, now)
             || self.can_propose()
             || !self.unconfirmed.is_empty()
             || !self.evaluated.is_empty()
             || !self.departures.is_empty()
             || !self.ended.is_empty()
-            || replica.has_late()
+            || state.has_late()
     }
 
     /// At the turn's end: proposes what was gathered, carries out what consensus says, and looks at the lease again.
     /// `now` is read after all that was answered this turn.
-    pub fn finish(&mut self, replica: &mut Replica, turn: &Turn, now: Monotonic, effects: &mut Effects) {
+    fn finish(&mut self, state: &mut GroupState, turn: &Turn, now: Monotonic, effects: &mut Effects) {
         self.now = now;
         loop {
-            self.is_kept_due = self.is_kept_awaited(replica, now);
+            self.is_kept_due = self.is_kept_awaited(state, now);
             self.propose(turn);
             self.begin_round(now);
             let ready = self.raft.take_ready(now);
             let is_over = is_empty(&ready);
-            self.carry_out(replica, turn, ready, effects);
+            self.carry_out(state, turn, ready, effects);
             if planted::is(Bug::ReplyBeforeCommit) {
-                self.answer_early(replica, turn, effects);
+                self.answer_early(state, turn, effects);
             }
-            self.is_kept_due = self.is_kept_awaited(replica, now);
+            self.is_kept_due = self.is_kept_awaited(state, now);
             let waits = self.can_propose() || !self.unconfirmed.is_empty() || self.raft.has_ready();
             if is_over || !waits {
                 break;
             }
         }
         self.look_again(now, effects);
-        self.answer_late(replica, effects);
-        self.depart(replica, effects);
-    }
-
-    /// Whatever has been applied was applied before `now`, which is read after [`Member::finish`].
-    pub fn mark(&self, replica: &mut Replica, now: Monotonic) {
-        replica.mark(now);
+        self.answer_late(state, effects);
+        self.depart(state, effects);
     }
 
     /// Tells gateways what became of operations that waited for transactions.
-    fn answer_late(&mut self, replica: &mut Replica, effects: &mut Effects) {
-        for (place, bytes) in replica.parked.take_answered() {
+    fn answer_late(&mut self, state: &mut GroupState, effects: &mut Effects) {
+        for (place, bytes) in state.parked.take_answered() {
             let outcome = BatchOutcome::Deferred {
                 is_read: true,
                 index: place.index,
@@ -766,9 +786,9 @@ impl Member {
             self.voice().say(effects, place.sender, place.sequence, outcome);
         }
         if self.role != Role::Leader {
-            return replica.step_down();
+            return state.step_down();
         }
-        for (origin, bytes) in replica.take_late() {
+        for (origin, bytes) in state.take_late() {
             // A gateway that this leader has not heard of asks for itself.
             let Some(&node) = self.nodes.get(&origin.gateway) else {
                 continue;
@@ -788,21 +808,21 @@ impl Member {
 
     /// Ends here for good: what the next life of this replica needs beside the keyspace, which reflects the point. `None` if
     /// there is no state yet, or none that may go on. Whatever was to be sent is not: it was not said, so nobody counts on it.
-    pub fn into_rest(
+    pub(crate) fn into_rest(
         mut self,
-        replica: &mut Replica,
+        state: &mut GroupState,
         turn: &Turn,
         now: Monotonic,
     ) -> Option<(SnapshotPoint, Saved)> {
         while self.raft.has_ready() {
             let ready = self.raft.take_ready(now);
-            self.carry_out(replica, turn, ready, &mut Effects::default());
+            self.carry_out(state, turn, ready, &mut Effects::default());
         }
         for departure in std::mem::take(&mut self.departures)
             .into_values()
             .chain(self.ended.drain(..))
         {
-            departure.end(replica.keyspace_mut());
+            departure.end(state.keyspace_mut());
         }
         let point = self.raft.point();
         assert!(
@@ -813,26 +833,23 @@ impl Member {
         has_state.then(|| (point, self.raft.saved()))
     }
 
-    /// Ends here, because the group begins anew with what this replica holds: the majority is gone. All of the log is applied,
-    /// committed or not: those who are gone may have acknowledged it. Answers how many entries were not known to be committed.
-    pub fn into_survivor(mut self, replica: &mut Replica, turn: &Turn, now: Monotonic) -> usize {
+    /// Ends here, because the group begins anew with what this replica holds: see [`crate::Replica::survive`].
+    pub(crate) fn into_survivor(mut self, state: &mut GroupState, turn: &Turn, now: Monotonic) {
         let mut effects = Effects::default();
         while self.raft.has_ready() {
             let ready = self.raft.take_ready(now);
-            self.carry_out(replica, turn, ready, &mut effects);
+            self.carry_out(state, turn, ready, &mut effects);
         }
         let departures = std::mem::take(&mut self.departures).into_values();
         for departure in departures.chain(self.ended.drain(..)) {
-            departure.end(replica.keyspace_mut());
+            departure.end(state.keyspace_mut());
         }
-        let mut applied = 0;
         for bytes in consensus::whole_entries(self.raft.entries_after(self.applied)) {
             if self.is_stopped {
                 break;
             }
-            applied += usize::from(self.apply(replica, turn, &bytes.into(), None, &mut effects));
+            self.apply(state, turn, &bytes.into(), None, &mut effects);
         }
-        applied
     }
 
     /// Whether anything was gathered, and has room in flight.
@@ -946,11 +963,11 @@ impl Member {
     }
 
     /// The mistake of answering what is proposed and not committed.
-    fn answer_early(&mut self, replica: &mut Replica, turn: &Turn, effects: &mut Effects) {
+    fn answer_early(&mut self, state: &mut GroupState, turn: &Turn, effects: &mut Effects) {
         for flight in std::mem::take(&mut self.flights) {
             let entries = self.raft.entries_after(Index(flight.index.0 - 1));
             if let Some(Payload::Data(bytes)) = entries.first().map(|entry| &entry.payload) {
-                self.apply(replica, turn, &bytes.clone().into(), Some(flight), effects);
+                self.apply(state, turn, &bytes.clone().into(), Some(flight), effects);
             }
         }
     }
@@ -966,7 +983,7 @@ impl Member {
         }
     }
 
-    fn carry_out(&mut self, replica: &mut Replica, turn: &Turn, ready: Ready, effects: &mut Effects) {
+    fn carry_out(&mut self, state: &mut GroupState, turn: &Turn, ready: Ready, effects: &mut Effects) {
         if let Some(status) = ready.status {
             let becomes = |role| status.role == role && self.role != role;
             self.counts.terms += u64::from(status.term != self.term);
@@ -975,17 +992,17 @@ impl Member {
             (self.role, self.term, self.leader) = (status.role, status.term, status.leader);
             if self.role != Role::Leader {
                 self.step_down(effects);
-                replica.step_down();
+                state.step_down();
             }
             effects.status = Some(status);
         }
         effects.claims_changed |= ready.claims_changed;
         assert!(ready.persist.is_none(), "in memory mode nothing is written");
         if let Some(point) = ready.install {
-            self.install(replica, &point, effects);
+            self.install(state, &point, effects);
         }
         for committed in ready.committed {
-            self.on_committed(replica, turn, committed, effects);
+            self.on_committed(state, turn, committed, effects);
         }
         self.raft.applied(self.applied);
         effects.messages.extend(ready.messages);
@@ -995,13 +1012,13 @@ impl Member {
         for round in ready.reads_lost {
             self.on_round_lost(round, effects);
         }
-        self.answer_confirmed(replica, turn, effects);
+        self.answer_confirmed(state, turn, effects);
         for incarnation in ready.transfers_wanted {
             self.offered.remove(&incarnation);
             if !self.departures.contains_key(&incarnation) && !self.is_stopped {
                 self.transfers += 1;
                 self.counts.transfers += 1;
-                let departure = Departure::begin(self.transfers, replica.keyspace_mut());
+                let departure = Departure::begin(self.transfers, state.keyspace_mut());
                 self.departures
                     .extend(departure.map(|departure| (incarnation, departure)));
             }
@@ -1032,7 +1049,7 @@ impl Member {
     }
 
     /// The state that came in pieces becomes this replica's.
-    fn install(&mut self, replica: &mut Replica, point: &SnapshotPoint, effects: &mut Effects) {
+    fn install(&mut self, state: &mut GroupState, point: &SnapshotPoint, effects: &mut Effects) {
         let incoming = self
             .arrival
             .take()
@@ -1043,7 +1060,7 @@ impl Member {
             "consensus was told of this state and no other"
         );
         let keyspace = incoming.arrival.finish();
-        replica.replace_keyspace(keyspace.expect("the last cut completes the state"));
+        state.replace_keyspace(keyspace.expect("the last cut completes the state"));
         self.applied = point.index;
         self.members = point.members.clone();
         self.members_at = point.index;
@@ -1054,7 +1071,7 @@ impl Member {
 
     fn on_committed(
         &mut self,
-        replica: &mut Replica,
+        state: &mut GroupState,
         turn: &Turn,
         committed: Committed,
         effects: &mut Effects,
@@ -1079,7 +1096,7 @@ impl Member {
                 effects.members = Some(members);
             }
             Effect::Apply(data) => {
-                if !self.apply(replica, turn, &data, flight, effects) {
+                if !self.apply(state, turn, &data, flight, effects) {
                     return;
                 }
             }
@@ -1090,7 +1107,7 @@ impl Member {
     /// Applies one entry, and answers who asked for it. `false` if this build cannot.
     fn apply(
         &mut self,
-        replica: &mut Replica,
+        state: &mut GroupState,
         turn: &Turn,
         data: &Data,
         flight: Option<Flight>,
@@ -1115,7 +1132,7 @@ impl Member {
         let own = entry.batches().len() - gathered.len().min(entry.batches().len());
         let batches: Vec<&Batch> = gathered.iter().map(|gathered| &gathered.batch).collect();
         let senders: Vec<Sender> = gathered.iter().map(|gathered| gathered.sender).collect();
-        let outcomes = match replica.apply(turn, &entry, own, &batches, &senders, leads) {
+        let outcomes = match state.apply(turn, &entry, own, &batches, &senders, leads) {
             Ok(outcomes) => outcomes,
             Err(error) => {
                 self.is_stopped = true;
@@ -1127,7 +1144,7 @@ impl Member {
             self.voice().say(effects, sender, batch.sequence, outcome);
         }
         for gathered in attached {
-            if let Some(answers) = self.evaluate(replica, turn, &gathered, effects) {
+            if let Some(answers) = self.evaluate(state, turn, &gathered, effects) {
                 self.evaluated.push(Evaluated {
                     gathered,
                     answers,
@@ -1156,7 +1173,7 @@ impl Member {
     }
 
     /// Answers reads that were confirmed and whose state is there.
-    fn answer_confirmed(&mut self, replica: &mut Replica, turn: &Turn, effects: &mut Effects) {
+    fn answer_confirmed(&mut self, state: &mut GroupState, turn: &Turn, effects: &mut Effects) {
         let applied = self.applied;
         let is_there = |(index, _): &mut (Index, Gathered)| *index <= applied;
         let ready: Vec<Gathered> = self
@@ -1165,7 +1182,7 @@ impl Member {
             .map(|(_, gathered)| gathered)
             .collect();
         for gathered in ready {
-            if let Some(answers) = self.evaluate(replica, turn, &gathered, effects) {
+            if let Some(answers) = self.evaluate(state, turn, &gathered, effects) {
                 self.counts.reads_confirmed += 1;
                 let outcome = BatchOutcome::Done(answers);
                 self.voice()
@@ -1228,10 +1245,10 @@ impl Member {
     }
 
     /// Sends learners the next piece of the state.
-    fn depart(&mut self, replica: &mut Replica, effects: &mut Effects) {
+    fn depart(&mut self, state: &mut GroupState, effects: &mut Effects) {
         let mut lost = Vec::new();
         for (&to, departure) in &mut self.departures {
-            match departure.next(replica.keyspace_mut(), || self.raft.point()) {
+            match departure.next(state.keyspace_mut(), || self.raft.point()) {
                 Ok(cut) => effects.cuts.extend(cut.map(|cut| (to, cut))),
                 Err(Lost) => lost.push(to),
             }
@@ -1241,10 +1258,10 @@ impl Member {
             self.raft.transfer_failed(to);
         }
         for departure in self.ended.drain(..) {
-            departure.end(replica.keyspace_mut());
+            departure.end(state.keyspace_mut());
         }
         let held = self.departures.values().filter_map(Departure::held);
-        let state_bytes = || replica.keyspace().memory();
+        let state_bytes = || state.keyspace().memory();
         if let Some(to) = self.raft.compactable(held, state_bytes) {
             self.raft.compact(to);
         }
@@ -1273,16 +1290,16 @@ mod tests {
             times: Times::DEFAULT,
             seed: 1,
         };
-        let raft = Group::new(config, Monotonic(0)).expect("its parts agree");
+        let raft = RaftNode::new(config, Monotonic(0)).expect("its parts agree");
         Member::new(GroupId::new(0), 0, raft, Index(0))
     }
 
     /// The invariant that does not hold of a member that was tampered with.
     fn broken(tamper: impl FnOnce(&mut Member)) -> Option<String> {
-        let replica = Replica::new(GroupId::new(0), HashSeed([1, 2]), PartitionRange::ONE);
+        let state = GroupState::new(GroupId::new(0), HashSeed([1, 2]), PartitionRange::ONE);
         let mut member = member();
         tamper(&mut member);
-        let what = member.check(&replica).err()?;
+        let what = member.check(&state).err()?;
         Some(
             what.split(" of ")
                 .next()

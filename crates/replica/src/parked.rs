@@ -295,7 +295,7 @@ pub(crate) fn answer(
         } => {
             local.touches = *touches;
             answers.write_reply(*protocol, |out| {
-                crate::replica::read_words(keyspace, local, *db, question.args(), out);
+                crate::state::read_words(keyspace, local, *db, question.args(), out);
             });
             local.touches = true;
         }
@@ -320,7 +320,7 @@ pub(crate) fn answer(
                 for command in commands {
                     let mut bytes = Vec::new();
                     let mut out = resp::Writer::new(&mut bytes, command.protocol);
-                    crate::replica::read_words(keyspace, local, command.db, command.args, &mut out);
+                    crate::state::read_words(keyspace, local, command.db, command.args, &mut out);
                     replies.push(bytes);
                 }
                 true

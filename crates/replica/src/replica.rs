@@ -1,248 +1,312 @@
-//! One replica of one group.
+//! One replica of one group: its state, and the role in which this node holds it.
 //!
 //! ```text
-//!  execute ------ keys free -----> apply or read, at once
-//!  handle ------- of a group that is alone on its node: `replica/alone.rs`
-//!  apply, answer  of any other: `replica/replicated.rs`
-//!  hold --------- keys free -----> held until `let_go`; whoever meets them waits as for prepared ones
+//!   Alone ---- the group is on this node alone: requests are applied as they come (`alone.rs`): [`Replica::handle`]
+//!     |  give_log
+//!     v
+//!   Elsewhere  the group has a log, and this node no part in it: the state is empty, and what it forgets is collected
+//!     |  ^
+//!     |  | leave, survive, abandon
+//!  join v |
+//!   Member --- consensus stands between what is asked and what is applied (`member.rs`): [`Replica::step`]
 //! ```
 //!
-//! Invariants:
-//! 1. While the group is alone, whoever waits in its queue is among `askers`, and the other way round.
-//! 2. No operation touches a key that a prepared transaction holds exclusively, except its own when it is decided.
-//! 3. Of a group with others nothing is asked, locked or checked out here: its log decides.
+//! A group that has a log keeps one: nothing leads back to `Alone`.
+//!
+//! Invariants: 1 and 2 are those of `alone.rs`, 3 to 9 those of `member.rs`. [`Replica::check`] looks at what can be seen of
+//! them between two calls.
 
-mod alone;
-mod brief;
-mod replicated;
-mod work;
-
-pub(crate) use replicated::read_words;
-
-use crate::operation::{Condition, as_conditions};
-use crate::parked::{Marks, Parked};
-use crate::request::{FullKey, Output};
+use crate::alone::Alone;
+use crate::batch::Batch;
+use crate::member::{Cut, Effects, Member, Sender};
+use crate::operation::{Operation, Replies};
+use crate::request::{Output, Request};
+use crate::state::GroupState;
 use crate::turn::Turn;
-use alone::Asker;
-use brief::BriefLocks;
 use command::Command;
-use ids::{Db, GroupId, HashSeed, PartitionRange, Prng, SemanticsVersion, Slot, UnixMillis};
-use keyspace::Cursor;
-use keyspace::{
-    Effect, Event, EventClasses, EvictionPolicy, Garbage, Header, KeyVersion, Keyspace, LeaderLocal, Limits,
-    Object, OpenTransaction, Read, TransactionCounts, Victims, WAITING_MAX,
-};
+use consensus::{Index, Members, Message, RaftNode, Saved, SnapshotPoint};
+use ids::{Db, GroupId, HashSeed, Incarnation, Monotonic, PartitionRange, SemanticsVersion, Slot};
+use keyspace::{Cursor, Keyspace, LeaderLocal, Object};
 use resp::Writer;
-use std::collections::BTreeMap;
-use txn::{Locks, Mode, Participant, Priority, TxnId};
+use std::time::Duration;
+use txn::{Locks, Mode, Priority, TxnId};
 
 /// One replica of one group. See the file's header.
 pub struct Replica {
-    group: GroupId,
-    /// How many times the group had begun anew when the log began that is applied here.
-    generation: u64,
-    keyspace: Keyspace,
-    local: LeaderLocal,
-    turn: Turn,
-    /// Whether `turn` is one that was told.
-    has_begun: bool,
-    entry_is_open: bool,
-    brief: BriefLocks,
-    /// Who waits, by the numbers under which they asked.
-    askers: BTreeMap<u64, Asker>,
-    requests: u64,
-    /// How many keys clients wait for, each counted as often as it is waited for.
-    awaited: usize,
-    /// Whether the state came with transactions of a log: nobody here has asked for them, and a log will end them.
-    inherits: bool,
-    /// Bytes of the values that are lent, by whom they are lent to.
-    lent: BTreeMap<TxnId, usize>,
-    /// Reads that wait for transactions of the replicated group, and when what was applied.
-    pub(crate) parked: Parked,
-    marks: Marks,
-    /// Whether expired keys stay where they are for now: see [`Replica::keep_expired`].
-    keeps_expired: bool,
-    /// Whether others hold the same: nothing is carried out here but entries, and no key is free.
-    is_replicated: bool,
-    /// The newest rules that its keyspaces know.
-    known: ids::SemanticsVersion,
+    state: GroupState,
+    role: Role,
 }
 
-/// Lookups that were made elsewhere.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct LocalCounts {
-    /// Of keys that were there.
-    pub hits: u64,
-    /// Of keys that were not.
-    pub misses: u64,
+enum Role {
+    Alone(Alone),
+    Elsewhere,
+    Member(Box<Member>),
+}
+
+/// What happens to a replica that has a part in its group's log.
+pub enum Input<'a> {
+    /// A gateway asks.
+    Batch {
+        /// Which.
+        sender: Sender,
+        /// What.
+        batch: Batch,
+    },
+    /// The node itself asks, of the leader: it is applied with the next entry, unless leadership is lost.
+    Own(&'a keyspace::Operation<'a>),
+    /// Another replica says something.
+    Message(Message),
+    /// A leader sends a piece of state. [`Effects::is_taken`] says whether it was the next one.
+    Cut {
+        /// Who sends it.
+        from: Incarnation,
+        /// The piece.
+        cut: Cut,
+    },
+    /// A learner has taken a piece, or has not, and the transfer is to begin again.
+    CutAnswer {
+        /// Who says so.
+        from: Incarnation,
+        /// Of which transfer.
+        transfer: u64,
+        /// Which piece.
+        number: u64,
+        /// Whether it has.
+        is_taken: bool,
+    },
+    /// The link to the node of another replica is another one: whatever was being sent there begins again.
+    LinkLost(Incarnation),
+    /// Nothing was heard for long from the node of another replica.
+    Silence(Incarnation),
+    /// The node stood still for so long, and goes on.
+    StoodStill(Duration),
+    /// Time passes.
+    Tick,
+    /// The group is to have these members. Refused while another change is under way.
+    ChangeMembers(Members),
+    /// Another replica is to lead.
+    Transfer(Incarnation),
+    /// The turn ends: `now` is read after all that was answered in it.
+    Finish,
 }
 
 impl Replica {
-    /// An empty replica of `group`, which hosts these partitions.
+    /// An empty replica of `group`, which hosts these partitions and is alone on its node.
     pub fn new(group: GroupId, seed: HashSeed, partitions: PartitionRange) -> Replica {
-        // Not the hash seed itself: what follows from this one shows in random picks.
-        let local_seed = seed.hash(b"leader-local").0;
-        let mut keyspace = Keyspace::new(seed, partitions);
-        keyspace.set_place(Participant::first(group));
-        let mut local = LeaderLocal::new(local_seed);
-        local.is_alone = true;
         Replica {
-            group,
-            generation: 0,
-            keyspace,
-            local,
-            turn: Turn {
-                number: 0,
-                now: UnixMillis(0),
-                seed: 0,
-                lfu: None,
-                notify: EventClasses::default(),
-                steps_max: usize::MAX,
-                semantics: ids::SemanticsVersion::CURRENT,
-            },
-            has_begun: false,
-            entry_is_open: false,
-            brief: BriefLocks::default(),
-            askers: BTreeMap::new(),
-            inherits: false,
-            requests: 0,
-            awaited: 0,
-            lent: BTreeMap::new(),
-            parked: Parked::default(),
-            marks: Marks::default(),
-            keeps_expired: false,
-            is_replicated: false,
-            known: ids::SemanticsVersion::CURRENT,
+            state: GroupState::new(group, seed, partitions),
+            role: Role::Alone(Alone::default()),
         }
+    }
+
+    /// This replica as a build would have it that knows no rules newer than `newest`.
+    pub fn knows(mut self, newest: SemanticsVersion) -> Replica {
+        self.state.knows(newest);
+        self
     }
 
     /// Says which of the invariants that can be seen between two calls does not hold.
     pub fn check(&self) -> Result<(), String> {
-        let fails =
-            |invariant: u8, what: &str| Err(format!("invariant {invariant} of {:?}: {what}", self.group));
-        let (waiting, askers) = (self.keyspace.transaction_counts().waiting, self.askers.len());
-        if !self.is_replicated && !self.inherits && waiting != askers {
-            return fails(1, &format!("{waiting} wait, {askers} are to be answered"));
+        match &self.role {
+            Role::Alone(alone) => alone.check(&self.state),
+            Role::Elsewhere => Ok(()),
+            Role::Member(member) => member.check(&self.state),
         }
-        let is_void = self.askers.is_empty() && self.brief.is_empty() && self.lent.is_empty();
-        if self.is_replicated && !is_void {
-            return fails(
-                3,
-                &format!("{askers} are to be answered, {} have values", self.lent.len()),
-            );
-        }
-        Ok(())
-    }
-
-    /// This replica as a build would have it that knows no rules newer than `newest`.
-    pub fn knows(mut self, newest: ids::SemanticsVersion) -> Replica {
-        self.known = newest;
-        self.keyspace = self.keyspace.knows(newest);
-        self
     }
 
     /// The group.
     pub fn group(&self) -> GroupId {
-        self.group
+        self.state.group
     }
 
     /// The state, to look at.
+    pub fn state(&self) -> &GroupState {
+        &self.state
+    }
+
+    /// The state, for what the group's replicas need not agree on.
+    pub fn state_mut(&mut self) -> &mut GroupState {
+        &mut self.state
+    }
+
+    /// The data, to look at.
     pub fn keyspace(&self) -> &Keyspace {
-        &self.keyspace
+        &self.state.keyspace
     }
 
-    /// What the leader keeps beside it.
+    /// What a leader keeps beside it.
     pub fn local(&self) -> &LeaderLocal {
-        &self.local
+        &self.state.local
     }
 
-    /// What happened since it was last asked, in order: empty if nobody listens.
-    pub fn take_events(&mut self) -> Vec<Event> {
-        std::mem::take(&mut self.local.events)
-    }
-
-    /// Transactions that hold locks and requests that wait.
-    pub fn lock_counts(&self) -> (usize, usize) {
-        let counts = self.keyspace.transaction_counts();
-        (counts.prepared, counts.waiting)
-    }
-
-    /// How much of transactions is here, and who waits for them.
-    pub fn transaction_counts(&self) -> TransactionCounts {
-        self.keyspace.transaction_counts()
-    }
-
-    /// How many transactions were refused here because an older one waited for them.
-    pub fn wounded(&self) -> u64 {
-        self.local.wounded
-    }
-
-    /// Keys with the most waiters, and how many these are; at most `max`.
-    pub fn hottest_keys(&self, max: usize) -> Vec<(&[u8], usize)> {
-        self.keyspace.hottest_keys(max)
-    }
-
-    /// The oldest of the transactions that hold locks here, at most `max`.
-    pub fn oldest_transactions(&self, max: usize) -> Vec<OpenTransaction> {
-        self.keyspace.oldest_transactions(max)
-    }
-
-    /// Forgets hits, misses and other counts.
-    pub fn reset_counters(&mut self) {
-        (self.local.hits, self.local.misses) = (0, 0);
-        (self.local.expired, self.local.evicted) = (0, 0);
-        self.local.wounded = 0;
-        self.keyspace.reset_garbage_counts();
-    }
-
-    /// Learns the time, once a turn.
+    /// Its part in the group's log, if it has one.
     #[inline]
-    fn begin(&mut self, turn: &Turn) {
-        if self.turn.number != turn.number || !self.has_begun {
-            self.has_begun = true;
-            self.turn = *turn;
-            self.entry_is_open = false;
-            self.local.now = turn.now;
-            self.local.access.set(turn.now, turn.lfu);
-            self.local.notify = turn.notify;
+    pub fn member(&self) -> Option<&Member> {
+        match &self.role {
+            Role::Member(member) => Some(member),
+            Role::Alone(_) | Role::Elsewhere => None,
         }
     }
 
-    /// Opens the turn's entry.
+    /// The same, if it leads.
+    pub fn leader(&self) -> Option<&Member> {
+        self.member().filter(|member| member.leads())
+    }
+
+    /// Whether the group has a log, so that whatever changes it is an entry.
     #[inline]
-    fn open(&mut self) {
-        if !self.entry_is_open {
-            self.entry_is_open = true;
-            let seed = Prng::new(self.turn.seed ^ u64::from(self.group.number())).next_u64();
-            let header = Header {
-                semantics: SemanticsVersion::CURRENT,
-                now: self.turn.now,
-                seed,
-            };
-            self.keyspace
-                .open(&header)
-                .expect("a build knows the rules that it writes");
+    pub fn has_log(&self) -> bool {
+        !matches!(self.role, Role::Alone(_))
+    }
+
+    fn alone(&self) -> Option<&Alone> {
+        match &self.role {
+            Role::Alone(alone) => Some(alone),
+            Role::Elsewhere | Role::Member(_) => None,
+        }
+    }
+}
+
+/// The roles, one after the other.
+impl Replica {
+    /// The group is going to have other replicas. Only while no transaction is under way here.
+    pub fn give_log(&mut self) {
+        assert!(self.is_quiet(), "locks are not replicated");
+        self.role = Role::Elsewhere;
+        self.state.local.is_alone = false;
+    }
+
+    /// It takes part in the group's log, which begins where its state is.
+    pub fn join(&mut self, raft: RaftNode, generation: u64, applied: Index) {
+        debug_assert!(matches!(self.role, Role::Elsewhere), "it has left before");
+        let member = Member::new(self.state.group, generation, raft, applied);
+        self.role = Role::Member(Box::new(member));
+    }
+
+    /// It has no part in the group's log any more.
+    pub fn leave(&mut self) {
+        self.take_member();
+    }
+
+    fn take_member(&mut self) -> Option<Box<Member>> {
+        if let Role::Alone(_) = self.role {
+            return None;
+        }
+        match std::mem::replace(&mut self.role, Role::Elsewhere) {
+            Role::Member(member) => Some(member),
+            Role::Alone(_) | Role::Elsewhere => None,
+        }
+    }
+
+    /// The group begins anew with what is here: the majority is gone. All of the log is applied, committed or not: those who are
+    /// gone may have acknowledged it.
+    pub fn survive(&mut self, turn: &Turn, now: Monotonic) {
+        if let Some(member) = self.take_member() {
+            member.into_survivor(&mut self.state, turn, now);
+        }
+    }
+
+    /// The same, of a log that an earlier life of this replica has left.
+    pub fn inherit(&mut self, raft: RaftNode, generation: u64, applied: Index, turn: &Turn, now: Monotonic) {
+        let member = Member::new(self.state.group, generation, raft, applied);
+        member.into_survivor(&mut self.state, turn, now);
+    }
+
+    /// A step has panicked: what is here may be in pieces. Nothing of it is used again, not even to free it.
+    pub fn abandon(&mut self) {
+        if let Some(member) = self.take_member() {
+            std::mem::forget(member);
+        }
+        self.state.abandon();
+    }
+
+    /// Forgets all data: they belong to the group no more.
+    pub fn forget(&mut self) {
+        self.state.forget();
+    }
+
+    /// Goes on with what an earlier life of this replica held. Only before anything was carried out.
+    pub fn restore(&mut self, keyspace: Keyspace) {
+        self.state.replace_keyspace(keyspace);
+        self.state.entry_is_open = false;
+        if let Role::Alone(alone) = &mut self.role {
+            alone.restore(&self.state);
+        }
+    }
+
+    /// Its part in the log ends here for good: what the next life of this replica needs beside the data. `None` if it has no
+    /// part, no state yet, or none that may go on.
+    pub fn end(&mut self, turn: &Turn, now: Monotonic) -> Option<(SnapshotPoint, Saved)> {
+        let member = self.take_member()?;
+        member.into_rest(&mut self.state, turn, now)
+    }
+
+    /// Ends here, and leaves the data.
+    pub fn into_keyspace(self) -> Keyspace {
+        self.state.keyspace
+    }
+}
+
+/// As a member.
+impl Replica {
+    /// Takes one step. `false` if it has no part in the group's log: nothing has happened.
+    pub fn step(&mut self, turn: &Turn, now: Monotonic, input: Input<'_>, effects: &mut Effects) -> bool {
+        let Role::Member(member) = &mut self.role else {
+            return false;
+        };
+        member.step(&mut self.state, turn, now, input, effects);
+        true
+    }
+
+    /// Consensus, for what heartbeats say of many groups at once.
+    pub fn raft_mut(&mut self) -> Option<&mut RaftNode> {
+        match &mut self.role {
+            Role::Member(member) => Some(member.raft_mut()),
+            Role::Alone(_) | Role::Elsewhere => None,
+        }
+    }
+
+    /// Whether the end of a turn ([`Input::Finish`]) has anything to do: a replica that only its node's gateway was busy with
+    /// costs nothing.
+    pub fn has_work(&self, now: Monotonic) -> bool {
+        self.member()
+            .is_some_and(|member| member.has_work(&self.state, now))
+    }
+}
+
+/// Alone on its node. Of a group with a log no key is free here, and nothing is asked, held or lent.
+impl Replica {
+    /// Carries out a request.
+    ///
+    /// # Panics
+    /// If the group has a log: its leader is asked.
+    pub fn handle(&mut self, turn: &Turn, request: Request, out: &mut Vec<Output>) {
+        match &mut self.role {
+            Role::Alone(alone) => alone.handle(&mut self.state, turn, request, out),
+            Role::Elsewhere | Role::Member(_) => unreachable!("a group with a log is asked by batches"),
+        }
+    }
+
+    /// Carries out commands on the state itself, whose keys are free.
+    pub fn run_in_place(&mut self, operations: &[Operation]) -> Replies {
+        match &mut self.role {
+            Role::Alone(alone) => alone.run_in_place(&mut self.state, operations),
+            Role::Elsewhere | Role::Member(_) => unreachable!("no key of a group with a log is free"),
         }
     }
 
     /// Whether a command on these keys need not wait. One branch where no transaction is under way.
     #[inline]
     pub fn is_free(&self, locks: impl FnOnce() -> Locks) -> bool {
-        !self.is_replicated && (self.is_idle() || self.admits_here(&locks()))
-    }
-
-    fn admits_here(&self, locks: &Locks) -> bool {
-        self.keyspace.is_free(locks) && self.brief.admits(locks)
+        self.alone()
+            .is_some_and(|alone| alone.is_free(&self.state, locks))
     }
 
     /// [`Replica::is_free`] for one key, of this slot; `file` as for [`Replica::hold`], if the key is to be held.
     #[inline]
     pub fn is_key_free(&self, slot: Slot, key: &[u8], mode: Mode, file: Option<u16>) -> bool {
-        let is_full = file.is_some() && self.brief.is_full();
-        !self.is_replicated
-            && !is_full
-            && self.brief.admits_key(slot, key, mode, file)
-            && (self.keyspace.is_unlocked() || self.keyspace.is_free(&Locks::Keys(vec![(key.into(), mode)])))
+        self.alone()
+            .is_some_and(|alone| alone.is_key_free(&self.state, slot, key, mode, file))
     }
 
     /// Holds a key for a transaction, though nothing is prepared: the key is free ([`Replica::is_key_free`]), and the locks
@@ -250,172 +314,43 @@ impl Replica {
     /// one of the same `file`: these are carried out and let go of in their order.
     #[inline]
     pub fn hold(&mut self, slot: Slot, key: &[u8], mode: Mode, file: u16, txn: TxnId, priority: Priority) {
-        self.brief.hold(slot, key, mode, file, txn, priority);
+        if let Role::Alone(alone) = &mut self.role {
+            alone.hold(slot, key, mode, file, txn, priority);
+        }
     }
 
     /// Lets go of all that [`Replica::hold`] held; who waits for it goes on.
     #[inline]
     pub fn let_go(&mut self, turn: &Turn, txn: TxnId, out: &mut Vec<Output>) {
-        // Who waited for these would have made them ordinary ones.
-        if !self.brief.let_go(txn) {
-            self.begin(turn);
-            self.let_go_of_ordinary(txn, out);
+        if let Role::Alone(alone) = &mut self.role {
+            alone.let_go(&mut self.state, turn, txn, out);
         }
-    }
-
-    /// Somebody may have to wait for brief locks.
-    fn make_ordinary(&mut self) {
-        for (txn, priority, locks) in self.brief.take() {
-            self.keyspace.hold(txn, priority, locks);
-        }
-    }
-
-    /// Whether the group has other replicas, so that whatever changes it is an entry.
-    #[inline]
-    pub fn is_replicated(&self) -> bool {
-        self.is_replicated
-    }
-
-    /// The group is going to have other replicas. Only while no transaction is under way here.
-    pub fn set_replicated(&mut self) {
-        assert!(self.is_quiet(), "locks are not replicated");
-        self.is_replicated = true;
-        self.local.is_alone = false;
     }
 
     /// Carries out a command whose keys are free ([`Replica::is_free`]).
     #[inline]
     pub fn execute(&mut self, turn: &Turn, db: Db, command: &Command<'_>, out: &mut Writer<'_>) {
-        self.begin(turn);
-        if command.writes() {
-            self.open();
-            self.keyspace.apply_command(db, command, &mut self.local, out);
-            return;
-        }
-        if self.keyspace.read(db, command, &mut self.local, out) == Read::AwaitsTime {
-            // The answer says that a key has expired: from here on it has, by group time too.
-            self.open();
-        }
-        self.expire_met();
-    }
-
-    /// Deletes the expired keys that reads met.
-    #[inline]
-    fn expire_met(&mut self) {
-        if self.local.met_expired.is_empty() {
-            return;
-        }
-        if self.keeps_expired {
-            return self.local.met_expired.clear();
-        }
-        self.open();
-        for (db, key) in std::mem::take(&mut self.local.met_expired) {
-            if self.is_free(|| exclusive(&key)) {
-                self.keyspace.expire(db, &key, &mut self.local);
-            }
+        match &self.role {
+            Role::Alone(alone) => alone.execute(&mut self.state, turn, db, command, out),
+            Role::Elsewhere | Role::Member(_) => unreachable!("no key of a group with a log is free"),
         }
     }
 
     /// Searches for expired keys and deletes them, looking at no more than about `objects_max` objects. `true`
     /// if the whole group was searched. Locked keys are left alone until they are free.
     pub fn expire_due(&mut self, turn: &Turn, objects_max: usize) -> bool {
-        if self.keeps_expired {
-            return true;
+        match &self.role {
+            Role::Alone(alone) => alone.expire_due(&mut self.state, turn, objects_max),
+            Role::Elsewhere | Role::Member(_) => true,
         }
-        self.begin(turn);
-        let mut found = Vec::new();
-        let complete = self.keyspace.due(turn.now, objects_max, &mut found);
-        if !found.is_empty() {
-            self.open();
-        }
-        for (db, key) in found {
-            if self.is_free(|| exclusive(&key)) {
-                self.keyspace.expire(db, &key, &mut self.local);
-            }
-        }
-        complete
-    }
-
-    /// Whether keys that have expired stay until further notice. For clients they are gone all the same; but while
-    /// `CLIENT PAUSE` holds writes back, the data do not change.
-    pub fn keep_expired(&mut self, keeps: bool) {
-        self.keeps_expired = keeps;
-    }
-
-    /// Whether the lookups that follow count as use of keys: `CLIENT NO-TOUCH`.
-    pub fn touch(&mut self, touches: bool) {
-        self.local.touches = touches;
-    }
-
-    /// Sets how large collections may be and still be kept small, if that differs from what is so.
-    pub fn set_limits(&mut self, turn: &Turn, limits: Limits) {
-        if self.keyspace.limits() != limits {
-            self.begin(turn);
-            self.open();
-            self.keyspace.set_limits(limits);
-        }
-    }
-
-    /// Offers keys to be given up; see [`Keyspace::sample_victims`].
-    pub fn sample_victims(
-        &mut self,
-        turn: &Turn,
-        index: usize,
-        policy: EvictionPolicy,
-        samples: u32,
-        victims: &mut Victims,
-    ) {
-        self.begin(turn);
-        self.keyspace
-            .sample_victims(index, policy, samples, &mut self.local, victims);
     }
 
     /// Deletes `key` to make room, unless it is locked.
     pub fn evict(&mut self, turn: &Turn, db: Db, key: &[u8]) -> bool {
-        self.begin(turn);
-        let free = self.is_free(|| exclusive(key));
-        if free {
-            self.open();
-            self.keyspace.evict(db, key, &mut self.local);
+        match &self.role {
+            Role::Alone(alone) => alone.evict(&mut self.state, turn, db, key),
+            Role::Elsewhere | Role::Member(_) => false,
         }
-        free
-    }
-
-    /// One more client, or one less, waits for a key of this group to be filled.
-    pub fn await_keys(&mut self, is_more: bool) {
-        if is_more {
-            self.awaited += 1;
-        } else {
-            self.awaited -= 1;
-        }
-        self.local.is_awaited = self.awaited > 0;
-    }
-
-    /// Keys that lists and sorted sets came to be under since the last call, and whether databases were exchanged, so
-    /// that any key may have been filled. Nothing unless somebody waits.
-    #[inline]
-    pub fn take_filled(&mut self) -> (Vec<FullKey>, bool) {
-        let is_swapped = std::mem::take(&mut self.local.is_swapped);
-        (std::mem::take(&mut self.local.filled), is_swapped)
-    }
-
-    /// What kind of value `key` holds.
-    pub fn kind(&mut self, turn: &Turn, db: Db, key: &[u8]) -> Option<keyspace::Kind> {
-        self.begin(turn);
-        self.open();
-        self.keyspace.kind(db, key)
-    }
-
-    /// Drops up to about `budget` objects of what was deleted, and counts them down; `true` if none is left.
-    pub fn collect_garbage(&mut self, budget: &mut usize) -> bool {
-        self.keyspace.collect_garbage(budget)
-    }
-
-    /// What `WATCH` remembers of `key`.
-    pub fn version(&mut self, turn: &Turn, db: Db, key: &[u8]) -> KeyVersion {
-        self.begin(turn);
-        self.open();
-        self.keyspace.version(db, key)
     }
 
     /// One share of `SCAN`; see [`Keyspace::scan`].
@@ -427,70 +362,43 @@ impl Replica {
         budget: u64,
         found: impl FnMut(&Object),
     ) -> Option<Cursor> {
-        self.begin(turn);
-        self.open();
-        let next = self.keyspace.scan(db, from, budget, &mut self.local, found);
-        self.expire_met();
+        let next = self.state.scan(turn, db, from, budget, found);
+        match &self.role {
+            Role::Alone(alone) => alone.expire_met(&mut self.state),
+            // The leader looks for them by itself.
+            Role::Elsewhere | Role::Member(_) => self.state.local.met_expired.clear(),
+        }
         next
-    }
-
-    /// Whether conditions hold, here and now.
-    pub fn holds(&mut self, turn: &Turn, conditions: &[Condition]) -> bool {
-        self.begin(turn);
-        self.open();
-        let conditions = as_conditions(conditions);
-        conditions.iter().all(|condition| self.keyspace.holds(condition))
-    }
-
-    /// A copy of an object, for a transaction that runs in one step.
-    pub fn copy_object(&mut self, turn: &Turn, db: Db, key: &[u8]) -> Option<Object> {
-        self.begin(turn);
-        self.open();
-        self.keyspace.copy_object(db, key)
-    }
-
-    /// Takes an object out, for a command that runs in one step elsewhere: nothing of it is copied.
-    pub fn lend_object(&mut self, turn: &Turn, db: Db, key: &[u8]) -> Option<Object> {
-        self.begin(turn);
-        self.open();
-        self.keyspace.lend_object(db, key)
-    }
-
-    /// Puts back what was lent and not changed.
-    pub fn take_back_object(&mut self, db: Db, object: Object) {
-        self.keyspace.take_back_object(db, object);
     }
 
     /// Bytes of the data, wherever they are at the moment.
     pub fn memory(&self) -> usize {
         // An empty collection stands where one is lent, and a copy is lent of all else: counted twice, but small.
-        self.keyspace.memory() + self.lent.values().sum::<usize>()
-    }
-
-    /// Drops large values piece by piece that were deleted elsewhere.
-    pub fn adopt_garbage(&mut self, garbage: Garbage) {
-        self.keyspace.adopt_garbage(garbage);
-    }
-
-    /// Installs effects of a transaction that ran in one step. Its events are the caller's to tell.
-    pub fn install(&mut self, turn: &Turn, effects: Vec<Effect>) {
-        self.begin(turn);
-        self.open();
-        self.keyspace.install(effects, &mut self.local);
+        self.state.keyspace.memory() + self.alone().map_or(0, Alone::lent_bytes)
     }
 
     /// Whether no transaction is under way here.
     #[inline]
     pub fn is_idle(&self) -> bool {
-        self.keyspace.is_unlocked() && self.brief.is_empty()
+        self.alone().map_or_else(
+            || self.state.keyspace.is_unlocked(),
+            |alone| alone.is_idle(&self.state),
+        )
     }
 
     /// Whether another request may wait here.
     pub fn has_room_to_wait(&self) -> bool {
-        self.askers.len() < WAITING_MAX
+        self.alone().is_none_or(Alone::has_room_to_wait)
     }
-}
 
-fn exclusive(key: &[u8]) -> Locks {
-    Locks::Keys(vec![(key.into(), txn::Mode::Exclusive)])
+    /// Whether nothing is locked, lent or waited for, so that the group can get a log.
+    pub fn is_quiet(&self) -> bool {
+        self.alone().is_some_and(|alone| alone.is_quiet(&self.state))
+    }
+
+    /// Whether a transaction has, or may have, left something to be done here: what is held then is not all there is.
+    pub fn has_transactions(&self) -> bool {
+        self.alone()
+            .is_some_and(|alone| alone.has_transactions(&self.state))
+    }
 }

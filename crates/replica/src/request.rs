@@ -2,7 +2,7 @@
 
 use crate::batch::SentWords;
 use crate::operation::{Condition, Operation, Replies, Step};
-use crate::replica::LocalCounts;
+use crate::state::LocalCounts;
 use command::Spec;
 use ids::{Db, GroupId, UnixMillis};
 use keyspace::{ClientRequest, Effect, Event, Garbage, KeptResult, KeyVersion, Object, Returned};

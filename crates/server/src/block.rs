@@ -167,7 +167,7 @@ impl Gateway {
                 .local(group)
                 .filter(|index| self.replicas[*index].is_free(locks));
             let version = match free {
-                Some(index) => self.replicas[index].version(&self.turn, db, key),
+                Some(index) => self.replicas[index].state_mut().version(&self.turn, db, key),
                 None => {
                     asked
                         .entry(group)

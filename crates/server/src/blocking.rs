@@ -535,7 +535,7 @@ impl Gateway {
         let index = self
             .local(group_of_key(self.groups, key))
             .expect("waiters have keys of this worker only");
-        self.replicas[index].await_keys(is_awaited);
+        self.replicas[index].state_mut().await_keys(is_awaited);
     }
 
     /// Somebody waits for a key, or nobody does any more.
@@ -551,7 +551,7 @@ impl Gateway {
     /// Whoever waits for keys of this group is to try again: it may have got replicas on other nodes, and then its state is
     /// where one waits.
     pub(crate) fn look_at_lines(&mut self, index: usize) {
-        if self.replicas[index].is_replicated() {
+        if self.replicas[index].has_log() {
             let group = self.replicas[index].group();
             let lines = self.blocking.lines.keys();
             let its = lines.filter(|(_, key)| group_of_key(self.groups, key) == group);
@@ -646,7 +646,7 @@ impl Gateway {
         self.blocking.looks += 1;
         loop {
             for index in 0..self.replicas.len() {
-                let (filled, is_swapped) = self.replicas[index].take_filled();
+                let (filled, is_swapped) = self.replicas[index].state_mut().take_filled();
                 if self.watchers > 0 {
                     self.tell_watchers(index, &filled, is_swapped);
                 }
@@ -694,7 +694,7 @@ impl Gateway {
 
     fn is_replicated(&self, key: &[u8]) -> bool {
         let index = self.local(group_of_key(self.groups, key));
-        index.is_some_and(|index| self.replicas[index].is_replicated())
+        index.is_some_and(|index| self.replicas[index].has_log())
     }
 
     /// Pops for those who wait for a key, in their order, as long as it holds something.
@@ -704,7 +704,7 @@ impl Gateway {
         let index = self
             .local(group_of_key(self.groups, key))
             .expect("waiters have keys of this worker only");
-        if self.replicas[index].is_replicated() {
+        if self.replicas[index].has_log() {
             return self.wake_line(&entry);
         }
         loop {
@@ -715,7 +715,7 @@ impl Gateway {
                 return;
             };
             last = arrival;
-            let Some(kind) = self.replicas[index].kind(&self.turn, db, key) else {
+            let Some(kind) = self.replicas[index].state_mut().kind(&self.turn, db, key) else {
                 return;
             };
             let waiter = &self.blocking.waiters[&arrival];

@@ -1,11 +1,11 @@
 //! This worker's part in the cluster: its groups, of which some have replicas on other nodes, and the peers there.
 //!
 //! ```text
-//!   a command on a replicated group --> courier --turn's end--> member here, if it leads --> response --> courier
-//!                                          |                                                                 ^
-//!                                          +------ Batch ------> leader elsewhere ------ Answers ------------+
+//!   a command on a group with a log --> group client --turn's end--> replica here, if it leads --> response --> group client
+//!                                            |                                                                     ^
+//!                                            +------- Batch ------> leader elsewhere -------- Answers -------------+
 //!
-//!   peers:  Raft, heartbeats, batches, cuts  -->  member, or courier
+//!   peers:  Raft, heartbeats, batches, cuts  -->  replica, or group client
 //! ```
 //!
 //! Every worker has the same groups on every node, so that what a peer says comes to the right one without a hop. A group
@@ -15,8 +15,7 @@
 //!
 //! Invariants:
 //! 1. `seats` has one place for each of the worker's replicas, in their order.
-//! 2. A replica is replicated exactly if its seat has a member, or its group has no replica here.
-//! 3. A layout is never replaced by an older one.
+//! 2. A layout is never replaced by an older one.
 
 mod broken;
 mod figures;
@@ -44,8 +43,8 @@ use peer_wire::{ChannelKind, PeerMessage, Publish, Raft, TransferAnswer, Transfe
 use planted::Bug;
 use replica::locks_of;
 use replica::{
-    Asked, Batch, BatchOutcome, BatchResponse, Courier, Cut, Effects, NoCheckOut, Output, Request, Sender,
-    Ticket,
+    Asked, Batch, BatchOutcome, BatchResponse, Cut, Effects, GroupClient, Input, Member, NoCheckOut, Output,
+    Replica, Request, Sender, Ticket,
 };
 use resp::Args;
 use seat::Seat;
@@ -133,17 +132,16 @@ impl Cluster {
 
     /// Marks the seats whose leaders have kept decisions for long enough. One that has proposed them meanwhile is visited for
     /// nothing.
-    fn touch_keeping(&mut self) {
+    fn touch_keeping(&mut self, replicas: &[Replica]) {
         let now = self.now;
-        for (index, _) in self.keeping.extract_if(.., |(_, until)| *until <= now) {
-            if let Some(seat) = self.seats.get_mut(index)
-                && seat
-                    .member
-                    .as_ref()
-                    .is_some_and(|member| member.kept_until().is_some())
-                && !std::mem::replace(&mut seat.is_touched, true)
-            {
-                self.touched.push(index);
+        let due: Vec<usize> = self
+            .keeping
+            .extract_if(.., |(_, until)| *until <= now)
+            .map(|(index, _)| index)
+            .collect();
+        for index in due {
+            if replicas[index].member().and_then(Member::kept_until).is_some() {
+                self.touch(index);
             }
         }
     }
@@ -172,12 +170,6 @@ impl Cluster {
         self.layout.as_deref()
     }
 
-    /// Whether a group with replicas on other nodes is led here; `None` if this worker does not know of any.
-    pub(crate) fn leads(&self, index: usize) -> Option<bool> {
-        let member = self.seats.get(index)?.member.as_ref()?;
-        Some(member.leads())
-    }
-
     /// Whether the node of this boot is known, and there is no link to it.
     pub(crate) fn is_boot_down(&self, boot: ids::Boot) -> bool {
         let node = self.layout.as_ref().and_then(|layout| layout.node_of(boot));
@@ -194,7 +186,7 @@ impl Cluster {
     fn sender(&self, index: usize) -> Sender {
         Sender {
             node: self.me(),
-            gateway: self.seats[index].courier.gateway(),
+            gateway: self.seats[index].group_client.gateway(),
         }
     }
 }
@@ -209,7 +201,7 @@ impl Gateway {
             self.turn.now = time;
             self.cluster.clock_notice = notice.or(self.cluster.clock_notice.take());
         }
-        self.cluster.touch_keeping();
+        self.cluster.touch_keeping(&self.replicas);
         if now < self.cluster.looks.after(TICK) {
             return;
         }
@@ -323,8 +315,8 @@ impl Gateway {
         let Some(layout) = layout else { return 0 };
         let is_up = |node: NodeId| peers.get(&node).is_some_and(|peer| peer.is_up);
         let mut open = 0;
-        for (index, (seat, replica)) in seats.iter_mut().zip(&self.replicas).enumerate() {
-            if seat.resign(layout.group(replica.group()), is_up, *now) {
+        for (index, (seat, replica)) in seats.iter_mut().zip(&mut self.replicas).enumerate() {
+            if seat.resign(layout.group(replica.group()), replica, is_up, &self.turn, *now) {
                 open += 1;
                 if !std::mem::replace(&mut seat.is_touched, true) {
                     touched.push(index);
@@ -410,9 +402,8 @@ impl Gateway {
     /// The meta group wants something of the leader of a group of this worker.
     pub fn on_order(&mut self, group: GroupId, index_then: u64, order: &control::Order) {
         if let Some(index) = self.seated(group) {
-            let now = self.cluster.now;
             // It was made for other members than those that there are now: the next look says what is still to be done.
-            let member = self.cluster.seats[index].member.as_ref();
+            let member = self.replicas[index].member();
             if member.is_none_or(|member| member.members_at().0 != index_then) {
                 return;
             }
@@ -435,8 +426,10 @@ impl Gateway {
                     return;
                 }
             }
-            self.step(index, |seat, _, _| seat.on_order(order, now));
-            self.cluster.touch(index);
+            if let Some(input) = self.cluster.seats[index].input_of(order, &self.replicas[index]) {
+                self.step(index, input);
+                self.cluster.touch(index);
+            }
         }
     }
 
@@ -464,7 +457,7 @@ impl Gateway {
         let seats = self.cluster.seats.iter().zip(&self.replicas);
         let survivors = seats.map(|(seat, replica)| {
             let group = replica.group();
-            seat.survivor(layout.me, group, layout.group(group), self.cluster.now)
+            seat.survivor(layout.me, replica, layout.group(group), self.cluster.now)
         });
         survivors.flatten().collect()
     }
@@ -519,36 +512,28 @@ impl Gateway {
         for peer in self.cluster.peers.values_mut() {
             peer.heard = now;
         }
-        for member in self
-            .cluster
-            .seats
-            .iter_mut()
-            .filter_map(|seat| seat.member.as_mut())
-        {
-            member.stood_still(span, now);
+        for index in 0..self.cluster.seats.len() {
+            self.step(index, Input::StoodStill(span));
         }
     }
 
     /// Tells groups of nodes that have been silent for long. A process that stands still keeps its links.
     fn notice_silence(&mut self, now: Monotonic) {
-        let Cluster {
-            layout,
-            seats,
-            peers,
-            quiet_until,
-            ..
-        } = &mut self.cluster;
-        let Some(layout) = layout else { return };
-        for (&node, peer) in peers.iter_mut().filter(|(_, peer)| peer.is_up) {
-            if peer.is_silent || now < peer.heard.after(SILENT_AFTER) {
-                continue;
-            }
+        let peers = self.cluster.peers.iter_mut();
+        let silent =
+            peers.filter(|(_, peer)| peer.is_up && !peer.is_silent && now >= peer.heard.after(SILENT_AFTER));
+        let silent = silent.map(|(&node, peer)| {
             peer.is_silent = true;
-            for (seat, replica) in seats.iter_mut().zip(&self.replicas) {
-                seat.on_silence(layout.group(replica.group()), node, now);
-                seat.quiet_until = now;
+            node
+        });
+        for node in silent.collect::<Vec<_>>() {
+            for index in 0..self.cluster.seats.len() {
+                for incarnation in self.incarnations_on(index, node) {
+                    self.step(index, Input::Silence(incarnation));
+                }
+                self.cluster.seats[index].quiet_until = now;
             }
-            *quiet_until = now;
+            self.cluster.quiet_until = now;
         }
     }
 
@@ -628,8 +613,7 @@ impl Gateway {
     /// The nodes that hear of what happens in a group from its leader here; none if another one leads it. Those that have a
     /// replica hear of it there, as soon as that has the state.
     pub(crate) fn nodes_without_replica(&self, index: usize) -> Vec<NodeId> {
-        let seat = &self.cluster.seats[index];
-        let Some(member) = seat.member.as_ref().filter(|member| member.leads()) else {
+        let Some(member) = self.replicas[index].leader() else {
             return Vec::new();
         };
         let seats = &self.layout_of(index).seats;
@@ -672,15 +656,11 @@ impl Gateway {
         let Some(index) = self.seated(group) else {
             return;
         };
-        let now = self.cluster.now;
-        let seat = &mut self.cluster.seats[index];
+        let incarnation = self.cluster.seats[index].incarnation;
         if planted::is(Bug::IncarnationNotChecked) {
-            message.to = seat.incarnation.unwrap_or(message.to);
+            message.to = incarnation.unwrap_or(message.to);
         }
-        if seat.incarnation == Some(message.to) && seat.member.is_some() {
-            self.step(index, |seat, _, _| {
-                seat.member.as_mut().map(|member| member.on_message(message, now))
-            });
+        if incarnation == Some(message.to) && self.step(index, Input::Message(message)).is_some() {
             self.cluster.touch(index);
         }
     }
@@ -688,18 +668,17 @@ impl Gateway {
     fn on_beat(&mut self, from: NodeId, beat: Beat) {
         let now = self.cluster.now;
         let first = self.first_group;
-        let Cluster {
-            peers, seats, outbox, ..
-        } = &mut self.cluster;
+        let Cluster { peers, outbox, .. } = &mut self.cluster;
         let Some(peer) = peers.get_mut(&from) else {
             return;
         };
+        let replicas = &mut self.replicas;
         let mut broken = Vec::new();
         let answer = peer.listener.on_beat(beat, |claim| {
             let index = claim.group.index().wrapping_sub(first);
-            let member = seats.get_mut(index).and_then(|seat| seat.member.as_mut());
-            let Some(member) = member else { return false };
-            let confirmed = broken::guard(|| member.raft_mut().confirm(claim, now));
+            let raft = replicas.get_mut(index).and_then(Replica::raft_mut);
+            let Some(raft) = raft else { return false };
+            let confirmed = broken::guard(|| raft.confirm(claim, now));
             confirmed.unwrap_or_else(|words| {
                 broken.push((index, words));
                 false
@@ -723,23 +702,24 @@ impl Gateway {
         let Some(peer) = peers.get_mut(&from) else {
             return;
         };
+        let replicas = &mut self.replicas;
         let mut broken = Vec::new();
         peer.beats.on_answer(answer, now, |claim, sent| {
             let index = claim.group.index().wrapping_sub(first);
             let Some(seat) = seats.get_mut(index) else {
                 return;
             };
-            let Some(member) = seat.member.as_mut() else {
+            let Some(raft) = replicas[index].raft_mut() else {
                 return;
             };
             let told = broken::guard(|| match sent {
-                Some(sent) => member.raft_mut().acknowledged(claim, sent, now),
-                None => member.raft_mut().refused(claim, now),
+                Some(sent) => raft.acknowledged(claim, sent, now),
+                None => raft.refused(claim, now),
             });
             if let Err(words) = told {
                 return broken.push((index, words));
             }
-            if member.raft().has_ready() && !std::mem::replace(&mut seat.is_touched, true) {
+            if raft.has_ready() && !std::mem::replace(&mut seat.is_touched, true) {
                 touched.push(index);
             }
         });
@@ -786,16 +766,10 @@ impl Gateway {
 
     /// Hands a batch to the member here.
     fn hand_over(&mut self, index: usize, sender: Sender, batch: Batch) {
-        let now = self.cluster.now;
         let sequence = batch.sequence;
-        let effects = self.step(index, |seat, replica, turn| {
-            let member = seat.member.as_mut()?;
-            let mut effects = Effects::default();
-            member.on_batch(replica, turn, now, sender, batch, &mut effects);
-            Some(effects)
-        });
+        let effects = self.step(index, Input::Batch { sender, batch });
         self.cluster.touch(index);
-        match effects.flatten() {
+        match effects {
             Some(effects) => self.carry_out_effects(index, effects),
             None => self.send_back(index, sender, sequence, BatchOutcome::NotLeader { leader: None }),
         }
@@ -803,11 +777,11 @@ impl Gateway {
 
     /// A batch was not looked at, because there is no replica here that could.
     fn send_back(&mut self, index: usize, sender: Sender, sequence: u64, outcome: BatchOutcome) {
-        let seat = &self.cluster.seats[index];
+        let replica = &self.replicas[index];
         let response = BatchResponse {
-            group: self.replicas[index].group(),
+            group: replica.group(),
             generation: self.layout_of(index).generation,
-            term: seat.term(),
+            term: self.cluster.seats[index].term(replica),
             gateway: sender.gateway,
             sequence,
             outcome,
@@ -821,7 +795,8 @@ impl Gateway {
             return self.on_response(index, to, &response);
         }
         if let BatchOutcome::NotLeader { leader } = &mut response.outcome {
-            *leader = self.cluster.seats[index].known_leader(self.layout_of(index));
+            let (seat, replica) = (&self.cluster.seats[index], &self.replicas[index]);
+            *leader = seat.known_leader(replica, self.layout_of(index));
         }
         self.cluster.outbox.push((to, PeerMessage::Answers(response)));
     }
@@ -832,28 +807,28 @@ impl Gateway {
             return;
         };
         // If not, it was for the boot before this one.
-        if response.gateway == self.cluster.seats[index].courier.gateway() {
+        if response.gateway == self.cluster.seats[index].group_client.gateway() {
             self.on_response(index, from, response);
         }
     }
 
-    /// The courier to a group, which learns what time it is, and the threshold: it may have been set a moment ago.
-    fn courier(&mut self, index: usize) -> &mut Courier {
+    /// The group client to a group, which learns what time it is, and the threshold: it may have been set a moment ago.
+    fn group_client(&mut self, index: usize) -> &mut GroupClient {
         let (now, slow) = (self.cluster.now, self.settings.slow_from());
-        let courier = &mut self.cluster.seats[index].courier;
-        courier.begin(now, slow);
-        courier
+        let group_client = &mut self.cluster.seats[index].group_client;
+        group_client.begin(now, slow);
+        group_client
     }
 
     /// Tells all workers whether the leader of a group can be reached.
     fn note_reach(&self, index: usize) {
-        let is_cut_off = self.cluster.seats[index].courier.is_cut_off();
+        let is_cut_off = self.cluster.seats[index].group_client.is_cut_off();
         self.shared.set_cut_off(self.replicas[index].group(), is_cut_off);
     }
 
     fn on_response(&mut self, index: usize, from: NodeId, response: &BatchResponse) {
         let mut outputs = Vec::new();
-        self.courier(index);
+        self.group_client(index);
         self.cluster.seats[index].on_response(from, response, &mut outputs);
         self.note_reach(index);
         // What it brought is handed out when the turn ends.
@@ -866,8 +841,7 @@ impl Gateway {
         let Some(index) = self.seated(wire.group) else {
             return;
         };
-        let seat = &self.cluster.seats[index];
-        if seat.member.is_none() || seat.incarnation != Some(wire.to) {
+        if self.cluster.seats[index].incarnation != Some(wire.to) {
             return;
         }
         let cut = Cut {
@@ -876,19 +850,22 @@ impl Gateway {
             point: wire.point,
             bytes: wire.bytes.into(),
         };
-        let taken = self.step(index, |seat, _, _| {
-            seat.member.as_mut()?.on_cut(wire.from, &cut).ok()
-        });
-        let outcome = match taken.flatten() {
-            Some(true) => TransferOutcome::Held { number: cut.number },
-            Some(false) | None => TransferOutcome::Broken,
+        let (transfer, number) = (cut.transfer, cut.number);
+        if self.replicas[index].member().is_none() {
+            return;
+        }
+        let effects = self.step(index, Input::Cut { from: wire.from, cut });
+        let outcome = if effects.is_some_and(|effects| effects.is_taken) {
+            TransferOutcome::Held { number }
+        } else {
+            TransferOutcome::Broken
         };
         self.cluster.touch(index);
         let answer = TransferAnswer {
             group: wire.group,
             from: wire.to,
             to: wire.from,
-            transfer: cut.transfer,
+            transfer,
             outcome,
         };
         self.cluster
@@ -900,7 +877,6 @@ impl Gateway {
         let Some(index) = self.seated(answer.group) else {
             return;
         };
-        let now = self.cluster.now;
         if self.cluster.seats[index].incarnation != Some(answer.to) {
             return;
         }
@@ -908,11 +884,13 @@ impl Gateway {
             TransferOutcome::Held { number } => (number, true),
             TransferOutcome::Broken => (0, false),
         };
-        self.step(index, |seat, _, _| {
-            if let Some(member) = &mut seat.member {
-                member.on_cut_answer(answer.from, answer.transfer, number, is_taken, now);
-            }
-        });
+        let input = Input::CutAnswer {
+            from: answer.from,
+            transfer: answer.transfer,
+            number,
+            is_taken,
+        };
+        self.step(index, input);
         self.cluster.touch(index);
     }
 
@@ -920,6 +898,15 @@ impl Gateway {
     fn seated(&self, group: GroupId) -> Option<usize> {
         let index = self.local(group)?;
         (index < self.cluster.seats.len()).then_some(index)
+    }
+
+    /// The replicas of a group that are on a node.
+    fn incarnations_on(&self, index: usize, node: NodeId) -> Vec<Incarnation> {
+        let seats = self.layout_of(index).seats.iter();
+        seats
+            .filter(|(_, seat)| **seat == node)
+            .map(|(incarnation, _)| *incarnation)
+            .collect()
     }
 
     fn layout_of(&self, index: usize) -> &GroupLayout {
@@ -943,7 +930,7 @@ impl Gateway {
                 self.worker,
             ));
             // What clients ask for before the first tick is asked for now, not at the beginning of time.
-            self.courier(index);
+            self.group_client(index);
         }
         let now = self.cluster.now;
         let seed = self.prng.next_u64();
@@ -951,33 +938,35 @@ impl Gateway {
         let (seat, replica) = (&mut seats[index], &mut self.replicas[index]);
         if let Some(at) = kept.iter().position(|kept| kept.group == group) {
             seat.go_on(kept.swap_remove(at), &layout, replica, &self.turn, seed, now);
-            if !replica.is_replicated() {
-                replica.set_limits(&self.turn, self.compactness);
+            if !replica.has_log() {
+                replica.state_mut().set_limits(&self.turn, self.compactness);
             }
         }
-        let was_replicated = replica.is_replicated();
-        if !was_replicated {
+        let had_log = replica.has_log();
+        if !had_log {
             // As transactions name it that begin now.
-            replica.begin_generation(layout.group(group).generation);
+            replica
+                .state_mut()
+                .begin_generation(layout.group(group).generation);
         }
         seat.settle(&layout, replica, &self.turn, seed, now);
-        if !was_replicated {
+        if !had_log {
             self.look_at_lines(index);
         }
         let mut outputs = Vec::new();
         let generation = layout.group(group).generation;
-        self.courier(index).begin_generation(generation, &mut outputs);
+        self.group_client(index)
+            .begin_generation(generation, &mut outputs);
         self.transactions.outputs.extend(outputs);
         self.cluster.touch(index);
     }
 
     fn on_seat_link(&mut self, index: usize, node: NodeId, is_up: bool) {
-        let now = self.cluster.now;
-        let Cluster { layout, seats, .. } = &mut self.cluster;
-        let layout = layout.as_ref().expect("peers are known from a layout");
-        let group = layout.group(self.replicas[index].group());
-        seats[index].on_link(group, node, is_up, now);
         if !is_up {
+            self.cluster.seats[index].on_link_lost(node);
+            for incarnation in self.incarnations_on(index, node) {
+                self.step(index, Input::LinkLost(incarnation));
+            }
             self.forget_watcher(index, node);
             // What its gateways coordinate is not waited for.
             self.look_after_if_led(index);
@@ -988,12 +977,7 @@ impl Gateway {
 
     /// Time passes for a group.
     fn tick_seat(&mut self, index: usize) {
-        let now = self.cluster.now;
-        self.step(index, |seat, _, _| {
-            if let Some(member) = &mut seat.member {
-                member.tick(now);
-            }
-        });
+        self.step(index, Input::Tick);
         let Cluster {
             layout, seats, now, ..
         } = &mut self.cluster;
@@ -1015,34 +999,36 @@ impl Gateway {
         let layout = layout.clone().expect("the caller looked");
         let is_up = |node: NodeId| node == layout.me || peers.get(&node).is_some_and(|peer| peer.is_up);
         let mut outputs = Vec::new();
-        let group = layout.group(self.replicas[index].group());
+        let replica = &self.replicas[index];
+        let group = layout.group(replica.group());
         let seat = &mut seats[index];
         let is_moving = |node: NodeId| peers.get(&node).is_some_and(|peer| peer.is_moving);
-        let slow = self.settings.slow_from();
-        let changed = seat.tick(group, *now, slow, is_up, is_moving, &mut outputs);
-        let is_cut_off = seat.courier.is_cut_off();
-        self.shared.set_cut_off(self.replicas[index].group(), is_cut_off);
-        if let Some(member) = seat.member.as_mut().filter(|member| member.leads()) {
+        seat.group_client.begin(*now, self.settings.slow_from());
+        let changed = seat.tick(group, replica, is_up, is_moving, &mut outputs);
+        let without_strangers = seat.without_strangers(group, replica, *now);
+        let is_cut_off = seat.group_client.is_cut_off();
+        self.shared.set_cut_off(replica.group(), is_cut_off);
+        if replica.leader().is_some() {
             if seat.fenced < Some(layout.epoch) {
                 seat.fenced = Some(layout.epoch);
                 let (newest, alive) = &layout.boots;
                 let fence = keyspace::Fence::new(*newest, alive.iter().copied());
-                member.ask(&keyspace::Operation::Fence { fence });
+                self.step(index, Input::Own(&keyspace::Operation::Fence { fence }));
             }
             let limits = self.compactness;
-            if self.replicas[index].keyspace().limits() != limits && !member.has_own() {
+            let replica = &self.replicas[index];
+            let has_own = replica.member().is_some_and(Member::has_own);
+            if replica.keyspace().limits() != limits && !has_own {
                 self.ask_limits(index);
             }
         } else {
             seat.fenced = None;
         }
-        let seat = &self.cluster.seats[index];
-        if changed
-            || seat
-                .member
-                .as_ref()
-                .is_some_and(|member| member.has_own() || member.raft().has_ready())
-        {
+        if let Some(input) = without_strangers {
+            self.step(index, input);
+        }
+        let member = self.replicas[index].member();
+        if changed || member.is_some_and(|member| member.has_own() || member.raft().has_ready()) {
             self.cluster.touch(index);
         }
         self.transactions.outputs.extend(outputs);
@@ -1050,16 +1036,20 @@ impl Gateway {
         self.end_waits_of_lost(index);
         self.tick_watches(index);
         let (seat, now) = (&mut self.cluster.seats[index], self.cluster.now);
-        let keyspace = self.replicas[index].keyspace();
-        let is_busy = was_unsettled || keyspace.has_transactions();
-        seat.quiet_until = if is_busy { now } else { seat.quiet_until(now) };
+        let replica = &self.replicas[index];
+        let is_busy = was_unsettled || replica.keyspace().has_transactions();
+        seat.quiet_until = if is_busy {
+            now
+        } else {
+            seat.quiet_until(replica, now)
+        };
     }
 
     /// A group that is alone still while others have logs already: hints to withdraw younger transactions there may be lost, and are
     /// repeated until nobody waits here any more.
     fn wound_again(&mut self, index: usize) {
         let replica = &self.replicas[index];
-        if !replica.is_replicated() && !planted::is(Bug::AloneWoundsOnce) {
+        if !replica.has_log() && !planted::is(Bug::AloneWoundsOnce) {
             let wounds = replica.keyspace().to_be_wounded().into_iter();
             let wounds = wounds.map(|(txn, _)| Output::Wound { txn });
             self.transactions.outputs.extend(wounds);
@@ -1072,10 +1062,8 @@ impl Gateway {
         if !self.is_spread {
             return i64::MAX;
         }
-        match self.cluster.leads(index) {
-            Some(true) => self.cluster.seats[index].term().0 as i64 + 1,
-            _ => 0,
-        }
+        let leader = self.replicas[index].leader();
+        leader.map_or(0, |leader| leader.term().0 as i64 + 1)
     }
 
     /// Has the limits of the settings set in a group that is led here, in front of whatever is carried out next. Which limits
@@ -1088,7 +1076,7 @@ impl Gateway {
     /// The same in all groups that are led here: the settings are others.
     pub(crate) fn ask_limits_of_led(&mut self) {
         for index in 0..self.cluster.seats.len() {
-            if self.cluster.leads(index) == Some(true) {
+            if self.replicas[index].leader().is_some() {
                 self.ask_limits(index);
             }
         }
@@ -1096,7 +1084,7 @@ impl Gateway {
 
     /// Nothing is popped for clients whose node is out of reach of the leader, here: an element would be gone with them.
     fn end_waits_of_lost(&mut self, index: usize) {
-        if !self.replicas[index].keyspace().has_waiters() || self.cluster.leads(index) != Some(true) {
+        if !self.replicas[index].keyspace().has_waiters() || self.replicas[index].leader().is_none() {
             return;
         }
         let boots = self.replicas[index].keyspace().waiting_boots();
@@ -1109,7 +1097,7 @@ impl Gateway {
     /// The same, of a leader at the beginning of its term: before anything else is carried out, and whether or not all that
     /// came before is applied here.
     fn end_waits_before_term(&mut self, index: usize) {
-        if self.cluster.leads(index) != Some(true) {
+        if self.replicas[index].leader().is_none() {
             return;
         }
         let layout = self.cluster.layout();
@@ -1154,7 +1142,7 @@ impl Gateway {
         let me = self.cluster.me();
         let group = self.replicas[index].group();
         let sender = self.cluster.sender(index);
-        self.courier(index);
+        self.group_client(index);
         let Cluster {
             seats,
             outbox,
@@ -1163,8 +1151,8 @@ impl Gateway {
         } = &mut self.cluster;
         let seat = &mut seats[index];
         let mut here = Vec::new();
-        if let Some(target) = seat.target.filter(|_| seat.courier.has_due()) {
-            seat.courier.dispatch(|batch| {
+        if let Some(target) = seat.target.filter(|_| seat.group_client.has_due()) {
+            seat.group_client.dispatch(|batch| {
                 if target == me {
                     here.push(batch.clone());
                 } else {
@@ -1187,47 +1175,32 @@ impl Gateway {
         }
         here.into_iter()
             .for_each(|batch| self.hand_over(index, sender, batch));
-        let member = self.cluster.seats[index].member.as_ref();
-        if let Some(writes) = member
-            .filter(|member| member.leads())
-            .map(replica::Member::next_bytes)
-        {
+        if let Some(writes) = self.replicas[index].leader().map(Member::next_bytes) {
             self.evict_for_entry(index, writes);
         }
-        let effects = self.step(index, |seat, replica, turn| {
-            let mut effects = Effects::default();
-            let member = seat.member.as_mut()?;
-            if !member.has_work(replica, now) {
-                return None;
-            }
-            member.finish(replica, turn, now, &mut effects);
-            Some(effects)
-        });
-        let member = self.cluster.seats[index].member.as_ref();
-        if let Some(until) = member.and_then(replica::Member::kept_until) {
+        let has_work = self.replicas[index].has_work(now);
+        let effects = has_work.then(|| self.step(index, Input::Finish)).flatten();
+        if let Some(until) = self.replicas[index].member().and_then(Member::kept_until) {
             self.cluster.keep_until(index, until);
         }
-        let Some(effects) = effects.flatten() else {
+        let Some(effects) = effects else {
             return self.tell(index);
         };
         self.carry_out_effects(index, effects);
         self.tell(index);
         let clock = self.shared.hooks.monotonic;
         let replica = &mut self.replicas[index];
-        if let Some(member) = self.cluster.seats[index]
-            .member
-            .as_ref()
-            .filter(|member| member.leads())
-        {
+        if replica.leader().is_some() {
             let marked_at = if planted::is(Bug::AgeFromBefore) {
                 Monotonic(0)
             } else {
                 clock()
             };
-            member.mark(replica, marked_at);
             let group = replica.group();
-            let torn = replica.take_torn();
-            for (txn, participants) in replica.take_wounds() {
+            let state = replica.state_mut();
+            state.mark(marked_at);
+            let torn = state.take_torn();
+            for (txn, participants) in state.take_wounds() {
                 self.wound(group, txn, &participants);
             }
             for txn in torn {
@@ -1238,8 +1211,7 @@ impl Gateway {
 
     /// Looks after transactions of a group, if it is led here.
     fn look_after_if_led(&mut self, index: usize) {
-        let member = self.cluster.seats[index].member.as_ref();
-        if member.is_some_and(replica::Member::leads) {
+        if self.replicas[index].leader().is_some() {
             self.look_after(index);
         }
     }
@@ -1256,6 +1228,7 @@ impl Gateway {
             claims_changed,
             was_installed,
             stopped,
+            is_taken: _,
         } = effects;
         self.cluster.claims_changed |= claims_changed;
         if let Some(reason) = stopped {
@@ -1298,11 +1271,11 @@ impl Gateway {
         }
         if status.is_some() {
             let mut outputs = Vec::new();
-            self.cluster.seats[index].follow(layout.group(group), &mut outputs);
+            self.cluster.seats[index].follow(&self.replicas[index], layout.group(group), &mut outputs);
             self.transactions.outputs.extend(outputs);
             self.cluster.touch(index);
             self.end_waits_before_term(index);
-            if self.cluster.leads(index) == Some(true) {
+            if self.replicas[index].leader().is_some() {
                 // Who led before may have been told of other settings, or of none.
                 self.ask_limits(index);
             }
@@ -1313,9 +1286,10 @@ impl Gateway {
     fn gather_claims(&mut self, now: Monotonic) {
         let layout = self.cluster.layout.clone().expect("the caller looked");
         let mut claims: BTreeMap<NodeId, Vec<Claim>> = BTreeMap::new();
-        for (seat, replica) in self.cluster.seats.iter().zip(&self.replicas) {
+        for replica in &self.replicas {
             let seats = &layout.group(replica.group()).seats;
-            for claim in seat.member.iter().flat_map(|member| member.raft().claims()) {
+            let member = replica.member().into_iter();
+            for claim in member.flat_map(|member| member.raft().claims()) {
                 if let Some(&node) = seats.get(&claim.to) {
                     claims.entry(node).or_default().push(claim);
                 }
@@ -1359,9 +1333,11 @@ impl Gateway {
         }
         if self.may_read_stale(session, spec, index) {
             let mut out = pipeline.writer(session.protocol);
-            return self.replicas[index].read_leased(&self.turn, session.db, &command, &mut out);
+            return self.replicas[index]
+                .state_mut()
+                .read_leased(&self.turn, session.db, &command, &mut out);
         }
-        if self.cluster.seats[index].courier.is_cut_off() {
+        if self.cluster.seats[index].group_client.is_cut_off() {
             return pipeline.writer(session.protocol).error(replica::UNREACHABLE);
         }
         let is_free = crate::gateway::is_free(session, pipeline, spec, args);
@@ -1380,28 +1356,26 @@ impl Gateway {
             args,
             frame: frame.as_ref(),
         };
-        self.courier(index).command(ticket, asked);
+        self.group_client(index).command(ticket, asked);
         self.cluster.touch(index);
     }
 
     /// Whether a group of this worker may be led elsewhere.
     pub(crate) fn is_replicated_here(&self, group: GroupId) -> bool {
         let index = self.local(group);
-        index.is_some_and(|index| self.replicas[index].is_replicated())
+        index.is_some_and(|index| self.replicas[index].has_log())
     }
 
     /// Whether a command may be answered from what a replica here holds, although another node leads and may have gone on:
     /// the client has asked for that with `READONLY`. A replica that is being filled is asked nothing.
     fn may_read_stale(&self, session: &Session, spec: &'static Spec, index: usize) -> bool {
         let seat = &self.cluster.seats[index];
-        let votes =
-            |member: &replica::Member| seat.incarnation.is_some_and(|me| member.members().is_voter(me));
+        let votes = |member: &Member| seat.incarnation.is_some_and(|me| member.members().is_voter(me));
         session.reads_at_replicas
             && session.endpoint == crate::endpoint::Endpoint::Cluster
             && spec.flags.contains(command::Flags::READONLY)
-            && seat
-                .member
-                .as_ref()
+            && self.replicas[index]
+                .member()
                 .is_some_and(|member| !member.leads() && votes(member))
     }
 
@@ -1417,12 +1391,16 @@ impl Gateway {
     ) -> bool {
         let now = self.cluster.now;
         let is_led = || {
-            let member = self.cluster.seats[index].member.as_ref();
+            let member = self.replicas[index].member();
             member.is_some_and(|member| member.may_read(now))
         };
         let is_settled = || crate::gateway::is_untouched(session, pipeline, spec, args);
         // What a transaction holds is waited for at the member.
-        let is_free = || self.replicas[index].admits(|| locks_of([(spec, args)], |_| true));
+        let is_free = || {
+            self.replicas[index]
+                .state()
+                .admits(|| locks_of([(spec, args)], |_| true))
+        };
         is_settled() && is_led() && is_free()
     }
 
@@ -1435,12 +1413,15 @@ impl Gateway {
     ) {
         self.cluster.reads_here += 1;
         let mut out = pipeline.writer(session.protocol);
-        self.replicas[index].read_leased(&self.turn, session.db, command, &mut out);
+        self.replicas[index]
+            .state_mut()
+            .read_leased(&self.turn, session.db, command, &mut out);
         if !self.cluster.leased.contains(&index) {
             self.cluster.leased.push(index);
         }
-        if self.cluster.seats[index].expire_met(&mut self.replicas[index]) {
-            self.cluster.touch(index);
+        // What was read to be expired is to be deleted.
+        for (db, key) in self.replicas[index].state_mut().take_met_expired() {
+            self.ask_own(index, &keyspace::Operation::Expire { db, key: &key });
         }
     }
 
@@ -1451,12 +1432,11 @@ impl Gateway {
             return true;
         }
         let now = (self.shared.hooks.monotonic)();
-        let seats = &self.cluster.seats;
+        let replicas = &self.replicas;
         let mut leased = std::mem::take(&mut self.cluster.leased);
         let may = leased.drain(..).all(|index| {
-            seats[index]
-                .member
-                .as_ref()
+            replicas[index]
+                .member()
                 .is_some_and(|member| member.still_leads(now))
         });
         self.cluster.leased = leased;
@@ -1474,11 +1454,13 @@ impl Gateway {
                 ticket,
                 replies: Some(replies),
             });
-        } else if self.cluster.seats[index].courier.is_cut_off() {
-            self.cluster.seats[index].courier.refuse(ticket, &mut outputs);
+        } else if self.cluster.seats[index].group_client.is_cut_off() {
+            self.cluster.seats[index]
+                .group_client
+                .refuse(ticket, &mut outputs);
         } else {
             let began = Some(self.cluster.now);
-            self.courier(index).command(ticket, Asked { began, ..asked });
+            self.group_client(index).command(ticket, Asked { began, ..asked });
             self.cluster.touch(index);
         }
         self.transactions.outputs.extend(outputs);
@@ -1487,44 +1469,44 @@ impl Gateway {
     /// A request for a replicated group.
     pub(crate) fn ask_leader(&mut self, index: usize, request: Request, outputs: &mut Vec<Output>) {
         let group = self.replicas[index].group();
-        let courier = self.courier(index);
+        let group_client = self.group_client(index);
         match request {
             Request::Execute { ticket, .. }
             | Request::Wait { ticket, .. }
             | Request::Block { ticket, .. }
             | Request::Once { ticket, .. }
-                if courier.is_cut_off() =>
+                if group_client.is_cut_off() =>
             {
-                courier.refuse(ticket, outputs);
+                group_client.refuse(ticket, outputs);
             }
-            Request::Watch { ticket, .. } if courier.is_cut_off() => {
+            Request::Watch { ticket, .. } if group_client.is_cut_off() => {
                 let error = replica::UNREACHABLE;
                 outputs.push(Output::FailedWatch { ticket, error });
             }
             Request::Execute { ticket, operation } => {
-                courier.command(ticket, Asked::of(&operation));
+                group_client.command(ticket, Asked::of(&operation));
             }
-            Request::Wait { ticket, operation } => courier.wait(ticket, &operation),
-            Request::EndWait { ticket } => courier.end_wait(ticket),
-            Request::Part { txn, .. } if courier.is_cut_off() => {
+            Request::Wait { ticket, operation } => group_client.wait(ticket, &operation),
+            Request::EndWait { ticket } => group_client.end_wait(ticket),
+            Request::Part { txn, .. } if group_client.is_cut_off() => {
                 let error = replica::UNREACHABLE;
                 outputs.push(Output::FailedPart { txn, group, error });
             }
-            Request::Part { txn, operation } => courier.part(txn, Asked::of(&operation)),
+            Request::Part { txn, operation } => group_client.part(txn, Asked::of(&operation)),
             Request::Block {
                 ticket,
                 conditions,
                 operations,
-            } => courier.block(ticket, &conditions, &operations),
+            } => group_client.block(ticket, &conditions, &operations),
             Request::Once {
                 ticket,
                 request,
                 operations,
-            } => courier.once(ticket, request, &operations),
-            Request::Watch { ticket, keys } => courier.versions(ticket, &keys),
+            } => group_client.once(ticket, request, &operations),
+            Request::Watch { ticket, keys } => group_client.versions(ticket, &keys),
             Request::Prepare(part) | Request::Lock(part) => {
                 let txn = part.txn;
-                if let Err(NoCheckOut) = courier.vote(*part) {
+                if let Err(NoCheckOut) = group_client.vote(*part) {
                     outputs.push(without_check_out(txn, group));
                 }
             }
@@ -1534,27 +1516,27 @@ impl Gateway {
                 is_awaited: false,
                 worker,
                 is_final: _,
-            } => courier.commit_lazily(txn, worker),
+            } => group_client.commit_lazily(txn, worker),
             Request::Decide {
                 txn,
                 is_committed,
                 is_awaited: _,
                 worker,
                 is_final: _,
-            } => courier.decide(txn, is_committed, worker),
+            } => group_client.decide(txn, is_committed, worker),
             Request::Inquire {
                 txn,
                 participants,
                 worker,
-            } => courier.inquire(txn, participants, worker),
-            Request::Wound { txn } => courier.wound(txn),
-            Request::Forget { txn, low } => courier.forget(txn, low),
+            } => group_client.inquire(txn, participants, worker),
+            Request::Wound { txn } => group_client.wound(txn),
+            Request::Forget { txn, low } => group_client.forget(txn, low),
             Request::See {
                 txn,
                 conditions,
                 operations,
-            } => courier.see(txn, &conditions, &operations),
-            Request::Fetch { txn, keys } => courier.fetch(txn, &keys),
+            } => group_client.see(txn, &conditions, &operations),
+            Request::Fetch { txn, keys } => group_client.fetch(txn, &keys),
             // The group held its keys for it. If it has let go of them since, there is nothing to check out any more.
             Request::CheckOut { txn, .. } => outputs.push(without_check_out(txn, group)),
             // A group gets no log while anything of it is checked out: `Replica::set_replicated` insists on it.
@@ -1570,12 +1552,13 @@ impl Gateway {
 
     /// Asks for expired keys of a replicated group to be deleted, if it is led here. Whether there are more.
     pub(crate) fn expire_replicated(&mut self, index: usize, objects_max: usize) -> bool {
-        let member = self.cluster.seats[index].member.as_ref();
-        if !member.is_some_and(|member| member.leads() && !member.has_own()) {
+        if self.replicas[index].leader().is_none_or(Member::has_own) {
             return false;
         }
         let mut found = Vec::new();
-        let is_complete = self.replicas[index].find_expired(&self.turn, objects_max, &mut found);
+        let is_complete = self.replicas[index]
+            .state_mut()
+            .find_expired(&self.turn, objects_max, &mut found);
         for (db, key) in &found {
             self.ask_own(index, &keyspace::Operation::Expire { db: *db, key });
         }
@@ -1584,21 +1567,17 @@ impl Gateway {
 
     /// The replicated groups that are led here and have nothing of the leader's own under way.
     pub(crate) fn led_and_free(&self) -> Vec<usize> {
-        let is_free = |seat: &Seat| {
-            let member = seat.member.as_ref();
-            member.is_some_and(|member| member.leads() && !member.has_own())
-        };
-        let seats = self.cluster.seats.iter().enumerate();
-        seats
-            .filter(|(_, seat)| is_free(seat))
+        let is_free = |replica: &Replica| replica.leader().is_some_and(|leader| !leader.has_own());
+        let replicas = self.replicas.iter().enumerate();
+        replicas
+            .filter(|(_, replica)| is_free(replica))
             .map(|(index, _)| index)
             .collect()
     }
 
     /// Asks for an operation of the leader's own.
     pub(crate) fn ask_own(&mut self, index: usize, operation: &keyspace::Operation<'_>) {
-        if let Some(member) = &mut self.cluster.seats[index].member {
-            member.ask(operation);
+        if self.step(index, Input::Own(operation)).is_some() {
             self.cluster.touch(index);
         }
     }

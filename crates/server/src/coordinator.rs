@@ -30,7 +30,8 @@
 //!
 //! And of what is kept, as [`Coordinator::check`] looks at it:
 //! 5. A transaction is found by its number, and names its groups once each, in order, with their generations.
-//! 6. Those that a client waits for are those that have one. Whoever has none any more has asked for votes, and is in doubt.
+//! 6. Those that a client waits for are those that have one. Whoever has none any more has asked for votes, and is in doubt: what
+//!    is committed is kept only as long as somebody waits for its replies.
 //! 7. Whoever has not asked for votes waits for an answer, and for no more answers than it has groups.
 //! 8. What settles waits for some of its groups.
 //! 9. Of combined commands, each has its client: `combining.rs`.
@@ -245,7 +246,13 @@ impl Coordinator {
             }
             let has_client = open.client.is_some();
             if self.waited_for.contains(seq) != has_client || !has_client && !open.has_asked {
-                return Err(format!("invariant 6: {id:?}, {}", open.state()));
+                return Err(format!(
+                    "invariant 6: {id:?}, {}, by {:?}: client {has_client}, waited for {}, asked {}",
+                    open.state(),
+                    open.mode,
+                    self.waited_for.contains(seq),
+                    open.has_asked
+                ));
             }
             let is_shared_out = |client: &Client| {
                 client.combined.is_empty() || client.combined.len() == client.program.items.len()
@@ -1037,6 +1044,12 @@ impl Gateway {
         let is_in_place = open.mode.is_in_place();
         let answers = match open.evaluated.take() {
             Some(evaluated) => Answers::Whole(evaluated),
+            None if is_in_place && open.client.is_none() => {
+                // It was told that it is not known, and nobody waits for the replies.
+                self.end_attempt(txn, true);
+                self.coordinator.open.remove(&txn.seq);
+                return;
+            }
             None if is_in_place => {
                 open.is_committed = true;
                 open.outstanding = open.groups.len();
@@ -1387,6 +1400,8 @@ impl Gateway {
             open.mode = TxnMode::Vote;
             self.stats.transaction_retries.add(1);
             self.begin_again_transaction(txn);
+        } else if open.is_committed {
+            // Its end is told again until it is recorded, whatever became of this request.
         } else if !open.has_asked {
             // Reads did nothing, whatever is not known.
             let error = match error.starts_with("UNKNOWN") {
@@ -1460,6 +1475,11 @@ impl Gateway {
                 .open
                 .get_mut(&txn.seq)
                 .expect("looked at a moment ago");
+            if open.is_committed {
+                // It is carried out, and only what it answers is missing.
+                self.answer_transaction(txn, Answers::Failed(UNKNOWN));
+                continue;
+            }
             if !open.has_asked {
                 // It has read and done nothing, and whatever still comes is of no use.
                 self.answer_transaction(txn, Answers::Failed(UNREACHABLE));

@@ -7,7 +7,7 @@ use crate::program::group_of_key;
 use crate::timing::Caller;
 use command::{Flags, ReplyError, Route, Spec};
 use ids::{Db, GroupId};
-use replica::{Asked, Operation, Output, Replica, Ticket, locks_of};
+use replica::{Asked, Operation, Output, Ticket, locks_of};
 use resp::{Args, Protocol, Rope, Writer};
 use std::collections::VecDeque;
 
@@ -150,7 +150,9 @@ impl Gateway {
                 Message::Woken { ticket } => self.on_woken(ticket),
                 Message::Unblock { client, is_error } => self.on_unblock(client, is_error),
                 Message::ResetCounters => {
-                    self.replicas.iter_mut().for_each(Replica::reset_counters);
+                    self.replicas
+                        .iter_mut()
+                        .for_each(|replica| replica.state_mut().reset_counters());
                     self.stats.clear();
                 }
                 Message::Wake => {}
@@ -186,7 +188,7 @@ impl Gateway {
         } else {
             self.local(group)
         };
-        if let Some(index) = index.filter(|&index| !denied && self.replicas[index].is_replicated()) {
+        if let Some(index) = index.filter(|&index| !denied && self.replicas[index].has_log()) {
             let frame = self.frame.clone();
             let asked = Asked {
                 spec,
@@ -236,9 +238,9 @@ impl Gateway {
             (Some(_), None) => unreachable!("only commands on keys are forwarded"),
             (Some(index), Some(Ok(command))) => {
                 let replica = &mut self.replicas[index];
-                replica.touch(touches);
+                replica.state_mut().touch(touches);
                 replica.execute(&self.turn, db, &command, &mut out);
-                replica.touch(true);
+                replica.state_mut().touch(true);
             }
             (Some(_), Some(Err(error))) => error.write(&mut out),
         }

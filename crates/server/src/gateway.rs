@@ -279,12 +279,8 @@ impl Gateway {
         let compactness = compactness(&self.settings);
         let has_other_limits = std::mem::replace(&mut self.compactness, compactness) != compactness;
         // Those of a replicated group are the leader's to set: see `cluster.rs`.
-        for replica in self
-            .replicas
-            .iter_mut()
-            .filter(|replica| !replica.is_replicated())
-        {
-            replica.set_limits(&self.turn, self.compactness);
+        for replica in self.replicas.iter_mut().filter(|replica| !replica.has_log()) {
+            replica.state_mut().set_limits(&self.turn, self.compactness);
         }
         if has_other_limits {
             self.ask_limits_of_led();
@@ -494,7 +490,7 @@ impl Gateway {
     pub(crate) fn touch(&mut self, touches: bool) {
         self.replicas
             .iter_mut()
-            .for_each(|replica| replica.touch(touches));
+            .for_each(|replica| replica.state_mut().touch(touches));
     }
 
     /// Refuses a command before it is carried out: an open `MULTI` block is broken by it.
@@ -612,7 +608,7 @@ impl Gateway {
         }
         let replica = &self.replicas[index];
         if !replica.is_free(|| locks_of([(spec, args)], |_| true)) {
-            if replica.is_replicated() {
+            if replica.has_log() {
                 return self.on_replicated(session, pipeline, spec, args, index);
             }
             return self.park(session, pipeline, spec, args, group);
@@ -781,7 +777,9 @@ impl Gateway {
 
     /// Whether requests wait for locks in this worker's groups.
     pub fn has_lock_waiters(&self) -> bool {
-        self.replicas.iter().any(|replica| replica.lock_counts().1 > 0)
+        self.replicas
+            .iter()
+            .any(|replica| replica.state().lock_counts().1 > 0)
     }
 }
 

@@ -45,8 +45,8 @@ impl Gateway {
     #[inline]
     pub(crate) fn tell(&mut self, index: usize) {
         if !self.replicas[index].local().events.is_empty() {
-            let events = self.replicas[index].take_events();
-            if self.replicas[index].is_replicated() {
+            let events = self.replicas[index].state_mut().take_events();
+            if self.replicas[index].has_log() {
                 let others = self.nodes_without_replica(index);
                 return self.send_events(events, |gateway, channel, message| {
                     gateway.on_node_message(Kind::Channel, channel, message);

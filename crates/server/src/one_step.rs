@@ -57,7 +57,7 @@ impl Gateway {
 
     /// Whether all groups live here and no transaction is under way: then any key can be read at once.
     pub(crate) fn is_idle_and_whole(&self) -> bool {
-        let is_free = |replica: &Replica| replica.is_idle() && !replica.is_replicated();
+        let is_free = |replica: &Replica| replica.is_idle() && !replica.has_log();
         self.replicas.len() == usize::from(self.groups.get()) && self.replicas.iter().all(is_free)
     }
 
@@ -86,7 +86,10 @@ impl Gateway {
         for condition in &program.conditions {
             let group = group_of_key(self.groups, condition.key());
             let index = self.local(group).expect("the caller looked");
-            if !self.replicas[index].holds(&self.turn, std::slice::from_ref(condition)) {
+            if !self.replicas[index]
+                .state_mut()
+                .holds(&self.turn, std::slice::from_ref(condition))
+            {
                 return refused(program, session.protocol, out);
             }
         }
@@ -256,7 +259,7 @@ impl Gateway {
                 .local(group_of_key(self.groups, key))
                 .expect("the caller looked");
             matches!(
-                self.replicas[index].version(&self.turn, db, key),
+                self.replicas[index].state_mut().version(&self.turn, db, key),
                 KeyVersion::Absent(_)
             )
         });
@@ -300,7 +303,9 @@ impl Gateway {
                 .expect("the caller looked");
             for &db in &databases {
                 // Lent, not copied: nothing can come between, and values may be large.
-                scratch.place_once(db, key, || self.replicas[index].lend_object(&self.turn, db, key));
+                scratch.place_once(db, key, || {
+                    self.replicas[index].state_mut().lend_object(&self.turn, db, key)
+                });
             }
         });
         loop {
@@ -309,7 +314,11 @@ impl Gateway {
                 let index = self
                     .local(group_of_key(self.groups, key))
                     .expect("the caller looked");
-                scratch.place(*db, key, self.replicas[index].lend_object(&self.turn, *db, key));
+                scratch.place(
+                    *db,
+                    key,
+                    self.replicas[index].state_mut().lend_object(&self.turn, *db, key),
+                );
             }
             if wanted.is_empty() {
                 break;
@@ -324,11 +333,11 @@ impl Gateway {
             let index = group_of_key(groups, returned.key()).index() - self.first_group;
             let replica = &mut self.replicas[index];
             match returned {
-                Returned::Unchanged(db, object) => replica.take_back_object(db, object),
-                Returned::Changed(effect) => replica.install(&self.turn, vec![effect]),
+                Returned::Unchanged(db, object) => replica.state_mut().take_back_object(db, object),
+                Returned::Changed(effect) => replica.state_mut().install(&self.turn, vec![effect]),
             }
         });
-        self.replicas[0].adopt_garbage(scratch.take_garbage());
+        self.replicas[0].state_mut().adopt_garbage(scratch.take_garbage());
         self.scratch = Some(scratch).filter(Scratch::is_small);
         if !events.is_empty() {
             self.tell_events(events);

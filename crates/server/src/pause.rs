@@ -75,7 +75,7 @@ impl Gateway {
         self.pause = pause;
         self.lets_go |= is_over;
         for replica in &mut self.replicas {
-            replica.keep_expired(pause.is_some());
+            replica.state_mut().keep_expired(pause.is_some());
         }
     }
 

@@ -153,10 +153,14 @@ impl Pipeline {
     }
 
     /// [`Pipeline::complete`] with a reply that nobody else needs.
-    pub fn complete_with(&mut self, sequence: u64, reply: Vec<u8>) {
+    pub fn complete_with(&mut self, sequence: u64, mut reply: Vec<u8>) {
         if reply.len() < Pipeline::LARGE_BYTES {
             self.complete(sequence, &reply);
         } else {
+            // Replies that came together lay in one buffer: the last of them would keep all of it until the client has read.
+            if reply.capacity() / 2 > reply.len() {
+                reply.shrink_to_fit();
+            }
             self.fill(sequence, Reply::Shared(reply.into()));
         }
     }
@@ -422,6 +426,28 @@ mod tests {
             pipeline.sent(pipeline.ready().len());
         }
         assert_eq!(ask_for_all(&mut pipeline).len(), 4);
+    }
+
+    #[test]
+    fn a_reply_does_not_keep_the_buffer_that_it_came_in() {
+        let frame = bytes::Bytes::from(vec![b'x'; 8 * Pipeline::LARGE_BYTES]);
+        let mut parts: Vec<_> = (0..8)
+            .map(|part| frame.slice(part * Pipeline::LARGE_BYTES..(part + 1) * Pipeline::LARGE_BYTES))
+            .collect();
+        drop(frame);
+        let mut pipeline = Pipeline::default();
+        for part in parts.drain(..) {
+            let sequence = pipeline.reserve(false);
+            pipeline.complete_with(sequence, part.into());
+        }
+        let pieces: Vec<bytes::Bytes> = std::mem::take(&mut pipeline.out).freeze().pieces().collect();
+        assert_eq!(pieces.len(), 8);
+        let kept = pieces.into_iter().map(|piece| {
+            let own = piece.try_into_mut().expect("nobody shares it");
+            own.capacity()
+        });
+        let kept: usize = kept.sum();
+        assert!(kept < 9 * Pipeline::LARGE_BYTES, "{kept}");
     }
 
     #[test]

@@ -46,11 +46,23 @@ impl Gateway {
             // A few random groups stand for all: hashing spreads keys evenly over them.
             for _ in 0..samples.clamp(1, 64) {
                 let index = self.prng.below(self.replicas.len() as u64) as usize;
-                self.replicas[index].sample_victims(&self.turn, index, self.policy, 1, &mut victims);
+                self.replicas[index].state_mut().sample_victims(
+                    &self.turn,
+                    index,
+                    self.policy,
+                    1,
+                    &mut victims,
+                );
             }
             if victims.is_empty() {
                 for index in 0..self.replicas.len() {
-                    self.replicas[index].sample_victims(&self.turn, index, self.policy, 1, &mut victims);
+                    self.replicas[index].state_mut().sample_victims(
+                        &self.turn,
+                        index,
+                        self.policy,
+                        1,
+                        &mut victims,
+                    );
                 }
             }
             let Some((index, db, key)) = victims.take() else {
@@ -111,7 +123,9 @@ impl Gateway {
         for _ in 0..wanted.min(VICTIMS_MAX) {
             let mut victims = Victims::default();
             let replica = &mut self.replicas[index];
-            replica.sample_victims(&self.turn, index, self.policy, samples, &mut victims);
+            replica
+                .state_mut()
+                .sample_victims(&self.turn, index, self.policy, samples, &mut victims);
             let Some((_, db, key)) = victims.take() else {
                 return;
             };
@@ -134,7 +148,13 @@ impl Gateway {
             let mut victims = Victims::default();
             for _ in 0..samples {
                 let index = led[self.prng.below(led.len() as u64) as usize];
-                self.replicas[index].sample_victims(&self.turn, index, self.policy, 1, &mut victims);
+                self.replicas[index].state_mut().sample_victims(
+                    &self.turn,
+                    index,
+                    self.policy,
+                    1,
+                    &mut victims,
+                );
             }
             if let Some((index, db, key)) = victims.take() {
                 self.ask_own(index, &keyspace::Operation::Evict { db, key: &key });

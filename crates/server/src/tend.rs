@@ -17,7 +17,7 @@ impl Gateway {
             let turn = self.turn;
             let began = self.timing.now();
             for index in 0..self.replicas.len() {
-                more |= if self.replicas[index].is_replicated() {
+                more |= if self.replicas[index].has_log() {
                     self.expire_replicated(index, share.max(64))
                 } else {
                     !self.replicas[index].expire_due(&turn, share.max(64))
@@ -27,7 +27,7 @@ impl Gateway {
         }
         let mut budget = GARBAGE_OBJECTS;
         for replica in &mut self.replicas {
-            more |= !replica.collect_garbage(&mut budget);
+            more |= !replica.state_mut().collect_garbage(&mut budget);
         }
         self.tell_all();
         if self.maxmemory > 0 && self.policy != EvictionPolicy::NoEviction && self.pause.is_none() {

@@ -173,7 +173,7 @@ impl Gateway {
             );
         };
         let mut outputs = Vec::new();
-        if self.replicas[index].is_replicated() {
+        if self.replicas[index].has_log() {
             self.ask_leader(index, request, &mut outputs);
             return self.transactions.outputs.extend(outputs);
         }

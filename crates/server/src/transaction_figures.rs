@@ -169,10 +169,10 @@ impl Gateway {
             ..TransactionFigures::default()
         };
         let mut led: Vec<&Replica> = Vec::new();
-        for (index, replica) in self.replicas.iter().enumerate() {
-            figures.wounded += replica.wounded();
-            if self.cluster.leads(index) != Some(false) {
-                let counts = replica.transaction_counts();
+        for replica in &self.replicas {
+            figures.wounded += replica.state().wounded();
+            if replica.member().is_none_or(replica::Member::leads) {
+                let counts = replica.state().transaction_counts();
                 figures.groups += counts;
                 if counts.prepared + counts.waiting > 0 {
                     led.push(replica);
@@ -188,7 +188,7 @@ impl Gateway {
             let mut oldest = self.coordinator.sights(OLDEST_MAX);
             keep_oldest(&mut oldest);
             let mut held = led.iter().flat_map(|replica| {
-                let open = replica.oldest_transactions(OLDEST_MAX);
+                let open = replica.state().oldest_transactions(OLDEST_MAX);
                 open.into_iter()
                     .map(|open| TransactionSight::held(open, replica.group()))
             });
@@ -222,7 +222,7 @@ fn keep_oldest(sights: &mut Vec<TransactionSight>) {
 fn hottest(led: &[&Replica]) -> Vec<HotKey> {
     let of_group = |replica: &&Replica| {
         let group = replica.group();
-        let keys = replica.hottest_keys(HOTTEST_MAX).into_iter();
+        let keys = replica.state().hottest_keys(HOTTEST_MAX).into_iter();
         let keys = keys.map(|(key, waiters)| HotKey {
             group,
             key: shown(key),

@@ -459,7 +459,7 @@ fn announcement(machine: usize) -> Announcement {
 /// A replica, for the trace of a failure.
 fn describe(glimpse: &Glimpse<'_>) -> String {
     let (group, me) = (glimpse.group.number(), glimpse.incarnation.0);
-    let Some(member) = glimpse.member else {
+    let Some(member) = glimpse.member() else {
         return format!("{me} is all of group {group}");
     };
     let list = |all: &[Incarnation]| {

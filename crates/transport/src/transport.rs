@@ -213,6 +213,14 @@ impl<I: Introducer> Transport<I> {
         }
     }
 
+    /// Leaves it to a peer to dial from now on. A link that is up stays.
+    pub fn leave_dialling(&mut self, link: LinkId) {
+        if let Some(peer) = self.peers.get_mut(&link) {
+            peer.address = None;
+            peer.retry_at = None;
+        }
+    }
+
     /// Wants no link with a peer any more: closes it, and does not dial it again.
     pub fn forget(&mut self, link: LinkId, now: Monotonic, sink: &mut impl FnMut(Event<'_, I::Peer>)) {
         let Some(peer) = self.peers.get_mut(&link) else {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use consensus::{Committed, Effect, Group, Index, ReadPermit, Term};
+use consensus::{Committed, Effect, Index, RaftNode, ReadPermit, Term};
 use ids::{Incarnation, Monotonic};
 
 use crate::node::State;
@@ -23,7 +23,12 @@ pub(crate) struct Checks {
 }
 
 impl Checks {
-    pub(crate) fn on_leader(&mut self, term: Term, leader: Incarnation, group: &Group) -> Result<(), Broken> {
+    pub(crate) fn on_leader(
+        &mut self,
+        term: Term,
+        leader: Incarnation,
+        group: &RaftNode,
+    ) -> Result<(), Broken> {
         let known = self.leaders.entry(term).or_insert(leader);
         if *known != leader {
             return Err(format!("{known:?} and {leader:?} lead in {term:?}"));
@@ -98,7 +103,7 @@ impl Checks {
     /// Of all replicas, at one moment.
     pub(crate) fn on_leases<'a>(
         &self,
-        replicas: impl Iterator<Item = (&'a Group, State, Monotonic)>,
+        replicas: impl Iterator<Item = (&'a RaftNode, State, Monotonic)>,
     ) -> Result<(), Broken> {
         let mut holder = None;
         for (group, state, now) in replicas {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use consensus::{
-    Beats, Config, Durability, Entry, Group, HardState, Index, Listener, Persist, ReadId, Saved,
+    Beats, Config, Durability, Entry, HardState, Index, Listener, Persist, RaftNode, ReadId, Saved,
     SnapshotPoint, Term, Times,
 };
 use ids::{Boot, GroupId, Incarnation, Monotonic};
@@ -62,7 +62,7 @@ pub(crate) struct Clients {
 pub(crate) struct Node {
     pub(crate) number: usize,
     pub(crate) boot: Boot,
-    pub(crate) group: Group,
+    pub(crate) group: RaftNode,
     pub(crate) state: State,
     pub(crate) applied: Index,
     pub(crate) disk: Disk,
@@ -108,7 +108,7 @@ impl Node {
             seed: birth.seed,
         };
         let now = clock(real, birth.drift, offset);
-        let mut group = Group::new(config, now).expect("a valid configuration");
+        let mut group = RaftNode::new(config, now).expect("a valid configuration");
         if birth.seed.is_multiple_of(2) {
             // A number takes three places in the log.
             group.cut_entries_at(3);

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use consensus::{
-    Body, Claim, Config, Durability, Effect, Group, Index, Members, Message, ReadId, ReadPermit, Role, Saved,
-    Term, Times,
+    Body, Claim, Config, Durability, Effect, Index, Members, Message, RaftNode, ReadId, ReadPermit, Role,
+    Saved, Term, Times,
 };
 use ids::{GroupId, Incarnation, Monotonic};
 use planted::Bug;
@@ -12,7 +12,7 @@ use std::time::Duration;
 const MS: u64 = 1_000_000;
 
 struct Trio {
-    groups: Vec<Group>,
+    groups: Vec<RaftNode>,
     now: Monotonic,
     /// What was sent and not delivered.
     sent: Vec<Message>,
@@ -34,7 +34,7 @@ impl Trio {
                 times: Times::DEFAULT,
                 seed: me,
             };
-            Group::new(config, now).expect("a valid configuration")
+            RaftNode::new(config, now).expect("a valid configuration")
         };
         Trio {
             groups: (1..=3).map(group).collect(),

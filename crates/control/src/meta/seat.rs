@@ -18,8 +18,8 @@ use super::proposal::Proposal;
 use crate::command::{Outcome, Refusal};
 use bytes::Bytes;
 use consensus::{
-    Config, Durability, Effect, Entry, Group, HardState, Index, Members, Message, Saved, SnapshotPoint, Term,
-    Times,
+    Config, Durability, Effect, Entry, HardState, Index, Members, Message, RaftNode, Saved, SnapshotPoint,
+    Term, Times,
 };
 use ids::{GroupId, Incarnation, Monotonic};
 use planted::Bug;
@@ -39,7 +39,7 @@ const ENTRIES_KEPT: u64 = 128;
 
 /// See the file's header.
 pub(crate) struct Seat {
-    pub(crate) raft: Group,
+    pub(crate) raft: RaftNode,
     /// None while it is vacant.
     book: Option<Book>,
     applied: Index,
@@ -103,7 +103,7 @@ impl Seat {
     pub(crate) fn found(me: Incarnation, times: Times, seed: u64, now: Monotonic, write: &mut u64) -> Seat {
         let point = Config::first(Members::of_voters([me]));
         let config = config(me, point.clone(), Saved::default(), times, seed);
-        let raft = Group::new(config, now).expect("one member, and times that were checked");
+        let raft = RaftNode::new(config, now).expect("one member, and times that were checked");
         let mut seat = Seat::new(raft, Some(Book::blank()), point.index, true);
         let state = Book::blank().encode_for(me);
         seat.write(write, Record::Begin { point, state });
@@ -113,7 +113,7 @@ impl Seat {
     /// One that has nothing yet.
     pub(crate) fn vacant(me: Incarnation, times: Times, seed: u64, now: Monotonic) -> Option<Seat> {
         let config = config(me, Config::NOWHERE, Saved::default(), times, seed);
-        let raft = Group::new(config, now).ok()?;
+        let raft = RaftNode::new(config, now).ok()?;
         Some(Seat::new(raft, None, Index(0), false))
     }
 
@@ -131,11 +131,11 @@ impl Seat {
             entries: restored.entries,
         };
         let start = point.index;
-        let raft = Group::new(config(me, point, saved, times, seed), now).ok()?;
+        let raft = RaftNode::new(config(me, point, saved, times, seed), now).ok()?;
         Some((me, Seat::new(raft, Some(book), start, true)))
     }
 
-    fn new(raft: Group, book: Option<Book>, start: Index, is_on_disk: bool) -> Seat {
+    fn new(raft: RaftNode, book: Option<Book>, start: Index, is_on_disk: bool) -> Seat {
         Seat {
             raft,
             book,

@@ -162,7 +162,10 @@ impl Cluster {
     }
 
     pub(crate) fn lock_counts(&self) -> Vec<(usize, usize)> {
-        self.replicas.iter().map(Replica::lock_counts).collect()
+        self.replicas
+            .iter()
+            .map(|replica| replica.state().lock_counts())
+            .collect()
     }
 
     /// A new turn of the group's worker; its clock is not always monotonic, and not that of the others.
@@ -203,7 +206,9 @@ impl Cluster {
     pub(crate) fn version(&mut self, key: &[u8]) -> KeyVersion {
         let group = group_of(key);
         let turn = self.turn(group);
-        self.replicas[group.index()].version(&turn, Db::default(), key)
+        self.replicas[group.index()]
+            .state_mut()
+            .version(&turn, Db::default(), key)
     }
 
     /// Does what leaders do between turns.
@@ -211,7 +216,7 @@ impl Cluster {
         let group = GroupId::new(self.prng.below(u64::from(GROUPS)) as u16);
         let turn = self.turn(group);
         self.replicas[group.index()].expire_due(&turn, 100);
-        self.replicas[group.index()].collect_garbage(&mut 10);
+        self.replicas[group.index()].state_mut().collect_garbage(&mut 10);
     }
 
     /// Sends commands whose keys are all of one group.

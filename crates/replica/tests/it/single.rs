@@ -144,7 +144,7 @@ fn a_command_waits_for_a_prepared_transaction_and_sees_what_it_did() {
         &mut out,
     );
     assert!(out.is_empty());
-    assert_eq!(replica.lock_counts(), (1, 1));
+    assert_eq!(replica.state().lock_counts(), (1, 1));
     replica.handle(&turn(3, 3), decide(1, true), &mut out);
     let Some(Output::Answered {
         ticket: answered,
@@ -154,7 +154,7 @@ fn a_command_waits_for_a_prepared_transaction_and_sees_what_it_did() {
         panic!("{out:?}")
     };
     assert_eq!((answered, replies.bytes()), (ticket, &b"$5\r\nnewer\r\n"[..]));
-    assert_eq!(replica.lock_counts(), (0, 0));
+    assert_eq!(replica.state().lock_counts(), (0, 0));
 }
 
 /// What a group votes on these commands, on the key `k` alone, and what they answer.
@@ -184,7 +184,7 @@ fn an_error_is_a_refusal_for_who_is_strict_and_a_result_for_who_is_not() {
         (vote, reply.as_str()),
         (Vote::Refused(Refusal::Failed), INSUFFICIENT)
     );
-    assert_eq!(replica.lock_counts(), (0, 0), "who refuses holds nothing");
+    assert_eq!(replica.state().lock_counts(), (0, 0), "who refuses holds nothing");
     replica.handle(&turn(2, 2), decide(1, false), &mut Vec::new());
 
     let (vote, reply) = evaluate(&mut replica, turn(3, 3), 2, "XFER.FROM k 6", false);
@@ -226,12 +226,12 @@ fn the_end_of_a_transaction_is_kept_until_it_is_forgotten_unless_nobody_can_ask_
         };
         replica.handle(&turn(seq, 1), decide, &mut out);
         assert_eq!(out.is_empty(), is_final, "{out:?}");
-        assert_eq!(replica.transaction_counts().ended, usize::from(!is_final));
+        assert_eq!(replica.state().transaction_counts().ended, usize::from(!is_final));
     }
     assert_eq!(inquire(&mut replica, 2), Register::Committed);
     let forget = Request::Forget { txn: txn(2), low: 3 };
     replica.handle(&turn(9, 9), forget, &mut Vec::new());
-    assert_eq!(replica.transaction_counts().ended, 0);
+    assert_eq!(replica.state().transaction_counts().ended, 0);
     assert_eq!(inquire(&mut replica, 2), Register::Over);
 }
 
@@ -261,17 +261,17 @@ fn what_a_transaction_tells_is_heard_when_it_is_committed_and_only_by_who_listen
     replica.handle(&listening(1), install(1, "a"), &mut Vec::new());
     replica.handle(&listening(1), install(2, "b"), &mut Vec::new());
     assert_eq!(
-        replica.lock_counts(),
+        replica.state().lock_counts(),
         (2, 0),
         "what is only told of is not locked"
     );
-    assert_eq!(replica.take_events(), []);
+    assert_eq!(replica.state_mut().take_events(), []);
     replica.handle(&listening(1), decide(1, true), &mut Vec::new());
     replica.handle(&listening(1), decide(2, false), &mut Vec::new());
-    assert_eq!(replica.take_events(), [event("a")]);
+    assert_eq!(replica.state_mut().take_events(), [event("a")]);
     replica.handle(&turn(2, 1), install(3, "c"), &mut Vec::new());
     replica.handle(&turn(2, 1), decide(3, true), &mut Vec::new());
-    assert_eq!(replica.take_events(), []);
+    assert_eq!(replica.state_mut().take_events(), []);
 }
 
 #[test]
@@ -296,18 +296,18 @@ fn a_withdrawal_is_answered_by_who_waits_and_ignored_by_who_prepared() {
             ..
         }]
     ));
-    assert_eq!(replica.lock_counts(), (1, 0));
+    assert_eq!(replica.state().lock_counts(), (1, 0));
 }
 
 #[test]
 fn expired_keys_stay_while_they_are_to_be_kept() {
     let mut replica = replica();
     run(&mut replica, turn(1, 1_000), "SET k v PX 10");
-    replica.keep_expired(true);
+    replica.state_mut().keep_expired(true);
     assert_eq!(run(&mut replica, turn(2, 1_010), "GET k"), "$-1\r\n");
     assert!(replica.expire_due(&turn(2, 1_010), 100));
     assert_eq!(replica.keyspace().counts(Db::default()), (1, 1));
-    replica.keep_expired(false);
+    replica.state_mut().keep_expired(false);
     assert_eq!(run(&mut replica, turn(3, 1_011), "GET k"), "$-1\r\n");
     assert_eq!(replica.keyspace().counts(Db::default()), (0, 0));
 }
@@ -319,10 +319,12 @@ fn limits_are_an_operation_only_if_they_differ() {
         hash_entries: 7,
         ..keyspace::Limits::default()
     };
-    replica.set_limits(&turn(1, 1_000), keyspace::Limits::default());
+    replica
+        .state_mut()
+        .set_limits(&turn(1, 1_000), keyspace::Limits::default());
     let before = replica.keyspace().applied();
-    replica.set_limits(&turn(1, 1_000), limits);
-    replica.set_limits(&turn(2, 1_001), limits);
+    replica.state_mut().set_limits(&turn(1, 1_000), limits);
+    replica.state_mut().set_limits(&turn(2, 1_001), limits);
     assert_eq!(replica.keyspace().limits(), limits);
     assert_eq!(replica.keyspace().applied().0, before.0 + 1);
 }
@@ -399,7 +401,7 @@ fn what_is_lent_stays_as_it_is_until_it_is_back() {
     assert!(replica.expire_due(&turn(5, 2_001), 1_000));
     assert_eq!(replica.keyspace().counts(Db::default()), (0, 0));
     let mut pieces = 1;
-    while !replica.collect_garbage(&mut 1_000) {
+    while !replica.state_mut().collect_garbage(&mut 1_000) {
         pieces += 1;
     }
     assert!(pieces > 1, "{pieces}");

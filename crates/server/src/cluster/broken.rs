@@ -10,9 +10,8 @@
 //! it was about to say is dropped with it. To the rest of its group it is a replica that is silent; its node's gateway asks
 //! the leader elsewhere. The seat is filled again when the cluster gives the node another incarnation.
 
-use super::seat::Seat;
 use crate::gateway::Gateway;
-use replica::{Replica, Turn};
+use replica::{Effects, Input};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -29,16 +28,12 @@ fn words(panic: &(dyn Any + Send)) -> String {
 }
 
 impl Gateway {
-    /// Carries out a step of the replica of a seat; `None` if it panicked, or did before.
-    pub(super) fn step<R>(
-        &mut self,
-        index: usize,
-        step: impl FnOnce(&mut Seat, &mut Replica, &Turn) -> R,
-    ) -> Option<R> {
-        let (seat, replica) = (&mut self.cluster.seats[index], &mut self.replicas[index]);
-        let turn = &self.turn;
-        match guard(|| step(seat, replica, turn)) {
-            Ok(done) => Some(done),
+    /// Lets the replica of a seat take a step: what it wants done; `None` if it has no part in its group's log, or panicked.
+    pub(super) fn step(&mut self, index: usize, input: Input<'_>) -> Option<Effects> {
+        let (replica, turn, now) = (&mut self.replicas[index], &self.turn, self.cluster.now);
+        let mut effects = Effects::default();
+        match guard(|| replica.step(turn, now, input, &mut effects)) {
+            Ok(is_member) => is_member.then_some(effects),
             Err(words) => {
                 self.break_replica(index, &words);
                 None
@@ -50,8 +45,7 @@ impl Gateway {
     pub(super) fn break_replica(&mut self, index: usize, words: &str) {
         let replica = &mut self.replicas[index];
         let group = replica.group().number();
-        self.cluster.seats[index].break_off(words);
-        replica.abandon();
+        self.cluster.seats[index].break_off(replica, words);
         let reason = format!(
             "a replica has stopped: group {group}: it has panicked, and is not used any more: {words}"
         );

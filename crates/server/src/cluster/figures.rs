@@ -78,11 +78,11 @@ impl Gateway {
             ..ClusterFigures::default()
         };
         for (seat, replica) in self.cluster.seats.iter().zip(&self.replicas) {
-            figures.counts += seat.counts();
-            let (handed, resent) = seat.courier.handed();
+            figures.counts += seat.counts(replica);
+            let (handed, resent) = seat.group_client.handed();
             figures.batches += handed;
             figures.resent += resent;
-            let leader = seat.known_leader(layout.group(replica.group()));
+            let leader = seat.known_leader(replica, layout.group(replica.group()));
             figures.groups.push(figures_of(seat, replica, layout.me, leader));
         }
         self.cluster.figures_at = now;
@@ -92,8 +92,8 @@ impl Gateway {
 
 fn figures_of(seat: &Seat, replica: &Replica, me: NodeId, leader: Option<NodeId>) -> GroupFigures {
     let group = replica.group();
-    let Some(member) = &seat.member else {
-        let is_alone = !replica.is_replicated();
+    let Some(member) = replica.member() else {
+        let is_alone = !replica.has_log();
         return GroupFigures {
             group,
             leads: is_alone,

@@ -16,20 +16,23 @@ pub struct Glimpse<'a> {
     pub generation: u64,
     /// Which replica.
     pub incarnation: Incarnation,
-    /// Its part in consensus; none in a group that nobody else has a part in.
-    pub member: Option<&'a Member>,
     replica: &'a Replica,
 }
 
-impl Glimpse<'_> {
+impl<'a> Glimpse<'a> {
+    /// Its part in consensus; none in a group that nobody else has a part in.
+    pub fn member(&self) -> Option<&'a Member> {
+        self.replica.member()
+    }
+
     /// The members as it knows them, if it is not the only one.
-    pub fn members(&self) -> Option<&Members> {
-        self.member.map(Member::members)
+    pub fn members(&self) -> Option<&'a Members> {
+        self.member().map(Member::members)
     }
 
     /// Whether it would answer a read from its own state at this moment.
     pub fn has_lease(&self, now: Monotonic) -> bool {
-        self.member.is_some_and(|member| member.may_read(now))
+        self.member().is_some_and(|member| member.may_read(now))
     }
 
     /// Of its data.
@@ -66,16 +69,15 @@ impl Gateway {
         seats.filter_map(move |(seat, replica)| {
             let group = layout?.group(replica.group());
             let alone = || group.seat_on(layout?.me).filter(|me| group.founder == Some(*me));
-            let incarnation = match &seat.member {
+            let incarnation = match replica.member() {
                 Some(_) => seat.incarnation?,
-                None if replica.is_replicated() => return None,
+                None if replica.has_log() => return None,
                 None => alone()?,
             };
             Some(Glimpse {
                 group: replica.group(),
                 generation: group.generation,
                 incarnation,
-                member: seat.member.as_ref(),
                 replica,
             })
         })
@@ -95,15 +97,7 @@ impl Gateway {
 
     /// Says what does not hold of the replicas here, for checks after every step.
     pub fn check_replicas(&self) -> Result<(), String> {
-        for replica in &self.replicas {
-            replica.check()?;
-        }
-        for (seat, replica) in self.cluster.seats.iter().zip(&self.replicas) {
-            if let Some(member) = &seat.member {
-                member.check(replica)?;
-            }
-        }
-        Ok(())
+        self.replicas.iter().try_for_each(Replica::check)
     }
 
     /// The numbers of this worker's transactions whose clients are to be told by a deadline, for checks of it.

@@ -7,7 +7,7 @@
 //! Nothing may be said in its name between: whoever makes one has no gateway any more that could.
 
 use super::seat::Seat;
-use consensus::{Config, Durability, Group, Saved, SnapshotPoint, Times};
+use consensus::{Config, Durability, RaftNode, Saved, SnapshotPoint, Times};
 use ids::{GroupId, Incarnation, Monotonic};
 use keyspace::Keyspace;
 use replica::{Replica, Turn};
@@ -42,7 +42,7 @@ impl Kept {
     /// Whether a replica can begin with it.
     pub fn is_sound(&self) -> bool {
         self.config(0)
-            .is_none_or(|config| Group::new(config, Monotonic(0)).is_ok())
+            .is_none_or(|config| RaftNode::new(config, Monotonic(0)).is_ok())
     }
 
     /// What a seat and its replica leave behind; none if that is not all that the group relies on.
@@ -57,15 +57,15 @@ impl Kept {
         if replica.has_transactions() {
             return None;
         }
-        let (incarnation, rest) = match seat.member {
-            Some(member) => (
-                seat.incarnation?,
-                Some(member.into_rest(&mut replica, turn, now)?),
-            ),
+        let (incarnation, rest) = if replica.member().is_some() {
+            (seat.incarnation?, Some(replica.end(turn, now)?))
+        } else if seat.heir.is_some() {
             // It waits until it may begin its group anew.
-            None if seat.heir.is_some() => (seat.incarnation?, None),
-            None if replica.is_replicated() => return None,
-            None => (alone?, None),
+            (seat.incarnation?, None)
+        } else if replica.has_log() {
+            return None;
+        } else {
+            (alone?, None)
         };
         Some(Kept {
             group,

@@ -1,11 +1,13 @@
-//! One group, as this node has it: a replica perhaps, and a way to the leader.
+//! One group, as this node has it beside its replica: which one that is, who leads, and the way there.
 
 use super::watches::Watches;
 use super::{GroupLayout, Kept, Layout};
-use consensus::{Config, Durability, Group, Members, Saved, Term, Times};
+use consensus::{Config, Durability, Members, RaftNode, Saved, Term, Times};
 use control::{GroupRef, GroupSight, Order, Report, Role, Survivor};
 use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, Monotonic, NodeId};
-use replica::{BatchOutcome, BatchResponse, Courier, Member, MemberCounts, Output, Replica, Turn};
+use replica::{
+    BatchOutcome, BatchResponse, Effects, GroupClient, Input, Member, MemberCounts, Output, Replica, Turn,
+};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -18,8 +20,7 @@ const STRANGER_PATIENCE: Duration = Duration::from_secs(3);
 
 /// See the file's header.
 pub(crate) struct Seat {
-    pub(super) courier: Courier,
-    pub(super) member: Option<Member>,
+    pub(super) group_client: GroupClient,
     /// The replica here, if there is one.
     pub(super) incarnation: Option<Incarnation>,
     /// The last replica that was here of which a step has panicked: the seat is empty until the cluster names another one.
@@ -60,8 +61,7 @@ pub(crate) struct Seat {
 impl Seat {
     pub(super) fn new(group: GroupId, generation: u64, boot: Boot, worker: u16) -> Seat {
         Seat {
-            courier: Courier::new(group, generation, GatewayId { boot, worker }),
-            member: None,
+            group_client: GroupClient::new(group, generation, GatewayId { boot, worker }),
             incarnation: None,
             broken: None,
             stopped: None,
@@ -110,30 +110,32 @@ impl Seat {
             return;
         };
         // What is left of an heir's former log belongs to the generation before.
-        replica.begin_generation(group.generation - u64::from(is_heir && group.generation > 0));
+        replica
+            .state_mut()
+            .begin_generation(group.generation - u64::from(is_heir && group.generation > 0));
         let applied = config.start.index;
-        let raft = Group::new(config, now).expect("it was looked at before anybody was told of it");
-        let member = Member::new(replica.group(), group.generation, raft, applied);
+        let raft = RaftNode::new(config, now).expect("it was looked at before anybody was told of it");
+        self.incarnation = incarnation;
         if is_heir {
             // As the only voter of another generation it begins a log of its own.
-            self.heir = incarnation.map(|me| (me, member.raft().promised_until()));
-            self.incarnation = incarnation;
-            member.into_survivor(replica, turn, now);
+            self.heir = incarnation.map(|me| (me, raft.promised_until()));
+            replica.inherit(raft, group.generation, applied, turn, now);
             return;
         }
-        replica.set_replicated();
-        self.incarnation = incarnation;
-        self.member = Some(member);
+        replica.give_log();
+        replica.join(raft, group.generation, applied);
     }
 
     /// Offers leadership to another, once in a term. Whether that may still come to something.
     pub(super) fn resign(
         &mut self,
         group: &GroupLayout,
+        replica: &mut Replica,
         is_up: impl Fn(NodeId) -> bool,
+        turn: &Turn,
         now: Monotonic,
     ) -> bool {
-        let Some(member) = self.member.as_mut().filter(|member| member.leads()) else {
+        let Some(member) = replica.leader() else {
             return false;
         };
         let term = member.term();
@@ -150,7 +152,7 @@ impl Seat {
             return false;
         };
         self.resigned = Some(term);
-        member.raft_mut().transfer(to, now).is_ok()
+        replica.step(turn, now, Input::Transfer(to), &mut Effects::default())
     }
 
     /// Becomes what the layout says, or as much of it as is possible now: the next tick tries again.
@@ -162,49 +164,44 @@ impl Seat {
         seed: u64,
         now: Monotonic,
     ) {
-        if layout.peers.is_empty() && self.member.is_none() && !replica.is_replicated() {
+        if layout.peers.is_empty() && !replica.has_log() {
             // Nobody else holds anything: commands are carried out at once.
             return;
         }
-        if !replica.is_replicated() {
+        if !replica.has_log() {
             if !replica.is_quiet() {
                 return;
             }
-            replica.set_replicated();
+            replica.give_log();
         }
         let group = layout.group(replica.group());
         let incarnation = group.seat_on(layout.me);
-        if self.member.is_some() && incarnation == self.incarnation || self.is_broken(incarnation) {
+        if replica.member().is_some() && incarnation == self.incarnation || self.is_broken(incarnation) {
             return;
         }
         self.stopped = None;
         let founds = incarnation.is_some() && group.founder == incarnation;
         let survives = founds && group.heir_of.is_some() && group.heir_of == self.incarnation;
         let had_heir = self.heir.is_some();
-        let former = self.member.take();
-        if let Some(former) = &former {
-            self.past += former.counts();
-            self.left_in = former.term();
-        }
+        let former = replica.member();
         let had_member = former.is_some();
+        let promised_until = former.map(|former| former.raft().promised_until());
+        self.remember(replica);
         let waits_until = self
             .heir
             .take()
             .filter(|(heir, _)| survives || Some(*heir) == incarnation);
         let waits_until = waits_until.filter(|_| founds).map(|(_, until)| until);
-        let waits_until = match former.filter(|_| survives) {
-            Some(survivor) => {
-                let until = survivor.raft().promised_until();
-                survivor.into_survivor(replica, turn, now);
-                Some(until)
+        let waits_until = if survives && had_member {
+            replica.survive(turn, now);
+            promised_until
+        } else {
+            replica.leave();
+            if had_member || !founds || (had_heir && waits_until.is_none()) {
+                // What was held here belongs to the group no more, or never did.
+                replica.forget();
             }
-            None => {
-                if had_member || !founds || (had_heir && waits_until.is_none()) {
-                    // What was held here belongs to the group no more, or never did.
-                    replica.forget();
-                }
-                waits_until
-            }
+            waits_until
         };
         self.incarnation = incarnation;
         let Some(me) = incarnation else {
@@ -230,23 +227,27 @@ impl Seat {
             times: Times::DEFAULT,
             seed,
         };
-        let raft = Group::new(config, now).expect("its parts agree");
+        let raft = RaftNode::new(config, now).expect("its parts agree");
         if founds && group.generation > 0 {
-            replica.begin_anew(group.generation);
+            replica.state_mut().begin_anew(group.generation);
         } else {
-            replica.begin_generation(group.generation);
+            replica.state_mut().begin_generation(group.generation);
         }
-        self.member = Some(Member::new(replica.group(), group.generation, raft, applied));
+        replica.join(raft, group.generation, applied);
+    }
+
+    /// Before the replica here leaves its group's log: what it did is counted, and its term is known.
+    fn remember(&mut self, replica: &Replica) {
+        if let Some(member) = replica.member() {
+            self.past += member.counts();
+            self.left_in = member.term();
+        }
     }
 
     /// A step of the replica here has panicked.
-    pub(super) fn break_off(&mut self, words: &str) {
-        if let Some(member) = self.member.take() {
-            self.past += member.counts();
-            self.left_in = member.term();
-            // See `broken.rs`.
-            std::mem::forget(member);
-        }
+    pub(super) fn break_off(&mut self, replica: &mut Replica, words: &str) {
+        self.remember(replica);
+        replica.abandon();
         self.broken = self.incarnation.take();
         self.stopped = Some(words.to_owned());
         self.heir = None;
@@ -259,9 +260,9 @@ impl Seat {
     }
 
     /// What the members here have done so far.
-    pub(super) fn counts(&self) -> MemberCounts {
+    pub(super) fn counts(&self, replica: &Replica) -> MemberCounts {
         let mut counts = self.past;
-        if let Some(member) = &self.member {
+        if let Some(member) = replica.member() {
             counts += member.counts();
         }
         counts
@@ -271,7 +272,7 @@ impl Seat {
     pub(super) fn is_unsettled(&self, layout: &Layout, replica: &Replica) -> bool {
         let has_peers = !layout.peers.is_empty();
         has_peers
-            && (!replica.is_replicated() || self.heir.is_some() || {
+            && (!replica.has_log() || self.heir.is_some() || {
                 let named = layout.group(replica.group()).seat_on(layout.me);
                 named != self.incarnation && !self.is_broken(named)
             })
@@ -281,23 +282,23 @@ impl Seat {
     pub(super) fn tick(
         &mut self,
         group: &GroupLayout,
-        now: Monotonic,
-        slow: Option<Duration>,
+        replica: &Replica,
         is_up: impl Fn(NodeId) -> bool,
         is_moving: impl Fn(NodeId) -> bool,
         outputs: &mut Vec<Output>,
     ) -> bool {
-        self.courier.begin(now, slow);
         if self.target.is_some_and(is_moving) {
-            self.courier.on_moving();
+            self.group_client.on_moving();
         }
-        self.courier.give_up(outputs);
+        self.group_client.give_up(outputs);
         self.is_hinted = false;
-        self.let_go_of_strangers(group, now);
         self.target = self.target.filter(|target| is_up(*target));
         if self.target.is_none() {
             let last = group.leader.filter(|_| self.tries == 0);
-            let known = self.known_leader(group).or(last).filter(|node| is_up(*node));
+            let known = self
+                .known_leader(replica, group)
+                .or(last)
+                .filter(|node| is_up(*node));
             let candidates: Vec<NodeId> = group.nodes().into_iter().filter(|node| is_up(*node)).collect();
             let next = || candidates.get(self.tries % candidates.len().max(1)).copied();
             if let Some(node) = known.or_else(next) {
@@ -305,15 +306,15 @@ impl Seat {
                 self.aim(node, outputs);
             }
         }
-        self.target.is_some() && self.courier.has_due()
+        self.target.is_some() && self.group_client.has_due()
     }
 
     /// Until when ticks have nothing to do for it, if nothing happens: groups that nobody uses cost next to nothing.
-    pub(super) fn quiet_until(&self, now: Monotonic) -> Monotonic {
-        if self.target.is_none() || !self.courier.is_idle() || !self.watches.is_idle() {
+    pub(super) fn quiet_until(&self, replica: &Replica, now: Monotonic) -> Monotonic {
+        if self.target.is_none() || !self.group_client.is_idle() || !self.watches.is_idle() {
             return now;
         }
-        let Some(member) = &self.member else {
+        let Some(member) = replica.member() else {
             return now.after(QUIET_MAX);
         };
         if member.has_own() || member.raft().has_ready() {
@@ -323,17 +324,13 @@ impl Seat {
         timer.min(now.after(QUIET_MAX))
     }
 
-    /// Carries out what the meta group wants of the leader. What is refused now is asked for again.
-    pub(super) fn on_order(&mut self, order: &Order, now: Monotonic) {
-        let Some(member) = self.member.as_mut().filter(|member| member.leads()) else {
-            return;
-        };
-        let mut target = member.members().clone();
-        let raft = member.raft_mut();
+    /// What is to happen to the leader here, because the meta group wants it.
+    pub(super) fn input_of(&mut self, order: &Order, replica: &Replica) -> Option<Input<'static>> {
+        let mut target = replica.leader()?.members().clone();
         match order {
             Order::AddLearner { incarnation, node } => {
                 if target.is_voter(*incarnation) || target.learners.contains(incarnation) {
-                    return;
+                    return None;
                 }
                 let members = target.all();
                 self.added.retain(|added, _| members.contains(added));
@@ -349,12 +346,9 @@ impl Seat {
                 target.voters.sort_unstable();
                 target.voters.dedup();
             }
-            Order::Transfer { to } => {
-                let _ = raft.transfer(*to, now);
-                return;
-            }
+            Order::Transfer { to } => return Some(Input::Transfer(*to)),
         }
-        let _ = raft.change_members(&target);
+        Some(Input::ChangeMembers(target))
     }
 
     /// Where a member is, as far as is known here.
@@ -364,10 +358,16 @@ impl Seat {
         place.or_else(|| self.added.get(&incarnation)).copied()
     }
 
-    /// A leader of before may have taken a learner in that the map has let go of since, and of which nobody else knows where it
-    /// is. As long as it is there the group cannot be reported. If it should be wanted after all, it is asked for again.
-    fn let_go_of_strangers(&mut self, layout: &GroupLayout, now: Monotonic) {
-        let leading = self.member.as_ref().filter(|member| member.leads());
+    /// What is to happen to the leader here because of learners that a leader of before has taken in, that the map has let go of
+    /// since, and of which nobody else knows where they are. As long as one is there the group cannot be reported. If it should
+    /// be wanted after all, it is asked for again.
+    pub(super) fn without_strangers(
+        &mut self,
+        layout: &GroupLayout,
+        replica: &Replica,
+        now: Monotonic,
+    ) -> Option<Input<'static>> {
+        let leading = replica.leader();
         let mut target = leading.map(|member| member.members().clone()).unwrap_or_default();
         let count = target.learners.len();
         target
@@ -375,15 +375,11 @@ impl Seat {
             .retain(|learner| self.place_of(layout, *learner).is_some());
         if target.learners.len() == count || target.is_joint() {
             self.strangers_since = None;
-            return;
+            return None;
         }
         let since = *self.strangers_since.get_or_insert(now);
-        if now.since(since) >= STRANGER_PATIENCE
-            && let Some(member) = &mut self.member
-        {
-            // Refused while another change is under way, and tried again.
-            let _ = member.raft_mut().change_members(&target);
-        }
+        // Refused while another change is under way, and tried again.
+        (now.since(since) >= STRANGER_PATIENCE).then_some(Input::ChangeMembers(target))
     }
 
     /// What the meta group is told of the group, if it is led here.
@@ -393,7 +389,7 @@ impl Seat {
         const LAG_MAX: u64 = 64;
         /// Bytes of data up to which a group is light: its state is sent in four cuts.
         const LIGHT_BYTES_MAX: usize = 1 << 20;
-        let member = self.member.as_ref().filter(|member| member.leads())?;
+        let member = replica.leader()?;
         // Before that it may know older members than a leader before it has reported.
         if !member.raft().is_established() {
             return None;
@@ -443,7 +439,7 @@ impl Seat {
     pub(super) fn survivor(
         &self,
         me: NodeId,
-        group: GroupId,
+        replica: &Replica,
         layout: &GroupLayout,
         now: Monotonic,
     ) -> Option<Survivor> {
@@ -453,10 +449,10 @@ impl Seat {
             leader.is_some_and(|leader| !layout.lost.contains_key(&leader))
                 && (votes || member.raft().is_promised(now))
         };
-        let member = self.member.as_ref().filter(|member| !is_led(member))?;
+        let member = replica.member().filter(|member| !is_led(member))?;
         let raft = member.raft();
         Some(Survivor {
-            group,
+            group: replica.group(),
             generation: layout.generation,
             node: me,
             incarnation: self.incarnation?,
@@ -467,43 +463,28 @@ impl Seat {
         })
     }
 
-    /// A node came into reach, or out of it.
-    pub(super) fn on_link(&mut self, group: &GroupLayout, node: NodeId, is_up: bool, now: Monotonic) {
-        if !is_up {
-            if self.target == Some(node) {
-                self.target = None;
-            }
-            for (&incarnation, _) in group.seats.iter().filter(|(_, seat)| **seat == node) {
-                if let Some(member) = &mut self.member {
-                    member.on_link_lost(incarnation, now);
-                }
-            }
-        }
-    }
-
-    /// Nothing was heard for long from a node that is in reach. What was sent to it stays there: it may go on.
-    pub(super) fn on_silence(&mut self, group: &GroupLayout, node: NodeId, now: Monotonic) {
-        let Some(member) = &mut self.member else { return };
-        for (&incarnation, _) in group.seats.iter().filter(|(_, seat)| **seat == node) {
-            member.on_silence(incarnation, now);
+    /// A node is out of reach.
+    pub(super) fn on_link_lost(&mut self, node: NodeId) {
+        if self.target == Some(node) {
+            self.target = None;
         }
     }
 
     /// Whom this node takes for the leader.
-    pub(super) fn known_leader(&self, group: &GroupLayout) -> Option<NodeId> {
-        let leader = self.member.as_ref()?.leader()?;
+    pub(super) fn known_leader(&self, replica: &Replica, group: &GroupLayout) -> Option<NodeId> {
+        let leader = replica.member()?.leader()?;
         group.seats.get(&leader).copied()
     }
 
     /// The term of the replica here, or of the last one that was.
-    pub(super) fn term(&self) -> Term {
-        self.member.as_ref().map_or(self.left_in, Member::term)
+    pub(super) fn term(&self, replica: &Replica) -> Term {
+        replica.member().map_or(self.left_in, Member::term)
     }
 
     /// A node says what became of a batch. What was carried out counts whoever says it, as long as it is not lost since; the
     /// rest only from whom this node takes for the leader, in the term in which it leads.
     pub(super) fn on_response(&mut self, from: NodeId, response: &BatchResponse, outputs: &mut Vec<Output>) {
-        let is_present = response.generation == self.courier.generation();
+        let is_present = response.generation == self.group_client.generation();
         let is_asked = self.target == Some(from);
         let counts = is_asked && response.term >= self.led_in;
         match response.outcome {
@@ -518,7 +499,7 @@ impl Seat {
             self.led_in = response.term;
         }
         // What no leader writes counts as no answer: the batch is sent again.
-        self.courier
+        self.group_client
             .on_outcome(response.sequence, &response.outcome, outputs);
     }
 
@@ -533,20 +514,9 @@ impl Seat {
         }
     }
 
-    /// Asks for what was read to be expired to be deleted. Whether anything is.
-    pub(super) fn expire_met(&mut self, replica: &mut Replica) -> bool {
-        let met = replica.take_met_expired();
-        if let Some(member) = &mut self.member {
-            for (db, key) in &met {
-                member.ask(&keyspace::Operation::Expire { db: *db, key });
-            }
-        }
-        !met.is_empty()
-    }
-
     /// Goes after the leader that the replica here knows.
-    pub(super) fn follow(&mut self, group: &GroupLayout, outputs: &mut Vec<Output>) {
-        if let Some(node) = self.known_leader(group) {
+    pub(super) fn follow(&mut self, replica: &Replica, group: &GroupLayout, outputs: &mut Vec<Output>) {
+        if let Some(node) = self.known_leader(replica, group) {
             self.aim(node, outputs);
         }
     }
@@ -555,7 +525,7 @@ impl Seat {
         if self.target != Some(node) {
             self.target = Some(node);
             self.led_in = Term(0);
-            self.courier.resend(outputs);
+            self.group_client.resend(outputs);
         }
     }
 }

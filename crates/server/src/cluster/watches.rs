@@ -118,11 +118,11 @@ impl Gateway {
     /// Time passes: whoever is to be asked is asked.
     pub(super) fn tick_watches(&mut self, index: usize) {
         let now = self.cluster.now;
-        let is_replicated = self.replicas[index].is_replicated();
+        let is_replicated = self.replicas[index].has_log();
         let group = self.replicas[index].group();
         let Cluster { seats, outbox, .. } = &mut self.cluster;
         let seat = &mut seats[index];
-        let has_replica = seat.member.is_some();
+        let has_replica = self.replicas[index].member().is_some();
         let holder = seat.target.filter(|_| is_replicated && !has_replica);
         let watches = &mut seat.watches;
         if watches.is_idle() {
@@ -131,7 +131,7 @@ impl Gateway {
         if !has_replica && watches.kept_count > 0 {
             // It was here, and is not any more.
             for _ in 0..std::mem::take(&mut watches.kept_count) {
-                self.replicas[index].await_keys(false);
+                self.replicas[index].state_mut().await_keys(false);
                 self.watchers -= 1;
             }
             for (key, nodes) in std::mem::take(&mut watches.kept) {
@@ -169,16 +169,16 @@ impl Gateway {
         let seat = &mut seats[index];
         if !waits.is_on {
             if seat.watches.let_go(&key, from) {
-                self.replicas[index].await_keys(false);
+                self.replicas[index].state_mut().await_keys(false);
                 self.watchers -= 1;
             }
             return;
         }
         let has_room = seat.watches.kept_count < KEPT_MAX && key.1.len() <= KEPT_KEY_BYTES_MAX;
-        if seat.member.is_none() || !has_room {
+        if self.replicas[index].member().is_none() || !has_room {
             outbox.push((from, tell(waits.group, &key, false)));
         } else if seat.watches.keep(key, from) {
-            self.replicas[index].await_keys(true);
+            self.replicas[index].state_mut().await_keys(true);
             self.watchers += 1;
         }
     }
@@ -234,7 +234,7 @@ impl Gateway {
     pub(super) fn forget_watcher(&mut self, index: usize, node: NodeId) {
         let gone = self.cluster.seats[index].watches.on_link_lost(node);
         for _ in 0..gone {
-            self.replicas[index].await_keys(false);
+            self.replicas[index].state_mut().await_keys(false);
         }
         self.watchers -= gone;
     }

@@ -6,7 +6,6 @@ use crate::message::Message;
 use command::ReplyError;
 use command::glob::Glob;
 use options::{SetError, Settings};
-use replica::Replica;
 use resp::{Args, Writer};
 use std::collections::BTreeSet;
 use std::fs;
@@ -63,7 +62,9 @@ impl Gateway {
     /// What workers count is only ever added to, so that no worker writes another's numbers: the totals of now
     /// are remembered and subtracted. What groups count is set back where they live.
     pub(super) fn config_reset_stat(&mut self, w: &mut Writer<'_>) {
-        self.replicas.iter_mut().for_each(Replica::reset_counters);
+        self.replicas
+            .iter_mut()
+            .for_each(|replica| replica.state_mut().reset_counters());
         self.refresh_figures();
         // What other workers count meanwhile may undo it there: they follow when they hear of it.
         self.shared.workers.iter().for_each(|worker| worker.clear());

@@ -256,7 +256,7 @@ fn term_told_to_an_earlier_incarnation() -> Term {
     let node = &mut world.nodes[1].gateway;
     node.on_peer(NodeId(2), PeerMessage::Raft(Raft { group, message }));
     let mut glimpses = node.glimpses();
-    let member = glimpses.next().and_then(|glimpse| glimpse.member);
+    let member = glimpses.next().and_then(|glimpse| glimpse.member());
     member.expect("it is a follower").raft().status().term
 }
 
@@ -1199,7 +1199,7 @@ fn a_change_of_members_goes_on_until_a_majority_of_the_new_voters_knows_that_it_
     );
     let is_ended = |world: &World, node: usize| {
         let glimpse = world.nodes[node].gateway.glimpses().next().expect("one group");
-        let members = glimpse.member.expect("it has a replica").members();
+        let members = glimpse.member().expect("it has a replica").members();
         members.voters.len() == 3 && !members.is_joint()
     };
     let is_changing = |world: &World| world.nodes[0].gateway.sights().0[0].is_changing;

@@ -47,6 +47,43 @@ pub(crate) fn seconds(world: &mut World, count: usize) {
 }
 
 #[test]
+fn nobody_is_told_that_nothing_was_done_when_it_is_only_the_replies_that_are_missing() {
+    let (mut answered, mut unknown) = (0, 0);
+    for turns in 1..10 {
+        let mut world = one_each(3);
+        let keys = [0, 1, 2].map(|group| key(3, group, "k"));
+        let [a, b, c] = &keys;
+        assert_eq!(world.run(0, 1, &format!("MSET {a} 1 {b} 1 {c} 1")), "+OK");
+        for line in ["MULTI", "FLUSHALL", "DBSIZE", "EXEC"] {
+            world.send(0, 2, line);
+        }
+        world.turns(turns);
+        world.dead[2] = true;
+        seconds(&mut world, 12);
+        let told = world.nodes[0].take_reply(2);
+        world.dead[2] = false;
+        seconds(&mut world, 10);
+        let left = world.run(0, 3, "DBSIZE");
+        let told = told.trim_start_matches("+OK +QUEUED +QUEUED ");
+        if told.ends_with("nothing was done") {
+            assert_eq!(left, ":3", "{told}, after {turns} turns");
+        } else if told.starts_with("-UNKNOWN ") {
+            unknown += 1;
+        } else {
+            answered += 1;
+            assert_eq!((told, &*left), ("*2 +OK :0", ":0"), "after {turns} turns");
+        }
+        for node in 0..3 {
+            assert_eq!(world.transactions_left(node), 0, "of node {node}");
+        }
+    }
+    assert!(
+        answered > 0 && unknown > 0,
+        "{answered} answered, {unknown} unknown"
+    );
+}
+
+#[test]
 fn who_reads_for_a_transaction_that_its_client_gave_up_leaves_nothing_open() {
     let mut world = one_each(3);
     let (a, b, c) = (key(3, 0, "a"), key(3, 1, "b"), key(3, 2, "c"));

@@ -185,7 +185,7 @@ impl World {
     /// Entries that the leaders on a node have proposed.
     pub(crate) fn proposed(&self, node: usize) -> u64 {
         let members = self.nodes[node].gateway.glimpses();
-        let members = members.filter_map(|glimpse| glimpse.member);
+        let members = members.filter_map(|glimpse| glimpse.member());
         members.map(|member| member.counts().entries_proposed).sum()
     }
 

@@ -79,7 +79,7 @@ impl Checks {
                 let is_whole = |members: &Members| {
                     members.voters.len() == wanted && members.learners.is_empty() && !members.is_joint()
                 };
-                let leads = |glimpse: &Glimpse<'_>| match glimpse.member {
+                let leads = |glimpse: &Glimpse<'_>| match glimpse.member() {
                     Some(member) => member.leads() && is_whole(member.members()),
                     None => nodes == 1,
                 };
@@ -251,7 +251,7 @@ impl Checks {
     }
 
     fn check_replica(&mut self, machine: usize, glimpse: &Glimpse<'_>) -> Result<(), String> {
-        let Some(member) = glimpse.member else {
+        let Some(member) = glimpse.member() else {
             return Ok(());
         };
         let (group, me) = (glimpse.group.number(), glimpse.incarnation);
@@ -322,7 +322,7 @@ pub(crate) fn check_at_rest(running: &[Option<&Whole>]) -> Result<(), String> {
         }
     }
     for leader in glimpses() {
-        let Some(member) = leader.member.filter(|member| member.leads()) else {
+        let Some(member) = leader.member().filter(|member| member.leads()) else {
             continue;
         };
         let voters = &member.members().voters;
@@ -330,7 +330,7 @@ pub(crate) fn check_at_rest(running: &[Option<&Whole>]) -> Result<(), String> {
             |glimpse: &Glimpse<'_>| glimpse.group == leader.group && voters.contains(&glimpse.incarnation);
         let number = leader.group.number();
         for other in glimpses().filter(is_its) {
-            let applied = other.member.map(|member| member.applied().0);
+            let applied = other.member().map(|member| member.applied().0);
             if applied != Some(member.applied().0) {
                 return Err(format!(
                     "group {number} is at rest, and its replicas have applied {} and {applied:?} entries",
@@ -365,7 +365,7 @@ pub(crate) fn transfer(all: &[&Whole], prng: &mut Prng) -> Option<(NodeId, Order
     for node in all {
         let glimpses = node.serving().into_iter();
         for glimpse in glimpses.flat_map(|serving| serving.glimpses()) {
-            if let Some(member) = glimpse.member.filter(|member| member.leads()) {
+            if let Some(member) = glimpse.member().filter(|member| member.leads()) {
                 found.push((node.machine, glimpse.group, member));
             }
         }

@@ -6,7 +6,8 @@
 //! one has been introduced.
 //!
 //! Who dials whom is as in production: who joins dials everybody, of two members the one with the smaller id dials, once it
-//! knows the other. A process that has no workers yet has the links of number 0 alone.
+//! knows the other; if it does not for long, the other one does. A process that has no workers yet has the links of number 0
+//! alone.
 
 use super::frame::{Body, Frame, Who};
 use crate::node;
@@ -25,6 +26,8 @@ pub(crate) type Known = BTreeMap<usize, NodeId>;
 const HELD_MAX: usize = 1_024;
 /// Bytes of the bulk lane above which messages are held, as in production.
 const BULK_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How long a member waits for one whose part it is to dial, as in production.
+const DIALLED_AFTER: Duration = Duration::from_secs(3);
 
 /// See the file's header.
 pub(crate) struct Links {
@@ -72,6 +75,8 @@ impl Pace {
 struct Peer {
     /// Who speaks there, and in which stream.
     heard: Option<(Who, u64)>,
+    /// Since when nobody is heard whose part it is to dial.
+    silent_since: Option<Monotonic>,
     /// The stream to there, and the number behind which those of this process begin.
     stream: u64,
     begun_at: u64,
@@ -88,6 +93,7 @@ impl Peer {
     fn new(stream: u64) -> Peer {
         Peer {
             heard: None,
+            silent_since: None,
             stream,
             begun_at: stream,
             output: Output::default(),
@@ -252,6 +258,25 @@ impl Links {
         for machine in 0..self.peers.len() {
             let heard = self.peers[machine].heard.and_then(|(who, _)| who.node());
             if machine != self.machine && heard.is_none() && self.dials(machine, known) {
+                self.greet(machine, None, out);
+            }
+        }
+    }
+
+    /// Dials members whose part it is to dial, and who have not for long: they may not know of this one.
+    pub(crate) fn dial_silent(&mut self, known: &Known, now: Monotonic, out: &mut node::Output<Frame>) {
+        if !matches!(self.who, Who::Member(..)) {
+            return;
+        }
+        let me = self.machine;
+        for &machine in known.keys().filter(|machine| **machine != me) {
+            let is_silent = self.peers[machine].heard.is_none() && !self.dials(machine, known);
+            let since = &mut self.peers[machine].silent_since;
+            let is_long = is_silent && now.since(*since.get_or_insert(now)) >= DIALLED_AFTER;
+            if !is_silent || is_long {
+                *since = None;
+            }
+            if is_long {
                 self.greet(machine, None, out);
             }
         }

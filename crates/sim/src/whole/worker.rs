@@ -225,6 +225,7 @@ impl Worker {
     pub(crate) fn tend(&mut self, talk: &mut Talk<'_>) {
         let now = lent();
         if now >= self.tend_at {
+            self.links.dial_silent(talk.known, now, talk.out);
             self.tend_at = now.after(TEND);
             self.gateway.tend();
             self.deliver(talk);

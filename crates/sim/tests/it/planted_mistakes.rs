@@ -137,7 +137,7 @@ const BY_SCENES: &[Bug] = &[
     Bug::AloneWoundsOnce,
     // `DBSIZE` right behind the read that found a key expired: `crates/server/tests/it/cluster.rs`.
     Bug::OwnNotAwaited,
-    // A lost answer beside one that came, to two reads that were sent together: `crates/replica/src/courier.rs`.
+    // A lost answer beside one that came, to two reads that were sent together: `crates/replica/src/group_client.rs`.
     Bug::ReadToldEarly,
 ];
 

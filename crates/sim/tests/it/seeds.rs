@@ -77,6 +77,12 @@ fn who_begins_anew_is_not_taken_for_who_was_there_before() {
 }
 
 #[test]
+fn who_was_away_when_another_joined_is_dialled_by_it() {
+    // It was to dial a member that it did not know, and which led the meta group.
+    find_nothing([8846], &of_workers(2));
+}
+
+#[test]
 fn a_seed_does_the_same_thing_twice() {
     for seed in 100..102 {
         let run = || sim::run::<Whole>(seed, &Options::default()).expect("a seed that finds nothing");

@@ -196,6 +196,33 @@ fn a_forgotten_peer_is_dialled_no_more() {
 }
 
 #[test]
+fn who_leaves_dialling_to_its_peer_keeps_the_link_and_waits_for_the_next() {
+    let (mut one, mut two) = (Node::new(1), Node::new(2));
+    two.dial(link(1, 0), one.address);
+    until(&mut [&mut one, &mut two], "the link", |nodes| {
+        nodes[0].is_up(link(2, 0)) && nodes[1].is_up(link(1, 0))
+    });
+    two.transport.leave_dialling(link(1, 0));
+    for _ in 0..10 {
+        one.turn();
+        two.turn();
+    }
+    assert!(two.is_up(link(1, 0)), "it stays");
+    one.with(|transport, now, mut sink| transport.forget(link(2, 0), now, &mut sink));
+    until(&mut [&mut two], "its end", |nodes| !nodes[0].is_up(link(1, 0)));
+    for _ in 0..100 {
+        two.skipped += Duration::from_millis(100);
+        one.turn();
+        two.turn();
+    }
+    assert_eq!(one.transport.links().count() + two.transport.links().count(), 0);
+    one.dial(link(2, 0), two.address);
+    until(&mut [&mut one, &mut two], "the next link", |nodes| {
+        nodes[0].is_up(link(2, 0)) && nodes[1].is_up(link(1, 0))
+    });
+}
+
+#[test]
 fn a_refused_node_is_linked_once_it_is_welcome() {
     let (mut one, mut two) = (Node::new(1), Node::new(2));
     two.refuses.set(true);

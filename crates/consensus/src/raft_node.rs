@@ -87,7 +87,7 @@ pub enum TransferRefused {
 }
 
 /// One replica's part of one group.
-pub struct Group {
+pub struct RaftNode {
     group: GroupId,
     me: Incarnation,
     durability: Durability,
@@ -136,12 +136,12 @@ pub struct Group {
     turned_away: u64,
 }
 
-impl Group {
+impl RaftNode {
     /// A replica, born now.
     ///
     /// # Errors
     /// If `config` contradicts itself.
-    pub fn new(config: Config, now: Monotonic) -> Result<Group, ConfigInvalid> {
+    pub fn new(config: Config, now: Monotonic) -> Result<RaftNode, ConfigInvalid> {
         let (start, saved) = validate(&config)?;
         let me = config.me;
         let election_tick = 10;
@@ -175,7 +175,7 @@ impl Group {
             term: Term(raw.raft.term),
             leader: None,
         };
-        let mut group = Group {
+        let mut group = RaftNode {
             group: config.group,
             me,
             durability: config.durability,
@@ -303,11 +303,11 @@ impl Group {
             .collect()
     }
 
-    /// What the next life of this incarnation needs besides the state as of [`point`](Group::point): for a hand-over,
+    /// What the next life of this incarnation needs besides the state as of [`point`](RaftNode::point): for a hand-over,
     /// when everything was taken and done and nothing comes in any more.
     ///
     /// # Panics
-    /// If something is left to be [taken](Group::take_ready): it would be lost, though it may be promised already.
+    /// If something is left to be [taken](RaftNode::take_ready): it would be lost, though it may be promised already.
     pub fn saved(&self) -> Saved {
         assert!(
             !self.raw.has_ready(),
@@ -358,7 +358,7 @@ impl Group {
 
     // ---- time
 
-    /// Time has passed. To be called at least every [`Times::tick`] or when [`next_timer`](Group::next_timer) says.
+    /// Time has passed. To be called at least every [`Times::tick`] or when [`next_timer`](RaftNode::next_timer) says.
     pub fn tick(&mut self, now: Monotonic) {
         if self.is_leader() {
             self.tick_leader(now);
@@ -731,7 +731,7 @@ impl Group {
 
     // ---- writes
 
-    /// Appends an entry, if this replica leads. It is committed when it comes out of [`take_ready`](Group::take_ready)
+    /// Appends an entry, if this replica leads. It is committed when it comes out of [`take_ready`](RaftNode::take_ready)
     /// with this index *and term*; with another term there, it never will be.
     ///
     /// # Errors
@@ -775,7 +775,7 @@ impl Group {
         }
     }
 
-    /// The owner has applied everything up to `index`, which came out of [`take_ready`](Group::take_ready).
+    /// The owner has applied everything up to `index`, which came out of [`take_ready`](RaftNode::take_ready).
     pub fn applied(&mut self, index: Index) {
         if index.0 <= self.applied_wanted {
             return;
@@ -846,7 +846,7 @@ impl Group {
     }
 
     /// Begins a round that confirms leadership. Reads that arrived before may be answered when it comes out of
-    /// [`take_ready`](Group::take_ready) and its index is applied; one round a turn serves all of them.
+    /// [`take_ready`](RaftNode::take_ready) and its index is applied; one round a turn serves all of them.
     ///
     /// # Errors
     /// If none was begun.
@@ -907,7 +907,7 @@ impl Group {
     // ---- members
 
     /// Proposes that `target`'s voters and learners be the members. It is in force when it comes out of
-    /// [`take_ready`](Group::take_ready) as members that are not joint.
+    /// [`take_ready`](RaftNode::take_ready) as members that are not joint.
     ///
     /// # Errors
     /// If it was not proposed.
@@ -956,7 +956,7 @@ impl Group {
 
     /// This replica was given the whole state as of this place and has not installed it; `None`: it has nothing such any
     /// more. Only what is held can be installed. Answers whether that may be so: once the leader's word was accepted,
-    /// what is held stays as it is until [`take_ready`](Group::take_ready) has said to install it.
+    /// what is held stays as it is until [`take_ready`](RaftNode::take_ready) has said to install it.
     #[must_use]
     pub fn hold_transfer(&mut self, held: Option<(Index, Term)>) -> bool {
         let may_change = self.raw.raft.raft_log.unstable_snapshot().is_none();
@@ -1045,7 +1045,7 @@ impl Group {
 
     // ---- output
 
-    /// Whether [`take_ready`](Group::take_ready) has anything.
+    /// Whether [`take_ready`](RaftNode::take_ready) has anything.
     pub fn has_ready(&self) -> bool {
         self.raw.has_ready()
             || !self.outbox.is_empty()

@@ -71,6 +71,9 @@ const BYTES_PER_SECOND: usize = 16 * 1024 * 1024;
 /// How much longer is waited while bytes of a long message come from the leader's node, or go there.
 const MOVING_PATIENCE: Duration = Duration::from_secs(60);
 
+/// A reply of so many bytes is not copied into the output of its connection.
+const COPIED_BYTES_MIN: usize = 64 * 1024;
+
 /// How long after the last of them that is so.
 const MOVING: Duration = Duration::from_millis(500);
 
@@ -277,7 +280,7 @@ struct Probe {
 pub struct NoCheckOut;
 
 /// See the file's header.
-pub struct Courier {
+pub struct GroupClient {
     group: GroupId,
     /// How many times the group has begun anew, as is known here.
     generation: u64,
@@ -356,10 +359,10 @@ impl<'a> Asked<'a> {
     }
 }
 
-impl Courier {
-    /// A courier to `group`, under a name that no other has ever had.
-    pub fn new(group: GroupId, generation: u64, gateway: GatewayId) -> Courier {
-        Courier {
+impl GroupClient {
+    /// A group client to `group`, under a name that no other has ever had.
+    pub fn new(group: GroupId, generation: u64, gateway: GatewayId) -> GroupClient {
+        GroupClient {
             group,
             generation,
             probe: None,
@@ -918,7 +921,7 @@ impl Courier {
         }
     }
 
-    /// Whether [`Courier::dispatch`] has anything to hand over.
+    /// Whether [`GroupClient::dispatch`] has anything to hand over.
     pub fn has_due(&self) -> bool {
         if let Some(probe) = &self.probe {
             return probe.is_due;
@@ -1209,7 +1212,7 @@ impl Courier {
         }
     }
 
-    /// The leader's word on the batch of this number in the courier's own count. `false` if the bytes are not what a leader
+    /// The leader's word on the batch of this number in the group client's own count. `false` if the bytes are not what a leader
     /// writes, which counts as no answer.
     pub fn on_outcome(&mut self, sequence: u64, outcome: &BatchOutcome, out: &mut Vec<Output>) -> bool {
         if let BatchOutcome::Deferred {
@@ -1811,7 +1814,7 @@ impl Origin {
         out.push(match (self, answer) {
             (Origin::Command(ticket) | Origin::Wait(ticket), Answer::Reply(reply)) => Output::Replied {
                 ticket,
-                reply: bytes.bytes().slice_ref(reply).into(),
+                reply: told(bytes.bytes(), reply).into(),
                 journey,
             },
             (Origin::Command(ticket) | Origin::Wait(ticket), Answer::Long(reply)) => Output::Replied {
@@ -1961,6 +1964,15 @@ fn wait_id(ticket: Ticket) -> WaitId {
     }
 }
 
+/// A reply among the answers that it came with. A client that does not read must keep no more than what it is told: a long reply
+/// that is less than half of them is copied. A shorter one is copied into the output of its connection anyway, and soon.
+fn told(answers: &Bytes, reply: &[u8]) -> Bytes {
+    if reply.len() >= COPIED_BYTES_MIN && reply.len() < answers.len() / 2 {
+        return Bytes::copy_from_slice(reply);
+    }
+    answers.slice_ref(reply)
+}
+
 /// What a participant says first: 0, or why not.
 fn vote(code: u8) -> Vote {
     match Refusal::of_code(code) {
@@ -1988,14 +2000,28 @@ mod tests {
     use ids::Boot;
     use resp::ArgsBuf;
 
+    #[test]
+    fn a_long_reply_does_not_keep_what_came_with_it() {
+        let answers = Bytes::from(vec![b'x'; 4 * COPIED_BYTES_MIN]);
+        let is_shared = |part: &[u8]| told(&answers, part).as_ptr() == part.as_ptr();
+        assert!(is_shared(&answers[9..]), "most of it");
+        assert!(is_shared(&answers[2 * COPIED_BYTES_MIN..]), "half of it");
+        assert!(!is_shared(&answers[..COPIED_BYTES_MIN]), "long, and a quarter");
+        assert!(is_shared(&answers[..COPIED_BYTES_MIN - 1]), "short");
+        assert_eq!(
+            told(&answers, &answers[5..COPIED_BYTES_MIN + 9]).len(),
+            COPIED_BYTES_MIN + 4
+        );
+    }
+
     /// The words that are told of three commands which left in one batch, and took 20 ms where so much counts as slow.
     fn words_told(slow: Duration) -> Vec<Option<ArgsBuf>> {
         let gateway = GatewayId {
             boot: Boot(1),
             worker: 0,
         };
-        let mut courier = Courier::new(GroupId::new(3), 0, gateway);
-        courier.begin(Monotonic(0), Some(slow));
+        let mut group_client = GroupClient::new(GroupId::new(3), 0, gateway);
+        group_client.begin(Monotonic(0), Some(slow));
         for sequence in 0..3_u8 {
             let words = ArgsBuf::from_slices([&b"SET"[..], &[b'a' + sequence], b"1"]);
             let spec = command::resolve_in_group(words.as_args()).expect("it is a command");
@@ -2014,17 +2040,17 @@ mod tests {
                 args: words.as_args(),
                 frame: None,
             };
-            courier.command(ticket, asked);
+            group_client.command(ticket, asked);
         }
         let mut sent = Vec::new();
-        courier.dispatch(|batch| sent.push(batch.sequence));
+        group_client.dispatch(|batch| sent.push(batch.sequence));
         assert_eq!(sent.len(), 1, "they leave together");
         let mut answers = AnswersBuf::default();
         (0..3).for_each(|_| answers.reply(b"+OK\r\n"));
-        courier.begin(Monotonic(20_000_000), Some(slow));
+        group_client.begin(Monotonic(20_000_000), Some(slow));
         let mut outputs = Vec::new();
         let bytes = answers.finish();
-        assert!(courier.on_outcome(sent[0], &BatchOutcome::Done(bytes), &mut outputs));
+        assert!(group_client.on_outcome(sent[0], &BatchOutcome::Done(bytes), &mut outputs));
         let told = outputs.into_iter().map(|output| match output {
             Output::Replied { journey, .. } => {
                 let journey = journey.expect("it was measured");
@@ -2045,17 +2071,17 @@ mod tests {
         assert_eq!(words_told(Duration::from_millis(30)), [None, None, None]);
     }
 
-    fn courier() -> Courier {
+    fn group_client() -> GroupClient {
         let gateway = GatewayId {
             boot: Boot(1),
             worker: 0,
         };
-        let mut courier = Courier::new(GroupId::new(3), 0, gateway);
-        courier.begin(Monotonic(0), None);
-        courier
+        let mut group_client = GroupClient::new(GroupId::new(3), 0, gateway);
+        group_client.begin(Monotonic(0), None);
+        group_client
     }
 
-    fn ask(courier: &mut Courier, words: &str, sequence: u64) {
+    fn ask(group_client: &mut GroupClient, words: &str, sequence: u64) {
         let words = ArgsBuf::from_slices(words.split(' '));
         let spec = command::resolve_in_group(words.as_args()).expect("it is a command");
         let ticket = Ticket {
@@ -2073,13 +2099,13 @@ mod tests {
             args: words.as_args(),
             frame: None,
         };
-        courier.command(ticket, asked);
+        group_client.command(ticket, asked);
     }
 
     /// The generations and numbers of the batches that are due.
-    fn sent(courier: &mut Courier) -> Vec<(u64, u64)> {
+    fn sent(group_client: &mut GroupClient) -> Vec<(u64, u64)> {
         let mut sent = Vec::new();
-        courier.dispatch(|batch| sent.push((batch.generation, batch.number)));
+        group_client.dispatch(|batch| sent.push((batch.generation, batch.number)));
         sent
     }
 
@@ -2091,51 +2117,55 @@ mod tests {
 
     #[test]
     fn a_late_gap_answer_leaves_the_numbers_of_batches_as_they_are() {
-        let (mut courier, mut out) = (courier(), Vec::new());
+        let (mut group_client, mut out) = (group_client(), Vec::new());
         for number in 1..=3 {
-            ask(&mut courier, "INCR k", number);
-            assert_eq!(sent(&mut courier), [(0, number)]);
+            ask(&mut group_client, "INCR k", number);
+            assert_eq!(sent(&mut group_client), [(0, number)]);
         }
-        assert!(courier.on_outcome(1, &done(b":1\r\n"), &mut out));
-        assert!(courier.on_outcome(2, &done(b":2\r\n"), &mut out));
-        assert!(courier.on_outcome(3, &BatchOutcome::Gap { applied: 0 }, &mut out));
-        ask(&mut courier, "INCR k", 4);
-        assert_eq!(sent(&mut courier), [(0, 3), (0, 4)]);
+        assert!(group_client.on_outcome(1, &done(b":1\r\n"), &mut out));
+        assert!(group_client.on_outcome(2, &done(b":2\r\n"), &mut out));
+        assert!(group_client.on_outcome(3, &BatchOutcome::Gap { applied: 0 }, &mut out));
+        ask(&mut group_client, "INCR k", 4);
+        assert_eq!(sent(&mut group_client), [(0, 3), (0, 4)]);
     }
 
     #[test]
     fn a_group_that_began_anew_is_asked_what_it_knows_before_numbers_are_given_again() {
-        let (mut courier, mut out) = (courier(), Vec::new());
+        let (mut group_client, mut out) = (group_client(), Vec::new());
         for number in 1..=5 {
-            ask(&mut courier, "INCR k", number);
-            assert_eq!(sent(&mut courier), [(0, number)]);
+            ask(&mut group_client, "INCR k", number);
+            assert_eq!(sent(&mut group_client), [(0, number)]);
         }
         for sequence in [1, 2, 4] {
-            assert!(courier.on_outcome(sequence, &done(b":1\r\n"), &mut out));
+            assert!(group_client.on_outcome(sequence, &done(b":1\r\n"), &mut out));
         }
-        courier.begin_generation(1, &mut out);
-        assert_eq!(sent(&mut courier), [(1, PROBE)]);
-        ask(&mut courier, "INCR k", 6);
-        assert_eq!(sent(&mut courier), [], "its answer is waited for");
-        courier.begin(Monotonic(2_000_000_000), None);
-        courier.give_up(&mut out);
-        assert_eq!(sent(&mut courier), [(1, PROBE)], "or asked for again");
+        group_client.begin_generation(1, &mut out);
+        assert_eq!(sent(&mut group_client), [(1, PROBE)]);
+        ask(&mut group_client, "INCR k", 6);
+        assert_eq!(sent(&mut group_client), [], "its answer is waited for");
+        group_client.begin(Monotonic(2_000_000_000), None);
+        group_client.give_up(&mut out);
+        assert_eq!(sent(&mut group_client), [(1, PROBE)], "or asked for again");
         // It has lost the second one, which was answered, and the fourth.
         let probed = BatchOutcome::Gap { applied: 1 };
-        assert!(courier.on_outcome(0, &probed, &mut out));
-        assert_eq!(sent(&mut courier), [(1, 2), (1, 3), (1, 4)]);
-        assert!(courier.on_outcome(0, &probed, &mut out));
-        assert_eq!(sent(&mut courier), [], "it was asked twice, and answers twice");
+        assert!(group_client.on_outcome(0, &probed, &mut out));
+        assert_eq!(sent(&mut group_client), [(1, 2), (1, 3), (1, 4)]);
+        assert!(group_client.on_outcome(0, &probed, &mut out));
+        assert_eq!(
+            sent(&mut group_client),
+            [],
+            "it was asked twice, and answers twice"
+        );
         for sequence in [3, 5, 6] {
-            assert!(courier.on_outcome(sequence, &done(b":1\r\n"), &mut out));
+            assert!(group_client.on_outcome(sequence, &done(b":1\r\n"), &mut out));
         }
-        assert_eq!((courier.acknowledged, out.len()), (4, 6));
+        assert_eq!((group_client.acknowledged, out.len()), (4, 6));
     }
 
     /// The reads of the batches that are due.
-    fn sent_reads(courier: &mut Courier) -> Vec<Bytes> {
+    fn sent_reads(group_client: &mut GroupClient) -> Vec<Bytes> {
         let mut sent = Vec::new();
-        courier.dispatch(|batch| sent.push(batch.reads.clone()));
+        group_client.dispatch(|batch| sent.push(batch.reads.clone()));
         sent
     }
 
@@ -2156,45 +2186,45 @@ mod tests {
 
     #[test]
     fn a_read_that_waits_has_one_deadline_and_is_not_sent_again_to_who_lets_it_wait() {
-        let (mut courier, mut out) = (courier(), Vec::new());
-        ask(&mut courier, "GET k", 1);
-        let first = sent_reads(&mut courier);
+        let (mut group_client, mut out) = (group_client(), Vec::new());
+        ask(&mut group_client, "GET k", 1);
+        let first = sent_reads(&mut group_client);
         let later = || {
             let mut answers = AnswersBuf::default();
             answers.later();
             BatchOutcome::Done(answers.finish().into())
         };
-        assert!(courier.on_outcome(1, &later(), &mut out));
+        assert!(group_client.on_outcome(1, &later(), &mut out));
         for second in 1..5 {
-            courier.begin(Monotonic(second * SECOND), None);
-            courier.give_up(&mut out);
-            let again = sent_reads(&mut courier);
+            group_client.begin(Monotonic(second * SECOND), None);
+            group_client.give_up(&mut out);
+            let again = sent_reads(&mut group_client);
             assert_eq!(again.len(), 1, "it is asked for");
             assert_ne!(again, first, "a second copy would wait beside the first");
-            assert!(courier.on_outcome(1 + second, &later(), &mut out));
+            assert!(group_client.on_outcome(1 + second, &later(), &mut out));
             assert_eq!(out.len(), 0);
         }
-        courier.begin(Monotonic(5 * SECOND), None);
-        courier.give_up(&mut out);
+        group_client.begin(Monotonic(5 * SECOND), None);
+        group_client.give_up(&mut out);
         assert_eq!(failed(&out), 1);
     }
 
     #[test]
     fn a_read_whose_late_answer_was_lost_is_asked_again() {
-        let (mut courier, mut out) = (courier(), Vec::new());
-        ask(&mut courier, "GET k", 1);
-        let first = sent_reads(&mut courier);
+        let (mut group_client, mut out) = (group_client(), Vec::new());
+        ask(&mut group_client, "GET k", 1);
+        let first = sent_reads(&mut group_client);
         let mut answers = AnswersBuf::default();
         answers.later();
-        assert!(courier.on_outcome(1, &BatchOutcome::Done(answers.finish().into()), &mut out));
-        courier.begin(Monotonic(SECOND), None);
-        courier.give_up(&mut out);
-        assert_eq!(sent_reads(&mut courier).len(), 1);
+        assert!(group_client.on_outcome(1, &BatchOutcome::Done(answers.finish().into()), &mut out));
+        group_client.begin(Monotonic(SECOND), None);
+        group_client.give_up(&mut out);
+        assert_eq!(sent_reads(&mut group_client).len(), 1);
         let mut answers = AnswersBuf::default();
         answers.gone();
-        assert!(courier.on_outcome(2, &BatchOutcome::Done(answers.finish().into()), &mut out));
-        assert_eq!(sent_reads(&mut courier), first);
-        assert!(courier.on_outcome(3, &done(b"$-1\r\n"), &mut out));
+        assert!(group_client.on_outcome(2, &BatchOutcome::Done(answers.finish().into()), &mut out));
+        assert_eq!(sent_reads(&mut group_client), first);
+        assert!(group_client.on_outcome(3, &done(b"$-1\r\n"), &mut out));
         assert_eq!(out.len(), 1);
     }
 
@@ -2235,16 +2265,16 @@ mod tests {
 
     #[test]
     fn a_read_is_told_behind_an_earlier_one_of_its_connection_and_slot() {
-        let (mut courier, mut out) = (courier(), Vec::new());
-        ask(&mut courier, "GET k", 1);
-        ask(&mut courier, "STRLEN k", 2);
-        ask(&mut courier, "GET other", 3);
-        assert_eq!(sent(&mut courier).len(), 1);
-        assert!(courier.on_outcome(1, &answered(&["later", ":2\r\n", ":3\r\n"]), &mut out));
+        let (mut group_client, mut out) = (group_client(), Vec::new());
+        ask(&mut group_client, "GET k", 1);
+        ask(&mut group_client, "STRLEN k", 2);
+        ask(&mut group_client, "GET other", 3);
+        assert_eq!(sent(&mut group_client).len(), 1);
+        assert!(group_client.on_outcome(1, &answered(&["later", ":2\r\n", ":3\r\n"]), &mut out));
         assert_eq!(told(&mut out), say(&[(3, ":3\r\n")]));
-        ask(&mut courier, "GET k", 4);
-        assert_eq!(sent(&mut courier).len(), 1);
-        assert!(courier.on_outcome(2, &answered(&[":4\r\n"]), &mut out));
+        ask(&mut group_client, "GET k", 4);
+        assert_eq!(sent(&mut group_client).len(), 1);
+        assert!(group_client.on_outcome(2, &answered(&[":4\r\n"]), &mut out));
         assert_eq!(told(&mut out), []);
         let late = {
             let mut answers = AnswersBuf::default();
@@ -2255,100 +2285,100 @@ mod tests {
                 bytes: answers.finish().into(),
             }
         };
-        assert!(courier.on_outcome(1, &late, &mut out));
+        assert!(group_client.on_outcome(1, &late, &mut out));
         assert_eq!(
             told(&mut out),
             say(&[(1, ":1\r\n"), (2, ":2\r\n"), (4, ":4\r\n")])
         );
-        assert!(courier.is_idle());
+        assert!(group_client.is_idle());
     }
 
     #[test]
     fn a_read_that_is_told_early_is_noticed() {
         planted::plant(Some(Bug::ReadToldEarly));
-        let (mut courier, mut out) = (courier(), Vec::new());
-        ask(&mut courier, "GET k", 1);
-        ask(&mut courier, "STRLEN k", 2);
-        assert_eq!(sent(&mut courier).len(), 1);
-        assert!(courier.on_outcome(1, &answered(&["later", ":2\r\n"]), &mut out));
+        let (mut group_client, mut out) = (group_client(), Vec::new());
+        ask(&mut group_client, "GET k", 1);
+        ask(&mut group_client, "STRLEN k", 2);
+        assert_eq!(sent(&mut group_client).len(), 1);
+        assert!(group_client.on_outcome(1, &answered(&["later", ":2\r\n"]), &mut out));
         planted::plant(None);
         assert_eq!(told(&mut out), say(&[(2, ":2\r\n")]));
     }
 
     #[test]
     fn what_was_held_is_asked_again_with_the_read_before_it() {
-        let (mut courier, mut out) = (courier(), Vec::new());
-        ask(&mut courier, "GET k", 1);
-        ask(&mut courier, "STRLEN k", 2);
-        assert_eq!(sent(&mut courier).len(), 1);
-        assert!(courier.on_outcome(1, &answered(&["later", ":1\r\n"]), &mut out));
-        courier.begin(Monotonic(SECOND), None);
-        courier.give_up(&mut out);
-        assert_eq!(sent(&mut courier).len(), 1, "whether it waits still");
-        assert!(courier.on_outcome(2, &answered(&["gone"]), &mut out));
-        assert_eq!(sent(&mut courier).len(), 1);
+        let (mut group_client, mut out) = (group_client(), Vec::new());
+        ask(&mut group_client, "GET k", 1);
+        ask(&mut group_client, "STRLEN k", 2);
+        assert_eq!(sent(&mut group_client).len(), 1);
+        assert!(group_client.on_outcome(1, &answered(&["later", ":1\r\n"]), &mut out));
+        group_client.begin(Monotonic(SECOND), None);
+        group_client.give_up(&mut out);
+        assert_eq!(sent(&mut group_client).len(), 1, "whether it waits still");
+        assert!(group_client.on_outcome(2, &answered(&["gone"]), &mut out));
+        assert_eq!(sent(&mut group_client).len(), 1);
         assert_eq!(told(&mut out), []);
-        assert!(courier.on_outcome(3, &answered(&["$2\r\nab\r\n", ":2\r\n"]), &mut out));
+        assert!(group_client.on_outcome(3, &answered(&["$2\r\nab\r\n", ":2\r\n"]), &mut out));
         assert_eq!(told(&mut out), say(&[(1, "$2\r\nab\r\n"), (2, ":2\r\n")]));
-        assert!(courier.is_idle());
+        assert!(group_client.is_idle());
     }
 
     #[test]
     fn a_read_that_overtook_one_which_is_sent_again_is_asked_again_behind_it() {
-        let (mut courier, mut out) = (courier(), Vec::new());
+        let (mut group_client, mut out) = (group_client(), Vec::new());
         for number in 1..=2 {
-            ask(&mut courier, "GET k", number);
-            assert_eq!(sent(&mut courier).len(), 1);
+            ask(&mut group_client, "GET k", number);
+            assert_eq!(sent(&mut group_client).len(), 1);
         }
-        assert!(courier.on_outcome(2, &answered(&[":1\r\n"]), &mut out));
+        assert!(group_client.on_outcome(2, &answered(&[":1\r\n"]), &mut out));
         assert_eq!(told(&mut out), []);
-        courier.resend(&mut out);
-        assert_eq!(sent(&mut courier).len(), 2);
-        assert!(courier.on_outcome(3, &answered(&[":2\r\n"]), &mut out));
+        group_client.resend(&mut out);
+        assert_eq!(sent(&mut group_client).len(), 2);
+        assert!(group_client.on_outcome(3, &answered(&[":2\r\n"]), &mut out));
         assert_eq!(told(&mut out), []);
-        assert!(courier.on_outcome(1, &answered(&[":2\r\n"]), &mut out));
+        assert!(group_client.on_outcome(1, &answered(&[":2\r\n"]), &mut out));
         assert_eq!(told(&mut out), say(&[(1, ":2\r\n"), (2, ":2\r\n")]));
-        assert!(courier.is_idle());
+        assert!(group_client.is_idle());
     }
 
     #[test]
     fn a_read_is_not_told_what_was_answered_before_an_earlier_one_was_sent_again() {
-        let (mut courier, mut out) = (courier(), Vec::new());
+        let (mut group_client, mut out) = (group_client(), Vec::new());
         for number in 1..=2 {
-            ask(&mut courier, "GET k", number);
-            assert_eq!(sent(&mut courier).len(), 1);
+            ask(&mut group_client, "GET k", number);
+            assert_eq!(sent(&mut group_client).len(), 1);
         }
-        courier.resend(&mut out);
-        assert_eq!(sent(&mut courier).len(), 2);
-        assert!(courier.on_outcome(1, &answered(&[":2\r\n"]), &mut out));
+        group_client.resend(&mut out);
+        assert_eq!(sent(&mut group_client).len(), 2);
+        assert!(group_client.on_outcome(1, &answered(&[":2\r\n"]), &mut out));
         assert_eq!(told(&mut out), say(&[(1, ":2\r\n")]));
         // Perhaps the one before says so, which has it from before.
-        assert!(courier.on_outcome(2, &answered(&[":1\r\n"]), &mut out));
+        assert!(group_client.on_outcome(2, &answered(&[":1\r\n"]), &mut out));
         assert_eq!(told(&mut out), []);
-        assert_eq!(sent(&mut courier).len(), 1);
-        assert!(courier.on_outcome(3, &answered(&[":2\r\n"]), &mut out));
+        assert_eq!(sent(&mut group_client).len(), 1);
+        assert!(group_client.on_outcome(3, &answered(&[":2\r\n"]), &mut out));
         assert_eq!(told(&mut out), say(&[(2, ":2\r\n")]));
-        assert!(courier.is_idle());
+        assert!(group_client.is_idle());
     }
 
     #[test]
     fn a_read_is_not_asked_again_behind_a_write_of_its_connection_that_was_carried_out() {
-        let (mut courier, mut out) = (courier(), Vec::new());
-        ask(&mut courier, "GET k", 1);
-        assert_eq!(sent(&mut courier).len(), 1);
-        assert!(courier.on_outcome(1, &answered(&["later"]), &mut out));
-        ask(&mut courier, "INCR k", 2);
-        assert_eq!(sent(&mut courier).len(), 1);
-        assert!(courier.on_outcome(2, &answered(&[":1\r\n"]), &mut out));
+        let (mut group_client, mut out) = (group_client(), Vec::new());
+        ask(&mut group_client, "GET k", 1);
+        assert_eq!(sent(&mut group_client).len(), 1);
+        assert!(group_client.on_outcome(1, &answered(&["later"]), &mut out));
+        ask(&mut group_client, "INCR k", 2);
+        assert_eq!(sent(&mut group_client).len(), 1);
+        assert!(group_client.on_outcome(2, &answered(&[":1\r\n"]), &mut out));
         assert_eq!(told(&mut out), say(&[(2, ":1\r\n")]));
-        courier.resend(&mut out);
+        group_client.resend(&mut out);
         assert_eq!(told(&mut out), say(&[(1, "TRYAGAIN")]));
-        assert_eq!(sent(&mut courier), []);
+        assert_eq!(sent(&mut group_client), []);
     }
 
     /// What clients are told of a wait whose end nobody hears of for so long that it is given up.
     fn told_of_wait(is_served: bool) -> Vec<(u64, String)> {
-        let (mut courier, mut out) = (courier(), Vec::new());
+        let (mut group_client, mut out) = (group_client(), Vec::new());
         let ticket = Ticket {
             worker: 0,
             connection: 1,
@@ -2362,12 +2392,12 @@ mod tests {
             protocol: Protocol::Resp2,
             args: words,
         };
-        courier.wait(ticket, &operation);
-        assert_eq!(sent(&mut courier).len(), 1);
-        assert!(courier.on_outcome(1, &answered(&["later"]), &mut out));
+        group_client.wait(ticket, &operation);
+        assert_eq!(sent(&mut group_client).len(), 1);
+        assert!(group_client.on_outcome(1, &answered(&["later"]), &mut out));
         assert!(matches!(out.drain(..).as_slice(), [Output::Waits { .. }]));
-        courier.end_wait(ticket);
-        assert_eq!(sent(&mut courier).len(), 1);
+        group_client.end_wait(ticket);
+        assert_eq!(sent(&mut group_client).len(), 1);
         if is_served {
             let mut answers = AnswersBuf::default();
             answers.reply(b"$1\r\nv\r\n");
@@ -2376,12 +2406,12 @@ mod tests {
                 index: 0,
                 bytes: answers.finish().into(),
             };
-            assert!(courier.on_outcome(1, &late, &mut out));
+            assert!(group_client.on_outcome(1, &late, &mut out));
         }
-        courier.begin(Monotonic(5 * SECOND), None);
-        courier.give_up(&mut out);
-        courier.begin(Monotonic(11 * SECOND), None);
-        courier.give_up(&mut out);
+        group_client.begin(Monotonic(5 * SECOND), None);
+        group_client.give_up(&mut out);
+        group_client.begin(Monotonic(11 * SECOND), None);
+        group_client.give_up(&mut out);
         told(&mut out)
     }
 
@@ -2393,32 +2423,32 @@ mod tests {
 
     #[test]
     fn what_waits_for_a_node_to_be_in_reach_is_refused_in_time() {
-        let (mut courier, mut out) = (courier(), Vec::new());
-        ask(&mut courier, "INCR k", 1);
-        ask(&mut courier, "GET k", 2);
-        courier.begin(Monotonic(5 * SECOND), None);
-        courier.give_up(&mut out);
+        let (mut group_client, mut out) = (group_client(), Vec::new());
+        ask(&mut group_client, "INCR k", 1);
+        ask(&mut group_client, "GET k", 2);
+        group_client.begin(Monotonic(5 * SECOND), None);
+        group_client.give_up(&mut out);
         assert_eq!(failed(&out), 2);
-        assert!(courier.is_cut_off());
+        assert!(group_client.is_cut_off());
         let mut written = Vec::new();
-        courier.dispatch(|batch| written.push(batch.writes.len() + batch.reads.len()));
+        group_client.dispatch(|batch| written.push(batch.writes.len() + batch.reads.len()));
         assert_eq!(written, [0], "nothing of it is carried out later");
     }
 
     #[test]
     fn what_is_long_is_not_sent_again_before_it_can_have_been_answered() {
-        let (mut courier, mut out) = (courier(), Vec::new());
+        let (mut group_client, mut out) = (group_client(), Vec::new());
         ask(
-            &mut courier,
+            &mut group_client,
             &format!("SET k {}", "v".repeat(2 * BYTES_PER_SECOND)),
             1,
         );
-        ask(&mut courier, "GET other", 2);
-        assert_eq!(sent(&mut courier).len(), 2);
+        ask(&mut group_client, "GET other", 2);
+        assert_eq!(sent(&mut group_client).len(), 2);
         let mut sent_at = |millis: u64| {
-            courier.begin(Monotonic(millis * SECOND / 1_000), None);
-            courier.give_up(&mut out);
-            (sent(&mut courier).len(), out.len())
+            group_client.begin(Monotonic(millis * SECOND / 1_000), None);
+            group_client.give_up(&mut out);
+            (sent(&mut group_client).len(), out.len())
         };
         assert_eq!(sent_at(2_900), (0, 0));
         assert_eq!(sent_at(3_100), (2, 0), "after a second and two for its bytes");
@@ -2427,22 +2457,22 @@ mod tests {
 
     #[test]
     fn what_stands_behind_a_long_message_of_its_link_is_waited_for() {
-        let (mut courier, mut out) = (courier(), Vec::new());
-        ask(&mut courier, "GET k", 1);
-        assert_eq!(sent_reads(&mut courier).len(), 1);
+        let (mut group_client, mut out) = (group_client(), Vec::new());
+        ask(&mut group_client, "GET k", 1);
+        assert_eq!(sent_reads(&mut group_client).len(), 1);
         for second in 1..=30 {
-            courier.begin(Monotonic(second * SECOND), None);
-            courier.on_moving();
-            courier.give_up(&mut out);
+            group_client.begin(Monotonic(second * SECOND), None);
+            group_client.on_moving();
+            group_client.give_up(&mut out);
             assert_eq!(
-                sent_reads(&mut courier).len(),
+                sent_reads(&mut group_client).len(),
                 0,
                 "its answer may be that message"
             );
         }
         assert_eq!(out.len(), 0);
-        courier.begin(Monotonic(31 * SECOND), None);
-        courier.give_up(&mut out);
+        group_client.begin(Monotonic(31 * SECOND), None);
+        group_client.give_up(&mut out);
         assert_eq!(failed(&out), 1, "nothing moves any more");
     }
 }

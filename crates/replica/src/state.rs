@@ -1,14 +1,22 @@
-//! What a replica does when its group has others: it applies entries, and answers reads as they are asked.
+//! The state of one group as this node holds it: it changes by entries, of a log or of the group's own turns, and answers reads.
+//!
+//! Who may change it, and when, is the role's to know: `alone.rs`, `member.rs`.
 
-use super::Replica;
 use crate::batch::{AnswersBuf, Batch, Question, Read, reads};
 use crate::member::Sender;
+use crate::operation::{Condition, as_conditions};
 use crate::parked::{Awaited, ReadPlace};
+use crate::parked::{Marks, Parked};
+use crate::request::FullKey;
 use crate::response::BatchOutcome;
 use crate::turn::Turn;
 use bytes::Bytes;
-use ids::{Db, Monotonic};
+use ids::{Db, GroupId, HashSeed, Monotonic, PartitionRange, Prng, SemanticsVersion, UnixMillis};
 use keyspace::{Answered, AttachedRead, Batched, Entry, Keyspace, LeaderLocal, Origin, UnknownSemantics};
+use keyspace::{
+    Cursor, Effect, Event, EventClasses, EvictionPolicy, Garbage, Header, KeyVersion, Limits, Object,
+    OpenTransaction, TransactionCounts, Victims,
+};
 use resp::{Args, FrozenRope, Writer};
 use std::time::Duration;
 use txn::{Locks, Participant, Participants, TxnId};
@@ -34,7 +42,285 @@ pub(crate) fn read_words(
     }
 }
 
-impl Replica {
+/// See the file's header.
+pub struct GroupState {
+    pub(crate) group: GroupId,
+    /// How many times the group had begun anew when the log began that is applied here.
+    generation: u64,
+    pub(crate) keyspace: Keyspace,
+    pub(crate) local: LeaderLocal,
+    pub(crate) turn: Turn,
+    /// Whether `turn` is one that was told.
+    has_begun: bool,
+    pub(crate) entry_is_open: bool,
+    /// How many keys clients wait for, each counted as often as it is waited for.
+    awaited: usize,
+    /// Reads that wait for transactions of the replicated group, and when what was applied.
+    pub(crate) parked: Parked,
+    marks: Marks,
+    /// Whether expired keys stay where they are for now: see [`GroupState::keep_expired`].
+    pub(crate) keeps_expired: bool,
+    /// The newest rules that its keyspaces know.
+    known: SemanticsVersion,
+}
+
+/// Lookups that were made elsewhere.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct LocalCounts {
+    /// Of keys that were there.
+    pub hits: u64,
+    /// Of keys that were not.
+    pub misses: u64,
+}
+
+impl GroupState {
+    /// The empty state of `group`, which hosts these partitions.
+    pub(crate) fn new(group: GroupId, seed: HashSeed, partitions: PartitionRange) -> GroupState {
+        // Not the hash seed itself: what follows from this one shows in random picks.
+        let local_seed = seed.hash(b"leader-local").0;
+        let mut keyspace = Keyspace::new(seed, partitions);
+        keyspace.set_place(Participant::first(group));
+        let mut local = LeaderLocal::new(local_seed);
+        local.is_alone = true;
+        GroupState {
+            group,
+            generation: 0,
+            keyspace,
+            local,
+            turn: Turn {
+                number: 0,
+                now: UnixMillis(0),
+                seed: 0,
+                lfu: None,
+                notify: EventClasses::default(),
+                steps_max: usize::MAX,
+                semantics: SemanticsVersion::CURRENT,
+            },
+            has_begun: false,
+            entry_is_open: false,
+            awaited: 0,
+            parked: Parked::default(),
+            marks: Marks::default(),
+            keeps_expired: false,
+            known: SemanticsVersion::CURRENT,
+        }
+    }
+
+    /// This state as a build would have it that knows no rules newer than `newest`.
+    pub(crate) fn knows(&mut self, newest: SemanticsVersion) {
+        self.known = newest;
+        let seed = self.keyspace.seed();
+        let empty = Keyspace::new(seed, self.keyspace.partitions());
+        self.keyspace = std::mem::replace(&mut self.keyspace, empty).knows(newest);
+    }
+
+    /// The group.
+    pub fn group(&self) -> GroupId {
+        self.group
+    }
+
+    /// The state, to look at.
+    pub fn keyspace(&self) -> &Keyspace {
+        &self.keyspace
+    }
+
+    /// What the leader keeps beside it.
+    pub fn local(&self) -> &LeaderLocal {
+        &self.local
+    }
+
+    /// What happened since it was last asked, in order: empty if nobody listens.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.local.events)
+    }
+
+    /// Transactions that hold locks and requests that wait.
+    pub fn lock_counts(&self) -> (usize, usize) {
+        let counts = self.keyspace.transaction_counts();
+        (counts.prepared, counts.waiting)
+    }
+
+    /// How much of transactions is here, and who waits for them.
+    pub fn transaction_counts(&self) -> TransactionCounts {
+        self.keyspace.transaction_counts()
+    }
+
+    /// How many transactions were refused here because an older one waited for them.
+    pub fn wounded(&self) -> u64 {
+        self.local.wounded
+    }
+
+    /// Keys with the most waiters, and how many these are; at most `max`.
+    pub fn hottest_keys(&self, max: usize) -> Vec<(&[u8], usize)> {
+        self.keyspace.hottest_keys(max)
+    }
+
+    /// The oldest of the transactions that hold locks here, at most `max`.
+    pub fn oldest_transactions(&self, max: usize) -> Vec<OpenTransaction> {
+        self.keyspace.oldest_transactions(max)
+    }
+
+    /// Forgets hits, misses and other counts.
+    pub fn reset_counters(&mut self) {
+        (self.local.hits, self.local.misses) = (0, 0);
+        (self.local.expired, self.local.evicted) = (0, 0);
+        self.local.wounded = 0;
+        self.keyspace.reset_garbage_counts();
+    }
+
+    /// Learns the time, once a turn.
+    #[inline]
+    pub(crate) fn begin(&mut self, turn: &Turn) {
+        if self.turn.number != turn.number || !self.has_begun {
+            self.has_begun = true;
+            self.turn = *turn;
+            self.entry_is_open = false;
+            self.local.now = turn.now;
+            self.local.access.set(turn.now, turn.lfu);
+            self.local.notify = turn.notify;
+        }
+    }
+
+    /// One share of `SCAN`; see [`Keyspace::scan`]. What it meets that has expired is for the role.
+    pub(crate) fn scan(
+        &mut self,
+        turn: &Turn,
+        db: Db,
+        from: Cursor,
+        budget: u64,
+        found: impl FnMut(&Object),
+    ) -> Option<Cursor> {
+        self.begin(turn);
+        self.open();
+        self.keyspace.scan(db, from, budget, &mut self.local, found)
+    }
+
+    /// Opens the turn's entry.
+    #[inline]
+    pub(crate) fn open(&mut self) {
+        if !self.entry_is_open {
+            self.entry_is_open = true;
+            let seed = Prng::new(self.turn.seed ^ u64::from(self.group.number())).next_u64();
+            let header = Header {
+                semantics: SemanticsVersion::CURRENT,
+                now: self.turn.now,
+                seed,
+            };
+            self.keyspace
+                .open(&header)
+                .expect("a build knows the rules that it writes");
+        }
+    }
+
+    /// Whether keys that have expired stay until further notice. For clients they are gone all the same; but while
+    /// `CLIENT PAUSE` holds writes back, the data do not change.
+    pub fn keep_expired(&mut self, keeps: bool) {
+        self.keeps_expired = keeps;
+    }
+
+    /// Whether the lookups that follow count as use of keys: `CLIENT NO-TOUCH`.
+    pub fn touch(&mut self, touches: bool) {
+        self.local.touches = touches;
+    }
+
+    /// Sets how large collections may be and still be kept small, if that differs from what is so.
+    pub fn set_limits(&mut self, turn: &Turn, limits: Limits) {
+        if self.keyspace.limits() != limits {
+            self.begin(turn);
+            self.open();
+            self.keyspace.set_limits(limits);
+        }
+    }
+
+    /// Offers keys to be given up; see [`Keyspace::sample_victims`].
+    pub fn sample_victims(
+        &mut self,
+        turn: &Turn,
+        index: usize,
+        policy: EvictionPolicy,
+        samples: u32,
+        victims: &mut Victims,
+    ) {
+        self.begin(turn);
+        self.keyspace
+            .sample_victims(index, policy, samples, &mut self.local, victims);
+    }
+
+    /// One more client, or one less, waits for a key of this group to be filled.
+    pub fn await_keys(&mut self, is_more: bool) {
+        if is_more {
+            self.awaited += 1;
+        } else {
+            self.awaited -= 1;
+        }
+        self.local.is_awaited = self.awaited > 0;
+    }
+
+    /// Keys that lists and sorted sets came to be under since the last call, and whether databases were exchanged, so
+    /// that any key may have been filled. Nothing unless somebody waits.
+    #[inline]
+    pub fn take_filled(&mut self) -> (Vec<FullKey>, bool) {
+        let is_swapped = std::mem::take(&mut self.local.is_swapped);
+        (std::mem::take(&mut self.local.filled), is_swapped)
+    }
+
+    /// What kind of value `key` holds.
+    pub fn kind(&mut self, turn: &Turn, db: Db, key: &[u8]) -> Option<keyspace::Kind> {
+        self.begin(turn);
+        self.open();
+        self.keyspace.kind(db, key)
+    }
+
+    /// Drops up to about `budget` objects of what was deleted, and counts them down; `true` if none is left.
+    pub fn collect_garbage(&mut self, budget: &mut usize) -> bool {
+        self.keyspace.collect_garbage(budget)
+    }
+
+    /// What `WATCH` remembers of `key`.
+    pub fn version(&mut self, turn: &Turn, db: Db, key: &[u8]) -> KeyVersion {
+        self.begin(turn);
+        self.open();
+        self.keyspace.version(db, key)
+    }
+
+    /// Whether conditions hold, here and now.
+    pub fn holds(&mut self, turn: &Turn, conditions: &[Condition]) -> bool {
+        self.begin(turn);
+        self.open();
+        let conditions = as_conditions(conditions);
+        conditions.iter().all(|condition| self.keyspace.holds(condition))
+    }
+
+    /// A copy of an object, for a transaction that runs in one step.
+    pub fn copy_object(&mut self, turn: &Turn, db: Db, key: &[u8]) -> Option<Object> {
+        self.begin(turn);
+        self.open();
+        self.keyspace.copy_object(db, key)
+    }
+
+    /// Takes an object out, for a command that runs in one step elsewhere: nothing of it is copied.
+    pub fn lend_object(&mut self, turn: &Turn, db: Db, key: &[u8]) -> Option<Object> {
+        self.begin(turn);
+        self.open();
+        self.keyspace.lend_object(db, key)
+    }
+
+    /// Puts back what was lent and not changed.
+    pub fn take_back_object(&mut self, db: Db, object: Object) {
+        self.keyspace.take_back_object(db, object);
+    }
+
+    /// Drops large values piece by piece that were deleted elsewhere.
+    pub fn adopt_garbage(&mut self, garbage: Garbage) {
+        self.keyspace.adopt_garbage(garbage);
+    }
+
+    /// Installs effects of a transaction that ran in one step. Its events are the caller's to tell.
+    pub fn install(&mut self, turn: &Turn, effects: Vec<Effect>) {
+        self.begin(turn);
+        self.open();
+        self.keyspace.install(effects, &mut self.local);
+    }
     /// Applies an entry, and says what became of the batches in it behind the first `own` ones: `batches` are those, with
     /// the reads that came in them. Who does not lead answers nobody; clients of its own node may listen to what happens.
     ///
@@ -222,7 +508,7 @@ impl Replica {
     }
 
     /// Whatever was applied so far was applied before `now`.
-    pub(crate) fn mark(&mut self, now: Monotonic) {
+    pub fn mark(&mut self, now: Monotonic) {
         self.marks.mark(now, self.keyspace.applied());
     }
 
@@ -288,7 +574,7 @@ impl Replica {
         self.keyspace.admits(locks)
     }
 
-    /// Carries out a command that only reads, under the leader's lease: what [`Replica::execute`] is to a group alone.
+    /// Carries out a command that only reads, under the leader's lease: what [`crate::Replica::execute`] is to a group alone.
     #[inline]
     pub fn read_leased(&mut self, turn: &Turn, db: Db, command: &command::Command<'_>, out: &mut Writer<'_>) {
         self.begin(turn);
@@ -315,45 +601,6 @@ impl Replica {
     /// Reads that wait for transactions.
     pub fn parked_count(&self) -> usize {
         self.parked.len()
-    }
-
-    /// Whether nothing is locked, lent or waited for, so that the group can become a replicated one.
-    pub fn is_quiet(&self) -> bool {
-        let is_unlocked = self.inherits || self.keyspace.is_unlocked();
-        is_unlocked && self.brief.is_empty() && self.askers.is_empty() && self.lent.is_empty()
-    }
-
-    /// Forgets all data: the replica here is a member no more, or another one.
-    pub fn forget(&mut self) {
-        let seed = self.keyspace.seed();
-        self.replace_keyspace(Keyspace::new(seed, self.keyspace.partitions()));
-    }
-
-    /// Forgets all data, and does not touch it again, not even to free it: a step that panicked may have left it in pieces.
-    pub fn abandon(&mut self) {
-        let seed = self.keyspace.seed();
-        let empty = Keyspace::new(seed, self.keyspace.partitions()).knows(self.known);
-        std::mem::forget(std::mem::replace(&mut self.keyspace, empty));
-        self.marks.clear();
-        self.step_down();
-    }
-
-    /// Goes on with what an earlier life of this replica held. Only before anything was carried out.
-    pub fn restore(&mut self, keyspace: Keyspace) {
-        self.inherits = !keyspace.is_unlocked();
-        self.replace_keyspace(keyspace);
-        self.entry_is_open = false;
-    }
-
-    /// Whether a transaction has, or may have, left something to be done here: what is held then is not all there is.
-    pub fn has_transactions(&self) -> bool {
-        let holds = !self.is_replicated && !self.keyspace.is_unlocked();
-        holds || !self.brief.is_empty() || !self.lent.is_empty()
-    }
-
-    /// Ends here, and leaves the data.
-    pub fn into_keyspace(self) -> Keyspace {
-        self.keyspace
     }
 
     /// Expired keys that reads have met: to be deleted by an entry.
@@ -386,5 +633,20 @@ impl Replica {
 
     pub(crate) fn keyspace_mut(&mut self) -> &mut Keyspace {
         &mut self.keyspace
+    }
+
+    /// Forgets all data: the replica here is a member no more, or another one.
+    pub(crate) fn forget(&mut self) {
+        let seed = self.keyspace.seed();
+        self.replace_keyspace(Keyspace::new(seed, self.keyspace.partitions()));
+    }
+
+    /// Forgets all data, and does not touch it again, not even to free it: a step that panicked may have left it in pieces.
+    pub(crate) fn abandon(&mut self) {
+        let seed = self.keyspace.seed();
+        let empty = Keyspace::new(seed, self.keyspace.partitions()).knows(self.known);
+        std::mem::forget(std::mem::replace(&mut self.keyspace, empty));
+        self.marks.clear();
+        self.step_down();
     }
 }

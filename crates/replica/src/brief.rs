@@ -20,7 +20,7 @@ const HELD_MAX: usize = 256;
 
 /// See the file's header.
 #[derive(Default)]
-pub(super) struct BriefLocks {
+pub(crate) struct BriefLocks {
     /// At most [`HELD_MAX`], and the keys of one command more.
     held: Vec<BriefLock>,
 }
@@ -44,19 +44,19 @@ struct File {
 impl BriefLocks {
     /// Whether there are none.
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
 
     /// Whether there are so many that a transaction's own locks serve better.
     #[inline]
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.held.len() >= HELD_MAX
     }
 
     /// Whether a key of `slot` is free for this use of it, by a transaction of this file if it is one.
     #[inline]
-    pub(super) fn admits_key(&self, slot: Slot, key: &[u8], mode: Mode, file: Option<u16>) -> bool {
+    pub(crate) fn admits_key(&self, slot: Slot, key: &[u8], mode: Mode, file: Option<u16>) -> bool {
         let mut others = self.held.iter().filter(|held| held.slot == slot);
         !others.any(|held| {
             let clashes = held.mode == Mode::Exclusive || mode == Mode::Exclusive;
@@ -65,7 +65,7 @@ impl BriefLocks {
     }
 
     /// Whether all of these are free.
-    pub(super) fn admits(&self, locks: &Locks) -> bool {
+    pub(crate) fn admits(&self, locks: &Locks) -> bool {
         match locks {
             Locks::Keys(keys) => {
                 let is_free =
@@ -78,7 +78,7 @@ impl BriefLocks {
     }
 
     /// Holds a key that is free.
-    pub(super) fn hold(
+    pub(crate) fn hold(
         &mut self,
         slot: Slot,
         key: &[u8],
@@ -98,7 +98,7 @@ impl BriefLocks {
     }
 
     /// Lets go of whatever `txn` holds here; whether there was anything.
-    pub(super) fn let_go(&mut self, txn: TxnId) -> bool {
+    pub(crate) fn let_go(&mut self, txn: TxnId) -> bool {
         let before = self.held.len();
         let mut at = 0;
         while let Some(held) = self.held.get(at) {
@@ -112,7 +112,7 @@ impl BriefLocks {
     }
 
     /// All of them, for the lock table: none is left.
-    pub(super) fn take(&mut self) -> impl Iterator<Item = (TxnId, Priority, Locks)> + use<> {
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = (TxnId, Priority, Locks)> + use<> {
         let mut files: BTreeMap<u16, File> = BTreeMap::new();
         for held in self.held.drain(..) {
             let own = (held.txn, held.priority);

@@ -1,0 +1,735 @@
+//! The role of a replica whose group is alone on its node: whatever is asked is applied at once, in the turn's open entry.
+//!
+//! ```text
+//!  handle(Execute, Block, Once, Watch, See, Fetch) - keys free --> Answered, Versions, Seen, Fetched
+//!      |                                             else: waits in the queue of the state, by age
+//!  handle(Prepare, Lock) --------------------------- keys free --> Voted, Locked
+//!      |                                             else: waits; Wound to the coordinators of younger prepared ones in the way
+//!  handle(Wound) ----------------------------------- if it waits: Voted(Refused(Wounded))
+//!  handle(Decide) ---------------------------------- effects installed, locks released, waiters go on
+//!  handle(CheckOut) -------------------------------- values of keys that it holds: CheckedOut
+//!  handle(CheckIn) --------------------------------- what was checked out is back, or installed; as Decide
+//! ```
+//!
+//! Who waits, holds and has voted is in the keyspace, as it is where a log decides. Here is who is to be answered.
+//!
+//! Invariants:
+//! 1. Whoever waits in the queue of the state is among `askers`, and the other way round.
+//! 2. No operation touches a key that a prepared transaction holds exclusively, except its own when it is decided.
+
+use crate::brief::BriefLocks;
+use crate::group_client::CROWDED_OUT;
+use crate::operation::{Condition, Operation, Replies, as_conditions, as_state};
+use crate::request::{Assignment, FullKey, IndexedKey, Output, Part, Request, Seen, Ticket};
+use crate::state::GroupState;
+use crate::steps::steps_of;
+use crate::turn::Turn;
+use command::{Command, Walks};
+use ids::{Db, Slot};
+use keyspace::{BlockCommand, Effect, Inquire, Lock, Prepare, Returned, Terms, Told, Work};
+use keyspace::{Read, WAITING_MAX};
+use resp::Writer;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use txn::{Locks, Mode, Priority, Refusal, Register, TxnId, Vote};
+
+/// Who is answered.
+enum Asker {
+    Execute(Ticket),
+    Block(Ticket),
+    Watch(Ticket, Vec<IndexedKey>),
+    Part(TxnId, Operation),
+    Vote(TxnId),
+    Lock(TxnId, Vec<FullKey>),
+    See(TxnId, Vec<Condition>, Vec<Operation>),
+    Fetch(TxnId, Vec<FullKey>),
+}
+
+/// What only waits: who asked looks for himself when it has its turn.
+const LOOK: keyspace::Operation<'_> = keyspace::Operation::Block {
+    conditions: Vec::new(),
+    commands: Vec::new(),
+};
+
+/// What a group keeps that is alone on its node, beside its state. See the file's header.
+#[derive(Default)]
+pub(crate) struct Alone {
+    brief: BriefLocks,
+    /// Who waits, by the numbers under which they asked.
+    askers: BTreeMap<u64, Asker>,
+    requests: u64,
+    /// Whether the state came with transactions of a log: nobody here has asked for them, and a log will end them.
+    inherits: bool,
+    /// Bytes of the values that are lent, by whom they are lent to.
+    lent: BTreeMap<TxnId, usize>,
+}
+
+impl Alone {
+    /// The one dispatch of requests.
+    pub(crate) fn handle(
+        &mut self,
+        state: &mut GroupState,
+        turn: &Turn,
+        request: Request,
+        out: &mut Vec<Output>,
+    ) {
+        state.begin(turn);
+        state.open();
+        match request {
+            // Who waits for a key to be filled is its gateway's to know.
+            Request::Execute { ticket, operation } | Request::Wait { ticket, operation } => {
+                let BlockCommand { db, protocol, args } = operation.as_state();
+                let command = keyspace::Operation::Command { db, protocol, args };
+                self.ask(state, Asker::Execute(ticket), command, Terms::default(), out);
+            }
+            Request::EndWait { .. } => {}
+            Request::Part { txn, operation } => {
+                let locks = crate::locks_of([operation.words()], |_| true);
+                self.look(state, Asker::Part(txn, operation), locks, out);
+            }
+            Request::Block {
+                ticket,
+                conditions,
+                operations,
+            } => self.on_block(state, ticket, &conditions, &operations, out),
+            Request::Once {
+                ticket,
+                request,
+                operations,
+            } => {
+                // Whatever it takes: values that are lent to somebody else could come back without the result.
+                let commands = operations.iter().map(Operation::as_state).collect();
+                let once = keyspace::Operation::Once { request, commands };
+                self.ask(state, Asker::Block(ticket), once, Terms::default(), out);
+            }
+            Request::Watch { ticket, keys } => {
+                let locks = keyspace::shared(keys.iter().map(|(_, _, key)| &**key));
+                self.look(state, Asker::Watch(ticket, keys), locks, out);
+            }
+            Request::See {
+                txn,
+                conditions,
+                operations,
+            } => {
+                let locks = crate::locks_of(operations.iter().map(Operation::words), |_| true);
+                let locks = crate::with_conditions(locks, &conditions);
+                self.look(state, Asker::See(txn, conditions, operations), locks, out);
+            }
+            Request::Fetch { txn, keys } => {
+                let locks = keyspace::shared(keys.iter().map(|(_, key)| &**key));
+                self.look(state, Asker::Fetch(txn, keys), locks, out);
+            }
+            Request::Prepare(part) => self.on_prepare(state, *part, out),
+            Request::Lock(part) => self.on_lock(state, *part, out),
+            Request::Decide {
+                txn,
+                is_committed,
+                is_awaited,
+                worker,
+                is_final,
+            } => {
+                let replies = self.on_decide(state, txn, is_committed, is_final);
+                if is_awaited || !is_final {
+                    out.push(Output::Decided {
+                        txn,
+                        group: state.group,
+                        replies,
+                        worker,
+                    });
+                }
+            }
+            Request::Inquire {
+                txn,
+                participants,
+                worker,
+            } => {
+                let inquire = keyspace::Operation::Inquire(Inquire { txn, participants });
+                let told = state.keyspace.ask(0, inquire, Terms::default(), &mut state.local);
+                let code = told.and_then(|told| told.vote);
+                out.push(Output::Inquired {
+                    txn,
+                    group: state.group,
+                    register: code.and_then(Register::of_code).unwrap_or(Register::Over),
+                    worker,
+                });
+            }
+            Request::Wound { txn } => apply_quietly(state, keyspace::Operation::Withdraw { txn }),
+            Request::Forget { txn, low } => {
+                let forget = keyspace::Forget {
+                    coordinator: ids::GatewayId {
+                        boot: txn.boot,
+                        worker: txn.worker,
+                    },
+                    low,
+                    over: vec![(txn.seq, txn.attempt)],
+                };
+                apply_quietly(state, keyspace::Operation::Forget(forget));
+            }
+            Request::CheckOut { txn, keys } => self.on_check_out(state, txn, &keys, out),
+            Request::CheckIn {
+                txn,
+                returned,
+                events,
+                garbage,
+                counts,
+            } => {
+                state.local.hits += counts.hits;
+                state.local.misses += counts.misses;
+                state.keyspace.adopt_garbage(garbage);
+                state.local.events.extend(events);
+                self.on_check_in(state, txn, returned);
+            }
+        }
+        self.answer_waiters(state, out);
+    }
+
+    /// Asks the state, and answers whoever asked if that need not wait.
+    fn ask(
+        &mut self,
+        state: &mut GroupState,
+        asker: Asker,
+        operation: keyspace::Operation<'_>,
+        terms: Terms,
+        out: &mut Vec<Output>,
+    ) {
+        if !self.brief.is_empty() {
+            self.make_ordinary(state);
+        }
+        self.requests += 1;
+        match state
+            .keyspace
+            .ask(self.requests, operation, terms, &mut state.local)
+        {
+            Some(told) => self.tell(state, asker, told, out),
+            None => drop(self.askers.insert(self.requests, asker)),
+        }
+    }
+
+    /// Lets somebody look when these are free.
+    fn look(&mut self, state: &mut GroupState, asker: Asker, locks: Locks, out: &mut Vec<Output>) {
+        let terms = Terms {
+            locks: Some(locks),
+            keeps_place: false,
+        };
+        self.ask(state, asker, LOOK, terms, out);
+    }
+
+    /// Answers those who waited and have had their turn, and tells of younger transactions that older ones wait for.
+    fn answer_waiters(&mut self, state: &mut GroupState, out: &mut Vec<Output>) {
+        for (number, told) in state.keyspace.take_told(&mut state.local) {
+            let asker = self.askers.remove(&number).expect("invariant 1");
+            self.tell(state, asker, told, out);
+        }
+        let wounds = state.local.wounds.drain(..);
+        out.extend(wounds.map(|(txn, _)| Output::Wound { txn }));
+    }
+
+    fn tell(&mut self, state: &mut GroupState, asker: Asker, told: Told, out: &mut Vec<Output>) {
+        let group = state.group;
+        if told.is_crowded_out {
+            return out.push(asker.crowded_out(group));
+        }
+        out.push(match asker {
+            Asker::Execute(ticket) => Output::Answered {
+                ticket,
+                replies: Some(Replies::of_told(told)),
+            },
+            Asker::Block(ticket) => Output::Answered {
+                ticket,
+                replies: told.is_carried_out.then(|| Replies::of_told(told)),
+            },
+            Asker::Watch(ticket, keys) => {
+                let versions = keys
+                    .iter()
+                    .map(|(at, db, key)| (*at, state.keyspace.version(*db, key)));
+                Output::Versions {
+                    ticket,
+                    versions: versions.collect(),
+                }
+            }
+            Asker::Part(txn, operation) => Output::Resolved {
+                txn,
+                group,
+                replies: self.run_in_place(state, std::slice::from_ref(&operation)),
+            },
+            Asker::Vote(txn) => {
+                let (vote, replies) = Replies::of_vote(told);
+                Output::Voted {
+                    txn,
+                    group,
+                    vote,
+                    is_logged: false,
+                    replies,
+                }
+            }
+            Asker::Lock(txn, keys) => match Replies::of_vote(told) {
+                (Vote::Prepared, _) => {
+                    let objects = keys.iter().map(|(db, key)| state.keyspace.copy_object(*db, key));
+                    Output::Locked {
+                        txn,
+                        group,
+                        is_logged: false,
+                        objects: objects.collect(),
+                    }
+                }
+                (vote, replies) => Output::Voted {
+                    txn,
+                    group,
+                    vote,
+                    is_logged: false,
+                    replies,
+                },
+            },
+            Asker::See(txn, conditions, operations) => {
+                let holds = as_conditions(&conditions)
+                    .iter()
+                    .all(|one| state.keyspace.holds(one));
+                let replies = holds.then(|| self.run_in_place(state, &operations));
+                // Nobody counts here for how long it has been so.
+                let age = Duration::ZERO;
+                Output::Seen {
+                    txn,
+                    group,
+                    seen: Seen { replies, age },
+                }
+            }
+            Asker::Fetch(txn, keys) => {
+                let seen = |(db, key): &FullKey| {
+                    (
+                        state.keyspace.copy_object(*db, key),
+                        state.keyspace.version(*db, key),
+                    )
+                };
+                Output::Fetched {
+                    txn,
+                    group,
+                    objects: keys.iter().map(seen).collect(),
+                    age: Duration::ZERO,
+                }
+            }
+        });
+    }
+
+    /// Carries out commands on the state itself.
+    pub(crate) fn run_in_place(&mut self, state: &mut GroupState, operations: &[Operation]) -> Replies {
+        let turn = state.turn;
+        let mut replies = Replies::default();
+        for operation in operations {
+            replies.push(operation.protocol, |writer| match operation.parse() {
+                Ok(command) => self.execute(state, &turn, operation.db, &command, writer),
+                Err(error) => error.write(writer),
+            });
+        }
+        replies
+    }
+
+    /// Whether commands are to be carried out elsewhere, on values that are checked out: they are too many steps; or they have to
+    /// wait, and how far they will walk cannot be told yet.
+    fn is_too_large(&self, state: &GroupState, operations: &[Operation], steps: usize) -> bool {
+        let walks = |operation: &Operation| operation.spec.walks != Walks::Little;
+        if steps <= state.turn.steps_max && !operations.iter().any(walks) {
+            return false;
+        }
+        let locks = crate::locks_of(operations.iter().map(Operation::words), |_| true);
+        // What looks at groups as a whole cannot be lent what it looks at.
+        matches!(locks, Locks::Keys(_)) && (steps > state.turn.steps_max || !self.is_free(state, || locks))
+    }
+
+    fn on_block(
+        &mut self,
+        state: &mut GroupState,
+        ticket: Ticket,
+        conditions: &[Condition],
+        operations: &[Operation],
+        out: &mut Vec<Output>,
+    ) {
+        if self.is_too_large(state, operations, steps(state, operations)) {
+            return out.push(Output::TooLarge { ticket });
+        }
+        let block = keyspace::Operation::Block {
+            conditions: as_conditions(conditions),
+            commands: operations.iter().map(Operation::as_state).collect(),
+        };
+        self.ask(state, Asker::Block(ticket), block, Terms::default(), out);
+    }
+
+    fn on_prepare(&mut self, state: &mut GroupState, part: Part, out: &mut Vec<Output>) {
+        let Part {
+            txn,
+            began,
+            participants,
+            conditions,
+            expects,
+            mut assignment,
+            is_bounded,
+        } = part;
+        if let (Assignment::Evaluate { operations, .. }, true) = (&assignment, is_bounded)
+            && self.is_too_large(state, operations, steps_beside(state, operations))
+        {
+            return out.push(refusal(state, txn, Refusal::TooLarge));
+        }
+        let mut terms = Terms::default();
+        let work = match &mut assignment {
+            Assignment::Evaluate {
+                operations,
+                is_strict,
+            } => Work::Evaluate {
+                commands: operations.iter().map(Operation::as_state).collect(),
+                is_strict: *is_strict,
+            },
+            Assignment::Install {
+                effects,
+                after_lock,
+                result,
+            } => Work::Install {
+                effects: std::mem::take(effects),
+                after_lock: *after_lock,
+                result: result.take(),
+            },
+            Assignment::InPlace { steps, after_lock } => Work::InPlace {
+                steps: steps.iter_mut().map(as_state).collect(),
+                after_lock: *after_lock,
+            },
+            Assignment::CheckOut { locks, keeps_place } => {
+                let none = Locks::Keys(Vec::new());
+                terms.locks = Some(std::mem::replace(locks, none));
+                terms.keeps_place = *keeps_place;
+                Work::Install {
+                    effects: Vec::new(),
+                    after_lock: false,
+                    result: None,
+                }
+            }
+            Assignment::Lock { .. } => return out.push(refusal(state, txn, Refusal::Over)),
+        };
+        let prepare = Prepare {
+            txn,
+            began,
+            participants,
+            conditions: as_conditions(&conditions),
+            expects: as_conditions(&expects),
+            work,
+        };
+        let prepare = keyspace::Operation::Prepare(Box::new(prepare));
+        self.ask(state, Asker::Vote(txn), prepare, terms, out);
+    }
+
+    fn on_lock(&mut self, state: &mut GroupState, part: Part, out: &mut Vec<Output>) {
+        let (txn, is_bounded) = (part.txn, part.is_bounded);
+        let Assignment::Lock { keys, is_whole } = part.assignment else {
+            return out.push(refusal(state, txn, Refusal::Over));
+        };
+        if is_bounded && !is_whole {
+            let size = |((db, key), _): &(FullKey, bool)| state.keyspace.size(*db, key);
+            let sizes = keys.iter().map(size).fold(0, usize::saturating_add);
+            // Of what is checked out, nobody here knows the size.
+            if sizes > state.turn.steps_max || !self.lent.is_empty() {
+                return out.push(refusal(state, txn, Refusal::TooLarge));
+            }
+        }
+        let lock = Lock {
+            txn,
+            began: part.began,
+            participants: part.participants,
+            is_whole,
+            keys: keys
+                .iter()
+                .map(|((db, key), alone)| (*db, &**key, *alone))
+                .collect(),
+        };
+        let lock = keyspace::Operation::Lock(Box::new(lock));
+        self.requests += 1;
+        if !self.brief.is_empty() {
+            self.make_ordinary(state);
+        }
+        let told = state
+            .keyspace
+            .ask(self.requests, lock, Terms::default(), &mut state.local);
+        let asker = Asker::Lock(txn, keys.into_iter().map(|(key, _)| key).collect());
+        match told {
+            Some(told) => self.tell(state, asker, told, out),
+            None => drop(self.askers.insert(self.requests, asker)),
+        }
+    }
+
+    fn on_decide(
+        &mut self,
+        state: &mut GroupState,
+        txn: TxnId,
+        is_committed: bool,
+        is_final: bool,
+    ) -> Replies {
+        if is_final {
+            return Replies::of_told(state.keyspace.end_for_good(txn, is_committed, &mut state.local));
+        }
+        let resolve = keyspace::Resolve {
+            decisions: vec![(txn, is_committed)],
+        };
+        let resolve = keyspace::Operation::Resolve(resolve);
+        let told = state.keyspace.ask(0, resolve, Terms::default(), &mut state.local);
+        Replies::of_told(told.expect("a decision waits for nothing"))
+    }
+
+    fn on_check_out(&mut self, state: &mut GroupState, txn: TxnId, keys: &[FullKey], out: &mut Vec<Output>) {
+        let objects: Vec<_> = keys
+            .iter()
+            .map(|(db, key)| state.keyspace.lend_value(*db, key))
+            .collect();
+        let bytes = objects.iter().flatten().map(keyspace::Object::memory).sum();
+        self.lent.insert(txn, bytes);
+        out.push(Output::CheckedOut {
+            txn,
+            group: state.group,
+            objects,
+        });
+    }
+
+    fn on_check_in(&mut self, state: &mut GroupState, txn: TxnId, returned: Vec<Returned>) {
+        let mut effects: Vec<Effect> = Vec::new();
+        for one in returned {
+            match one {
+                Returned::Unchanged(db, object) => state.keyspace.take_back_value(db, object),
+                Returned::Changed(effect) => effects.push(effect),
+            }
+        }
+        if !effects.is_empty() {
+            state.keyspace.install(effects, &mut state.local);
+        }
+        self.lent.remove(&txn);
+        state.keyspace.end_for_good(txn, true, &mut state.local);
+    }
+
+    /// Whether a command on these keys need not wait. One branch where no transaction is under way.
+    #[inline]
+    pub(crate) fn is_free(&self, state: &GroupState, locks: impl FnOnce() -> Locks) -> bool {
+        self.is_idle(state) || {
+            let locks = locks();
+            state.keyspace.is_free(&locks) && self.brief.admits(&locks)
+        }
+    }
+
+    /// The same for one key, of this slot; `file` as for [`Alone::hold`], if the key is to be held.
+    #[inline]
+    pub(crate) fn is_key_free(
+        &self,
+        state: &GroupState,
+        slot: Slot,
+        key: &[u8],
+        mode: Mode,
+        file: Option<u16>,
+    ) -> bool {
+        let is_full = file.is_some() && self.brief.is_full();
+        let keyspace = &state.keyspace;
+        !is_full
+            && self.brief.admits_key(slot, key, mode, file)
+            && (keyspace.is_unlocked() || keyspace.is_free(&Locks::Keys(vec![(key.into(), mode)])))
+    }
+
+    /// Holds a key that is free.
+    #[inline]
+    pub(crate) fn hold(
+        &mut self,
+        slot: Slot,
+        key: &[u8],
+        mode: Mode,
+        file: u16,
+        txn: TxnId,
+        priority: Priority,
+    ) {
+        self.brief.hold(slot, key, mode, file, txn, priority);
+    }
+
+    /// Lets go of all that [`Alone::hold`] held; who waits for it goes on.
+    #[inline]
+    pub(crate) fn let_go(&mut self, state: &mut GroupState, turn: &Turn, txn: TxnId, out: &mut Vec<Output>) {
+        // Who waited for these would have made them ordinary ones.
+        if !self.brief.let_go(txn) {
+            state.begin(turn);
+            state.open();
+            state.keyspace.let_go(txn, &mut state.local);
+            self.answer_waiters(state, out);
+        }
+    }
+
+    /// Somebody may have to wait for brief locks.
+    fn make_ordinary(&mut self, state: &mut GroupState) {
+        for (txn, priority, locks) in self.brief.take() {
+            state.keyspace.hold(txn, priority, locks);
+        }
+    }
+
+    /// Carries out a command whose keys are free.
+    #[inline]
+    pub(crate) fn execute(
+        &self,
+        state: &mut GroupState,
+        turn: &Turn,
+        db: Db,
+        command: &Command<'_>,
+        out: &mut Writer<'_>,
+    ) {
+        state.begin(turn);
+        if command.writes() {
+            state.open();
+            state.keyspace.apply_command(db, command, &mut state.local, out);
+            return;
+        }
+        if state.keyspace.read(db, command, &mut state.local, out) == Read::AwaitsTime {
+            // The answer says that a key has expired: from here on it has, by group time too.
+            state.open();
+        }
+        self.expire_met(state);
+    }
+
+    /// Deletes the expired keys that reads met.
+    #[inline]
+    pub(crate) fn expire_met(&self, state: &mut GroupState) {
+        if state.local.met_expired.is_empty() {
+            return;
+        }
+        if state.keeps_expired {
+            return state.local.met_expired.clear();
+        }
+        state.open();
+        let met = std::mem::take(&mut state.local.met_expired);
+        self.expire(state, met);
+    }
+
+    fn expire(&self, state: &mut GroupState, keys: Vec<(Db, Box<[u8]>)>) {
+        for (db, key) in keys {
+            if self.is_free(state, || exclusive(&key)) {
+                state.keyspace.expire(db, &key, &mut state.local);
+            }
+        }
+    }
+
+    /// Searches for expired keys and deletes them, looking at no more than about `objects_max` objects. `true`
+    /// if the whole group was searched. Locked keys are left alone until they are free.
+    pub(crate) fn expire_due(&self, state: &mut GroupState, turn: &Turn, objects_max: usize) -> bool {
+        let mut found = Vec::new();
+        let is_complete = state.find_expired(turn, objects_max, &mut found);
+        if !found.is_empty() {
+            state.open();
+        }
+        self.expire(state, found);
+        is_complete
+    }
+
+    /// Deletes `key` to make room, unless it is locked.
+    pub(crate) fn evict(&self, state: &mut GroupState, turn: &Turn, db: Db, key: &[u8]) -> bool {
+        state.begin(turn);
+        let is_free = self.is_free(state, || exclusive(key));
+        if is_free {
+            state.open();
+            state.keyspace.evict(db, key, &mut state.local);
+        }
+        is_free
+    }
+
+    /// Bytes of what is lent, which the keyspace does not count.
+    pub(crate) fn lent_bytes(&self) -> usize {
+        self.lent.values().sum()
+    }
+
+    /// Whether no transaction is under way here.
+    #[inline]
+    pub(crate) fn is_idle(&self, state: &GroupState) -> bool {
+        state.keyspace.is_unlocked() && self.brief.is_empty()
+    }
+
+    /// Whether another request may wait here.
+    pub(crate) fn has_room_to_wait(&self) -> bool {
+        self.askers.len() < WAITING_MAX
+    }
+
+    /// Whether nothing is locked, lent or waited for, so that the group can get a log.
+    pub(crate) fn is_quiet(&self, state: &GroupState) -> bool {
+        let is_unlocked = self.inherits || state.keyspace.is_unlocked();
+        is_unlocked && self.brief.is_empty() && self.askers.is_empty() && self.lent.is_empty()
+    }
+
+    /// Whether a transaction has, or may have, left something to be done here: what is held then is not all there is.
+    pub(crate) fn has_transactions(&self, state: &GroupState) -> bool {
+        !self.is_idle(state) || !self.lent.is_empty()
+    }
+
+    /// The state that it begins with came from an earlier life.
+    pub(crate) fn restore(&mut self, state: &GroupState) {
+        self.inherits = !state.keyspace.is_unlocked();
+    }
+
+    /// Says which of the invariants that can be seen between two calls does not hold.
+    pub(crate) fn check(&self, state: &GroupState) -> Result<(), String> {
+        let (waiting, askers) = (state.keyspace.transaction_counts().waiting, self.askers.len());
+        if !self.inherits && waiting != askers {
+            let group = state.group;
+            return Err(format!(
+                "invariant 1 of {group:?}: {waiting} wait, {askers} are to be answered"
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn apply_quietly(state: &mut GroupState, operation: keyspace::Operation<'_>) {
+    state
+        .keyspace
+        .ask(0, operation, Terms::default(), &mut state.local);
+}
+
+fn refusal(state: &GroupState, txn: TxnId, refusal: Refusal) -> Output {
+    Output::Voted {
+        txn,
+        group: state.group,
+        vote: Vote::Refused(refusal),
+        is_logged: false,
+        replies: Replies::default(),
+    }
+}
+
+/// How many steps commands would take, each for itself: see [`keyspace::walks`].
+fn steps(state: &GroupState, operations: &[Operation]) -> usize {
+    steps_of(operations, &|_| Some(&state.keyspace))
+}
+
+/// How many steps evaluating them beside the state would take, copies included.
+fn steps_beside(state: &GroupState, operations: &[Operation]) -> usize {
+    let needs_copies = |operation: &Operation| match operation.parse() {
+        Ok(Command::Del { .. } | Command::MSet { .. }) => operations.len() > 1,
+        Ok(command) => command.writes(),
+        Err(_) => false,
+    };
+    let mut steps = steps(state, operations);
+    if operations.iter().any(needs_copies) {
+        for operation in operations {
+            operation.keys(|key, _| {
+                steps = steps.saturating_add(state.keyspace.size(operation.db, key));
+            });
+        }
+    }
+    steps
+}
+
+fn exclusive(key: &[u8]) -> Locks {
+    Locks::Keys(vec![(key.into(), Mode::Exclusive)])
+}
+
+impl Asker {
+    /// There was no room to wait.
+    fn crowded_out(self, group: ids::GroupId) -> Output {
+        let error = CROWDED_OUT;
+        match self {
+            Asker::Execute(ticket) | Asker::Block(ticket) => Output::Failed {
+                ticket,
+                error,
+                journey: None,
+            },
+            Asker::Watch(ticket, _) => Output::FailedWatch { ticket, error },
+            Asker::Part(txn, _)
+            | Asker::Vote(txn)
+            | Asker::Lock(txn, _)
+            | Asker::See(txn, ..)
+            | Asker::Fetch(txn, _) => Output::FailedPart { txn, group, error },
+        }
+    }
+}
