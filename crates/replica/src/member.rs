@@ -44,6 +44,7 @@ use consensus::{
 use ids::{GatewayId, GroupId, Incarnation, Monotonic, NodeId, Prng};
 use keyspace::{Arrival, Entry, EntryBuf, Header, Operation, Operations};
 use planted::Bug;
+use resp::FrozenRope;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use txn::TxnId;
@@ -138,7 +139,7 @@ struct Flight {
 /// A batch of reads that was answered under the lease, before the lease was looked at again.
 struct Evaluated {
     gathered: Gathered,
-    answers: Vec<u8>,
+    answers: FrozenRope,
     /// How many entries were applied before.
     entries: u64,
 }
@@ -505,7 +506,7 @@ impl Member {
         if planted::is(Bug::KeptIsRecorded) {
             let mut answers = AnswersBuf::default();
             answers.block(std::iter::empty());
-            let outcome = BatchOutcome::Done(answers.finish().into());
+            let outcome = BatchOutcome::Done(answers.finish());
             self.voice()
                 .say(effects, gathered.sender, gathered.batch.sequence, outcome);
         }
@@ -559,7 +560,7 @@ impl Member {
         turn: &Turn,
         gathered: &Gathered,
         effects: &mut Effects,
-    ) -> Option<Vec<u8>> {
+    ) -> Option<FrozenRope> {
         let Ok(questions) = reads(&gathered.batch.reads) else {
             let (sender, sequence) = (gathered.sender, gathered.batch.sequence);
             self.voice().say(effects, sender, sequence, BatchOutcome::Evicted);
@@ -578,14 +579,14 @@ impl Member {
                 index,
             };
             let (now, all) = (self.now, &gathered.batch.reads);
-            let before = answers.byte_len();
+            let (before, mark) = (answers.byte_len(), answers.mark());
             if planted::is(Bug::KeptIgnoredByRead) && !self.kept.is_empty() {
                 state.answer_past_locks(turn, &read.question, &mut answers);
             } else {
                 state.answer(turn, now, &read.question, place, all, &mut answers);
             }
             if answers.byte_len() > ANSWERS_BYTES_MAX && answers.byte_len() - before > SHORT_ANSWER_BYTES {
-                answers.refuse_from(before, matches!(read.question, Question::Command { .. }));
+                answers.refuse_from(mark, matches!(read.question, Question::Command { .. }));
             }
         }
         for (db, key) in state.take_met_expired() {
@@ -780,7 +781,7 @@ impl Member {
             let outcome = BatchOutcome::Deferred {
                 is_read: true,
                 index: place.index,
-                bytes: bytes.into(),
+                bytes,
             };
             self.voice().say(effects, place.sender, place.sequence, outcome);
         }
@@ -799,7 +800,7 @@ impl Member {
             let outcome = BatchOutcome::Deferred {
                 is_read: false,
                 index: origin.index,
-                bytes: bytes.into(),
+                bytes,
             };
             self.voice().say(effects, sender, origin.number, outcome);
         }
@@ -1183,7 +1184,7 @@ impl Member {
         for gathered in ready {
             if let Some(answers) = self.evaluate(state, turn, &gathered, effects) {
                 self.counts.reads_confirmed += 1;
-                let outcome = BatchOutcome::Done(answers.into());
+                let outcome = BatchOutcome::Done(answers);
                 self.voice()
                     .say(effects, gathered.sender, gathered.batch.sequence, outcome);
             }
@@ -1205,7 +1206,7 @@ impl Member {
         {
             if holds {
                 self.counts.reads_leased += 1;
-                let outcome = BatchOutcome::Done(answers.into());
+                let outcome = BatchOutcome::Done(answers);
                 voice.say(effects, gathered.sender, gathered.batch.sequence, outcome);
             } else {
                 lost.push((gathered, entries));
