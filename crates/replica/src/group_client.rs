@@ -2060,7 +2060,7 @@ mod tests {
     fn done(reply: &[u8]) -> BatchOutcome {
         let mut answers = AnswersBuf::default();
         answers.reply(reply);
-        BatchOutcome::Done(answers.finish().into())
+        BatchOutcome::Done(answers.finish())
     }
 
     #[test]
@@ -2140,7 +2140,7 @@ mod tests {
         let later = || {
             let mut answers = AnswersBuf::default();
             answers.later();
-            BatchOutcome::Done(answers.finish().into())
+            BatchOutcome::Done(answers.finish())
         };
         assert!(group_client.on_outcome(1, &later(), &mut out));
         for second in 1..5 {
@@ -2164,13 +2164,13 @@ mod tests {
         let first = sent_reads(&mut group_client);
         let mut answers = AnswersBuf::default();
         answers.later();
-        assert!(group_client.on_outcome(1, &BatchOutcome::Done(answers.finish().into()), &mut out));
+        assert!(group_client.on_outcome(1, &BatchOutcome::Done(answers.finish()), &mut out));
         group_client.begin(Monotonic(SECOND), None);
         group_client.give_up(&mut out);
         assert_eq!(sent_reads(&mut group_client).len(), 1);
         let mut answers = AnswersBuf::default();
         answers.gone();
-        assert!(group_client.on_outcome(2, &BatchOutcome::Done(answers.finish().into()), &mut out));
+        assert!(group_client.on_outcome(2, &BatchOutcome::Done(answers.finish()), &mut out));
         assert_eq!(sent_reads(&mut group_client), first);
         assert!(group_client.on_outcome(3, &done(b"$-1\r\n"), &mut out));
         assert_eq!(out.len(), 1);
@@ -2186,7 +2186,7 @@ mod tests {
                 reply => answers.reply(reply.as_bytes()),
             }
         }
-        BatchOutcome::Done(answers.finish().into())
+        BatchOutcome::Done(answers.finish())
     }
 
     /// What clients were told since the last time: the number of each request, and its answer.
@@ -2230,7 +2230,7 @@ mod tests {
             BatchOutcome::Deferred {
                 is_read: true,
                 index: 0,
-                bytes: answers.finish().into(),
+                bytes: answers.finish(),
             }
         };
         assert!(group_client.on_outcome(1, &late, &mut out));
@@ -2352,7 +2352,7 @@ mod tests {
             let late = BatchOutcome::Deferred {
                 is_read: false,
                 index: 0,
-                bytes: answers.finish().into(),
+                bytes: answers.finish(),
             };
             assert!(group_client.on_outcome(1, &late, &mut out));
         }
