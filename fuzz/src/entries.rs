@@ -174,7 +174,7 @@ fn transactions() -> Vec<u8> {
         Operation::Prepare(Box::new(Prepare {
             txn: txn(seq),
             began: UnixMillis(seq as i64),
-            participants: participants.clone(),
+            participants: participants.clone().into(),
             conditions: vec![Condition::Absent { db, key: b"c" }],
             expects: vec![Condition::Unchanged {
                 db,
@@ -200,7 +200,7 @@ fn transactions() -> Vec<u8> {
     let lock = Lock {
         txn: txn(3),
         began: UnixMillis(3),
-        participants: participants.clone(),
+        participants: participants.clone().into(),
         is_whole: false,
         keys: vec![(db, b"e", true), (db, b"f", false)],
     };
@@ -223,7 +223,7 @@ fn transactions() -> Vec<u8> {
     entry.push(&Operation::Withdraw { txn: txn(1) });
     entry.push(&Operation::Inquire(Inquire {
         txn: txn(9),
-        participants: participants.clone(),
+        participants: participants.clone().into(),
     }));
     entry.push(&Operation::Resolve(Resolve {
         decisions: vec![(txn(2), true), (txn(3), false)],

@@ -228,7 +228,7 @@ fn messages() -> Vec<PeerMessage> {
             writes: Bytes::from_static(b"writes"),
             frame: Bytes::new(),
         }),
-        answers(BatchOutcome::Done(Bytes::from_static(b"answers"))),
+        answers(BatchOutcome::Done(Bytes::from_static(b"answers").into())),
         answers(BatchOutcome::NotLeader {
             leader: Some(NodeId(2)),
         }),

@@ -234,7 +234,7 @@ impl Object {
             object.set_access(self.access());
             return object;
         }
-        if let Some(kept) = self.kept_ref() {
+        if let Some(kept) = self.kept_string() {
             let object = Object::kept(key, kept.clone(), deadline, version);
             object.set_access(self.access());
             return object;
@@ -335,7 +335,9 @@ impl Object {
         std::ptr::with_exposed_provenance_mut(usize::from_ne_bytes(bytes))
     }
 
-    fn kept_ref(&self) -> Option<&Bytes> {
+    /// The string, if it stays where it came from: whoever wants it for a while can share it.
+    #[inline]
+    pub(crate) fn kept_string(&self) -> Option<&Bytes> {
         // SAFETY: invariant 4; it is borrowed as long as the object is.
         self.kept_address().map(|kept| unsafe { &*kept })
     }
@@ -595,7 +597,7 @@ impl Object {
                 Value::Integer(i64::from_ne_bytes(bytes))
             }
             Encoding::IntegerSet => Value::Integers(area),
-            Encoding::Kept => Value::Bytes(self.kept_ref().expect("its encoding says so")),
+            Encoding::Kept => Value::Bytes(self.kept_string().expect("its encoding says so")),
             encoding => match self.large_address() {
                 // SAFETY: invariant 4; the collection is borrowed as long as the object is.
                 Some(large) => Value::Large(unsafe { &*large }),
@@ -720,7 +722,7 @@ impl Object {
     #[inline]
     pub fn memory(&self) -> usize {
         let mut block = allocation_size(self.shape().size());
-        if let Some(kept) = self.kept_ref() {
+        if let Some(kept) = self.kept_string() {
             block += allocation_size(size_of::<Bytes>()) + allocation_size(kept.len());
         }
         match self.large_address() {

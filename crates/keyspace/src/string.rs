@@ -59,7 +59,7 @@ impl Apply<'_, '_> {
                     if expired {
                         out.null()
                     } else {
-                        write_value(out, object.value())
+                        write_string(out, object)
                     }
                 }
                 let written = match condition {
@@ -151,7 +151,7 @@ impl Apply<'_, '_> {
         let location = self.locate(key);
         self.bury(location, key);
         match self.keyspace.database(self.db).find(location, key) {
-            Some(object) => write_value(self.out, object.value()),
+            Some(object) => write_string(self.out, &object),
             None => {
                 self.missed(key);
                 return self.out.null();
@@ -186,7 +186,7 @@ impl Apply<'_, '_> {
         let location = self.locate(key);
         match self.remove(location, key) {
             Some(object) => {
-                write_value(self.out, object.value());
+                write_string(self.out, &object);
                 self.event(EventClasses::GENERIC, "del", key);
             }
             None => {
@@ -358,7 +358,7 @@ impl Apply<'_, '_> {
 impl Reader<'_, '_> {
     pub(crate) fn get(&mut self, key: &[u8]) {
         if let Some(object) = self.lookup_or(key, Kind::String, |out| out.null()) {
-            write_value(self.out, object.value());
+            write_string(self.out, &object);
         }
     }
 
@@ -366,7 +366,7 @@ impl Reader<'_, '_> {
         self.out.array(keys.len());
         for key in keys.iter() {
             match self.lookup_kind(key, Kind::String) {
-                Ok(Some(object)) => write_value(self.out, object.value()),
+                Ok(Some(object)) => write_string(self.out, &object),
                 // What is no string counts as absent here, as in Redis.
                 Ok(None) | Err(_) => self.out.null(),
             }
@@ -385,7 +385,11 @@ impl Reader<'_, '_> {
         };
         let mut digits = Digits::default();
         let text = object.value().text(&mut digits);
-        self.out.bulk(range(text, start, end));
+        let part = range(text, start, end);
+        match object.kept_string() {
+            Some(kept) if part.len() >= KEPT_BYTES_MIN => self.out.bulk_shared(&kept.slice_ref(part)),
+            _ => self.out.bulk(part),
+        }
     }
 }
 
@@ -439,6 +443,15 @@ fn string(
     match kept {
         Some(kept) => Object::kept(key, kept, deadline, version),
         None => Object::string(key, value, deadline, version),
+    }
+}
+
+/// [`write_value`] of what may be shared with the reply.
+#[inline]
+fn write_string(out: &mut Writer<'_>, object: &Object) {
+    match object.kept_string() {
+        Some(kept) => out.bulk_shared(kept),
+        None => write_value(out, object.value()),
     }
 }
 

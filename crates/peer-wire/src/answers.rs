@@ -32,7 +32,7 @@ pub(crate) fn encode(response: &BatchResponse, out: &mut Writer<'_>) {
     match &response.outcome {
         BatchOutcome::Done(bytes) => {
             out.u8(1);
-            out.long_remainder(bytes);
+            bytes.pieces().for_each(|piece| out.long_remainder(&piece));
         }
         BatchOutcome::NotLeader { leader } => {
             out.u8(2);
@@ -54,7 +54,7 @@ pub(crate) fn encode(response: &BatchResponse, out: &mut Writer<'_>) {
             out.u8(5);
             out.bool(*is_read);
             out.u32(*index);
-            out.long_remainder(bytes);
+            bytes.pieces().for_each(|piece| out.long_remainder(&piece));
         }
     }
 }
@@ -67,7 +67,7 @@ pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<BatchResponse, DecodeErr
     let sequence = reader.u64()?;
     let unknown = reader.error("an unknown outcome");
     let outcome = match reader.u8()? {
-        1 => BatchOutcome::Done(reader.remainder()),
+        1 => BatchOutcome::Done(reader.remainder().into()),
         2 => BatchOutcome::NotLeader {
             leader: match reader.bool()? {
                 true => Some(NodeId(reader.u64()?)),
@@ -81,7 +81,7 @@ pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<BatchResponse, DecodeErr
         5 => BatchOutcome::Deferred {
             is_read: reader.bool()?,
             index: reader.u32()?,
-            bytes: reader.remainder(),
+            bytes: reader.remainder().into(),
         },
         _ => return Err(unknown),
     };

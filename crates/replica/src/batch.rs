@@ -28,7 +28,7 @@ use crate::request::FullKey;
 use bytes::Bytes;
 use ids::{Boot, Db, GatewayId, UnixMillis, Version};
 use keyspace::{BlockCommand, KEPT_BYTES_MIN, KeyVersion, Operations, Origin, Runs};
-use resp::{Args, Protocol, Span};
+use resp::{Args, FrozenRope, Protocol, Rope, Span, Writer};
 use std::time::Duration;
 use txn::{Locks, Mode, TxnId};
 
@@ -389,37 +389,63 @@ const TOO_LONG: &[u8] =
 
 /// Answers under construction.
 #[derive(Default)]
-pub(crate) struct AnswersBuf(Vec<u8>);
+pub(crate) struct AnswersBuf(Rope);
 
 impl AnswersBuf {
     /// Those to so many items, each with a short reply.
     pub(crate) fn with_room(items: usize) -> AnswersBuf {
         /// `+OK`, or a number, and what stands before it.
         const SHORT: usize = 12;
-        AnswersBuf(Vec::with_capacity(items * SHORT))
+        AnswersBuf(Rope::over(Vec::with_capacity(items * SHORT)))
+    }
+
+    fn bytes(&mut self) -> &mut Vec<u8> {
+        self.0.bytes_mut()
+    }
+
+    /// The reply to a command, which `write` writes. Long values in it are shared.
+    pub(crate) fn write_reply(&mut self, protocol: Protocol, write: impl FnOnce(&mut Writer<'_>)) {
+        let start = self.0.mark();
+        self.bytes().push(REPLY);
+        put_length(self.bytes(), 0);
+        let (at, before) = (self.0.mark(), self.0.len());
+        write(&mut Writer::sharing(&mut self.0, protocol));
+        // What is shared is soon as long as no message can be.
+        let Ok(length) = u32::try_from(self.0.len() - before) else {
+            self.0.truncate(start);
+            return self.reply(TOO_LONG);
+        };
+        self.bytes()[at - size_of::<u32>()..at].copy_from_slice(&length.to_le_bytes());
+    }
+
+    /// The reply to a command that may hold long values, which are shared.
+    fn long_reply(&mut self, reply: &FrozenRope) {
+        self.bytes().push(REPLY);
+        put_length(self.bytes(), reply.len());
+        self.0.append(reply, KEPT_BYTES_MIN);
     }
 
     /// The reply to a command.
     pub(crate) fn reply(&mut self, reply: &[u8]) {
-        self.0.push(REPLY);
-        put_text(&mut self.0, reply);
+        self.bytes().push(REPLY);
+        put_text(self.bytes(), reply);
     }
 
     /// The replies to the commands of a block.
     pub(crate) fn block<'a>(&mut self, replies: impl ExactSizeIterator<Item = &'a [u8]>) {
-        self.0.push(BLOCK);
-        put_length(&mut self.0, replies.len());
-        replies.for_each(|reply| put_text(&mut self.0, reply));
+        self.bytes().push(BLOCK);
+        put_length(self.bytes(), replies.len());
+        replies.for_each(|reply| put_text(self.bytes(), reply));
     }
 
     /// A condition of a block did not hold.
     pub(crate) fn refused(&mut self) {
-        self.0.push(REFUSED);
+        self.bytes().push(REFUSED);
     }
 
     /// The answer comes later, by itself.
     pub(crate) fn later(&mut self) {
-        self.0.push(LATER);
+        self.bytes().push(LATER);
     }
 
     /// Their bytes.
@@ -427,7 +453,12 @@ impl AnswersBuf {
         self.0.len()
     }
 
-    /// What was answered from `at` on is too long to be told: an error stands for it.
+    /// Where the next answer goes: for [`AnswersBuf::refuse_from`].
+    pub(crate) fn mark(&self) -> usize {
+        self.0.mark()
+    }
+
+    /// What was answered from the mark `at` on is too long to be told: an error stands for it.
     pub(crate) fn refuse_from(&mut self, at: usize, is_command: bool) {
         self.0.truncate(at);
         if is_command {
@@ -439,12 +470,12 @@ impl AnswersBuf {
 
     /// It would have had to wait, and too many do: nothing was done.
     pub(crate) fn crowded_out(&mut self) {
-        self.0.push(CROWDED_OUT);
+        self.bytes().push(CROWDED_OUT);
     }
 
     /// Nothing is known of what is asked for.
     pub(crate) fn gone(&mut self) {
-        self.0.push(GONE);
+        self.bytes().push(GONE);
     }
 
     /// What is there by this time of the group, and for how long it has been so.
@@ -455,13 +486,13 @@ impl AnswersBuf {
         is_carried_out: bool,
         replies: impl ExactSizeIterator<Item = &'a [u8]>,
     ) {
-        self.0.push(SEEN);
+        self.bytes().push(SEEN);
         let nanos = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
-        self.0.extend_from_slice(&nanos.to_le_bytes());
-        self.0.extend_from_slice(&time.0.to_le_bytes());
-        self.0.push(u8::from(is_carried_out));
-        put_length(&mut self.0, replies.len());
-        replies.for_each(|reply| put_text(&mut self.0, reply));
+        self.bytes().extend_from_slice(&nanos.to_le_bytes());
+        self.bytes().extend_from_slice(&time.0.to_le_bytes());
+        self.bytes().push(u8::from(is_carried_out));
+        put_length(self.bytes(), replies.len());
+        replies.for_each(|reply| put_text(self.bytes(), reply));
     }
 
     /// What an operation of an entry answered: a command, or a block of them.
@@ -484,21 +515,21 @@ impl AnswersBuf {
 
     /// The versions of keys.
     pub(crate) fn versions(&mut self, versions: impl ExactSizeIterator<Item = KeyVersion>) {
-        self.0.push(ANSWERED_VERSIONS);
-        put_length(&mut self.0, versions.len());
+        self.bytes().push(ANSWERED_VERSIONS);
+        put_length(self.bytes(), versions.len());
         for version in versions {
             let (tag, version) = match version {
                 KeyVersion::Absent(version) => (0, version),
                 KeyVersion::Present(version) => (1, version),
             };
-            self.0.push(tag);
-            self.0.extend_from_slice(&version.0.to_le_bytes());
+            self.bytes().push(tag);
+            self.bytes().extend_from_slice(&version.0.to_le_bytes());
         }
     }
 
-    /// The bytes.
-    pub(crate) fn finish(self) -> Vec<u8> {
-        self.0
+    /// The answers.
+    pub(crate) fn finish(self) -> FrozenRope {
+        self.0.freeze()
     }
 }
 
@@ -506,6 +537,8 @@ impl AnswersBuf {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Answer<'a> {
     Reply(&'a [u8]),
+    /// A reply that holds long values.
+    Long(FrozenRope),
     Block(Vec<&'a [u8]>),
     Refused,
     Versions(Vec<KeyVersion>),
@@ -522,10 +555,11 @@ pub(crate) enum Answer<'a> {
 
 impl<'a> Answer<'a> {
     /// By itself.
-    pub(crate) fn to_bytes(&self) -> Bytes {
+    pub(crate) fn to_rope(&self) -> FrozenRope {
         let mut buf = AnswersBuf::default();
         match self {
             Answer::Reply(reply) => buf.reply(reply),
+            Answer::Long(reply) => buf.long_reply(reply),
             Answer::Block(replies) => buf.block(replies.iter().copied()),
             Answer::Refused => buf.refused(),
             Answer::Versions(versions) => buf.versions(versions.iter().copied()),
@@ -539,7 +573,7 @@ impl<'a> Answer<'a> {
                 replies,
             } => buf.seen(*age, *time, *is_carried_out, replies.iter().copied()),
         }
-        buf.finish().into()
+        buf.finish()
     }
 
     /// The replies of an operation that has any number of them.
@@ -553,18 +587,49 @@ impl<'a> Answer<'a> {
 }
 
 /// The answers to a batch.
-pub(crate) struct Answers<'a>(Cursor<'a>);
+pub(crate) struct Answers<'a> {
+    all: &'a FrozenRope,
+    cursor: Cursor<'a>,
+    /// Those that were not passed yet.
+    runs: &'a [(usize, Bytes)],
+}
 
 impl<'a> Answers<'a> {
-    pub(crate) fn new(bytes: &'a [u8]) -> Answers<'a> {
-        Answers(Cursor(bytes))
+    pub(crate) fn new(all: &'a FrozenRope) -> Answers<'a> {
+        Answers {
+            all,
+            cursor: Cursor(all.bytes()),
+            runs: all.runs(),
+        }
+    }
+
+    /// The reply to a command: of other answers no part is shared.
+    fn reply(&mut self) -> Result<Answer<'a>, Malformed> {
+        let mut rest = self.cursor.length()?;
+        let start = self.all.bytes().len() - self.cursor.0.len();
+        let (mut end, before) = (start, self.runs.len());
+        while let Some(((at, run), others)) = self.runs.split_first() {
+            let own = at.checked_sub(end).ok_or(Malformed)?;
+            if own >= rest {
+                break;
+            }
+            rest = (rest - own).checked_sub(run.len()).ok_or(Malformed)?;
+            end = *at;
+            self.runs = others;
+        }
+        end += rest;
+        let reply = self.cursor.take(end - start)?;
+        if self.runs.len() == before {
+            return Ok(Answer::Reply(reply));
+        }
+        Ok(Answer::Long(self.all.part(start..end)))
     }
 
     /// The next one.
     pub(crate) fn next(&mut self) -> Result<Answer<'a>, Malformed> {
-        let cursor = &mut self.0;
+        let cursor = &mut self.cursor;
         match cursor.byte()? {
-            REPLY => Ok(Answer::Reply(cursor.text()?)),
+            REPLY => self.reply(),
             BLOCK => Ok(Answer::Block(cursor.texts()?)),
             LATER => Ok(Answer::Later),
             GONE => Ok(Answer::Gone),
@@ -596,7 +661,7 @@ impl<'a> Answers<'a> {
 
     /// Whether there are no more.
     pub(crate) fn is_over(&self) -> bool {
-        self.0.0.is_empty()
+        self.cursor.0.is_empty() && self.runs.is_empty()
     }
 }
 
@@ -694,6 +759,63 @@ mod tests {
     use resp::ArgsBuf;
 
     #[test]
+    fn a_long_value_in_an_answer_is_shared_and_told_as_if_it_were_not() {
+        let value = Bytes::from(vec![b'v'; KEPT_BYTES_MIN]);
+        let mut buf = AnswersBuf::default();
+        let reads = |buf: &mut AnswersBuf| {
+            buf.reply(b"+OK\r\n");
+            buf.write_reply(Protocol::Resp2, |out| {
+                out.array(2);
+                out.bulk_shared(&value);
+                out.bulk_shared(&value);
+            });
+            buf.write_reply(Protocol::Resp2, |out| out.integer(1));
+            buf.write_reply(Protocol::Resp2, |out| out.bulk_shared(&value));
+        };
+        reads(&mut buf);
+        let all = buf.finish();
+        assert_eq!(all.runs().len(), 3);
+        // As it comes from another node.
+        let whole = FrozenRope::from(all.to_bytes());
+        let (mut answers, mut others) = (Answers::new(&all), Answers::new(&whole));
+        let mut lengths = Vec::new();
+        while !others.is_over() {
+            let (answer, other) = (
+                answers.next().expect("well formed"),
+                others.next().expect("well formed"),
+            );
+            let Answer::Reply(other) = other else {
+                panic!("these are replies")
+            };
+            lengths.push(other.len());
+            match answer {
+                Answer::Reply(reply) => assert_eq!(reply, other),
+                Answer::Long(reply) => {
+                    assert!(reply.to_bytes() == other);
+                    let again = Answer::Long(reply.clone()).to_rope();
+                    assert!(Answers::new(&again).next() == Ok(Answer::Long(reply.clone())));
+                    let shared = reply.pieces().filter(|piece| piece.as_ptr() == value.as_ptr());
+                    assert_eq!(shared.count(), reply.runs().len());
+                }
+                _ => panic!("these are replies"),
+            }
+        }
+        assert!(answers.is_over());
+        assert_eq!(lengths[2], 4);
+        // What is refused takes its runs along.
+        let mut buf = AnswersBuf::default();
+        buf.reply(b"+OK\r\n");
+        let mark = buf.mark();
+        buf.write_reply(Protocol::Resp2, |out| out.bulk_shared(&value));
+        buf.refuse_from(mark, true);
+        let all = buf.finish();
+        assert_eq!(all.runs(), []);
+        let mut answers = Answers::new(&all);
+        assert_eq!(answers.next(), Ok(Answer::Reply(b"+OK\r\n")));
+        assert_eq!(answers.next(), Ok(Answer::Reply(TOO_LONG)));
+    }
+
+    #[test]
     fn reads_and_answers_come_back_as_they_were_put_in() {
         let mut batch = BatchBuf::default();
         let get = ArgsBuf::from_slices(["get", "k"]);
@@ -748,6 +870,7 @@ mod tests {
                 let mut changed = whole.clone();
                 changed[cut] ^= 1 << bit;
                 drop(reads(&changed));
+                let changed = FrozenRope::from(changed);
                 let mut answers = Answers::new(&changed);
                 while !answers.is_over() && answers.next().is_ok() {}
             }

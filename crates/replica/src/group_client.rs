@@ -47,7 +47,7 @@ use command::{CommandId, Flags, Spec};
 use ids::{Db, GatewayId, GroupId, Monotonic, Slot, UnixMillis};
 use keyspace::{ClientRequest, Forget, Inquire, OperationsMark, Resolve, WaitId, read_seen};
 use planted::Bug;
-use resp::{Args, Protocol};
+use resp::{Args, FrozenRope, Protocol};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use txn::{Participants, Refusal, Register, TxnId, Vote};
@@ -68,6 +68,9 @@ const BYTES_PER_SECOND: usize = 16 * 1024 * 1024;
 
 /// How much longer is waited while bytes of a long message come from the leader's node, or go there.
 const MOVING_PATIENCE: Duration = Duration::from_secs(60);
+
+/// A reply of so many bytes is not copied into the output of its connection.
+const COPIED_BYTES_MIN: usize = 64 * 1024;
 
 /// How long after the last of them that is so.
 const MOVING: Duration = Duration::from_millis(500);
@@ -163,7 +166,7 @@ struct Waiting {
     reads: Bytes,
     asked_at: Monotonic,
     /// It waits for nothing any more: this is the answer, which is told behind that of an earlier read.
-    held: Option<Bytes>,
+    held: Option<FrozenRope>,
     /// A write that its connection sent behind it, to the same slot, was carried out.
     is_overtaken: bool,
 }
@@ -1090,7 +1093,7 @@ impl GroupClient {
     }
 
     /// An answer has come later than its batch.
-    fn on_late(&mut self, place: Place, bytes: &Bytes, out: &mut Vec<Output>) -> bool {
+    fn on_late(&mut self, place: Place, bytes: &FrozenRope, out: &mut Vec<Output>) -> bool {
         let Some(waiting) = self.late.get_mut(&place) else {
             // It was asked for, and both ways brought it.
             return true;
@@ -1500,7 +1503,7 @@ impl Sent {
     fn answer(
         &mut self,
         group: GroupId,
-        bytes: &Bytes,
+        bytes: &FrozenRope,
         (now, slow): (Monotonic, Option<Duration>),
         outstanding: &mut Vec<Outstanding>,
         late: &mut Vec<Later>,
@@ -1565,7 +1568,7 @@ impl Sent {
                 (Some(Origin::Late(place)), Answer::Gone) => late.push(Later::Gone(place)),
                 (Some(Origin::Late(place)), answer) => {
                     // As the leader would have sent it by itself.
-                    late.push(Later::Came(place, answer.to_bytes()));
+                    late.push(Later::Came(place, answer.to_rope()));
                 }
                 (Some(origin), answer) if self.must_wait(index, outstanding) => {
                     let reads = self.batch.reads.clone();
@@ -1583,7 +1586,7 @@ impl Sent {
                         late.push(Later::Stale { place, item, reads });
                     } else {
                         outstanding.extend(item.outstanding(sequence));
-                        let held = Some(answer.to_bytes());
+                        let held = Some(answer.to_rope());
                         late.push(Later::Waits {
                             place,
                             item,
@@ -1610,7 +1613,7 @@ enum Later {
         place: Place,
         item: Item,
         reads: Bytes,
-        held: Option<Bytes>,
+        held: Option<FrozenRope>,
     },
     /// To be asked again.
     Stale {
@@ -1618,7 +1621,7 @@ enum Later {
         item: Item,
         reads: Bytes,
     },
-    Came(Place, Bytes),
+    Came(Place, FrozenRope),
     Gone(Place),
 }
 
@@ -1712,7 +1715,7 @@ impl Origin {
                 true
             }
             Origin::Command(_) | Origin::Wait(_) | Origin::EndWait(_) | Origin::Part(_) => {
-                matches!(answer, Answer::Reply(_))
+                matches!(answer, Answer::Reply(_) | Answer::Long(_))
             }
             // A block of one command answers as that does.
             Origin::Block(_) => !matches!(answer, Answer::Versions(_)),
@@ -1740,7 +1743,7 @@ impl Origin {
         self,
         group: GroupId,
         answer: Answer<'_>,
-        bytes: &Bytes,
+        bytes: &FrozenRope,
         journey: Option<Journey>,
         out: &mut Vec<Output>,
     ) {
@@ -1759,7 +1762,12 @@ impl Origin {
         out.push(match (self, answer) {
             (Origin::Command(ticket) | Origin::Wait(ticket), Answer::Reply(reply)) => Output::Replied {
                 ticket,
-                reply: bytes.slice_ref(reply),
+                reply: kept_reply(bytes.bytes(), reply).into(),
+                journey,
+            },
+            (Origin::Command(ticket) | Origin::Wait(ticket), Answer::Long(reply)) => Output::Replied {
+                ticket,
+                reply,
                 journey,
             },
             (Origin::Block(ticket), Answer::Refused) => Output::Answered {
@@ -1778,6 +1786,11 @@ impl Origin {
                 txn,
                 group,
                 replies: Replies::of([reply]),
+            },
+            (Origin::Part(txn), Answer::Long(reply)) => Output::Resolved {
+                txn,
+                group,
+                replies: Replies::of([&reply.to_bytes()[..]]),
             },
             (Origin::Decision(txn, worker), answer) => Output::Decided {
                 txn,
@@ -1910,6 +1923,15 @@ fn wait_id(ticket: Ticket) -> WaitId {
     }
 }
 
+/// A reply among the answers that it came with. A client that does not read must keep no more than what it is told: a long reply
+/// that is less than half of them is copied. A shorter one is copied into the output of its connection anyway, and soon.
+fn kept_reply(answers: &Bytes, reply: &[u8]) -> Bytes {
+    if reply.len() >= COPIED_BYTES_MIN && reply.len() < answers.len() / 2 {
+        return Bytes::copy_from_slice(reply);
+    }
+    answers.slice_ref(reply)
+}
+
 /// What a participant says first: 0, or why not.
 fn vote(code: u8) -> Vote {
     match Refusal::of_code(code) {
@@ -1936,6 +1958,20 @@ mod tests {
     use crate::batch::AnswersBuf;
     use ids::Boot;
     use resp::ArgsBuf;
+
+    #[test]
+    fn a_long_reply_does_not_keep_what_came_with_it() {
+        let answers = Bytes::from(vec![b'x'; 4 * COPIED_BYTES_MIN]);
+        let is_shared = |part: &[u8]| kept_reply(&answers, part).as_ptr() == part.as_ptr();
+        assert!(is_shared(&answers[9..]), "most of it");
+        assert!(is_shared(&answers[2 * COPIED_BYTES_MIN..]), "half of it");
+        assert!(!is_shared(&answers[..COPIED_BYTES_MIN]), "long, and a quarter");
+        assert!(is_shared(&answers[..COPIED_BYTES_MIN - 1]), "short");
+        assert_eq!(
+            kept_reply(&answers, &answers[5..COPIED_BYTES_MIN + 9]).len(),
+            COPIED_BYTES_MIN + 4
+        );
+    }
 
     /// The words that are told of three commands which left in one batch, and took 20 ms where so much counts as slow.
     fn words_told(slow: Duration) -> Vec<Option<ArgsBuf>> {
@@ -1972,7 +2008,7 @@ mod tests {
         (0..3).for_each(|_| answers.reply(b"+OK\r\n"));
         group_client.begin(Monotonic(20_000_000), Some(slow));
         let mut outputs = Vec::new();
-        let bytes = Bytes::from(answers.finish());
+        let bytes = answers.finish();
         assert!(group_client.on_outcome(sent[0], &BatchOutcome::Done(bytes), &mut outputs));
         let told = outputs.into_iter().map(|output| match output {
             Output::Replied { journey, .. } => {
@@ -2035,7 +2071,7 @@ mod tests {
     fn done(reply: &[u8]) -> BatchOutcome {
         let mut answers = AnswersBuf::default();
         answers.reply(reply);
-        BatchOutcome::Done(answers.finish().into())
+        BatchOutcome::Done(answers.finish())
     }
 
     #[test]
@@ -2115,7 +2151,7 @@ mod tests {
         let later = || {
             let mut answers = AnswersBuf::default();
             answers.later();
-            BatchOutcome::Done(answers.finish().into())
+            BatchOutcome::Done(answers.finish())
         };
         assert!(group_client.on_outcome(1, &later(), &mut out));
         for second in 1..5 {
@@ -2139,13 +2175,13 @@ mod tests {
         let first = sent_reads(&mut group_client);
         let mut answers = AnswersBuf::default();
         answers.later();
-        assert!(group_client.on_outcome(1, &BatchOutcome::Done(answers.finish().into()), &mut out));
+        assert!(group_client.on_outcome(1, &BatchOutcome::Done(answers.finish()), &mut out));
         group_client.begin(Monotonic(SECOND), None);
         group_client.give_up(&mut out);
         assert_eq!(sent_reads(&mut group_client).len(), 1);
         let mut answers = AnswersBuf::default();
         answers.gone();
-        assert!(group_client.on_outcome(2, &BatchOutcome::Done(answers.finish().into()), &mut out));
+        assert!(group_client.on_outcome(2, &BatchOutcome::Done(answers.finish()), &mut out));
         assert_eq!(sent_reads(&mut group_client), first);
         assert!(group_client.on_outcome(3, &done(b"$-1\r\n"), &mut out));
         assert_eq!(out.len(), 1);
@@ -2161,7 +2197,7 @@ mod tests {
                 reply => answers.reply(reply.as_bytes()),
             }
         }
-        BatchOutcome::Done(answers.finish().into())
+        BatchOutcome::Done(answers.finish())
     }
 
     /// What clients were told since the last time: the number of each request, and its answer.
@@ -2169,7 +2205,7 @@ mod tests {
         let told = out.drain(..).map(|output| match output {
             Output::Replied { ticket, reply, .. } => (
                 ticket.sequence,
-                String::from_utf8(reply.to_vec()).expect("it is text"),
+                String::from_utf8(reply.to_bytes().to_vec()).expect("it is text"),
             ),
             Output::Failed { ticket, error, .. } => (
                 ticket.sequence,
@@ -2205,7 +2241,7 @@ mod tests {
             BatchOutcome::Deferred {
                 is_read: true,
                 index: 0,
-                bytes: answers.finish().into(),
+                bytes: answers.finish(),
             }
         };
         assert!(group_client.on_outcome(1, &late, &mut out));
@@ -2327,7 +2363,7 @@ mod tests {
             let late = BatchOutcome::Deferred {
                 is_read: false,
                 index: 0,
-                bytes: answers.finish().into(),
+                bytes: answers.finish(),
             };
             assert!(group_client.on_outcome(1, &late, &mut out));
         }

@@ -45,6 +45,7 @@ use consensus::{
 use ids::{GatewayId, GroupId, Incarnation, Monotonic, NodeId, Prng};
 use keyspace::{Arrival, Entry, EntryBuf, Header, Operation, Operations};
 use planted::Bug;
+use resp::FrozenRope;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use txn::TxnId;
@@ -148,7 +149,7 @@ struct Flight {
 /// A batch of reads that was answered under the lease, before the lease was looked at again.
 struct Evaluated {
     gathered: Gathered,
-    answers: Vec<u8>,
+    answers: FrozenRope,
     /// How many entries were applied before.
     entries: u64,
 }
@@ -531,7 +532,7 @@ impl Member {
         if planted::is(Bug::KeptIsRecorded) {
             let mut answers = AnswersBuf::default();
             answers.block(std::iter::empty());
-            let outcome = BatchOutcome::Done(answers.finish().into());
+            let outcome = BatchOutcome::Done(answers.finish());
             self.voice()
                 .say(effects, gathered.sender, gathered.batch.sequence, outcome);
         }
@@ -585,7 +586,7 @@ impl Member {
         turn: &Turn,
         gathered: &Gathered,
         effects: &mut Effects,
-    ) -> Option<Vec<u8>> {
+    ) -> Option<FrozenRope> {
         let Ok(questions) = reads(&gathered.batch.reads) else {
             let (sender, sequence) = (gathered.sender, gathered.batch.sequence);
             self.voice().say(effects, sender, sequence, BatchOutcome::Evicted);
@@ -604,14 +605,14 @@ impl Member {
                 index,
             };
             let (now, all) = (self.now, &gathered.batch.reads);
-            let before = answers.byte_len();
+            let (before, mark) = (answers.byte_len(), answers.mark());
             if planted::is(Bug::KeptIgnoredByRead) && !self.kept.is_empty() {
                 state.answer_past_locks(turn, &read.question, &mut answers);
             } else {
                 state.answer(turn, now, &read.question, place, all, &mut answers);
             }
             if answers.byte_len() > ANSWERS_BYTES_MAX && answers.byte_len() - before > SHORT_ANSWER_BYTES {
-                answers.refuse_from(before, matches!(read.question, Question::Command { .. }));
+                answers.refuse_from(mark, matches!(read.question, Question::Command { .. }));
             }
         }
         for (db, key) in state.take_met_expired() {
@@ -806,7 +807,7 @@ impl Member {
             let outcome = BatchOutcome::Deferred {
                 is_read: true,
                 index: place.index,
-                bytes: bytes.into(),
+                bytes,
             };
             self.voice().say(effects, place.sender, place.sequence, outcome);
         }
@@ -825,7 +826,7 @@ impl Member {
             let outcome = BatchOutcome::Deferred {
                 is_read: false,
                 index: origin.index,
-                bytes: bytes.into(),
+                bytes,
             };
             self.voice().say(effects, sender, origin.number, outcome);
         }
@@ -1271,7 +1272,7 @@ impl Member {
         for gathered in ready {
             if let Some(answers) = self.evaluate(state, turn, &gathered, effects) {
                 self.counts.reads_confirmed += 1;
-                let outcome = BatchOutcome::Done(answers.into());
+                let outcome = BatchOutcome::Done(answers);
                 self.voice()
                     .say(effects, gathered.sender, gathered.batch.sequence, outcome);
             }
@@ -1293,7 +1294,7 @@ impl Member {
         {
             if holds {
                 self.counts.reads_leased += 1;
-                let outcome = BatchOutcome::Done(answers.into());
+                let outcome = BatchOutcome::Done(answers);
                 voice.say(effects, gathered.sender, gathered.batch.sequence, outcome);
             } else {
                 lost.push((gathered, entries));

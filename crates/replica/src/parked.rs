@@ -9,7 +9,7 @@ use crate::member::Sender;
 use bytes::Bytes;
 use ids::{GatewayId, Monotonic, Version};
 use keyspace::{Behind, Keyspace, LeaderLocal};
-use resp::Args;
+use resp::{Args, FrozenRope};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use txn::{Locks, Mode};
@@ -82,7 +82,7 @@ pub(crate) struct Parked {
     /// Where they stand: whose, and which read of which batch.
     places: BTreeSet<(GatewayId, u64, u32)>,
     /// What was answered since it was last taken.
-    answered: Vec<(ReadPlace, Vec<u8>)>,
+    answered: Vec<(ReadPlace, FrozenRope)>,
     #[cfg(test)]
     looks: usize,
 }
@@ -251,7 +251,7 @@ impl Parked {
     }
 
     /// What was answered.
-    pub(crate) fn take_answered(&mut self) -> Vec<(ReadPlace, Vec<u8>)> {
+    pub(crate) fn take_answered(&mut self) -> Vec<(ReadPlace, FrozenRope)> {
         std::mem::take(&mut self.answered)
     }
 
@@ -295,12 +295,11 @@ pub(crate) fn answer(
             touches,
             ..
         } => {
-            let mut bytes = Vec::new();
-            let mut out = resp::Writer::new(&mut bytes, *protocol);
             local.touches = *touches;
-            crate::state::read_words(keyspace, local, *db, question.args(), &mut out);
+            answers.write_reply(*protocol, |out| {
+                crate::state::read_words(keyspace, local, *db, question.args(), out);
+            });
             local.touches = true;
-            answers.reply(&bytes);
         }
         Question::See(_) => {
             let mut replies: Vec<Vec<u8>> = Vec::new();

@@ -3,12 +3,12 @@
 use crate::batch::SentWords;
 use crate::operation::{Condition, Operation, Replies, Step, as_conditions, as_state};
 use crate::state::LocalCounts;
-use bytes::Bytes;
 use command::Spec;
 use ids::{Db, GroupId, UnixMillis};
 use keyspace::{
     ClientRequest, Effect, Event, Garbage, KeptResult, KeyVersion, Lock, Object, Prepare, Returned, Work,
 };
+use resp::FrozenRope;
 use std::time::Duration;
 use txn::{Locks, Participants, Register, TxnId, Vote};
 
@@ -305,7 +305,7 @@ pub enum Output {
         /// Where the reply goes.
         ticket: Ticket,
         /// Its bytes.
-        reply: Bytes,
+        reply: FrozenRope,
         /// What it took, if that is measured here.
         journey: Option<Journey>,
     },

@@ -3,9 +3,9 @@
 //! *Done* counts whoever says it, as long as it speaks of the same generation of the group's state: what was applied there
 //! stays applied. Whatever else is said is of the moment, and counts only from whom the gateway takes for the leader.
 
-use bytes::Bytes;
 use consensus::Term;
 use ids::{GatewayId, GroupId, NodeId};
+use resp::FrozenRope;
 
 /// See the file's header.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,8 +27,9 @@ pub struct BatchResponse {
 /// What became of a batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BatchOutcome {
-    /// It was carried out, now or when it came first: what each of its items answers, as the group wrote it.
-    Done(Bytes),
+    /// It was carried out, now or when it came first: what each of its items answers, as the group wrote it. Long
+    /// values in it are shared with the state.
+    Done(FrozenRope),
     /// It was not looked at: who was asked does not lead, or knows another generation. An earlier sending of it may still
     /// be carried out.
     NotLeader {
@@ -50,6 +51,6 @@ pub enum BatchOutcome {
         /// Which of its operations, or of its reads.
         index: u32,
         /// The answer.
-        bytes: Bytes,
+        bytes: FrozenRope,
     },
 }

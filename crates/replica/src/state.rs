@@ -17,7 +17,7 @@ use keyspace::{
     Cursor, Effect, Event, EventClasses, EvictionPolicy, Garbage, Header, KeyVersion, Limits, Object,
     OpenTransaction, TransactionCounts, Victims,
 };
-use resp::{Args, Writer};
+use resp::{Args, FrozenRope, Writer};
 use std::time::Duration;
 use txn::{Locks, Participant, Participants, TxnId};
 
@@ -409,7 +409,7 @@ impl GroupState {
             .zip(entry.batches().iter().skip(own));
         Ok(said
             .map(|((batched, answers), batch)| match batched {
-                Batched::Applied | Batched::Repeated => BatchOutcome::Done(answers.finish().into()),
+                Batched::Applied | Batched::Repeated => BatchOutcome::Done(answers.finish()),
                 Batched::Forgotten | Batched::Fenced => BatchOutcome::Evicted,
                 // Sent again after a while, it acknowledges more.
                 Batched::Refused => BatchOutcome::NotLeader { leader: None },
@@ -557,7 +557,7 @@ impl GroupState {
     }
 
     /// What was answered later than its batch since the last call.
-    pub(crate) fn take_late(&mut self) -> Vec<(Origin, Vec<u8>)> {
+    pub(crate) fn take_late(&mut self) -> Vec<(Origin, FrozenRope)> {
         let late = std::mem::take(&mut self.local.late).into_iter();
         let answers = late.filter_map(|origin| {
             let answer = self.keyspace.late_answer(origin).ok()??;

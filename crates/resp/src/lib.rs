@@ -8,7 +8,7 @@
 //! the bytes mean. It does not read replies either, beyond finding where one ends.
 //!
 //! Reading order: `args` (what a command is made of), `limits`, `error`, `decode` (the frames clients send)
-//! with `inline` (the lines people type) and `number`, `write` (the replies), `skip` (where a reply ends).
+//! with `inline` (the lines people type) and `number`, `write` (the replies) into `rope` (what is long in them is not copied), `skip` (where a reply ends).
 
 mod args;
 mod decode;
@@ -16,6 +16,7 @@ mod error;
 mod inline;
 mod limits;
 mod number;
+mod rope;
 mod skip;
 mod write;
 
@@ -23,5 +24,6 @@ pub use args::{Args, ArgsBuf, Span};
 pub use decode::{Decoded, Decoder};
 pub use error::ProtocolError;
 pub use limits::{Limits, Protocol};
+pub use rope::{FrozenRope, Rope};
 pub use skip::{parse_array_header, skip_value};
 pub use write::Writer;

@@ -3,6 +3,8 @@
 use std::io::Write as _;
 
 use crate::Protocol;
+use crate::rope::{Rope, Runs};
+use bytes::Bytes;
 
 /// Appends replies to a connection's output.
 ///
@@ -10,6 +12,8 @@ use crate::Protocol;
 #[derive(Debug)]
 pub struct Writer<'a> {
     out: &'a mut Vec<u8>,
+    /// Where what need not be copied goes, if the output is a rope.
+    runs: Option<&'a mut Runs>,
     protocol: Protocol,
 }
 
@@ -17,7 +21,22 @@ impl<'a> Writer<'a> {
     /// A writer that appends to `out`.
     #[inline]
     pub fn new(out: &'a mut Vec<u8>, protocol: Protocol) -> Writer<'a> {
-        Writer { out, protocol }
+        Writer {
+            out,
+            runs: None,
+            protocol,
+        }
+    }
+
+    /// A writer that appends to `rope`, and shares with it what [`Writer::bulk_shared`] is given.
+    #[inline]
+    pub fn sharing(rope: &'a mut Rope, protocol: Protocol) -> Writer<'a> {
+        let (out, runs) = rope.parts_mut();
+        Writer {
+            out,
+            runs: Some(runs),
+            protocol,
+        }
     }
 
     /// The protocol that replies are written in.
@@ -26,7 +45,7 @@ impl<'a> Writer<'a> {
         self.protocol
     }
 
-    /// The length of the whole output, earlier replies included.
+    /// The length of the whole output, earlier replies included, without what is shared.
     #[inline]
     #[expect(
         clippy::len_without_is_empty,
@@ -70,6 +89,19 @@ impl<'a> Writer<'a> {
         self.out.reserve(bytes.len() + HEADER_BYTES_MAX);
         self.count(b'$', bytes.len());
         self.out.extend_from_slice(bytes);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// A string of bytes that is long: it is shared if the output is a rope, and copied if not.
+    pub fn bulk_shared(&mut self, bytes: &Bytes) {
+        let Some(runs) = &mut self.runs else {
+            return self.bulk(bytes);
+        };
+        let mut digits = itoa::Buffer::new();
+        self.out.push(b'$');
+        self.out.extend_from_slice(digits.format(bytes.len()).as_bytes());
+        self.out.extend_from_slice(b"\r\n");
+        runs.push(self.out.len(), bytes.clone());
         self.out.extend_from_slice(b"\r\n");
     }
 

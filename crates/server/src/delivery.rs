@@ -7,16 +7,14 @@ use crate::block::note_watched;
 use crate::connection::Connection;
 use crate::gateway::Gateway;
 use crate::key_counts::KeyCounts;
-use crate::pipeline::Pipeline;
 use crate::program::{Item, Program, merge};
 use crate::pubsub::Listeners;
 use crate::session::{Session, Watched};
 use crate::timing::Caller;
-use bytes::Bytes;
 use command::{Command, CommandId};
 use ids::{GroupId, Slot};
 use replica::{Journey, Operation, Replies, Ticket};
-use resp::{ArgsBuf, Protocol, Writer};
+use resp::{ArgsBuf, FrozenRope, Protocol, Writer};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -27,7 +25,7 @@ pub enum Delivery {
         /// Where it goes.
         ticket: Ticket,
         /// Its bytes.
-        reply: Bytes,
+        reply: FrozenRope,
         /// What it took, if that was not noted elsewhere.
         journey: Option<Journey>,
     },
@@ -186,15 +184,12 @@ impl Gateway {
                 reply,
                 journey,
             } => {
-                self.look_at_reply(None, &reply);
+                // A reply begins with bytes of its own.
+                self.look_at_reply(None, reply.bytes());
                 if let Some(journey) = journey {
-                    self.note_journey(&journey, &reply, &session.card);
+                    self.note_journey(&journey, reply.bytes(), &session.card);
                 }
-                return if reply.len() < Pipeline::LARGE_BYTES {
-                    connection.pipeline.complete(ticket.sequence, &reply)
-                } else {
-                    connection.pipeline.complete_with(ticket.sequence, reply.into())
-                };
+                return connection.pipeline.complete_shared(ticket.sequence, reply);
             }
             Delivery::Reply { ticket, bytes } => {
                 self.look_at_reply(None, &bytes);

@@ -7,8 +7,8 @@ use crate::program::group_of_key;
 use crate::timing::Caller;
 use command::{Flags, ReplyError, Route, Spec};
 use ids::{Db, GroupId};
-use replica::{Asked, Operation, Ticket, locks_of};
-use resp::{Args, Protocol, Writer};
+use replica::{Asked, Operation, Output, Ticket, locks_of};
+use resp::{Args, Protocol, Rope, Writer};
 use std::collections::VecDeque;
 
 impl Gateway {
@@ -228,9 +228,9 @@ impl Gateway {
             };
             return self.run_aside(ticket, operation, touches);
         }
-        let mut answer = self.parcel(from).take_bytes();
-        let start = answer.len();
-        let mut out = Writer::new(&mut answer, protocol);
+        let mut answer = Rope::over(self.parcel(from).take_bytes());
+        let start = answer.mark();
+        let mut out = Writer::sharing(&mut answer, protocol);
         match (index, parsed) {
             _ if denied => ReplyError::OutOfMemory.write(&mut out),
             _ if waits => busy(&mut out),
@@ -244,8 +244,19 @@ impl Gateway {
             }
             (Some(_), Some(Err(error))) => error.write(&mut out),
         }
-        self.look_at_reply(Some(spec), &answer[start..]);
-        self.parcel_being_filled(from).push_answer(ticket, answer, start);
+        self.look_at_reply(Some(spec), &answer.bytes_mut()[start..]);
+        let (bytes, long) = answer.into_bytes_and_long(start);
+        match long {
+            None => self.parcel_being_filled(from).push_answer(ticket, bytes, start),
+            Some(reply) => {
+                let output = Output::Replied {
+                    ticket,
+                    reply,
+                    journey: None,
+                };
+                self.parcel_being_filled(from).push_long_answer(bytes, output);
+            }
+        }
         if let Some(index) = index {
             self.tell(index);
         }

@@ -479,7 +479,7 @@ impl Gateway {
         if session.is_silent() && !is_push {
             // What was written at once is taken back; what comes later was reserved as silent.
             if pipeline.reserved() == slots {
-                pipeline.target().truncate(start);
+                pipeline.take_back(start);
             }
         }
         session.end_command();

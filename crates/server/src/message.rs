@@ -367,6 +367,12 @@ impl Parcel {
         });
     }
 
+    /// Puts the bytes back, and an answer in that holds a long value: it is not copied.
+    pub(crate) fn push_long_answer(&mut self, bytes: Vec<u8>, output: Output) {
+        self.bytes = bytes;
+        self.push(Message::Output(Box::new(output)));
+    }
+
     /// The bytes of an answer in this parcel.
     pub fn reply(&self, start: usize, length: usize) -> &[u8] {
         &self.bytes[start..start + length]

@@ -1,7 +1,7 @@
 //! One connection's replies, in the order of its requests.
 //!
 //! ```text
-//!   large, out                | place 0   | after 0 | place 1   | after 1 |
+//!   out                       | place 0   | after 0 | place 1   | after 1 |
 //!   bytes ready to be sent    | (waiting) | ....... | (waiting) | ....... |
 //!                                           \________ held ________/
 //! ```
@@ -10,27 +10,20 @@
 //! A command answered elsewhere takes a place; when it is filled, everything up to the next open place moves to
 //! `out`. How large a reply will be that comes from elsewhere is not known before it comes: so few are asked for at first, and
 //! more as small ones come. The common cases allocate nothing: no places, or places filled in their order. A large reply that comes as a
-//! whole is not copied: it stands as it is in `large`, together with what was ready before it.
+//! whole is not copied, and a long value that a reply holds is not either: they are runs of `out` and `held` ([`resp::Rope`]).
 
-use resp::{Protocol, Writer};
-use std::borrow::Cow;
+use resp::{FrozenRope, Protocol, Rope, Writer};
 use std::collections::VecDeque;
 
 /// Replies of one connection. See the file's header.
 #[derive(Default)]
 pub struct Pipeline {
-    /// What is sent before `out`. None is empty.
-    large: VecDeque<Vec<u8>>,
-    /// Their bytes.
-    large_bytes: usize,
-    out: Vec<u8>,
-    /// Bytes of the first of `large`, or of `out` if there is none, that were sent already.
-    sent: usize,
+    out: Rope,
     places: VecDeque<Place>,
     /// The sequence number of the first place.
     first: u64,
     /// Replies that stand behind a place that waits, one after another.
-    held: Vec<u8>,
+    held: Rope,
     /// Bytes of replies that filled a place behind one that waits.
     filled_bytes: usize,
     /// How many places may be open: it grows with every small reply, and a large one sets it back.
@@ -49,10 +42,10 @@ impl Default for Window {
 }
 
 struct Place {
-    reply: Option<Vec<u8>>,
+    reply: Option<FrozenRope>,
     /// `CLIENT REPLY OFF`: the answer is dropped.
     is_silent: bool,
-    /// Where in `held` begins what stands behind this place; it ends where the next place's begins.
+    /// At which mark of `held` begins what stands behind this place; it ends where the next place's begins.
     after: usize,
 }
 
@@ -68,9 +61,7 @@ impl Pipeline {
     /// commands are read, until the client has taken some. One reply may be larger.
     pub const UNSENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-    /// Where the next reply is to be written.
-    #[inline]
-    pub fn target(&mut self) -> &mut Vec<u8> {
+    fn rope(&mut self) -> &mut Rope {
         if self.places.is_empty() {
             &mut self.out
         } else {
@@ -78,12 +69,23 @@ impl Pipeline {
         }
     }
 
+    /// Where the next reply is to be written.
+    #[inline]
+    pub fn target(&mut self) -> &mut Vec<u8> {
+        self.rope().bytes_mut()
+    }
+
+    /// Takes back what was written to [`Pipeline::target`], or by [`Pipeline::writer`], since that had this length.
+    pub fn take_back(&mut self, length: usize) {
+        self.rope().truncate(length);
+    }
+
     /// Where a message is to be written that is no reply: behind all that was answered so far. While one reply is
     /// waited for and nothing stands behind it, the message goes before it, so that a command that blocks does not
     /// keep messages back.
     pub fn message_target(&mut self) -> &mut Vec<u8> {
         if self.places.len() == 1 && self.held.is_empty() {
-            &mut self.out
+            self.out.bytes_mut()
         } else {
             self.target()
         }
@@ -92,7 +94,7 @@ impl Pipeline {
     /// A writer for the next reply.
     #[inline]
     pub fn writer(&mut self, protocol: Protocol) -> Writer<'_> {
-        Writer::new(self.target(), protocol)
+        Writer::sharing(self.rope(), protocol)
     }
 
     /// Takes a place for a reply that comes later; [`Pipeline::complete`] fills it.
@@ -100,7 +102,7 @@ impl Pipeline {
         self.places.push_back(Place {
             reply: None,
             is_silent,
-            after: self.held.len(),
+            after: self.held.mark(),
         });
         self.reserved() - 1
     }
@@ -147,19 +149,32 @@ impl Pipeline {
     /// # Panics
     /// If the place was never reserved or is filled already: an answer would be given twice.
     pub fn complete(&mut self, sequence: u64, reply: &[u8]) {
-        self.fill(sequence, Cow::Borrowed(reply));
+        self.fill(sequence, Reply::Borrowed(reply));
     }
 
     /// [`Pipeline::complete`] with a reply that nobody else needs.
     pub fn complete_with(&mut self, sequence: u64, mut reply: Vec<u8>) {
-        // Replies that came together lay in one buffer: the last of them would keep all of it until the client has read.
-        if reply.len() >= Pipeline::LARGE_BYTES && reply.capacity() / 2 > reply.len() {
-            reply.shrink_to_fit();
+        if reply.len() < Pipeline::LARGE_BYTES {
+            self.complete(sequence, &reply);
+        } else {
+            // Replies that came together lay in one buffer: the last of them would keep all of it until the client has read.
+            if reply.capacity() / 2 > reply.len() {
+                reply.shrink_to_fit();
+            }
+            self.fill(sequence, Reply::Shared(reply.into()));
         }
-        self.fill(sequence, Cow::Owned(reply));
     }
 
-    fn fill(&mut self, sequence: u64, reply: Cow<'_, [u8]>) {
+    /// [`Pipeline::complete`] with a reply that may be shared.
+    pub fn complete_shared(&mut self, sequence: u64, reply: FrozenRope) {
+        if reply.len() < Pipeline::LARGE_BYTES && reply.runs().is_empty() {
+            self.complete(sequence, reply.bytes());
+        } else {
+            self.fill(sequence, Reply::Shared(reply));
+        }
+    }
+
+    fn fill(&mut self, sequence: u64, reply: Reply<'_>) {
         let index = sequence
             .checked_sub(self.first)
             .expect("invariant: a reply is given once") as usize;
@@ -170,7 +185,7 @@ impl Pipeline {
         assert!(place.reply.is_none(), "invariant: a reply is given once");
         let bytes = reply.len();
         let reply = if place.is_silent {
-            Cow::Borrowed(&[][..])
+            Reply::Borrowed(&[])
         } else {
             reply
         };
@@ -178,35 +193,27 @@ impl Pipeline {
         let place = &mut self.places[index];
         if index > 0 {
             self.filled_bytes += reply.len();
-            place.reply = Some(reply.into_owned());
+            place.reply = Some(reply.into_shared());
             return;
         }
         self.append(reply);
         self.release_first();
         while let Some(reply) = self.places.front_mut().and_then(|place| place.reply.take()) {
             self.filled_bytes -= reply.len();
-            self.append(Cow::Owned(reply));
+            self.append(Reply::Shared(reply));
             self.release_first();
         }
         if self.places.is_empty() {
             self.held.clear();
-            self.held.shrink_to(Pipeline::KEPT_BYTES);
+            self.held.bytes_mut().shrink_to(Pipeline::KEPT_BYTES);
         }
     }
 
     /// A reply is ready.
-    fn append(&mut self, reply: Cow<'_, [u8]>) {
+    fn append(&mut self, reply: Reply<'_>) {
         match reply {
-            Cow::Owned(reply) if reply.len() >= Pipeline::LARGE_BYTES => {
-                let before = std::mem::take(&mut self.out);
-                for bytes in [before, reply] {
-                    if !bytes.is_empty() {
-                        self.large_bytes += bytes.len();
-                        self.large.push_back(bytes);
-                    }
-                }
-            }
-            reply => self.out.extend_from_slice(&reply),
+            Reply::Borrowed(reply) => self.out.bytes_mut().extend_from_slice(reply),
+            Reply::Shared(reply) => self.out.append(&reply, Pipeline::LARGE_BYTES),
         }
     }
 
@@ -214,43 +221,28 @@ impl Pipeline {
     fn release_first(&mut self) {
         let place = self.places.pop_front().expect("the caller filled it");
         self.first += 1;
-        let end = self.places.front().map_or(self.held.len(), |next| next.after);
-        self.out.extend_from_slice(&self.held[place.after..end]);
+        let end = self.places.front().map_or(self.held.mark(), |next| next.after);
+        self.out.append_part(&mut self.held, place.after..end);
     }
 
     /// What is ready to be sent, or the first part of it; empty only if nothing is.
     #[inline]
     pub fn ready(&self) -> &[u8] {
-        let first = self.large.front().unwrap_or(&self.out);
-        &first[self.sent..]
+        self.out.first()
     }
 
     /// How many bytes are ready to be sent.
     #[inline]
     pub fn ready_bytes(&self) -> usize {
-        self.large_bytes + self.out.len() - self.sent
+        self.out.len()
     }
 
     /// The first `count` ready bytes were sent.
     pub fn sent(&mut self, count: usize) {
-        self.sent += count;
-        if let Some(first) = self.large.front() {
-            if self.sent == first.len() {
-                self.large_bytes -= first.len();
-                self.large.pop_front();
-                self.sent = 0;
-            }
-        } else if self.sent == self.out.len() {
-            self.out.clear();
-            self.sent = 0;
-            // One large reply must not be paid for as long as the connection lives.
-            if self.out.capacity() > Pipeline::KEPT_BYTES {
-                self.out.shrink_to(Pipeline::KEPT_BYTES);
-            }
-        } else if self.sent >= self.out.len() / 2 {
-            // What was sent is given up once it is the larger part: each byte is moved a bounded number of times.
-            self.out.drain(..self.sent);
-            self.sent = 0;
+        self.out.advance(count);
+        // One large reply must not be paid for as long as the connection lives.
+        if self.out.is_empty() {
+            self.out.bytes_mut().shrink_to(Pipeline::KEPT_BYTES);
         }
     }
 
@@ -268,6 +260,28 @@ impl Pipeline {
     /// Bytes held for a client that has not read them.
     pub fn held_bytes(&self) -> usize {
         self.ready_bytes() + self.held.len() + self.filled_bytes
+    }
+}
+
+/// What fills a place.
+enum Reply<'a> {
+    Borrowed(&'a [u8]),
+    Shared(FrozenRope),
+}
+
+impl Reply<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Reply::Borrowed(bytes) => bytes.len(),
+            Reply::Shared(rope) => rope.len(),
+        }
+    }
+
+    fn into_shared(self) -> FrozenRope {
+        match self {
+            Reply::Borrowed(bytes) => bytes.to_vec().into(),
+            Reply::Shared(rope) => rope,
+        }
     }
 }
 
@@ -349,6 +363,39 @@ mod tests {
     }
 
     #[test]
+    fn a_long_value_is_sent_from_where_it_is_and_counts_until_it_was() {
+        let value = bytes::Bytes::from(vec![b'v'; 3 * Pipeline::LARGE_BYTES]);
+        let text = |before: &[u8]| [before, b"$196608\r\n", &value, b"\r\n"].concat();
+        // At once, behind a place that waits, and in a place that another waits before.
+        let mut pipeline = Pipeline::default();
+        pipeline.writer(Protocol::Resp2).bulk_shared(&value);
+        let first = pipeline.reserve(false);
+        pipeline.writer(Protocol::Resp2).bulk_shared(&value);
+        let length = pipeline.target().len();
+        pipeline.writer(Protocol::Resp2).bulk_shared(&value);
+        pipeline.take_back(length);
+        let second = pipeline.reserve(false);
+        let mut reply = Rope::default();
+        Writer::sharing(&mut reply, Protocol::Resp2).bulk_shared(&value);
+        pipeline.complete_shared(second, reply.freeze());
+        assert_eq!(pipeline.stuck_bytes(), 2 * text(b"").len());
+        assert_eq!(pipeline.ready_bytes(), text(b"").len());
+        pipeline.complete(first, b"+OK\r\n");
+        assert_eq!(pipeline.stuck_bytes(), 0);
+        let (mut sent, mut from_value) = (Vec::new(), 0);
+        while pipeline.ready_bytes() > 0 {
+            assert_eq!(pipeline.held_bytes(), 3 * text(b"").len() + 5 - sent.len());
+            let ready = pipeline.ready();
+            from_value += usize::from(ready.as_ptr() == value.as_ptr());
+            sent.extend_from_slice(ready);
+            let count = ready.len();
+            pipeline.sent(count);
+        }
+        assert_eq!(from_value, 3);
+        assert!(sent == [text(b""), text(b"+OK\r\n"), text(b"")].concat());
+    }
+
+    #[test]
     fn few_replies_of_unknown_size_are_asked_for_at_first_and_more_as_small_ones_come() {
         let mut pipeline = Pipeline::default();
         let ask_for_all = |pipeline: &mut Pipeline| {
@@ -393,7 +440,13 @@ mod tests {
             let sequence = pipeline.reserve(false);
             pipeline.complete_with(sequence, part.into());
         }
-        let kept: usize = pipeline.large.iter().map(Vec::capacity).sum();
+        let pieces: Vec<bytes::Bytes> = std::mem::take(&mut pipeline.out).freeze().pieces().collect();
+        assert_eq!(pieces.len(), 8);
+        let kept = pieces.into_iter().map(|piece| {
+            let own = piece.try_into_mut().expect("nobody shares it");
+            own.capacity()
+        });
+        let kept: usize = kept.sum();
         assert!(kept < 9 * Pipeline::LARGE_BYTES, "{kept}");
     }
 

@@ -16,9 +16,9 @@ use crate::named::error_of;
 use crate::pipeline::Pipeline;
 use crate::program::{Extent, Item, Program};
 use crate::session::Session;
-use bytes::Bytes;
 use ids::GroupId;
 use replica::{Journey, Operation, Output, Replies, Request, Ticket};
+use resp::FrozenRope;
 use resp::{Protocol, Writer};
 use std::collections::{BTreeMap, VecDeque};
 use txn::{Priority, TxnId};
@@ -302,8 +302,9 @@ impl Gateway {
     }
 
     /// The leader of a command's group has answered it.
-    fn on_replied(&mut self, ticket: Ticket, reply: Bytes, journey: Option<Journey>) {
-        if !self.on_tried(ticket, &reply) {
+    fn on_replied(&mut self, ticket: Ticket, reply: FrozenRope, journey: Option<Journey>) {
+        // Nothing is shared with the reply of a command that was only tried: those pop.
+        if !self.on_tried(ticket, reply.bytes()) {
             self.deliveries.push_back(Delivery::Replied {
                 ticket,
                 reply,

@@ -3,7 +3,7 @@
 use crate::node::{Node, db, gateway, header};
 use bytes::Bytes;
 use keyspace::{Entry, EntryBuf, EntryError, KEPT_BYTES_MIN, Operations, Runs};
-use resp::{Args, Protocol, Span};
+use resp::{Args, Protocol, Rope, Span, Writer};
 
 /// `SET key value` as a client sends it, and where its words are.
 fn frame(value: &[u8]) -> (Bytes, Vec<Span>) {
@@ -89,6 +89,48 @@ fn a_string_that_stays_in_its_entry_is_like_any_other() {
             assert_eq!(node.keyspace.state_hash(), plain.keyspace.state_hash(), "{line}");
         }
     }
+}
+
+#[test]
+fn a_read_shares_it_and_keeps_it_until_it_was_sent() {
+    let (frame, spans) = frame(&long());
+    let [mut proposer, _] = both(&frame, &spans);
+    let value = frame.slice_ref(Args::new(&frame, &spans).arg(2));
+    for (line, shared) in [
+        ("GET key", &value[..]),
+        ("GETRANGE key 3 -2", &value[3..value.len() - 1]),
+        ("MGET none key", &value[..]),
+    ] {
+        let args = resp::ArgsBuf::from_slices(line.split(' '));
+        let spec = command::resolve(args.as_args()).expect("it is a command");
+        let command = command::parse(spec, args.as_args()).expect("it has keys");
+        let mut reply = Rope::default();
+        let mut out = Writer::sharing(&mut reply, Protocol::Resp2);
+        let command = command.expect("it is well formed");
+        proposer
+            .keyspace
+            .read(db(0), &command, &mut proposer.local, &mut out);
+        let pieces: Vec<Bytes> = reply.freeze().pieces().collect();
+        assert_eq!(pieces.len(), 3, "{line}");
+        assert_eq!(pieces[1].as_ptr(), shared.as_ptr(), "{line}");
+        assert_eq!(pieces[1].len(), shared.len(), "{line}");
+        // Whoever copies it tells the same.
+        let mut copied = Vec::new();
+        let mut out = Writer::new(&mut copied, Protocol::Resp2);
+        proposer
+            .keyspace
+            .read(db(0), &command, &mut proposer.local, &mut out);
+        assert!(pieces.concat() == copied, "{line}");
+    }
+    drop(value);
+    let mut reply = Rope::default();
+    let mut out = Writer::sharing(&mut reply, Protocol::Resp2);
+    let key = command::Command::Get { key: b"key" };
+    proposer.keyspace.read(db(0), &key, &mut proposer.local, &mut out);
+    drop((proposer, both(&frame, &spans)));
+    assert!(!frame.is_unique(), "the reply has it");
+    reply.advance(reply.len());
+    assert!(frame.is_unique(), "it was sent");
 }
 
 #[test]

@@ -153,12 +153,12 @@ fn batch() -> impl Strategy<Value = Batch> {
 
 fn answers() -> impl Strategy<Value = BatchResponse> {
     let outcome = prop_oneof![
-        3 => bytes(200).prop_map(BatchOutcome::Done),
+        3 => bytes(200).prop_map(|bytes| BatchOutcome::Done(bytes.into())),
         1 => option::of(any::<u64>().prop_map(NodeId)).prop_map(|leader| BatchOutcome::NotLeader { leader }),
         1 => any::<u64>().prop_map(|applied| BatchOutcome::Gap { applied }),
         1 => Just(BatchOutcome::Evicted),
         1 => (any::<bool>(), any::<u32>(), bytes(200)).prop_map(|(is_read, index, bytes)| {
-            BatchOutcome::Deferred { is_read, index, bytes }
+            BatchOutcome::Deferred { is_read, index, bytes: bytes.into() }
         }),
     ];
     let numbers = (any::<u64>(), any::<u64>());

@@ -50,6 +50,35 @@ fn a_long_value_comes_from_any_node_and_is_read_at_any() {
 }
 
 #[test]
+fn a_long_value_is_read_at_any_node_between_other_replies() {
+    let mut world = replicated(2);
+    assert_eq!(world.run(1, 1, &format!("SET long {}", long("l"))), "+OK");
+    assert_eq!(world.run(1, 1, "SET short s"), "+OK");
+    let value = format!("$3145728 {}", long("l"));
+    let part = format!("$2097152 {}", "l".repeat(2 << 20));
+    // No more is carried out at once than what a long reply ends.
+    let cases = [
+        (["GET short", "GET long"], format!("$1 s {value}")),
+        (["SET short s", "GET long"], format!("+OK {value}")),
+        (
+            ["SET long:2 l", "MGET short long"],
+            format!("+OK *2 $1 s {value}"),
+        ),
+        (["GET short", "GETRANGE long 1 2097152"], format!("$1 s {part}")),
+    ];
+    for node in 0..3 {
+        for (lines, expected) in &cases {
+            lines.iter().for_each(|line| world.send(node, 1, line));
+            let replies = world.reply(node, 1);
+            let brief = |text: &str| text.replace(&"l".repeat(1 << 20), "L");
+            assert_eq!(brief(&replies), brief(expected), "{lines:?} at {node}");
+        }
+    }
+    assert!(world.run(2, 1, "GETDEL long") == value);
+    agree(&mut world);
+}
+
+#[test]
 fn a_long_value_in_the_middle_of_short_ones_keeps_its_place() {
     let mut world = replicated(1);
     let value = long("v");
