@@ -524,7 +524,7 @@ fn what_nodes_say_of_replicas_that_were_given_up_is_proposed_once_and_as_long_as
         node: NodeId(2),
         incarnation: Incarnation(4),
     };
-    assert_eq!(news, [expected.clone()]);
+    assert_eq!(news, std::slice::from_ref(&expected));
     let old = [said(1, 2, 4), said(0, 2, 3), said(0, 1, 4)];
     assert_eq!(proposed(&state, &old), []);
     state.apply(&expected).expect("two of three are left");

@@ -488,7 +488,6 @@ impl Alone {
     #[inline]
     pub(crate) fn hold(
         &mut self,
-        state: &GroupState,
         slot: Slot,
         key: &[u8],
         mode: Mode,
@@ -496,9 +495,6 @@ impl Alone {
         txn: TxnId,
         priority: Priority,
     ) {
-        // What is read here is read when the other worker has decided, by a later clock. A key that expires in between was not seen by
-        // anybody who has seen what was changed there.
-        let mode = state.keyspace.mode_of(key, mode);
         self.brief.hold(slot, key, mode, file, txn, priority);
     }
 

@@ -320,7 +320,10 @@ impl Replica {
     #[inline]
     pub fn hold(&mut self, slot: Slot, key: &[u8], mode: Mode, file: u16, txn: TxnId, priority: Priority) {
         if let Role::Alone(alone) = &mut self.role {
-            alone.hold(&self.state, slot, key, mode, file, txn, priority);
+            // What is read here is read when the other worker has decided, by a later clock. A key that expires in between was not
+            // seen by anybody who has seen what was changed there.
+            let mode = self.state.keyspace().mode_of(key, mode);
+            alone.hold(slot, key, mode, file, txn, priority);
         }
     }
 
