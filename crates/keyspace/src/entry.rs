@@ -615,7 +615,7 @@ impl Operations {
         while !cursor.is_empty() {
             let mut spans = Vec::new();
             let part = cursor.operation(&mut spans).ok()?;
-            found(part.operation(&spans));
+            found(part.operation(&spans, None));
         }
         Some(())
     }
@@ -624,7 +624,7 @@ impl Operations {
     pub fn read_one<'a, R>(bytes: impl Into<Runs<'a>>, read: impl FnOnce(Operation<'_>) -> R) -> Option<R> {
         let mut spans = Vec::new();
         let part = Cursor::new(bytes.into()).operation(&mut spans).ok()?;
-        Some(read(part.operation(&spans)))
+        Some(read(part.operation(&spans, None)))
     }
 
     /// What `look` makes of the words of the command that is operation number `index` of `bytes`; `None` if it is none.
@@ -732,6 +732,8 @@ pub struct Batch<'a> {
     operations: Vec<Part<'a>>,
     /// Of the words of all commands.
     spans: Vec<Span>,
+    /// What the operations lie in, and values of theirs may stay in.
+    source: Option<&'a Bytes>,
 }
 
 /// An operation with its arguments' positions found.
@@ -858,6 +860,7 @@ impl<'a> Entry<'a> {
                 acknowledged,
                 operations,
                 spans,
+                source: None,
             });
         }
         Ok(Entry {
@@ -872,6 +875,9 @@ impl<'a> Entry<'a> {
     pub fn decode_kept(first: &'a [u8], second: &'a Bytes) -> Result<Entry<'a>, EntryError> {
         let mut entry = Entry::decode(Runs::new(first, second))?;
         entry.source = Some(second);
+        for batch in &mut entry.batches {
+            batch.source = Some(second);
+        }
         Ok(entry)
     }
 
@@ -904,12 +910,13 @@ impl Batch<'_> {
 
     /// The operations in order.
     pub fn operations(&self) -> impl Iterator<Item = Operation<'_>> {
-        self.operations.iter().map(|part| part.operation(&self.spans))
+        let operations = self.operations.iter();
+        operations.map(|part| part.operation(&self.spans, self.source))
     }
 }
 
 impl Part<'_> {
-    fn operation<'s>(&'s self, spans: &'s [Span]) -> Operation<'s> {
+    fn operation<'s>(&'s self, spans: &'s [Span], source: Option<&Bytes>) -> Operation<'s> {
         match self {
             Part::Command(command) => {
                 let BlockCommand { db, protocol, args } = command.command(spans);
@@ -918,7 +925,7 @@ impl Part<'_> {
             Part::Expire { db, key } => Operation::Expire { db: *db, key },
             Part::Evict { db, key } => Operation::Evict { db: *db, key },
             Part::Install { effects } => Operation::Install {
-                effects: effects.iter().map(EffectView::effect).collect(),
+                effects: effects.iter().map(|effect| effect.effect(source)).collect(),
             },
             Part::Limits(limits) => Operation::Limits { limits: *limits },
             Part::Fence(fence) => Operation::Fence { fence: fence.clone() },
@@ -930,7 +937,7 @@ impl Part<'_> {
                 request: *request,
                 commands: commands.iter().map(|command| command.command(spans)).collect(),
             },
-            Part::Prepare(prepare) => Operation::Prepare(Box::new(prepare.prepare(spans))),
+            Part::Prepare(prepare) => Operation::Prepare(Box::new(prepare.prepare(spans, source))),
             Part::Lock(lock) => Operation::Lock(lock.clone()),
             Part::Resolve(resolve) => Operation::Resolve(resolve.clone()),
             Part::Inquire(inquire) => Operation::Inquire(inquire.clone()),
@@ -960,7 +967,8 @@ impl CommandView<'_> {
 }
 
 impl EffectView<'_> {
-    fn effect(&self) -> Effect {
+    /// A long string stays in `source`, if it lies there.
+    fn effect(&self, source: Option<&Bytes>) -> Effect {
         match self {
             EffectView::Delete(db, key) => Effect::Delete {
                 db: *db,
@@ -968,7 +976,7 @@ impl EffectView<'_> {
             },
             EffectView::Put(db, put) => Effect::Put {
                 db: *db,
-                object: put.head.object(put.value),
+                object: put.head.object(put.value, source),
             },
             EffectView::Tell(event) => Effect::Tell(event.clone()),
         }

@@ -20,6 +20,7 @@
 use super::{BlockCommand, CommandView, Condition, Cursor, EffectView, EntryError, Operations};
 use crate::effects::Effect;
 use crate::requests::KeptResult;
+use bytes::Bytes;
 use ids::{Boot, Db, GatewayId, GroupId, UnixMillis};
 use resp::Span;
 use txn::{Participant, Participants, TxnId};
@@ -152,16 +153,18 @@ enum StepView<'a> {
 }
 
 impl StepView<'_> {
-    fn step<'s>(&'s self, spans: &'s [Span]) -> Step<'s> {
+    fn step<'s>(&'s self, spans: &'s [Span], source: Option<&Bytes>) -> Step<'s> {
         match self {
             StepView::Run(command) => Step::Run(command.command(spans)),
-            StepView::Install(effects) => Step::Install(effects.iter().map(EffectView::effect).collect()),
+            StepView::Install(effects) => {
+                Step::Install(effects.iter().map(|effect| effect.effect(source)).collect())
+            }
         }
     }
 }
 
 impl PrepareView<'_> {
-    pub(super) fn prepare<'s>(&'s self, spans: &'s [Span]) -> Prepare<'s> {
+    pub(super) fn prepare<'s>(&'s self, spans: &'s [Span], source: Option<&Bytes>) -> Prepare<'s> {
         let all = |commands: &'s [CommandView<'_>]| -> Vec<BlockCommand<'s>> {
             commands.iter().map(|command| command.command(spans)).collect()
         };
@@ -181,12 +184,12 @@ impl PrepareView<'_> {
                     after_lock,
                     result,
                 } => Work::Install {
-                    effects: effects.iter().map(EffectView::effect).collect(),
+                    effects: effects.iter().map(|effect| effect.effect(source)).collect(),
                     after_lock: *after_lock,
                     result: result.clone(),
                 },
                 WorkView::InPlace { steps, after_lock } => Work::InPlace {
-                    steps: steps.iter().map(|step| step.step(spans)).collect(),
+                    steps: steps.iter().map(|step| step.step(spans, source)).collect(),
                     after_lock: *after_lock,
                 },
             },
