@@ -7,7 +7,7 @@
 //!    1 command  db u8 | protocol u8 | count u32 | (length u32 | bytes)*
 //!    2 expire   db u8 | key
 //!    3 evict    db u8 | key
-//!    4 install  count u32 | (db u8 | tag u8: 0 delete, 1 put, 2 tell | key, the object, or the event)*
+//!    4 install  effects
 //!    5 limits   eight u32
 //!    6 fence    newest u64 | count u32 | boot u64 *
 //!    7 block    conditions | commands
@@ -18,6 +18,8 @@
 //!   18 end waits  boot u64
 //!   19 framed     db u8 | protocol u8 | count u32 | (start u32 | length u32)* | length u32 | a command's frame, in which its words
 //!                 lie; nothing stands behind it in its entry
+//!  effects     count u32 | (db u8 | tag u8: 0 delete, 1 put, 2 tell, 3 put long | key, the object, the event, or the object up to
+//!              its value's bytes)*; of a prepare one may be long: its value stands behind everything else in its entry
 //!  conditions  count u32 | condition*
 //!  commands    count u32 | (db u8 | protocol u8 | count u32 | (length u32 | bytes)*)*
 //!  condition   db u8 | tag u8: 0 absent, 1 present at, 2 absent since | key | [version u64, unless 0]
@@ -31,7 +33,7 @@
 //! is total on any bytes.
 //!
 //! An entry, or operations, may lie in two runs: what is long is not copied behind what was written before it. The second run
-//! begins where a batch's operations begin, or the frame of a command.
+//! begins where a batch's operations begin, the frame of a command, or a long value that a transaction puts.
 
 mod transaction;
 
@@ -62,10 +64,15 @@ pub struct Header {
     pub seed: u64,
 }
 
+const PREPARE_TAG: u8 = 8;
+
 /// With which [`Operation::Lock`] begins.
 pub(crate) const LOCK_TAG: u8 = 9;
 
 const FRAMED_TAG: u8 = 19;
+
+/// Of an effect: a string whose bytes stand behind everything else.
+const PUT_LONG_TAG: u8 = 3;
 
 /// What is as long as this is not copied on its way: frames of commands go into entries as they are, and strings stay in the
 /// entries that brought them. Shorter ones hold nobody up.
@@ -501,8 +508,8 @@ impl Operations {
                 self.commands(commands);
             }
             Operation::Prepare(prepare) => {
-                self.bytes.push(8);
-                self.prepare(prepare);
+                self.bytes.push(PREPARE_TAG);
+                self.prepare(prepare, false);
             }
             Operation::Lock(lock) => {
                 self.bytes.push(LOCK_TAG);
@@ -565,6 +572,18 @@ impl Operations {
         }
         self.length(frame.len());
         true
+    }
+
+    /// Adds one. Of a prepare that puts a long string, that is given back if it need not be copied: it is to stand behind all of
+    /// them, like a command's frame.
+    pub fn push_long(&mut self, operation: &Operation<'_>) -> Option<Bytes> {
+        let Operation::Prepare(prepare) = operation else {
+            self.push(operation);
+            return None;
+        };
+        self.count += 1;
+        self.bytes.push(PREPARE_TAG);
+        self.prepare(prepare, true)
     }
 
     fn wait_id(&mut self, id: WaitId) {
@@ -668,6 +687,29 @@ impl Operations {
     fn effects(&mut self, effects: &[Effect]) {
         self.length(effects.len());
         effects.iter().for_each(|effect| self.effect(effect));
+    }
+
+    /// The same without the bytes of the longest string that is long, if it lies where it can stay.
+    fn effects_before_long(&mut self, effects: &[Effect]) -> Option<Bytes> {
+        let kept = |effect: &Effect| match effect {
+            Effect::Put { object, .. } => object.kept_string().cloned(),
+            _ => None,
+        };
+        let all = effects.iter().enumerate();
+        let long = all.filter_map(|(place, effect)| Some((place, kept(effect)?)));
+        let longest = long.max_by_key(|(_, kept)| kept.len());
+        self.length(effects.len());
+        for (place, effect) in effects.iter().enumerate() {
+            match (effect, &longest) {
+                (Effect::Put { db, object }, Some((at, kept))) if *at == place => {
+                    self.bytes.extend_from_slice(&[db.number(), PUT_LONG_TAG]);
+                    form::write_head(&mut self.bytes, object);
+                    self.length(kept.len());
+                }
+                _ => self.effect(effect),
+            }
+        }
+        longest.map(|(_, kept)| kept)
     }
 
     fn condition(&mut self, condition: &Condition<'_>) {
@@ -983,6 +1025,9 @@ impl EffectView<'_> {
     }
 }
 
+/// See [`Cursor::effects_before_long`].
+type EffectsBeforeLong<'a> = (Vec<EffectView<'a>>, Option<(usize, usize)>);
+
 /// What is not read yet of the run that is being read, and the run behind it.
 struct Cursor<'a>(&'a [u8], &'a [u8]);
 
@@ -1008,6 +1053,11 @@ impl<'a> Cursor<'a> {
     /// A command's frame.
     fn frame(&mut self) -> Result<&'a [u8], EntryError> {
         let length = self.length()?;
+        self.end(length)
+    }
+
+    /// What stands behind everything else.
+    fn end(&mut self, length: usize) -> Result<&'a [u8], EntryError> {
         if self.0.is_empty() && length == self.1.len() {
             return Ok(std::mem::take(&mut self.1));
         }
@@ -1078,7 +1128,7 @@ impl<'a> Cursor<'a> {
                 conditions: self.conditions()?,
                 commands: self.commands(spans)?,
             }),
-            8 => Ok(Part::Prepare(Box::new(self.prepare(spans)?))),
+            PREPARE_TAG => Ok(Part::Prepare(Box::new(self.prepare(spans)?))),
             LOCK_TAG => Ok(Part::Lock(Box::new(self.lock()?))),
             10 => Ok(Part::Resolve(self.resolve()?)),
             11 => Ok(Part::Inquire(Inquire {
@@ -1189,11 +1239,28 @@ impl<'a> Cursor<'a> {
     }
 
     fn effects(&mut self) -> Result<Vec<EffectView<'a>>, EntryError> {
-        let mut effects = Vec::new();
-        for _ in 0..self.length()? {
-            effects.push(self.effect()?);
+        match self.effects_before_long()? {
+            (effects, None) => Ok(effects),
+            (_, Some(_)) => Err(EntryError::Unknown),
         }
-        Ok(effects)
+    }
+
+    /// Effects, and of which of them the value stands behind everything else, and how long it is.
+    fn effects_before_long(&mut self) -> Result<EffectsBeforeLong<'a>, EntryError> {
+        let (mut effects, mut long) = (Vec::new(), None);
+        for place in 0..self.length()? {
+            if self.0.get(1) != Some(&PUT_LONG_TAG) {
+                effects.push(self.effect()?);
+                continue;
+            }
+            let (db, _) = (self.db()?, self.byte()?);
+            let head = self.read(Head::read)?;
+            if long.replace((place, self.length()?)).is_some() || !head.is_string() {
+                return Err(EntryError::Unknown);
+            }
+            effects.push(EffectView::Put(db, PutView { head, value: &[] }));
+        }
+        Ok((effects, long))
     }
 
     fn condition(&mut self) -> Result<Condition<'a>, EntryError> {

@@ -580,7 +580,8 @@ impl GroupClient {
             }
         };
         self.make_room(true);
-        self.open.batch.writes.push(&part.as_state());
+        let batch = &mut self.open.batch;
+        batch.frame = batch.writes.push_long(&part.as_state()).unwrap_or_default();
         self.took(origin, None, false, None);
         Ok(())
     }
