@@ -45,7 +45,9 @@ use crate::response::BatchOutcome;
 use bytes::Bytes;
 use command::{CommandId, Flags, Spec};
 use ids::{Db, GatewayId, GroupId, Monotonic, Slot};
-use keyspace::{ClientRequest, Forget, Inquire, OperationsMark, Resolve, WaitId, read_seen};
+use keyspace::{
+    ClientRequest, Forget, Inquire, KeyVersion, Object, OperationsMark, Resolve, WaitId, read_seen,
+};
 use planted::Bug;
 use resp::{Args, FrozenRope, Protocol};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -578,7 +580,8 @@ impl GroupClient {
             }
         };
         self.make_room(true);
-        self.open.batch.writes.push(&part.as_state());
+        let batch = &mut self.open.batch;
+        batch.frame = batch.writes.push_long(&part.as_state()).unwrap_or_default();
         self.took(origin, None, false, None);
         Ok(())
     }
@@ -1733,7 +1736,8 @@ impl Origin {
             Origin::Decision(..) | Origin::Decisions(_) => {
                 matches!(answer, Answer::Reply(_) | Answer::Block(_))
             }
-            Origin::Sight(_) | Origin::Objects(_) => matches!(answer, Answer::Seen { .. }),
+            Origin::Sight(_) => matches!(answer, Answer::Seen { .. }),
+            Origin::Objects(_) => matches!(answer, Answer::Seen { .. } | Answer::SeenObjects { .. }),
             Origin::Late(_) | Origin::Nobody => true,
         }
     }
@@ -1810,7 +1814,8 @@ impl Origin {
             }
             (Origin::Lock(txn), answer) => {
                 let replies = answer.texts().unwrap_or_default();
-                let objects = replies[1..].iter().map(|seen| read_seen(seen));
+                let seen = |seen: &&[u8]| read_seen(&bytes.bytes().slice_ref(seen).into());
+                let objects = replies[1..].iter().map(seen);
                 let objects: Option<Vec<_>> = objects.map(|seen| seen.map(|(object, _)| object)).collect();
                 match (vote(replies[0][0]), objects) {
                     (Vote::Prepared, Some(objects)) => Output::Locked {
@@ -1858,20 +1863,11 @@ impl Origin {
                 },
             },
             (Origin::Objects(txn), Answer::Seen { age, replies, .. }) => {
-                let objects: Option<Vec<_>> = replies.into_iter().map(read_seen).collect();
-                match objects {
-                    Some(objects) => Output::Fetched {
-                        txn,
-                        group,
-                        objects,
-                        age,
-                    },
-                    None => Output::FailedPart {
-                        txn,
-                        group,
-                        error: UNKNOWN,
-                    },
-                }
+                let seen = |seen: &[u8]| read_seen(&bytes.bytes().slice_ref(seen).into());
+                fetched(txn, group, age, replies.into_iter().map(seen).collect())
+            }
+            (Origin::Objects(txn), Answer::SeenObjects { age, seen }) => {
+                fetched(txn, group, age, seen.iter().map(read_seen).collect())
             }
             // What became of the wait is its own answer.
             (Origin::Nobody | Origin::EndWait(_), _) => return,
@@ -1919,6 +1915,28 @@ fn kept_reply(answers: &Bytes, reply: &[u8]) -> Bytes {
         return Bytes::copy_from_slice(reply);
     }
     answers.slice_ref(reply)
+}
+
+/// What was read, if it can be.
+fn fetched(
+    txn: TxnId,
+    group: GroupId,
+    age: Duration,
+    objects: Option<Vec<(Option<Object>, KeyVersion)>>,
+) -> Output {
+    match objects {
+        Some(objects) => Output::Fetched {
+            txn,
+            group,
+            objects,
+            age,
+        },
+        None => Output::FailedPart {
+            txn,
+            group,
+            error: UNKNOWN,
+        },
+    }
 }
 
 /// What a participant says first: 0, or why not.
