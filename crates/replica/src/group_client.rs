@@ -68,6 +68,11 @@ const WAIT_RETRY: Duration = Duration::from_secs(5);
 /// not sent again meanwhile. A slow network carries as many to one node and from there to two others.
 const BYTES_PER_SECOND: usize = 16 * 1024 * 1024;
 
+/// How much longer is waited for so many bytes.
+pub fn time_of(bytes: usize) -> Duration {
+    Duration::from_millis((bytes / (BYTES_PER_SECOND / 1_000)) as u64)
+}
+
 /// How much longer is waited while bytes of a long message come from the leader's node, or go there.
 const MOVING_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -1297,8 +1302,9 @@ impl GroupClient {
         } else {
             Duration::ZERO
         };
-        let bytes: usize = self.unanswered.iter().map(|sent| sent.batch.byte_len()).sum();
-        moving.max(Duration::from_millis((bytes / (BYTES_PER_SECOND / 1_000)) as u64))
+        moving.max(time_of(
+            self.unanswered.iter().map(|sent| sent.batch.byte_len()).sum(),
+        ))
     }
 
     /// Tells clients that waited too long, and sends again what nobody has answered for a while: it may be lost on a link
