@@ -7,7 +7,7 @@
 //!    1 command  db u8 | protocol u8 | count u32 | (length u32 | bytes)*
 //!    2 expire   db u8 | key
 //!    3 evict    db u8 | key
-//!    4 install  count u32 | (db u8 | tag u8: 0 delete, 1 put, 2 tell | key, the object, or the event)*
+//!    4 install  effects
 //!    5 limits   eight u32
 //!    6 fence    newest u64 | count u32 | boot u64 *
 //!    7 block    conditions | commands
@@ -18,6 +18,8 @@
 //!   18 end waits  boot u64
 //!   19 framed     db u8 | protocol u8 | count u32 | (start u32 | length u32)* | length u32 | a command's frame, in which its words
 //!                 lie; nothing stands behind it in its entry
+//!  effects     count u32 | (db u8 | tag u8: 0 delete, 1 put, 2 tell, 3 put long | key, the object, the event, or the object up to
+//!              its value's bytes)*; of a prepare one may be long: its value stands behind everything else in its entry
 //!  conditions  count u32 | condition*
 //!  commands    count u32 | (db u8 | protocol u8 | count u32 | (length u32 | bytes)*)*
 //!  condition   db u8 | tag u8: 0 absent, 1 present at, 2 absent since | key | [version u64, unless 0]
@@ -31,7 +33,7 @@
 //! is total on any bytes.
 //!
 //! An entry, or operations, may lie in two runs: what is long is not copied behind what was written before it. The second run
-//! begins where a batch's operations begin, or the frame of a command.
+//! begins where a batch's operations begin, the frame of a command, or a long value that a transaction puts.
 
 mod transaction;
 
@@ -62,10 +64,15 @@ pub struct Header {
     pub seed: u64,
 }
 
+const PREPARE_TAG: u8 = 8;
+
 /// With which [`Operation::Lock`] begins.
 pub(crate) const LOCK_TAG: u8 = 9;
 
 const FRAMED_TAG: u8 = 19;
+
+/// Of an effect: a string whose bytes stand behind everything else.
+const PUT_LONG_TAG: u8 = 3;
 
 /// What is as long as this is not copied on its way: frames of commands go into entries as they are, and strings stay in the
 /// entries that brought them. Shorter ones hold nobody up.
@@ -501,8 +508,8 @@ impl Operations {
                 self.commands(commands);
             }
             Operation::Prepare(prepare) => {
-                self.bytes.push(8);
-                self.prepare(prepare);
+                self.bytes.push(PREPARE_TAG);
+                self.prepare(prepare, false);
             }
             Operation::Lock(lock) => {
                 self.bytes.push(LOCK_TAG);
@@ -567,6 +574,18 @@ impl Operations {
         true
     }
 
+    /// Adds one. Of a prepare that puts a long string, that is given back if it need not be copied: it is to stand behind all of
+    /// them, like a command's frame.
+    pub fn push_long(&mut self, operation: &Operation<'_>) -> Option<Bytes> {
+        let Operation::Prepare(prepare) = operation else {
+            self.push(operation);
+            return None;
+        };
+        self.count += 1;
+        self.bytes.push(PREPARE_TAG);
+        self.prepare(prepare, true)
+    }
+
     fn wait_id(&mut self, id: WaitId) {
         self.bytes.extend_from_slice(&id.worker.to_le_bytes());
         self.bytes.extend_from_slice(&id.connection.to_le_bytes());
@@ -615,7 +634,7 @@ impl Operations {
         while !cursor.is_empty() {
             let mut spans = Vec::new();
             let part = cursor.operation(&mut spans).ok()?;
-            found(part.operation(&spans));
+            found(part.operation(&spans, None));
         }
         Some(())
     }
@@ -624,7 +643,7 @@ impl Operations {
     pub fn read_one<'a, R>(bytes: impl Into<Runs<'a>>, read: impl FnOnce(Operation<'_>) -> R) -> Option<R> {
         let mut spans = Vec::new();
         let part = Cursor::new(bytes.into()).operation(&mut spans).ok()?;
-        Some(read(part.operation(&spans)))
+        Some(read(part.operation(&spans, None)))
     }
 
     /// What `look` makes of the words of the command that is operation number `index` of `bytes`; `None` if it is none.
@@ -668,6 +687,29 @@ impl Operations {
     fn effects(&mut self, effects: &[Effect]) {
         self.length(effects.len());
         effects.iter().for_each(|effect| self.effect(effect));
+    }
+
+    /// The same without the bytes of the longest string that is long, if it lies where it can stay.
+    fn effects_before_long(&mut self, effects: &[Effect]) -> Option<Bytes> {
+        let kept = |effect: &Effect| match effect {
+            Effect::Put { object, .. } => object.kept_string().cloned(),
+            _ => None,
+        };
+        let all = effects.iter().enumerate();
+        let long = all.filter_map(|(place, effect)| Some((place, kept(effect)?)));
+        let longest = long.max_by_key(|(_, kept)| kept.len());
+        self.length(effects.len());
+        for (place, effect) in effects.iter().enumerate() {
+            match (effect, &longest) {
+                (Effect::Put { db, object }, Some((at, kept))) if *at == place => {
+                    self.bytes.extend_from_slice(&[db.number(), PUT_LONG_TAG]);
+                    form::write_head(&mut self.bytes, object);
+                    self.length(kept.len());
+                }
+                _ => self.effect(effect),
+            }
+        }
+        longest.map(|(_, kept)| kept)
     }
 
     fn condition(&mut self, condition: &Condition<'_>) {
@@ -732,6 +774,8 @@ pub struct Batch<'a> {
     operations: Vec<Part<'a>>,
     /// Of the words of all commands.
     spans: Vec<Span>,
+    /// What the operations lie in, and values of theirs may stay in.
+    source: Option<&'a Bytes>,
 }
 
 /// An operation with its arguments' positions found.
@@ -858,6 +902,7 @@ impl<'a> Entry<'a> {
                 acknowledged,
                 operations,
                 spans,
+                source: None,
             });
         }
         Ok(Entry {
@@ -872,6 +917,9 @@ impl<'a> Entry<'a> {
     pub fn decode_kept(first: &'a [u8], second: &'a Bytes) -> Result<Entry<'a>, EntryError> {
         let mut entry = Entry::decode(Runs::new(first, second))?;
         entry.source = Some(second);
+        for batch in &mut entry.batches {
+            batch.source = Some(second);
+        }
         Ok(entry)
     }
 
@@ -904,12 +952,13 @@ impl Batch<'_> {
 
     /// The operations in order.
     pub fn operations(&self) -> impl Iterator<Item = Operation<'_>> {
-        self.operations.iter().map(|part| part.operation(&self.spans))
+        let operations = self.operations.iter();
+        operations.map(|part| part.operation(&self.spans, self.source))
     }
 }
 
 impl Part<'_> {
-    fn operation<'s>(&'s self, spans: &'s [Span]) -> Operation<'s> {
+    fn operation<'s>(&'s self, spans: &'s [Span], source: Option<&Bytes>) -> Operation<'s> {
         match self {
             Part::Command(command) => {
                 let BlockCommand { db, protocol, args } = command.command(spans);
@@ -918,7 +967,7 @@ impl Part<'_> {
             Part::Expire { db, key } => Operation::Expire { db: *db, key },
             Part::Evict { db, key } => Operation::Evict { db: *db, key },
             Part::Install { effects } => Operation::Install {
-                effects: effects.iter().map(EffectView::effect).collect(),
+                effects: effects.iter().map(|effect| effect.effect(source)).collect(),
             },
             Part::Limits(limits) => Operation::Limits { limits: *limits },
             Part::Fence(fence) => Operation::Fence { fence: fence.clone() },
@@ -930,7 +979,7 @@ impl Part<'_> {
                 request: *request,
                 commands: commands.iter().map(|command| command.command(spans)).collect(),
             },
-            Part::Prepare(prepare) => Operation::Prepare(Box::new(prepare.prepare(spans))),
+            Part::Prepare(prepare) => Operation::Prepare(Box::new(prepare.prepare(spans, source))),
             Part::Lock(lock) => Operation::Lock(lock.clone()),
             Part::Resolve(resolve) => Operation::Resolve(resolve.clone()),
             Part::Inquire(inquire) => Operation::Inquire(inquire.clone()),
@@ -960,7 +1009,8 @@ impl CommandView<'_> {
 }
 
 impl EffectView<'_> {
-    fn effect(&self) -> Effect {
+    /// A long string stays in `source`, if it lies there.
+    fn effect(&self, source: Option<&Bytes>) -> Effect {
         match self {
             EffectView::Delete(db, key) => Effect::Delete {
                 db: *db,
@@ -968,12 +1018,15 @@ impl EffectView<'_> {
             },
             EffectView::Put(db, put) => Effect::Put {
                 db: *db,
-                object: put.head.object(put.value),
+                object: put.head.object(put.value, source),
             },
             EffectView::Tell(event) => Effect::Tell(event.clone()),
         }
     }
 }
+
+/// See [`Cursor::effects_before_long`].
+type EffectsBeforeLong<'a> = (Vec<EffectView<'a>>, Option<(usize, usize)>);
 
 /// What is not read yet of the run that is being read, and the run behind it.
 struct Cursor<'a>(&'a [u8], &'a [u8]);
@@ -1000,6 +1053,11 @@ impl<'a> Cursor<'a> {
     /// A command's frame.
     fn frame(&mut self) -> Result<&'a [u8], EntryError> {
         let length = self.length()?;
+        self.end(length)
+    }
+
+    /// What stands behind everything else.
+    fn end(&mut self, length: usize) -> Result<&'a [u8], EntryError> {
         if self.0.is_empty() && length == self.1.len() {
             return Ok(std::mem::take(&mut self.1));
         }
@@ -1070,7 +1128,7 @@ impl<'a> Cursor<'a> {
                 conditions: self.conditions()?,
                 commands: self.commands(spans)?,
             }),
-            8 => Ok(Part::Prepare(Box::new(self.prepare(spans)?))),
+            PREPARE_TAG => Ok(Part::Prepare(Box::new(self.prepare(spans)?))),
             LOCK_TAG => Ok(Part::Lock(Box::new(self.lock()?))),
             10 => Ok(Part::Resolve(self.resolve()?)),
             11 => Ok(Part::Inquire(Inquire {
@@ -1181,11 +1239,28 @@ impl<'a> Cursor<'a> {
     }
 
     fn effects(&mut self) -> Result<Vec<EffectView<'a>>, EntryError> {
-        let mut effects = Vec::new();
-        for _ in 0..self.length()? {
-            effects.push(self.effect()?);
+        match self.effects_before_long()? {
+            (effects, None) => Ok(effects),
+            (_, Some(_)) => Err(EntryError::Unknown),
         }
-        Ok(effects)
+    }
+
+    /// Effects, and of which of them the value stands behind everything else, and how long it is.
+    fn effects_before_long(&mut self) -> Result<EffectsBeforeLong<'a>, EntryError> {
+        let (mut effects, mut long) = (Vec::new(), None);
+        for place in 0..self.length()? {
+            if self.0.get(1) != Some(&PUT_LONG_TAG) {
+                effects.push(self.effect()?);
+                continue;
+            }
+            let (db, _) = (self.db()?, self.byte()?);
+            let head = self.read(Head::read)?;
+            if long.replace((place, self.length()?)).is_some() || !head.is_string() {
+                return Err(EntryError::Unknown);
+            }
+            effects.push(EffectView::Put(db, PutView { head, value: &[] }));
+        }
+        Ok((effects, long))
     }
 
     fn condition(&mut self) -> Result<Condition<'a>, EntryError> {

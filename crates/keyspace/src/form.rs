@@ -24,6 +24,7 @@ use crate::object::{Kind, Object, Value};
 use crate::packed::Packed;
 use crate::sorted_set::SortedSet;
 use crate::value::Digits;
+use bytes::Bytes;
 use ids::{HashSeed, PartitionCount, PartitionId, PartitionRange, UnixMillis, Version};
 
 /// Up to this form a value is one run of bytes.
@@ -117,8 +118,20 @@ impl<'a> Head<'a> {
         })
     }
 
-    /// The object of this value, which [`check`] has found to be one; of version 0.
-    pub(crate) fn object(&self, value: &[u8]) -> Object {
+    /// Whether it is of a string that nothing was added to in place: such a one may stay where it lies.
+    pub(crate) fn is_string(&self) -> bool {
+        self.form == 0 && !self.is_grown
+    }
+
+    /// The object of this value, which [`check`] has found to be one; of version 0. A long string stays in `source` if it lies
+    /// there.
+    pub(crate) fn object(&self, value: &[u8], source: Option<&Bytes>) -> Object {
+        // One that was changed in place has a block of its own.
+        if self.is_string()
+            && let Some(kept) = crate::string::kept(source, value)
+        {
+            return Object::kept(self.key, kept, self.deadline, Version(0));
+        }
         if let Some(object) = decode(self.form, self.key, value, self.deadline) {
             return object;
         }
@@ -135,6 +148,11 @@ impl<'a> Head<'a> {
 
 /// Reads an object of version 0; `None` if the bytes are none.
 pub(crate) fn read_object(rest: &mut Rest<'_>) -> Option<Object> {
+    read_object_in(rest, None)
+}
+
+/// The same of bytes that lie in `source`, where a long string may stay.
+pub(crate) fn read_object_in(rest: &mut Rest<'_>, source: Option<&Bytes>) -> Option<Object> {
     let head = Head::read(rest)?;
     let value = rest.text()?;
     if head.form <= LAST_FLAT && !check(head.form, value) {
@@ -145,7 +163,7 @@ pub(crate) fn read_object(rest: &mut Rest<'_>) -> Option<Object> {
         let object = decode(head.form, head.key, value, head.deadline);
         return object.filter(|object| object.value().len() > 0);
     }
-    Some(head.object(value))
+    Some(head.object(value, source))
 }
 
 pub(crate) fn text(to: &mut Vec<u8>, bytes: &[u8]) {

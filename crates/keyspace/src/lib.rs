@@ -96,7 +96,7 @@ pub use scratch::{Returned, Scratch, databases};
 pub use scrub::{SCRUB_FORMAT, ScrubRound};
 pub use sessions::{BOOTS_MAX, Batched, Fence, UNACKNOWLEDGED_BYTES_MAX, UNACKNOWLEDGED_MAX};
 pub use transactions::{
-    Behind, OpenTransaction, Origin, TransactionCounts, UnknownOrigin, WAITING_MAX, read_seen, write_seen,
+    Behind, OpenTransaction, Origin, TransactionCounts, UnknownOrigin, WAITING_MAX, read_seen, share_seen,
 };
 pub use transfer::arrival::{Arrival, Progress, TransferError};
 pub use transfer::{Cut, Transfer};

@@ -424,7 +424,7 @@ pub(crate) fn integer(value: Value<'_>) -> Result<i64, ReplyError> {
 
 /// The place of a long string in what it came with. Only where that is little more than the string: all of it stays.
 #[inline]
-fn kept(source: Option<&Bytes>, value: &[u8]) -> Option<Bytes> {
+pub(crate) fn kept(source: Option<&Bytes>, value: &[u8]) -> Option<Bytes> {
     if value.len() < KEPT_BYTES_MIN {
         return None;
     }

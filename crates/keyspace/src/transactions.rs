@@ -39,7 +39,7 @@ use crate::replies::Replies;
 use crate::requests::KeptResult;
 use ids::{Boot, Db, GatewayId, GroupId, UnixMillis, Version};
 use planted::Bug;
-use resp::Args;
+use resp::{Args, FrozenRope, Rope};
 use std::collections::{BTreeMap, BTreeSet};
 use txn::{
     Grant, LockTable, Locks, Mode, Participant, Participants, Priority, Refusal, Register, RequestId,
@@ -1387,34 +1387,69 @@ fn refused(refusal: Refusal) -> Replies {
 }
 
 /// Writes what was seen under a key: `present u8 | version u64 | [object]`.
-pub fn write_seen(to: &mut Vec<u8>, object: Option<&Object>, version: KeyVersion) {
-    let (tag, version) = match version {
-        KeyVersion::Absent(version) => (0, version),
-        KeyVersion::Present(version) => (1, version),
-    };
-    to.push(tag | u8::from(object.is_some()) << 1);
-    to.extend_from_slice(&version.0.to_le_bytes());
+fn write_seen(to: &mut Vec<u8>, object: Option<&Object>, version: KeyVersion) {
+    seen_head(to, object.is_some(), version);
     if let Some(object) = object {
         form::write_object(to, object);
     }
 }
 
-/// Reads what [`write_seen`] wrote; `None` if the bytes are nothing like it.
-pub fn read_seen(bytes: &[u8]) -> Option<(Option<Object>, KeyVersion)> {
-    let mut rest = Rest(bytes);
+/// The same, a long string being shared.
+pub fn share_seen(object: Option<&Object>, version: KeyVersion) -> FrozenRope {
+    let mut seen = Rope::default();
+    let to = seen.bytes_mut();
+    if let Some((object, kept)) = object.and_then(|object| Some((object, object.kept_string()?))) {
+        seen_head(to, true, version);
+        form::write_head(to, object);
+        count(to, kept.len());
+        seen.push_run(kept.clone());
+    } else {
+        write_seen(to, object, version);
+    }
+    seen.freeze()
+}
+
+fn seen_head(to: &mut Vec<u8>, is_present: bool, version: KeyVersion) {
+    let (tag, version) = match version {
+        KeyVersion::Absent(version) => (0, version),
+        KeyVersion::Present(version) => (1, version),
+    };
+    to.push(tag | u8::from(is_present) << 1);
+    to.extend_from_slice(&version.0.to_le_bytes());
+}
+
+/// Reads what a group wrote of what was seen under a key; `None` if the bytes are nothing like it. A long string is shared with
+/// them.
+pub fn read_seen(seen: &FrozenRope) -> Option<(Option<Object>, KeyVersion)> {
+    if let [(at, run)] = seen.runs()
+        && *at == seen.bytes().len()
+    {
+        let mut rest = Rest(seen.bytes());
+        let (_, version) = read_seen_head(&mut rest)?;
+        let head = form::Head::read(&mut rest)?;
+        let is_whole = rest.number()? as usize == run.len() && rest.0.is_empty();
+        let is_string = is_whole && head.form == 0;
+        return is_string.then(|| (Some(head.object(run, Some(run))), version));
+    }
+    let bytes = seen.to_bytes();
+    let mut rest = Rest(&bytes);
+    let (is_present, version) = read_seen_head(&mut rest)?;
+    let object = match is_present {
+        true => Some(form::read_object_in(&mut rest, Some(&bytes))?),
+        false => None,
+    };
+    rest.0.is_empty().then_some((object, version))
+}
+
+fn read_seen_head(rest: &mut Rest<'_>) -> Option<(bool, KeyVersion)> {
     let [tag] = rest.array()?;
     let version = Version(rest.long()?);
-    let object = if tag & 2 == 0 {
-        None
-    } else {
-        Some(form::read_object(&mut rest)?)
-    };
     let version = if tag & 1 == 0 {
         KeyVersion::Absent(version)
     } else {
         KeyVersion::Present(version)
     };
-    rest.0.is_empty().then_some((object, version))
+    Some((tag & 2 != 0, version))
 }
 
 fn count(to: &mut Vec<u8>, count: usize) {

@@ -29,6 +29,7 @@ use bytes::Bytes;
 use ids::{Boot, Db, GatewayId, UnixMillis, Version};
 use keyspace::{BlockCommand, KEPT_BYTES_MIN, KeyVersion, Operations, Origin, Runs};
 use resp::{Args, FrozenRope, Protocol, Rope, Span, Writer};
+use std::ops::Range;
 use std::time::Duration;
 use txn::{Locks, Mode, TxnId};
 
@@ -486,13 +487,26 @@ impl AnswersBuf {
         is_carried_out: bool,
         replies: impl ExactSizeIterator<Item = &'a [u8]>,
     ) {
+        self.seen_head(age, time, is_carried_out, replies.len());
+        replies.for_each(|reply| put_text(self.bytes(), reply));
+    }
+
+    fn seen_head(&mut self, age: Duration, time: UnixMillis, is_carried_out: bool, count: usize) {
         self.bytes().push(SEEN);
         let nanos = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
         self.bytes().extend_from_slice(&nanos.to_le_bytes());
         self.bytes().extend_from_slice(&time.0.to_le_bytes());
         self.bytes().push(u8::from(is_carried_out));
-        put_length(self.bytes(), replies.len());
-        replies.for_each(|reply| put_text(self.bytes(), reply));
+        put_length(self.bytes(), count);
+    }
+
+    /// The objects that are there by this time of the group, and for how long that has been so. Long strings in them are shared.
+    pub(crate) fn seen_objects(&mut self, age: Duration, time: UnixMillis, seen: &[FrozenRope]) {
+        self.seen_head(age, time, true, seen.len());
+        for one in seen {
+            put_length(self.bytes(), one.len());
+            self.0.append(one, KEPT_BYTES_MIN);
+        }
     }
 
     /// What an operation of an entry answered: a command, or a block of them.
@@ -549,6 +563,12 @@ pub(crate) enum Answer<'a> {
         is_carried_out: bool,
         replies: Vec<&'a [u8]>,
     },
+    /// The same of objects, of which long strings are shared.
+    SeenObjects {
+        age: Duration,
+        time: UnixMillis,
+        seen: Vec<FrozenRope>,
+    },
     Gone,
     CrowdedOut,
 }
@@ -572,6 +592,7 @@ impl<'a> Answer<'a> {
                 is_carried_out,
                 replies,
             } => buf.seen(*age, *time, *is_carried_out, replies.iter().copied()),
+            Answer::SeenObjects { age, time, seen } => buf.seen_objects(*age, *time, seen),
         }
         buf.finish()
     }
@@ -603,8 +624,16 @@ impl<'a> Answers<'a> {
         }
     }
 
-    /// The reply to a command: of other answers no part is shared.
     fn reply(&mut self) -> Result<Answer<'a>, Malformed> {
+        let (marks, has_runs) = self.pass_text()?;
+        if has_runs {
+            return Ok(Answer::Long(self.all.part(marks)));
+        }
+        Ok(Answer::Reply(&self.all.bytes()[marks]))
+    }
+
+    /// Where the next text stands, and whether there are runs in it. Replies to commands have some, and objects that were seen.
+    fn pass_text(&mut self) -> Result<(Range<usize>, bool), Malformed> {
         let mut rest = self.cursor.length()?;
         let start = self.all.bytes().len() - self.cursor.0.len();
         let (mut end, before) = (start, self.runs.len());
@@ -618,11 +647,8 @@ impl<'a> Answers<'a> {
             self.runs = others;
         }
         end += rest;
-        let reply = self.cursor.take(end - start)?;
-        if self.runs.len() == before {
-            return Ok(Answer::Reply(reply));
-        }
-        Ok(Answer::Long(self.all.part(start..end)))
+        self.cursor.take(end - start)?;
+        Ok((start..end, self.runs.len() < before))
     }
 
     /// The next one.
@@ -634,12 +660,27 @@ impl<'a> Answers<'a> {
             LATER => Ok(Answer::Later),
             GONE => Ok(Answer::Gone),
             CROWDED_OUT => Ok(Answer::CrowdedOut),
-            SEEN => Ok(Answer::Seen {
-                age: Duration::from_nanos(u64::from_le_bytes(cursor.array()?)),
-                time: UnixMillis(i64::from_le_bytes(cursor.array()?)),
-                is_carried_out: cursor.byte()? != 0,
-                replies: cursor.texts()?,
-            }),
+            SEEN => {
+                let age = Duration::from_nanos(u64::from_le_bytes(cursor.array()?));
+                let time = UnixMillis(i64::from_le_bytes(cursor.array()?));
+                let is_carried_out = cursor.byte()? != 0;
+                if self.runs.is_empty() {
+                    let replies = cursor.texts()?;
+                    return Ok(Answer::Seen {
+                        age,
+                        time,
+                        is_carried_out,
+                        replies,
+                    });
+                }
+                let count = cursor.length()?;
+                let mut seen = Vec::new();
+                for _ in 0..count {
+                    let (marks, _) = self.pass_text()?;
+                    seen.push(self.all.part(marks));
+                }
+                Ok(Answer::SeenObjects { age, time, seen })
+            }
             REFUSED => Ok(Answer::Refused),
             ANSWERED_VERSIONS => {
                 let count = cursor.length()?;

@@ -45,7 +45,9 @@ use crate::response::BatchOutcome;
 use bytes::Bytes;
 use command::{CommandId, Flags, Spec};
 use ids::{Db, GatewayId, GroupId, Monotonic, Slot, UnixMillis};
-use keyspace::{ClientRequest, Forget, Inquire, OperationsMark, Resolve, WaitId, read_seen};
+use keyspace::{
+    ClientRequest, Forget, Inquire, KeyVersion, Object, OperationsMark, Resolve, WaitId, read_seen,
+};
 use planted::Bug;
 use resp::{Args, FrozenRope, Protocol};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -65,6 +67,11 @@ const WAIT_RETRY: Duration = Duration::from_secs(5);
 /// Bytes of what waits for an answer that are taken to be under way for a second: clients wait longer for what is long, and it is
 /// not sent again meanwhile. A slow network carries as many to one node and from there to two others.
 const BYTES_PER_SECOND: usize = 16 * 1024 * 1024;
+
+/// How much longer is waited for so many bytes.
+pub fn time_of(bytes: usize) -> Duration {
+    Duration::from_millis((bytes / (BYTES_PER_SECOND / 1_000)) as u64)
+}
 
 /// How much longer is waited while bytes of a long message come from the leader's node, or go there.
 const MOVING_PATIENCE: Duration = Duration::from_secs(60);
@@ -578,7 +585,8 @@ impl GroupClient {
             }
         };
         self.make_room(true);
-        self.open.batch.writes.push(&part.as_state());
+        let batch = &mut self.open.batch;
+        batch.frame = batch.writes.push_long(&part.as_state()).unwrap_or_default();
         self.took(origin, None, false, None);
         Ok(())
     }
@@ -1294,8 +1302,9 @@ impl GroupClient {
         } else {
             Duration::ZERO
         };
-        let bytes: usize = self.unanswered.iter().map(|sent| sent.batch.byte_len()).sum();
-        moving.max(Duration::from_millis((bytes / (BYTES_PER_SECOND / 1_000)) as u64))
+        moving.max(time_of(
+            self.unanswered.iter().map(|sent| sent.batch.byte_len()).sum(),
+        ))
     }
 
     /// Tells clients that waited too long, and sends again what nobody has answered for a while: it may be lost on a link
@@ -1733,7 +1742,8 @@ impl Origin {
             Origin::Decision(..) | Origin::Decisions(_) => {
                 matches!(answer, Answer::Reply(_) | Answer::Block(_))
             }
-            Origin::Sight(_) | Origin::Objects(_) => matches!(answer, Answer::Seen { .. }),
+            Origin::Sight(_) => matches!(answer, Answer::Seen { .. }),
+            Origin::Objects(_) => matches!(answer, Answer::Seen { .. } | Answer::SeenObjects { .. }),
             Origin::Late(_) | Origin::Nobody => true,
         }
     }
@@ -1813,7 +1823,8 @@ impl Origin {
                 let time = replies
                     .get(1)
                     .and_then(|time| Some(i64::from_le_bytes((*time).try_into().ok()?)));
-                let objects = replies.iter().skip(2).map(|seen| read_seen(seen));
+                let seen = |seen: &&[u8]| read_seen(&bytes.bytes().slice_ref(seen).into());
+                let objects = replies.iter().skip(2).map(seen);
                 let objects: Option<Vec<_>> = objects.map(|seen| seen.map(|(object, _)| object)).collect();
                 match (vote(replies[0][0]), time.zip(objects)) {
                     (Vote::Prepared, Some((time, objects))) => Output::Locked {
@@ -1868,21 +1879,11 @@ impl Origin {
                     age, time, replies, ..
                 },
             ) => {
-                let objects: Option<Vec<_>> = replies.into_iter().map(read_seen).collect();
-                match objects {
-                    Some(objects) => Output::Fetched {
-                        txn,
-                        group,
-                        objects,
-                        age,
-                        time,
-                    },
-                    None => Output::FailedPart {
-                        txn,
-                        group,
-                        error: UNKNOWN,
-                    },
-                }
+                let seen = |seen: &[u8]| read_seen(&bytes.bytes().slice_ref(seen).into());
+                fetched(txn, group, age, time, replies.into_iter().map(seen).collect())
+            }
+            (Origin::Objects(txn), Answer::SeenObjects { age, time, seen }) => {
+                fetched(txn, group, age, time, seen.iter().map(read_seen).collect())
             }
             // What became of the wait is its own answer.
             (Origin::Nobody | Origin::EndWait(_), _) => return,
@@ -1930,6 +1931,30 @@ fn kept_reply(answers: &Bytes, reply: &[u8]) -> Bytes {
         return Bytes::copy_from_slice(reply);
     }
     answers.slice_ref(reply)
+}
+
+/// What was read, if it can be.
+fn fetched(
+    txn: TxnId,
+    group: GroupId,
+    age: Duration,
+    time: UnixMillis,
+    objects: Option<Vec<(Option<Object>, KeyVersion)>>,
+) -> Output {
+    match objects {
+        Some(objects) => Output::Fetched {
+            txn,
+            group,
+            objects,
+            age,
+            time,
+        },
+        None => Output::FailedPart {
+            txn,
+            group,
+            error: UNKNOWN,
+        },
+    }
 }
 
 /// What a participant says first: 0, or why not.

@@ -330,16 +330,14 @@ pub(crate) fn answer(
             answers.seen(age, time, is_carried_out, replies.iter().map(|reply| &**reply));
         }
         Question::Fetch(keys) => {
-            let seen: Vec<Vec<u8>> = keys
+            let seen: Vec<FrozenRope> = keys
                 .iter()
                 .map(|(db, key)| {
                     let (object, version) = keyspace.seen_object(*db, key, local);
-                    let mut bytes = Vec::new();
-                    keyspace::write_seen(&mut bytes, object.as_ref(), version);
-                    bytes
+                    keyspace::share_seen(object.as_ref(), version)
                 })
                 .collect();
-            answers.seen(age, time, true, seen.iter().map(|one| &**one));
+            answers.seen_objects(age, time, &seen);
         }
         Question::Late(origin) => match keyspace.late_answer(*origin) {
             Ok(Some(answer)) => answers.operation(answer),

@@ -248,9 +248,9 @@ impl FrozenRope {
         pieces.filter(|piece| !piece.is_empty())
     }
 
-    /// What stands at these of [`FrozenRope::bytes`], with the runs in it. No run stands at its ends.
+    /// What stands at these of [`FrozenRope::bytes`], with the runs in it and at its end. It begins with none.
     pub fn part(&self, marks: Range<usize>) -> FrozenRope {
-        let is_in_it = |(at, _): &&(usize, Bytes)| marks.contains(at);
+        let is_in_it = |(at, _): &&(usize, Bytes)| marks.start < *at && *at <= marks.end;
         let runs = self.runs.iter().filter(is_in_it);
         FrozenRope {
             runs: runs.map(|(at, run)| (at - marks.start, run.clone())).collect(),

@@ -981,11 +981,17 @@ impl Gateway {
         }
         open.phase = Phase::Voting;
         open.outstanding = open.groups.len();
-        open.since = now;
         // Each group tells of its own keys: so what is told of one key keeps its order.
         let told = scratch.take_events().into_iter().map(Effect::Tell);
         let effects = scratch.take_effects().into_iter().chain(told);
         let mut effects = by_group(groups, effects, |effect| effect.key());
+        let bytes = |effect: &Effect| match effect {
+            Effect::Put { object, .. } => object.memory(),
+            Effect::Delete { .. } | Effect::Tell(_) => 0,
+        };
+        // As if it had come later by what long values take.
+        let long = replica::time_of(effects.values().flatten().map(bytes).sum());
+        (open.opened_at, open.since) = (open.opened_at.after(long), now.after(long));
         if open.mode != TxnMode::LockInPlace && scratch.is_small() {
             // It is empty now.
             self.scratch = Some(scratch);

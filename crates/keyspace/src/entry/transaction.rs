@@ -20,6 +20,7 @@
 use super::{BlockCommand, CommandView, Condition, Cursor, EffectView, EntryError, Operations};
 use crate::effects::Effect;
 use crate::requests::KeptResult;
+use bytes::Bytes;
 use ids::{Boot, Db, GatewayId, GroupId, UnixMillis};
 use resp::Span;
 use txn::{Participant, Participants, TxnId};
@@ -152,16 +153,18 @@ enum StepView<'a> {
 }
 
 impl StepView<'_> {
-    fn step<'s>(&'s self, spans: &'s [Span]) -> Step<'s> {
+    fn step<'s>(&'s self, spans: &'s [Span], source: Option<&Bytes>) -> Step<'s> {
         match self {
             StepView::Run(command) => Step::Run(command.command(spans)),
-            StepView::Install(effects) => Step::Install(effects.iter().map(EffectView::effect).collect()),
+            StepView::Install(effects) => {
+                Step::Install(effects.iter().map(|effect| effect.effect(source)).collect())
+            }
         }
     }
 }
 
 impl PrepareView<'_> {
-    pub(super) fn prepare<'s>(&'s self, spans: &'s [Span]) -> Prepare<'s> {
+    pub(super) fn prepare<'s>(&'s self, spans: &'s [Span], source: Option<&Bytes>) -> Prepare<'s> {
         let all = |commands: &'s [CommandView<'_>]| -> Vec<BlockCommand<'s>> {
             commands.iter().map(|command| command.command(spans)).collect()
         };
@@ -181,12 +184,12 @@ impl PrepareView<'_> {
                     after_lock,
                     result,
                 } => Work::Install {
-                    effects: effects.iter().map(EffectView::effect).collect(),
+                    effects: effects.iter().map(|effect| effect.effect(source)).collect(),
                     after_lock: *after_lock,
                     result: result.clone(),
                 },
                 WorkView::InPlace { steps, after_lock } => Work::InPlace {
-                    steps: steps.iter().map(|step| step.step(spans)).collect(),
+                    steps: steps.iter().map(|step| step.step(spans, source)).collect(),
                     after_lock: *after_lock,
                 },
             },
@@ -195,7 +198,9 @@ impl PrepareView<'_> {
 }
 
 impl Operations {
-    pub(super) fn prepare(&mut self, prepare: &Prepare<'_>) {
+    /// A string that need not be copied, if that `may_be_long`, is given back: see [`Operations::push_long`].
+    pub(super) fn prepare(&mut self, prepare: &Prepare<'_>, may_be_long: bool) -> Option<Bytes> {
+        let mut long = None;
         self.head(prepare.txn, prepare.began, &prepare.participants);
         self.conditions(&prepare.conditions);
         self.conditions(&prepare.expects);
@@ -210,7 +215,10 @@ impl Operations {
                 result,
             } => {
                 self.bytes.extend_from_slice(&[2, u8::from(*after_lock)]);
-                self.effects(effects);
+                match may_be_long {
+                    true => long = self.effects_before_long(effects),
+                    false => self.effects(effects),
+                }
                 self.bytes.push(u8::from(result.is_some()));
                 if let Some(result) = result {
                     result.encode(&mut self.bytes);
@@ -222,6 +230,7 @@ impl Operations {
                 steps.iter().for_each(|step| self.step(step));
             }
         }
+        long
     }
 
     fn step(&mut self, step: &Step<'_>) {
@@ -309,14 +318,24 @@ impl<'a> Cursor<'a> {
                 is_strict: self.flag()?,
                 commands: self.commands(spans)?,
             },
-            2 => WorkView::Install {
-                after_lock: self.flag()?,
-                effects: self.effects()?,
-                result: match self.flag()? {
+            2 => {
+                let after_lock = self.flag()?;
+                let (mut effects, long) = self.effects_before_long()?;
+                let result = match self.flag()? {
                     true => Some(self.read(KeptResult::decode)?),
                     false => None,
-                },
-            },
+                };
+                if let Some((place, length)) = long
+                    && let EffectView::Put(_, put) = &mut effects[place]
+                {
+                    put.value = self.end(length)?;
+                }
+                WorkView::Install {
+                    effects,
+                    after_lock,
+                    result,
+                }
+            }
             3 => {
                 let (after_lock, count) = (self.flag()?, self.length()?);
                 let mut steps = Vec::new();

@@ -183,7 +183,7 @@ impl Partial {
         let mut object = match self.content {
             Content::Flat { head, value } => {
                 let head = Head::read(&mut Rest(&head))?;
-                form::check(head.form, &value).then(|| head.object(&value))?
+                form::check(head.form, &value).then(|| head.object(&value, None))?
             }
             // There are no empty collections.
             Content::Large(large) if large.len() == 0 => return None,

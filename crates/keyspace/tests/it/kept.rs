@@ -2,8 +2,13 @@
 
 use crate::node::{Node, db, gateway, header};
 use bytes::Bytes;
-use keyspace::{Entry, EntryBuf, EntryError, KEPT_BYTES_MIN, Operations, Runs};
+use ids::{Boot, GroupId, UnixMillis};
+use keyspace::{
+    Effect, Entry, EntryBuf, EntryError, KEPT_BYTES_MIN, Operation, Operations, Prepare, Resolve, Runs,
+    Value, Work,
+};
 use resp::{Args, Protocol, Rope, Span, Writer};
+use txn::{Participant, TxnId};
 
 /// `SET key value` as a client sends it, and where its words are.
 fn frame(value: &[u8]) -> (Bytes, Vec<Span>) {
@@ -28,7 +33,7 @@ fn long() -> Vec<u8> {
 fn entry(frame: &Bytes, spans: &[Span]) -> (Vec<u8>, Bytes) {
     let mut operations = Operations::new();
     let short = resp::ArgsBuf::from_slices(["SET", "other", "1"]);
-    operations.push(&keyspace::Operation::Command {
+    operations.push(&Operation::Command {
         db: db(0),
         protocol: Protocol::Resp2,
         args: short.as_args(),
@@ -131,6 +136,129 @@ fn a_read_shares_it_and_keeps_it_until_it_was_sent() {
     assert!(!frame.is_unique(), "the reply has it");
     reply.advance(reply.len());
     assert!(frame.is_unique(), "it was sent");
+}
+
+const TXN: TxnId = TxnId {
+    boot: Boot(1),
+    worker: 0,
+    seq: 1,
+    attempt: 0,
+};
+
+/// A transaction's part that puts an object and deletes a key.
+fn part(object: keyspace::Object) -> Operation<'static> {
+    let (db, key) = (db(0), b"other".as_slice().into());
+    Operation::Prepare(Box::new(Prepare {
+        txn: TXN,
+        began: UnixMillis(1_000),
+        participants: [Participant::first(GroupId::new(0))].into(),
+        conditions: Vec::new(),
+        expects: Vec::new(),
+        work: Work::Install {
+            effects: vec![Effect::Put { db, object }, Effect::Delete { db, key }],
+            after_lock: false,
+            result: None,
+        },
+    }))
+}
+
+/// The entry of these operations, and of the decision that they are committed.
+fn install(operations: &Operations, long: Bytes) -> [(Vec<u8>, Bytes); 2] {
+    let mut prepared = EntryBuf::new(&header(1_000, 0));
+    prepared.begin_batch(gateway(1, 0), 1, 0);
+    prepared.append_long(operations.bytes(), long);
+    let mut resolved = EntryBuf::new(&header(1_000, 0));
+    resolved.begin_batch(gateway(1, 0), 2, 0);
+    let mut decision = Operations::new();
+    decision.push(&Operation::Resolve(Resolve {
+        decisions: vec![(TXN, true)],
+    }));
+    resolved.append(decision.bytes());
+    [prepared, resolved].map(EntryBuf::finish_runs)
+}
+
+fn apply(node: &mut Node, first: &[u8], second: &Bytes) {
+    let entry = Entry::decode_kept(first, second).expect("it was just encoded");
+    let applied = node.keyspace.apply(&entry, &mut node.local, |_| {});
+    applied.expect("the rules are known");
+}
+
+#[test]
+fn a_transaction_takes_it_to_another_place_without_a_copy() {
+    let (frame, spans) = frame(&long());
+    let [from, _] = both(&frame, &spans);
+    let value = frame.slice_ref(Args::new(&frame, &spans).arg(2));
+    let fetch = || {
+        let (object, version) = from.keyspace.seen_object(db(0), b"key", &from.local);
+        let seen = keyspace::share_seen(object.as_ref(), version);
+        let pieces: Vec<Bytes> = seen.pieces().collect();
+        assert_eq!(pieces[1].as_ptr(), value.as_ptr(), "it is shared");
+        // Of what comes from another node it is one piece.
+        let received = keyspace::read_seen(&seen.to_bytes().into()).expect("it was just written");
+        let (object, _) = keyspace::read_seen(&seen).expect("it was just written");
+        let object = object.expect("the key is there");
+        let received = received.0.expect("the key is there");
+        assert!(
+            matches!((received.value(), object.value()), (Value::Bytes(one), Value::Bytes(other)) if one == other)
+        );
+        object
+    };
+    let mut operations = Operations::new();
+    let behind = operations.push_long(&part(fetch())).expect("it is long");
+    assert_eq!(behind.as_ptr(), value.as_ptr(), "it is shared");
+    assert_eq!(Operations::check(Runs::new(operations.bytes(), &behind)), Ok(1));
+    let whole = [operations.bytes(), &behind].concat();
+    assert_eq!(Operations::check(&whole[..]), Ok(1), "also in one run");
+    for cut in [0, 1, behind.len() - 1] {
+        let runs = Runs::new(operations.bytes(), &behind[..cut]);
+        assert_eq!(Operations::check(runs), Err(EntryError::Short), "{cut}");
+    }
+    let mut copied = Operations::new();
+    copied.push(&part(fetch()));
+    let mut plain = Node::new(1);
+    for (first, second) in install(&copied, Bytes::new()) {
+        plain.apply_entry(&[&first[..], &second].concat());
+    }
+    let [mut leader, mut follower] = [Node::new(1), Node::new(1)];
+    for (first, second) in install(&operations, behind) {
+        apply(&mut leader, &first, &second);
+        apply(&mut follower, &[], &[&first[..], &second].concat().into());
+    }
+    let length = plain.run("STRLEN key");
+    for node in [&mut leader, &mut follower] {
+        assert_eq!(node.run("STRLEN key"), length);
+        assert_eq!(node.keyspace.state_hash(), plain.keyspace.state_hash());
+    }
+    drop((from, frame));
+    let (object, version) = leader.keyspace.seen_object(db(0), b"key", &leader.local);
+    let pieces: Vec<Bytes> = keyspace::share_seen(object.as_ref(), version).pieces().collect();
+    assert_eq!(pieces[1].as_ptr(), value.as_ptr(), "the leader shares it");
+}
+
+#[test]
+fn a_part_has_one_long_value_at_most_behind_it() {
+    let (frame, spans) = frame(&long());
+    let [from, _] = both(&frame, &spans);
+    let object = || from.keyspace.seen_object(db(0), b"key", &from.local).0;
+    let mut operations = Operations::new();
+    let behind = operations.push_long(&part(object().expect("the key is there")));
+    let behind = behind.expect("it is long");
+    // As if the second effect were another one.
+    let at = operations.bytes().windows(5).position(|bytes| bytes == b"other");
+    let mut bytes = operations.bytes().to_vec();
+    bytes[at.expect("it names the key") - 5] = 3;
+    let checked = Operations::check(Runs::new(&bytes, &behind));
+    assert!(checked.is_err());
+    // A plain installation has none.
+    let mut short = Operations::new();
+    assert_eq!(
+        short.push_long(&Operation::Evict {
+            db: db(0),
+            key: b"key"
+        }),
+        None
+    );
+    assert_eq!(Operations::check(short.bytes()), Ok(1));
 }
 
 #[test]
