@@ -2,8 +2,8 @@
 
 use crate::source::Source;
 use control::{
-    Announcement, ClusterId, Command, Factor, GroupRef, GroupSight, Member, Outcome, Pace, Replica, Report,
-    Role, RoutingMap, Sight, State, Survivor, Target, Token, steps,
+    Announcement, ClusterId, Command, Factor, GivenUp, GroupRef, GroupSight, Member, Outcome, Pace, Replica,
+    Report, Role, RoutingMap, Sight, State, Survivor, Target, Token, steps,
 };
 use ids::{Boot, Epoch, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion};
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,7 +140,7 @@ fn command(source: &mut Source<'_>) -> Command {
         Factor::Five,
         Factor::Six,
     ];
-    match source.below(14) {
+    match source.below(15) {
         0 => Command::Create {
             cluster: ClusterId(source.below(2) as u128),
             token: token(source),
@@ -197,6 +197,11 @@ fn command(source: &mut Source<'_>) -> Command {
             is_leaving: source.below(2) == 0,
         },
         12 => Command::Remove { node: node(source) },
+        13 => Command::GiveUp {
+            group: group(source),
+            node: node(source),
+            incarnation: incarnation(source),
+        },
         _ => Command::Recover {
             group: group(source),
             node: node(source),
@@ -237,10 +242,18 @@ fn sight(state: &State, source: &mut Source<'_>) -> Sight {
             },
         );
     }
-    let mut survivors = Vec::new();
+    let (mut survivors, mut given_up) = (Vec::new(), Vec::new());
     for (&name, group) in state.groups() {
         let GroupRef::Data(data) = name else { continue };
         for member in &group.members {
+            if source.below(16) == 0 {
+                given_up.push(GivenUp {
+                    group: data,
+                    generation: group.generation,
+                    node: member.node,
+                    incarnation: member.incarnation,
+                });
+            }
             if source.below(8) > 0 {
                 continue;
             }
@@ -260,6 +273,7 @@ fn sight(state: &State, source: &mut Source<'_>) -> Sight {
         silence,
         groups,
         survivors,
+        given_up,
     }
 }
 

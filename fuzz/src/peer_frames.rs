@@ -2,12 +2,13 @@
 
 use crate::source::Source;
 use bytes::Bytes;
-use consensus::{Beat, BeatAnswer, Claim, Entry, Index, Members, Message, Payload, Scrubbed, SnapshotPoint, Term};
+use consensus::{
+    Beat, BeatAnswer, Claim, Entry, Index, Members, Message, Payload, Scrubbed, SnapshotPoint, Term,
+};
 use ids::{Boot, GatewayId, GroupId, Incarnation, NodeId, Prng, UnixMillis};
 use peer_wire::frame::{self, BODY_BYTES_MAX, Decoder, Frame, FrameError, HEAD_BYTES};
 use peer_wire::{
-    Assembler, Batch, Body, Join, Kind, LENGTH_BYTES, Leave, Packet, PeerMessage, Question, Raft,
-    Scrub,
+    Assembler, Batch, Body, Join, Kind, LENGTH_BYTES, Leave, Packet, PeerMessage, Question, Raft, Scrub,
 };
 use replica::{BatchOutcome, BatchResponse};
 
