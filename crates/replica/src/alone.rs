@@ -476,8 +476,8 @@ impl Alone {
         mode: Mode,
         file: Option<u16>,
     ) -> bool {
-        let is_full = file.is_some() && self.brief.is_full();
         let keyspace = &state.keyspace;
+        let is_full = file.is_some() && (self.brief.is_full() || keyspace.has_lock_waiters());
         let mode = file.map_or(mode, |_| keyspace.mode_of(key, mode));
         !is_full
             && self.brief.admits_key(slot, key, mode, file)
@@ -626,7 +626,10 @@ impl Alone {
                 "invariant 1 of {group:?}: {waiting} wait, {askers} are to be answered"
             ));
         }
-        Ok(())
+        match self.brief.is_empty() || !state.keyspace.has_lock_waiters() {
+            true => Ok(()),
+            false => Err(format!("invariant 2 of brief locks of {:?}", state.group)),
+        }
     }
 }
 

@@ -8,8 +8,9 @@
 //! are carried out here in that order too. In the table the last of them holds the keys of all.
 //!
 //! Invariants:
-//! 1. No lock here conflicts with one of another file here, or with a holder or waiter of the lock table.
-//! 2. Whoever waits in the lock table waits for nobody here: it takes them in before it lets anybody wait.
+//! 1. No lock here conflicts with one of another file here, or with a holder of the lock table.
+//! 2. While there are any, nobody waits in the lock table: it takes them in before it lets anybody wait. Who waits may need more when
+//!    his turn comes than he asked for: a key that was given a deadline meanwhile is his alone, even to read.
 
 use ids::Slot;
 use std::collections::BTreeMap;

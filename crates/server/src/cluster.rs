@@ -1088,6 +1088,14 @@ impl Gateway {
         leader.map_or(0, |leader| leader.term().0 as i64 + 1)
     }
 
+    /// How many times the group of this replica has begun anew, as far as is known here.
+    pub(crate) fn generation_on(&self, index: usize) -> i64 {
+        let layout = self.cluster.layout.as_ref();
+        layout.map_or(0, |layout| {
+            layout.group(self.replicas[index].group()).generation as i64
+        })
+    }
+
     /// Has the limits of the settings set in a group that is led here, in front of whatever is carried out next. Which limits
     /// it has is no reason not to: others may be on their way.
     fn ask_limits(&mut self, index: usize) {

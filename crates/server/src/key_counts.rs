@@ -1,15 +1,16 @@
 //! How many keys there are, over all groups, for `INFO`.
 //!
-//! The leader of a group knows: who follows may not have applied the last writes, and most nodes of a large cluster have no
-//! replica at all. So all workers of this node are asked, and one worker of each other node, which asks its own:
+//! Who has applied most of a group knows: whatever was acknowledged, somebody had applied. That need not be its leader, who may have
+//! begun a moment ago, and most nodes of a large cluster have no replica at all. So all workers of this node are asked, and one
+//! worker of each other node, which asks its own:
 //!
 //! ```text
 //!   client --> worker --Refresh--> the other workers
 //!                     --Fanout: INFO KEYSPACE--> a worker of each node --Refresh--> the other workers there
-//!              all answers, the end of a link, or the time limit --> of each group what the leader of the newest term said
+//!              all answers, the end of a link, or the time limit --> of each group what it holds where most was applied
 //! ```
 //!
-//! In the answer of a node each group is `group, claim, databases`, followed by `database, keys, keys with a deadline, mean
+//! In the answer of a node each group is `group, generation, applied, claim, databases`, followed by `database, keys, keys with a deadline, mean
 //! deadline` of each: all of them integers.
 
 use crate::delivery::Delivery;
@@ -72,21 +73,25 @@ pub struct KeyCounts {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Group {
+    /// How many times it has begun anew, and how many operations were applied since it first began.
+    reached: (i64, i64),
     /// 0 of a replica that does not lead; else larger with each term.
     claim: i64,
     databases: Vec<(Db, Count)>,
 }
 
 impl KeyCounts {
-    /// Of each group, whoever leads it in the newest term knows best.
+    /// Of each group, whoever has applied most knows best.
     pub(crate) fn join(&mut self, others: KeyCounts) {
         for (number, group) in others.groups {
             let known = self.groups.entry(number);
             known
                 .and_modify(|known| {
-                    if group.claim > known.claim {
+                    let claim = known.claim.max(group.claim);
+                    if group.reached > known.reached {
                         known.clone_from(&group);
                     }
+                    known.claim = claim;
                 })
                 .or_insert(group);
         }
@@ -107,7 +112,15 @@ impl KeyCounts {
     fn numbers(&self) -> Vec<i64> {
         let mut numbers = Vec::new();
         for (number, group) in &self.groups {
-            numbers.extend([number.number().into(), group.claim, group.databases.len() as i64]);
+            let (generation, applied) = group.reached;
+            let databases = group.databases.len() as i64;
+            numbers.extend([
+                number.number().into(),
+                generation,
+                applied,
+                group.claim,
+                databases,
+            ]);
             for (db, count) in &group.databases {
                 let Count {
                     keys,
@@ -123,8 +136,11 @@ impl KeyCounts {
     /// From the numbers of an answer. Total.
     pub(crate) fn from_numbers(mut numbers: &[i64]) -> Option<KeyCounts> {
         let mut counts = KeyCounts::default();
-        while let Some((&[number, claim, databases], mut rest)) = numbers.split_first_chunk() {
+        while let Some((&[number, generation, applied, claim, databases], mut rest)) =
+            numbers.split_first_chunk()
+        {
             let mut group = Group {
+                reached: (generation, applied),
                 claim,
                 databases: Vec::new(),
             };
@@ -187,6 +203,7 @@ impl Gateway {
             let databases = (0..Db::COUNT).filter_map(Db::new);
             let databases = databases.map(|db| (db, Count::of(keyspace, db)));
             let group = Group {
+                reached: (self.generation_on(index), keyspace.applied().0 as i64),
                 claim: self.claim_on(index),
                 databases: databases.filter(|(_, count)| count.keys > 0).collect(),
             };
@@ -270,24 +287,29 @@ impl Gateway {
 mod tests {
     use super::*;
 
-    fn counts(group: u16, claim: i64, keys: u64, expires: u64, mean_deadline: i64) -> KeyCounts {
+    fn counts(group: u16, claim: i64, applied: i64, count: [u64; 2], mean_deadline: i64) -> KeyCounts {
+        let [keys, expires] = count;
         let count = Count {
             keys,
             expires,
             mean_deadline,
         };
-        let databases = vec![(Db::new(3).expect("there is one"), count)];
+        let group_counts = Group {
+            reached: (0, applied),
+            claim,
+            databases: vec![(Db::new(3).expect("there is one"), count)],
+        };
         KeyCounts {
-            groups: BTreeMap::from([(GroupId::new(group), Group { claim, databases })]),
+            groups: BTreeMap::from([(GroupId::new(group), group_counts)]),
         }
     }
 
     #[test]
-    fn who_leads_in_the_newest_term_knows_best() {
-        let mut known = counts(1, 0, 9, 0, 0);
-        known.join(counts(1, 4, 7, 2, 100));
-        known.join(counts(1, 3, 8, 0, 0));
-        known.join(counts(2, 0, 1, 1, 400));
+    fn who_has_applied_most_knows_best_and_need_not_lead() {
+        let mut known = counts(1, 0, 5, [9, 0], 0);
+        known.join(counts(1, 0, 8, [7, 2], 100));
+        known.join(counts(1, 3, 7, [8, 0], 0));
+        known.join(counts(2, 0, 1, [1, 1], 400));
         let total = known.total(false);
         let three = Db::new(3).expect("there is one");
         let wanted = Count {
@@ -296,20 +318,24 @@ mod tests {
             mean_deadline: 200,
         };
         assert_eq!(total, BTreeMap::from([(three, wanted)]));
-        assert_eq!(known.total(true)[&three].keys, 7);
+        assert_eq!(known.total(true)[&three].keys, 7, "it is led somewhere");
         assert_eq!(
             (wanted.mean_ttl(UnixMillis(150)), wanted.mean_ttl(UnixMillis(250))),
             (50, 0)
         );
+        let group = known.groups.values_mut().next().expect("there are two");
+        group.reached = (1, 2);
+        known.join(counts(1, 0, 9, [9, 0], 0));
+        assert_eq!(known.total(false)[&three].keys, 8, "it has begun anew since");
     }
 
     #[test]
     fn counts_are_numbers_and_back() {
-        let mut known = counts(1, 4, 7, 2, 100);
-        known.join(counts(5, 0, 9, 0, 0));
+        let mut known = counts(1, 4, 6, [7, 2], 100);
+        known.join(counts(5, 0, 3, [9, 0], 0));
         let numbers = known.numbers();
         assert_eq!(KeyCounts::from_numbers(&numbers), Some(known));
-        for len in (1..numbers.len()).filter(|len| *len != 7) {
+        for len in (1..numbers.len()).filter(|len| *len != 9) {
             assert_eq!(KeyCounts::from_numbers(&numbers[..len]), None, "{len}");
         }
     }

@@ -84,6 +84,12 @@ fn who_was_away_when_another_joined_is_dialled_by_it() {
 }
 
 #[test]
+fn who_waits_and_needs_a_key_alone_at_last_finds_no_brief_lock_on_it() {
+    // Another worker's command shared the key meanwhile; the group's locks could not be made ordinary ones, and the node ended.
+    find_nothing([10407], &of_workers(2));
+}
+
+#[test]
 fn a_replica_that_is_given_up_is_filled_anew_and_clients_do_not_notice() {
     let options = Options {
         bug: Some(Bug::ScrubLies),
