@@ -4,6 +4,7 @@ use crate::digest::Digest;
 use crate::directories::{Cursor, Directories, Location};
 use crate::form::Rest;
 use crate::object::Object;
+use crate::segment::Segment;
 use crate::slot_word::ObjectRef;
 use crate::transfer::changes::Changes;
 use ids::{HashSeed, PartitionRange, Prng, Slot, UnixMillis, Version};
@@ -101,6 +102,12 @@ impl Database {
 
     pub(crate) fn memory(&self) -> usize {
         self.keys.memory()
+    }
+
+    /// The segment where a key is, or would be.
+    #[inline]
+    pub(crate) fn segment_of(&self, location: Location) -> Option<&Segment> {
+        self.keys.segment_of(location)
     }
 
     #[inline(always)]

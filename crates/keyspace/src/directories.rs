@@ -125,6 +125,12 @@ impl Directories {
         self.directories.get(usize::from(partition))
     }
 
+    /// The segment where a key is, or would be.
+    #[inline]
+    pub(crate) fn segment_of(&self, location: Location) -> Option<&Segment> {
+        self.at(location.partition)?.segment_of(location.hash)
+    }
+
     #[inline(always)]
     pub(crate) fn find(&self, location: Location, key: &[u8]) -> Option<ObjectRef<'_>> {
         self.at(location.partition)?.find(location.hash, key)

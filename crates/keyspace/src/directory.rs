@@ -106,6 +106,12 @@ impl Directory {
         self.table.get(entry as usize).map(|&index| index as usize)
     }
 
+    /// The segment where a key of this hash is, or would be.
+    #[inline]
+    pub(crate) fn segment_of(&self, hash: KeyHash) -> Option<&Segment> {
+        Some(&self.segments[self.segment_index(hash)?])
+    }
+
     #[inline(always)]
     pub(crate) fn find(&self, hash: KeyHash, key: &[u8]) -> Option<ObjectRef<'_>> {
         self.segments[self.segment_index(hash)?].find(hash, key)

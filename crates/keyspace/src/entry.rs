@@ -950,6 +950,14 @@ impl Batch<'_> {
         self.operations.is_empty()
     }
 
+    /// The first word behind the name, mostly a key, of each command from operation `first` on.
+    pub(crate) fn keys_from(&self, first: usize) -> impl Iterator<Item = (Db, &[u8])> + Clone {
+        self.operations[first..].iter().filter_map(|part| match part {
+            Part::Command(command) => Some((command.db, command.command(&self.spans).args.get(1)?)),
+            _ => None,
+        })
+    }
+
     /// The operations in order.
     pub fn operations(&self) -> impl Iterator<Item = Operation<'_>> {
         let operations = self.operations.iter();

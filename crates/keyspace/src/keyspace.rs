@@ -27,8 +27,10 @@
 //! 2. `applied` grows by one with each command, and with each operation that is none; an object's version is at most `applied`.
 //! 3. Two keyspaces made with the same seed and fed the same entries have equal state hashes.
 
+mod ahead;
 mod remainder;
 
+use self::ahead::OPERATIONS_AHEAD;
 use crate::apply::Apply;
 use crate::database::{Database, KeyVersion};
 use crate::digest::Digest;
@@ -252,6 +254,9 @@ impl Keyspace {
             }
             let mut replies = Replies::with_room(batch.len());
             for (index, operation) in (0..).zip(batch.operations()) {
+                if index as usize % OPERATIONS_AHEAD == 0 {
+                    self.look_ahead(batch.keys_from(index as usize));
+                }
                 while let Some((index, read)) = waiting.next_if(|(_, read)| read.position <= position) {
                     self.answer_read(index, read, local, &mut out, &mut answer);
                 }

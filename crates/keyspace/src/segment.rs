@@ -118,6 +118,25 @@ impl Segment {
         None
     }
 
+    /// The word of the place where a search for `hash` begins: nothing but a read of the memory where it lies.
+    #[inline]
+    pub(crate) fn look_at_place(&self, hash: KeyHash) -> u64 {
+        self.places[self.home(self.fingerprint(hash))].bits()
+    }
+
+    /// The version of the first object that has the fingerprint of `hash`, which is nearly always the key's: nothing but a read
+    /// of the memory where it lies. 0 if there is none.
+    #[inline]
+    pub(crate) fn look_at_object(&self, hash: KeyHash) -> u64 {
+        let fingerprint = self.fingerprint(hash);
+        let mut words = self.places[self.home(fingerprint)..].iter();
+        words
+            .find(|word| word.is_empty() || word.fingerprint() >= fingerprint)
+            .filter(|word| word.fingerprint() == fingerprint)
+            .and_then(SlotWord::object)
+            .map_or(0, |object| object.version().0)
+    }
+
     #[inline]
     pub(crate) fn find(&self, hash: KeyHash, key: &[u8]) -> Option<ObjectRef<'_>> {
         self.places[self.place_of(hash, key)?].object()

@@ -46,6 +46,12 @@ impl SlotWord {
         self.0 == 0
     }
 
+    /// The word itself.
+    #[inline]
+    pub(crate) fn bits(&self) -> u64 {
+        self.0
+    }
+
     /// Meaningful only if the word is not empty.
     #[inline]
     pub(crate) fn fingerprint(&self) -> Fingerprint {
