@@ -18,6 +18,8 @@
 //!   18 end waits  boot u64
 //!   19 framed     db u8 | protocol u8 | count u32 | (start u32 | length u32)* | length u32 | a command's frame, in which its words
 //!                 lie; nothing stands behind it in its entry
+//!   20 stage    number u64 | bytes of the whole u64 | offset u64 | length u32 | bytes; see `staging.rs`
+//!   21 staged   number u64
 //!  effects     count u32 | (db u8 | tag u8: 0 delete, 1 put, 2 tell, 3 put long | key, the object, the event, or the object up to
 //!              its value's bytes)*; of a prepare one may be long: its value stands behind everything else in its entry
 //!  conditions  count u32 | condition*
@@ -47,6 +49,7 @@ use crate::form::{self, Head, Rest};
 use crate::limits::Limits;
 use crate::requests::ClientRequest;
 use crate::sessions::Fence;
+use crate::staging::Piece;
 use bytes::Bytes;
 use ids::{Boot, Db, GatewayId, SemanticsVersion, UnixMillis, Version};
 use resp::{Args, Protocol, Span};
@@ -181,6 +184,13 @@ pub enum Operation<'a> {
     EndWaits {
         /// The boot of their node.
         boot: Boot,
+    },
+    /// A piece of an operation of the batch's gateway that is long.
+    Stage(Piece<'a>),
+    /// All pieces of such an operation are there: it is carried out.
+    Staged {
+        /// Which one.
+        number: u64,
     },
 }
 
@@ -447,6 +457,17 @@ impl Operations {
         self.count = mark.count;
     }
 
+    /// The bytes of what was pushed since a mark.
+    pub fn bytes_since(&self, mark: OperationsMark) -> usize {
+        self.bytes.len() - mark.bytes
+    }
+
+    /// Takes out what was pushed since a mark.
+    pub fn split_off(&mut self, mark: OperationsMark) -> Vec<u8> {
+        self.count = mark.count;
+        self.bytes.split_off(mark.bytes)
+    }
+
     /// None.
     pub fn new() -> Operations {
         Operations::default()
@@ -553,6 +574,17 @@ impl Operations {
                 self.bytes.push(18);
                 self.bytes.extend_from_slice(&boot.0.to_le_bytes());
             }
+            Operation::Stage(piece) => {
+                self.bytes.push(20);
+                for number in [piece.number, piece.whole_bytes, piece.offset] {
+                    self.bytes.extend_from_slice(&number.to_le_bytes());
+                }
+                self.text(piece.bytes);
+            }
+            Operation::Staged { number } => {
+                self.bytes.push(21);
+                self.bytes.extend_from_slice(&number.to_le_bytes());
+            }
         }
     }
 
@@ -644,6 +676,15 @@ impl Operations {
         let mut spans = Vec::new();
         let part = Cursor::new(bytes.into()).operation(&mut spans).ok()?;
         Some(read(part.operation(&spans, None)))
+    }
+
+    /// The same of an operation whose long values may stay in `bytes`.
+    pub(crate) fn read_kept<R>(bytes: &Bytes, read: impl FnOnce(Operation<'_>) -> R) -> Option<R> {
+        let (mut cursor, mut spans) = (Cursor::new(bytes.into()), Vec::new());
+        let part = cursor.operation(&mut spans).ok()?;
+        cursor
+            .is_empty()
+            .then(|| read(part.operation(&spans, Some(bytes))))
     }
 
     /// What `look` makes of the words of the command that is operation number `index` of `bytes`; `None` if it is none.
@@ -820,6 +861,10 @@ enum Part<'a> {
     },
     EndWaits {
         boot: Boot,
+    },
+    Stage(Piece<'a>),
+    Staged {
+        number: u64,
     },
 }
 
@@ -1002,6 +1047,8 @@ impl Part<'_> {
             },
             Part::EndWait { id } => Operation::EndWait { id: *id },
             Part::EndWaits { boot } => Operation::EndWaits { boot: *boot },
+            Part::Stage(piece) => Operation::Stage(*piece),
+            Part::Staged { number } => Operation::Staged { number: *number },
         }
     }
 }
@@ -1166,6 +1213,15 @@ impl<'a> Cursor<'a> {
                 boot: Boot(u64::from_le_bytes(self.array()?)),
             }),
             FRAMED_TAG => Ok(Part::Command(self.framed(spans)?)),
+            20 => Ok(Part::Stage(Piece {
+                number: u64::from_le_bytes(self.array()?),
+                whole_bytes: u64::from_le_bytes(self.array()?),
+                offset: u64::from_le_bytes(self.array()?),
+                bytes: self.text()?,
+            })),
+            21 => Ok(Part::Staged {
+                number: u64::from_le_bytes(self.array()?),
+            }),
             _ => Err(EntryError::Unknown),
         }
     }

@@ -36,7 +36,7 @@ use crate::database::{Database, KeyVersion};
 use crate::digest::Digest;
 use crate::directories::Location;
 use crate::effects::Effect;
-use crate::entry::{BlockCommand, Condition, Entry, Header, Operation};
+use crate::entry::{BlockCommand, Condition, Entry, Header, Operation, Operations};
 use crate::events::EventClasses;
 use crate::garbage::{Garbage, GarbageCounts};
 use crate::limits::Limits;
@@ -47,6 +47,7 @@ use crate::requests::{ClientRequest, KeptResult, Requests, Standing};
 use crate::scratch::Scratch;
 use crate::sessions::{Batched, Fence, Sessions};
 use crate::slot_word::ObjectRef;
+use crate::staging::Staging;
 use crate::transactions::{Behind, Origin, Transactions};
 use crate::waiters::Waiters;
 use bytes::Bytes;
@@ -71,6 +72,7 @@ pub struct Keyspace {
     pub(crate) applied: Version,
     pub(crate) databases: Vec<Database>,
     pub(crate) sessions: Sessions,
+    pub(crate) staging: Staging,
     /// The newest rules that this build follows: not part of the state.
     known: SemanticsVersion,
     /// The newest rules by which an entry was applied: who does not know them cannot take this state over.
@@ -162,6 +164,7 @@ impl Keyspace {
                 .map(|_| Database::new(seed, partitions, is_watchable))
                 .collect(),
             sessions: Sessions::default(),
+            staging: Staging::default(),
             known: SemanticsVersion::CURRENT,
             semantics: SemanticsVersion::OLDEST,
             transfers: 0,
@@ -318,6 +321,55 @@ impl Keyspace {
     ) {
         replies.begin();
         match operation {
+            Operation::Stage(piece) => {
+                self.applied.0 += 1;
+                self.staging.add(origin.gateway, piece);
+                replies.end_reply(false);
+            }
+            Operation::Staged { number } => {
+                if !self.apply_staged(number, origin, local, replies, answer) {
+                    self.applied.0 += 1;
+                    replies.crowd_out();
+                }
+            }
+            operation => self.apply_begun(operation, origin, local, replies, answer),
+        }
+    }
+
+    /// What came in pieces; `false` if not all of it is there.
+    fn apply_staged(
+        &mut self,
+        number: u64,
+        origin: Origin,
+        local: &mut LeaderLocal,
+        replies: &mut Replies,
+        answer: &mut impl FnMut(Answered<'_>),
+    ) -> bool {
+        let Some(whole) = self.staging.take(origin.gateway, number) else {
+            return false;
+        };
+        let source = self.source.replace(whole.clone());
+        let is_applied = Operations::read_kept(&whole, |operation| {
+            // Of what comes in pieces nothing is pieces again.
+            let is_one = !matches!(operation, Operation::Stage(_) | Operation::Staged { .. });
+            if is_one {
+                self.apply_begun(operation, origin, local, replies, answer);
+            }
+            is_one
+        });
+        self.source = source;
+        is_applied == Some(true)
+    }
+
+    fn apply_begun(
+        &mut self,
+        operation: Operation<'_>,
+        origin: Origin,
+        local: &mut LeaderLocal,
+        replies: &mut Replies,
+        answer: &mut impl FnMut(Answered<'_>),
+    ) {
+        match operation {
             Operation::Prepare(_)
             | Operation::Lock(_)
             | Operation::Resolve(_)
@@ -382,6 +434,7 @@ impl Keyspace {
             | Operation::Withdraw { .. }
             | Operation::Forget(_)
             | Operation::Received { .. } => unreachable!("transactions have a way of their own"),
+            Operation::Stage(_) | Operation::Staged { .. } => unreachable!("the caller has looked"),
             Operation::Install { effects } => self.install(effects, local),
             Operation::Limits { limits } => self.set_limits(limits),
             Operation::Fence { fence } => self.fence(&fence),
@@ -558,9 +611,11 @@ impl Keyspace {
         let Keyspace {
             transactions,
             sessions,
+            staging,
             waiters,
             ..
         } = self;
+        staging.fence(|boot| sessions.is_dead(boot));
         transactions.fence(|boot| sessions.is_dead(boot));
         waiters.fence(|boot| sessions.is_dead(boot));
     }
@@ -859,6 +914,7 @@ impl Keyspace {
             digest.number(limit.into());
         }
         self.sessions.hash(&mut digest);
+        self.staging.hash(&mut digest);
         self.transactions.hash(&mut digest);
         self.requests.hash(&mut digest);
         let mut waiters = Vec::new();

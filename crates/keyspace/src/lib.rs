@@ -23,6 +23,7 @@ mod requests;
 mod scratch;
 mod scrub;
 mod sessions;
+mod staging;
 mod transactions;
 mod transfer;
 mod waiters;
@@ -95,6 +96,7 @@ pub use requests::{
 pub use scratch::{Returned, Scratch, databases};
 pub use scrub::{SCRUB_FORMAT, ScrubRound};
 pub use sessions::{BOOTS_MAX, Batched, Fence, UNACKNOWLEDGED_BYTES_MAX, UNACKNOWLEDGED_MAX};
+pub use staging::{Piece, STAGED_BYTES_MAX};
 pub use transactions::{
     Behind, OpenTransaction, Origin, TransactionCounts, UnknownOrigin, WAITING_MAX, read_seen, share_seen,
 };

@@ -486,7 +486,9 @@ pub(crate) fn needs_of(operation: &Operation<'_>) -> Option<Needs> {
         | Operation::Forget(_)
         | Operation::Received { .. }
         | Operation::EndWait { .. }
-        | Operation::EndWaits { .. } => return None,
+        | Operation::EndWaits { .. }
+        | Operation::Stage(_)
+        | Operation::Staged { .. } => return None,
     };
     Some(Needs { locks, txn })
 }
@@ -884,7 +886,9 @@ impl Keyspace {
             | Operation::EndWait { .. }
             | Operation::EndWaits { .. }
             | Operation::Prepare(_)
-            | Operation::Lock(_) => unreachable!("the caller has looked"),
+            | Operation::Lock(_)
+            | Operation::Stage(_)
+            | Operation::Staged { .. } => unreachable!("the caller has looked"),
         }
     }
 

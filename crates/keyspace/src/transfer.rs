@@ -29,6 +29,8 @@
 //!          4 a piece of it                          db u8 | length u32 | bytes
 //!          5 it is complete                         db u8
 //!          6 the rest, and the end                  keyspace/remainder.rs
+//!          7 a piece of a long operation            boot u64 | worker u16 | number u64 | bytes of the whole u64 | offset u64
+//!                                                   | length u32 | bytes
 //!  object  version u64 | key, deadline, value (form.rs)
 //! ```
 //!
@@ -43,6 +45,7 @@ use crate::directories::Location;
 use crate::form;
 use crate::keyspace::Keyspace;
 use crate::object::Object;
+use crate::staging::SentStaging;
 use changes::{Changes, Open};
 use ids::Db;
 use planted::Bug;
@@ -56,7 +59,7 @@ const WHOLE_BYTES_MAX: usize = 64 << 10;
 /// Cuts that may be made when only changes are left and there are more of them than fit. The next one carries all of them.
 const LAGGING_CUTS_MAX: u32 = 16;
 
-const FORMAT: u8 = 2;
+const FORMAT: u8 = 3;
 const EMPTY: u8 = 255;
 const AT: u8 = 1;
 const OBJECT: u8 = 2;
@@ -64,6 +67,7 @@ const BEGIN: u8 = 3;
 const PIECE: u8 = 4;
 const END: u8 = 5;
 const REST: u8 = 6;
+const STAGED: u8 = 7;
 
 /// A transfer under way, at its sender. See the file's header.
 #[derive(Debug)]
@@ -75,6 +79,8 @@ pub struct Transfer {
     lagging: u32,
     /// Bytes of all cuts since then.
     ending_bytes: usize,
+    /// Of long operations that come in pieces.
+    staging: SentStaging,
 }
 
 /// What a transfer sends next.
@@ -98,6 +104,7 @@ impl Transfer {
             number: 0,
             lagging: 0,
             ending_bytes: 0,
+            staging: SentStaging::default(),
         })
     }
 
@@ -133,7 +140,11 @@ impl Transfer {
         let bytes_max = if is_overdue { usize::MAX } else { bytes_max };
         let mut sender = Sender { keyspace, to };
         sender.send(&mut databases, bytes_max, self.lagging >= LAGGING_CUTS_MAX);
-        if databases.iter().all(Changes::is_ready) {
+        let limit = bytes_max.max(sender.to.len().saturating_add(bytes_max / 2));
+        let all_staged = self
+            .staging
+            .send(&keyspace.staging, STAGED, limit, &mut sender.to);
+        if all_staged && databases.iter().all(Changes::is_ready) {
             sender.send_restless(&mut databases);
             sender.to.push(REST);
             keyspace.write_remainder(&mut sender.to);

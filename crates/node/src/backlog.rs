@@ -174,7 +174,6 @@ mod tests {
             is_free: false,
             reads: Bytes::new(),
             writes: vec![0; bytes].into(),
-            frame: Bytes::new(),
         })
     }
 

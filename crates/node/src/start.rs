@@ -478,6 +478,7 @@ pub fn run(
         allocator: memory::describe,
         sample_memory: memory::sample,
         room_for_clients: memory::room_for_clients,
+        ..Hooks::default()
     };
     shared.cluster_port = cluster_port;
     shared.set_topology(topology);

@@ -32,14 +32,12 @@ pub struct Batch {
     pub reads: Bytes,
     /// What writes, in entry format. Not looked into here.
     pub writes: Bytes,
-    /// The end of it, if that is long: whoever receives it finds it at the end of `writes`.
-    pub frame: Bytes,
 }
 
 impl Batch {
     /// At least as many bytes as the body has.
     pub(crate) fn weight(&self) -> usize {
-        64 + self.reads.len() + self.writes.len() + self.frame.len()
+        64 + self.reads.len() + self.writes.len()
     }
 
     pub(crate) fn encode(&self, out: &mut Writer<'_>) {
@@ -52,7 +50,6 @@ impl Batch {
         out.bool(self.is_free);
         out.long(&self.reads);
         out.long_remainder(&self.writes);
-        out.long_remainder(&self.frame);
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Batch, DecodeError> {
@@ -66,7 +63,6 @@ impl Batch {
             is_free: reader.bool()?,
             reads: reader.bytes()?,
             writes: reader.remainder(),
-            frame: Bytes::new(),
         })
     }
 }

@@ -27,7 +27,7 @@ use crate::operation::{Condition, Operation};
 use crate::request::FullKey;
 use bytes::Bytes;
 use ids::{Boot, Db, GatewayId, UnixMillis, Version};
-use keyspace::{BlockCommand, KEPT_BYTES_MIN, KeyVersion, Operations, Origin, Runs};
+use keyspace::{BlockCommand, KEPT_BYTES_MIN, KeyVersion, Operations, OperationsMark, Origin, Runs};
 use resp::{Args, FrozenRope, Protocol, Rope, Span, Writer};
 use std::ops::Range;
 use std::time::Duration;
@@ -50,8 +50,6 @@ pub struct Batch {
     pub acknowledged: u64,
     /// The writes, as entries hold them: whatever they come from, [`Operations::check`] has looked at them.
     pub writes: Bytes,
-    /// The frame of the last write, which stands behind the others, if it is long.
-    pub frame: Bytes,
     /// The reads.
     pub reads: Bytes,
 }
@@ -59,21 +57,35 @@ pub struct Batch {
 impl Batch {
     /// Bytes of what it asks for.
     pub fn byte_len(&self) -> usize {
-        self.writes.len() + self.frame.len() + self.reads.len()
+        self.writes.len() + self.reads.len()
+    }
+}
+
+/// An operation that is too long to be copied into a batch, in the format of entries: it goes to its group in pieces.
+#[derive(Clone, Debug)]
+pub(crate) struct LongOperation {
+    /// The operation, but for the frame that its words lie in, or the value that it puts, if that is long.
+    pub(crate) head: Bytes,
+    pub(crate) tail: Bytes,
+}
+
+impl LongOperation {
+    /// Its bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.head.len() + self.tail.len()
     }
 
-    /// The writes with the frame behind them.
-    pub fn runs(&self) -> Runs<'_> {
-        Runs::new(&self.writes, &self.frame)
+    /// Up to so many bytes from `from` on, in one run.
+    pub(crate) fn piece(&self, from: usize, bytes_max: usize) -> &[u8] {
+        let rest = match from.checked_sub(self.head.len()) {
+            None => &self.head[from..],
+            Some(from) => &self.tail[from..],
+        };
+        &rest[..rest.len().min(bytes_max)]
     }
 
-    /// What of the writes is copied into an entry, and their end, which is not: all of them if they are long, as those are that
-    /// came with a frame from another node.
-    pub(crate) fn long(&self) -> Option<(&[u8], Bytes)> {
-        if !self.frame.is_empty() {
-            return Some((&self.writes, self.frame.clone()));
-        }
-        (self.writes.len() >= KEPT_BYTES_MIN).then(|| (&[][..], self.writes.clone()))
+    fn runs(&self) -> Runs<'_> {
+        Runs::new(&self.head, &self.tail)
     }
 }
 
@@ -84,8 +96,9 @@ pub struct SentWords {
     /// Which of the batch's reads, or writes.
     place: usize,
     writes: Bytes,
-    frame: Bytes,
     reads: Bytes,
+    /// They are those of a command that went in pieces.
+    long: Option<LongOperation>,
 }
 
 impl SentWords {
@@ -95,15 +108,26 @@ impl SentWords {
             is_read,
             place,
             writes: batch.writes.clone(),
-            frame: batch.frame.clone(),
             reads: batch.reads.clone(),
+            long: None,
+        }
+    }
+
+    /// Of a command that went in pieces.
+    pub(crate) fn of_long(long: &LongOperation) -> SentWords {
+        SentWords {
+            long: Some(long.clone()),
+            ..SentWords::new(&Batch::default(), false, 0)
         }
     }
 
     /// What `look` makes of them; `None` if it is no command that stands there.
     pub fn look<R>(&self, look: impl FnOnce(Args<'_>) -> R) -> Option<R> {
+        if let Some(long) = &self.long {
+            return Operations::words(long.runs(), 0, look);
+        }
         if !self.is_read {
-            return Operations::words(Runs::new(&self.writes, &self.frame), self.place, look);
+            return Operations::words(&self.writes, self.place, look);
         }
         let reads = reads(&self.reads).ok()?;
         reads.get(self.place).map(|read| look(read.question.args()))
@@ -114,22 +138,32 @@ impl SentWords {
 #[derive(Default)]
 pub(crate) struct BatchBuf {
     pub(crate) writes: Operations,
-    /// The frame of the last write: no write stands behind it.
-    pub(crate) frame: Bytes,
+    /// What stands behind the newest write, if that is long. Such a write is taken out again at once.
+    pub(crate) tail: Bytes,
     pub(crate) reads: Vec<u8>,
 }
 
 impl BatchBuf {
     /// Bytes of what it asks for by now.
     pub(crate) fn byte_len(&self) -> usize {
-        self.writes.bytes().len() + self.frame.len() + self.reads.len()
+        self.writes.bytes().len() + self.tail.len() + self.reads.len()
+    }
+
+    /// Takes out what was written since a mark, if it is as long as this.
+    pub(crate) fn take_long(&mut self, mark: OperationsMark, bytes_min: usize) -> Option<LongOperation> {
+        if self.writes.bytes_since(mark) + self.tail.len() < bytes_min {
+            return None;
+        }
+        Some(LongOperation {
+            head: self.writes.split_off(mark).into(),
+            tail: std::mem::take(&mut self.tail),
+        })
     }
 
     /// The batch, to be numbered.
     pub(crate) fn finish(self) -> Batch {
         Batch {
             writes: self.writes.into_bytes().into(),
-            frame: self.frame,
             reads: self.reads.into(),
             ..Batch::default()
         }

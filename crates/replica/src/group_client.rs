@@ -21,6 +21,10 @@
 //! earlier read that is asked again may see what the later one has not seen, and so what was held behind it is asked again
 //! with it.
 //!
+//! What is *long* goes in pieces, each in a batch of its own, and no more than [`PIECES_MAX`] of them are under way: whatever
+//! else goes to the group finds its place between them. When all of them are sent, the group is told to carry out what they are
+//! ([`keyspace::Piece`]). What its connection sends behind a long command is not taken before that is answered.
+//!
 //! What waits for a transaction is answered *later* than its batch: the leader says so, and says by itself when it is over.
 //! After a change of leader, or if nothing was heard for a while, it is asked for. What came is acknowledged with the next
 //! batch, and so is what is over everywhere.
@@ -38,7 +42,7 @@
 //!    known: a later number would be a gap.
 //! 5. Clients are told of reads of one connection and slot in the order in which these were asked.
 
-use crate::batch::{Answer, Answers, Batch, BatchBuf, SentWords, reads};
+use crate::batch::{Answer, Answers, Batch, BatchBuf, LongOperation, SentWords, reads};
 use crate::operation::{Condition, Operation, Replies};
 use crate::request::{Assignment, FullKey, IndexedKey, Journey, Output, Part, Seen, Ticket};
 use crate::response::BatchOutcome;
@@ -46,7 +50,8 @@ use bytes::Bytes;
 use command::{CommandId, Flags, Spec};
 use ids::{Db, GatewayId, GroupId, Monotonic, Slot, UnixMillis};
 use keyspace::{
-    ClientRequest, Forget, Inquire, KeyVersion, Object, OperationsMark, Resolve, WaitId, read_seen,
+    ClientRequest, Forget, Inquire, KEPT_BYTES_MIN, KeyVersion, Object, OperationsMark, Piece, Resolve,
+    WaitId, read_seen,
 };
 use planted::Bug;
 use resp::{Args, FrozenRope, Protocol};
@@ -94,6 +99,35 @@ const WINDOW: usize = 32;
 
 /// Bytes after which a batch is closed and the next begun: what is sent as one frame must not hold others up.
 const BATCH_BYTES_MAX: usize = 1024 * 1024;
+
+/// Pieces of long operations that are under way to a group: one is carried out while the next is on its way.
+const PIECES_MAX: usize = 3;
+
+/// What is long, and how it is cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PieceSizes {
+    /// Bytes of an operation from which on it goes in pieces.
+    pub long_bytes_min: usize,
+    /// Bytes of one piece: what others wait for that find it before them.
+    pub piece_bytes: usize,
+}
+
+impl Default for PieceSizes {
+    fn default() -> PieceSizes {
+        PieceSizes {
+            long_bytes_min: KEPT_BYTES_MIN,
+            piece_bytes: 256 * 1024,
+        }
+    }
+}
+
+impl PieceSizes {
+    /// Whether a command goes in pieces.
+    #[inline]
+    pub fn is_long(&self, spec: &Spec, args: Args<'_>) -> bool {
+        spec.flags.contains(Flags::WRITE) && args.byte_len() >= self.long_bytes_min
+    }
+}
 
 /// Bytes of one request to a group: a value of the largest size with a good many words around it. What is longer is refused
 /// before anything of it is sent; an entry and a message between nodes have room for more ([`consensus::ENTRY_BYTES_MAX`]).
@@ -228,6 +262,10 @@ struct Open {
     has_again: bool,
     /// Bytes of reads, and the writes, up to the newest item.
     taken: (usize, OperationsMark),
+    /// Whether it is a piece of a long operation.
+    is_piece: bool,
+    /// What it tells the group to carry out.
+    long: Option<LongOperation>,
 }
 
 impl Open {
@@ -251,9 +289,23 @@ enum Ordering {
     Unnumbered,
 }
 
+/// An operation that goes in pieces, until the last of them is sent.
+struct Long {
+    operation: LongOperation,
+    item: Item,
+    /// Which of this group client's long operations.
+    number: u64,
+    /// Bytes that were sent.
+    sent: usize,
+}
+
 struct Sent {
     batch: Batch,
     items: Vec<Item>,
+    /// Whether it is a piece of a long operation.
+    is_piece: bool,
+    /// What it tells the group to carry out.
+    long: Option<LongOperation>,
     /// Since when it was open.
     since: Monotonic,
     /// When the oldest of its items came, perhaps with another batch.
@@ -297,6 +349,10 @@ pub struct GroupClient {
     open: Open,
     /// Reads that wait for nothing, apart: they leave before what is open, so that they see none of it.
     free: Open,
+    /// What is long, in order. Of the first one pieces may be sent.
+    staging: VecDeque<Long>,
+    next_long: u64,
+    sizes: PieceSizes,
     /// Bytes of writes and items that the last batch with writes held: the next one is mostly like it.
     room: (usize, usize),
     /// What is committed, each for a worker: it leaves when the turn ends, without a number.
@@ -375,6 +431,9 @@ impl GroupClient {
             open: Open::default(),
             free: Open::default(),
             committed: Vec::new(),
+            staging: VecDeque::new(),
+            next_long: 1,
+            sizes: PieceSizes::default(),
             room: (0, 0),
             unanswered: VecDeque::new(),
             next_sequence: 1,
@@ -392,6 +451,11 @@ impl GroupClient {
             over: BTreeMap::new(),
             untold_since: None,
         }
+    }
+
+    /// Says what goes in pieces from now on.
+    pub fn set_piece_sizes(&mut self, sizes: PieceSizes) {
+        self.sizes = sizes;
     }
 
     /// Batches that were handed to a leader so far, and how many of these had been handed to one before.
@@ -415,6 +479,11 @@ impl GroupClient {
             return;
         }
         self.generation = generation;
+        if let Some(long) = self.staging.front_mut().filter(|long| long.sent > 0) {
+            // What was sent of it may be lost.
+            (long.number, long.sent) = (self.next_long, 0);
+            self.next_long += 1;
+        }
         self.probe = (self.next_number > 1).then_some(Probe {
             is_due: true,
             sent_at: self.now,
@@ -455,6 +524,7 @@ impl GroupClient {
             && self.probe.is_none()
             && self.open.items.is_empty()
             && self.free.items.is_empty()
+            && self.staging.is_empty()
             && self.committed.is_empty()
             && self.late.is_empty()
             && self.refused.is_empty()
@@ -507,7 +577,7 @@ impl GroupClient {
             && let Some(frame) = frame
             && batch.writes.push_framed(db, protocol, args, frame)
         {
-            batch.frame = frame.clone();
+            batch.tail = frame.clone();
         } else if writes {
             batch
                 .writes
@@ -515,7 +585,15 @@ impl GroupClient {
         } else {
             batch.push_read(db, protocol, touches, args);
         }
-        self.took(origin, trip, !writes, slot);
+        if !writes {
+            return self.took(origin, trip, true, slot);
+        }
+        let long_bytes_min = if self.sizes.is_long(spec, args) {
+            0
+        } else {
+            usize::MAX
+        };
+        self.took_write(origin, trip, slot, long_bytes_min);
     }
 
     /// Takes a command that waits until there is something to pop.
@@ -547,9 +625,13 @@ impl GroupClient {
             conditions: conditions.iter().map(Condition::as_state).collect(),
             commands: operations.iter().map(Operation::as_state).collect(),
         });
+        self.took_block(ticket);
+    }
+
+    fn took_block(&mut self, ticket: Ticket) {
         // It may write anything it names.
         let slot = None;
-        self.took(Origin::Block(ticket), None, false, slot);
+        self.took_write(Origin::Block(ticket), None, slot, self.sizes.long_bytes_min);
     }
 
     /// Takes commands that are carried out as one, and at most once.
@@ -559,9 +641,7 @@ impl GroupClient {
             request,
             commands: operations.iter().map(Operation::as_state).collect(),
         });
-        // It may write anything it names.
-        let slot = None;
-        self.took(Origin::Block(ticket), None, false, slot);
+        self.took_block(ticket);
     }
 
     /// Takes a question for the versions of keys.
@@ -586,8 +666,8 @@ impl GroupClient {
         };
         self.make_room(true);
         let batch = &mut self.open.batch;
-        batch.frame = batch.writes.push_long(&part.as_state()).unwrap_or_default();
-        self.took(origin, None, false, None);
+        batch.tail = batch.writes.push_long(&part.as_state()).unwrap_or_default();
+        self.took_write(origin, None, None, self.sizes.long_bytes_min);
         Ok(())
     }
 
@@ -616,6 +696,11 @@ impl GroupClient {
 
     /// Takes a decision that is waited for, or that a group may hear of which has not voted: it keeps its place behind the vote.
     pub fn decide(&mut self, txn: TxnId, is_committed: bool, worker: u16) {
+        let is_its = |long: &Long| matches!(long.item.origin, Some(Origin::Vote(own) | Origin::Lock(own)) if own == txn);
+        if let Some(at) = self.staging.iter().position(is_its) {
+            // It was given up, and the group has not heard of it.
+            self.drop_long(at);
+        }
         self.make_room(true);
         let resolve = Resolve {
             decisions: vec![(txn, is_committed)],
@@ -705,7 +790,7 @@ impl GroupClient {
 
     /// Closes the open batch if it is full, or if a write cannot go with it.
     fn make_room(&mut self, is_write: bool) {
-        let is_full = self.open.batch.byte_len() >= BATCH_BYTES_MAX || !self.open.batch.frame.is_empty();
+        let is_full = self.open.batch.byte_len() >= BATCH_BYTES_MAX;
         if is_full || is_write && self.open.is_apart {
             self.close();
         }
@@ -756,6 +841,91 @@ impl GroupClient {
         }
     }
 
+    /// The same of a write that goes in pieces if it has so many bytes.
+    fn took_write(
+        &mut self,
+        origin: Origin,
+        trip: Option<(&'static Spec, Monotonic)>,
+        slot: Option<Slot>,
+        long_bytes_min: usize,
+    ) {
+        let mut item = self.new_item(origin, trip, false, slot);
+        let mark = self.open.taken.1;
+        match self.open.batch.take_long(mark, long_bytes_min) {
+            None => self.took_item(item),
+            Some(operation) if operation.len() > REQUEST_BYTES_MAX => self.refused.extend(item.origin.take()),
+            Some(operation) => {
+                let number = self.next_long;
+                self.next_long += 1;
+                self.staging.push_back(Long {
+                    operation,
+                    item,
+                    number,
+                    sent: 0,
+                });
+            }
+        }
+    }
+
+    /// Whether a piece of what is long may be sent.
+    fn can_stage(&self) -> bool {
+        if self.staging.is_empty() || self.unanswered.len() >= WINDOW {
+            return false;
+        }
+        let pieces = self
+            .unanswered
+            .iter()
+            .filter(|sent| sent.is_piece && !sent.is_answered);
+        pieces.count() < PIECES_MAX
+    }
+
+    /// Sends what is next of what is long.
+    fn stage(&mut self) {
+        while self.can_stage() {
+            // What is short does not wait for it.
+            self.close();
+            let Some(long) = self.staging.front_mut() else {
+                return;
+            };
+            let (number, whole) = (long.number, long.operation.len());
+            let writes = &mut self.open.batch.writes;
+            if long.sent < whole {
+                let bytes = long.operation.piece(long.sent, self.sizes.piece_bytes);
+                writes.push(&keyspace::Operation::Stage(Piece {
+                    number,
+                    whole_bytes: whole as u64,
+                    offset: long.sent as u64,
+                    bytes,
+                }));
+                long.sent += bytes.len();
+                self.open.is_piece = true;
+                self.took(Origin::Nobody, None, false, None);
+            } else {
+                writes.push(&keyspace::Operation::Staged { number });
+                let long = self.staging.pop_front().expect("looked at a moment ago");
+                self.open.long = Some(long.operation);
+                self.took_item(long.item);
+            }
+            self.close();
+        }
+    }
+
+    /// Nobody waits any more for what is long, and not all of it was sent: the group need not keep what it has of it.
+    fn drop_long(&mut self, at: usize) -> Option<Item> {
+        let long = self.staging.remove(at)?;
+        if long.sent > 0 {
+            self.make_room(true);
+            self.open.batch.writes.push(&keyspace::Operation::Stage(Piece {
+                number: long.number,
+                whole_bytes: 0,
+                offset: 0,
+                bytes: &[],
+            }));
+            self.took(Origin::Nobody, None, false, None);
+        }
+        Some(long.item)
+    }
+
     /// The same, of what may have come before and been sent in another batch.
     fn took_item(&mut self, mut item: Item) {
         if self.open.batch.byte_len() > REQUEST_BYTES_MAX {
@@ -763,8 +933,6 @@ impl GroupClient {
             let (reads, writes) = self.open.taken;
             self.open.batch.reads.truncate(reads);
             self.open.batch.writes.cut(writes);
-            // A batch with a frame is closed before anything else is taken: it is of what is refused.
-            self.open.batch.frame = Bytes::new();
             self.refused.extend(item.origin.take());
             return;
         }
@@ -814,6 +982,8 @@ impl GroupClient {
             since,
             oldest,
             has_again,
+            is_piece,
+            long,
             ..
         } = open;
         if items.is_empty() {
@@ -830,6 +1000,8 @@ impl GroupClient {
         self.unanswered.push_back(Sent {
             batch,
             items,
+            is_piece,
+            long,
             since,
             oldest,
             was_sent: false,
@@ -857,6 +1029,7 @@ impl GroupClient {
             }
             return;
         }
+        self.stage();
         if self.unanswered.len() < WINDOW {
             self.close();
         }
@@ -885,7 +1058,9 @@ impl GroupClient {
         let has_window = self.unanswered.len() < WINDOW;
         let has_open =
             !self.open.items.is_empty() || !self.free.items.is_empty() || !self.committed.is_empty();
-        has_window && has_open || self.unanswered.iter().take(WINDOW).any(|sent| sent.is_due)
+        has_window && has_open
+            || self.can_stage()
+            || self.unanswered.iter().take(WINDOW).any(|sent| sent.is_due)
     }
 
     /// The leader is another one, or was lost and found again: everything unanswered goes to it, once more.
@@ -1302,9 +1477,13 @@ impl GroupClient {
         } else {
             Duration::ZERO
         };
-        moving.max(time_of(
-            self.unanswered.iter().map(|sent| sent.batch.byte_len()).sum(),
-        ))
+        // Those that follow each other are waited for together, and what goes in pieces counts until it is answered.
+        let sent = self.unanswered.iter().map(|sent| {
+            let long = sent.long.as_ref().map_or(0, LongOperation::len);
+            sent.batch.byte_len() + long
+        });
+        let staged = self.staging.iter().map(|long| long.operation.len());
+        moving.max(time_of(sent.chain(staged).sum()))
     }
 
     /// Tells clients that waited too long, and sends again what nobody has answered for a while: it may be lost on a link
@@ -1360,6 +1539,14 @@ impl GroupClient {
             self.make_room(true);
             self.tell_over();
         }
+        while let Some(at) = self.staging.iter().position(|long| long.item.is_overdue(now)) {
+            if let Some(Item {
+                origin: Some(origin), ..
+            }) = self.drop_long(at)
+            {
+                origin.fail(group, UNREACHABLE, None, out);
+            }
+        }
         // With nobody in reach nothing else closes it.
         let is_old = |open: &Open| !open.items.is_empty() && now.since(open.since) >= PATIENCE;
         if is_old(&self.open) || is_old(&self.free) {
@@ -1395,7 +1582,7 @@ impl GroupClient {
             sent.fail(group, error, now, slow, out);
             if !was_sent {
                 // Nobody has seen it: its number stays, and nothing is in it. What the group need not keep is told later.
-                let is_read = keyspace::Operations::read(sent.batch.runs(), |operation| match operation {
+                let is_read = keyspace::Operations::read(&sent.batch.writes, |operation| match operation {
                     keyspace::Operation::Received { answers } => received.extend(answers),
                     keyspace::Operation::Forget(forget) => {
                         let of: &mut OverOf = over.entry(forget.coordinator).or_default();
@@ -1407,7 +1594,6 @@ impl GroupClient {
                 assert!(is_read.is_some(), "it was written here");
                 self.untold_since.get_or_insert(now);
                 sent.batch.writes = Bytes::new();
-                sent.batch.frame = Bytes::new();
                 sent.batch.reads = Bytes::new();
                 sent.items.clear();
             }
@@ -1494,6 +1680,9 @@ impl Sent {
     }
 
     fn words(&self, index: usize) -> SentWords {
+        if let Some(long) = self.long.as_ref().filter(|_| index == 0) {
+            return SentWords::of_long(long);
+        }
         let is_read = self.items[index].is_read;
         let before = self.items[..index].iter().filter(|item| item.is_read == is_read);
         SentWords::new(&self.batch, is_read, before.count())
@@ -1711,10 +1900,12 @@ impl Origin {
     /// Whether a group answers so to it.
     fn expects(&self, answer: &Answer<'_>) -> bool {
         match self {
-            // A transaction's part that finds no room votes against it; the others know no such answer.
+            // Of the others none waits, or comes in pieces.
             Origin::Command(_)
             | Origin::Wait(_)
             | Origin::Part(_)
+            | Origin::Vote(_)
+            | Origin::Lock(_)
             | Origin::Block(_)
             | Origin::Versions(..)
             | Origin::Sight(_)
@@ -1757,6 +1948,15 @@ impl Origin {
         journey: Option<Journey>,
         out: &mut Vec<Output>,
     ) {
+        if let (Answer::CrowdedOut, Origin::Vote(txn) | Origin::Lock(txn)) = (&answer, &self) {
+            return out.push(Output::Voted {
+                txn: *txn,
+                group,
+                vote: Vote::Refused(Refusal::Busy),
+                is_logged: false,
+                replies: Replies::default(),
+            });
+        }
         if answer == Answer::CrowdedOut {
             return self.fail(group, CROWDED_OUT, journey, out);
         }

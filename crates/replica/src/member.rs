@@ -38,6 +38,7 @@ use crate::replica::Input;
 use crate::response::{BatchOutcome, BatchResponse};
 use crate::state::GroupState;
 use crate::turn::Turn;
+use bytes::Bytes;
 use consensus::{
     Committed, Data, Effect, Index, Members, Message, Payload, RaftNode, ReadId, ReadPermit, Ready, Role,
     Saved, Scrub, Scrubbed, SnapshotPoint, Status, Term, Verdict,
@@ -54,7 +55,7 @@ use txn::TxnId;
 pub const FLIGHTS_MAX: usize = 2;
 
 /// Bytes of operations in one entry. What is more goes into the next; one batch always fits.
-const ENTRY_BYTES_MAX: usize = 4 * 1024 * 1024;
+const ENTRY_BYTES_MAX: usize = 1024 * 1024;
 
 /// Bytes of the answers to the reads of one batch: a value of the largest size with a good deal more. A read whose answer passes
 /// it is told so instead; a message between nodes has room for more.
@@ -918,11 +919,11 @@ impl Member {
                 .iter()
                 .map(|kept| kept.gathered.batch.writes.len())
                 .sum();
-            let copied = |gathered: &Gathered| match gathered.batch.long() {
-                Some((head, _)) => head.len(),
-                None => gathered.batch.writes.len(),
-            };
-            let gathered_bytes: usize = self.gathered.iter().map(copied).sum();
+            let gathered_bytes: usize = self
+                .gathered
+                .iter()
+                .map(|gathered| gathered.batch.writes.len())
+                .sum();
             let room = gathered_bytes.min(ENTRY_BYTES_MAX) + self.own.bytes().len() + kept_bytes;
             let batches = self.gathered.len() + self.kept.len() + 1;
             let mut entry = EntryBuf::with_room(&header, batches, room);
@@ -944,17 +945,9 @@ impl Member {
                 bytes += batch.byte_len();
                 count += 1;
                 entry.begin_batch(sender.gateway, batch.number, batch.acknowledged);
-                if let Some((head, tail)) = batch.long() {
-                    entry.append_long(head, tail);
-                    break;
-                }
                 entry.append(&batch.writes);
             }
-            let (first, second) = entry.finish_runs();
-            let entry = Data {
-                first: first.into(),
-                second,
-            };
+            let entry = Bytes::from(entry.finish());
             let entry_bytes = entry.len();
             let Ok((index, term)) = self.raft.propose(entry) else {
                 // Leadership is gone or being handed over; what it says next says so.

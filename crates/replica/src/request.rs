@@ -184,6 +184,20 @@ pub struct Part {
 }
 
 impl Part {
+    /// About how many bytes it has, of what may be long.
+    pub fn byte_len(&self) -> usize {
+        let of_operation = |operation: &Operation| operation.args.as_args().byte_len();
+        let of_effect = |effect: &Effect| match effect {
+            Effect::Put { object, .. } => object.memory(),
+            Effect::Delete { .. } | Effect::Tell(_) => 0,
+        };
+        match &self.assignment {
+            Assignment::Evaluate { operations, .. } => operations.iter().map(of_operation).sum(),
+            Assignment::Install { effects, .. } => effects.iter().map(of_effect).sum(),
+            Assignment::InPlace { .. } | Assignment::Lock { .. } | Assignment::CheckOut { .. } => 0,
+        }
+    }
+
     /// As entries hold it; its effects are taken. What is to be checked out has its locks from whoever asks for it.
     pub(crate) fn as_state(&mut self) -> keyspace::Operation<'_> {
         let work = match &mut self.assignment {

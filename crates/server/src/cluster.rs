@@ -38,7 +38,7 @@ use bytes::Bytes;
 use command::{Command, Spec};
 use consensus::{Beat, BeatAnswer, Beats, Claim, LOOK, Listener, Looks, Message, Times};
 use ids::{GroupId, Incarnation, Monotonic, NodeId, UnixMillis};
-use keyspace::{Operations, Runs, SCRUB_FORMAT};
+use keyspace::{Operations, SCRUB_FORMAT};
 use peer_wire::{
     ChannelKind, PeerMessage, Publish, Raft, Scrub, TransferAnswer, TransferCut, TransferOutcome,
 };
@@ -743,14 +743,13 @@ impl Gateway {
             is_free,
             reads,
             writes,
-            frame,
         } = batch;
         self.follow_settings();
         let Some(index) = self.seated(group) else {
             return;
         };
         let sender = Sender { node: from, gateway };
-        if Operations::check(Runs::new(&writes, &frame)).is_err() {
+        if Operations::check(&writes).is_err() {
             // No gateway of an agreed version sends this: it would be refused for ever.
             return self.send_back(index, sender, sequence, BatchOutcome::Evicted);
         }
@@ -761,7 +760,6 @@ impl Gateway {
             acknowledged,
             is_free,
             writes,
-            frame,
             reads,
         };
         self.hand_over(index, sender, batch);
@@ -950,6 +948,7 @@ impl Gateway {
                 layout.group(group).generation,
                 layout.boot,
                 self.worker,
+                self.shared.hooks.piece_sizes,
             ));
             // What clients ask for before the first tick is asked for now, not at the beginning of time.
             self.group_client(index);
@@ -1196,7 +1195,6 @@ impl Gateway {
                         is_free: batch.is_free,
                         reads: batch.reads.clone(),
                         writes: batch.writes.clone(),
-                        frame: batch.frame.clone(),
                     };
                     *forwarded += 1;
                     outbox.push((target, PeerMessage::Batch(batch)));
@@ -1432,7 +1430,7 @@ impl Gateway {
         }
         let is_free = crate::gateway::is_free(session, pipeline, spec, args);
         crate::gateway::note_sent(session, pipeline, spec, args);
-        let ticket = self.reserve(session, pipeline);
+        let ticket = self.reserve_behind(session, pipeline, spec, args);
         // It is measured when it is answered.
         self.timing.is_ours = false;
         let frame = self.frame.clone();

@@ -229,6 +229,9 @@ struct Open {
     times: GroupTimes,
     /// Groups whose answer to this step is still to come.
     outstanding: usize,
+    /// Groups with long parts that have not voted, and what the others are sent when they have.
+    ahead: BTreeSet<GroupId>,
+    behind: Vec<(GroupId, Request)>,
     /// The replies of a program that was evaluated here, one for each operation.
     evaluated: Option<Replies>,
     /// What is known of the replies of one that groups carry out.
@@ -514,6 +517,8 @@ impl Gateway {
             objects: BTreeMap::new(),
             times: GroupTimes::default(),
             outstanding: 0,
+            ahead: BTreeSet::new(),
+            behind: Vec::new(),
             evaluated: None,
             plan: Plan::default(),
             has_lost_replies: false,
@@ -689,7 +694,23 @@ impl Gateway {
             // Nothing was named at all: `EXEC` of connection commands never comes here, `DEL` of nothing is an error.
             return self.answer_transaction(txn, Answers::Parts(BTreeMap::new()));
         }
-        for (group, request) in requests {
+        self.send_parts(txn, requests);
+    }
+
+    /// Sends its groups what they have to do for a transaction. Those with long parts go first, and the others when these have
+    /// voted: whoever is prepared and hears nothing for long inquires, and would be told that the long part has not come.
+    fn send_parts(&mut self, txn: TxnId, requests: Vec<(GroupId, Request)>) {
+        let long_bytes_min = self.shared.hooks.piece_sizes.long_bytes_min;
+        let is_long = |request: &Request| matches!(request, Request::Prepare(part) if part.byte_len() >= long_bytes_min);
+        let (mut first, mut behind): (Vec<_>, Vec<_>) =
+            requests.into_iter().partition(|(_, request)| is_long(request));
+        if first.is_empty() {
+            first = std::mem::take(&mut behind);
+        } else if let Some(open) = self.open_of(txn) {
+            open.ahead = first.iter().map(|(group, _)| *group).collect();
+            open.behind = behind;
+        }
+        for (group, request) in first {
             self.request(group, request);
         }
     }
@@ -1028,9 +1049,7 @@ impl Gateway {
             requests.push((group, Request::Prepare(Box::new(part))));
         }
         open.evaluated = (!open.mode.is_in_place()).then_some(evaluated);
-        for (group, request) in requests {
-            self.request(group, request);
-        }
+        self.send_parts(txn, requests);
     }
 
     /// A group has voted.
@@ -1073,7 +1092,14 @@ impl Gateway {
             decision => decision,
         };
         match decision {
-            None => {}
+            None => {
+                open.ahead.remove(&group);
+                if open.ahead.is_empty() {
+                    for (group, request) in std::mem::take(&mut open.behind) {
+                        self.request(group, request);
+                    }
+                }
+            }
             Some(Decision::Commit) => self.commit_transaction(txn),
             Some(Decision::Abort(refusal)) => self.abort_transaction(txn, refusal),
         }
@@ -1183,6 +1209,7 @@ impl Gateway {
         if !is_awaited {
             open.phase = Phase::Reading;
         }
+        open.behind.clear();
         let groups = open.groups.clone();
         // Who has voted without a log has none before it is told. Who has not may have one by now: where that can be, the
         // end of an attempt that nobody has committed is not left to chance.

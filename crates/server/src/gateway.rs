@@ -639,6 +639,21 @@ impl Gateway {
         }
     }
 
+    /// The same of a command that is sent to its group. One that goes there in pieces is not to be overtaken.
+    pub(crate) fn reserve_behind(
+        &self,
+        session: &Session,
+        pipeline: &mut Pipeline,
+        spec: &Spec,
+        args: Args<'_>,
+    ) -> Ticket {
+        let ticket = self.reserve(session, pipeline);
+        if self.shared.hooks.piece_sizes.is_long(spec, args) {
+            pipeline.hold_behind(ticket.sequence);
+        }
+        ticket
+    }
+
     /// Sends a command to the worker of its group.
     pub(crate) fn forward(
         &mut self,
@@ -650,7 +665,7 @@ impl Gateway {
     ) {
         let is_free = is_free(session, pipeline, spec, args);
         note_sent(session, pipeline, spec, args);
-        let ticket = self.reserve(session, pipeline);
+        let ticket = self.reserve_behind(session, pipeline, spec, args);
         let worker = self.owner(group);
         // It is measured where it is carried out.
         self.timing.is_ours = false;

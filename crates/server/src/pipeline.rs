@@ -28,6 +28,8 @@ pub struct Pipeline {
     filled_bytes: usize,
     /// How many places may be open: it grows with every small reply, and a large one sets it back.
     window: Window,
+    /// Until so many places were filled, no more commands are read.
+    held_until: u64,
     /// About as many bytes as a reply that comes from elsewhere has: what the largest of the last ones had.
     expected_bytes: usize,
 }
@@ -118,8 +120,14 @@ impl Pipeline {
     pub fn is_full(&self) -> bool {
         let under_way = self.places.len();
         under_way >= self.window.0
+            || self.first < self.held_until
             || under_way > 0
                 && self.held_bytes() + under_way * self.expected_bytes >= Pipeline::UNSENT_BYTES_MAX
+    }
+
+    /// No more commands are to be read until this place, which was reserved, is filled, and those before it.
+    pub(crate) fn hold_behind(&mut self, sequence: u64) {
+        self.held_until = sequence + 1;
     }
 
     /// A reply has come from elsewhere.

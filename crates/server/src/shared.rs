@@ -10,6 +10,7 @@ use crate::topology::{Links, NodeName, Topology};
 use crate::transaction_figures::TransactionFigures;
 use ids::{Boot, GroupId, Groups, SemanticsVersion};
 use options::{SetError, Settings};
+use replica::PieceSizes;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -98,6 +99,8 @@ pub struct Hooks {
     pub sample_memory: fn(&Shared),
     /// Makes room for so many clients on a node with so many workers, and returns for how many there is.
     pub room_for_clients: fn(u64, usize) -> u64,
+    /// What goes to its group in pieces.
+    pub piece_sizes: PieceSizes,
 }
 
 impl Default for Hooks {
@@ -109,6 +112,7 @@ impl Default for Hooks {
             allocator: String::new,
             sample_memory: |_| {},
             room_for_clients: |clients, _| clients,
+            piece_sizes: PieceSizes::default(),
         }
     }
 }

@@ -3,10 +3,11 @@
 //!
 //! ```text
 //!  rest      semantics u16 | now i64 | applied u64 | limits, nine u32 | stamps of each database | sessions | transactions
-//!            | requests | waiters
+//!            | requests | waiters | staging
 //!  waiters   arrivals u64 | count u32 | (arrival u64 | origin | length u32 | a wait, as entries hold it)*
 //!  stamps    swapped u64 | count u32 | (bucket u16 | version u64)*
 //!  requests  floor UUID | count u32 | (UUID | digest u64 | protocol u8 | 0 u8, or 1 u8 and count u32 | (length u32 | bytes)*)*
+//!  staging   count u32 | (boot u64 | worker u16 | number u64 | bytes that are there u64)*
 //!  sessions  fence | count u32 | (boot u64 | worker u16 | last u64 | count u32 | replies*)*
 //! ```
 
@@ -39,6 +40,7 @@ impl Keyspace {
         self.transactions.encode(to);
         self.requests.encode(to);
         self.waiters.encode(to);
+        self.staging.encode(to);
     }
 
     /// Reads what [`Keyspace::write_remainder`] wrote; `None` if the bytes are nothing like it. The newest rules by which
@@ -59,6 +61,7 @@ impl Keyspace {
         self.transactions = Transactions::decode(rest)?;
         self.requests = Requests::decode(rest)?;
         self.waiters = Waiters::decode(rest)?;
+        self.staging.settle(rest)?;
         Some(self.semantics)
     }
 

@@ -10,11 +10,12 @@
 //! state or an error, never a panic, and it takes no more memory than the bytes say.
 
 use super::pieces::Partial;
-use super::{AT, BEGIN, EMPTY, END, FORMAT, OBJECT, PIECE, REST};
+use super::{AT, BEGIN, EMPTY, END, FORMAT, OBJECT, PIECE, REST, STAGED};
 use crate::directories::Location;
 use crate::form::{self, Rest};
 use crate::keyspace::Keyspace;
 use crate::object::Object;
+use crate::staging;
 use ids::{Db, KeyHash, SemanticsVersion, Version};
 
 /// A state under way to this replica. See the file's header.
@@ -158,6 +159,11 @@ impl Arrival {
                 discard(keyspace, partial);
             }
             self.is_complete = true;
+            return Ok(());
+        }
+        if tag == STAGED {
+            let (gateway, piece) = staging::read_piece(rest).ok_or(Malformed)?;
+            keyspace.staging.add(gateway, piece);
             return Ok(());
         }
         let [number] = rest.array().ok_or(Malformed)?;

@@ -48,7 +48,9 @@ fn apply_one_by_one(node: &mut Node, bytes: &[u8], outcomes: &[Batched]) -> Vec<
                 | Operation::Received { .. }
                 | Operation::Wait { .. }
                 | Operation::EndWait { .. }
-                | Operation::EndWaits { .. } => unreachable!("there is one group"),
+                | Operation::EndWaits { .. }
+                | Operation::Stage(_)
+                | Operation::Staged { .. } => unreachable!("there is one group, and nothing is long"),
                 Operation::Block { conditions, commands } => {
                     if conditions.iter().all(|condition| node.keyspace.holds(condition)) {
                         for command in commands {

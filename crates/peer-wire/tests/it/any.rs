@@ -146,7 +146,6 @@ fn batch() -> impl Strategy<Value = Batch> {
             is_free,
             reads,
             writes,
-            frame: Bytes::new(),
         },
     )
 }

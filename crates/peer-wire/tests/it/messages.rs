@@ -83,7 +83,6 @@ fn batch(writes: Bytes) -> PeerMessage {
         is_free: false,
         reads: Bytes::from_static(b"reads"),
         writes,
-        frame: Bytes::new(),
     })
 }
 

@@ -6,7 +6,8 @@ use consensus::{Config, Durability, Members, RaftNode, Saved, Term, Times};
 use control::{GroupRef, GroupSight, Order, Report, Role, Survivor};
 use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, Monotonic, NodeId};
 use replica::{
-    BatchOutcome, BatchResponse, Effects, GroupClient, Input, Member, MemberCounts, Output, Replica, Turn,
+    BatchOutcome, BatchResponse, Effects, GroupClient, Input, Member, MemberCounts, Output, PieceSizes,
+    Replica, Turn,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -62,9 +63,11 @@ pub(crate) struct Seat {
 }
 
 impl Seat {
-    pub(super) fn new(group: GroupId, generation: u64, boot: Boot, worker: u16) -> Seat {
+    pub(super) fn new(group: GroupId, generation: u64, boot: Boot, worker: u16, sizes: PieceSizes) -> Seat {
+        let mut group_client = GroupClient::new(group, generation, GatewayId { boot, worker });
+        group_client.set_piece_sizes(sizes);
         Seat {
-            group_client: GroupClient::new(group, generation, GatewayId { boot, worker }),
+            group_client,
             incarnation: None,
             broken: None,
             given_up: None,

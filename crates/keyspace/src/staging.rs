@@ -1,0 +1,259 @@
+//! Long operations on their way into the state: in pieces, each in an entry of its own, and carried out when all are there.
+//!
+//! ```text
+//!  entries   | stage 7, 0.. | SET a 1 | stage 7, 256 KiB.. | DEL b | ... | staged 7 |
+//!                                                                          ^ what the pieces are is carried out here
+//! ```
+//!
+//! So no entry is long, and what is short does not wait for what is long: between two pieces there is room for it. Pieces are
+//! state as anything else is. Whoever leads next has them, and a gateway goes on where it was.
+//!
+//! A gateway has one long operation under way in a group. Another one takes its place, and a piece that does not follow those
+//! before it ends it: such an operation is never whole, and is not carried out.
+//!
+//! Invariants:
+//! 1. Of no operation there is more than it is said to have.
+//! 2. All of them together are said to have at most [`STAGED_BYTES_MAX`].
+
+use crate::digest::Digest;
+use crate::form::Rest;
+use bytes::Bytes;
+use ids::{Boot, GatewayId};
+use std::collections::BTreeMap;
+
+/// Bytes of all that is under way to one group.
+pub const STAGED_BYTES_MAX: usize = 1 << 30;
+
+/// A piece of an operation in the format of entries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece<'a> {
+    /// Which of its gateway's operations.
+    pub number: u64,
+    /// Bytes of the whole; 0 if there is to be none any more.
+    pub whole_bytes: u64,
+    /// Where the piece begins. The first one begins at 0.
+    pub offset: u64,
+    /// The piece.
+    pub bytes: &'a [u8],
+}
+
+/// See the file's header.
+#[derive(Default)]
+pub(crate) struct Staging(BTreeMap<GatewayId, Staged>);
+
+struct Staged {
+    number: u64,
+    whole_bytes: u64,
+    bytes: Vec<u8>,
+}
+
+impl Staging {
+    /// Takes a piece.
+    pub(crate) fn add(&mut self, gateway: GatewayId, piece: Piece<'_>) {
+        let Piece {
+            number,
+            whole_bytes,
+            offset,
+            bytes,
+        } = piece;
+        if offset == 0 {
+            self.0.remove(&gateway);
+            let others: u64 = self.0.values().map(|staged| staged.whole_bytes).sum();
+            if whole_bytes == 0 || whole_bytes > (STAGED_BYTES_MAX as u64).saturating_sub(others) {
+                return;
+            }
+            let staged = Staged {
+                number,
+                whole_bytes,
+                // It takes no memory until it is filled, and nothing is copied twice.
+                bytes: Vec::with_capacity(whole_bytes as usize),
+            };
+            self.0.insert(gateway, staged);
+        }
+        let Some(staged) = self.0.get_mut(&gateway) else {
+            return;
+        };
+        let has = staged.bytes.len() as u64;
+        let is_next = (staged.number, has) == (number, offset);
+        if is_next && has + bytes.len() as u64 <= staged.whole_bytes {
+            staged.bytes.extend_from_slice(bytes);
+        } else {
+            self.0.remove(&gateway);
+        }
+    }
+
+    /// Takes an operation out, if all of it is there.
+    pub(crate) fn take(&mut self, gateway: GatewayId, number: u64) -> Option<Bytes> {
+        let staged = self.0.remove(&gateway)?;
+        let is_whole = staged.bytes.len() as u64 == staged.whole_bytes;
+        (staged.number == number && is_whole).then(|| staged.bytes.into())
+    }
+
+    /// Drops what the dead have begun.
+    pub(crate) fn fence(&mut self, is_dead: impl Fn(Boot) -> bool) {
+        self.0.retain(|gateway, _| !is_dead(gateway.boot));
+    }
+
+    pub(crate) fn hash(&self, digest: &mut Digest) {
+        digest.number(self.0.len() as u64);
+        for (gateway, staged) in &self.0 {
+            digest.number(gateway.boot.0).number(gateway.worker.into());
+            digest.number(staged.number).number(staged.whole_bytes);
+            digest.bytes(&staged.bytes);
+        }
+    }
+
+    /// Which operations there are, and how far each is: what a transfer ends with.
+    pub(crate) fn encode(&self, to: &mut Vec<u8>) {
+        to.extend_from_slice(&(self.0.len() as u32).to_le_bytes());
+        for (gateway, staged) in &self.0 {
+            to.extend_from_slice(&gateway.boot.0.to_le_bytes());
+            to.extend_from_slice(&gateway.worker.to_le_bytes());
+            to.extend_from_slice(&staged.number.to_le_bytes());
+            to.extend_from_slice(&(staged.bytes.len() as u64).to_le_bytes());
+        }
+    }
+
+    /// Reads what [`Staging::encode`] wrote, and keeps of what has come so much as is named there; `None` if that did not come.
+    pub(crate) fn settle(&mut self, rest: &mut Rest<'_>) -> Option<()> {
+        let mut named = BTreeMap::new();
+        for _ in 0..rest.number()? {
+            let gateway = GatewayId {
+                boot: Boot(rest.long()?),
+                worker: u16::from_le_bytes(rest.array()?),
+            };
+            let (number, bytes) = (rest.long()?, rest.long()?);
+            let staged = self.0.get(&gateway)?;
+            if (staged.number, staged.bytes.len() as u64) != (number, bytes) {
+                return None;
+            }
+            named.insert(gateway, number);
+        }
+        self.0.retain(|gateway, _| named.contains_key(gateway));
+        Some(())
+    }
+}
+
+/// How far a transfer is with each operation that is under way: its number, and how many bytes of it were sent.
+#[derive(Default, Debug)]
+pub(crate) struct SentStaging(BTreeMap<GatewayId, (u64, u64)>);
+
+impl SentStaging {
+    /// Writes what was not sent, until there is so much. Whether nothing is left.
+    pub(crate) fn send(&mut self, staging: &Staging, tag: u8, limit: usize, to: &mut Vec<u8>) -> bool {
+        self.0.retain(|gateway, (number, _)| {
+            let staged = staging.0.get(gateway);
+            staged.is_some_and(|staged| staged.number == *number)
+        });
+        for (&gateway, staged) in &staging.0 {
+            let (_, sent) = self.0.entry(gateway).or_insert((staged.number, 0));
+            let rest = &staged.bytes[*sent as usize..];
+            let room = limit.saturating_sub(to.len());
+            let piece = &rest[..rest.len().min(room)];
+            if piece.is_empty() && *sent > 0 {
+                if !rest.is_empty() {
+                    return false;
+                }
+                continue;
+            }
+            to.push(tag);
+            to.extend_from_slice(&gateway.boot.0.to_le_bytes());
+            to.extend_from_slice(&gateway.worker.to_le_bytes());
+            to.extend_from_slice(&staged.number.to_le_bytes());
+            to.extend_from_slice(&staged.whole_bytes.to_le_bytes());
+            to.extend_from_slice(&sent.to_le_bytes());
+            to.extend_from_slice(&(piece.len() as u32).to_le_bytes());
+            to.extend_from_slice(piece);
+            *sent += piece.len() as u64;
+            if piece.len() < rest.len() {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Reads what [`SentStaging::send`] wrote behind its tag.
+pub(crate) fn read_piece<'a>(rest: &mut Rest<'a>) -> Option<(GatewayId, Piece<'a>)> {
+    let gateway = GatewayId {
+        boot: Boot(rest.long()?),
+        worker: u16::from_le_bytes(rest.array()?),
+    };
+    let piece = Piece {
+        number: rest.long()?,
+        whole_bytes: rest.long()?,
+        offset: rest.long()?,
+        bytes: rest.text()?,
+    };
+    Some((gateway, piece))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gateway(worker: u16) -> GatewayId {
+        GatewayId {
+            boot: Boot(1),
+            worker,
+        }
+    }
+
+    fn piece(number: u64, whole_bytes: u64, offset: u64, bytes: &[u8]) -> Piece<'_> {
+        Piece {
+            number,
+            whole_bytes,
+            offset,
+            bytes,
+        }
+    }
+
+    #[test]
+    fn what_is_whole_is_taken_once() {
+        let mut staging = Staging::default();
+        staging.add(gateway(1), piece(7, 6, 0, b"abc"));
+        staging.add(gateway(2), piece(7, 1, 0, b"x"));
+        staging.add(gateway(1), piece(7, 6, 3, b"def"));
+        assert_eq!(staging.take(gateway(1), 7).as_deref(), Some(&b"abcdef"[..]));
+        assert_eq!(staging.take(gateway(1), 7), None);
+        assert_eq!(
+            staging.take(gateway(2), 7).as_deref(),
+            Some(&b"x"[..]),
+            "another's"
+        );
+    }
+
+    #[test]
+    fn what_does_not_follow_ends_what_was_begun() {
+        let first = piece(7, 6, 0, b"abc");
+        for wrong in [
+            piece(7, 6, 4, b"ef"),
+            piece(7, 6, 2, b"cdef"),
+            piece(8, 6, 3, b"def"),
+            piece(7, 6, 3, b"defg"),
+            piece(7, 0, 0, b""),
+        ] {
+            let mut staging = Staging::default();
+            staging.add(gateway(1), first);
+            staging.add(gateway(1), wrong);
+            staging.add(gateway(1), piece(7, 6, 3, b"def"));
+            assert_eq!(staging.take(gateway(1), 7), None, "{wrong:?}");
+        }
+        let mut staging = Staging::default();
+        staging.add(gateway(1), first);
+        assert_eq!(staging.take(gateway(1), 7), None, "not all of it has come");
+    }
+
+    #[test]
+    fn no_more_is_begun_than_there_is_room_for() {
+        let mut staging = Staging::default();
+        let most = STAGED_BYTES_MAX as u64;
+        staging.add(gateway(1), piece(1, most - 3, 0, b"a"));
+        staging.add(gateway(2), piece(1, 4, 0, b"abcd"));
+        staging.add(gateway(3), piece(1, 3, 0, b"abc"));
+        assert_eq!(staging.take(gateway(2), 1), None);
+        assert!(staging.take(gateway(3), 1).is_some());
+        staging.add(gateway(1), piece(2, u64::MAX, 0, b"a"));
+        assert!(staging.0.is_empty(), "what was begun before is gone, too");
+    }
+}
