@@ -2619,6 +2619,115 @@ mod tests {
         assert_eq!(written, [0], "nothing of it is carried out later");
     }
 
+    /// What the batches that are due ask for, and how long their pieces are.
+    fn sent_operations(group_client: &mut GroupClient) -> Vec<String> {
+        let mut sent = Vec::new();
+        group_client.dispatch(|batch| {
+            let is_read = keyspace::Operations::read(&batch.writes, |operation| {
+                sent.push(match operation {
+                    keyspace::Operation::Stage(piece) => {
+                        format!("{} of {}: {}", piece.offset, piece.whole_bytes, piece.bytes.len())
+                    }
+                    keyspace::Operation::Staged { number } => format!("carry out {number}"),
+                    keyspace::Operation::Command { args, .. } => format!("{:?}", args.to_buf()),
+                    _ => "something else".to_owned(),
+                });
+            });
+            assert!(is_read.is_some(), "they are operations");
+        });
+        sent
+    }
+
+    /// Of 100 bytes on goes in pieces of 40.
+    fn with_short_pieces() -> GroupClient {
+        let mut group_client = group_client();
+        group_client.set_piece_sizes(PieceSizes {
+            long_bytes_min: 100,
+            piece_bytes: 40,
+        });
+        group_client
+    }
+
+    #[test]
+    fn what_is_long_goes_in_pieces_and_what_is_short_between_them() {
+        let (mut group_client, mut out) = (with_short_pieces(), Vec::new());
+        ask(&mut group_client, &format!("SET k {}", "v".repeat(200)), 1);
+        let mut sent = Vec::new();
+        let mut longest = 0;
+        for turn in 0..20 {
+            ask(&mut group_client, "INCR n", 100 + turn);
+            let now = sent_operations(&mut group_client);
+            let pieces = now.iter().filter(|operation| operation.contains(" of ")).count();
+            longest = longest.max(pieces);
+            sent.extend(now);
+            let sequences: Vec<u64> = group_client
+                .unanswered
+                .iter()
+                .map(|sent| sent.batch.sequence)
+                .collect();
+            for sequence in sequences {
+                let items = group_client.unanswered.front().map_or(0, |sent| sent.items.len());
+                assert_eq!(items, 1, "each has a batch of its own");
+                assert!(group_client.on_outcome(sequence, &done(b"+OK\r\n"), &mut out));
+            }
+        }
+        assert_eq!(longest, PIECES_MAX, "no more are under way");
+        let at = |what: &str| sent.iter().position(|sent| sent.starts_with(what));
+        let pieces: Vec<&String> = sent.iter().filter(|sent| sent.contains(" of ")).collect();
+        assert!(pieces.len() > PIECES_MAX, "{pieces:?}");
+        assert!(at("carry out 1") > at("160 of"), "{sent:?}");
+        assert!(
+            sent[..2].iter().any(|sent| sent.contains("INCR")),
+            "before the first piece: {sent:?}"
+        );
+        assert_eq!(told(&mut out).len(), 21);
+        assert!(group_client.is_idle());
+    }
+
+    #[test]
+    fn what_is_given_up_half_way_is_taken_back_and_nothing_was_done() {
+        let (mut group_client, mut out) = (with_short_pieces(), Vec::new());
+        ask(&mut group_client, &format!("SET k {}", "v".repeat(400)), 1);
+        assert_eq!(sent_operations(&mut group_client).len(), PIECES_MAX);
+        for sequence in 1..=PIECES_MAX as u64 {
+            assert!(group_client.on_outcome(sequence, &done(b""), &mut out));
+        }
+        group_client.begin(Monotonic(6 * SECOND), None);
+        group_client.give_up(&mut out);
+        assert_eq!(failed(&out), 1, "it is certain that it was not carried out");
+        assert_eq!(sent_operations(&mut group_client), ["0 of 0: 0"]);
+    }
+
+    #[test]
+    fn what_a_group_may_have_lost_is_sent_from_its_beginning() {
+        let (mut group_client, mut out) = (with_short_pieces(), Vec::new());
+        ask(&mut group_client, &format!("SET k {}", "v".repeat(400)), 1);
+        assert_eq!(sent_operations(&mut group_client).len(), PIECES_MAX);
+        group_client.begin_generation(1, &mut out);
+        assert_eq!(sent(&mut group_client), [(1, PROBE)]);
+        assert!(group_client.on_outcome(0, &BatchOutcome::Gap { applied: 2 }, &mut out));
+        let mut sent = Vec::new();
+        for _ in 0..30 {
+            sent.extend(sent_operations(&mut group_client));
+            let sequences: Vec<u64> = group_client
+                .unanswered
+                .iter()
+                .map(|sent| sent.batch.sequence)
+                .collect();
+            for sequence in sequences {
+                assert!(group_client.on_outcome(sequence, &done(b"+OK\r\n"), &mut out));
+            }
+        }
+        let begins = sent.iter().rposition(|sent| sent.starts_with("0 of"));
+        assert_eq!(
+            begins,
+            Some(3),
+            "those under way go again, and then all: {sent:?}"
+        );
+        assert_eq!(sent.last().map(String::as_str), Some("carry out 2"));
+        assert_eq!(told(&mut out), say(&[(1, "+OK\r\n")]));
+    }
+
     #[test]
     fn what_is_long_is_not_sent_again_before_it_can_have_been_answered() {
         let (mut group_client, mut out) = (group_client(), Vec::new());
@@ -2628,15 +2737,19 @@ mod tests {
             1,
         );
         ask(&mut group_client, "GET other", 2);
-        assert_eq!(sent(&mut group_client).len(), 2);
+        assert_eq!(sent(&mut group_client).len(), 1 + PIECES_MAX);
         let mut sent_at = |millis: u64| {
             group_client.begin(Monotonic(millis * SECOND / 1_000), None);
             group_client.give_up(&mut out);
             (sent(&mut group_client).len(), out.len())
         };
         assert_eq!(sent_at(2_900), (0, 0));
-        assert_eq!(sent_at(3_100), (2, 0), "after a second and two for its bytes");
-        assert_eq!(sent_at(7_100), (2, 2), "nobody waits for ever");
+        assert_eq!(
+            sent_at(3_100),
+            (1 + PIECES_MAX, 0),
+            "after a second and two for its bytes"
+        );
+        assert_eq!(sent_at(7_100).1, 2, "nobody waits for ever");
     }
 
     #[test]
