@@ -156,10 +156,7 @@ impl Alone {
             Request::Wound { txn } => apply_quietly(state, keyspace::Operation::Withdraw { txn }),
             Request::Forget { txn, low } => {
                 let forget = keyspace::Forget {
-                    coordinator: ids::GatewayId {
-                        boot: txn.boot,
-                        worker: txn.worker,
-                    },
+                    coordinator: txn.coordinator(),
                     low,
                     over: vec![(txn.seq, txn.attempt)],
                 };
