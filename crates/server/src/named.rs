@@ -70,16 +70,11 @@ pub(crate) fn name_request(
 
 /// Why a command or a block cannot have a name.
 fn refusal(specs: impl IntoIterator<Item = &'static Spec>) -> Option<&'static str> {
-    for spec in specs {
-        if matches!(spec.route, Route::Everywhere | Route::Scan) {
-            return Some(
-                "ERR a request id is for commands on keys, not on the whole keyspace; nothing was done",
-            );
-        }
-    }
-    None
+    let sees_whole = |spec: &Spec| matches!(spec.route, Route::Everywhere | Route::Scan);
+    specs.into_iter().any(sees_whole).then_some(WHOLE)
 }
 
+const WHOLE: &str = "ERR a request id is for commands on keys, not on the whole keyspace; nothing was done";
 const BLOCKING: &str = "ERR a request id is for commands that do not wait; nothing was done";
 const WATCHING: &str = "EXECABORT Transaction discarded because of: a request id and WATCH do not go together, as a retry \
                         watches other versions; CAS compares by itself";

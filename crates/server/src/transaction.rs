@@ -87,54 +87,42 @@ impl Gateway {
         if program.request.is_some() {
             return self.start_named(ticket, program, extent);
         }
-        // A scan looks at a group as a whole, though at one only.
-        let scans = program
-            .operations()
-            .any(|operation| operation.spec.route == command::Route::Scan);
-        let sees_whole = extent.is_whole || scans;
         // Where there is one group only, and it decides in the order of its entries, it sees all of the keyspace by itself.
         let is_all = self.is_spread && self.groups.get() == 1;
+        let is_on_keys = !extent.sees_whole() && !extent.wants;
         let reads_only = self.is_spread && !extent.writes;
-        if let ([group], true) = (
-            extent.groups.as_slice(),
-            (is_all || !sees_whole && !extent.wants) && !reads_only,
-        ) {
+        if let ([group], true) = (&extent.groups[..], (is_all || is_on_keys) && !reads_only) {
             let operations = program.operations().cloned().collect();
             let conditions = program.conditions.clone();
-            self.transactions
-                .blocks
-                .insert((ticket.connection, ticket.sequence), program);
-            self.request(
-                *group,
-                Request::Block {
-                    ticket,
-                    conditions,
-                    operations,
-                },
-            );
+            let place = (ticket.connection, ticket.sequence);
+            self.transactions.blocks.insert(place, program);
+            let block = Request::Block {
+                ticket,
+                conditions,
+                operations,
+            };
+            self.request(*group, block);
             return None;
         }
-        self.start_transaction(ticket, program, extent, sees_whole, scans)
+        self.start_transaction(ticket, program, extent)
     }
 
     /// The same, of what its client has named.
     fn start_named(&mut self, ticket: Ticket, program: Program, extent: Extent) -> Option<u64> {
         let request = program.request.expect("the caller looked");
-        if let ([group], false) = (extent.groups.as_slice(), extent.wants) {
+        if let ([group], false) = (&extent.groups[..], extent.wants) {
             let operations = program.operations().cloned().collect();
             let place = (ticket.connection, ticket.sequence);
             self.transactions.blocks.insert(place, program);
-            self.request(
-                *group,
-                Request::Once {
-                    ticket,
-                    request,
-                    operations,
-                },
-            );
+            let once = Request::Once {
+                ticket,
+                request,
+                operations,
+            };
+            self.request(*group, once);
             return None;
         }
-        self.start_transaction(ticket, program, extent, false, false)
+        self.start_transaction(ticket, program, extent)
     }
 
     /// The name and age of a new transaction.
@@ -238,7 +226,7 @@ impl Gateway {
                 group,
                 time,
                 objects,
-            } => self.on_checked_out(txn, group, time, objects),
+            } => self.on_locked(txn, group, false, time, objects),
             Output::Voted {
                 txn,
                 group,
