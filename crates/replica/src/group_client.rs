@@ -362,6 +362,16 @@ impl<'a> Asked<'a> {
             frame: None,
         }
     }
+
+    /// The same command, to outlive its frame.
+    pub fn to_operation(&self) -> Operation {
+        Operation {
+            spec: self.spec,
+            db: self.db,
+            protocol: self.protocol,
+            args: self.args.to_buf(),
+        }
+    }
 }
 
 impl GroupClient {

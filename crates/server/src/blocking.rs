@@ -29,13 +29,12 @@
 //! Nobody pops for it there: whoever is first in the line tries, each time that the group's replica here applies something
 //! that filled the key, or, where there is none, that a node with a replica says so (`cluster/watches.rs`).
 
+use crate::connection::Connection;
 use crate::delivery::{Answers, Delivery};
 use crate::endpoint::Scope;
 use crate::gateway::Gateway;
 use crate::message::Message;
-use crate::pipeline::Pipeline;
 use crate::program::{Program, group_of_key};
-use crate::session::Session;
 use command::{BlockingCommand, BlockingPop, Command, Spec};
 use ids::{Db, GroupId};
 use keyspace::{Kind, awaited_kind, is_nil};
@@ -136,32 +135,29 @@ impl Blocking {
 
 impl Gateway {
     /// A command that may wait, outside of `MULTI`.
-    pub(crate) fn on_blocking(
-        &mut self,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
-        spec: &'static Spec,
-        args: Args<'_>,
-    ) {
-        let Some(command) = self.accept(session, pipeline, spec, args) else {
+    pub(crate) fn on_blocking(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
+        let Some(command) = self.accept(connection, spec, args) else {
             return;
         };
         let is_tried = self.is_one_step(spec, args, &Scope::Cluster);
-        if is_tried && self.is_heavy(session.db, spec, args, &command) && self.has_alone(spec, args) {
+        if is_tried
+            && self.is_heavy(connection.session.db, spec, args, &command)
+            && self.has_alone(spec, args)
+        {
             // There is something to pop, and much of it: it will not wait.
-            let operation = session.operation(spec, args);
-            return self.begin(session, pipeline, Program::single(operation));
+            let operation = connection.session.operation(spec, args);
+            return self.begin(connection, Program::single(operation));
         }
         if is_tried {
-            let target = pipeline.target();
+            let target = connection.pipeline.target();
             let start = target.len();
             self.run_here(
-                session.db,
+                connection.session.db,
                 spec,
                 args,
                 &command,
                 &Scope::Cluster,
-                &mut Writer::new(target, session.protocol),
+                &mut Writer::new(target, connection.session.protocol),
             );
             if !is_nil(&target[start..]) {
                 return;
@@ -172,9 +168,9 @@ impl Gateway {
             Command::Blocking(blocking) => blocking.timeout_millis,
             _ => None,
         };
-        let ticket = self.reserve(session, pipeline);
-        session.is_waiting = true;
-        session.card.set_blocked(true);
+        let ticket = self.reserve(connection);
+        connection.session.is_waiting = true;
+        connection.session.card.set_blocked(true);
         let deadline = timeout.map(|millis| {
             self.timing
                 .now()
@@ -189,8 +185,8 @@ impl Gateway {
             token,
             Blocked {
                 ticket,
-                client: session.card.id,
-                operation: session.operation(spec, args),
+                client: connection.session.card.id,
+                operation: connection.session.operation(spec, args),
                 deadline,
                 workers: Vec::new(),
                 is_served: false,

@@ -31,8 +31,8 @@ pub use glimpse::Glimpse;
 pub use kept::Kept;
 pub use layout::{GroupLayout, Layout};
 
+use crate::connection::Connection;
 use crate::gateway::Gateway;
-use crate::pipeline::Pipeline;
 use crate::session::Session;
 use bytes::Bytes;
 use command::{Command, Spec};
@@ -1407,8 +1407,7 @@ impl Gateway {
     /// A command on keys of a replicated group.
     pub(crate) fn on_replicated(
         &mut self,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
+        connection: &mut Connection,
         spec: &'static Spec,
         args: Args<'_>,
         index: usize,
@@ -1416,36 +1415,28 @@ impl Gateway {
         let parse = spec.parse.expect("a command on keys has a parser");
         let command = match parse(args) {
             Ok(command) => command,
-            Err(error) => return error.write(&mut pipeline.writer(session.protocol)),
+            Err(error) => return error.write(&mut connection.writer()),
         };
-        if self.may_read_here(session, pipeline, spec, args, index) {
-            return self.read_leased(session, pipeline, &command, index);
+        if self.may_read_here(connection, spec, args, index) {
+            return self.read_leased(connection, &command, index);
         }
-        if self.may_read_stale(session, spec, index) {
-            let mut out = pipeline.writer(session.protocol);
-            return self.replicas[index]
-                .state_mut()
-                .read_leased(&self.turn, session.db, &command, &mut out);
+        if self.may_read_stale(&connection.session, spec, index) {
+            let db = connection.session.db;
+            let state = self.replicas[index].state_mut();
+            return state.read_leased(&self.turn, db, &command, &mut connection.writer());
         }
         if self.cluster.seats[index].group_client.is_cut_off() {
-            return pipeline.writer(session.protocol).error(replica::UNREACHABLE);
+            return connection.writer().error(replica::UNREACHABLE);
         }
-        let is_free = crate::gateway::is_free(session, pipeline, spec, args);
-        crate::gateway::note_sent(session, pipeline, spec, args);
-        let ticket = self.reserve(session, pipeline);
+        let is_free = crate::gateway::is_free(connection, spec, args);
+        crate::gateway::note_sent(connection, spec, args);
+        let ticket = self.reserve(connection);
         // It is measured when it is answered.
         self.timing.is_ours = false;
         let frame = self.frame.clone();
-        let asked = Asked {
-            spec,
-            db: session.db,
-            protocol: session.protocol,
-            touches: crate::gateway::touches(session, spec),
-            is_free,
-            began: Some(self.cluster.now),
-            args,
-            frame: frame.as_ref(),
-        };
+        let asked = connection.session.asked(spec, args, is_free, frame.as_ref());
+        let began = Some(self.cluster.now);
+        let asked = Asked { began, ..asked };
         self.group_client(index).command(ticket, asked);
         self.cluster.touch(index);
     }
@@ -1473,8 +1464,7 @@ impl Gateway {
     /// under way on the same keys.
     fn may_read_here(
         &self,
-        session: &Session,
-        pipeline: &Pipeline,
+        connection: &Connection,
         spec: &'static Spec,
         args: Args<'_>,
         index: usize,
@@ -1484,7 +1474,7 @@ impl Gateway {
             let member = self.replicas[index].member();
             member.is_some_and(|member| member.may_read(now))
         };
-        let is_settled = || crate::gateway::is_untouched(session, pipeline, spec, args);
+        let is_settled = || crate::gateway::is_untouched(connection, spec, args);
         // What a transaction holds is waited for at the member.
         let is_free = || {
             self.replicas[index]
@@ -1494,18 +1484,11 @@ impl Gateway {
         is_settled() && is_led() && is_free()
     }
 
-    fn read_leased(
-        &mut self,
-        session: &Session,
-        pipeline: &mut Pipeline,
-        command: &Command<'_>,
-        index: usize,
-    ) {
+    fn read_leased(&mut self, connection: &mut Connection, command: &Command<'_>, index: usize) {
         self.cluster.reads_here += 1;
-        let mut out = pipeline.writer(session.protocol);
-        self.replicas[index]
-            .state_mut()
-            .read_leased(&self.turn, session.db, command, &mut out);
+        let db = connection.session.db;
+        let state = self.replicas[index].state_mut();
+        state.read_leased(&self.turn, db, command, &mut connection.writer());
         if !self.cluster.leased.contains(&index) {
             self.cluster.leased.push(index);
         }

@@ -18,8 +18,8 @@ mod server;
 mod slowlog;
 mod transaction;
 
+use crate::connection::Connection;
 use crate::gateway::Gateway;
-use crate::pipeline::Pipeline;
 use crate::pubsub::Kind;
 use crate::session::Session;
 use command::{CommandId, ReplyError, Spec};
@@ -30,35 +30,32 @@ impl Gateway {
     pub const REDIS_VERSION: &str = "7.2.4";
 
     /// A command that concerns no group, or needs their help only to be answered.
-    pub(crate) fn on_connection(
-        &mut self,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
-        spec: &'static Spec,
-        args: Args<'_>,
-    ) {
+    pub(crate) fn on_connection(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
         match spec.id {
-            CommandId::Exec => self.on_exec(session, pipeline),
-            CommandId::Watch if session.block.is_some() => {
-                ReplyError::WatchInsideMulti.write(&mut pipeline.writer(session.protocol));
+            CommandId::Exec => self.on_exec(connection),
+            CommandId::Watch if connection.session.block.is_some() => {
+                ReplyError::WatchInsideMulti.write(&mut connection.writer());
             }
-            CommandId::Watch => self.on_watch(session, pipeline, args.from(1)),
+            CommandId::Watch => self.on_watch(connection, args.from(1)),
             CommandId::Info if self.shared.workers.len() > 1 || self.is_spread => {
-                self.on_info(session, pipeline, args);
+                self.on_info(connection, args);
             }
-            CommandId::Wait => self.on_wait(session, pipeline, spec, args),
-            CommandId::Publish => self.on_publish(session, pipeline, Kind::Channel, args),
-            CommandId::SPublish => self.on_publish(session, pipeline, Kind::ShardChannel, args),
+            CommandId::Wait => self.on_wait(connection, spec, args),
+            CommandId::Publish => self.on_publish(connection, Kind::Channel, args),
+            CommandId::SPublish => self.on_publish(connection, Kind::ShardChannel, args),
             CommandId::SSubscribe => {
+                let Connection {
+                    session, pipeline, ..
+                } = connection;
                 let mut out = pipeline.writer(session.protocol);
                 self.subscribe(session, Kind::ShardChannel, args.from(1), &mut out);
             }
             CommandId::Monitor => {
-                self.start_monitoring(session);
-                pipeline.writer(session.protocol).ok();
+                self.start_monitoring(&mut connection.session);
+                connection.writer().ok();
             }
-            _ if self.on_every_node(session, pipeline, spec, args) => {}
-            _ => self.run_own(session, spec, args, pipeline.target()),
+            _ if self.on_every_node(connection, spec, args) => {}
+            _ => self.run_own(&mut connection.session, spec, args, connection.pipeline.target()),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::pipeline::Pipeline;
 use crate::session::Session;
 use keyspace::KEPT_BYTES_MIN;
-use resp::Decoder;
+use resp::{Decoder, Writer};
 
 /// How many times what has come of a long request there may be room for. What is there when room is made for the rest is moved
 /// once more, in one turn: of the longest value four mebibytes.
@@ -36,6 +36,12 @@ impl Connection {
             consumed: 0,
             is_cut_short: false,
         }
+    }
+
+    /// A writer for the next reply.
+    #[inline]
+    pub(crate) fn writer(&mut self) -> Writer<'_> {
+        self.pipeline.writer(self.session.protocol)
     }
 
     /// Whether bytes are left over from earlier reads: new ones must go behind them.

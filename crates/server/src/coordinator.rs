@@ -1667,11 +1667,7 @@ mod tests {
         let operation = client
             .session
             .operation(command::CommandId::SUnion.spec(), words.as_args());
-        gateway.begin(
-            &mut client.session,
-            &mut client.pipeline,
-            Program::single(operation),
-        );
+        gateway.begin(&mut client, Program::single(operation));
         let refuser = group_of_key(groups, other.as_bytes());
         let mut refused = 0;
         while let Some(output) = gateway.transactions.outputs.pop_front() {

@@ -5,10 +5,10 @@ use crate::gateway::{Gateway, Incoming, busy};
 use crate::message::{Message, Parcel};
 use crate::program::group_of_key;
 use crate::timing::Caller;
-use command::{Flags, ReplyError, Route, Spec};
-use ids::{Db, GroupId};
-use replica::{Asked, Operation, Output, Ticket, locks_of};
-use resp::{Args, Protocol, Rope, Writer};
+use command::{Flags, ReplyError, Route};
+use ids::GroupId;
+use replica::{Asked, Output, Ticket, locks_of};
+use resp::{Rope, Writer};
 use std::collections::VecDeque;
 
 impl Gateway {
@@ -56,27 +56,17 @@ impl Gateway {
         self.open_span();
         for message in messages {
             match message {
-                Message::Execute {
-                    ticket,
-                    spec,
-                    db,
-                    protocol,
-                    touches,
-                    is_free,
-                    words,
-                } => {
-                    self.before_command(spec);
+                Message::Execute { ticket, command } => {
+                    let asked = parcel.asked(&command);
+                    self.before_command(asked.spec);
                     self.timing.is_ours = true;
-                    let args = parcel.args(&words);
-                    self.frame = words.frame().cloned();
-                    self.on_forwarded(from, ticket, spec, db, protocol, touches, is_free, args);
-                    self.frame = None;
+                    self.on_forwarded(from, ticket, asked);
                     let caller = Caller::There {
                         worker: from,
                         connection: ticket.connection,
                     };
                     if self.timing.is_ours {
-                        self.after_command(spec, args, caller);
+                        self.after_command(asked.spec, asked.args, caller);
                     }
                 }
                 Message::Answer {
@@ -105,16 +95,9 @@ impl Gateway {
                         reply: parcel.reply(start, length),
                     });
                 }
-                Message::Entrust {
-                    seq,
-                    spec,
-                    db,
-                    protocol,
-                    touches,
-                    words,
-                } => {
+                Message::Entrust { seq, command } => {
                     let began = self.timing.now();
-                    self.on_entrusted(from, seq, spec, db, protocol, touches, parcel.args(&words));
+                    self.on_entrusted(from, seq, &parcel.asked(&command));
                     self.timing.leave_out(self.timing.now().saturating_sub(began));
                 }
                 Message::Decided {
@@ -166,18 +149,15 @@ impl Gateway {
     }
 
     /// A command from another worker, for a group that lives here.
-    #[expect(clippy::too_many_arguments, reason = "they are the fields of a message")]
-    pub(crate) fn on_forwarded(
-        &mut self,
-        from: u16,
-        ticket: Ticket,
-        spec: &'static Spec,
-        db: Db,
-        protocol: Protocol,
-        touches: bool,
-        is_free: bool,
-        args: Args<'_>,
-    ) {
+    pub(crate) fn on_forwarded(&mut self, from: u16, ticket: Ticket, asked: Asked<'_>) {
+        let Asked {
+            spec,
+            db,
+            protocol,
+            touches,
+            args,
+            ..
+        } = asked;
         let denied = spec.flags.contains(Flags::DENYOOM) && !self.make_room();
         let mut group = GroupId::new(0);
         command::keys(spec, args, &mut |position, _| {
@@ -189,17 +169,6 @@ impl Gateway {
             self.local(group)
         };
         if let Some(index) = index.filter(|&index| !denied && self.replicas[index].has_log()) {
-            let frame = self.frame.clone();
-            let asked = Asked {
-                spec,
-                db,
-                protocol,
-                touches,
-                is_free,
-                began: None,
-                args,
-                frame: frame.as_ref(),
-            };
             self.timing.is_ours = false;
             return self.ask_for_other(ticket, asked, index);
         }
@@ -207,26 +176,14 @@ impl Gateway {
             !denied && !self.replicas[index].is_free(|| locks_of([(spec, args)], |_| true))
         });
         if waits && index.is_some_and(|index| self.replicas[index].has_room_to_wait()) {
-            let operation = Operation {
-                spec,
-                db,
-                protocol,
-                args: args.to_buf(),
-            };
-            return self.wait_for_keys(group, ticket, operation, touches);
+            return self.wait_for_keys(group, ticket, asked.to_operation(), touches);
         }
         let may_run = index.is_some() && !denied && !waits;
         let parsed = spec.parse.filter(|_| may_run).map(|parse| parse(args));
         if let Some(Ok(command)) = &parsed
             && self.is_heavy(db, spec, args, command)
         {
-            let operation = Operation {
-                spec,
-                db,
-                protocol,
-                args: args.to_buf(),
-            };
-            return self.run_aside(ticket, operation, touches);
+            return self.run_aside(ticket, asked.to_operation(), touches);
         }
         let mut answer = Rope::over(self.parcel(from).take_bytes());
         let start = answer.mark();

@@ -18,11 +18,11 @@
 //! told so (`UNKNOWN`); where something is listed or counted, the log is. Inside `MULTI` a command concerns this node only.
 
 use crate::client::ClientCard;
+use crate::connection::Connection;
 use crate::delivery::Delivery;
 use crate::endpoint::Endpoint;
 use crate::gateway::Gateway;
 use crate::key_counts::KeyCounts;
-use crate::pipeline::Pipeline;
 use crate::pubsub::Kind;
 use crate::session::Session;
 use bytes::Bytes;
@@ -329,30 +329,30 @@ impl Gateway {
     /// then nothing was done.
     pub(crate) fn on_every_node(
         &mut self,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
+        connection: &mut Connection,
         spec: &'static Spec,
         args: Args<'_>,
     ) -> bool {
-        let is_asked_alone = |join: &Join| session.endpoint == Endpoint::Cluster && join.is_for_each_node();
+        let is_asked_alone =
+            |join: &Join| connection.session.endpoint == Endpoint::Cluster && join.is_for_each_node();
         let join = Join::of(spec, args).filter(|join| self.is_spread && !is_asked_alone(join));
         let Some(join) = join else {
             return false;
         };
         if join == Join::Kept {
-            self.set_everywhere(session, pipeline, args);
+            self.set_everywhere(connection, args);
             return true;
         }
         let mut reply = Vec::new();
-        let protocol = std::mem::replace(&mut session.protocol, Protocol::Resp2);
-        self.carry_out_part(session, spec, args, &mut reply);
-        session.protocol = protocol;
+        let protocol = std::mem::replace(&mut connection.session.protocol, Protocol::Resp2);
+        self.carry_out_part(&mut connection.session, spec, args, &mut reply);
+        connection.session.protocol = protocol;
         let Some(items) = items_of(&reply) else {
             // Whatever is wrong with it is so everywhere.
-            pipeline.target().extend(reply);
+            connection.pipeline.target().extend(reply);
             return true;
         };
-        let ticket = self.reserve(session, pipeline);
+        let ticket = self.reserve(connection);
         let (asked, silent) = self.ask_nodes(ticket, Purpose::Part, args);
         let gathered = Gathered {
             join,
@@ -376,22 +376,22 @@ impl Gateway {
     }
 
     /// `CONFIG SET`, where there are other nodes.
-    fn set_everywhere(&mut self, session: &mut Session, pipeline: &mut Pipeline, args: Args<'_>) {
+    fn set_everywhere(&mut self, connection: &mut Connection, args: Args<'_>) {
         if let Err(error) = self.check_config_set(args) {
             // Whatever is wrong with it is so everywhere.
-            return error.write(&mut pipeline.writer(session.protocol));
+            return error.write(&mut connection.writer());
         }
         let settings = shared_settings(args);
         if settings.is_empty() {
             // All of them have these values already.
-            return pipeline.writer(session.protocol).ok();
+            return connection.writer().ok();
         }
-        let ticket = self.reserve(session, pipeline);
-        session.is_waiting = true;
+        let ticket = self.reserve(connection);
+        connection.session.is_waiting = true;
         let id = self.note_question(Whom::Meta, ticket, Purpose::Part);
         let gathered = Gathered {
             join: Join::Kept,
-            protocol: session.protocol,
+            protocol: connection.session.protocol,
             items: Vec::new(),
             left: 1,
             wished: settings.clone(),

@@ -9,8 +9,8 @@
 //! The result lies in the group of the first key, and is found from any node. What a client has watched it cannot have watched
 //! again before it sends the same request on another connection: the two do not go together.
 
+use crate::connection::Connection;
 use crate::gateway::Gateway;
-use crate::pipeline::Pipeline;
 use crate::program::{Item, Program, group_of_key};
 use crate::session::Session;
 use command::{Flags, ReplyError, Route, Spec};
@@ -83,8 +83,7 @@ impl Gateway {
     /// A command with a name; `false` if it is one that needs none, as it writes no keys.
     pub(crate) fn on_named(
         &mut self,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
+        connection: &mut Connection,
         spec: &'static Spec,
         args: Args<'_>,
         id: RequestUuid,
@@ -94,16 +93,16 @@ impl Gateway {
         }
         let waits = spec.flags.contains(Flags::BLOCKING).then_some(BLOCKING);
         if let Some(error) = waits.or_else(|| refusal([spec])) {
-            pipeline.writer(session.protocol).error(error);
+            connection.writer().error(error);
             return true;
         }
-        if self.accept(session, pipeline, spec, args).is_none() {
+        if self.accept(connection, spec, args).is_none() {
             return true;
         }
-        let mut program = Program::single(session.operation(spec, args));
-        program.scope = self.scope(session);
-        program.request = Some(request_of(&program, id, session.protocol));
-        self.begin(session, pipeline, program);
+        let mut program = Program::single(connection.session.operation(spec, args));
+        program.scope = self.scope(&connection.session);
+        program.request = Some(request_of(&program, id, connection.session.protocol));
+        self.begin(connection, program);
         true
     }
 

@@ -1,11 +1,11 @@
 //! Commands and programs over groups that all live on this worker and are free: one step, and nothing can come between
 //! its parts.
 
+use crate::connection::Connection;
 use crate::delivery::refused;
 use crate::endpoint::Scope;
 use crate::gateway::Gateway;
 use crate::program::{Extent, Item, Program, group_of_key, integer, key_step, names_more};
-use crate::session::Session;
 use crate::timing::Caller;
 use command::{Command, KeyUse, Merge, Route, Spec, Spread};
 use ids::{Db, GroupId};
@@ -82,7 +82,11 @@ impl Gateway {
     }
 
     /// Carries out a program whose groups all live here and are free ([`Gateway::can_run_here`]).
-    pub(crate) fn run_program_here(&mut self, session: &mut Session, out: &mut Vec<u8>, program: &Program) {
+    pub(crate) fn run_program_here(&mut self, connection: &mut Connection, program: &Program) {
+        let Connection {
+            session, pipeline, ..
+        } = connection;
+        let out = pipeline.target();
         for condition in &program.conditions {
             let group = group_of_key(self.groups, condition.key());
             let index = self.local(group).expect("the caller looked");

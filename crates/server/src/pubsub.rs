@@ -20,7 +20,6 @@ use crate::fanout::Purpose;
 use crate::gateway::Gateway;
 use crate::message::Message;
 use crate::patterns::Patterns;
-use crate::pipeline::Pipeline;
 use crate::session::Session;
 use command::glob::Glob;
 use command::{CommandId, ReplyError, Spec};
@@ -433,20 +432,14 @@ impl Gateway {
     }
 
     /// `PUBLISH`, `SPUBLISH`: answered at once if no other worker can have receivers, and there is no other node.
-    pub(crate) fn on_publish(
-        &mut self,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
-        kind: Kind,
-        args: Args<'_>,
-    ) {
+    pub(crate) fn on_publish(&mut self, connection: &mut Connection, kind: Kind, args: Args<'_>) {
         let (channel, message) = (args.arg(1), args.arg(2));
         let here = self.broadcast_here(kind, channel, message);
         let workers = self.listening_workers().count();
         if workers == 0 && !self.has_nodes() {
-            return pipeline.writer(session.protocol).integer(here as i64);
+            return connection.writer().integer(here as i64);
         }
-        let ticket = self.reserve(session, pipeline);
+        let ticket = self.reserve(connection);
         let (nodes, not_asked) = self.ask_nodes(ticket, Purpose::Receivers, args);
         if !not_asked.is_empty() {
             self.broadcast_to_nodes(kind, channel, message);

@@ -9,13 +9,12 @@
 //! waits. Nor does a transaction begin before what its connection sent to one of its keys earlier: that may wait for locks,
 //! and count as younger.
 
+use crate::connection::Connection;
 use crate::delivery::{Answered, Answers, Delivery};
 use crate::gateway::{Gateway, touches};
 use crate::message::Message;
 use crate::named::error_of;
-use crate::pipeline::Pipeline;
 use crate::program::{Extent, Item, Program};
-use crate::session::Session;
 use ids::GroupId;
 use replica::{Journey, Operation, Output, Replies, Request, Ticket};
 use resp::FrozenRope;
@@ -42,24 +41,24 @@ impl Transactions {
 
 impl Gateway {
     /// Begins a program: in one step if all its groups live here and are free.
-    pub(crate) fn begin(&mut self, session: &mut Session, pipeline: &mut Pipeline, program: Program) {
+    pub(crate) fn begin(&mut self, connection: &mut Connection, program: Program) {
         let extent = program.extent(self.groups);
         let can_run_here = program.request.is_none() && self.can_run_here(&program, &extent);
         let is_heavy = can_run_here && program.can_be_offloaded() && self.is_heavy_program(&program);
         if can_run_here && !is_heavy {
-            return self.run_program_here(session, pipeline.target(), &program);
+            return self.run_program_here(connection, &program);
         }
-        let ticket = self.reserve(session, pipeline);
+        let ticket = self.reserve(connection);
         if program.is_exec || extent.is_whole {
-            session.is_waiting = true;
+            connection.session.is_waiting = true;
         } else {
-            session.busy.begin(program.slots());
+            connection.session.busy.begin(program.slots());
         }
         if !is_heavy && self.may_combine(&program, &extent) {
             return self.combine(ticket, program, extent);
         }
         let is_exec = program.is_exec;
-        let touches = touches(session, command::CommandId::Exec.spec());
+        let touches = touches(&connection.session, command::CommandId::Exec.spec());
         let opened = if is_heavy {
             self.start_offload(ticket, program, extent, false, touches)
         } else {

@@ -5,13 +5,12 @@
 
 mod process;
 
+use crate::connection::Connection;
 use crate::endpoint::Endpoint;
 use crate::error_counts::ErrorCounts;
 use crate::gateway::Gateway;
 use crate::key_counts::KeyCounts;
-use crate::pipeline::Pipeline;
 use crate::pubsub::Kind;
-use crate::session::Session;
 use crate::shared::Shared;
 use command::CommandId;
 use ids::UnixMillis;
@@ -24,12 +23,12 @@ use std::sync::atomic::Ordering;
 
 impl Gateway {
     /// `INFO` outside of `MULTI`: other workers refresh their figures first, and other nodes count what they lead.
-    pub(super) fn on_info(&mut self, session: &mut Session, pipeline: &mut Pipeline, args: Args<'_>) {
-        let ticket = self.reserve(session, pipeline);
-        session.is_waiting = true;
+    pub(super) fn on_info(&mut self, connection: &mut Connection, args: Args<'_>) {
+        let ticket = self.reserve(connection);
+        connection.session.is_waiting = true;
         let counts_keys = wanted(args.from(1)).contains(&Section::Keyspace);
         // Clients of the cluster endpoint ask every node themselves.
-        let is_for_all = counts_keys && session.endpoint == Endpoint::AnyNode;
+        let is_for_all = counts_keys && connection.session.endpoint == Endpoint::AnyNode;
         self.count_keys(ticket, args, is_for_all);
     }
 
