@@ -23,6 +23,13 @@ pub struct Ticket {
     pub sequence: u64,
 }
 
+impl Ticket {
+    /// The connection and the place: what is one worker's is found by it.
+    pub fn place(self) -> (u64, u64) {
+        (self.connection, self.sequence)
+    }
+}
+
 /// A key with its database.
 pub type FullKey = (Db, Box<[u8]>);
 

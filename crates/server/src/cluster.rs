@@ -841,12 +841,9 @@ impl Gateway {
 
     /// A piece of state for the replica here.
     fn on_peer_cut(&mut self, from: NodeId, wire: TransferCut) {
-        let Some(index) = self.seated(wire.group) else {
+        let Some(index) = self.seated_as(wire.group, wire.to) else {
             return;
         };
-        if self.cluster.seats[index].incarnation != Some(wire.to) {
-            return;
-        }
         let cut = Cut {
             transfer: wire.transfer,
             number: wire.number,
@@ -877,12 +874,9 @@ impl Gateway {
     }
 
     fn on_cut_answer(&mut self, answer: &TransferAnswer) {
-        let Some(index) = self.seated(answer.group) else {
+        let Some(index) = self.seated_as(answer.group, answer.to) else {
             return;
         };
-        if self.cluster.seats[index].incarnation != Some(answer.to) {
-            return;
-        }
         let (number, is_taken) = match answer.outcome {
             TransferOutcome::Held { number } => (number, true),
             TransferOutcome::Broken => (0, false),
@@ -899,12 +893,10 @@ impl Gateway {
 
     /// Another replica of a group says what its state is like.
     fn on_scrub(&mut self, scrub: &Scrub) {
-        let Some(index) = self.seated(scrub.group) else {
+        let Some(index) = self.seated_as(scrub.group, scrub.to) else {
             return;
         };
-        let is_ours = self.cluster.seats[index].incarnation == Some(scrub.to)
-            && self.layout_of(index).generation == scrub.generation;
-        if !is_ours || scrub.format != SCRUB_FORMAT {
+        if self.layout_of(index).generation != scrub.generation || scrub.format != SCRUB_FORMAT {
             return;
         }
         let input = Input::Scrubbed {
@@ -920,6 +912,12 @@ impl Gateway {
     fn seated(&self, group: GroupId) -> Option<usize> {
         let index = self.local(group)?;
         (index < self.cluster.seats.len()).then_some(index)
+    }
+
+    /// The same, if this replica of the group is here.
+    fn seated_as(&self, group: GroupId, incarnation: Incarnation) -> Option<usize> {
+        let index = self.seated(group)?;
+        (self.cluster.seats[index].incarnation == Some(incarnation)).then_some(index)
     }
 
     /// The replicas of a group that are on a node.
@@ -1117,10 +1115,15 @@ impl Gateway {
         if !self.replicas[index].keyspace().has_waiters() || self.replicas[index].leader().is_none() {
             return;
         }
-        let boots = self.replicas[index].keyspace().waiting_boots();
-        let lost: Vec<ids::Boot> = boots.filter(|boot| self.is_lost(*boot)).collect();
-        for boot in lost {
-            self.ask_own(index, &keyspace::Operation::EndWaits { boot });
+        let boots = self.replicas[index].keyspace().waiting_boots().collect();
+        self.end_waits_of_those_lost(index, boots);
+    }
+
+    fn end_waits_of_those_lost(&mut self, index: usize, boots: Vec<ids::Boot>) {
+        for boot in boots {
+            if self.is_lost(boot) {
+                self.ask_own(index, &keyspace::Operation::EndWaits { boot });
+            }
         }
     }
 
@@ -1132,10 +1135,8 @@ impl Gateway {
         }
         let layout = self.cluster.layout();
         let boots = layout.into_iter().flat_map(|layout| layout.nodes.keys());
-        let lost: Vec<ids::Boot> = boots.copied().filter(|boot| self.is_lost(*boot)).collect();
-        for boot in lost {
-            self.ask_own(index, &keyspace::Operation::EndWaits { boot });
-        }
+        let boots = boots.copied().collect();
+        self.end_waits_of_those_lost(index, boots);
     }
 
     /// At the turn's end: what was gathered goes on its way. `now` is read after everything that was answered. Returns

@@ -123,14 +123,7 @@ impl Gateway {
                     self.send(from, Message::Refreshed { ticket, counts });
                 }
                 Message::Refreshed { ticket, counts } => self.on_counted(ticket, Some(*counts)),
-                Message::Await {
-                    ticket,
-                    operation,
-                    is_served,
-                } => self.on_await(ticket, *operation, is_served),
-                Message::Forget { ticket, answer } => self.on_forget(ticket, answer),
-                Message::Served { ticket, bytes, nanos } => self.on_served(ticket, bytes, nanos),
-                Message::Woken { ticket } => self.on_woken(ticket),
+                Message::Wait(message) => self.on_wait_message(message),
                 Message::Unblock { client, is_error } => self.on_unblock(client, is_error),
                 Message::ResetCounters => {
                     self.replicas

@@ -366,9 +366,7 @@ impl Gateway {
                 .map(Whom::Node)
                 .collect(),
         };
-        self.fanout
-            .gathered
-            .insert((ticket.connection, ticket.sequence), gathered);
+        self.fanout.gathered.insert(ticket.place(), gathered);
         if asked == 0 {
             self.finish_gathered(ticket);
         }
@@ -397,22 +395,16 @@ impl Gateway {
             wished: settings.clone(),
             silent: Vec::new(),
         };
-        self.fanout
-            .gathered
-            .insert((ticket.connection, ticket.sequence), gathered);
+        self.fanout.gathered.insert(ticket.place(), gathered);
         self.fanout.wishes.push(Wish { id, settings });
     }
 
     /// The meta group has spoken, or has not in time: what was wished is set, here and on the other nodes. Without a version
     /// it holds until the meta group sets something else.
     fn set_on_nodes(&mut self, ticket: Ticket, versions: Option<&[u64]>) {
-        let place = (ticket.connection, ticket.sequence);
-        let gathered = self.fanout.gathered.get_mut(&place);
-        let wished = std::mem::take(
-            &mut gathered
-                .expect("a command waits as long as its questions do")
-                .wished,
-        );
+        let gathered = self.fanout.gathered.get_mut(&ticket.place());
+        let gathered = gathered.expect("a command waits as long as its questions do");
+        let wished = std::mem::take(&mut gathered.wished);
         let versions = versions.unwrap_or_default().iter().copied();
         let versions = versions
             .chain(std::iter::repeat(0))
@@ -431,7 +423,8 @@ impl Gateway {
             let asking = self.fanout.questions.get_mut(&id).expect("it was just noted");
             asking.unsent = Some(bytes.clone());
         }
-        let gathered = self.fanout.gathered.get_mut(&place).expect("it was just there");
+        let gathered = self.fanout.gathered.get_mut(&ticket.place());
+        let gathered = gathered.expect("it was just there");
         gathered.left += asked + down.len();
         gathered.silent.extend(silent.into_iter().map(Whom::Node));
     }
@@ -655,8 +648,7 @@ impl Gateway {
                 return self.on_counted(asking.ticket, counts);
             }
         }
-        let place = (asking.ticket.connection, asking.ticket.sequence);
-        let gathered = self.fanout.gathered.get_mut(&place);
+        let gathered = self.fanout.gathered.get_mut(&asking.ticket.place());
         let gathered = gathered.expect("a command waits as long as its questions do");
         match answer {
             Some(items) => gathered.join.join(&mut gathered.items, items),
@@ -669,8 +661,8 @@ impl Gateway {
     }
 
     fn finish_gathered(&mut self, ticket: Ticket) {
-        let place = (ticket.connection, ticket.sequence);
-        let gathered = self.fanout.gathered.remove(&place).expect("the caller has it");
+        let gathered = self.fanout.gathered.remove(&ticket.place());
+        let gathered = gathered.expect("the caller has it");
         for whom in &gathered.silent {
             tracing::warn!(%whom, "no answer in time to what concerns the whole cluster: it is left out");
         }
@@ -678,7 +670,8 @@ impl Gateway {
         let mut w = Writer::new(&mut bytes, gathered.protocol);
         gathered.join.write(gathered.items, &gathered.silent, &mut w);
         self.deliveries.push_back(match gathered.join {
-            Join::Kept => Delivery::Set { ticket, bytes },
+            // Its next commands are carried out under what was set.
+            Join::Kept => Delivery::Awaited { ticket, bytes },
             _ => Delivery::Reply { ticket, bytes },
         });
     }

@@ -558,6 +558,12 @@ impl Gateway {
         (index < self.replicas.len()).then_some(index)
     }
 
+    /// The same of the group of a key.
+    #[inline]
+    pub(crate) fn local_of(&self, key: &[u8]) -> Option<usize> {
+        self.local(group_of_key(self.groups, key))
+    }
+
     pub(crate) fn owner(&self, group: GroupId) -> u16 {
         self.owners[group.index()]
     }

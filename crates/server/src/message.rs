@@ -104,36 +104,8 @@ pub enum Message {
         /// How many keys there are.
         counts: Box<KeyCounts>,
     },
-    /// A client waits for keys of the receiver, or goes on waiting.
-    Await {
-        /// Its place.
-        ticket: Ticket,
-        /// The command.
-        operation: Box<Operation>,
-        /// Whether all its keys are the receiver's, which then pops for it.
-        is_served: bool,
-    },
-    /// A client does not wait any more.
-    Forget {
-        /// Its place.
-        ticket: Ticket,
-        /// What it is to be answered if it was not yet.
-        answer: Option<Vec<u8>>,
-    },
-    /// The answer of a client that waited.
-    Served {
-        /// Its place.
-        ticket: Ticket,
-        /// The reply.
-        bytes: Vec<u8>,
-        /// How long that took, in nanoseconds.
-        nanos: u64,
-    },
-    /// A key that a client waits for was filled: its worker is to try.
-    Woken {
-        /// Its place.
-        ticket: Ticket,
-    },
+    /// Of a client that waits for keys.
+    Wait(WaitMessage),
     /// `CLIENT UNBLOCK`.
     Unblock {
         /// The client's number.
@@ -149,6 +121,40 @@ pub enum Message {
     Adopt(TcpStream, Endpoint),
     /// Look for connections that `CLIENT KILL` marked.
     Reap,
+}
+
+/// What two workers tell each other of a client that waits for keys: `blocking.rs`.
+pub enum WaitMessage {
+    /// It waits for keys of the receiver, or goes on waiting.
+    Await {
+        /// Its place.
+        ticket: Ticket,
+        /// The command.
+        operation: Box<Operation>,
+        /// Whether all its keys are the receiver's, which then pops for it.
+        is_served: bool,
+    },
+    /// It does not wait any more.
+    Forget {
+        /// Its place.
+        ticket: Ticket,
+        /// What it is to be answered if it was not yet.
+        answer: Option<Vec<u8>>,
+    },
+    /// Its answer.
+    Served {
+        /// Its place.
+        ticket: Ticket,
+        /// The reply.
+        bytes: Vec<u8>,
+        /// How long that took, in nanoseconds.
+        nanos: u64,
+    },
+    /// A key that it waits for was filled: its worker is to try.
+    Woken {
+        /// Its place.
+        ticket: Ticket,
+    },
 }
 
 /// A command in a parcel: [`Parcel::asked`].

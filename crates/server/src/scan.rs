@@ -183,7 +183,7 @@ impl Gateway {
             Delivery::Answered(answered) => (answered.ticket, only_part(&answered.replies)),
             _ => return Some(delivery),
         };
-        let place = (ticket.connection, ticket.sequence);
+        let place = ticket.place();
         let Some(mut scanning) = self.scans.remove(&place) else {
             return Some(delivery);
         };

@@ -93,8 +93,7 @@ impl Gateway {
         if let ([group], true) = (&extent.groups[..], (is_all || is_on_keys) && !reads_only) {
             let operations = program.operations().cloned().collect();
             let conditions = program.conditions.clone();
-            let place = (ticket.connection, ticket.sequence);
-            self.transactions.blocks.insert(place, program);
+            self.transactions.blocks.insert(ticket.place(), program);
             let block = Request::Block {
                 ticket,
                 conditions,
@@ -111,8 +110,7 @@ impl Gateway {
         let request = program.request.expect("the caller looked");
         if let ([group], false) = (&extent.groups[..], extent.wants) {
             let operations = program.operations().cloned().collect();
-            let place = (ticket.connection, ticket.sequence);
-            self.transactions.blocks.insert(place, program);
+            self.transactions.blocks.insert(ticket.place(), program);
             let once = Request::Once {
                 ticket,
                 request,
@@ -267,8 +265,7 @@ impl Gateway {
         if self.on_tried(ticket, &bytes) {
             return;
         }
-        let place = (ticket.connection, ticket.sequence);
-        let Some(program) = self.transactions.blocks.remove(&place) else {
+        let Some(program) = self.transactions.blocks.remove(&ticket.place()) else {
             let reply = bytes.into();
             return self.deliveries.push_back(Delivery::Replied {
                 ticket,
@@ -284,7 +281,7 @@ impl Gateway {
         if self.watches.forget(ticket) {
             let mut bytes = Vec::new();
             Writer::new(&mut bytes, Protocol::Resp2).error(error);
-            self.deliveries.push_back(Delivery::Failed { ticket, bytes });
+            self.deliveries.push_back(Delivery::Awaited { ticket, bytes });
         }
     }
 
@@ -301,11 +298,7 @@ impl Gateway {
     }
 
     fn on_answered(&mut self, ticket: Ticket, replies: Option<Replies>) {
-        let Some(program) = self
-            .transactions
-            .blocks
-            .remove(&(ticket.connection, ticket.sequence))
-        else {
+        let Some(program) = self.transactions.blocks.remove(&ticket.place()) else {
             let replies = replies.expect("a single command has no conditions");
             let bytes = replies.into_bytes();
             if self.on_tried(ticket, &bytes) {
@@ -338,9 +331,8 @@ impl Gateway {
 
     /// Commands within one group would hold its worker up there.
     fn on_too_large(&mut self, ticket: Ticket) {
-        let place = (ticket.connection, ticket.sequence);
-        let blocks = &mut self.transactions.blocks;
-        let program = blocks.remove(&place).expect("it waits for its group");
+        let program = self.transactions.blocks.remove(&ticket.place());
+        let program = program.expect("it waits for its group");
         let extent = program.extent(self.groups);
         self.start_offload(ticket, program, extent, false, true);
     }
