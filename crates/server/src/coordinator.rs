@@ -1577,10 +1577,8 @@ fn changed_keys(program: &Program) -> BTreeSet<Box<[u8]>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::ClientCard;
     use crate::connection::Connection;
     use crate::endpoint::Endpoint;
-    use crate::session::Session;
     use crate::shared::Shared;
     use ids::{Boot, GroupCount, Groups, HashSeed};
     use options::Sources;
@@ -1607,9 +1605,7 @@ mod tests {
         let groups = Groups::with_default_partitions(GroupCount::new(4).expect("a valid count"));
         let shared = Arc::new(Shared::new(Boot(1), "run".into(), 0, 6379, groups, 1, settings));
         let gateway = Gateway::new(0, shared.clone(), HashSeed([1, 7]), 1);
-        let address = "127.0.0.1:1".parse().expect("an address");
-        let card = Arc::new(ClientCard::new(1, address, address, 0, 0, 0));
-        let client = Connection::new(Session::new(card, 1, Endpoint::AnyNode, true));
+        let client = Connection::by(Endpoint::AnyNode);
         let mut keys = (0..).map(|at| format!("k{at}"));
         let one = keys.next().expect("there are more");
         let other =

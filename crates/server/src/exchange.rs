@@ -29,6 +29,13 @@ impl Gateway {
         self.parcel(worker).push(message);
     }
 
+    /// Sends all other workers a message.
+    pub(crate) fn send_to_others(&mut self, message: impl Fn() -> Message) {
+        for worker in (0..self.posts.len() as u16).filter(|worker| *worker != self.worker) {
+            parcel(&mut self.posts[usize::from(worker)], &mut self.spare_parcels).push(message());
+        }
+    }
+
     /// The parcels for `worker`, oldest first; the driver takes what the queue has room for.
     pub fn post(&mut self, worker: u16) -> &mut VecDeque<Parcel> {
         &mut self.posts[usize::from(worker)]

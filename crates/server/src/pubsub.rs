@@ -21,6 +21,7 @@ use crate::gateway::Gateway;
 use crate::message::Message;
 use crate::patterns::Patterns;
 use crate::session::Session;
+use crate::shared::held;
 use command::glob::Glob;
 use command::{CommandId, ReplyError, Spec};
 use options::{OutputLimit, Settings};
@@ -28,7 +29,7 @@ use replica::Ticket;
 use resp::{Args, Protocol, Writer};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What a name stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,9 +76,7 @@ impl Subscriptions {
     }
 
     pub(crate) fn lock(&self, kind: Kind) -> MutexGuard<'_, BTreeMap<Name, u64>> {
-        self.counts[kind.index()]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        held(&self.counts[kind.index()])
     }
 
     /// The connections that a message to a channel reaches.
@@ -92,7 +91,7 @@ impl Subscriptions {
     }
 
     fn patterns(&self) -> MutexGuard<'_, Patterns> {
-        self.patterns.lock().unwrap_or_else(PoisonError::into_inner)
+        held(&self.patterns)
     }
 
     fn join(&self, kind: Kind, name: &Name) {

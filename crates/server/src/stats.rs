@@ -4,6 +4,7 @@ use crate::cluster::ClusterFigures;
 use crate::error_counts::ErrorCounts;
 use crate::gateway::{Changed, Gateway};
 use crate::key_counts::Count;
+use crate::shared::held;
 use crate::slow_log::SlowLog;
 use crate::timing::Distribution;
 use crate::topology::Links;
@@ -12,7 +13,7 @@ use command::{CommandId, Spec};
 use ids::Db;
 use replica::Replica;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// A number that one worker writes and anyone reads: a plain load and store, no locked instruction.
 #[derive(Default)]
@@ -131,31 +132,29 @@ pub struct WorkerStats {
 }
 
 impl WorkerStats {
-    /// Error replies by their first word, whoever panicked while holding them.
+    /// Error replies by their first word.
     pub fn error_counts(&self) -> MutexGuard<'_, ErrorCounts> {
-        self.error_counts.lock().unwrap_or_else(PoisonError::into_inner)
+        held(&self.error_counts)
     }
 
-    /// Commands that took long, whoever panicked while holding them.
+    /// Commands that took long.
     pub fn slow_log(&self) -> MutexGuard<'_, SlowLog> {
-        self.slow_log.lock().unwrap_or_else(PoisonError::into_inner)
+        held(&self.slow_log)
     }
 
     /// The groups and peers of the worker, as it last wrote them down.
     pub fn cluster(&self) -> MutexGuard<'_, ClusterFigures> {
-        self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
+        held(&self.cluster)
     }
 
     /// The worker's connections to other nodes, as it last wrote them down.
     pub fn links(&self) -> MutexGuard<'_, Links> {
-        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+        held(&self.links)
     }
 
     /// The worker's part in transactions over several groups, as it last wrote it down.
     pub fn transaction_figures(&self) -> MutexGuard<'_, TransactionFigures> {
-        self.transaction_figures
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        held(&self.transaction_figures)
     }
 
     /// Forgets what `CONFIG RESETSTAT` forgets and no baseline is kept of. See [`Distribution::clear`].

@@ -11,7 +11,7 @@ use crate::error_counts::ErrorCounts;
 use crate::gateway::Gateway;
 use crate::key_counts::KeyCounts;
 use crate::pubsub::Kind;
-use crate::shared::Shared;
+use crate::shared::{Shared, held};
 use crate::stats::{CommandCounter, Counter, WorkerStats};
 use command::CommandId;
 use ids::UnixMillis;
@@ -19,7 +19,6 @@ use options::Settings;
 use resp::{Args, Writer};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 impl Gateway {
@@ -204,7 +203,7 @@ impl<'a> Report<'a> {
         now: UnixMillis,
         counts: Option<&'a KeyCounts>,
     ) -> Report<'a> {
-        let baseline = shared.baseline.lock().unwrap_or_else(PoisonError::into_inner);
+        let baseline = held(&shared.baseline);
         let totals = Totals::of(shared).since(&baseline.totals);
         drop(baseline);
         Report {
