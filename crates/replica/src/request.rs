@@ -365,7 +365,7 @@ pub enum Output {
         /// By index in the question.
         versions: Vec<(usize, KeyVersion)>,
     },
-    /// To [`Request::Lock`], when the locks are held.
+    /// To [`Request::Lock`], when the locks are held, and to [`Request::CheckOut`].
     Locked {
         /// The transaction.
         txn: TxnId,
@@ -376,17 +376,6 @@ pub enum Output {
         /// The group's time.
         time: UnixMillis,
         /// One for each object that was wanted; `None` if absent.
-        objects: Vec<Option<Object>>,
-    },
-    /// To [`Request::CheckOut`].
-    CheckedOut {
-        /// The transaction.
-        txn: TxnId,
-        /// This group.
-        group: GroupId,
-        /// Its time.
-        time: UnixMillis,
-        /// One for each key; `None` if absent.
         objects: Vec<Option<Object>>,
     },
     /// To [`Request::Prepare`], and to [`Request::Lock`] if it is refused.

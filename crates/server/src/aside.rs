@@ -7,7 +7,7 @@
 //! would have anyway; everybody else goes on.
 //!
 //! ```text
-//!  steps > max --> locks, alone --> CheckOut --> CheckedOut by all --> Errand --> run --> on_errand --> CheckIn, answer
+//!  steps > max --> locks, alone --> CheckOut --> Locked by all --> Errand --> run --> on_errand --> CheckIn, answer
 //!                       |                         |
 //!                       +-- waits for its keys    +-- little after all, or only too large to copy: run here
 //! ```

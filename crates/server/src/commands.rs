@@ -81,6 +81,7 @@ impl Gateway {
     ) -> Result<(), ReplyError> {
         let mut writer = Writer::new(out, session.protocol);
         let w = &mut writer;
+        let is_of = |family: &str| spec.name.starts_with(family);
         match spec.id {
             // The connection.
             CommandId::Hello => return self.hello(session, args, out),
@@ -134,14 +135,6 @@ impl Gateway {
             CommandId::ConfigResetStat => self.config_reset_stat(w),
             CommandId::ConfigRewrite => self.config_rewrite(w)?,
             CommandId::ConfigHelp => command::introspect::help("CONFIG", help::CONFIG, w),
-            CommandId::Command
-            | CommandId::CommandCount
-            | CommandId::CommandDocs
-            | CommandId::CommandGetKeys
-            | CommandId::CommandGetKeysAndFlags
-            | CommandId::CommandInfo
-            | CommandId::CommandList
-            | CommandId::CommandHelp => command::introspect::command(args, w),
             CommandId::Time => self.time(w),
             CommandId::Wait => self.wait_at_once(args, w)?,
             CommandId::MemoryStats => self.memory_stats(w),
@@ -175,32 +168,6 @@ impl Gateway {
             CommandId::Debug => self.debug(session, args, w)?,
 
             // The cluster.
-            CommandId::ClusterInfo
-            | CommandId::ClusterMyId
-            | CommandId::ClusterMyShardId
-            | CommandId::ClusterNodes
-            | CommandId::ClusterSlots
-            | CommandId::ClusterShards
-            | CommandId::ClusterKeySlot
-            | CommandId::ClusterLinks
-            | CommandId::ClusterReplicas
-            | CommandId::ClusterSlaves
-            | CommandId::ClusterCountFailureReports
-            | CommandId::ClusterHelp
-            | CommandId::ClusterAddSlots
-            | CommandId::ClusterAddSlotsRange
-            | CommandId::ClusterBumpEpoch
-            | CommandId::ClusterDelSlots
-            | CommandId::ClusterDelSlotsRange
-            | CommandId::ClusterFailover
-            | CommandId::ClusterFlushSlots
-            | CommandId::ClusterForget
-            | CommandId::ClusterMeet
-            | CommandId::ClusterReplicate
-            | CommandId::ClusterReset
-            | CommandId::ClusterSaveConfig
-            | CommandId::ClusterSetConfigEpoch
-            | CommandId::ClusterSetSlot => self.cluster(session, spec, args, w)?,
             CommandId::ReadOnly => cluster::read_at_replicas(session, true, w),
             CommandId::ReadWrite => cluster::read_at_replicas(session, false, w),
             // Nobody is sent elsewhere for one command only, so there is nothing to remember.
@@ -213,6 +180,10 @@ impl Gateway {
             CommandId::Exec | CommandId::Watch => {
                 unreachable!("{} is answered with the help of groups", spec.name)
             }
+
+            // Families that have one answer each.
+            _ if is_of("cluster|") => self.cluster(session, spec, args, w)?,
+            _ if is_of("command") => command::introspect::command(args, w),
 
             // Containers: resolving the words asks for one of their subcommands.
             CommandId::Client

@@ -8,7 +8,7 @@
 //!   Vote            Prepare to all --> all Prepared: answer, Decide(commit)    one Refused: Decide(abort), answer or again
 //!   InPlace         commands on whole groups: as Vote, but the replies come with the end
 //!   LockInPlace     both: as LockFirst, of whole groups; then each votes on a list of effects and commands, as for InPlace
-//!   Offload         very large values: Prepare to all --> all Prepared: CheckOut --> CheckedOut by all --> carried out on a
+//!   Offload         very large values: Prepare to all --> all Prepared: CheckOut --> Locked by all --> carried out on a
 //!                                            thread beside --> CheckIn, answer
 //!   PerGroup        a scan over several nodes: each group does its part by itself
 //!
@@ -1668,7 +1668,7 @@ mod tests {
         let mut refused = 0;
         while let Some(output) = gateway.transactions.outputs.pop_front() {
             match output {
-                Output::CheckedOut {
+                Output::Locked {
                     txn, group, objects, ..
                 } if group == refuser && refused == 0 => {
                     // As if it had never held them: they are where they were, and it answers so.

@@ -179,7 +179,6 @@ impl Gateway {
                 | Output::FailedWatch { ticket, .. }
                 | Output::Versions { ticket, .. } => ticket.worker,
                 Output::Locked { txn, .. }
-                | Output::CheckedOut { txn, .. }
                 | Output::Voted { txn, .. }
                 | Output::Resolved { txn, .. }
                 | Output::FailedPart { txn, .. }
@@ -218,12 +217,6 @@ impl Gateway {
                 time,
                 objects,
             } => self.on_locked(txn, group, is_logged, time, objects),
-            Output::CheckedOut {
-                txn,
-                group,
-                time,
-                objects,
-            } => self.on_locked(txn, group, false, time, objects),
             Output::Voted {
                 txn,
                 group,

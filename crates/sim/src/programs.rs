@@ -13,13 +13,13 @@
 //! Of programs of several steps only the last one changes anything, so that it alone is the transaction.
 
 use crate::clock::{MILLIS, WALL_START_MILLIS};
+use crate::reply::{Reply, encode, parse};
 use crate::world;
 use history::{
     Answer, Call, Judgement, Outcome, Process, Transaction, Transactions, bank, list_append, ring,
 };
 use history::{Recorder, Ticket};
 use ids::Prng;
-use resp::{parse_array_header, skip_value};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
 
@@ -198,16 +198,6 @@ pub(crate) struct Running {
     replies: Vec<Reply>,
     /// What earlier steps read.
     seen: Vec<i64>,
-}
-
-/// What clients are told.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Reply {
-    Nil,
-    Number(i64),
-    Text(String),
-    Array(Vec<Reply>),
-    Error(String),
 }
 
 /// What comes next.
@@ -1170,73 +1160,9 @@ fn whole(told: &[Reply], is_block: bool) -> Option<Vec<Option<i64>>> {
     };
     let number = |reply: &Reply| match reply {
         Reply::Nil => Some(None),
-        Reply::Text(text) => text.parse().ok().map(Some),
-        _ => None,
+        reply => reply.number().map(Some),
     };
     all.iter().map(number).collect()
-}
-
-impl Reply {
-    /// Different texts.
-    fn texts(&self) -> Option<BTreeSet<String>> {
-        let Reply::Array(all) = self else { return None };
-        let text = |reply: &Reply| match reply {
-            Reply::Text(text) => Some(text.clone()),
-            _ => None,
-        };
-        let texts: BTreeSet<String> = all.iter().map(text).collect::<Option<_>>()?;
-        (texts.len() == all.len()).then_some(texts)
-    }
-
-    fn numbers(&self) -> Option<Vec<i64>> {
-        let Reply::Array(all) = self else { return None };
-        let number = |reply: &Reply| match reply {
-            Reply::Text(text) => text.parse().ok(),
-            _ => None,
-        };
-        all.iter().map(number).collect()
-    }
-}
-
-fn encode(words: &[String]) -> Vec<u8> {
-    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
-    for word in words {
-        bytes.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
-    }
-    bytes
-}
-
-/// The first reply in `bytes`, and its length; `None` if it is not whole.
-fn parse(bytes: &[u8]) -> Result<Option<(Reply, usize)>, String> {
-    let Some(length) = skip_value(bytes) else {
-        return Ok(None);
-    };
-    let reply = reply_of(&bytes[..length]);
-    let reply = reply.ok_or_else(|| format!("no reply: {:?}", String::from_utf8_lossy(&bytes[..length])))?;
-    Ok(Some((reply, length)))
-}
-
-fn reply_of(bytes: &[u8]) -> Option<Reply> {
-    if matches!(bytes, b"$-1\r\n" | b"*-1\r\n" | b"_\r\n") {
-        return Some(Reply::Nil);
-    }
-    if let Some((count, head)) = parse_array_header(bytes) {
-        let (mut all, mut at) = (Vec::new(), head);
-        for _ in 0..count {
-            let length = skip_value(&bytes[at..])?;
-            all.push(reply_of(&bytes[at..at + length])?);
-            at += length;
-        }
-        return Some(Reply::Array(all));
-    }
-    let text = std::str::from_utf8(bytes).ok()?.strip_suffix("\r\n")?;
-    match text.as_bytes().first()? {
-        b'-' => Some(Reply::Error(text[1..].to_owned())),
-        b'+' => Some(Reply::Text(text[1..].to_owned())),
-        b':' => text[1..].parse().ok().map(Reply::Number),
-        b'$' => Some(Reply::Text(text.split_once("\r\n")?.1.to_owned())),
-        _ => None,
-    }
 }
 
 /// What a client still has to do when the storm is over.
