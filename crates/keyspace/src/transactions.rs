@@ -158,8 +158,8 @@ impl Transactions {
     }
 
     fn is_over(&self, txn: TxnId) -> bool {
-        let coordinator = coordinator(txn);
-        let is_below = self.low.get(&coordinator).is_some_and(|low| txn.seq < *low);
+        let low = self.low.get(&txn.coordinator());
+        let is_below = low.is_some_and(|low| txn.seq < *low);
         is_below && !planted::is(Bug::MarkNotConsulted)
     }
 
@@ -1360,13 +1360,6 @@ pub struct Behind {
 /// Nothing is known of an operation: its answer has arrived, or the state was lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownOrigin;
-
-fn coordinator(txn: TxnId) -> GatewayId {
-    GatewayId {
-        boot: txn.boot,
-        worker: txn.worker,
-    }
-}
 
 fn priority(txn: TxnId, began: UnixMillis) -> Priority {
     Priority {

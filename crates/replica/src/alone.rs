@@ -7,7 +7,7 @@
 //!      |                                             else: waits; Wound to the coordinators of younger prepared ones in the way
 //!  handle(Wound) ----------------------------------- if it waits: Voted(Refused(Wounded))
 //!  handle(Decide) ---------------------------------- effects installed, locks released, waiters go on
-//!  handle(CheckOut) -------------------------------- values of keys that it holds: CheckedOut
+//!  handle(CheckOut) -------------------------------- values of keys that it holds: Locked
 //!  handle(CheckIn) --------------------------------- what was checked out is back, or installed; as Decide
 //! ```
 //!
@@ -156,10 +156,7 @@ impl Alone {
             Request::Wound { txn } => apply_quietly(state, keyspace::Operation::Withdraw { txn }),
             Request::Forget { txn, low } => {
                 let forget = keyspace::Forget {
-                    coordinator: ids::GatewayId {
-                        boot: txn.boot,
-                        worker: txn.worker,
-                    },
+                    coordinator: txn.coordinator(),
                     low,
                     over: vec![(txn.seq, txn.attempt)],
                 };
@@ -434,9 +431,10 @@ impl Alone {
             .collect();
         let bytes = objects.iter().flatten().map(keyspace::Object::memory).sum();
         self.lent.insert(txn, bytes);
-        out.push(Output::CheckedOut {
+        out.push(Output::Locked {
             txn,
             group: state.group,
+            is_logged: false,
             time: state.keyspace.time(),
             objects,
         });

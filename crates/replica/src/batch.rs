@@ -215,13 +215,7 @@ impl BatchBuf {
 
     /// Adds a question for the objects of keys.
     pub(crate) fn push_fetch(&mut self, keys: &[FullKey]) {
-        self.push_position();
-        self.reads.push(FETCH);
-        put_length(&mut self.reads, keys.len());
-        for (db, key) in keys {
-            self.reads.push(db.number());
-            put_text(&mut self.reads, key);
-        }
+        self.push_keys(FETCH, keys.iter().map(|(db, key)| (*db, &**key)));
     }
 
     /// Adds the hint that an older transaction waits elsewhere for this one.
@@ -247,8 +241,12 @@ impl BatchBuf {
 
     /// Adds a question for the versions of keys, behind the writes that the batch holds so far.
     pub(crate) fn push_versions<'a>(&mut self, keys: impl ExactSizeIterator<Item = (Db, &'a [u8])>) {
+        self.push_keys(VERSIONS, keys);
+    }
+
+    fn push_keys<'a>(&mut self, tag: u8, keys: impl ExactSizeIterator<Item = (Db, &'a [u8])>) {
         self.push_position();
-        self.reads.push(VERSIONS);
+        self.reads.push(tag);
         put_length(&mut self.reads, keys.len());
         for (db, key) in keys {
             self.reads.push(db.number());

@@ -43,7 +43,7 @@
 //! 5. Clients are told of reads of one connection and slot in the order in which these were asked.
 
 use crate::batch::{Answer, Answers, Batch, BatchBuf, LongOperation, SentWords, reads};
-use crate::operation::{Condition, Operation, Replies};
+use crate::operation::{Condition, Operation, Replies, as_conditions};
 use crate::request::{Assignment, FullKey, IndexedKey, Journey, Output, Part, Seen, Ticket};
 use crate::response::BatchOutcome;
 use bytes::Bytes;
@@ -418,6 +418,16 @@ impl<'a> Asked<'a> {
             frame: None,
         }
     }
+
+    /// The same command, to outlive its frame.
+    pub fn to_operation(&self) -> Operation {
+        Operation {
+            spec: self.spec,
+            db: self.db,
+            protocol: self.protocol,
+            args: self.args.to_buf(),
+        }
+    }
 }
 
 impl GroupClient {
@@ -569,7 +579,8 @@ impl GroupClient {
         if is_free && !writes {
             self.make_free_room();
             self.free.batch.push_read(db, protocol, touches, args);
-            return self.took_free(origin, trip, slot);
+            let item = self.new_item(origin, true, slot);
+            return self.free.take(Item { trip, ..item }, self.now);
         }
         self.make_room(writes);
         let batch = &mut self.open.batch;
@@ -585,26 +596,21 @@ impl GroupClient {
         } else {
             batch.push_read(db, protocol, touches, args);
         }
-        if !writes {
-            return self.took(origin, trip, true, slot);
-        }
-        let long_bytes_min = if self.sizes.is_long(spec, args) {
-            0
+        let item = self.new_item(origin, !writes, slot);
+        let item = Item { trip, ..item };
+        if self.sizes.is_long(spec, args) {
+            self.took_write(item, 0);
         } else {
-            usize::MAX
-        };
-        self.took_write(origin, trip, slot, long_bytes_min);
+            self.took(item);
+        }
     }
 
     /// Takes a command that waits until there is something to pop.
     pub fn wait(&mut self, ticket: Ticket, operation: &Operation) {
         let (spec, args) = operation.words();
-        self.make_room(true);
-        let command = operation.as_state();
-        let id = wait_id(ticket);
+        let (id, command) = (wait_id(ticket), operation.as_state());
         let wait = keyspace::Operation::Wait { id, command };
-        self.open.batch.writes.push(&wait);
-        self.took(Origin::Wait(ticket), None, false, first_slot(spec, args));
+        self.write(Origin::Wait(ticket), &wait, first_slot(spec, args));
     }
 
     /// The client of a command that waits does not wait any more.
@@ -612,46 +618,45 @@ impl GroupClient {
         if planted::is(Bug::WaitNotEnded) {
             return;
         }
-        self.make_room(true);
         let id = wait_id(ticket);
-        self.open.batch.writes.push(&keyspace::Operation::EndWait { id });
-        self.took(Origin::EndWait(ticket), None, false, None);
+        self.write(
+            Origin::EndWait(ticket),
+            &keyspace::Operation::EndWait { id },
+            None,
+        );
     }
 
     /// Takes commands that are carried out as one, if conditions hold.
     pub fn block(&mut self, ticket: Ticket, conditions: &[Condition], operations: &[Operation]) {
-        self.make_room(true);
-        self.open.batch.writes.push(&keyspace::Operation::Block {
-            conditions: conditions.iter().map(Condition::as_state).collect(),
+        let block = keyspace::Operation::Block {
+            conditions: as_conditions(conditions),
             commands: operations.iter().map(Operation::as_state).collect(),
-        });
-        self.took_block(ticket);
+        };
+        self.block_of(ticket, &block);
     }
 
-    fn took_block(&mut self, ticket: Ticket) {
+    fn block_of(&mut self, ticket: Ticket, block: &keyspace::Operation<'_>) {
+        self.make_room(true);
+        self.open.batch.writes.push(block);
         // It may write anything it names.
-        let slot = None;
-        self.took_write(Origin::Block(ticket), None, slot, self.sizes.long_bytes_min);
+        let item = self.new_item(Origin::Block(ticket), false, None);
+        self.took_write(item, self.sizes.long_bytes_min);
     }
 
     /// Takes commands that are carried out as one, and at most once.
     pub fn once(&mut self, ticket: Ticket, request: ClientRequest, operations: &[Operation]) {
-        self.make_room(true);
-        self.open.batch.writes.push(&keyspace::Operation::Once {
-            request,
-            commands: operations.iter().map(Operation::as_state).collect(),
-        });
-        self.took_block(ticket);
+        let commands = operations.iter().map(Operation::as_state).collect();
+        let once = keyspace::Operation::Once { request, commands };
+        self.block_of(ticket, &once);
     }
 
     /// Takes a question for the versions of keys.
     pub fn versions(&mut self, ticket: Ticket, keys: &[IndexedKey]) {
-        self.set_apart();
-        self.open
-            .batch
-            .push_versions(keys.iter().map(|(_, db, key)| (*db, &**key)));
         let indices = keys.iter().map(|(at, ..)| *at).collect();
-        self.took(Origin::Versions(ticket, indices), None, true, None);
+        let keys = keys.iter().map(|(_, db, key)| (*db, &**key));
+        self.read_apart(Origin::Versions(ticket, indices), |batch| {
+            batch.push_versions(keys)
+        });
     }
 
     /// Takes this group's part of a transaction. `Err` if values are to be checked out, as no log can say: whoever asks did not know
@@ -667,7 +672,8 @@ impl GroupClient {
         self.make_room(true);
         let batch = &mut self.open.batch;
         batch.tail = batch.writes.push_long(&part.as_state()).unwrap_or_default();
-        self.took_write(origin, None, None, self.sizes.long_bytes_min);
+        let item = self.new_item(origin, false, None);
+        self.took_write(item, self.sizes.long_bytes_min);
         Ok(())
     }
 
@@ -689,7 +695,7 @@ impl GroupClient {
         open.batch
             .writes
             .push(&keyspace::Operation::Resolve(Resolve { decisions }));
-        let item = self.new_item(Origin::Decisions(committed), None, false, None);
+        let item = self.new_item(Origin::Decisions(committed), false, None);
         open.take(item, self.now);
         self.queue(open, Ordering::Unnumbered);
     }
@@ -701,66 +707,43 @@ impl GroupClient {
             // It was given up, and the group has not heard of it.
             self.drop_long(at);
         }
-        self.make_room(true);
-        let resolve = Resolve {
-            decisions: vec![(txn, is_committed)],
-        };
-        self.open
-            .batch
-            .writes
-            .push(&keyspace::Operation::Resolve(resolve));
-        self.took(Origin::Decision(txn, worker), None, false, None);
+        let decisions = vec![(txn, is_committed)];
+        let resolve = keyspace::Operation::Resolve(Resolve { decisions });
+        self.write(Origin::Decision(txn, worker), &resolve, None);
     }
 
     /// Takes the question of a worker what has become of a transaction.
     pub fn inquire(&mut self, txn: TxnId, participants: Participants, worker: u16) {
-        self.make_room(true);
-        let inquire = Inquire { txn, participants };
-        self.open
-            .batch
-            .writes
-            .push(&keyspace::Operation::Inquire(inquire));
-        self.took(Origin::Inquiry(txn, worker), None, false, None);
+        let inquire = keyspace::Operation::Inquire(Inquire { txn, participants });
+        self.write(Origin::Inquiry(txn, worker), &inquire, None);
     }
 
     /// Takes the hint that an older transaction waits elsewhere for this one. It may be lost, and is repeated.
     pub fn wound(&mut self, txn: TxnId) {
-        self.make_free_room();
-        self.free.batch.push_wound(txn);
-        self.took_free(Origin::Nobody, None, None);
+        self.read_free(Origin::Nobody, |batch| batch.push_wound(txn));
     }
 
     /// Takes commands of a transaction that only read. What its connection sent before on the same slots was answered.
     pub fn see(&mut self, txn: TxnId, conditions: &[Condition], operations: &[Operation]) {
-        // A key that a read found to be expired is counted until an entry deletes it: the count is behind that entry.
-        if operations
-            .iter()
-            .any(|operation| operation.words().0.id == CommandId::DbSize)
-        {
-            self.set_apart();
-            self.open.batch.push_see(conditions, operations);
-            return self.took(Origin::Sight(txn), None, true, None);
+        let see = |batch: &mut BatchBuf| batch.push_see(conditions, operations);
+        let counts_keys = |operation: &Operation| operation.spec.id == CommandId::DbSize;
+        if operations.iter().any(counts_keys) {
+            // A key that a read found to be expired is counted until an entry deletes it: the count is behind that entry.
+            self.read_apart(Origin::Sight(txn), see);
+        } else {
+            self.read_free(Origin::Sight(txn), see);
         }
-        self.make_free_room();
-        self.free.batch.push_see(conditions, operations);
-        self.took_free(Origin::Sight(txn), None, None);
     }
 
     /// Takes a question for objects that a transaction works on.
     pub fn fetch(&mut self, txn: TxnId, keys: &[FullKey]) {
-        self.make_free_room();
-        self.free.batch.push_fetch(keys);
-        self.took_free(Origin::Objects(txn), None, None);
+        self.read_free(Origin::Objects(txn), |batch| batch.push_fetch(keys));
     }
 
     /// Every participant has recorded the end of a transaction, and of all that its coordinator numbered below `low`: told
     /// with the next batch, or after a while.
     pub fn forget(&mut self, txn: TxnId, low: u64) {
-        let coordinator = GatewayId {
-            boot: txn.boot,
-            worker: txn.worker,
-        };
-        let of = self.over.entry(coordinator).or_default();
+        let of = self.over.entry(txn.coordinator()).or_default();
         of.low = of.low.max(low);
         of.over.push((txn.seq, txn.attempt));
         self.untold_since.get_or_insert(self.now);
@@ -774,8 +757,7 @@ impl GroupClient {
         if !self.received.is_empty() {
             let answers = std::mem::take(&mut self.received);
             let received = keyspace::Operation::Received { answers };
-            self.open.batch.writes.push(&received);
-            self.took(Origin::Nobody, None, false, None);
+            self.push(Origin::Nobody, &received, None);
         }
         for (coordinator, OverOf { low, over }) in std::mem::take(&mut self.over) {
             let forget = Forget {
@@ -783,8 +765,7 @@ impl GroupClient {
                 low,
                 over,
             };
-            self.open.batch.writes.push(&keyspace::Operation::Forget(forget));
-            self.took(Origin::Nobody, None, false, None);
+            self.push(Origin::Nobody, &keyspace::Operation::Forget(forget), None);
         }
     }
 
@@ -801,6 +782,35 @@ impl GroupClient {
         }
     }
 
+    /// Takes an operation that writes.
+    fn write(&mut self, origin: Origin, operation: &keyspace::Operation<'_>, slot: Option<Slot>) {
+        self.make_room(true);
+        self.push(origin, operation, slot);
+    }
+
+    /// The same, if there is room.
+    fn push(&mut self, origin: Origin, operation: &keyspace::Operation<'_>, slot: Option<Slot>) {
+        self.open.batch.writes.push(operation);
+        let item = self.new_item(origin, false, slot);
+        self.took(item);
+    }
+
+    /// Takes a read that waits for nothing.
+    fn read_free(&mut self, origin: Origin, push: impl FnOnce(&mut BatchBuf)) {
+        self.make_free_room();
+        push(&mut self.free.batch);
+        let item = self.new_item(origin, true, None);
+        self.free.take(item, self.now);
+    }
+
+    /// Takes a read that no write goes with.
+    fn read_apart(&mut self, origin: Origin, push: impl FnOnce(&mut BatchBuf)) {
+        self.set_apart();
+        push(&mut self.open.batch);
+        let item = self.new_item(origin, true, None);
+        self.took(item);
+    }
+
     /// Opens a batch of reads alone: they are answered behind whatever came before.
     fn set_apart(&mut self) {
         self.make_room(false);
@@ -810,29 +820,12 @@ impl GroupClient {
         self.open.is_apart = true;
     }
 
-    fn took(
-        &mut self,
-        origin: Origin,
-        trip: Option<(&'static Spec, Monotonic)>,
-        is_read: bool,
-        slot: Option<Slot>,
-    ) {
-        let item = self.new_item(origin, trip, is_read, slot);
-        self.took_item(item);
-    }
-
-    fn new_item(
-        &mut self,
-        origin: Origin,
-        trip: Option<(&'static Spec, Monotonic)>,
-        is_read: bool,
-        slot: Option<Slot>,
-    ) -> Item {
+    fn new_item(&mut self, origin: Origin, is_read: bool, slot: Option<Slot>) -> Item {
         self.items += 1;
         Item {
             connection: origin.connection(),
             origin: Some(origin),
-            trip,
+            trip: None,
             is_read,
             since: self.now,
             slot,
@@ -842,17 +835,10 @@ impl GroupClient {
     }
 
     /// The same of a write that goes in pieces if it has so many bytes.
-    fn took_write(
-        &mut self,
-        origin: Origin,
-        trip: Option<(&'static Spec, Monotonic)>,
-        slot: Option<Slot>,
-        long_bytes_min: usize,
-    ) {
-        let mut item = self.new_item(origin, trip, false, slot);
+    fn took_write(&mut self, mut item: Item, long_bytes_min: usize) {
         let mark = self.open.taken.1;
         match self.open.batch.take_long(mark, long_bytes_min) {
-            None => self.took_item(item),
+            None => self.took(item),
             Some(operation) if operation.len() > REQUEST_BYTES_MAX => self.refused.extend(item.origin.take()),
             Some(operation) => {
                 let number = self.next_long;
@@ -888,10 +874,9 @@ impl GroupClient {
                 return;
             };
             let (number, whole) = (long.number, long.operation.len());
-            let writes = &mut self.open.batch.writes;
             if long.sent < whole {
                 let bytes = long.operation.piece(long.sent, self.sizes.piece_bytes);
-                writes.push(&keyspace::Operation::Stage(Piece {
+                self.open.batch.writes.push(&keyspace::Operation::Stage(Piece {
                     number,
                     whole_bytes: whole as u64,
                     offset: long.sent as u64,
@@ -899,12 +884,14 @@ impl GroupClient {
                 }));
                 long.sent += bytes.len();
                 self.open.is_piece = true;
-                self.took(Origin::Nobody, None, false, None);
+                let item = self.new_item(Origin::Nobody, false, None);
+                self.took(item);
             } else {
-                writes.push(&keyspace::Operation::Staged { number });
+                let staged = keyspace::Operation::Staged { number };
+                self.open.batch.writes.push(&staged);
                 let long = self.staging.pop_front().expect("looked at a moment ago");
                 self.open.long = Some(long.operation);
-                self.took_item(long.item);
+                self.took(long.item);
             }
             self.close();
         }
@@ -914,20 +901,19 @@ impl GroupClient {
     fn drop_long(&mut self, at: usize) -> Option<Item> {
         let long = self.staging.remove(at)?;
         if long.sent > 0 {
-            self.make_room(true);
-            self.open.batch.writes.push(&keyspace::Operation::Stage(Piece {
+            let none = keyspace::Operation::Stage(Piece {
                 number: long.number,
                 whole_bytes: 0,
                 offset: 0,
                 bytes: &[],
-            }));
-            self.took(Origin::Nobody, None, false, None);
+            });
+            self.write(Origin::Nobody, &none, None);
         }
         Some(long.item)
     }
 
-    /// The same, of what may have come before and been sent in another batch.
-    fn took_item(&mut self, mut item: Item) {
+    /// The open batch holds an item more, which may have been sent in another one before.
+    fn took(&mut self, mut item: Item) {
         if self.open.batch.byte_len() > REQUEST_BYTES_MAX {
             // What was open before is at most a full batch: it is this one.
             let (reads, writes) = self.open.taken;
@@ -939,12 +925,6 @@ impl GroupClient {
         let batch = &self.open.batch;
         self.open.taken = (batch.reads.len(), batch.writes.mark());
         self.open.take(item, self.now);
-    }
-
-    /// The same, of a read that waits for nothing.
-    fn took_free(&mut self, origin: Origin, trip: Option<(&'static Spec, Monotonic)>, slot: Option<Slot>) {
-        let item = self.new_item(origin, trip, true, slot);
-        self.free.take(item, self.now);
     }
 
     /// Closes the batch of free reads if it is full.
@@ -1088,22 +1068,16 @@ impl GroupClient {
 
     /// Asks for an answer that comes later: what wrote is asked for, what reads is read again.
     fn ask_again(&mut self, place: Place, out: &mut Vec<Output>) {
-        let gateway = self.gateway;
         if planted::is(Bug::LateAnswerTwice) && !place.is_read {
             return self.send_again(place);
         }
         if !place.is_read {
-            self.make_free_room();
-            self.free.batch.push_late(keyspace::Origin {
-                gateway,
+            let late = keyspace::Origin {
+                gateway: self.gateway,
                 number: place.batch,
                 index: place.index,
-            });
-            self.took_free(Origin::Late(place), None, None);
-            if let Some(waiting) = self.late.get_mut(&place) {
-                waiting.asked_at = self.now;
-            }
-            return;
+            };
+            return self.ask_for(place, |batch| batch.push_late(late));
         }
         let waiting = self.late.remove(&place).expect("the caller has seen it");
         let Waiting {
@@ -1135,13 +1109,21 @@ impl GroupClient {
         self.open.has_again = true;
         item.is_stale = false;
         let asked = item.outstanding(u64::MAX);
-        self.took_item(item);
+        self.took(item);
         // What was held behind it may be older than what it is answered now.
         let held = self.late_reads().filter(|(_, waiting)| waiting.held.is_some());
         let behind = held.filter(|(_, waiting)| asked.is_some_and(|asked| asked.is_before(&waiting.item)));
         if let Some((_, place)) = behind.map(|(place, waiting)| (waiting.item.order, *place)).min() {
             // Which asks for those behind it.
             self.ask_again(place, out);
+        }
+    }
+
+    /// Asks what has become of something that is answered later.
+    fn ask_for(&mut self, place: Place, push: impl FnOnce(&mut BatchBuf)) {
+        self.read_free(Origin::Late(place), push);
+        if let Some(waiting) = self.late.get_mut(&place) {
+            waiting.asked_at = self.now;
         }
     }
 
@@ -1249,12 +1231,7 @@ impl GroupClient {
             let mut ignored = Vec::new();
             return self.ask_again(place, &mut ignored);
         }
-        self.make_free_room();
-        self.free.batch.push_parked(place.batch, place.index);
-        self.took_free(Origin::Late(place), None, None);
-        if let Some(waiting) = self.late.get_mut(&place) {
-            waiting.asked_at = self.now;
-        }
+        self.ask_for(place, |batch| batch.push_parked(place.batch, place.index));
     }
 
     /// The mistake of [`Bug::LateAnswerTwice`].
@@ -1272,7 +1249,9 @@ impl GroupClient {
             at += 1;
         });
         assert!(is_read.is_some(), "it was written here");
-        self.took(origin, waiting.item.trip, false, waiting.item.slot);
+        let item = self.new_item(origin, false, waiting.item.slot);
+        let trip = waiting.item.trip;
+        self.took(Item { trip, ..item });
     }
 
     /// An answer has come later than its batch.
@@ -1392,7 +1371,7 @@ impl GroupClient {
                 return true;
             }
             BatchOutcome::Evicted => {
-                let (waits, ends) = (sent.waits(), sent.ends_of_waits());
+                let (waits, ends) = sent.waits();
                 sent.fail(group, |_| UNKNOWN, now, slow, out);
                 ends.into_iter().for_each(|ticket| self.lose_wait(ticket, out));
                 // Nothing is to be popped for who was told an error.
@@ -1411,7 +1390,7 @@ impl GroupClient {
                     self.note_stale(at);
                 }
                 self.note_overtaken(at);
-                self.on_later(late, now, out);
+                self.on_later(late, out);
             }
             BatchOutcome::Deferred { .. } => unreachable!("looked at above"),
         }
@@ -1426,34 +1405,18 @@ impl GroupClient {
     }
 
     /// Some items of a batch were not answered with it.
-    fn on_later(&mut self, late: Vec<Later>, now: Monotonic, out: &mut Vec<Output>) {
+    fn on_later(&mut self, late: Vec<Later>, out: &mut Vec<Output>) {
         for later in late {
             match later {
                 Later::Waits {
                     place,
-                    item,
-                    reads,
-                    held,
+                    waiting,
+                    is_stale,
                 } => {
-                    let waiting = Waiting {
-                        item,
-                        reads,
-                        asked_at: now,
-                        held,
-                        is_overtaken: false,
-                    };
                     self.late.insert(place, waiting);
-                }
-                Later::Stale { place, item, reads } => {
-                    let waiting = Waiting {
-                        item,
-                        reads,
-                        asked_at: now,
-                        held: None,
-                        is_overtaken: false,
-                    };
-                    self.late.insert(place, waiting);
-                    self.ask_again(place, out);
+                    if is_stale {
+                        self.ask_again(place, out);
+                    }
                 }
                 Later::Came(place, bytes) => {
                     self.on_late(place, &bytes, out);
@@ -1570,8 +1533,9 @@ impl GroupClient {
             }
             sent.is_given_up = true;
             let was_sent = sent.was_sent;
-            given_up.extend(sent.waits());
-            ends.extend(sent.ends_of_waits().into_iter().map(|ticket| (ticket, was_sent)));
+            let (begun, ended) = sent.waits();
+            given_up.extend(begun);
+            ends.extend(ended.into_iter().map(|ticket| (ticket, was_sent)));
             let error = |item: &Item| {
                 if was_sent && !item.is_read {
                     UNKNOWN
@@ -1629,24 +1593,17 @@ impl GroupClient {
 }
 
 impl Sent {
-    /// The clients whose commands would wait.
-    fn waits(&self) -> Vec<Ticket> {
-        let origins = self.items.iter().filter_map(|item| item.origin.as_ref());
-        let waits = origins.filter_map(|origin| match origin {
-            Origin::Wait(ticket) => Some(*ticket),
-            _ => None,
-        });
-        waits.collect()
-    }
-
-    /// The clients of which it says that they do not wait any more.
-    fn ends_of_waits(&self) -> Vec<Ticket> {
-        let origins = self.items.iter().filter_map(|item| item.origin.as_ref());
-        let ends = origins.filter_map(|origin| match origin {
-            Origin::EndWait(ticket) => Some(*ticket),
-            _ => None,
-        });
-        ends.collect()
+    /// The clients whose commands would wait, and those of which it says that they do not wait any more.
+    fn waits(&self) -> (Vec<Ticket>, Vec<Ticket>) {
+        let (mut begun, mut ended) = (Vec::new(), Vec::new());
+        for item in &self.items {
+            match item.origin {
+                Some(Origin::Wait(ticket)) => begun.push(ticket),
+                Some(Origin::EndWait(ticket)) => ended.push(ticket),
+                _ => {}
+            }
+        }
+        (begun, ended)
     }
 
     /// Answers all items that were not answered yet.
@@ -1686,6 +1643,28 @@ impl Sent {
         let is_read = self.items[index].is_read;
         let before = self.items[..index].iter().filter(|item| item.is_read == is_read);
         SentWords::new(&self.batch, is_read, before.count())
+    }
+
+    /// An item that is not answered with the batch.
+    fn waiting(&self, index: usize, origin: Option<Origin>, now: Monotonic) -> Waiting {
+        let item = Item {
+            origin,
+            ..self.items[index]
+        };
+        let reads = if item.is_read {
+            self.batch.reads.clone()
+        } else if planted::is(Bug::LateAnswerTwice) {
+            self.batch.writes.clone()
+        } else {
+            Bytes::new()
+        };
+        Waiting {
+            item,
+            reads,
+            asked_at: now,
+            held: None,
+            is_overtaken: false,
+        }
     }
 
     /// Whether what has come for a read is not to be told yet, or not at all.
@@ -1741,26 +1720,15 @@ impl Sent {
             match (origin, answer) {
                 (Some(Origin::Late(_)), Answer::Later) => {}
                 (origin, Answer::Later) => {
-                    let item = Item {
-                        origin,
-                        ..self.items[index]
-                    };
-                    let reads = if is_read {
-                        self.batch.reads.clone()
-                    } else if planted::is(Bug::LateAnswerTwice) {
-                        self.batch.writes.clone()
-                    } else {
-                        Bytes::new()
-                    };
-                    if let Some(Origin::Wait(ticket)) = item.origin {
+                    let waiting = self.waiting(index, origin, now);
+                    if let Some(Origin::Wait(ticket)) = waiting.item.origin {
                         out.push(Output::Waits { ticket });
                     }
-                    outstanding.extend(item.outstanding(self.batch.sequence));
+                    outstanding.extend(waiting.item.outstanding(self.batch.sequence));
                     late.push(Later::Waits {
                         place,
-                        item,
-                        reads,
-                        held: None,
+                        waiting,
+                        is_stale: false,
                     });
                 }
                 (Some(Origin::Late(place)), Answer::Gone) => late.push(Later::Gone(place)),
@@ -1769,29 +1737,19 @@ impl Sent {
                     late.push(Later::Came(place, answer.to_rope()));
                 }
                 (Some(origin), answer) if self.must_wait(index, outstanding) => {
-                    let reads = self.batch.reads.clone();
-                    let item = Item {
-                        origin: Some(origin),
-                        ..self.items[index]
-                    };
-                    let sequence = self.batch.sequence;
-                    let mut before = outstanding.iter().filter(|other| other.is_before(&item));
+                    let mut waiting = self.waiting(index, Some(origin), now);
+                    let (item, sequence) = (&waiting.item, self.batch.sequence);
+                    let mut before = outstanding.iter().filter(|other| other.is_before(item));
                     // As old as the first time it was sent, or older than what one before it is answered now.
                     let is_stale =
                         item.is_stale || self.was_resent || before.any(|other| other.sequence > sequence);
-                    if is_stale {
-                        outstanding.extend(item.outstanding(u64::MAX));
-                        late.push(Later::Stale { place, item, reads });
-                    } else {
-                        outstanding.extend(item.outstanding(sequence));
-                        let held = Some(answer.to_rope());
-                        late.push(Later::Waits {
-                            place,
-                            item,
-                            reads,
-                            held,
-                        });
-                    }
+                    outstanding.extend(item.outstanding(if is_stale { u64::MAX } else { sequence }));
+                    waiting.held = (!is_stale).then(|| answer.to_rope());
+                    late.push(Later::Waits {
+                        place,
+                        waiting,
+                        is_stale,
+                    });
                 }
                 (Some(origin), answer) => {
                     let journey = self.journey(index, now, slow);
@@ -1806,18 +1764,11 @@ impl Sent {
 
 /// What was not answered with its batch, or came with a later one.
 enum Later {
-    /// Perhaps with an answer that is not to be told yet.
+    /// Perhaps with an answer that is not to be told yet; what is stale is to be asked again.
     Waits {
         place: Place,
-        item: Item,
-        reads: Bytes,
-        held: Option<FrozenRope>,
-    },
-    /// To be asked again.
-    Stale {
-        place: Place,
-        item: Item,
-        reads: Bytes,
+        waiting: Waiting,
+        is_stale: bool,
     },
     Came(Place, FrozenRope),
     Gone(Place),
@@ -2013,7 +1964,7 @@ impl Origin {
                 Output::Voted {
                     txn,
                     group,
-                    vote: vote(replies[0][0]),
+                    vote: Vote::of_code(replies[0][0]),
                     is_logged: true,
                     replies: Replies::of(replies[1..].iter().copied()),
                 }
@@ -2026,7 +1977,7 @@ impl Origin {
                 let seen = |seen: &&[u8]| read_seen(&bytes.bytes().slice_ref(seen).into());
                 let objects = replies.iter().skip(2).map(seen);
                 let objects: Option<Vec<_>> = objects.map(|seen| seen.map(|(object, _)| object)).collect();
-                match (vote(replies[0][0]), time.zip(objects)) {
+                match (Vote::of_code(replies[0][0]), time.zip(objects)) {
                     (Vote::Prepared, Some((time, objects))) => Output::Locked {
                         txn,
                         group,
@@ -2157,14 +2108,6 @@ fn fetched(
     }
 }
 
-/// What a participant says first: 0, or why not.
-fn vote(code: u8) -> Vote {
-    match Refusal::of_code(code) {
-        None => Vote::Prepared,
-        Some(refusal) => Vote::Refused(refusal),
-    }
-}
-
 /// The slot of a command's first key.
 fn first_slot(spec: &'static Spec, args: Args<'_>) -> Option<Slot> {
     if let Some(position) = command::only_key(spec) {
@@ -2184,6 +2127,8 @@ mod tests {
     use ids::Boot;
     use resp::ArgsBuf;
 
+    const SECOND: u64 = 1_000_000_000;
+
     #[test]
     fn a_long_reply_does_not_keep_what_came_with_it() {
         let answers = Bytes::from(vec![b'x'; 4 * COPIED_BYTES_MIN]);
@@ -2198,44 +2143,148 @@ mod tests {
         );
     }
 
+    /// A group client that one connection asks, and what it has to tell.
+    struct Asking {
+        group_client: GroupClient,
+        out: Vec<Output>,
+    }
+
+    fn ticket(sequence: u64) -> Ticket {
+        Ticket {
+            worker: 0,
+            connection: 1,
+            sequence,
+        }
+    }
+
+    fn operation(words: &str) -> Operation {
+        let args = ArgsBuf::from_slices(words.split(' '));
+        Operation {
+            spec: command::resolve_in_group(args.as_args()).expect("it is a command"),
+            db: Db::default(),
+            protocol: Protocol::Resp2,
+            args,
+        }
+    }
+
+    /// Answers to the items of a batch: replies, that one is answered later, or that nothing is known of what was asked for.
+    fn answers(words: &[&str]) -> FrozenRope {
+        let mut answers = AnswersBuf::default();
+        for word in words {
+            match *word {
+                "later" => answers.later(),
+                "gone" => answers.gone(),
+                reply => answers.reply(reply.as_bytes()),
+            }
+        }
+        answers.finish()
+    }
+
+    impl Asking {
+        fn new() -> Asking {
+            let gateway = GatewayId {
+                boot: Boot(1),
+                worker: 0,
+            };
+            let mut group_client = GroupClient::new(GroupId::new(3), 0, gateway);
+            group_client.begin(Monotonic(0), None);
+            let out = Vec::new();
+            Asking { group_client, out }
+        }
+
+        fn ask(&mut self, number: u64, words: &str) {
+            self.group_client
+                .command(ticket(number), Asked::of(&operation(words)));
+        }
+
+        /// The generations and numbers of the batches that are due.
+        fn sent(&mut self) -> Vec<(u64, u64)> {
+            let mut sent = Vec::new();
+            self.group_client
+                .dispatch(|batch| sent.push((batch.generation, batch.number)));
+            sent
+        }
+
+        /// Their reads.
+        fn sent_reads(&mut self) -> Vec<Bytes> {
+            let mut sent = Vec::new();
+            self.group_client.dispatch(|batch| sent.push(batch.reads.clone()));
+            sent
+        }
+
+        /// The sequences of the batches that are not answered.
+        fn unanswered(&self) -> Vec<u64> {
+            let unanswered = self.group_client.unanswered.iter();
+            unanswered.map(|sent| sent.batch.sequence).collect()
+        }
+
+        fn hear(&mut self, sequence: u64, outcome: &BatchOutcome) {
+            assert!(self.group_client.on_outcome(sequence, outcome, &mut self.out));
+        }
+
+        /// A batch is answered.
+        fn answer(&mut self, sequence: u64, words: &[&str]) {
+            self.hear(sequence, &BatchOutcome::Done(answers(words)));
+        }
+
+        /// The first item of a batch is answered that waited.
+        fn answer_late(&mut self, batch: u64, is_read: bool, reply: &str) {
+            let late = BatchOutcome::Deferred {
+                is_read,
+                index: 0,
+                bytes: answers(&[reply]),
+            };
+            self.hear(batch, &late);
+        }
+
+        /// It is so late, and a tick comes.
+        fn tick(&mut self, now: u64) {
+            self.group_client.begin(Monotonic(now), None);
+            self.group_client.give_up(&mut self.out);
+        }
+
+        /// What clients were told since the last time: the number of each request, and its answer.
+        #[track_caller]
+        fn expect_told(&mut self, all: &[(u64, &str)]) {
+            let told = self.out.drain(..).map(|output| match output {
+                Output::Replied { ticket, reply, .. } => (
+                    ticket.sequence,
+                    String::from_utf8(reply.to_bytes().to_vec()).expect("it is text"),
+                ),
+                Output::Failed { ticket, error, .. } => (
+                    ticket.sequence,
+                    error.split(' ').next().unwrap_or_default().to_owned(),
+                ),
+                other => panic!("{other:?} tells no client anything"),
+            });
+            let told: Vec<(u64, String)> = told.collect();
+            let told: Vec<(u64, &str)> = told.iter().map(|(number, reply)| (*number, &**reply)).collect();
+            assert_eq!(told, all);
+        }
+    }
+
     /// The words that are told of three commands which left in one batch, and took 20 ms where so much counts as slow.
     fn words_told(slow: Duration) -> Vec<Option<ArgsBuf>> {
-        let gateway = GatewayId {
-            boot: Boot(1),
-            worker: 0,
-        };
-        let mut group_client = GroupClient::new(GroupId::new(3), 0, gateway);
+        let Asking {
+            mut group_client,
+            mut out,
+        } = Asking::new();
         group_client.begin(Monotonic(0), Some(slow));
-        for sequence in 0..3_u8 {
-            let words = ArgsBuf::from_slices([&b"SET"[..], &[b'a' + sequence], b"1"]);
-            let spec = command::resolve_in_group(words.as_args()).expect("it is a command");
-            let ticket = Ticket {
-                worker: 0,
-                connection: 1,
-                sequence: sequence.into(),
-            };
+        for (number, words) in ["SET a 1", "SET b 1", "SET c 1"].into_iter().enumerate() {
+            let operation = operation(words);
             let asked = Asked {
-                spec,
-                db: Db::default(),
-                protocol: Protocol::Resp2,
-                touches: true,
-                is_free: false,
                 began: Some(Monotonic(0)),
-                args: words.as_args(),
-                frame: None,
+                ..Asked::of(&operation)
             };
-            group_client.command(ticket, asked);
+            group_client.command(ticket(number as u64), asked);
         }
         let mut sent = Vec::new();
         group_client.dispatch(|batch| sent.push(batch.sequence));
         assert_eq!(sent.len(), 1, "they leave together");
-        let mut answers = AnswersBuf::default();
-        (0..3).for_each(|_| answers.reply(b"+OK\r\n"));
         group_client.begin(Monotonic(20_000_000), Some(slow));
-        let mut outputs = Vec::new();
-        let bytes = answers.finish();
-        assert!(group_client.on_outcome(sent[0], &BatchOutcome::Done(bytes), &mut outputs));
-        let told = outputs.into_iter().map(|output| match output {
+        let done = BatchOutcome::Done(answers(&["+OK\r\n"; 3]));
+        assert!(group_client.on_outcome(sent[0], &done, &mut out));
+        let told = out.into_iter().map(|output| match output {
             Output::Replied { journey, .. } => {
                 let journey = journey.expect("it was measured");
                 assert_eq!(journey.took, Duration::from_millis(20));
@@ -2248,381 +2297,229 @@ mod tests {
 
     #[test]
     fn one_slow_command_of_a_batch_stands_for_all_unless_the_threshold_is_short() {
-        let word = |key: &[u8]| Some(ArgsBuf::from_slices([&b"SET"[..], key, b"1"]));
-        assert_eq!(words_told(Duration::from_millis(10)), [word(b"a"), None, None]);
-        let all = [word(b"a"), word(b"b"), word(b"c")];
+        let word = |key: &str| Some(ArgsBuf::from_slices(["SET", key, "1"]));
+        assert_eq!(words_told(Duration::from_millis(10)), [word("a"), None, None]);
+        let all = [word("a"), word("b"), word("c")];
         assert_eq!(words_told(Duration::ZERO), all);
         assert_eq!(words_told(Duration::from_millis(30)), [None, None, None]);
     }
 
-    fn group_client() -> GroupClient {
-        let gateway = GatewayId {
-            boot: Boot(1),
-            worker: 0,
-        };
-        let mut group_client = GroupClient::new(GroupId::new(3), 0, gateway);
-        group_client.begin(Monotonic(0), None);
-        group_client
-    }
-
-    fn ask(group_client: &mut GroupClient, words: &str, sequence: u64) {
-        let words = ArgsBuf::from_slices(words.split(' '));
-        let spec = command::resolve_in_group(words.as_args()).expect("it is a command");
-        let ticket = Ticket {
-            worker: 0,
-            connection: 1,
-            sequence,
-        };
-        let asked = Asked {
-            spec,
-            db: Db::default(),
-            protocol: Protocol::Resp2,
-            touches: true,
-            is_free: false,
-            began: None,
-            args: words.as_args(),
-            frame: None,
-        };
-        group_client.command(ticket, asked);
-    }
-
-    /// The generations and numbers of the batches that are due.
-    fn sent(group_client: &mut GroupClient) -> Vec<(u64, u64)> {
-        let mut sent = Vec::new();
-        group_client.dispatch(|batch| sent.push((batch.generation, batch.number)));
-        sent
-    }
-
-    fn done(reply: &[u8]) -> BatchOutcome {
-        let mut answers = AnswersBuf::default();
-        answers.reply(reply);
-        BatchOutcome::Done(answers.finish())
-    }
-
     #[test]
     fn a_late_gap_answer_leaves_the_numbers_of_batches_as_they_are() {
-        let (mut group_client, mut out) = (group_client(), Vec::new());
+        let mut client = Asking::new();
         for number in 1..=3 {
-            ask(&mut group_client, "INCR k", number);
-            assert_eq!(sent(&mut group_client), [(0, number)]);
+            client.ask(number, "INCR k");
+            assert_eq!(client.sent(), [(0, number)]);
         }
-        assert!(group_client.on_outcome(1, &done(b":1\r\n"), &mut out));
-        assert!(group_client.on_outcome(2, &done(b":2\r\n"), &mut out));
-        assert!(group_client.on_outcome(3, &BatchOutcome::Gap { applied: 0 }, &mut out));
-        ask(&mut group_client, "INCR k", 4);
-        assert_eq!(sent(&mut group_client), [(0, 3), (0, 4)]);
+        client.answer(1, &[":1\r\n"]);
+        client.answer(2, &[":2\r\n"]);
+        client.hear(3, &BatchOutcome::Gap { applied: 0 });
+        client.ask(4, "INCR k");
+        assert_eq!(client.sent(), [(0, 3), (0, 4)]);
     }
 
     #[test]
     fn a_group_that_began_anew_is_asked_what_it_knows_before_numbers_are_given_again() {
-        let (mut group_client, mut out) = (group_client(), Vec::new());
+        let mut client = Asking::new();
         for number in 1..=5 {
-            ask(&mut group_client, "INCR k", number);
-            assert_eq!(sent(&mut group_client), [(0, number)]);
+            client.ask(number, "INCR k");
+            assert_eq!(client.sent(), [(0, number)]);
         }
         for sequence in [1, 2, 4] {
-            assert!(group_client.on_outcome(sequence, &done(b":1\r\n"), &mut out));
+            client.answer(sequence, &[":1\r\n"]);
         }
-        group_client.begin_generation(1, &mut out);
-        assert_eq!(sent(&mut group_client), [(1, PROBE)]);
-        ask(&mut group_client, "INCR k", 6);
-        assert_eq!(sent(&mut group_client), [], "its answer is waited for");
-        group_client.begin(Monotonic(2_000_000_000), None);
-        group_client.give_up(&mut out);
-        assert_eq!(sent(&mut group_client), [(1, PROBE)], "or asked for again");
+        client.group_client.begin_generation(1, &mut client.out);
+        assert_eq!(client.sent(), [(1, PROBE)]);
+        client.ask(6, "INCR k");
+        assert_eq!(client.sent(), [], "its answer is waited for");
+        client.tick(2 * SECOND);
+        assert_eq!(client.sent(), [(1, PROBE)], "or asked for again");
         // It has lost the second one, which was answered, and the fourth.
         let probed = BatchOutcome::Gap { applied: 1 };
-        assert!(group_client.on_outcome(0, &probed, &mut out));
-        assert_eq!(sent(&mut group_client), [(1, 2), (1, 3), (1, 4)]);
-        assert!(group_client.on_outcome(0, &probed, &mut out));
-        assert_eq!(
-            sent(&mut group_client),
-            [],
-            "it was asked twice, and answers twice"
-        );
+        client.hear(0, &probed);
+        assert_eq!(client.sent(), [(1, 2), (1, 3), (1, 4)]);
+        client.hear(0, &probed);
+        assert_eq!(client.sent(), [], "it was asked twice, and answers twice");
         for sequence in [3, 5, 6] {
-            assert!(group_client.on_outcome(sequence, &done(b":1\r\n"), &mut out));
+            client.answer(sequence, &[":1\r\n"]);
         }
-        assert_eq!((group_client.acknowledged, out.len()), (4, 6));
+        assert_eq!((client.group_client.acknowledged, client.out.len()), (4, 6));
     }
-
-    /// The reads of the batches that are due.
-    fn sent_reads(group_client: &mut GroupClient) -> Vec<Bytes> {
-        let mut sent = Vec::new();
-        group_client.dispatch(|batch| sent.push(batch.reads.clone()));
-        sent
-    }
-
-    fn failed(out: &[Output]) -> usize {
-        let is_failed = |output: &&Output| {
-            matches!(
-                output,
-                Output::Failed {
-                    error: UNREACHABLE,
-                    ..
-                }
-            )
-        };
-        out.iter().filter(is_failed).count()
-    }
-
-    const SECOND: u64 = 1_000_000_000;
 
     #[test]
     fn a_read_that_waits_has_one_deadline_and_is_not_sent_again_to_who_lets_it_wait() {
-        let (mut group_client, mut out) = (group_client(), Vec::new());
-        ask(&mut group_client, "GET k", 1);
-        let first = sent_reads(&mut group_client);
-        let later = || {
-            let mut answers = AnswersBuf::default();
-            answers.later();
-            BatchOutcome::Done(answers.finish())
-        };
-        assert!(group_client.on_outcome(1, &later(), &mut out));
+        let mut client = Asking::new();
+        client.ask(1, "GET k");
+        let first = client.sent_reads();
+        client.answer(1, &["later"]);
         for second in 1..5 {
-            group_client.begin(Monotonic(second * SECOND), None);
-            group_client.give_up(&mut out);
-            let again = sent_reads(&mut group_client);
+            client.tick(second * SECOND);
+            let again = client.sent_reads();
             assert_eq!(again.len(), 1, "it is asked for");
             assert_ne!(again, first, "a second copy would wait beside the first");
-            assert!(group_client.on_outcome(1 + second, &later(), &mut out));
-            assert_eq!(out.len(), 0);
+            client.answer(1 + second, &["later"]);
+            client.expect_told(&[]);
         }
-        group_client.begin(Monotonic(5 * SECOND), None);
-        group_client.give_up(&mut out);
-        assert_eq!(failed(&out), 1);
+        client.tick(5 * SECOND);
+        client.expect_told(&[(1, "CLUSTERDOWN")]);
     }
 
     #[test]
     fn a_read_whose_late_answer_was_lost_is_asked_again() {
-        let (mut group_client, mut out) = (group_client(), Vec::new());
-        ask(&mut group_client, "GET k", 1);
-        let first = sent_reads(&mut group_client);
-        let mut answers = AnswersBuf::default();
-        answers.later();
-        assert!(group_client.on_outcome(1, &BatchOutcome::Done(answers.finish()), &mut out));
-        group_client.begin(Monotonic(SECOND), None);
-        group_client.give_up(&mut out);
-        assert_eq!(sent_reads(&mut group_client).len(), 1);
-        let mut answers = AnswersBuf::default();
-        answers.gone();
-        assert!(group_client.on_outcome(2, &BatchOutcome::Done(answers.finish()), &mut out));
-        assert_eq!(sent_reads(&mut group_client), first);
-        assert!(group_client.on_outcome(3, &done(b"$-1\r\n"), &mut out));
-        assert_eq!(out.len(), 1);
-    }
-
-    /// A batch is answered: with a reply, that it is answered later, or that nothing is known of what was asked for.
-    fn answered(words: &[&str]) -> BatchOutcome {
-        let mut answers = AnswersBuf::default();
-        for word in words {
-            match *word {
-                "later" => answers.later(),
-                "gone" => answers.gone(),
-                reply => answers.reply(reply.as_bytes()),
-            }
-        }
-        BatchOutcome::Done(answers.finish())
-    }
-
-    /// What clients were told since the last time: the number of each request, and its answer.
-    fn told(out: &mut Vec<Output>) -> Vec<(u64, String)> {
-        let told = out.drain(..).map(|output| match output {
-            Output::Replied { ticket, reply, .. } => (
-                ticket.sequence,
-                String::from_utf8(reply.to_bytes().to_vec()).expect("it is text"),
-            ),
-            Output::Failed { ticket, error, .. } => (
-                ticket.sequence,
-                error.split(' ').next().unwrap_or_default().to_owned(),
-            ),
-            other => panic!("{other:?} tells no client anything"),
-        });
-        told.collect()
-    }
-
-    fn say(all: &[(u64, &str)]) -> Vec<(u64, String)> {
-        all.iter()
-            .map(|(number, reply)| (*number, (*reply).to_owned()))
-            .collect()
+        let mut client = Asking::new();
+        client.ask(1, "GET k");
+        let first = client.sent_reads();
+        client.answer(1, &["later"]);
+        client.tick(SECOND);
+        assert_eq!(client.sent_reads().len(), 1);
+        client.answer(2, &["gone"]);
+        assert_eq!(client.sent_reads(), first);
+        client.answer(3, &["$-1\r\n"]);
+        client.expect_told(&[(1, "$-1\r\n")]);
     }
 
     #[test]
     fn a_read_is_told_behind_an_earlier_one_of_its_connection_and_slot() {
-        let (mut group_client, mut out) = (group_client(), Vec::new());
-        ask(&mut group_client, "GET k", 1);
-        ask(&mut group_client, "STRLEN k", 2);
-        ask(&mut group_client, "GET other", 3);
-        assert_eq!(sent(&mut group_client).len(), 1);
-        assert!(group_client.on_outcome(1, &answered(&["later", ":2\r\n", ":3\r\n"]), &mut out));
-        assert_eq!(told(&mut out), say(&[(3, ":3\r\n")]));
-        ask(&mut group_client, "GET k", 4);
-        assert_eq!(sent(&mut group_client).len(), 1);
-        assert!(group_client.on_outcome(2, &answered(&[":4\r\n"]), &mut out));
-        assert_eq!(told(&mut out), []);
-        let late = {
-            let mut answers = AnswersBuf::default();
-            answers.reply(b":1\r\n");
-            BatchOutcome::Deferred {
-                is_read: true,
-                index: 0,
-                bytes: answers.finish(),
-            }
-        };
-        assert!(group_client.on_outcome(1, &late, &mut out));
-        assert_eq!(
-            told(&mut out),
-            say(&[(1, ":1\r\n"), (2, ":2\r\n"), (4, ":4\r\n")])
-        );
-        assert!(group_client.is_idle());
+        let mut client = Asking::new();
+        client.ask(1, "GET k");
+        client.ask(2, "STRLEN k");
+        client.ask(3, "GET other");
+        assert_eq!(client.sent().len(), 1);
+        client.answer(1, &["later", ":2\r\n", ":3\r\n"]);
+        client.expect_told(&[(3, ":3\r\n")]);
+        client.ask(4, "GET k");
+        assert_eq!(client.sent().len(), 1);
+        client.answer(2, &[":4\r\n"]);
+        client.expect_told(&[]);
+        client.answer_late(1, true, ":1\r\n");
+        client.expect_told(&[(1, ":1\r\n"), (2, ":2\r\n"), (4, ":4\r\n")]);
+        assert!(client.group_client.is_idle());
     }
 
     #[test]
     fn a_read_that_is_told_early_is_noticed() {
         planted::plant(Some(Bug::ReadToldEarly));
-        let (mut group_client, mut out) = (group_client(), Vec::new());
-        ask(&mut group_client, "GET k", 1);
-        ask(&mut group_client, "STRLEN k", 2);
-        assert_eq!(sent(&mut group_client).len(), 1);
-        assert!(group_client.on_outcome(1, &answered(&["later", ":2\r\n"]), &mut out));
+        let mut client = Asking::new();
+        client.ask(1, "GET k");
+        client.ask(2, "STRLEN k");
+        assert_eq!(client.sent().len(), 1);
+        client.answer(1, &["later", ":2\r\n"]);
         planted::plant(None);
-        assert_eq!(told(&mut out), say(&[(2, ":2\r\n")]));
+        client.expect_told(&[(2, ":2\r\n")]);
     }
 
     #[test]
     fn what_was_held_is_asked_again_with_the_read_before_it() {
-        let (mut group_client, mut out) = (group_client(), Vec::new());
-        ask(&mut group_client, "GET k", 1);
-        ask(&mut group_client, "STRLEN k", 2);
-        assert_eq!(sent(&mut group_client).len(), 1);
-        assert!(group_client.on_outcome(1, &answered(&["later", ":1\r\n"]), &mut out));
-        group_client.begin(Monotonic(SECOND), None);
-        group_client.give_up(&mut out);
-        assert_eq!(sent(&mut group_client).len(), 1, "whether it waits still");
-        assert!(group_client.on_outcome(2, &answered(&["gone"]), &mut out));
-        assert_eq!(sent(&mut group_client).len(), 1);
-        assert_eq!(told(&mut out), []);
-        assert!(group_client.on_outcome(3, &answered(&["$2\r\nab\r\n", ":2\r\n"]), &mut out));
-        assert_eq!(told(&mut out), say(&[(1, "$2\r\nab\r\n"), (2, ":2\r\n")]));
-        assert!(group_client.is_idle());
+        let mut client = Asking::new();
+        client.ask(1, "GET k");
+        client.ask(2, "STRLEN k");
+        assert_eq!(client.sent().len(), 1);
+        client.answer(1, &["later", ":1\r\n"]);
+        client.tick(SECOND);
+        assert_eq!(client.sent().len(), 1, "whether it waits still");
+        client.answer(2, &["gone"]);
+        assert_eq!(client.sent().len(), 1);
+        client.expect_told(&[]);
+        client.answer(3, &["$2\r\nab\r\n", ":2\r\n"]);
+        client.expect_told(&[(1, "$2\r\nab\r\n"), (2, ":2\r\n")]);
+        assert!(client.group_client.is_idle());
     }
 
     #[test]
     fn a_read_that_overtook_one_which_is_sent_again_is_asked_again_behind_it() {
-        let (mut group_client, mut out) = (group_client(), Vec::new());
+        let mut client = Asking::new();
         for number in 1..=2 {
-            ask(&mut group_client, "GET k", number);
-            assert_eq!(sent(&mut group_client).len(), 1);
+            client.ask(number, "GET k");
+            assert_eq!(client.sent().len(), 1);
         }
-        assert!(group_client.on_outcome(2, &answered(&[":1\r\n"]), &mut out));
-        assert_eq!(told(&mut out), []);
-        group_client.resend(&mut out);
-        assert_eq!(sent(&mut group_client).len(), 2);
-        assert!(group_client.on_outcome(3, &answered(&[":2\r\n"]), &mut out));
-        assert_eq!(told(&mut out), []);
-        assert!(group_client.on_outcome(1, &answered(&[":2\r\n"]), &mut out));
-        assert_eq!(told(&mut out), say(&[(1, ":2\r\n"), (2, ":2\r\n")]));
-        assert!(group_client.is_idle());
+        client.answer(2, &[":1\r\n"]);
+        client.expect_told(&[]);
+        client.group_client.resend(&mut client.out);
+        assert_eq!(client.sent().len(), 2);
+        client.answer(3, &[":2\r\n"]);
+        client.expect_told(&[]);
+        client.answer(1, &[":2\r\n"]);
+        client.expect_told(&[(1, ":2\r\n"), (2, ":2\r\n")]);
+        assert!(client.group_client.is_idle());
     }
 
     #[test]
     fn a_read_is_not_told_what_was_answered_before_an_earlier_one_was_sent_again() {
-        let (mut group_client, mut out) = (group_client(), Vec::new());
+        let mut client = Asking::new();
         for number in 1..=2 {
-            ask(&mut group_client, "GET k", number);
-            assert_eq!(sent(&mut group_client).len(), 1);
+            client.ask(number, "GET k");
+            assert_eq!(client.sent().len(), 1);
         }
-        group_client.resend(&mut out);
-        assert_eq!(sent(&mut group_client).len(), 2);
-        assert!(group_client.on_outcome(1, &answered(&[":2\r\n"]), &mut out));
-        assert_eq!(told(&mut out), say(&[(1, ":2\r\n")]));
+        client.group_client.resend(&mut client.out);
+        assert_eq!(client.sent().len(), 2);
+        client.answer(1, &[":2\r\n"]);
+        client.expect_told(&[(1, ":2\r\n")]);
         // Perhaps the one before says so, which has it from before.
-        assert!(group_client.on_outcome(2, &answered(&[":1\r\n"]), &mut out));
-        assert_eq!(told(&mut out), []);
-        assert_eq!(sent(&mut group_client).len(), 1);
-        assert!(group_client.on_outcome(3, &answered(&[":2\r\n"]), &mut out));
-        assert_eq!(told(&mut out), say(&[(2, ":2\r\n")]));
-        assert!(group_client.is_idle());
+        client.answer(2, &[":1\r\n"]);
+        client.expect_told(&[]);
+        assert_eq!(client.sent().len(), 1);
+        client.answer(3, &[":2\r\n"]);
+        client.expect_told(&[(2, ":2\r\n")]);
+        assert!(client.group_client.is_idle());
     }
 
     #[test]
     fn a_read_is_not_asked_again_behind_a_write_of_its_connection_that_was_carried_out() {
-        let (mut group_client, mut out) = (group_client(), Vec::new());
-        ask(&mut group_client, "GET k", 1);
-        assert_eq!(sent(&mut group_client).len(), 1);
-        assert!(group_client.on_outcome(1, &answered(&["later"]), &mut out));
-        ask(&mut group_client, "INCR k", 2);
-        assert_eq!(sent(&mut group_client).len(), 1);
-        assert!(group_client.on_outcome(2, &answered(&[":1\r\n"]), &mut out));
-        assert_eq!(told(&mut out), say(&[(2, ":1\r\n")]));
-        group_client.resend(&mut out);
-        assert_eq!(told(&mut out), say(&[(1, "TRYAGAIN")]));
-        assert_eq!(sent(&mut group_client), []);
+        let mut client = Asking::new();
+        client.ask(1, "GET k");
+        assert_eq!(client.sent().len(), 1);
+        client.answer(1, &["later"]);
+        client.ask(2, "INCR k");
+        assert_eq!(client.sent().len(), 1);
+        client.answer(2, &[":1\r\n"]);
+        client.expect_told(&[(2, ":1\r\n")]);
+        client.group_client.resend(&mut client.out);
+        client.expect_told(&[(1, "TRYAGAIN")]);
+        assert_eq!(client.sent(), []);
     }
 
-    /// What clients are told of a wait whose end nobody hears of for so long that it is given up.
-    fn told_of_wait(is_served: bool) -> Vec<(u64, String)> {
-        let (mut group_client, mut out) = (group_client(), Vec::new());
-        let ticket = Ticket {
-            worker: 0,
-            connection: 1,
-            sequence: 1,
-        };
-        let words = ArgsBuf::from_slices(["BLPOP", "k", "0.1"]);
-        let spec = command::resolve_in_group(words.as_args()).expect("it is a command");
-        let operation = Operation {
-            spec,
-            db: Db::default(),
-            protocol: Protocol::Resp2,
-            args: words,
-        };
-        group_client.wait(ticket, &operation);
-        assert_eq!(sent(&mut group_client).len(), 1);
-        assert!(group_client.on_outcome(1, &answered(&["later"]), &mut out));
-        assert!(matches!(out.drain(..).as_slice(), [Output::Waits { .. }]));
-        group_client.end_wait(ticket);
-        assert_eq!(sent(&mut group_client).len(), 1);
+    /// A client waits whose end of waiting nobody hears of for so long that it is given up.
+    fn give_up_wait(is_served: bool) -> Asking {
+        let mut client = Asking::new();
+        client.group_client.wait(ticket(1), &operation("BLPOP k 0.1"));
+        assert_eq!(client.sent().len(), 1);
+        client.answer(1, &["later"]);
+        assert!(matches!(client.out.drain(..).as_slice(), [Output::Waits { .. }]));
+        client.group_client.end_wait(ticket(1));
+        assert_eq!(client.sent().len(), 1);
         if is_served {
-            let mut answers = AnswersBuf::default();
-            answers.reply(b"$1\r\nv\r\n");
-            let late = BatchOutcome::Deferred {
-                is_read: false,
-                index: 0,
-                bytes: answers.finish(),
-            };
-            assert!(group_client.on_outcome(1, &late, &mut out));
+            client.answer_late(1, false, "$1\r\nv\r\n");
         }
-        group_client.begin(Monotonic(5 * SECOND), None);
-        group_client.give_up(&mut out);
-        group_client.begin(Monotonic(11 * SECOND), None);
-        group_client.give_up(&mut out);
-        told(&mut out)
+        client.tick(5 * SECOND);
+        client.tick(11 * SECOND);
+        client
     }
 
     #[test]
     fn a_client_that_waits_is_told_once_when_the_end_of_its_wait_is_given_up() {
-        assert_eq!(told_of_wait(true), say(&[(1, "$1\r\nv\r\n")]));
-        assert_eq!(told_of_wait(false), say(&[(1, "UNKNOWN")]));
+        give_up_wait(true).expect_told(&[(1, "$1\r\nv\r\n")]);
+        give_up_wait(false).expect_told(&[(1, "UNKNOWN")]);
     }
 
     #[test]
     fn what_waits_for_a_node_to_be_in_reach_is_refused_in_time() {
-        let (mut group_client, mut out) = (group_client(), Vec::new());
-        ask(&mut group_client, "INCR k", 1);
-        ask(&mut group_client, "GET k", 2);
-        group_client.begin(Monotonic(5 * SECOND), None);
-        group_client.give_up(&mut out);
-        assert_eq!(failed(&out), 2);
-        assert!(group_client.is_cut_off());
+        let mut client = Asking::new();
+        client.ask(1, "INCR k");
+        client.ask(2, "GET k");
+        client.tick(5 * SECOND);
+        client.expect_told(&[(2, "CLUSTERDOWN"), (1, "CLUSTERDOWN")]);
+        assert!(client.group_client.is_cut_off());
         let mut written = Vec::new();
-        group_client.dispatch(|batch| written.push(batch.writes.len() + batch.reads.len()));
+        client
+            .group_client
+            .dispatch(|batch| written.push(batch.writes.len() + batch.reads.len()));
         assert_eq!(written, [0], "nothing of it is carried out later");
     }
 
     /// What the batches that are due ask for, and how long their pieces are.
-    fn sent_operations(group_client: &mut GroupClient) -> Vec<String> {
+    fn sent_operations(client: &mut Asking) -> Vec<String> {
         let mut sent = Vec::new();
-        group_client.dispatch(|batch| {
+        client.group_client.dispatch(|batch| {
             let is_read = keyspace::Operations::read(&batch.writes, |operation| {
                 sent.push(match operation {
                     keyspace::Operation::Stage(piece) => {
@@ -2639,36 +2536,36 @@ mod tests {
     }
 
     /// Of 100 bytes on goes in pieces of 40.
-    fn with_short_pieces() -> GroupClient {
-        let mut group_client = group_client();
-        group_client.set_piece_sizes(PieceSizes {
+    fn with_short_pieces() -> Asking {
+        let mut client = Asking::new();
+        client.group_client.set_piece_sizes(PieceSizes {
             long_bytes_min: 100,
             piece_bytes: 40,
         });
-        group_client
+        client
     }
 
     #[test]
     fn what_is_long_goes_in_pieces_and_what_is_short_between_them() {
-        let (mut group_client, mut out) = (with_short_pieces(), Vec::new());
-        ask(&mut group_client, &format!("SET k {}", "v".repeat(200)), 1);
+        let mut client = with_short_pieces();
+        client.ask(1, &format!("SET k {}", "v".repeat(200)));
         let mut sent = Vec::new();
         let mut longest = 0;
         for turn in 0..20 {
-            ask(&mut group_client, "INCR n", 100 + turn);
-            let now = sent_operations(&mut group_client);
+            client.ask(100 + turn, "INCR n");
+            let now = sent_operations(&mut client);
             let pieces = now.iter().filter(|operation| operation.contains(" of ")).count();
             longest = longest.max(pieces);
             sent.extend(now);
-            let sequences: Vec<u64> = group_client
-                .unanswered
-                .iter()
-                .map(|sent| sent.batch.sequence)
-                .collect();
+            let sequences = client.unanswered();
             for sequence in sequences {
-                let items = group_client.unanswered.front().map_or(0, |sent| sent.items.len());
+                let items = client
+                    .group_client
+                    .unanswered
+                    .front()
+                    .map_or(0, |sent| sent.items.len());
                 assert_eq!(items, 1, "each has a batch of its own");
-                assert!(group_client.on_outcome(sequence, &done(b"+OK\r\n"), &mut out));
+                client.answer(sequence, &["+OK\r\n"]);
             }
         }
         assert_eq!(longest, PIECES_MAX, "no more are under way");
@@ -2680,42 +2577,38 @@ mod tests {
             sent[..2].iter().any(|sent| sent.contains("INCR")),
             "before the first piece: {sent:?}"
         );
-        assert_eq!(told(&mut out).len(), 21);
-        assert!(group_client.is_idle());
+        assert_eq!(client.out.len(), 21);
+        assert!(client.group_client.is_idle());
     }
 
     #[test]
     fn what_is_given_up_half_way_is_taken_back_and_nothing_was_done() {
-        let (mut group_client, mut out) = (with_short_pieces(), Vec::new());
-        ask(&mut group_client, &format!("SET k {}", "v".repeat(400)), 1);
-        assert_eq!(sent_operations(&mut group_client).len(), PIECES_MAX);
+        let mut client = with_short_pieces();
+        client.ask(1, &format!("SET k {}", "v".repeat(400)));
+        assert_eq!(sent_operations(&mut client).len(), PIECES_MAX);
         for sequence in 1..=PIECES_MAX as u64 {
-            assert!(group_client.on_outcome(sequence, &done(b""), &mut out));
+            client.answer(sequence, &[""]);
         }
-        group_client.begin(Monotonic(6 * SECOND), None);
-        group_client.give_up(&mut out);
-        assert_eq!(failed(&out), 1, "it is certain that it was not carried out");
-        assert_eq!(sent_operations(&mut group_client), ["0 of 0: 0"]);
+        client.tick(6 * SECOND);
+        // It is certain that it was not carried out.
+        client.expect_told(&[(1, "CLUSTERDOWN")]);
+        assert_eq!(sent_operations(&mut client), ["0 of 0: 0"]);
     }
 
     #[test]
     fn what_a_group_may_have_lost_is_sent_from_its_beginning() {
-        let (mut group_client, mut out) = (with_short_pieces(), Vec::new());
-        ask(&mut group_client, &format!("SET k {}", "v".repeat(400)), 1);
-        assert_eq!(sent_operations(&mut group_client).len(), PIECES_MAX);
-        group_client.begin_generation(1, &mut out);
-        assert_eq!(sent(&mut group_client), [(1, PROBE)]);
-        assert!(group_client.on_outcome(0, &BatchOutcome::Gap { applied: 2 }, &mut out));
+        let mut client = with_short_pieces();
+        client.ask(1, &format!("SET k {}", "v".repeat(400)));
+        assert_eq!(sent_operations(&mut client).len(), PIECES_MAX);
+        client.group_client.begin_generation(1, &mut client.out);
+        assert_eq!(client.sent(), [(1, PROBE)]);
+        client.hear(0, &BatchOutcome::Gap { applied: 2 });
         let mut sent = Vec::new();
         for _ in 0..30 {
-            sent.extend(sent_operations(&mut group_client));
-            let sequences: Vec<u64> = group_client
-                .unanswered
-                .iter()
-                .map(|sent| sent.batch.sequence)
-                .collect();
+            sent.extend(sent_operations(&mut client));
+            let sequences = client.unanswered();
             for sequence in sequences {
-                assert!(group_client.on_outcome(sequence, &done(b"+OK\r\n"), &mut out));
+                client.answer(sequence, &["+OK\r\n"]);
             }
         }
         let begins = sent.iter().rposition(|sent| sent.starts_with("0 of"));
@@ -2725,23 +2618,18 @@ mod tests {
             "those under way go again, and then all: {sent:?}"
         );
         assert_eq!(sent.last().map(String::as_str), Some("carry out 2"));
-        assert_eq!(told(&mut out), say(&[(1, "+OK\r\n")]));
+        client.expect_told(&[(1, "+OK\r\n")]);
     }
 
     #[test]
     fn what_is_long_is_not_sent_again_before_it_can_have_been_answered() {
-        let (mut group_client, mut out) = (group_client(), Vec::new());
-        ask(
-            &mut group_client,
-            &format!("SET k {}", "v".repeat(2 * BYTES_PER_SECOND)),
-            1,
-        );
-        ask(&mut group_client, "GET other", 2);
-        assert_eq!(sent(&mut group_client).len(), 1 + PIECES_MAX);
+        let mut client = Asking::new();
+        client.ask(1, &format!("SET k {}", "v".repeat(2 * BYTES_PER_SECOND)));
+        client.ask(2, "GET other");
+        assert_eq!(client.sent().len(), 1 + PIECES_MAX);
         let mut sent_at = |millis: u64| {
-            group_client.begin(Monotonic(millis * SECOND / 1_000), None);
-            group_client.give_up(&mut out);
-            (sent(&mut group_client).len(), out.len())
+            client.tick(millis * SECOND / 1_000);
+            (client.sent().len(), client.out.len())
         };
         assert_eq!(sent_at(2_900), (0, 0));
         assert_eq!(
@@ -2754,22 +2642,18 @@ mod tests {
 
     #[test]
     fn what_stands_behind_a_long_message_of_its_link_is_waited_for() {
-        let (mut group_client, mut out) = (group_client(), Vec::new());
-        ask(&mut group_client, "GET k", 1);
-        assert_eq!(sent_reads(&mut group_client).len(), 1);
+        let mut client = Asking::new();
+        client.ask(1, "GET k");
+        assert_eq!(client.sent_reads().len(), 1);
         for second in 1..=30 {
-            group_client.begin(Monotonic(second * SECOND), None);
-            group_client.on_moving();
-            group_client.give_up(&mut out);
-            assert_eq!(
-                sent_reads(&mut group_client).len(),
-                0,
-                "its answer may be that message"
-            );
+            client.group_client.begin(Monotonic(second * SECOND), None);
+            client.group_client.on_moving();
+            client.group_client.give_up(&mut client.out);
+            assert_eq!(client.sent_reads().len(), 0, "its answer may be that message");
         }
-        assert_eq!(out.len(), 0);
-        group_client.begin(Monotonic(31 * SECOND), None);
-        group_client.give_up(&mut out);
-        assert_eq!(failed(&out), 1, "nothing moves any more");
+        client.expect_told(&[]);
+        client.tick(31 * SECOND);
+        // Nothing moves any more.
+        client.expect_told(&[(1, "CLUSTERDOWN")]);
     }
 }

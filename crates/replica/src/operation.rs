@@ -4,7 +4,7 @@ use command::{KeyUse, ReplyError, Spec};
 use ids::Db;
 use keyspace::{Answers, BlockCommand, Effect, KeyVersion, Scratch, Standing, Told};
 use resp::{Args, ArgsBuf, Protocol, Writer};
-use txn::{Locks, Mode, Refusal, Vote};
+use txn::{Locks, Mode, Vote};
 
 /// A client's command, owned: it waits, travels to another worker, or is part of a transaction.
 #[derive(Clone, Debug)]
@@ -166,14 +166,13 @@ impl Replies {
             ..
         } = told;
         let code = vote.or(bytes.first().copied()).unwrap_or_default();
-        let vote = Refusal::of_code(code).map_or(Vote::Prepared, Vote::Refused);
         let mut rest = Replies::default();
         if ends.len() > 1 {
             bytes.drain(..1);
             rest.bytes = bytes;
             rest.ends = ends[1..].iter().map(|end| *end as usize - 1).collect();
         }
-        (vote, rest)
+        (Vote::of_code(code), rest)
     }
 
     /// Takes apart what [`Request::Once`](crate::Request::Once) is answered: the replies, if it was carried out.

@@ -23,6 +23,13 @@ pub struct Ticket {
     pub sequence: u64,
 }
 
+impl Ticket {
+    /// The connection and the place: what is one worker's is found by it.
+    pub fn place(self) -> (u64, u64) {
+        (self.connection, self.sequence)
+    }
+}
+
 /// A key with its database.
 pub type FullKey = (Db, Box<[u8]>);
 
@@ -372,7 +379,7 @@ pub enum Output {
         /// By index in the question.
         versions: Vec<(usize, KeyVersion)>,
     },
-    /// To [`Request::Lock`], when the locks are held.
+    /// To [`Request::Lock`], when the locks are held, and to [`Request::CheckOut`].
     Locked {
         /// The transaction.
         txn: TxnId,
@@ -383,17 +390,6 @@ pub enum Output {
         /// The group's time.
         time: UnixMillis,
         /// One for each object that was wanted; `None` if absent.
-        objects: Vec<Option<Object>>,
-    },
-    /// To [`Request::CheckOut`].
-    CheckedOut {
-        /// The transaction.
-        txn: TxnId,
-        /// This group.
-        group: GroupId,
-        /// Its time.
-        time: UnixMillis,
-        /// One for each key; `None` if absent.
         objects: Vec<Option<Object>>,
     },
     /// To [`Request::Prepare`], and to [`Request::Lock`] if it is refused.

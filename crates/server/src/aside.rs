@@ -7,7 +7,7 @@
 //! would have anyway; everybody else goes on.
 //!
 //! ```text
-//!  steps > max --> locks, alone --> CheckOut --> CheckedOut by all --> Errand --> run --> on_errand --> CheckIn, answer
+//!  steps > max --> locks, alone --> CheckOut --> Locked by all --> Errand --> run --> on_errand --> CheckIn, answer
 //!                       |                         |
 //!                       +-- waits for its keys    +-- little after all, or only too large to copy: run here
 //! ```
@@ -107,7 +107,7 @@ impl Gateway {
 
     fn steps(&self, db: Db, spec: &'static Spec, args: Args<'_>, command: &Command<'_>) -> usize {
         let keyspace_of = |key: &[u8]| {
-            let index = self.local(group_of_key(self.groups, key))?;
+            let index = self.local_of(key)?;
             Some(self.replicas[index].keyspace())
         };
         replica::steps(db, spec, args, Some(command), &keyspace_of)

@@ -20,19 +20,17 @@ impl<T> Default for Asked<T> {
 impl<T> Asked<T> {
     /// Remembers a command for which `others` were asked.
     pub(crate) fn begin(&mut self, ticket: Ticket, known: T, others: usize) {
-        let place = (ticket.connection, ticket.sequence);
-        self.waiting.insert(place, (known, others));
+        self.waiting.insert(ticket.place(), (known, others));
     }
 
     /// One of them will not answer, so that there is nothing to wait for. Whether there was.
     pub(crate) fn forget(&mut self, ticket: Ticket) -> bool {
-        let place = (ticket.connection, ticket.sequence);
-        self.waiting.remove(&place).is_some()
+        self.waiting.remove(&ticket.place()).is_some()
     }
 
     /// One of them answered, and `join` adds it to what is known: all of it is returned with the last answer.
     pub(crate) fn on_answer(&mut self, ticket: Ticket, join: impl FnOnce(&mut T)) -> Option<T> {
-        let place = (ticket.connection, ticket.sequence);
+        let place = ticket.place();
         let (known, others) = self.waiting.get_mut(&place)?;
         join(known);
         *others -= 1;

@@ -1,8 +1,8 @@
 //! `MULTI`, `EXEC` and `WATCH`.
 
+use crate::connection::Connection;
 use crate::delivery::Delivery;
 use crate::gateway::Gateway;
-use crate::pipeline::Pipeline;
 use crate::program::{Item, Program, group_of_key};
 use crate::session::{Block, Queued, Session, Watched};
 use command::{CommandId, Flags, ReplyError, Route, Spec};
@@ -11,17 +11,12 @@ use keyspace::KeyVersion;
 use replica::{Condition, IndexedKey, Operation, Request, Ticket};
 use resp::Args;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 use txn::{Locks, Mode};
 
 impl Gateway {
     /// Queues a command in the open block; `false` if it is one of those that act at once.
-    pub(crate) fn queue(
-        &mut self,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
-        spec: &'static Spec,
-        args: Args<'_>,
-    ) -> bool {
+    pub(crate) fn queue(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) -> bool {
         match spec.id {
             CommandId::Exec
             | CommandId::Discard
@@ -30,24 +25,24 @@ impl Gateway {
             | CommandId::Quit
             | CommandId::Reset => return false,
             _ if spec.flags.contains(Flags::NO_MULTI) => {
-                self.refuse(session, pipeline, &ReplyError::NotInTransaction);
+                self.refuse(connection, &ReplyError::NotInTransaction);
                 return true;
             }
             _ => {}
         }
         if spec.flags.contains(Flags::DENYOOM) && !self.make_room() {
             self.stats.by_command[spec.id].rejected.add(1);
-            self.refuse(session, pipeline, &ReplyError::OutOfMemory);
+            self.refuse(connection, &ReplyError::OutOfMemory);
             return true;
         }
         let limit = self.settings.client_query_buffer_limit;
-        let block = session.block.as_mut().expect("the caller saw it");
+        let block = connection.session.block.as_mut().expect("the caller saw it");
         block.bytes += args.byte_len() + size_of::<Queued>();
         if block.bytes as u64 > limit {
             // As Redis does with a query buffer that outgrows its limit: nothing else would bound it.
             self.stats.input_limit_closes.add(1);
-            session.is_closing = true;
-            session.block = None;
+            connection.session.is_closing = true;
+            connection.session.block = None;
             return true;
         }
         block.has_place |= spec.route == Route::Keys;
@@ -56,26 +51,20 @@ impl Gateway {
             args: args.to_buf(),
         });
         let queued = i32::try_from(block.commands.len()).unwrap_or(i32::MAX);
-        session
-            .card
-            .queued
-            .store(queued, std::sync::atomic::Ordering::Relaxed);
-        pipeline.writer(session.protocol).simple("QUEUED");
+        connection.session.card.queued.store(queued, Ordering::Relaxed);
+        connection.writer().simple("QUEUED");
         true
     }
 
     /// `EXEC`.
-    pub(crate) fn on_exec(&mut self, session: &mut Session, pipeline: &mut Pipeline) {
-        let Some(block) = end_block(session) else {
-            return ReplyError::ExecWithoutMulti.write(&mut pipeline.writer(session.protocol));
+    pub(crate) fn on_exec(&mut self, connection: &mut Connection) {
+        let Some(block) = end_block(&mut connection.session) else {
+            return ReplyError::ExecWithoutMulti.write(&mut connection.writer());
         };
-        let watched = std::mem::take(&mut session.watched);
-        session
-            .card
-            .watched
-            .store(0, std::sync::atomic::Ordering::Relaxed);
+        let watched = std::mem::take(&mut connection.session.watched);
+        note_watched(&connection.session);
         if block.is_broken {
-            return ReplyError::ExecAbort.write(&mut pipeline.writer(session.protocol));
+            return ReplyError::ExecAbort.write(&mut connection.writer());
         }
         let denied = block
             .commands
@@ -84,12 +73,12 @@ impl Gateway {
         if denied && !self.make_room() {
             let reason = ReplyError::OutOfMemory.bytes();
             let error = ReplyError::quoting("EXECABORT Transaction discarded because of: ", &reason, "");
-            return error.write(&mut pipeline.writer(session.protocol));
+            return error.write(&mut connection.writer());
         }
         let conditions = watched
             .into_iter()
             .map(|Watched { db, key, version }| Condition::Unchanged { db, key, version });
-        let scope = self.scope(session);
+        let scope = self.scope(&connection.session);
         let mut program = Program {
             items: Vec::new(),
             conditions: conditions.collect(),
@@ -97,10 +86,11 @@ impl Gateway {
             is_exec: true,
             scope,
         };
-        let (mut db, mut protocol) = (session.db, session.protocol);
+        let (mut db, mut protocol) = (connection.session.db, connection.session.protocol);
         for Queued { spec, args } in block.commands {
             if spec.route != Route::Connection {
-                let scan = (spec.route == Route::Scan).then(|| self.scan_on(session, args.as_args()));
+                let is_scan = spec.route == Route::Scan;
+                let scan = is_scan.then(|| self.scan_on(&connection.session, args.as_args()));
                 let args = scan.flatten().unwrap_or(args);
                 program.items.push(Item::Operation(Operation {
                     spec,
@@ -124,39 +114,36 @@ impl Gateway {
             program.items.push(Item::Connection(Queued { spec, args }));
         }
         if let Some(id) = block.request
-            && let Err(error) = self.name_block(session, &mut program, id)
+            && let Err(error) = self.name_block(&connection.session, &mut program, id)
         {
-            return pipeline.writer(session.protocol).error(error);
+            return connection.writer().error(error);
         }
-        self.begin(session, pipeline, program);
+        self.begin(connection, program);
     }
 
     /// `EXEC` with too many words: as in Redis, the transaction is over all the same.
-    pub(crate) fn abort_exec(&mut self, session: &mut Session, pipeline: &mut Pipeline, error: &ReplyError) {
-        end_block(session);
-        session.watched.clear();
-        note_watched(session);
+    pub(crate) fn abort_exec(&mut self, connection: &mut Connection, error: &ReplyError) {
+        end_block(&mut connection.session);
+        connection.session.watched.clear();
+        note_watched(&connection.session);
         let text = error.bytes();
         let reason = text.strip_prefix(b"ERR ").unwrap_or(&text);
         let error = ReplyError::quoting("EXECABORT Transaction discarded because of: ", reason, "");
-        self.refuse(session, pipeline, &error);
+        self.refuse(connection, &error);
     }
 
     /// `WATCH`: versions of keys, from wherever they live.
-    pub(crate) fn on_watch(&mut self, session: &mut Session, pipeline: &mut Pipeline, keys: Args<'_>) {
-        if session.watched.len() + keys.len() > Session::WATCHED_MAX {
+    pub(crate) fn on_watch(&mut self, connection: &mut Connection, keys: Args<'_>) {
+        if connection.session.watched.len() + keys.len() > Session::WATCHED_MAX {
             let error = ReplyError::quoting("ERR too many watched keys", b"", "");
-            return error.write(&mut pipeline.writer(session.protocol));
+            return error.write(&mut connection.writer());
         }
-        let db = session.db;
+        let db = connection.session.db;
         let mut asked: BTreeMap<GroupId, Vec<IndexedKey>> = BTreeMap::new();
+        let watched = connection.session.watched.iter();
+        let known = watched.filter(|watched| watched.db == db);
+        let mut known: BTreeSet<Box<[u8]>> = known.map(|watched| watched.key.clone()).collect();
         let mut watched: Vec<Watched> = Vec::new();
-        let mut known: BTreeSet<Box<[u8]>> = session
-            .watched
-            .iter()
-            .filter(|watched| watched.db == db)
-            .map(|watched| watched.key.clone())
-            .collect();
         for key in keys.iter() {
             if !known.insert(key.into()) {
                 continue;
@@ -183,12 +170,12 @@ impl Gateway {
             });
         }
         if asked.is_empty() {
-            session.watched.append(&mut watched);
-            note_watched(session);
-            return pipeline.writer(session.protocol).ok();
+            connection.session.watched.append(&mut watched);
+            note_watched(&connection.session);
+            return connection.writer().ok();
         }
-        let ticket = self.reserve(session, pipeline);
-        session.is_waiting = true;
+        let ticket = self.reserve(connection);
+        connection.session.is_waiting = true;
         self.watches.begin(ticket, watched, asked.len());
         for (group, keys) in asked {
             self.request(group, Request::Watch { ticket, keys });
@@ -209,17 +196,12 @@ impl Gateway {
 
 /// Ends the open block, whatever for.
 pub(crate) fn end_block(session: &mut Session) -> Option<Block> {
-    session
-        .card
-        .queued
-        .store(-1, std::sync::atomic::Ordering::Relaxed);
+    session.card.queued.store(-1, Ordering::Relaxed);
     session.block.take()
 }
 
 /// Shows `CLIENT LIST` how many keys are watched.
 pub(crate) fn note_watched(session: &Session) {
-    session
-        .card
-        .watched
-        .store(session.watched.len() as u64, std::sync::atomic::Ordering::Relaxed);
+    let watched = session.watched.len() as u64;
+    session.card.watched.store(watched, Ordering::Relaxed);
 }

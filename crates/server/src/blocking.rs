@@ -17,7 +17,7 @@
 //! Right behind each command (or `EXEC`) that filled a key, the waiters of that key are looked at in the order in which
 //! they came. If all keys of a waiter's command live on this worker, it pops for it at once (*serves* it), so that nobody
 //! overtakes. If not, the client's own worker is told to try again, and nobody behind it in the line is looked at before
-//! it has answered: with [`Message::Await`] if it goes on waiting, with [`Message::Forget`] if it does not.
+//! it has answered: with [`WaitMessage::Await`] if it goes on waiting, with [`WaitMessage::Forget`] if it does not.
 //!
 //! Who may pop for a client decides its time-out too, so that no element is popped for a client that was told nil: a
 //! client whose keys are all on one other worker asks there to be forgotten, and the answer is what that worker says.
@@ -29,13 +29,12 @@
 //! Nobody pops for it there: whoever is first in the line tries, each time that the group's replica here applies something
 //! that filled the key, or, where there is none, that a node with a replica says so (`cluster/watches.rs`).
 
+use crate::connection::Connection;
 use crate::delivery::{Answers, Delivery};
 use crate::endpoint::Scope;
 use crate::gateway::Gateway;
-use crate::message::Message;
-use crate::pipeline::Pipeline;
+use crate::message::{Message, WaitMessage};
 use crate::program::{Program, group_of_key};
-use crate::session::Session;
 use command::{BlockingCommand, BlockingPop, Command, Spec};
 use ids::{Db, GroupId};
 use keyspace::{Kind, awaited_kind, is_nil};
@@ -136,33 +135,22 @@ impl Blocking {
 
 impl Gateway {
     /// A command that may wait, outside of `MULTI`.
-    pub(crate) fn on_blocking(
-        &mut self,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
-        spec: &'static Spec,
-        args: Args<'_>,
-    ) {
-        let Some(command) = self.accept(session, pipeline, spec, args) else {
+    pub(crate) fn on_blocking(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
+        let Some(command) = self.accept(connection, spec, args) else {
             return;
         };
         let is_tried = self.is_one_step(spec, args, &Scope::Cluster);
-        if is_tried && self.is_heavy(session.db, spec, args, &command) && self.has_alone(spec, args) {
+        let db = connection.session.db;
+        if is_tried && self.is_heavy(db, spec, args, &command) && self.has_alone(spec, args) {
             // There is something to pop, and much of it: it will not wait.
-            let operation = session.operation(spec, args);
-            return self.begin(session, pipeline, Program::single(operation));
+            let operation = connection.session.operation(spec, args);
+            return self.begin(connection, Program::single(operation));
         }
         if is_tried {
-            let target = pipeline.target();
+            let target = connection.pipeline.target();
             let start = target.len();
-            self.run_here(
-                session.db,
-                spec,
-                args,
-                &command,
-                &Scope::Cluster,
-                &mut Writer::new(target, session.protocol),
-            );
+            let mut out = Writer::new(target, connection.session.protocol);
+            self.run_here(db, spec, args, &command, &Scope::Cluster, &mut out);
             if !is_nil(&target[start..]) {
                 return;
             }
@@ -172,14 +160,11 @@ impl Gateway {
             Command::Blocking(blocking) => blocking.timeout_millis,
             _ => None,
         };
-        let ticket = self.reserve(session, pipeline);
-        session.is_waiting = true;
-        session.card.set_blocked(true);
-        let deadline = timeout.map(|millis| {
-            self.timing
-                .now()
-                .saturating_add(millis.saturating_mul(NANOS_OF_MILLI))
-        });
+        let ticket = self.reserve(connection);
+        connection.session.is_waiting = true;
+        connection.session.card.set_blocked(true);
+        let nanos = timeout.map(|millis| millis.saturating_mul(NANOS_OF_MILLI));
+        let deadline = nanos.map(|nanos| self.timing.now().saturating_add(nanos));
         let token = ticket.connection;
         let spent = self.postpone_time();
         self.blocking
@@ -189,8 +174,8 @@ impl Gateway {
             token,
             Blocked {
                 ticket,
-                client: session.card.id,
-                operation: session.operation(spec, args),
+                client: connection.session.card.id,
+                operation: connection.session.operation(spec, args),
                 deadline,
                 workers: Vec::new(),
                 is_served: false,
@@ -314,29 +299,42 @@ impl Gateway {
         });
         let is_served = owners.len() == 1;
         let pop = blocking_command(&operation).pop;
-        let workers: Vec<u16> = pop
-            .awaited()
-            .map(owner_of)
-            .collect::<BTreeSet<_>>()
-            .into_iter()
-            .collect();
+        let workers: BTreeSet<u16> = pop.awaited().map(owner_of).collect();
+        let workers: Vec<u16> = workers.into_iter().collect();
         let blocked = self.blocking.blocked.get_mut(&token).expect("found above");
         blocked.workers.clone_from(&workers);
         blocked.is_served = is_served;
         for worker in workers {
             let operation = Box::new(operation.clone());
-            if worker == self.worker {
-                self.on_await(ticket, *operation, is_served);
-            } else {
-                self.send(
-                    worker,
-                    Message::Await {
-                        ticket,
-                        operation,
-                        is_served,
-                    },
-                );
-            }
+            let message = WaitMessage::Await {
+                ticket,
+                operation,
+                is_served,
+            };
+            self.tell_worker(worker, message);
+        }
+    }
+
+    /// Tells a worker something of a client that waits, this one at once.
+    fn tell_worker(&mut self, worker: u16, message: WaitMessage) {
+        if worker == self.worker {
+            self.on_wait_message(message);
+        } else {
+            self.send(worker, Message::Wait(message));
+        }
+    }
+
+    /// The one dispatch of what workers tell each other of clients that wait.
+    pub(crate) fn on_wait_message(&mut self, message: WaitMessage) {
+        match message {
+            WaitMessage::Await {
+                ticket,
+                operation,
+                is_served,
+            } => self.on_await(ticket, *operation, is_served),
+            WaitMessage::Forget { ticket, answer } => self.on_forget(ticket, answer),
+            WaitMessage::Served { ticket, bytes, nanos } => self.on_served(ticket, bytes, nanos),
+            WaitMessage::Woken { ticket } => self.on_woken(ticket),
         }
     }
 
@@ -365,11 +363,7 @@ impl Gateway {
     /// Takes a client out of the lines of these workers.
     fn leave_lines(&mut self, ticket: Ticket, workers: &[u16]) {
         for &worker in workers {
-            if worker == self.worker {
-                self.on_forget(ticket, None);
-            } else {
-                self.send(worker, Message::Forget { ticket, answer: None });
-            }
+            self.tell_worker(worker, WaitMessage::Forget { ticket, answer: None });
         }
     }
 
@@ -429,7 +423,7 @@ impl Gateway {
             &[worker] if blocked.is_served && worker != self.worker => {
                 blocked.is_leaving = true;
                 let (ticket, answer) = (blocked.ticket, Some(ending));
-                self.send(worker, Message::Forget { ticket, answer });
+                self.tell_worker(worker, WaitMessage::Forget { ticket, answer });
             }
             _ => self.unblock(token, ending),
         }
@@ -493,7 +487,7 @@ impl Gateway {
         let mut keys: Vec<(Db, Box<[u8]>)> = Vec::new();
         for key in pop.awaited() {
             let entry = (operation.db, Box::from(key));
-            if self.local(group_of_key(self.groups, key)).is_some() && !keys.contains(&entry) {
+            if self.local_of(key).is_some() && !keys.contains(&entry) {
                 keys.push(entry);
             }
         }
@@ -532,20 +526,15 @@ impl Gateway {
     }
 
     fn note_awaited(&mut self, key: &[u8], is_awaited: bool) {
-        let index = self
-            .local(group_of_key(self.groups, key))
-            .expect("waiters have keys of this worker only");
+        let index = self.local_of(key).expect("waiters have keys of this worker only");
         self.replicas[index].state_mut().await_keys(is_awaited);
     }
 
     /// Somebody waits for a key, or nobody does any more.
     fn watch_line(&mut self, entry: &(Db, Box<[u8]>), is_on: bool) {
-        let index = self.local(group_of_key(self.groups, &entry.1));
-        self.watch_key(
-            index.expect("waiters have keys of this worker only"),
-            entry,
-            is_on,
-        );
+        let index = self.local_of(&entry.1);
+        let index = index.expect("waiters have keys of this worker only");
+        self.watch_key(index, entry, is_on);
     }
 
     /// Whoever waits for keys of this group is to try again: it may have got replicas on other nodes, and then its state is
@@ -576,7 +565,8 @@ impl Gateway {
             self.blocking.filled.extend(waiter.keys);
         }
         if let Some(bytes) = answer {
-            self.answer_waiter(ticket, bytes, 0);
+            let nanos = 0;
+            self.tell_worker(ticket.worker, WaitMessage::Served { ticket, bytes, nanos });
         }
         self.serve();
     }
@@ -586,11 +576,8 @@ impl Gateway {
         let client = (waiter.ticket.worker, waiter.ticket.connection);
         self.blocking.arrived.remove(&client);
         for entry in &waiter.keys {
-            let line = self
-                .blocking
-                .lines
-                .get_mut(entry)
-                .expect("every waiter stands in its lines");
+            let line = self.blocking.lines.get_mut(entry);
+            let line = line.expect("every waiter stands in its lines");
             line.remove(&arrival);
             if line.is_empty() {
                 self.blocking.lines.remove(entry);
@@ -599,14 +586,6 @@ impl Gateway {
             self.note_awaited(&entry.1, false);
         }
         waiter
-    }
-
-    fn answer_waiter(&mut self, ticket: Ticket, bytes: Vec<u8>, nanos: u64) {
-        if ticket.worker == self.worker {
-            self.on_served(ticket, bytes, nanos);
-        } else {
-            self.send(ticket.worker, Message::Served { ticket, bytes, nanos });
-        }
     }
 
     /// The worker of its keys has answered for a blocked client of this one, which took it so long.
@@ -624,12 +603,8 @@ impl Gateway {
             let is_busy = blocked.is_trying || blocked.is_leaving || blocked.is_in_group;
             blocked.ticket == ticket && !is_busy
         };
-        if self
-            .blocking
-            .blocked
-            .get(&ticket.connection)
-            .is_some_and(is_waiting)
-        {
+        let blocked = self.blocking.blocked.get(&ticket.connection);
+        if blocked.is_some_and(is_waiting) {
             self.try_again(ticket.connection);
         }
     }
@@ -664,20 +639,13 @@ impl Gateway {
 
     /// Tells the first who waits for a key to try: whether there is anything, its group's leader knows.
     fn wake_line(&mut self, entry: &(Db, Box<[u8]>)) {
-        let first = self
-            .blocking
-            .lines
-            .get(entry)
-            .and_then(|line| line.first().copied());
-        let Some(arrival) = first else {
+        let line = self.blocking.lines.get(entry);
+        let Some(arrival) = line.and_then(|line| line.first()) else {
             return;
         };
         let look = self.blocking.looks;
-        let waiter = self
-            .blocking
-            .waiters
-            .get_mut(&arrival)
-            .expect("it stands in the line");
+        let waiter = self.blocking.waiters.get_mut(arrival);
+        let waiter = waiter.expect("it stands in the line");
         if std::mem::replace(&mut waiter.is_woken, true) {
             // Of several keys that are looked at together, the first has woken it.
             waiter.is_missed |= waiter.woken_in != look;
@@ -685,15 +653,11 @@ impl Gateway {
         }
         waiter.woken_in = look;
         let ticket = waiter.ticket;
-        if ticket.worker == self.worker {
-            self.on_woken(ticket);
-        } else {
-            self.send(ticket.worker, Message::Woken { ticket });
-        }
+        self.tell_worker(ticket.worker, WaitMessage::Woken { ticket });
     }
 
     fn is_replicated(&self, key: &[u8]) -> bool {
-        let index = self.local(group_of_key(self.groups, key));
+        let index = self.local_of(key);
         index.is_some_and(|index| self.replicas[index].has_log())
     }
 
@@ -701,9 +665,7 @@ impl Gateway {
     fn serve_line(&mut self, db: Db, key: &[u8]) {
         let entry = (db, Box::from(key));
         let mut last = 0;
-        let index = self
-            .local(group_of_key(self.groups, key))
-            .expect("waiters have keys of this worker only");
+        let index = self.local_of(key).expect("waiters have keys of this worker only");
         if self.replicas[index].has_log() {
             return self.wake_line(&entry);
         }
@@ -728,18 +690,9 @@ impl Gateway {
             let (ticket, operation) = (waiter.ticket, waiter.operation.clone());
             let (spec, args) = operation.words();
             if !waiter.is_served || !self.is_one_step(spec, args, &Scope::Cluster) {
-                let waiter = self
-                    .blocking
-                    .waiters
-                    .get_mut(&arrival)
-                    .expect("it stands in the line");
-                waiter.is_woken = true;
-                if ticket.worker == self.worker {
-                    self.on_woken(ticket);
-                } else {
-                    self.send(ticket.worker, Message::Woken { ticket });
-                }
-                return;
+                let waiter = self.blocking.waiters.get_mut(&arrival);
+                waiter.expect("it stands in the line").is_woken = true;
+                return self.tell_worker(ticket.worker, WaitMessage::Woken { ticket });
             }
             let began = self.timing.now();
             let mut reply = Vec::new();
@@ -752,7 +705,8 @@ impl Gateway {
             self.timing.leave_out(nanos);
             if !is_nil(&reply) {
                 self.remove_waiter(arrival);
-                self.answer_waiter(ticket, reply, nanos);
+                let bytes = reply;
+                self.tell_worker(ticket.worker, WaitMessage::Served { ticket, bytes, nanos });
             }
         }
     }

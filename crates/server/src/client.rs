@@ -1,5 +1,6 @@
 //! What clients may know of each other.
 
+use crate::shared::held;
 use ids::NodeId;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -116,11 +117,9 @@ impl ClientCard {
         self.is_blocked.store(is_blocked, Ordering::Relaxed);
     }
 
-    /// The names, whoever panicked while holding them.
+    /// The names.
     pub fn labels(&self) -> std::sync::MutexGuard<'_, Labels> {
-        self.labels
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        held(&self.labels)
     }
 }
 
@@ -184,8 +183,6 @@ impl Clients {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<ClientCard>>> {
-        self.cards
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        held(&self.cards)
     }
 }

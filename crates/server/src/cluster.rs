@@ -31,8 +31,8 @@ pub use glimpse::Glimpse;
 pub use kept::Kept;
 pub use layout::{GroupLayout, Layout};
 
+use crate::connection::Connection;
 use crate::gateway::Gateway;
-use crate::pipeline::Pipeline;
 use crate::session::Session;
 use bytes::Bytes;
 use command::{Command, Spec};
@@ -839,12 +839,9 @@ impl Gateway {
 
     /// A piece of state for the replica here.
     fn on_peer_cut(&mut self, from: NodeId, wire: TransferCut) {
-        let Some(index) = self.seated(wire.group) else {
+        let Some(index) = self.seated_as(wire.group, wire.to) else {
             return;
         };
-        if self.cluster.seats[index].incarnation != Some(wire.to) {
-            return;
-        }
         let cut = Cut {
             transfer: wire.transfer,
             number: wire.number,
@@ -875,12 +872,9 @@ impl Gateway {
     }
 
     fn on_cut_answer(&mut self, answer: &TransferAnswer) {
-        let Some(index) = self.seated(answer.group) else {
+        let Some(index) = self.seated_as(answer.group, answer.to) else {
             return;
         };
-        if self.cluster.seats[index].incarnation != Some(answer.to) {
-            return;
-        }
         let (number, is_taken) = match answer.outcome {
             TransferOutcome::Held { number } => (number, true),
             TransferOutcome::Broken => (0, false),
@@ -897,12 +891,10 @@ impl Gateway {
 
     /// Another replica of a group says what its state is like.
     fn on_scrub(&mut self, scrub: &Scrub) {
-        let Some(index) = self.seated(scrub.group) else {
+        let Some(index) = self.seated_as(scrub.group, scrub.to) else {
             return;
         };
-        let is_ours = self.cluster.seats[index].incarnation == Some(scrub.to)
-            && self.layout_of(index).generation == scrub.generation;
-        if !is_ours || scrub.format != SCRUB_FORMAT {
+        if self.layout_of(index).generation != scrub.generation || scrub.format != SCRUB_FORMAT {
             return;
         }
         let input = Input::Scrubbed {
@@ -918,6 +910,12 @@ impl Gateway {
     fn seated(&self, group: GroupId) -> Option<usize> {
         let index = self.local(group)?;
         (index < self.cluster.seats.len()).then_some(index)
+    }
+
+    /// The same, if this replica of the group is here.
+    fn seated_as(&self, group: GroupId, incarnation: Incarnation) -> Option<usize> {
+        let index = self.seated(group)?;
+        (self.cluster.seats[index].incarnation == Some(incarnation)).then_some(index)
     }
 
     /// The replicas of a group that are on a node.
@@ -1116,10 +1114,15 @@ impl Gateway {
         if !self.replicas[index].keyspace().has_waiters() || self.replicas[index].leader().is_none() {
             return;
         }
-        let boots = self.replicas[index].keyspace().waiting_boots();
-        let lost: Vec<ids::Boot> = boots.filter(|boot| self.is_lost(*boot)).collect();
-        for boot in lost {
-            self.ask_own(index, &keyspace::Operation::EndWaits { boot });
+        let boots = self.replicas[index].keyspace().waiting_boots().collect();
+        self.end_waits_of_those_lost(index, boots);
+    }
+
+    fn end_waits_of_those_lost(&mut self, index: usize, boots: Vec<ids::Boot>) {
+        for boot in boots {
+            if self.is_lost(boot) {
+                self.ask_own(index, &keyspace::Operation::EndWaits { boot });
+            }
         }
     }
 
@@ -1131,10 +1134,8 @@ impl Gateway {
         }
         let layout = self.cluster.layout();
         let boots = layout.into_iter().flat_map(|layout| layout.nodes.keys());
-        let lost: Vec<ids::Boot> = boots.copied().filter(|boot| self.is_lost(*boot)).collect();
-        for boot in lost {
-            self.ask_own(index, &keyspace::Operation::EndWaits { boot });
-        }
+        let boots = boots.copied().collect();
+        self.end_waits_of_those_lost(index, boots);
     }
 
     /// At the turn's end: what was gathered goes on its way. `now` is read after everything that was answered. Returns
@@ -1405,8 +1406,7 @@ impl Gateway {
     /// A command on keys of a replicated group.
     pub(crate) fn on_replicated(
         &mut self,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
+        connection: &mut Connection,
         spec: &'static Spec,
         args: Args<'_>,
         index: usize,
@@ -1414,36 +1414,28 @@ impl Gateway {
         let parse = spec.parse.expect("a command on keys has a parser");
         let command = match parse(args) {
             Ok(command) => command,
-            Err(error) => return error.write(&mut pipeline.writer(session.protocol)),
+            Err(error) => return error.write(&mut connection.writer()),
         };
-        if self.may_read_here(session, pipeline, spec, args, index) {
-            return self.read_leased(session, pipeline, &command, index);
+        if self.may_read_here(connection, spec, args, index) {
+            return self.read_leased(connection, &command, index);
         }
-        if self.may_read_stale(session, spec, index) {
-            let mut out = pipeline.writer(session.protocol);
-            return self.replicas[index]
-                .state_mut()
-                .read_leased(&self.turn, session.db, &command, &mut out);
+        if self.may_read_stale(&connection.session, spec, index) {
+            let db = connection.session.db;
+            let state = self.replicas[index].state_mut();
+            return state.read_leased(&self.turn, db, &command, &mut connection.writer());
         }
         if self.cluster.seats[index].group_client.is_cut_off() {
-            return pipeline.writer(session.protocol).error(replica::UNREACHABLE);
+            return connection.writer().error(replica::UNREACHABLE);
         }
-        let is_free = crate::gateway::is_free(session, pipeline, spec, args);
-        crate::gateway::note_sent(session, pipeline, spec, args);
-        let ticket = self.reserve_behind(session, pipeline, spec, args);
+        let is_free = crate::gateway::is_free(connection, spec, args);
+        crate::gateway::note_sent(connection, spec, args);
+        let ticket = self.reserve_behind(connection, spec, args);
         // It is measured when it is answered.
         self.timing.is_ours = false;
         let frame = self.frame.clone();
-        let asked = Asked {
-            spec,
-            db: session.db,
-            protocol: session.protocol,
-            touches: crate::gateway::touches(session, spec),
-            is_free,
-            began: Some(self.cluster.now),
-            args,
-            frame: frame.as_ref(),
-        };
+        let asked = connection.session.asked(spec, args, is_free, frame.as_ref());
+        let began = Some(self.cluster.now);
+        let asked = Asked { began, ..asked };
         self.group_client(index).command(ticket, asked);
         self.cluster.touch(index);
     }
@@ -1471,8 +1463,7 @@ impl Gateway {
     /// under way on the same keys.
     fn may_read_here(
         &self,
-        session: &Session,
-        pipeline: &Pipeline,
+        connection: &Connection,
         spec: &'static Spec,
         args: Args<'_>,
         index: usize,
@@ -1482,7 +1473,7 @@ impl Gateway {
             let member = self.replicas[index].member();
             member.is_some_and(|member| member.may_read(now))
         };
-        let is_settled = || crate::gateway::is_untouched(session, pipeline, spec, args);
+        let is_settled = || crate::gateway::is_untouched(connection, spec, args);
         // What a transaction holds is waited for at the member.
         let is_free = || {
             self.replicas[index]
@@ -1492,18 +1483,11 @@ impl Gateway {
         is_settled() && is_led() && is_free()
     }
 
-    fn read_leased(
-        &mut self,
-        session: &Session,
-        pipeline: &mut Pipeline,
-        command: &Command<'_>,
-        index: usize,
-    ) {
+    fn read_leased(&mut self, connection: &mut Connection, command: &Command<'_>, index: usize) {
         self.cluster.reads_here += 1;
-        let mut out = pipeline.writer(session.protocol);
-        self.replicas[index]
-            .state_mut()
-            .read_leased(&self.turn, session.db, command, &mut out);
+        let db = connection.session.db;
+        let state = self.replicas[index].state_mut();
+        state.read_leased(&self.turn, db, command, &mut connection.writer());
         if !self.cluster.leased.contains(&index) {
             self.cluster.leased.push(index);
         }

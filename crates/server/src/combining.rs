@@ -20,7 +20,6 @@
 //! 2. Each client is answered with what its own command was answered.
 
 use crate::delivery::Answers;
-use crate::endpoint::Scope;
 use crate::gateway::Gateway;
 use crate::program::{Extent, Item, Program};
 use command::{CommandId, Spec};
@@ -144,12 +143,10 @@ impl Gateway {
         for combination in std::mem::take(&mut self.combining.combinations) {
             let extent = Extent {
                 groups: combination.groups,
-                is_whole: false,
                 writes: true,
-                flows: false,
-                wants: false,
+                ..Extent::default()
             };
-            self.start_combined(combination.clients, together(combination.commands), extent);
+            self.start_combined(combination.clients, Program::of(combination.commands), extent);
         }
     }
 }
@@ -160,17 +157,7 @@ pub(crate) fn apart(
     program: Program,
 ) -> impl ExactSizeIterator<Item = (Combined, Program)> {
     let each = clients.into_iter().zip(program.items);
-    each.map(|(client, command)| (client, together(vec![command])))
-}
-
-fn together(commands: Vec<Item>) -> Program {
-    Program {
-        items: commands,
-        conditions: Vec::new(),
-        request: None,
-        is_exec: false,
-        scope: Scope::Cluster,
-    }
+    each.map(|(client, command)| (client, Program::of(vec![command])))
 }
 
 /// What each of so many combined commands is answered.

@@ -18,8 +18,8 @@ mod server;
 mod slowlog;
 mod transaction;
 
+use crate::connection::Connection;
 use crate::gateway::Gateway;
-use crate::pipeline::Pipeline;
 use crate::pubsub::Kind;
 use crate::session::Session;
 use command::{CommandId, ReplyError, Spec};
@@ -30,35 +30,32 @@ impl Gateway {
     pub const REDIS_VERSION: &str = "7.2.4";
 
     /// A command that concerns no group, or needs their help only to be answered.
-    pub(crate) fn on_connection(
-        &mut self,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
-        spec: &'static Spec,
-        args: Args<'_>,
-    ) {
+    pub(crate) fn on_connection(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
         match spec.id {
-            CommandId::Exec => self.on_exec(session, pipeline),
-            CommandId::Watch if session.block.is_some() => {
-                ReplyError::WatchInsideMulti.write(&mut pipeline.writer(session.protocol));
+            CommandId::Exec => self.on_exec(connection),
+            CommandId::Watch if connection.session.block.is_some() => {
+                ReplyError::WatchInsideMulti.write(&mut connection.writer());
             }
-            CommandId::Watch => self.on_watch(session, pipeline, args.from(1)),
+            CommandId::Watch => self.on_watch(connection, args.from(1)),
             CommandId::Info if self.shared.workers.len() > 1 || self.is_spread => {
-                self.on_info(session, pipeline, args);
+                self.on_info(connection, args);
             }
-            CommandId::Wait => self.on_wait(session, pipeline, spec, args),
-            CommandId::Publish => self.on_publish(session, pipeline, Kind::Channel, args),
-            CommandId::SPublish => self.on_publish(session, pipeline, Kind::ShardChannel, args),
+            CommandId::Wait => self.on_wait(connection, spec, args),
+            CommandId::Publish => self.on_publish(connection, Kind::Channel, args),
+            CommandId::SPublish => self.on_publish(connection, Kind::ShardChannel, args),
             CommandId::SSubscribe => {
+                let Connection {
+                    session, pipeline, ..
+                } = connection;
                 let mut out = pipeline.writer(session.protocol);
                 self.subscribe(session, Kind::ShardChannel, args.from(1), &mut out);
             }
             CommandId::Monitor => {
-                self.start_monitoring(session);
-                pipeline.writer(session.protocol).ok();
+                self.start_monitoring(&mut connection.session);
+                connection.writer().ok();
             }
-            _ if self.on_every_node(session, pipeline, spec, args) => {}
-            _ => self.run_own(session, spec, args, pipeline.target()),
+            _ if self.on_every_node(connection, spec, args) => {}
+            _ => self.run_own(&mut connection.session, spec, args, connection.pipeline.target()),
         }
     }
 
@@ -84,6 +81,7 @@ impl Gateway {
     ) -> Result<(), ReplyError> {
         let mut writer = Writer::new(out, session.protocol);
         let w = &mut writer;
+        let is_of = |family: &str| spec.name.starts_with(family);
         match spec.id {
             // The connection.
             CommandId::Hello => return self.hello(session, args, out),
@@ -137,14 +135,6 @@ impl Gateway {
             CommandId::ConfigResetStat => self.config_reset_stat(w),
             CommandId::ConfigRewrite => self.config_rewrite(w)?,
             CommandId::ConfigHelp => command::introspect::help("CONFIG", help::CONFIG, w),
-            CommandId::Command
-            | CommandId::CommandCount
-            | CommandId::CommandDocs
-            | CommandId::CommandGetKeys
-            | CommandId::CommandGetKeysAndFlags
-            | CommandId::CommandInfo
-            | CommandId::CommandList
-            | CommandId::CommandHelp => command::introspect::command(args, w),
             CommandId::Time => self.time(w),
             CommandId::Wait => self.wait_at_once(args, w)?,
             CommandId::MemoryStats => self.memory_stats(w),
@@ -178,32 +168,6 @@ impl Gateway {
             CommandId::Debug => self.debug(session, args, w)?,
 
             // The cluster.
-            CommandId::ClusterInfo
-            | CommandId::ClusterMyId
-            | CommandId::ClusterMyShardId
-            | CommandId::ClusterNodes
-            | CommandId::ClusterSlots
-            | CommandId::ClusterShards
-            | CommandId::ClusterKeySlot
-            | CommandId::ClusterLinks
-            | CommandId::ClusterReplicas
-            | CommandId::ClusterSlaves
-            | CommandId::ClusterCountFailureReports
-            | CommandId::ClusterHelp
-            | CommandId::ClusterAddSlots
-            | CommandId::ClusterAddSlotsRange
-            | CommandId::ClusterBumpEpoch
-            | CommandId::ClusterDelSlots
-            | CommandId::ClusterDelSlotsRange
-            | CommandId::ClusterFailover
-            | CommandId::ClusterFlushSlots
-            | CommandId::ClusterForget
-            | CommandId::ClusterMeet
-            | CommandId::ClusterReplicate
-            | CommandId::ClusterReset
-            | CommandId::ClusterSaveConfig
-            | CommandId::ClusterSetConfigEpoch
-            | CommandId::ClusterSetSlot => self.cluster(session, spec, args, w)?,
             CommandId::ReadOnly => cluster::read_at_replicas(session, true, w),
             CommandId::ReadWrite => cluster::read_at_replicas(session, false, w),
             // Nobody is sent elsewhere for one command only, so there is nothing to remember.
@@ -216,6 +180,10 @@ impl Gateway {
             CommandId::Exec | CommandId::Watch => {
                 unreachable!("{} is answered with the help of groups", spec.name)
             }
+
+            // Families that have one answer each.
+            _ if is_of("cluster|") => self.cluster(session, spec, args, w)?,
+            _ if is_of("command") => command::introspect::command(args, w),
 
             // Containers: resolving the words asks for one of their subcommands.
             CommandId::Client

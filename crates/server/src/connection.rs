@@ -3,7 +3,7 @@
 use crate::pipeline::Pipeline;
 use crate::session::Session;
 use keyspace::KEPT_BYTES_MIN;
-use resp::Decoder;
+use resp::{Decoder, Writer};
 
 /// How many times what has come of a long request there may be room for. What is there when room is made for the rest is moved
 /// once more, in one turn: of the longest value four mebibytes.
@@ -36,6 +36,20 @@ impl Connection {
             consumed: 0,
             is_cut_short: false,
         }
+    }
+
+    /// A writer for the next reply.
+    #[inline]
+    pub(crate) fn writer(&mut self) -> Writer<'_> {
+        self.pipeline.writer(self.session.protocol)
+    }
+
+    /// One that came in this way.
+    #[cfg(test)]
+    pub(crate) fn by(endpoint: crate::endpoint::Endpoint) -> Connection {
+        let address = "127.0.0.1:1".parse().expect("an address");
+        let card = crate::client::ClientCard::new(1, address, address, 0, 0, 0);
+        Connection::new(Session::new(card.into(), 1, endpoint, true))
     }
 
     /// Whether bytes are left over from earlier reads: new ones must go behind them.
@@ -115,19 +129,15 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::ClientCard;
     use crate::endpoint::Endpoint;
     use resp::Decoded;
-    use std::sync::Arc;
 
     const MIB: usize = 1 << 20;
 
     /// A connection on which a value of `announced` bytes was begun and `sent` of it came, in pieces as a worker reads them,
     /// and the bytes that lay in its buffer whenever that was made longer.
     fn receive(announced: usize, sent: usize) -> (Connection, usize) {
-        let address = "127.0.0.1:1".parse().expect("an address");
-        let card = Arc::new(ClientCard::new(1, address, address, 0, 0, 0));
-        let mut connection = Connection::new(Session::new(card, 1, Endpoint::AnyNode, true));
+        let mut connection = Connection::by(Endpoint::AnyNode);
         let header = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n${announced}\r\n");
         let piece = vec![b'v'; 64 * 1024];
         let mut moved = 0;

@@ -8,7 +8,7 @@
 //!   Vote            Prepare to all --> all Prepared: answer, Decide(commit)    one Refused: Decide(abort), answer or again
 //!   InPlace         commands on whole groups: as Vote, but the replies come with the end
 //!   LockInPlace     both: as LockFirst, of whole groups; then each votes on a list of effects and commands, as for InPlace
-//!   Offload         very large values: Prepare to all --> all Prepared: CheckOut --> CheckedOut by all --> carried out on a
+//!   Offload         very large values: Prepare to all --> all Prepared: CheckOut --> Locked by all --> carried out on a
 //!                                            thread beside --> CheckIn, answer
 //!   PerGroup        a scan over several nodes: each group does its part by itself
 //!
@@ -43,7 +43,7 @@ use crate::gateway::Gateway;
 use crate::group_times::GroupTimes;
 use crate::named::error_of;
 use crate::plan::Plan;
-use crate::program::{Extent, Program, by_group, group_of_key, objects_in};
+use crate::program::{Extent, Program, by_group, group_of_key};
 use crate::timing::Caller;
 use crate::transaction_figures::TransactionSight;
 use ids::{GroupId, Monotonic, UnixMillis};
@@ -377,6 +377,12 @@ impl Coordinator {
         oldest.map_or(Duration::ZERO, |open| now.since(open.opened_at))
     }
 
+    /// An open transaction, if this is its attempt.
+    fn open_of(&mut self, txn: TxnId) -> Option<&mut Open> {
+        let is_its = |open: &&mut Open| open.id == txn || planted::is(Bug::AttemptIgnored);
+        self.open.get_mut(&txn.seq).filter(is_its)
+    }
+
     /// Whether this worker still sees to a transaction.
     pub(crate) fn has(&self, txn: TxnId) -> bool {
         self.is_open(txn) || self.settling.contains_key(&txn)
@@ -400,6 +406,12 @@ impl Open {
         self.has_deadline() && now.since(self.opened_at) >= DEADLINE
     }
 
+    /// Another group has answered this step. Whether all have.
+    fn has_all(&mut self) -> bool {
+        self.outstanding -= 1;
+        self.outstanding == 0
+    }
+
     /// What it waits for, for operators.
     fn state(&self) -> &'static str {
         match self.phase {
@@ -420,12 +432,11 @@ impl Gateway {
         ticket: Ticket,
         program: Program,
         extent: Extent,
-        sees_whole: bool,
-        scans: bool,
     ) -> Option<u64> {
+        let sees_whole = extent.sees_whole();
         // The result of a named one is kept with the votes, and so must be known before them.
         let mode = match (extent.flows || program.request.is_some(), extent.writes) {
-            _ if scans && self.is_spread && !program.is_exec => TxnMode::PerGroup,
+            _ if extent.scans && self.is_spread && !program.is_exec => TxnMode::PerGroup,
             (true, _) if sees_whole => TxnMode::LockInPlace,
             // Where groups have logs, a lock is an entry, and reading without one mostly does.
             (true, _) if self.is_spread => TxnMode::OptimisticRead,
@@ -581,7 +592,7 @@ impl Gateway {
         open.is_together = true;
         open.sent_at = now;
         open.tally = VoteTally::new(open.groups.iter().copied());
-        let mut partition = match open.mode {
+        let mut parts = match open.mode {
             TxnMode::SnapshotRead | TxnMode::Vote | TxnMode::InPlace | TxnMode::PerGroup => {
                 program.partition(groups)
             }
@@ -596,96 +607,88 @@ impl Gateway {
         let is_strict = program.is_strict();
         // What is checked out comes back without a result.
         let is_bounded = !is_spread && program.request.is_none() && program.can_be_offloaded();
+        let part = |assignment| Part {
+            txn,
+            began,
+            participants: participants.clone(),
+            conditions: Vec::new(),
+            expects: Vec::new(),
+            assignment,
+            is_bounded,
+        };
         let mut requests = Vec::with_capacity(open.groups.len());
         for &group in &open.groups {
             let conditions = program.conditions_in(groups, group);
-            let is_there = |key: &[u8]| group_of_key(groups, key) == group;
+            let mut operations_there = || -> Vec<Operation> {
+                let its = parts.remove(&group).unwrap_or_default().into_iter();
+                let (items, operations) = its.unzip();
+                open.parts.insert(group, (items, Replies::default()));
+                operations
+            };
             let request = match open.mode {
-                TxnMode::SnapshotRead | TxnMode::Vote | TxnMode::InPlace => {
-                    let parts = partition.remove(&group).unwrap_or_default();
-                    let (items, operations): (Vec<usize>, Vec<Operation>) = parts.into_iter().unzip();
-                    open.parts.insert(group, (items, Replies::default()));
-                    if open.mode == TxnMode::SnapshotRead {
-                        Request::See {
-                            txn,
-                            conditions,
-                            operations,
-                        }
-                    } else {
-                        let assignment = if open.mode == TxnMode::InPlace {
-                            Assignment::InPlace {
-                                steps: operations.into_iter().map(Step::Run).collect(),
-                                after_lock: false,
-                            }
-                        } else {
-                            Assignment::Evaluate {
-                                operations,
-                                is_strict,
-                            }
-                        };
-                        Request::Prepare(Box::new(Part {
-                            txn,
-                            began,
-                            participants: participants.clone(),
-                            conditions,
-                            expects: Vec::new(),
-                            assignment,
-                            is_bounded,
-                        }))
-                    }
+                TxnMode::SnapshotRead => Request::See {
+                    txn,
+                    conditions,
+                    operations: operations_there(),
+                },
+                TxnMode::Vote => {
+                    let assignment = Assignment::Evaluate {
+                        operations: operations_there(),
+                        is_strict,
+                    };
+                    Request::Prepare(Box::new(Part {
+                        conditions,
+                        ..part(assignment)
+                    }))
+                }
+                TxnMode::InPlace => {
+                    let assignment = Assignment::InPlace {
+                        steps: operations_there().into_iter().map(Step::Run).collect(),
+                        after_lock: false,
+                    };
+                    Request::Prepare(Box::new(Part {
+                        conditions,
+                        ..part(assignment)
+                    }))
                 }
                 TxnMode::PerGroup => {
-                    let parts = partition.remove(&group).unwrap_or_default();
-                    let (items, operations): (Vec<usize>, Vec<Operation>) = parts.into_iter().unzip();
-                    open.parts.insert(group, (items, Replies::default()));
-                    let Some(operation) = operations.into_iter().next() else {
+                    let Some(operation) = operations_there().into_iter().next() else {
                         open.outstanding -= 1;
                         continue;
                     };
                     Request::Part { txn, operation }
                 }
                 TxnMode::Offload => {
+                    let is_there = |key: &[u8]| group_of_key(groups, key) == group;
                     let locks = locks_of(program.operations().map(Operation::words), is_there);
                     let locks = with_conditions(locks, &conditions);
-                    let objects = objects_in(program, open.wanted.get(&group), is_there);
+                    let objects = program.objects_in(groups, group, &open.wanted);
                     // Alone, even to read: a value that is checked out is with nobody else.
                     let locks = locks.and_shared(objects.iter().map(|(_, key)| key)).exclusive();
                     let keeps_place = open.groups.len() == 1;
                     Request::Prepare(Box::new(Part {
-                        txn,
-                        began,
-                        participants: participants.clone(),
                         conditions,
-                        expects: Vec::new(),
-                        assignment: Assignment::CheckOut { locks, keeps_place },
                         is_bounded: false,
+                        ..part(Assignment::CheckOut { locks, keeps_place })
                     }))
                 }
                 TxnMode::OptimisticRead => {
-                    let mut keys = objects_in(program, open.wanted.get(&group), is_there);
+                    let mut keys = program.objects_in(groups, group, &open.wanted);
                     // If it is on its way already, its end is waited for. There is nothing under the name.
                     keys.extend(program.name_lock(groups, group));
                     Request::Fetch { txn, keys }
                 }
                 TxnMode::LockFirst | TxnMode::LockInPlace => {
-                    let keys = objects_in(program, open.wanted.get(&group), is_there);
-                    let keys = keys.into_iter().map(|(db, key)| {
+                    let keys = program.objects_in(groups, group, &open.wanted).into_iter();
+                    let keys = keys.map(|(db, key)| {
                         let alone = changed.contains(&key);
                         ((db, key), alone)
                     });
                     let name = program.name_lock(groups, group).map(|name| (name, true));
-                    Request::Lock(Box::new(Part {
-                        txn,
-                        began,
-                        participants: participants.clone(),
-                        conditions: Vec::new(),
-                        expects: Vec::new(),
-                        assignment: Assignment::Lock {
-                            keys: keys.chain(name).collect(),
-                            is_whole: open.mode == TxnMode::LockInPlace,
-                        },
-                        is_bounded,
-                    }))
+                    Request::Lock(Box::new(part(Assignment::Lock {
+                        keys: keys.chain(name).collect(),
+                        is_whole: open.mode == TxnMode::LockInPlace,
+                    })))
                 }
             };
             requests.push((group, request));
@@ -710,14 +713,17 @@ impl Gateway {
             open.ahead = first.iter().map(|(group, _)| *group).collect();
             open.behind = behind;
         }
-        for (group, request) in first {
-            self.request(group, request);
-        }
+        self.request_all(first);
     }
 
     fn open_of(&mut self, txn: TxnId) -> Option<&mut Open> {
-        let is_its = |open: &&mut Open| open.id == txn || planted::is(Bug::AttemptIgnored);
-        self.coordinator.open.get_mut(&txn.seq).filter(is_its)
+        self.coordinator.open_of(txn)
+    }
+
+    fn request_all(&mut self, requests: Vec<(GroupId, Request)>) {
+        for (group, request) in requests {
+            self.request(group, request);
+        }
     }
 
     /// A group has answered commands that only read.
@@ -731,8 +737,7 @@ impl Gateway {
         if let Some((_, held)) = open.parts.get_mut(&group) {
             *held = replies;
         }
-        open.outstanding -= 1;
-        if open.outstanding > 0 {
+        if !open.has_all() {
             return;
         }
         if open.groups.len() == 1 || open.is_together || planted::is(Bug::AgeNotChecked) {
@@ -763,7 +768,7 @@ impl Gateway {
         self.on_objects(txn, group, objects);
     }
 
-    /// A group has locked keys, and sent their objects.
+    /// A group has locked keys, or let their values be checked out, and sent their objects.
     pub(crate) fn on_locked(
         &mut self,
         txn: TxnId,
@@ -792,8 +797,7 @@ impl Gateway {
         if open.objects.insert(group, objects).is_some() {
             return;
         }
-        open.outstanding -= 1;
-        if open.outstanding > 0 {
+        if !open.has_all() {
             return;
         }
         if open.mode == TxnMode::Offload {
@@ -808,8 +812,7 @@ impl Gateway {
         if let Some((_, held)) = open.parts.get_mut(&group) {
             *held = replies;
         }
-        open.outstanding -= 1;
-        if open.outstanding == 0 {
+        if open.has_all() {
             let parts = std::mem::take(&mut open.parts);
             self.answer_transaction(txn, Answers::Parts(parts));
         }
@@ -826,29 +829,13 @@ impl Gateway {
             return;
         };
         let of = |&group: &GroupId| {
-            let is_there = |key: &[u8]| group_of_key(groups, key) == group;
-            let keys = objects_in(program, open.wanted.get(&group), is_there);
+            let keys = program.objects_in(groups, group, &open.wanted);
             (group, Request::CheckOut { txn, keys })
         };
         let requests: Vec<(GroupId, Request)> = open.groups.iter().map(of).collect();
         open.phase = Phase::Aside;
         open.outstanding = open.groups.len();
-        for (group, request) in requests {
-            self.request(group, request);
-        }
-    }
-
-    /// A group has let its values be checked out.
-    pub(crate) fn on_checked_out(
-        &mut self,
-        txn: TxnId,
-        group: GroupId,
-        time: UnixMillis,
-        objects: Vec<Option<Object>>,
-    ) {
-        let Some(open) = self.open_of(txn) else { return };
-        open.times.note(group, time);
-        self.on_held(txn, group, objects);
+        self.request_all(requests);
     }
 
     /// All values are here: the commands are carried out on them, on another thread.
@@ -865,8 +852,7 @@ impl Gateway {
         let mut scratch: Scratch = turn.scratch(open.times.earliest());
         scratch.set_limits(limits);
         for (group, objects) in std::mem::take(&mut open.objects) {
-            let is_there = |key: &[u8]| group_of_key(groups, key) == group;
-            let keys = objects_in(program, open.wanted.get(&group), is_there);
+            let keys = program.objects_in(groups, group, &open.wanted);
             for ((db, key), (object, _)) in keys.into_iter().zip(objects) {
                 scratch.place(db, &key, object);
             }
@@ -893,8 +879,7 @@ impl Gateway {
             if refusers.contains(&group) {
                 continue;
             }
-            let is_there = |key: &[u8]| group_of_key(groups, key) == group;
-            let keys = objects_in(program, open.wanted.get(&group), is_there);
+            let keys = program.objects_in(groups, group, &open.wanted);
             let values = keys.into_iter().zip(objects);
             let returned = values.filter_map(|((db, _), (object, _))| Some(Returned::Unchanged(db, object?)));
             let request = Request::CheckIn {
@@ -906,9 +891,7 @@ impl Gateway {
             };
             requests.push((group, request));
         }
-        for (group, request) in requests {
-            self.request(group, request);
-        }
+        self.request_all(requests);
         // Whatever they still hold for it, they let go.
         self.settle(txn, refusers, false, true);
         self.leave_offload(txn);
@@ -930,9 +913,9 @@ impl Gateway {
     /// All objects are here: carries the commands out on a scratch, and asks for votes on what they would change.
     fn evaluate_transaction(&mut self, txn: TxnId) {
         let (groups, turn, limits, now) = (self.groups, self.turn, self.compactness, self.cluster_now());
-        let open = self.coordinator.open.get_mut(&txn.seq);
-        let is_its = |open: &&mut Open| open.id == txn || planted::is(Bug::AttemptIgnored);
-        let Some(open) = open.filter(is_its) else { return };
+        let Some(open) = self.coordinator.open_of(txn) else {
+            return;
+        };
         let Some(Client { program, .. }) = &open.client else {
             return;
         };
@@ -948,8 +931,7 @@ impl Gateway {
         let after_lock = open.mode.locks_first();
         let mut expects: BTreeMap<GroupId, Vec<Condition>> = BTreeMap::new();
         for (group, objects) in std::mem::take(&mut open.objects) {
-            let is_there = |key: &[u8]| group_of_key(groups, key) == group;
-            let keys = objects_in(program, open.wanted.get(&group), is_there);
+            let keys = program.objects_in(groups, group, &open.wanted);
             for ((db, key), (object, version)) in keys.into_iter().zip(objects) {
                 scratch.place(db, &key, object);
                 if !after_lock {
@@ -1193,7 +1175,11 @@ impl Gateway {
 
     /// An older transaction waits for this one at a group that is alone: it is withdrawn where it only waits.
     pub(crate) fn on_wound(&mut self, txn: TxnId) {
-        let Some(open) = self.open_of(txn).filter(|open| open.phase.has_asked()) else {
+        let Some(open) = self
+            .coordinator
+            .open_of(txn)
+            .filter(|open| open.phase.has_asked())
+        else {
             return;
         };
         for group in open.tally.on_wound() {
@@ -1265,15 +1251,18 @@ impl Gateway {
     /// A group has recorded the end of a transaction.
     pub(crate) fn on_decided(&mut self, txn: TxnId, group: GroupId, replies: Replies) {
         let mut is_awaited = false;
-        if let Some(open) = self.open_of(txn).filter(|open| open.phase == Phase::Committed) {
+        if let Some(open) = self
+            .coordinator
+            .open_of(txn)
+            .filter(|open| open.phase == Phase::Committed)
+        {
             if let Some((items, held)) = open.parts.get_mut(&group) {
                 // Of a coordinator that was taken for dead, nothing is kept.
                 open.has_lost_replies |= replies.iter().count() != items.len();
                 *held = replies;
             }
             is_awaited = true;
-            open.outstanding -= 1;
-            if open.outstanding == 0 {
+            if open.has_all() {
                 let parts = std::mem::take(&mut open.parts);
                 let answers = match open.has_lost_replies {
                     true => Answers::Failed(UNKNOWN),
@@ -1617,10 +1606,8 @@ fn changed_keys(program: &Program) -> BTreeSet<Box<[u8]>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::ClientCard;
     use crate::connection::Connection;
     use crate::endpoint::Endpoint;
-    use crate::session::Session;
     use crate::shared::Shared;
     use ids::{Boot, GroupCount, Groups, HashSeed};
     use options::Sources;
@@ -1647,9 +1634,7 @@ mod tests {
         let groups = Groups::with_default_partitions(GroupCount::new(4).expect("a valid count"));
         let shared = Arc::new(Shared::new(Boot(1), "run".into(), 0, 6379, groups, 1, settings));
         let gateway = Gateway::new(0, shared.clone(), HashSeed([1, 7]), 1);
-        let address = "127.0.0.1:1".parse().expect("an address");
-        let card = Arc::new(ClientCard::new(1, address, address, 0, 0, 0));
-        let client = Connection::new(Session::new(card, 1, Endpoint::AnyNode, true));
+        let client = Connection::by(Endpoint::AnyNode);
         let mut keys = (0..).map(|at| format!("k{at}"));
         let one = keys.next().expect("there are more");
         let other =
@@ -1707,16 +1692,12 @@ mod tests {
         let operation = client
             .session
             .operation(command::CommandId::SUnion.spec(), words.as_args());
-        gateway.begin(
-            &mut client.session,
-            &mut client.pipeline,
-            Program::single(operation),
-        );
+        gateway.begin(&mut client, Program::single(operation));
         let refuser = group_of_key(groups, other.as_bytes());
         let mut refused = 0;
         while let Some(output) = gateway.transactions.outputs.pop_front() {
             match output {
-                Output::CheckedOut {
+                Output::Locked {
                     txn, group, objects, ..
                 } if group == refuser && refused == 0 => {
                     // As if it had never held them: they are where they were, and it answers so.

@@ -49,8 +49,8 @@ pub enum Delivery {
         /// Its bytes.
         bytes: Vec<u8>,
     },
-    /// An error instead of what the connection waited for.
-    Failed {
+    /// A finished reply that the connection waits for before it goes on.
+    Awaited {
         /// Where it goes.
         ticket: Ticket,
         /// Its bytes.
@@ -62,13 +62,6 @@ pub enum Delivery {
         ticket: Ticket,
         /// The slots of its keys.
         slots: Vec<Slot>,
-        /// Its bytes.
-        bytes: Vec<u8>,
-    },
-    /// What `CONFIG SET` is answered: the connection's next commands are carried out under what was set.
-    Set {
-        /// Where it goes.
-        ticket: Ticket,
         /// Its bytes.
         bytes: Vec<u8>,
     },
@@ -137,8 +130,7 @@ impl Delivery {
             Delivery::Replied { ticket, .. }
             | Delivery::Reply { ticket, .. }
             | Delivery::Unblocked { ticket, .. }
-            | Delivery::Failed { ticket, .. }
-            | Delivery::Set { ticket, .. }
+            | Delivery::Awaited { ticket, .. }
             | Delivery::Entrusted { ticket, .. }
             | Delivery::Watched { ticket, .. }
             | Delivery::Info { ticket, .. } => Some(ticket.connection),
@@ -240,11 +232,7 @@ impl Gateway {
                 }
                 ticket
             }
-            Delivery::Failed {
-                ticket,
-                bytes: mut reply,
-            }
-            | Delivery::Set {
+            Delivery::Awaited {
                 ticket,
                 bytes: mut reply,
             } => {

@@ -173,7 +173,6 @@ fn only_slot(spec: &Spec, args: Args<'_>) -> Option<Slot> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::ClientCard;
     use crate::connection::Connection;
     use crate::shared::Shared;
     use crate::topology::{Health, Node, NodeIndex, NodeName, Placement};
@@ -226,7 +225,7 @@ mod tests {
         /// With a key of each group.
         fn with_keys() -> Fixture {
             let mut fixture = Fixture::new();
-            let mut client = client(Endpoint::AnyNode);
+            let mut client = Connection::by(Endpoint::AnyNode);
             assert_eq!(fixture.ask(&mut client, "MSET a 1 b 2 c 3 d 4"), "+OK");
             fixture
         }
@@ -248,10 +247,10 @@ mod tests {
         }
     }
 
-    fn client(endpoint: Endpoint) -> Connection {
-        let address = "127.0.0.1:1".parse().unwrap();
-        let card = Arc::new(ClientCard::new(1, address, address, 0, 0, 0));
-        Connection::new(Session::new(card, 1, endpoint, true))
+    /// What a client is answered that came in this way.
+    #[track_caller]
+    fn expect(endpoint: Endpoint, exchanges: &[(&str, &str)]) {
+        Fixture::with_keys().expect(&mut Connection::by(endpoint), exchanges);
     }
 
     const DISABLED: &str = "-ERR This instance has cluster support disabled";
@@ -270,10 +269,8 @@ mod tests {
 
     #[test]
     fn the_any_node_endpoint_serves_everything_and_knows_no_cluster() {
-        let mut fixture = Fixture::with_keys();
-        let mut client = client(Endpoint::AnyNode);
-        fixture.expect(
-            &mut client,
+        expect(
+            Endpoint::AnyNode,
             &[
                 ("GET a", "$1 1"),
                 ("DBSIZE", ":4"),
@@ -294,10 +291,8 @@ mod tests {
 
     #[test]
     fn what_another_node_leads_has_moved_unless_keys_are_in_several_slots() {
-        let mut fixture = Fixture::with_keys();
-        let mut client = client(Endpoint::Cluster);
-        fixture.expect(
-            &mut client,
+        expect(
+            Endpoint::Cluster,
             &[
                 ("GET b", "$1 2"),
                 ("GET a", MOVED_A),
@@ -321,10 +316,8 @@ mod tests {
 
     #[test]
     fn a_block_stays_where_its_first_keys_were_accepted() {
-        let mut fixture = Fixture::with_keys();
-        let mut client = client(Endpoint::Cluster);
-        fixture.expect(
-            &mut client,
+        expect(
+            Endpoint::Cluster,
             &[
                 ("MULTI", "+OK"),
                 ("PING", "+QUEUED"),
@@ -349,10 +342,8 @@ mod tests {
 
     #[test]
     fn readonly_clients_read_what_this_node_follows() {
-        let mut fixture = Fixture::with_keys();
-        let mut client = client(Endpoint::Cluster);
-        fixture.expect(
-            &mut client,
+        expect(
+            Endpoint::Cluster,
             &[
                 ("GET d", MOVED_D),
                 ("READONLY", "+OK"),
@@ -372,10 +363,8 @@ mod tests {
 
     #[test]
     fn the_cluster_endpoint_has_one_database() {
-        let mut fixture = Fixture::with_keys();
-        let mut client = client(Endpoint::Cluster);
-        fixture.expect(
-            &mut client,
+        expect(
+            Endpoint::Cluster,
             &[
                 ("SELECT 0", "+OK"),
                 ("SELECT 1", "-ERR SELECT is not allowed in cluster mode"),
@@ -400,8 +389,8 @@ mod tests {
     #[test]
     fn the_whole_keyspace_is_what_this_node_leads() {
         let mut fixture = Fixture::with_keys();
-        let mut cluster = client(Endpoint::Cluster);
-        let mut any_node = client(Endpoint::AnyNode);
+        let mut cluster = Connection::by(Endpoint::Cluster);
+        let mut any_node = Connection::by(Endpoint::AnyNode);
         fixture.expect(
             &mut cluster,
             &[
@@ -455,7 +444,7 @@ mod tests {
     #[test]
     fn a_scan_passes_over_groups_that_other_nodes_lead() {
         let mut fixture = Fixture::with_keys();
-        let mut client = client(Endpoint::Cluster);
+        let mut client = Connection::by(Endpoint::Cluster);
         let third =
             keyspace::Cursor::before(fixture.gateway.groups.partitions_of(GroupId::new(2)).first()).number();
         assert_eq!(fixture.ask(&mut client, &format!("SCAN {third}")), "*2 $1 0 *0");
@@ -480,7 +469,7 @@ mod tests {
             (Endpoint::AnyNode, "standalone", 0),
             (Endpoint::Cluster, "cluster", 1),
         ] {
-            let mut client = client(endpoint);
+            let mut client = Connection::by(endpoint);
             let hello = fixture.ask(&mut client, "HELLO");
             assert!(
                 hello.contains(&format!("$4 mode ${} {mode} ", mode.len())),

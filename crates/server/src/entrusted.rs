@@ -20,17 +20,17 @@
 //! and what was decided is carried out here in the order in which it was decided there. So two commands that the same worker
 //! decides may hold the same key.
 
+use crate::connection::Connection;
 use crate::delivery::Delivery;
 use crate::exchange::parcel;
 use crate::gateway::{Changed, Gateway, touches};
 use crate::pipeline::Pipeline;
 use crate::program::{Program, key_step};
-use crate::session::Session;
 use command::{Command, Flags, Route, Spec, Spread};
-use ids::{Db, Slot};
+use ids::Slot;
 use planted::Bug;
-use replica::{Operation, Ticket};
-use resp::{Args, Protocol, Writer};
+use replica::{Asked, Operation, Ticket};
+use resp::{Args, Writer};
 use std::collections::VecDeque;
 use txn::{Mode, Priority, TxnId};
 
@@ -52,6 +52,15 @@ struct Sent {
     touches: bool,
     /// How often it may still be sent.
     tries: u8,
+}
+
+impl Sent {
+    fn asked(&self) -> Asked<'_> {
+        Asked {
+            touches: self.touches,
+            ..Asked::of(&self.operation)
+        }
+    }
 }
 
 impl Entrusted {
@@ -116,8 +125,7 @@ impl Gateway {
     /// `false`: nothing was done.
     pub(crate) fn entrust(
         &mut self,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
+        connection: &mut Connection,
         spec: &'static Spec,
         args: Args<'_>,
         command: &Command<'_>,
@@ -135,14 +143,14 @@ impl Gateway {
         let Some(worker) = self.decider(spec, args, &slots) else {
             return false;
         };
-        session.busy.begin(slots.iter().copied());
+        connection.session.busy.begin(slots.iter().copied());
         let (txn, priority) = self.new_transaction();
         let sent = Sent {
             txn,
-            ticket: self.reserve(session, pipeline),
-            operation: session.operation(spec, args),
+            ticket: self.reserve(connection),
+            operation: connection.session.operation(spec, args),
             slots,
-            touches: touches(session, spec),
+            touches: touches(&connection.session, spec),
             tries: Entrusted::TRIES_MAX,
         };
         self.send_entrusted(worker, sent, priority);
@@ -183,23 +191,14 @@ impl Gateway {
             .flat_map(|(at, _)| at..at + step);
         let words = std::iter::once(0).chain(theirs).map(|at| args.arg(at));
         let parcel = parcel(&mut self.posts[usize::from(worker)], &mut self.spare_parcels);
-        parcel.push_entrusted(sent.txn.seq, &sent.operation, sent.touches, words);
+        parcel.push_entrusted(sent.txn.seq, &sent.asked(), words);
         sent.tries -= 1;
         self.entrusted.sent[usize::from(worker)].push_back(sent);
     }
 
     /// A part of another worker's command, whose keys all live here.
-    #[expect(clippy::too_many_arguments, reason = "they are the fields of a message")]
-    pub(crate) fn on_entrusted(
-        &mut self,
-        from: u16,
-        seq: u64,
-        spec: &'static Spec,
-        db: Db,
-        protocol: Protocol,
-        touches: bool,
-        args: Args<'_>,
-    ) {
+    pub(crate) fn on_entrusted(&mut self, from: u16, seq: u64, asked: &Asked<'_>) {
+        let (spec, args) = (asked.spec, asked.args);
         let (step, mode) = (key_step(spec), mode_of(spec));
         let is_free = (1..args.len()).step_by(step).all(|at| {
             let slot = Slot::of_key(args.arg(at));
@@ -211,39 +210,25 @@ impl Gateway {
         }
         let mut reply = std::mem::take(&mut self.entrusted.reply);
         reply.clear();
-        self.run_entrusted(
-            spec,
-            db,
-            touches,
-            args,
-            &[],
-            &mut Writer::new(&mut reply, protocol),
-        );
+        self.run_entrusted(asked, &[], &mut Writer::new(&mut reply, asked.protocol));
         self.parcel(from).push_decided(seq, Some(&reply));
         reply.shrink_to(Pipeline::LARGE_BYTES);
         self.entrusted.reply = reply;
     }
 
     /// Carries out what of a command is here; `elsewhere` is what the other worker has answered.
-    fn run_entrusted(
-        &mut self,
-        spec: &'static Spec,
-        db: Db,
-        touches: bool,
-        args: Args<'_>,
-        elsewhere: &[u8],
-        out: &mut Writer<'_>,
-    ) {
+    fn run_entrusted(&mut self, asked: &Asked<'_>, elsewhere: &[u8], out: &mut Writer<'_>) {
+        let (spec, args) = (asked.spec, asked.args);
         let parse = spec.parse.expect("a command on keys has a parser");
         let command = parse(args).expect("it was parsed as a whole, and any keys of it will do");
         let Spread::Split(merge) = spec.spread else {
             unreachable!("only what can be split is entrusted");
         };
-        if !touches {
+        if !asked.touches {
             self.touch(false);
         }
-        self.run_split(db, spec, args, merge, &command, elsewhere, out);
-        if !touches {
+        self.run_split(asked.db, spec, args, merge, &command, elsewhere, out);
+        if !asked.touches {
             self.touch(true);
         }
         self.changed = Changed::Any;
@@ -256,10 +241,8 @@ impl Gateway {
         let mut sent = sent.expect("parts are answered once, in their order");
         let mut bytes = Vec::new();
         if let Some(reply) = reply {
-            let (spec, args) = sent.operation.words();
-            let (db, protocol) = (sent.operation.db, sent.operation.protocol);
-            let mut out = Writer::new(&mut bytes, protocol);
-            self.run_entrusted(spec, db, sent.touches, args, reply, &mut out);
+            let mut out = Writer::new(&mut bytes, sent.operation.protocol);
+            self.run_entrusted(&sent.asked(), reply, &mut out);
         }
         let mut outputs = Vec::new();
         let here = sent.slots.iter().map(|slot| self.groups.group_of(*slot));

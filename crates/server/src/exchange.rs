@@ -5,10 +5,10 @@ use crate::gateway::{Gateway, Incoming, busy};
 use crate::message::{Message, Parcel};
 use crate::program::group_of_key;
 use crate::timing::Caller;
-use command::{Flags, ReplyError, Route, Spec};
-use ids::{Db, GroupId};
-use replica::{Asked, Operation, Output, Ticket, locks_of};
-use resp::{Args, Protocol, Rope, Writer};
+use command::{Flags, ReplyError, Route};
+use ids::GroupId;
+use replica::{Asked, Output, Ticket, locks_of};
+use resp::{Rope, Writer};
 use std::collections::VecDeque;
 
 impl Gateway {
@@ -27,6 +27,13 @@ impl Gateway {
     /// Puts a message into the parcel for `worker`.
     pub fn send(&mut self, worker: u16, message: Message) {
         self.parcel(worker).push(message);
+    }
+
+    /// Sends all other workers a message.
+    pub(crate) fn send_to_others(&mut self, message: impl Fn() -> Message) {
+        for worker in (0..self.posts.len() as u16).filter(|worker| *worker != self.worker) {
+            parcel(&mut self.posts[usize::from(worker)], &mut self.spare_parcels).push(message());
+        }
     }
 
     /// The parcels for `worker`, oldest first; the driver takes what the queue has room for.
@@ -56,27 +63,17 @@ impl Gateway {
         self.open_span();
         for message in messages {
             match message {
-                Message::Execute {
-                    ticket,
-                    spec,
-                    db,
-                    protocol,
-                    touches,
-                    is_free,
-                    words,
-                } => {
-                    self.before_command(spec);
+                Message::Execute { ticket, command } => {
+                    let asked = parcel.asked(&command);
+                    self.before_command(asked.spec);
                     self.timing.is_ours = true;
-                    let args = parcel.args(&words);
-                    self.frame = words.frame().cloned();
-                    self.on_forwarded(from, ticket, spec, db, protocol, touches, is_free, args);
-                    self.frame = None;
+                    self.on_forwarded(from, ticket, asked);
                     let caller = Caller::There {
                         worker: from,
                         connection: ticket.connection,
                     };
                     if self.timing.is_ours {
-                        self.after_command(spec, args, caller);
+                        self.after_command(asked.spec, asked.args, caller);
                     }
                 }
                 Message::Answer {
@@ -105,16 +102,9 @@ impl Gateway {
                         reply: parcel.reply(start, length),
                     });
                 }
-                Message::Entrust {
-                    seq,
-                    spec,
-                    db,
-                    protocol,
-                    touches,
-                    words,
-                } => {
+                Message::Entrust { seq, command } => {
                     let began = self.timing.now();
-                    self.on_entrusted(from, seq, spec, db, protocol, touches, parcel.args(&words));
+                    self.on_entrusted(from, seq, &parcel.asked(&command));
                     self.timing.leave_out(self.timing.now().saturating_sub(began));
                 }
                 Message::Decided {
@@ -140,14 +130,7 @@ impl Gateway {
                     self.send(from, Message::Refreshed { ticket, counts });
                 }
                 Message::Refreshed { ticket, counts } => self.on_counted(ticket, Some(*counts)),
-                Message::Await {
-                    ticket,
-                    operation,
-                    is_served,
-                } => self.on_await(ticket, *operation, is_served),
-                Message::Forget { ticket, answer } => self.on_forget(ticket, answer),
-                Message::Served { ticket, bytes, nanos } => self.on_served(ticket, bytes, nanos),
-                Message::Woken { ticket } => self.on_woken(ticket),
+                Message::Wait(message) => self.on_wait_message(message),
                 Message::Unblock { client, is_error } => self.on_unblock(client, is_error),
                 Message::ResetCounters => {
                     self.replicas
@@ -166,18 +149,15 @@ impl Gateway {
     }
 
     /// A command from another worker, for a group that lives here.
-    #[expect(clippy::too_many_arguments, reason = "they are the fields of a message")]
-    pub(crate) fn on_forwarded(
-        &mut self,
-        from: u16,
-        ticket: Ticket,
-        spec: &'static Spec,
-        db: Db,
-        protocol: Protocol,
-        touches: bool,
-        is_free: bool,
-        args: Args<'_>,
-    ) {
+    pub(crate) fn on_forwarded(&mut self, from: u16, ticket: Ticket, asked: Asked<'_>) {
+        let Asked {
+            spec,
+            db,
+            protocol,
+            touches,
+            args,
+            ..
+        } = asked;
         let denied = spec.flags.contains(Flags::DENYOOM) && !self.make_room();
         let mut group = GroupId::new(0);
         command::keys(spec, args, &mut |position, _| {
@@ -189,17 +169,6 @@ impl Gateway {
             self.local(group)
         };
         if let Some(index) = index.filter(|&index| !denied && self.replicas[index].has_log()) {
-            let frame = self.frame.clone();
-            let asked = Asked {
-                spec,
-                db,
-                protocol,
-                touches,
-                is_free,
-                began: None,
-                args,
-                frame: frame.as_ref(),
-            };
             self.timing.is_ours = false;
             return self.ask_for_other(ticket, asked, index);
         }
@@ -207,26 +176,14 @@ impl Gateway {
             !denied && !self.replicas[index].is_free(|| locks_of([(spec, args)], |_| true))
         });
         if waits && index.is_some_and(|index| self.replicas[index].has_room_to_wait()) {
-            let operation = Operation {
-                spec,
-                db,
-                protocol,
-                args: args.to_buf(),
-            };
-            return self.wait_for_keys(group, ticket, operation, touches);
+            return self.wait_for_keys(group, ticket, asked.to_operation(), touches);
         }
         let may_run = index.is_some() && !denied && !waits;
         let parsed = spec.parse.filter(|_| may_run).map(|parse| parse(args));
         if let Some(Ok(command)) = &parsed
             && self.is_heavy(db, spec, args, command)
         {
-            let operation = Operation {
-                spec,
-                db,
-                protocol,
-                args: args.to_buf(),
-            };
-            return self.run_aside(ticket, operation, touches);
+            return self.run_aside(ticket, asked.to_operation(), touches);
         }
         let mut answer = Rope::over(self.parcel(from).take_bytes());
         let start = answer.mark();

@@ -18,11 +18,11 @@
 //! told so (`UNKNOWN`); where something is listed or counted, the log is. Inside `MULTI` a command concerns this node only.
 
 use crate::client::ClientCard;
+use crate::connection::Connection;
 use crate::delivery::Delivery;
 use crate::endpoint::Endpoint;
 use crate::gateway::Gateway;
 use crate::key_counts::KeyCounts;
-use crate::pipeline::Pipeline;
 use crate::pubsub::Kind;
 use crate::session::Session;
 use bytes::Bytes;
@@ -329,30 +329,30 @@ impl Gateway {
     /// then nothing was done.
     pub(crate) fn on_every_node(
         &mut self,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
+        connection: &mut Connection,
         spec: &'static Spec,
         args: Args<'_>,
     ) -> bool {
-        let is_asked_alone = |join: &Join| session.endpoint == Endpoint::Cluster && join.is_for_each_node();
+        let is_asked_alone =
+            |join: &Join| connection.session.endpoint == Endpoint::Cluster && join.is_for_each_node();
         let join = Join::of(spec, args).filter(|join| self.is_spread && !is_asked_alone(join));
         let Some(join) = join else {
             return false;
         };
         if join == Join::Kept {
-            self.set_everywhere(session, pipeline, args);
+            self.set_everywhere(connection, args);
             return true;
         }
         let mut reply = Vec::new();
-        let protocol = std::mem::replace(&mut session.protocol, Protocol::Resp2);
-        self.carry_out_part(session, spec, args, &mut reply);
-        session.protocol = protocol;
+        let protocol = std::mem::replace(&mut connection.session.protocol, Protocol::Resp2);
+        self.carry_out_part(&mut connection.session, spec, args, &mut reply);
+        connection.session.protocol = protocol;
         let Some(items) = items_of(&reply) else {
             // Whatever is wrong with it is so everywhere.
-            pipeline.target().extend(reply);
+            connection.pipeline.target().extend(reply);
             return true;
         };
-        let ticket = self.reserve(session, pipeline);
+        let ticket = self.reserve(connection);
         let (asked, silent) = self.ask_nodes(ticket, Purpose::Part, args);
         let gathered = Gathered {
             join,
@@ -366,9 +366,7 @@ impl Gateway {
                 .map(Whom::Node)
                 .collect(),
         };
-        self.fanout
-            .gathered
-            .insert((ticket.connection, ticket.sequence), gathered);
+        self.fanout.gathered.insert(ticket.place(), gathered);
         if asked == 0 {
             self.finish_gathered(ticket);
         }
@@ -376,43 +374,37 @@ impl Gateway {
     }
 
     /// `CONFIG SET`, where there are other nodes.
-    fn set_everywhere(&mut self, session: &mut Session, pipeline: &mut Pipeline, args: Args<'_>) {
+    fn set_everywhere(&mut self, connection: &mut Connection, args: Args<'_>) {
         if let Err(error) = self.check_config_set(args) {
             // Whatever is wrong with it is so everywhere.
-            return error.write(&mut pipeline.writer(session.protocol));
+            return error.write(&mut connection.writer());
         }
         let settings = shared_settings(args);
         if settings.is_empty() {
             // All of them have these values already.
-            return pipeline.writer(session.protocol).ok();
+            return connection.writer().ok();
         }
-        let ticket = self.reserve(session, pipeline);
-        session.is_waiting = true;
+        let ticket = self.reserve(connection);
+        connection.session.is_waiting = true;
         let id = self.note_question(Whom::Meta, ticket, Purpose::Part);
         let gathered = Gathered {
             join: Join::Kept,
-            protocol: session.protocol,
+            protocol: connection.session.protocol,
             items: Vec::new(),
             left: 1,
             wished: settings.clone(),
             silent: Vec::new(),
         };
-        self.fanout
-            .gathered
-            .insert((ticket.connection, ticket.sequence), gathered);
+        self.fanout.gathered.insert(ticket.place(), gathered);
         self.fanout.wishes.push(Wish { id, settings });
     }
 
     /// The meta group has spoken, or has not in time: what was wished is set, here and on the other nodes. Without a version
     /// it holds until the meta group sets something else.
     fn set_on_nodes(&mut self, ticket: Ticket, versions: Option<&[u64]>) {
-        let place = (ticket.connection, ticket.sequence);
-        let gathered = self.fanout.gathered.get_mut(&place);
-        let wished = std::mem::take(
-            &mut gathered
-                .expect("a command waits as long as its questions do")
-                .wished,
-        );
+        let gathered = self.fanout.gathered.get_mut(&ticket.place());
+        let gathered = gathered.expect("a command waits as long as its questions do");
+        let wished = std::mem::take(&mut gathered.wished);
         let versions = versions.unwrap_or_default().iter().copied();
         let versions = versions
             .chain(std::iter::repeat(0))
@@ -431,7 +423,8 @@ impl Gateway {
             let asking = self.fanout.questions.get_mut(&id).expect("it was just noted");
             asking.unsent = Some(bytes.clone());
         }
-        let gathered = self.fanout.gathered.get_mut(&place).expect("it was just there");
+        let gathered = self.fanout.gathered.get_mut(&ticket.place());
+        let gathered = gathered.expect("it was just there");
         gathered.left += asked + down.len();
         gathered.silent.extend(silent.into_iter().map(Whom::Node));
     }
@@ -655,8 +648,7 @@ impl Gateway {
                 return self.on_counted(asking.ticket, counts);
             }
         }
-        let place = (asking.ticket.connection, asking.ticket.sequence);
-        let gathered = self.fanout.gathered.get_mut(&place);
+        let gathered = self.fanout.gathered.get_mut(&asking.ticket.place());
         let gathered = gathered.expect("a command waits as long as its questions do");
         match answer {
             Some(items) => gathered.join.join(&mut gathered.items, items),
@@ -669,8 +661,8 @@ impl Gateway {
     }
 
     fn finish_gathered(&mut self, ticket: Ticket) {
-        let place = (ticket.connection, ticket.sequence);
-        let gathered = self.fanout.gathered.remove(&place).expect("the caller has it");
+        let gathered = self.fanout.gathered.remove(&ticket.place());
+        let gathered = gathered.expect("the caller has it");
         for whom in &gathered.silent {
             tracing::warn!(%whom, "no answer in time to what concerns the whole cluster: it is left out");
         }
@@ -678,7 +670,8 @@ impl Gateway {
         let mut w = Writer::new(&mut bytes, gathered.protocol);
         gathered.join.write(gathered.items, &gathered.silent, &mut w);
         self.deliveries.push_back(match gathered.join {
-            Join::Kept => Delivery::Set { ticket, bytes },
+            // Its next commands are carried out under what was set.
+            Join::Kept => Delivery::Awaited { ticket, bytes },
             _ => Delivery::Reply { ticket, bytes },
         });
     }

@@ -21,14 +21,14 @@ use crate::cross_protocol::is_http;
 use crate::delivery::Delivery;
 use crate::endpoint::Endpoint;
 use crate::entrusted::Entrusted;
+use crate::exchange::parcel;
 use crate::fanout::Fanout;
 use crate::key_counts::Inquiry;
 use crate::message::Parcel;
 use crate::named::Naming;
 use crate::notify::Notify;
 use crate::pause::Pause;
-use crate::pipeline::Pipeline;
-use crate::program::{Item, Program, group_of_key, names_more};
+use crate::program::{Program, group_of_key, names_more};
 use crate::pubsub::{PUBLISHED_MAX, PubSub, changes_subscriptions, is_publish};
 use crate::recovery::Recoveries;
 use crate::scan::Scanning;
@@ -333,20 +333,21 @@ impl Gateway {
     /// Decodes and dispatches until the bytes end or the connection has to wait. Returns the bytes consumed.
     /// Of what lies in `source`, the frame of a long command need not be copied.
     fn run(&mut self, connection: &mut Connection, bytes: &[u8], source: Option<&Bytes>) -> usize {
-        let Connection {
-            session,
-            pipeline,
-            decoder,
-            is_cut_short,
-            ..
-        } = connection;
+        // The words of a command lie in it while the rest of the connection is worked on.
+        let mut decoder = std::mem::take(&mut connection.decoder);
         let (mut at, mut is_incomplete) = (0, false);
-        *is_cut_short = false;
+        connection.is_cut_short = false;
         self.follow_settings();
-        let output_max = session.output_limit(&self.settings);
+        let output_max = connection.session.output_limit(&self.settings);
         let compared = self.pubsub.compared;
         self.open_span();
-        while !session.is_waiting && !session.is_closing && !pipeline.is_full() && at < bytes.len() {
+        while at < bytes.len() {
+            let Connection {
+                session, pipeline, ..
+            } = &mut *connection;
+            if session.is_waiting || session.is_closing || pipeline.is_full() {
+                break;
+            }
             let ready = pipeline.ready_bytes();
             if ready >= Gateway::TURN_OUTPUT_BYTES {
                 // The driver sends it and lets others have their turn; at the limit it ends the connection.
@@ -392,7 +393,7 @@ impl Gateway {
                         if let Some(source) = source {
                             self.frame = frame(source, &bytes[at..at + consumed]);
                         }
-                        self.dispatch(session, pipeline, args, resolved);
+                        self.dispatch(connection, args, resolved);
                         if source.is_some() {
                             self.frame = None;
                         }
@@ -414,17 +415,16 @@ impl Gateway {
         }
         if !self.may_tell() {
             // Somebody else may lead by now, and have written what was just read. Nothing of it is told.
-            session.is_void = true;
-            session
-                .card
-                .is_killed
-                .store(true, std::sync::atomic::Ordering::Relaxed);
+            connection.session.is_void = true;
+            let card = &connection.session.card;
+            card.is_killed.store(true, std::sync::atomic::Ordering::Relaxed);
             self.reap_soon();
         }
         if !is_incomplete {
-            *is_cut_short = at < bytes.len() && !session.is_closing;
+            connection.is_cut_short = at < bytes.len() && !connection.session.is_closing;
             decoder.relax();
         }
+        connection.decoder = decoder;
         self.close_span();
         at
     }
@@ -433,56 +433,56 @@ impl Gateway {
     #[inline]
     fn dispatch(
         &mut self,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
+        connection: &mut Connection,
         args: Args<'_>,
         resolved: Result<&'static Spec, ReplyError>,
     ) {
-        let start = pipeline.target().len();
-        let slots = pipeline.reserved();
+        let start = connection.pipeline.target().len();
+        let slots = connection.pipeline.reserved();
         let mut is_push = false;
         match resolved {
             Ok(spec) => {
                 is_push = changes_subscriptions(spec.id);
-                session.card.note_command(spec.id.index() as u16, self.turn.now.0);
+                let card = &connection.session.card;
+                card.note_command(spec.id.index() as u16, self.turn.now.0);
                 self.before_command(spec);
-                if session.no_touch {
-                    self.touch(touches(session, spec));
+                if connection.session.no_touch {
+                    self.touch(touches(&connection.session, spec));
                 }
-                self.admit(session, pipeline, spec, args);
+                self.admit(connection, spec, args);
                 // Whatever the command made of the flag: the next client's count again.
-                if session.no_touch || spec.id == CommandId::ClientNoTouch {
+                if connection.session.no_touch || spec.id == CommandId::ClientNoTouch {
                     self.touch(true);
                 }
                 if self.timing.is_ours {
-                    self.after_command(spec, args, Caller::Here(&session.card));
+                    self.after_command(spec, args, Caller::Here(&connection.session.card));
                 }
-                if pipeline.reserved() == slots {
+                if connection.pipeline.reserved() == slots {
                     let is_failure = !self.timing.is_refused;
-                    self.look_at_reply(is_failure.then_some(spec), &pipeline.target()[start..]);
+                    self.look_at_reply(is_failure.then_some(spec), &connection.pipeline.target()[start..]);
                 }
             }
-            Err(_) if is_http(args) => return self.end_cross_protocol(session),
+            Err(_) if is_http(args) => return self.end_cross_protocol(&mut connection.session),
             Err(error) => {
                 if let Some(spec) = command::lookup(args.arg(0)) {
                     self.stats.by_command[spec.id].rejected.add(1);
                 }
                 let is_exec = command::lookup(args.arg(0)).is_some_and(|spec| spec.id == CommandId::Exec);
                 if is_exec {
-                    self.abort_exec(session, pipeline, &error);
+                    self.abort_exec(connection, &error);
                 } else {
-                    self.refuse(session, pipeline, &error);
+                    self.refuse(connection, &error);
                 }
-                self.look_at_reply(None, &pipeline.target()[start..]);
+                self.look_at_reply(None, &connection.pipeline.target()[start..]);
             }
         }
-        if session.is_silent() && !is_push {
+        if connection.session.is_silent() && !is_push {
             // What was written at once is taken back; what comes later was reserved as silent.
-            if pipeline.reserved() == slots {
-                pipeline.take_back(start);
+            if connection.pipeline.reserved() == slots {
+                connection.pipeline.take_back(start);
             }
         }
-        session.end_command();
+        connection.session.end_command();
         self.serve_waiters();
     }
 
@@ -494,60 +494,60 @@ impl Gateway {
     }
 
     /// Refuses a command before it is carried out: an open `MULTI` block is broken by it.
-    pub(crate) fn refuse(&mut self, session: &mut Session, pipeline: &mut Pipeline, error: &ReplyError) {
+    pub(crate) fn refuse(&mut self, connection: &mut Connection, error: &ReplyError) {
         self.timing.is_refused = true;
-        if let Some(block) = &mut session.block {
+        if let Some(block) = &mut connection.session.block {
             block.is_broken = true;
         }
-        error.write(&mut pipeline.writer(session.protocol));
+        error.write(&mut connection.writer());
     }
 
     /// Checks what every command must pass, then carries it out or queues it.
     #[inline]
-    fn admit(&mut self, session: &mut Session, pipeline: &mut Pipeline, spec: &'static Spec, args: Args<'_>) {
-        if !session.is_authenticated && !spec.flags.contains(Flags::NO_AUTH) {
+    fn admit(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
+        if !connection.session.is_authenticated && !spec.flags.contains(Flags::NO_AUTH) {
             self.stats.by_command[spec.id].rejected.add(1);
-            return self.refuse(session, pipeline, &ReplyError::NoAuth);
+            return self.refuse(connection, &ReplyError::NoAuth);
         }
-        if session.is_listening()
-            && let Some(error) = session.refuses_while_listening(spec)
+        if connection.session.is_listening()
+            && let Some(error) = connection.session.refuses_while_listening(spec)
         {
             self.stats.by_command[spec.id].rejected.add(1);
-            return self.refuse(session, pipeline, &error);
+            return self.refuse(connection, &error);
         }
-        if let Some(error) = self.endpoint_refuses(session, spec, args) {
+        if let Some(error) = self.endpoint_refuses(&connection.session, spec, args) {
             self.stats.by_command[spec.id].rejected.add(1);
-            return self.refuse(session, pipeline, &error);
+            return self.refuse(connection, &error);
         }
-        if session.block.is_some() && self.queue(session, pipeline, spec, args) {
+        if connection.session.block.is_some() && self.queue(connection, spec, args) {
             return;
         }
         if matches!(spec.id, CommandId::DebugObject | CommandId::DebugSdsLen)
-            && let Err(error) = self.check_debug(session)
+            && let Err(error) = self.check_debug(&connection.session)
         {
-            return self.refuse(session, pipeline, &error);
+            return self.refuse(connection, &error);
         }
         self.stats.commands.add(1);
         self.stats.by_command[spec.id].calls.add(1);
         self.timing.is_ours = true;
         if spec.id != CommandId::Multi
-            && let Some(id) = session.naming.take()
-            && self.on_named(session, pipeline, spec, args, id)
+            && let Some(id) = connection.session.naming.take()
+            && self.on_named(connection, spec, args, id)
         {
-            return self.show(session, session.db, spec, args);
+            return self.show(&connection.session, connection.session.db, spec, args);
         }
         match spec.route {
             Route::Keys if spec.flags.contains(Flags::BLOCKING) => {
-                self.on_blocking(session, pipeline, spec, args);
+                self.on_blocking(connection, spec, args);
             }
-            Route::Keys => self.on_keys(session, pipeline, spec, args),
-            Route::Connection => self.on_connection(session, pipeline, spec, args),
-            Route::Everywhere => self.on_several(session, pipeline, spec, args),
-            Route::Scan => self.on_scan(session, pipeline, spec, args),
+            Route::Keys => self.on_keys(connection, spec, args),
+            Route::Connection => self.on_connection(connection, spec, args),
+            Route::Everywhere => self.on_several(connection, spec, args),
+            Route::Scan => self.on_scan(connection, spec, args),
         }
         // An EXEC that waits for groups is shown when it is over, behind its commands.
-        if !(spec.id == CommandId::Exec && session.is_waiting) {
-            self.show(session, session.db, spec, args);
+        if !(spec.id == CommandId::Exec && connection.session.is_waiting) {
+            self.show(&connection.session, connection.session.db, spec, args);
         }
     }
 
@@ -556,6 +556,12 @@ impl Gateway {
     pub(crate) fn local(&self, group: GroupId) -> Option<usize> {
         let index = group.index().wrapping_sub(self.first_group);
         (index < self.replicas.len()).then_some(index)
+    }
+
+    /// The same of the group of a key.
+    #[inline]
+    pub(crate) fn local_of(&self, key: &[u8]) -> Option<usize> {
+        self.local(group_of_key(self.groups, key))
     }
 
     pub(crate) fn owner(&self, group: GroupId) -> u16 {
@@ -573,13 +579,7 @@ impl Gateway {
 
     /// A command on keys.
     #[inline]
-    fn on_keys(
-        &mut self,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
-        spec: &'static Spec,
-        args: Args<'_>,
-    ) {
+    fn on_keys(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
         let mut group = None;
         let groups = self.groups;
         if let Some(key) = command::only_key(spec).and_then(|position| args.get(position)) {
@@ -592,64 +592,58 @@ impl Gateway {
                 group = Some(found);
             });
             if several || names_more(spec, args) {
-                return self.on_several(session, pipeline, spec, args);
+                return self.on_several(connection, spec, args);
             }
         }
         // A command that names no key (an option made it so) is as good in any group.
         let group = group.unwrap_or(GroupId::new(0));
         let Some(index) = self.local(group) else {
-            return self.forward(session, pipeline, spec, args, group);
+            return self.forward(connection, spec, args, group);
         };
         if spec.flags.contains(Flags::DENYOOM) {
             if !self.make_room() {
-                return ReplyError::OutOfMemory.write(&mut pipeline.writer(session.protocol));
+                return ReplyError::OutOfMemory.write(&mut connection.writer());
             }
             self.changed = Changed::One(index);
         }
         let replica = &self.replicas[index];
         if !replica.is_free(|| locks_of([(spec, args)], |_| true)) {
             if replica.has_log() {
-                return self.on_replicated(session, pipeline, spec, args, index);
+                return self.on_replicated(connection, spec, args, index);
             }
-            return self.park(session, pipeline, spec, args, group);
+            return self.park(connection, spec, args, group);
         }
         let parse = spec.parse.expect("a command on keys has a parser");
         let command = match parse(args) {
             Ok(command) => command,
-            Err(error) => return error.write(&mut pipeline.writer(session.protocol)),
+            Err(error) => return error.write(&mut connection.writer()),
         };
-        if self.is_heavy(session.db, spec, args, &command) {
-            note_sent(session, pipeline, spec, args);
-            let ticket = self.reserve(session, pipeline);
-            let operation = session.operation(spec, args);
-            return self.run_aside(ticket, operation, touches(session, spec));
+        if self.is_heavy(connection.session.db, spec, args, &command) {
+            note_sent(connection, spec, args);
+            let ticket = self.reserve(connection);
+            let operation = connection.session.operation(spec, args);
+            return self.run_aside(ticket, operation, touches(&connection.session, spec));
         }
-        let mut out = pipeline.writer(session.protocol);
-        self.replicas[index].execute(&self.turn, session.db, &command, &mut out);
+        let db = connection.session.db;
+        self.replicas[index].execute(&self.turn, db, &command, &mut connection.writer());
         self.tell(index);
     }
 
     /// Reserves the place of an answer that comes later.
-    pub(crate) fn reserve(&self, session: &Session, pipeline: &mut Pipeline) -> Ticket {
-        let sequence = pipeline.reserve(session.is_silent());
+    pub(crate) fn reserve(&self, connection: &mut Connection) -> Ticket {
+        let sequence = connection.pipeline.reserve(connection.session.is_silent());
         Ticket {
             worker: self.worker,
-            connection: session.token,
+            connection: connection.session.token,
             sequence,
         }
     }
 
     /// The same of a command that is sent to its group. One that goes there in pieces is not to be overtaken.
-    pub(crate) fn reserve_behind(
-        &self,
-        session: &Session,
-        pipeline: &mut Pipeline,
-        spec: &Spec,
-        args: Args<'_>,
-    ) -> Ticket {
-        let ticket = self.reserve(session, pipeline);
+    pub(crate) fn reserve_behind(&self, connection: &mut Connection, spec: &Spec, args: Args<'_>) -> Ticket {
+        let ticket = self.reserve(connection);
         if self.shared.hooks.piece_sizes.is_long(spec, args) {
-            pipeline.hold_behind(ticket.sequence);
+            connection.pipeline.hold_behind(ticket.sequence);
         }
         ticket
     }
@@ -657,49 +651,38 @@ impl Gateway {
     /// Sends a command to the worker of its group.
     pub(crate) fn forward(
         &mut self,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
+        connection: &mut Connection,
         spec: &'static Spec,
         args: Args<'_>,
         group: GroupId,
     ) {
-        let is_free = is_free(session, pipeline, spec, args);
-        note_sent(session, pipeline, spec, args);
-        let ticket = self.reserve_behind(session, pipeline, spec, args);
-        let worker = self.owner(group);
+        let is_free = is_free(connection, spec, args);
+        note_sent(connection, spec, args);
+        let ticket = self.reserve_behind(connection, spec, args);
         // It is measured where it is carried out.
         self.timing.is_ours = false;
-        let touches = touches(session, spec);
-        let frame = self.frame.clone();
-        self.parcel(worker).push_command(
-            ticket,
-            spec,
-            session.db,
-            session.protocol,
-            touches,
-            is_free,
-            args,
-            frame,
-        );
+        let post = &mut self.posts[usize::from(self.owners[group.index()])];
+        let frame = self.frame.as_ref();
+        let asked = connection.session.asked(spec, args, is_free, frame);
+        parcel(post, &mut self.spare_parcels).push_command(ticket, &asked);
     }
 
     /// Lets a command wait for locks in its group, here.
     pub(crate) fn park(
         &mut self,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
+        connection: &mut Connection,
         spec: &'static Spec,
         args: Args<'_>,
         group: GroupId,
     ) {
         let index = self.local(group).expect("the caller looked");
         if !self.replicas[index].has_room_to_wait() {
-            return busy(&mut pipeline.writer(session.protocol));
+            return busy(&mut connection.writer());
         }
-        note_sent(session, pipeline, spec, args);
-        let ticket = self.reserve(session, pipeline);
-        let operation = session.operation(spec, args);
-        self.wait_for_keys(group, ticket, operation, touches(session, spec));
+        note_sent(connection, spec, args);
+        let ticket = self.reserve(connection);
+        let operation = connection.session.operation(spec, args);
+        self.wait_for_keys(group, ticket, operation, touches(&connection.session, spec));
     }
 
     /// Lets a command wait for the locks of its keys, which are all in this group of this worker.
@@ -720,12 +703,11 @@ impl Gateway {
     /// Makes room for a command on keys, if it needs any, and parses it. `None`: the error is written.
     pub(crate) fn accept<'a>(
         &mut self,
-        session: &Session,
-        pipeline: &mut Pipeline,
+        connection: &mut Connection,
         spec: &Spec,
         args: Args<'a>,
     ) -> Option<Command<'a>> {
-        let mut out = pipeline.writer(session.protocol);
+        let mut out = connection.writer();
         if spec.flags.contains(Flags::DENYOOM) && !self.make_room() {
             ReplyError::OutOfMemory.write(&mut out);
             return None;
@@ -735,41 +717,24 @@ impl Gateway {
     }
 
     /// A command over several groups.
-    fn on_several(
-        &mut self,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
-        spec: &'static Spec,
-        args: Args<'_>,
-    ) {
-        let Some(command) = self.accept(session, pipeline, spec, args) else {
+    fn on_several(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
+        let Some(command) = self.accept(connection, spec, args) else {
             return;
         };
-        if self.entrust(session, pipeline, spec, args, &command) {
+        if self.entrust(connection, spec, args, &command) {
             return;
         }
-        let scope = self.scope(session);
-        if self.is_one_step(spec, args, &scope) && !self.is_heavy(session.db, spec, args, &command) {
-            let mut out = pipeline.writer(session.protocol);
-            return self.run_here(session.db, spec, args, &command, &scope, &mut out);
+        let scope = self.scope(&connection.session);
+        let db = connection.session.db;
+        if self.is_one_step(spec, args, &scope) && !self.is_heavy(db, spec, args, &command) {
+            return self.run_here(db, spec, args, &command, &scope, &mut connection.writer());
         }
-        let operation = session.operation(spec, args);
-        let conditions = match command {
-            Command::MSetNx { pairs } => absent(session.db, pairs),
-            _ => Vec::new(),
-        };
-        let items = vec![Item::Operation(operation)];
-        self.begin(
-            session,
-            pipeline,
-            Program {
-                items,
-                conditions,
-                request: None,
-                is_exec: false,
-                scope,
-            },
-        );
+        let mut program = Program::single(connection.session.operation(spec, args));
+        if let Command::MSetNx { pairs } = command {
+            program.conditions = absent(db, pairs);
+        }
+        program.scope = scope;
+        self.begin(connection, program);
     }
 
     /// Whether a command may be carried out before the connection's transactions under way are answered: if it is on
@@ -781,13 +746,11 @@ impl Gateway {
         let begins_none = spec.spread == Spread::Single || !session.busy.is_full(is_busy);
         // One that waits for keys holds its connection up: the answer to a transaction must not let go of it.
         let may_wait = spec.flags.contains(command::Flags::BLOCKING);
-        let mut may = session.block.is_none() && spec.route == Route::Keys && begins_none && !may_wait;
-        if may {
-            command::keys(spec, args, &mut |position, _| {
-                may = may && !session.busy.holds(ids::Slot::of_key(args.arg(position)));
-            });
-        }
-        may
+        session.block.is_none()
+            && spec.route == Route::Keys
+            && begins_none
+            && !may_wait
+            && !any_slot(spec, args, |slot| session.busy.holds(slot))
     }
 
     /// Whether requests wait for locks in this worker's groups.
@@ -823,67 +786,65 @@ fn frame(source: &Bytes, frame: &[u8]) -> Option<Bytes> {
 
 /// Notes that a command whose keys are all in one group is about to be sent there, or to wait there.
 #[inline]
-pub(crate) fn note_sent(session: &mut Session, pipeline: &Pipeline, spec: &Spec, args: Args<'_>) {
-    let is_settled = pipeline.is_settled();
+pub(crate) fn note_sent(connection: &mut Connection, spec: &Spec, args: Args<'_>) {
+    let is_settled = connection.pipeline.is_settled();
     let kind = if spec.flags.contains(Flags::WRITE) {
         SentKind::Write
-    } else if is_free(session, pipeline, spec, args) {
+    } else if is_free(connection, spec, args) {
         SentKind::FreeRead
     } else {
         SentKind::OrderedRead
     };
     if let Some(position) = command::only_key(spec) {
         let slot = ids::Slot::of_key(args.arg(position));
-        return session.sent.add(slot, kind, is_settled);
+        return connection.session.sent.add(slot, kind, is_settled);
     }
     let mut is_first = true;
     command::keys(spec, args, &mut |position, _| {
         let slot = ids::Slot::of_key(args.arg(position));
-        session.sent.add(slot, kind, is_settled && is_first);
+        connection.session.sent.add(slot, kind, is_settled && is_first);
         is_first = false;
     });
 }
 
 /// Whether a command only reads, and need not be behind anything that its connection has under way on the same slots: neither a
 /// write nor a read that is behind one.
-pub(crate) fn is_free(session: &Session, pipeline: &Pipeline, spec: &Spec, args: Args<'_>) -> bool {
-    let mut is_free = !spec.flags.contains(Flags::WRITE);
-    if is_free && !pipeline.is_settled() && !planted::is(planted::Bug::OwnWriteNotAwaited) {
-        command::keys(spec, args, &mut |position, _| {
-            is_free = is_free && !session.sent.may_order(ids::Slot::of_key(args.arg(position)));
-        });
-    }
-    is_free
+pub(crate) fn is_free(connection: &Connection, spec: &Spec, args: Args<'_>) -> bool {
+    let sent = &connection.session.sent;
+    !spec.flags.contains(Flags::WRITE)
+        && (connection.pipeline.is_settled()
+            || planted::is(planted::Bug::OwnWriteNotAwaited)
+            || !any_slot(spec, args, |slot| sent.may_order(slot)))
+}
+
+/// Whether this is so of the slot of any key of a command.
+#[inline]
+fn any_slot(spec: &Spec, args: Args<'_>, mut is_so: impl FnMut(ids::Slot) -> bool) -> bool {
+    let mut any = false;
+    command::keys(spec, args, &mut |position, _| {
+        any = any || is_so(ids::Slot::of_key(args.arg(position)));
+    });
+    any
 }
 
 /// Whether a command only reads, and its connection has nothing under way on the same slots: answered at once, it comes behind
 /// whatever was asked before it.
-pub(crate) fn is_untouched(session: &Session, pipeline: &Pipeline, spec: &Spec, args: Args<'_>) -> bool {
-    let mut is_untouched = !spec.flags.contains(Flags::WRITE);
-    if is_untouched && !pipeline.is_settled() {
-        command::keys(spec, args, &mut |position, _| {
-            is_untouched = is_untouched && !session.sent.may_hold(ids::Slot::of_key(args.arg(position)));
-        });
-    }
-    is_untouched
+pub(crate) fn is_untouched(connection: &Connection, spec: &Spec, args: Args<'_>) -> bool {
+    let sent = &connection.session.sent;
+    !spec.flags.contains(Flags::WRITE)
+        && (connection.pipeline.is_settled() || !any_slot(spec, args, |slot| sent.may_hold(slot)))
 }
 
 /// Whether a plain write would come behind a read of the same connection that was not answered, of the same slot. Where groups
 /// are led elsewhere a read may have to be asked again, when the write is done: the write waits for it. A client of the
 /// cluster endpoint is told to try again.
 fn may_hide(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
-    let mut may = false;
-    if session.sent.has_reads()
+    session.sent.has_reads()
         && spec.flags.contains(Flags::WRITE)
         && spec.route == Route::Keys
         && session.block.is_none()
         && session.endpoint == Endpoint::AnyNode
-    {
-        command::keys(spec, args, &mut |position, _| {
-            may |= session.sent.may_read(ids::Slot::of_key(args.arg(position)));
-        });
-    }
-    may
+        && any_slot(spec, args, |slot| session.sent.may_read(slot))
 }
 
 /// Whether a command might be carried out before one that the same connection sent earlier and that was not answered yet:
@@ -902,25 +863,19 @@ fn may_overtake(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
 }
 
 fn is_among_sent(session: &Session, spec: &Spec, args: Args<'_>) -> bool {
-    let sent = &session.sent;
-    let mut may = false;
-    let mut look = |spec: &Spec, args: Args<'_>| {
-        may |= spec.route == Route::Everywhere || names_more(spec, args);
-        if spec.route == Route::Keys {
-            command::keys(spec, args, &mut |position, _| {
-                may |= sent.may_hold(ids::Slot::of_key(args.arg(position)));
-            });
-        }
+    let is_among = |spec: &Spec, args: Args<'_>| {
+        spec.route == Route::Everywhere
+            || names_more(spec, args)
+            || spec.route == Route::Keys && any_slot(spec, args, |slot| session.sent.may_hold(slot))
     };
     match &session.block {
-        None => look(spec, args),
-        Some(_) if spec.id != CommandId::Exec => {}
+        None => is_among(spec, args),
+        Some(_) if spec.id != CommandId::Exec => false,
         Some(block) => {
-            let commands = block.commands.iter();
-            commands.for_each(|queued| look(queued.spec, queued.args.as_args()));
+            let mut commands = block.commands.iter();
+            commands.any(|queued| is_among(queued.spec, queued.args.as_args()))
         }
     }
-    may
 }
 
 /// Whether a command counts as use of its keys.

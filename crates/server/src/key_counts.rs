@@ -237,20 +237,16 @@ impl Gateway {
     }
 
     fn begin_inquiry(&mut self, ticket: Ticket, whom: Whom, nodes: usize) {
-        let workers = self.shared.workers.len();
         let inquiry = Inquiry {
             whom,
             counts: self.key_counts(),
         };
-        let others = workers - 1 + nodes;
+        let others = self.shared.workers.len() - 1 + nodes;
         if others == 0 {
             return self.end_inquiry(ticket, inquiry);
         }
         self.infos.begin(ticket, inquiry, others);
-        let this = self.worker;
-        for worker in (0..workers as u16).filter(|worker| *worker != this) {
-            self.send(worker, Message::Refresh { ticket });
-        }
+        self.send_to_others(|| Message::Refresh { ticket });
     }
 
     /// Somebody has counted, or will not.

@@ -68,7 +68,7 @@ pub use error_counts::ErrorCounts;
 pub use fanout::Wish;
 pub use gateway::{Gateway, Incoming};
 pub use latency::{LatencyMonitor, Sample, Series};
-pub use message::{Message, Parcel, Words};
+pub use message::{Carried, Message, Parcel, WaitMessage, Words};
 pub use notices::Notices;
 pub use pause::{Pause, SharedPause};
 pub use pipeline::Pipeline;

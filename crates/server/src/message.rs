@@ -6,7 +6,7 @@ use crate::pubsub::Kind;
 use bytes::Bytes;
 use command::Spec;
 use ids::{Db, GroupId};
-use replica::{Operation, Output, Request, Ticket};
+use replica::{Asked, Operation, Output, Request, Ticket};
 use resp::{Args, Protocol, Span};
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -32,18 +32,8 @@ pub enum Message {
     Execute {
         /// Where the answer goes.
         ticket: Ticket,
-        /// Which command.
-        spec: &'static Spec,
-        /// The connection's database.
-        db: Db,
-        /// How to write the reply.
-        protocol: Protocol,
-        /// Whether it counts as use of its keys.
-        touches: bool,
-        /// Whether its connection has nothing under way on the same slots.
-        is_free: bool,
-        /// Its words: [`Parcel::args`].
-        words: Words,
+        /// Which one.
+        command: Carried,
     },
     /// The answer to `Execute`.
     Answer {
@@ -61,16 +51,8 @@ pub enum Message {
     Entrust {
         /// The transaction, among those of its coordinator.
         seq: u64,
-        /// Which command.
-        spec: &'static Spec,
-        /// The connection's database.
-        db: Db,
-        /// How to write the reply.
-        protocol: Protocol,
-        /// Whether it counts as use of its keys.
-        touches: bool,
-        /// Its words, with the keys of this worker alone: [`Parcel::args`].
-        words: Words,
+        /// Which one, with the keys of this worker alone.
+        command: Carried,
     },
     /// The answer to `Entrust`.
     Decided {
@@ -122,36 +104,8 @@ pub enum Message {
         /// How many keys there are.
         counts: Box<KeyCounts>,
     },
-    /// A client waits for keys of the receiver, or goes on waiting.
-    Await {
-        /// Its place.
-        ticket: Ticket,
-        /// The command.
-        operation: Box<Operation>,
-        /// Whether all its keys are the receiver's, which then pops for it.
-        is_served: bool,
-    },
-    /// A client does not wait any more.
-    Forget {
-        /// Its place.
-        ticket: Ticket,
-        /// What it is to be answered if it was not yet.
-        answer: Option<Vec<u8>>,
-    },
-    /// The answer of a client that waited.
-    Served {
-        /// Its place.
-        ticket: Ticket,
-        /// The reply.
-        bytes: Vec<u8>,
-        /// How long that took, in nanoseconds.
-        nanos: u64,
-    },
-    /// A key that a client waits for was filled: its worker is to try.
-    Woken {
-        /// Its place.
-        ticket: Ticket,
-    },
+    /// Of a client that waits for keys.
+    Wait(WaitMessage),
     /// `CLIENT UNBLOCK`.
     Unblock {
         /// The client's number.
@@ -169,19 +123,69 @@ pub enum Message {
     Reap,
 }
 
+/// What two workers tell each other of a client that waits for keys: `blocking.rs`.
+pub enum WaitMessage {
+    /// It waits for keys of the receiver, or goes on waiting.
+    Await {
+        /// Its place.
+        ticket: Ticket,
+        /// The command.
+        operation: Box<Operation>,
+        /// Whether all its keys are the receiver's, which then pops for it.
+        is_served: bool,
+    },
+    /// It does not wait any more.
+    Forget {
+        /// Its place.
+        ticket: Ticket,
+        /// What it is to be answered if it was not yet.
+        answer: Option<Vec<u8>>,
+    },
+    /// Its answer.
+    Served {
+        /// Its place.
+        ticket: Ticket,
+        /// The reply.
+        bytes: Vec<u8>,
+        /// How long that took, in nanoseconds.
+        nanos: u64,
+    },
+    /// A key that it waits for was filled: its worker is to try.
+    Woken {
+        /// Its place.
+        ticket: Ticket,
+    },
+}
+
+/// A command in a parcel: [`Parcel::asked`].
+pub struct Carried {
+    spec: &'static Spec,
+    db: Db,
+    protocol: Protocol,
+    touches: bool,
+    is_free: bool,
+    words: Words,
+}
+
+impl Carried {
+    fn new(asked: &Asked<'_>, words: Words) -> Carried {
+        Carried {
+            spec: asked.spec,
+            db: asked.db,
+            protocol: asked.protocol,
+            touches: asked.touches,
+            is_free: asked.is_free,
+            words,
+        }
+    }
+}
+
 /// Where a command's words lie in a parcel.
 pub struct Words {
     first: u32,
     count: u32,
     /// What they lie in, if not among the bytes of the parcel: a long frame is not copied.
     frame: Option<Box<Bytes>>,
-}
-
-impl Words {
-    /// The frame that they lie in, if it was long.
-    pub(crate) fn frame(&self) -> Option<&Bytes> {
-        self.frame.as_deref()
-    }
 }
 
 impl Message {
@@ -243,50 +247,24 @@ impl Parcel {
     }
 
     /// Puts a command in.
-    #[expect(clippy::too_many_arguments, reason = "they are the fields of a message")]
-    pub fn push_command(
-        &mut self,
-        ticket: Ticket,
-        spec: &'static Spec,
-        db: Db,
-        protocol: Protocol,
-        touches: bool,
-        is_free: bool,
-        args: Args<'_>,
-        frame: Option<Bytes>,
-    ) {
-        let words = match frame {
-            Some(frame) => self.push_framed(args, frame),
-            None => self.push_words(args.iter()),
+    pub fn push_command(&mut self, ticket: Ticket, asked: &Asked<'_>) {
+        let words = match asked.frame {
+            Some(frame) => self.push_framed(asked.args, frame),
+            None => self.push_words(asked.args.iter()),
         };
-        self.push(Message::Execute {
-            ticket,
-            spec,
-            db,
-            protocol,
-            touches,
-            is_free,
-            words,
-        });
+        let command = Carried::new(asked, words);
+        self.push(Message::Execute { ticket, command });
     }
 
-    /// Puts a part of a command in that is entrusted to the receiver.
+    /// Puts a part of a command in that is entrusted to the receiver: these of its words.
     pub(crate) fn push_entrusted<'a>(
         &mut self,
         seq: u64,
-        operation: &Operation,
-        touches: bool,
+        asked: &Asked<'_>,
         words: impl Iterator<Item = &'a [u8]>,
     ) {
-        let words = self.push_words(words);
-        self.push(Message::Entrust {
-            seq,
-            spec: operation.spec,
-            db: operation.db,
-            protocol: operation.protocol,
-            touches,
-            words,
-        });
+        let command = Carried::new(asked, self.push_words(words));
+        self.push(Message::Entrust { seq, command });
     }
 
     /// Puts an answer to such a part in.
@@ -331,8 +309,8 @@ impl Parcel {
     }
 
     /// The same of words that lie in a frame.
-    fn push_framed(&mut self, args: Args<'_>, frame: Bytes) -> Words {
-        let Some(spans) = args.spans_in(&frame) else {
+    fn push_framed(&mut self, args: Args<'_>, frame: &Bytes) -> Words {
+        let Some(spans) = args.spans_in(frame) else {
             return self.push_words(args.iter());
         };
         let first = self.spans.len() as u32;
@@ -340,14 +318,28 @@ impl Parcel {
         Words {
             first,
             count: args.len() as u32,
-            frame: Some(Box::new(frame)),
+            frame: Some(Box::new(frame.clone())),
         }
     }
 
-    /// The words of a command in this parcel.
+    /// A command of this parcel.
+    pub(crate) fn asked<'a>(&'a self, command: &'a Carried) -> Asked<'a> {
+        Asked {
+            spec: command.spec,
+            db: command.db,
+            protocol: command.protocol,
+            touches: command.touches,
+            is_free: command.is_free,
+            began: None,
+            args: self.args(&command.words),
+            frame: command.words.frame.as_deref(),
+        }
+    }
+
+    /// The words of a message in this parcel.
     pub fn args<'a>(&'a self, words: &'a Words) -> Args<'a> {
         let first = words.first as usize;
-        let bytes = words.frame().map_or(&self.bytes[..], |frame| &frame[..]);
+        let bytes = words.frame.as_deref().map_or(&self.bytes[..], |frame| &frame[..]);
         Args::new(bytes, &self.spans[first..first + words.count as usize])
     }
 

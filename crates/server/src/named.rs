@@ -9,8 +9,8 @@
 //! The result lies in the group of the first key, and is found from any node. What a client has watched it cannot have watched
 //! again before it sends the same request on another connection: the two do not go together.
 
+use crate::connection::Connection;
 use crate::gateway::Gateway;
-use crate::pipeline::Pipeline;
 use crate::program::{Item, Program, group_of_key};
 use crate::session::Session;
 use command::{Flags, ReplyError, Route, Spec};
@@ -70,16 +70,11 @@ pub(crate) fn name_request(
 
 /// Why a command or a block cannot have a name.
 fn refusal(specs: impl IntoIterator<Item = &'static Spec>) -> Option<&'static str> {
-    for spec in specs {
-        if matches!(spec.route, Route::Everywhere | Route::Scan) {
-            return Some(
-                "ERR a request id is for commands on keys, not on the whole keyspace; nothing was done",
-            );
-        }
-    }
-    None
+    let sees_whole = |spec: &Spec| matches!(spec.route, Route::Everywhere | Route::Scan);
+    specs.into_iter().any(sees_whole).then_some(WHOLE)
 }
 
+const WHOLE: &str = "ERR a request id is for commands on keys, not on the whole keyspace; nothing was done";
 const BLOCKING: &str = "ERR a request id is for commands that do not wait; nothing was done";
 const WATCHING: &str = "EXECABORT Transaction discarded because of: a request id and WATCH do not go together, as a retry \
                         watches other versions; CAS compares by itself";
@@ -88,8 +83,7 @@ impl Gateway {
     /// A command with a name; `false` if it is one that needs none, as it writes no keys.
     pub(crate) fn on_named(
         &mut self,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
+        connection: &mut Connection,
         spec: &'static Spec,
         args: Args<'_>,
         id: RequestUuid,
@@ -99,16 +93,16 @@ impl Gateway {
         }
         let waits = spec.flags.contains(Flags::BLOCKING).then_some(BLOCKING);
         if let Some(error) = waits.or_else(|| refusal([spec])) {
-            pipeline.writer(session.protocol).error(error);
+            connection.writer().error(error);
             return true;
         }
-        if self.accept(session, pipeline, spec, args).is_none() {
+        if self.accept(connection, spec, args).is_none() {
             return true;
         }
-        let mut program = Program::single(session.operation(spec, args));
-        program.scope = self.scope(session);
-        program.request = Some(request_of(&program, id, session.protocol));
-        self.begin(session, pipeline, program);
+        let mut program = Program::single(connection.session.operation(spec, args));
+        program.scope = self.scope(&connection.session);
+        program.request = Some(request_of(&program, id, connection.session.protocol));
+        self.begin(connection, program);
         true
     }
 

@@ -1,11 +1,11 @@
 //! Commands and programs over groups that all live on this worker and are free: one step, and nothing can come between
 //! its parts.
 
+use crate::connection::Connection;
 use crate::delivery::refused;
 use crate::endpoint::Scope;
 use crate::gateway::Gateway;
 use crate::program::{Extent, Item, Program, group_of_key, integer, key_step, names_more};
-use crate::session::Session;
 use crate::timing::Caller;
 use command::{Command, KeyUse, Merge, Route, Spec, Spread};
 use ids::{Db, GroupId};
@@ -37,7 +37,7 @@ impl Gateway {
                 Mode::Exclusive
             };
             let locks = || Locks::Keys(vec![(key.into(), mode)]);
-            let index = self.local(group_of_key(self.groups, key));
+            let index = self.local_of(key);
             free = free && index.is_some_and(|index| self.replicas[index].is_free(locks));
         });
         free
@@ -48,7 +48,7 @@ impl Gateway {
         let mut is_alone = true;
         command::keys(spec, args, &mut |position, _| {
             let key = args.arg(position);
-            let index = self.local(group_of_key(self.groups, key));
+            let index = self.local_of(key);
             let locks = || txn::Locks::Keys(vec![(key.into(), Mode::Exclusive)]);
             is_alone = is_alone && index.is_some_and(|index| self.replicas[index].is_free(locks));
         });
@@ -82,7 +82,11 @@ impl Gateway {
     }
 
     /// Carries out a program whose groups all live here and are free ([`Gateway::can_run_here`]).
-    pub(crate) fn run_program_here(&mut self, session: &mut Session, out: &mut Vec<u8>, program: &Program) {
+    pub(crate) fn run_program_here(&mut self, connection: &mut Connection, program: &Program) {
+        let Connection {
+            session, pipeline, ..
+        } = connection;
+        let out = pipeline.target();
         for condition in &program.conditions {
             let group = group_of_key(self.groups, condition.key());
             let index = self.local(group).expect("the caller looked");
@@ -255,9 +259,7 @@ impl Gateway {
             unreachable!("only MSETNX asks for absent keys in several groups");
         };
         let is_absent = pairs.iter().step_by(2).all(|key| {
-            let index = self
-                .local(group_of_key(self.groups, key))
-                .expect("the caller looked");
+            let index = self.local_of(key).expect("the caller looked");
             matches!(
                 self.replicas[index].state_mut().version(&self.turn, db, key),
                 KeyVersion::Absent(_)
@@ -266,9 +268,7 @@ impl Gateway {
         if is_absent {
             let mut ignored = Vec::new();
             for at in (0..pairs.len()).step_by(2) {
-                let index = self
-                    .local(group_of_key(self.groups, pairs.arg(at)))
-                    .expect("the caller looked");
+                let index = self.local_of(pairs.arg(at)).expect("the caller looked");
                 let pair = Command::MSet {
                     pairs: pairs.slice(at..at + 2),
                 };
@@ -298,9 +298,7 @@ impl Gateway {
         scratch.set_limits(self.compactness);
         let databases = replica::databases([&operation]);
         operation.keys(|key, _| {
-            let index = self
-                .local(group_of_key(self.groups, key))
-                .expect("the caller looked");
+            let index = self.local_of(key).expect("the caller looked");
             for &db in &databases {
                 // Lent, not copied: nothing can come between, and values may be large.
                 scratch.place_once(db, key, || {
@@ -311,9 +309,7 @@ impl Gateway {
         loop {
             let wanted = scratch.wanted(&operation.as_state());
             for (db, key) in &wanted {
-                let index = self
-                    .local(group_of_key(self.groups, key))
-                    .expect("the caller looked");
+                let index = self.local_of(key).expect("the caller looked");
                 scratch.place(
                     *db,
                     key,

@@ -30,11 +30,14 @@ pub(crate) enum Item {
 }
 
 /// What a program needs.
+#[derive(Default)]
 pub(crate) struct Extent {
     /// The groups it concerns, in order.
     pub(crate) groups: Vec<GroupId>,
     /// Whether it concerns groups as a whole.
     pub(crate) is_whole: bool,
+    /// Whether it goes through a group, a part at a time.
+    pub(crate) scans: bool,
     /// Whether anything in it may write.
     pub(crate) writes: bool,
     /// Whether values cross groups.
@@ -43,11 +46,23 @@ pub(crate) struct Extent {
     pub(crate) wants: bool,
 }
 
+impl Extent {
+    /// Whether it looks at groups as a whole, though perhaps at one only.
+    pub(crate) fn sees_whole(&self) -> bool {
+        self.is_whole || self.scans
+    }
+}
+
 impl Program {
     /// One command on keys.
     pub(crate) fn single(operation: Operation) -> Program {
+        Program::of(vec![Item::Operation(operation)])
+    }
+
+    /// Commands that nothing else has to hold for.
+    pub(crate) fn of(items: Vec<Item>) -> Program {
         Program {
-            items: vec![Item::Operation(operation)],
+            items,
             conditions: Vec::new(),
             request: None,
             is_exec: false,
@@ -78,13 +93,7 @@ impl Program {
     }
 
     pub(crate) fn extent(&self, groups: Groups) -> Extent {
-        let mut extent = Extent {
-            groups: Vec::new(),
-            is_whole: false,
-            writes: false,
-            flows: false,
-            wants: false,
-        };
+        let mut extent = Extent::default();
         for operation in self.operations() {
             let spec = operation.spec;
             extent.writes |= spec.flags.contains(command::Flags::WRITE);
@@ -94,6 +103,7 @@ impl Program {
                     extent.groups.extend(self.scope.groups_of(groups, operation));
                 }
                 Route::Scan => {
+                    extent.scans = true;
                     extent.groups.extend(scan_start(groups, operation.args.as_args()));
                 }
                 Route::Keys | Route::Connection => {
@@ -137,6 +147,27 @@ impl Program {
         self.conditions.iter().filter(is_there).cloned().collect()
     }
 
+    /// The objects that it needs of a group, in a fixed order: of the keys there that it names, and of those that it wants
+    /// besides.
+    pub(crate) fn objects_in(
+        &self,
+        groups: Groups,
+        group: GroupId,
+        wanted: &BTreeMap<GroupId, BTreeSet<FullKey>>,
+    ) -> Vec<FullKey> {
+        let databases = replica::databases(self.operations());
+        let mut objects: BTreeSet<FullKey> = BTreeSet::new();
+        for operation in self.operations() {
+            operation.keys(|key, _| {
+                if group_of_key(groups, key) == group {
+                    objects.extend(databases.iter().map(|db| (*db, Box::from(key))));
+                }
+            });
+        }
+        objects.extend(wanted.get(&group).into_iter().flatten().cloned());
+        objects.into_iter().collect()
+    }
+
     /// Each group's parts of the commands, with the index of their item.
     pub(crate) fn partition(&self, groups: Groups) -> BTreeMap<GroupId, Vec<(usize, Operation)>> {
         let mut parts: BTreeMap<GroupId, Vec<(usize, Operation)>> = BTreeMap::new();
@@ -152,26 +183,6 @@ impl Program {
         }
         parts
     }
-}
-
-/// The objects that a program needs of a group, in a fixed order: of the keys that it names and that `is_there` says are in
-/// it, and of those that it wants there.
-pub(crate) fn objects_in(
-    program: &Program,
-    wanted: Option<&BTreeSet<FullKey>>,
-    mut is_there: impl FnMut(&[u8]) -> bool,
-) -> Vec<FullKey> {
-    let databases = replica::databases(program.operations());
-    let mut objects: BTreeSet<FullKey> = BTreeSet::new();
-    for operation in program.operations() {
-        operation.keys(|key, _| {
-            if is_there(key) {
-                objects.extend(databases.iter().map(|db| (*db, Box::from(key))));
-            }
-        });
-    }
-    objects.extend(wanted.into_iter().flatten().cloned());
-    objects.into_iter().collect()
 }
 
 /// Whether the command reads keys that are not among its words: `SORT` with patterns.

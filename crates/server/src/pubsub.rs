@@ -20,8 +20,8 @@ use crate::fanout::Purpose;
 use crate::gateway::Gateway;
 use crate::message::Message;
 use crate::patterns::Patterns;
-use crate::pipeline::Pipeline;
 use crate::session::Session;
+use crate::shared::held;
 use command::glob::Glob;
 use command::{CommandId, ReplyError, Spec};
 use options::{OutputLimit, Settings};
@@ -29,7 +29,7 @@ use replica::Ticket;
 use resp::{Args, Protocol, Writer};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What a name stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,9 +76,7 @@ impl Subscriptions {
     }
 
     pub(crate) fn lock(&self, kind: Kind) -> MutexGuard<'_, BTreeMap<Name, u64>> {
-        self.counts[kind.index()]
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        held(&self.counts[kind.index()])
     }
 
     /// The connections that a message to a channel reaches.
@@ -93,7 +91,7 @@ impl Subscriptions {
     }
 
     fn patterns(&self) -> MutexGuard<'_, Patterns> {
-        self.patterns.lock().unwrap_or_else(PoisonError::into_inner)
+        held(&self.patterns)
     }
 
     fn join(&self, kind: Kind, name: &Name) {
@@ -433,20 +431,14 @@ impl Gateway {
     }
 
     /// `PUBLISH`, `SPUBLISH`: answered at once if no other worker can have receivers, and there is no other node.
-    pub(crate) fn on_publish(
-        &mut self,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
-        kind: Kind,
-        args: Args<'_>,
-    ) {
+    pub(crate) fn on_publish(&mut self, connection: &mut Connection, kind: Kind, args: Args<'_>) {
         let (channel, message) = (args.arg(1), args.arg(2));
         let here = self.broadcast_here(kind, channel, message);
         let workers = self.listening_workers().count();
         if workers == 0 && !self.has_nodes() {
-            return pipeline.writer(session.protocol).integer(here as i64);
+            return connection.writer().integer(here as i64);
         }
-        let ticket = self.reserve(session, pipeline);
+        let ticket = self.reserve(connection);
         let (nodes, not_asked) = self.ask_nodes(ticket, Purpose::Receivers, args);
         if !not_asked.is_empty() {
             self.broadcast_to_nodes(kind, channel, message);

@@ -15,12 +15,11 @@
 //!
 //! What is absent: locks, and a view of one moment. A key that is there from the first call to the last is found.
 
+use crate::connection::Connection;
 use crate::delivery::{Answered, Answers, Delivery};
 use crate::endpoint::Scope;
 use crate::gateway::Gateway;
-use crate::pipeline::Pipeline;
 use crate::program::{Program, scan_from};
-use crate::session::Session;
 use command::{Command, Spec};
 use ids::{Db, GroupId};
 use keyspace::{Cursor, SCAN_COUNT_MAX, scan_accepts};
@@ -101,22 +100,16 @@ impl Scanning {
 
 impl Gateway {
     /// See the file's header.
-    pub(crate) fn on_scan(
-        &mut self,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
-        spec: &'static Spec,
-        args: Args<'_>,
-    ) {
+    pub(crate) fn on_scan(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
         let parse = spec.parse.expect("SCAN has a parser");
         let (mut cursor, wanted) = match parse(args) {
             Ok(Command::Scan { cursor, options }) => (cursor, options.count.clamp(1, SCAN_COUNT_MAX)),
             Ok(_) => unreachable!("SCAN parses as SCAN"),
-            Err(error) => return error.write(&mut pipeline.writer(session.protocol)),
+            Err(error) => return error.write(&mut connection.writer()),
         };
         let mut scanning = Scanning {
-            operation: session.operation(spec, args),
-            scope: self.scope(session),
+            operation: connection.session.operation(spec, args),
+            scope: self.scope(&connection.session),
             wanted,
             found: 0,
             keys: Vec::new(),
@@ -125,11 +118,11 @@ impl Gateway {
         };
         while let Some((asked, group, from)) = self.scan_next(&scanning.scope, cursor) {
             let part = scanning.part(from);
-            let sequence = pipeline.reserved();
+            let sequence = connection.pipeline.reserved();
             match asked {
                 // The client's next call begins there.
                 Asked::Leader(_) if scanning.steps > 0 => break,
-                Asked::Leader(_) => self.begin(session, pipeline, Program::single(part)),
+                Asked::Leader(_) => self.begin(connection, Program::single(part)),
                 Asked::Worker(worker) if worker == self.worker => {
                     cursor = self.add_scanned_here(&mut scanning, &part);
                     if self.is_scanned(&scanning, cursor) {
@@ -137,18 +130,18 @@ impl Gateway {
                     }
                     continue;
                 }
-                Asked::Worker(_) => self.forward(session, pipeline, spec, part.args.as_args(), group),
+                Asked::Worker(_) => self.forward(connection, spec, part.args.as_args(), group),
             }
-            if pipeline.reserved() > sequence {
+            if connection.pipeline.reserved() > sequence {
                 scanning.asked = asked;
-                self.scans.insert((session.token, sequence), scanning);
+                self.scans.insert((connection.session.token, sequence), scanning);
             }
             return;
         }
         if self.scan_next(&scanning.scope, cursor).is_none() {
             cursor = 0;
         }
-        pipeline.target().extend_from_slice(&scanning.reply(cursor));
+        connection.writer().raw(&scanning.reply(cursor));
     }
 
     /// Who looks at keys from `cursor` on, in which group, and where he begins; `None` if there are no more.
@@ -190,7 +183,7 @@ impl Gateway {
             Delivery::Answered(answered) => (answered.ticket, only_part(&answered.replies)),
             _ => return Some(delivery),
         };
-        let place = (ticket.connection, ticket.sequence);
+        let place = ticket.place();
         let Some(mut scanning) = self.scans.remove(&place) else {
             return Some(delivery);
         };
@@ -211,17 +204,8 @@ impl Gateway {
                     continue;
                 }
                 Asked::Worker(worker) if !is_program => {
-                    let (spec, args) = part.words();
-                    self.parcel(worker).push_command(
-                        ticket,
-                        spec,
-                        part.db,
-                        part.protocol,
-                        true,
-                        false,
-                        args,
-                        None,
-                    );
+                    self.parcel(worker)
+                        .push_command(ticket, &replica::Asked::of(&part));
                 }
                 Asked::Leader(_) if is_program => {
                     let program = Program::single(part);

@@ -2,12 +2,14 @@
 
 use crate::client::ClientCard;
 use crate::endpoint::Endpoint;
+use crate::gateway::touches;
 use crate::named::Naming;
 use crate::pubsub::Listening;
+use bytes::Bytes;
 use command::Spec;
 use ids::{Db, RequestUuid, SLOT_COUNT, Slot};
 use keyspace::KeyVersion;
-use replica::Operation;
+use replica::{Asked, Operation};
 use resp::{Args, ArgsBuf, Protocol};
 use std::sync::Arc;
 
@@ -224,6 +226,26 @@ impl Session {
             db: self.db,
             protocol: self.protocol,
             args: args.to_buf(),
+        }
+    }
+
+    /// A command of this connection on its way to its group.
+    pub(crate) fn asked<'a>(
+        &self,
+        spec: &'static Spec,
+        args: Args<'a>,
+        is_free: bool,
+        frame: Option<&'a Bytes>,
+    ) -> Asked<'a> {
+        Asked {
+            spec,
+            db: self.db,
+            protocol: self.protocol,
+            touches: touches(self, spec),
+            is_free,
+            began: None,
+            args,
+            frame,
         }
     }
 

@@ -77,6 +77,11 @@ pub struct Shared {
     latency: Mutex<LatencyMonitor>,
 }
 
+/// Locks, whoever panicked while holding it: what is held so is whole after every statement.
+pub(crate) fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The settings in force, and of those that are set for the whole cluster the versions.
 struct Held {
     settings: Arc<Settings>,
@@ -214,16 +219,12 @@ impl Shared {
 
     /// The settings in force.
     pub fn settings(&self) -> Arc<Settings> {
-        self.settings
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .settings
-            .clone()
+        held(&self.settings).settings.clone()
     }
 
     /// `CONFIG SET` on this node alone: all of the pairs or none.
     pub fn set_settings(&self, pairs: &[(&[u8], &[u8])]) -> Result<(), SetError> {
-        let mut held = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = held(&self.settings);
         held.settings = Arc::new(self.changed(&held.settings, pairs)?);
         self.settings_version.fetch_add(1, Ordering::Release);
         Ok(())
@@ -238,7 +239,7 @@ impl Shared {
     /// A node hears of it from the meta group and from whoever set it, in any order, and goes by the newest. What cannot be
     /// set here is told once, and left as it is.
     pub fn set_for_cluster<'a>(&self, all: impl IntoIterator<Item = (&'a str, &'a str, u64)>) {
-        let mut held = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = held(&self.settings);
         let mut is_changed = false;
         for (name, value, version) in all {
             if held.versions.get(name).is_some_and(|known| *known >= version) {
@@ -296,22 +297,19 @@ impl Shared {
 
     /// The cluster as this node knows it.
     pub fn topology(&self) -> Arc<Topology> {
-        self.topology
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        held(&self.topology).clone()
     }
 
     /// Tells the workers of another one.
     pub fn set_topology(&self, topology: Topology) {
-        let mut held = self.topology.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = held(&self.topology);
         *held = Arc::new(topology);
         self.topology_version.fetch_add(1, Ordering::Release);
     }
 
-    /// The latency monitor, whoever panicked while holding it.
+    /// The latency monitor.
     pub fn latency(&self) -> MutexGuard<'_, LatencyMonitor> {
-        self.latency.lock().unwrap_or_else(PoisonError::into_inner)
+        held(&self.latency)
     }
 
     /// The sum of a counter over all workers.

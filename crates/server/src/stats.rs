@@ -4,6 +4,7 @@ use crate::cluster::ClusterFigures;
 use crate::error_counts::ErrorCounts;
 use crate::gateway::{Changed, Gateway};
 use crate::key_counts::Count;
+use crate::shared::held;
 use crate::slow_log::SlowLog;
 use crate::timing::Distribution;
 use crate::topology::Links;
@@ -12,7 +13,7 @@ use command::{CommandId, Spec};
 use ids::Db;
 use replica::Replica;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// A number that one worker writes and anyone reads: a plain load and store, no locked instruction.
 #[derive(Default)]
@@ -131,31 +132,29 @@ pub struct WorkerStats {
 }
 
 impl WorkerStats {
-    /// Error replies by their first word, whoever panicked while holding them.
+    /// Error replies by their first word.
     pub fn error_counts(&self) -> MutexGuard<'_, ErrorCounts> {
-        self.error_counts.lock().unwrap_or_else(PoisonError::into_inner)
+        held(&self.error_counts)
     }
 
-    /// Commands that took long, whoever panicked while holding them.
+    /// Commands that took long.
     pub fn slow_log(&self) -> MutexGuard<'_, SlowLog> {
-        self.slow_log.lock().unwrap_or_else(PoisonError::into_inner)
+        held(&self.slow_log)
     }
 
     /// The groups and peers of the worker, as it last wrote them down.
     pub fn cluster(&self) -> MutexGuard<'_, ClusterFigures> {
-        self.cluster.lock().unwrap_or_else(PoisonError::into_inner)
+        held(&self.cluster)
     }
 
     /// The worker's connections to other nodes, as it last wrote them down.
     pub fn links(&self) -> MutexGuard<'_, Links> {
-        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+        held(&self.links)
     }
 
     /// The worker's part in transactions over several groups, as it last wrote it down.
     pub fn transaction_figures(&self) -> MutexGuard<'_, TransactionFigures> {
-        self.transaction_figures
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        held(&self.transaction_figures)
     }
 
     /// Forgets what `CONFIG RESETSTAT` forgets and no baseline is kept of. See [`Distribution::clear`].
@@ -254,35 +253,31 @@ impl Gateway {
         self.refresh_memory();
         self.refresh_cluster();
         self.refresh_transactions();
-        let sum = |figure: &dyn Fn(&Replica) -> u64| self.replicas.iter().map(figure).sum::<u64>();
-        self.stats.hits.set(sum(&|replica| replica.local().hits));
-        self.stats.misses.set(sum(&|replica| replica.local().misses));
-        self.stats.expired.set(sum(&|replica| replica.local().expired));
-        self.stats.evicted.set(sum(&|replica| replica.local().evicted));
-        let garbage = |replica: &Replica| replica.keyspace().garbage_counts();
-        self.stats
-            .lazyfree_pending
-            .set(sum(&|replica| garbage(replica).pending));
-        self.stats.lazyfreed.set(sum(&|replica| garbage(replica).dropped));
-        self.stats.changes.set(sum(&|replica| replica.local().changes));
-        self.stats
-            .applied
-            // The rest of the number is by how often the group began anew.
-            .set(sum(&|replica| {
-                replica.keyspace().applied().0 & u64::from(u32::MAX)
-            }));
-        self.stats
-            .blocked
-            .set((self.blocking.count() + self.replica_waits.len()) as u64);
+        let (stats, replicas) = (&self.stats, &self.replicas);
+        let sum = |figure: fn(&Replica) -> u64| replicas.iter().map(figure).sum::<u64>();
+        stats.hits.set(sum(|replica| replica.local().hits));
+        stats.misses.set(sum(|replica| replica.local().misses));
+        stats.expired.set(sum(|replica| replica.local().expired));
+        stats.evicted.set(sum(|replica| replica.local().evicted));
+        let pending = sum(|replica| replica.keyspace().garbage_counts().pending);
+        stats.lazyfree_pending.set(pending);
+        let dropped = sum(|replica| replica.keyspace().garbage_counts().dropped);
+        stats.lazyfreed.set(dropped);
+        stats.changes.set(sum(|replica| replica.local().changes));
+        // The rest of the number is by how often the group began anew.
+        let applied = sum(|replica| replica.keyspace().applied().0 & u64::from(u32::MAX));
+        stats.applied.set(applied);
+        let blocked = self.blocking.count() + self.replica_waits.len();
+        stats.blocked.set(blocked as u64);
         for number in 0..Db::COUNT {
             let db = Db::new(number).expect("below the count");
             let index = db.index();
             let mut count = Count::default();
-            let replicas = self.replicas.iter();
-            replicas.for_each(|replica| count.add(Count::of(replica.keyspace(), db)));
-            self.stats.keys[index].set(count.keys);
-            self.stats.keys_with_deadline[index].set(count.expires);
-            self.stats.mean_deadline[index].set(count.mean_deadline as u64);
+            let all = replicas.iter().map(Replica::keyspace);
+            all.for_each(|keyspace| count.add(Count::of(keyspace, db)));
+            stats.keys[index].set(count.keys);
+            stats.keys_with_deadline[index].set(count.expires);
+            stats.mean_deadline[index].set(count.mean_deadline as u64);
         }
     }
 }

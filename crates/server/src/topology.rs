@@ -586,6 +586,14 @@ mod tests {
         Topology::new(NodeIndex(0), nodes, count, placements.to_vec(), Epoch(9))
     }
 
+    fn resp2(say: impl FnOnce(&mut Writer<'_>)) -> String {
+        said(Protocol::Resp2, say)
+    }
+
+    fn resp3(say: impl FnOnce(&mut Writer<'_>)) -> String {
+        said(Protocol::Resp3, say)
+    }
+
     fn said(protocol: Protocol, say: impl FnOnce(&mut Writer<'_>)) -> String {
         let mut out = Vec::new();
         say(&mut Writer::new(&mut out, protocol));
@@ -604,41 +612,35 @@ mod tests {
         assert!(topology.leads_all());
         let id = id(7);
         assert_eq!(
-            said(Protocol::Resp2, |w| view.slots(w)),
+            resp2(|w| view.slots(w)),
             format!("*1|*3|:0|:16383|*4|$9|127.0.0.1|:7379|$40|{id}|*0|")
         );
         assert_eq!(
-            said(Protocol::Resp3, |w| view.slots(w)),
+            resp3(|w| view.slots(w)),
             format!("*1|*3|:0|:16383|*4|$9|127.0.0.1|:7379|$40|{id}|%0|")
         );
         let line = format!("{id} 127.0.0.1:7379@0 myself,master - 0 0 0 connected 0-16383\n");
+        assert_eq!(resp2(|w| view.nodes(w)), format!("${}|{line}|", line.len()));
         assert_eq!(
-            said(Protocol::Resp2, |w| view.nodes(w)),
-            format!("${}|{line}|", line.len())
-        );
-        assert_eq!(
-            said(Protocol::Resp3, |w| view.nodes(w)),
+            resp3(|w| view.nodes(w)),
             format!("={}|txt:{line}|", line.len() + 4)
         );
         assert_eq!(
-            said(Protocol::Resp3, |w| view.shards(w)),
+            resp3(|w| view.shards(w)),
             format!(
                 "*1|%2|$5|slots|*2|:0|:16383|$5|nodes|*1|%7|$2|id|$40|{id}|$4|port|:7379|$2|ip|$9|127.0.0.1|\
                  $8|endpoint|$9|127.0.0.1|$4|role|$6|master|$18|replication-offset|:0|$6|health|$6|online|"
             )
         );
-        assert!(
-            said(Protocol::Resp2, |w| view.shards(w))
-                .starts_with("*1|*4|$5|slots|*2|:0|:16383|$5|nodes|*1|*14|")
-        );
+        assert!(resp2(|w| view.shards(w)).starts_with("*1|*4|$5|slots|*2|:0|:16383|$5|nodes|*1|*14|"));
         assert_eq!(
-            said(Protocol::Resp2, |w| view.info(0, 0, w)),
+            resp2(|w| view.info(0, 0, w)),
             "$312|cluster_state:ok|cluster_slots_assigned:16384|cluster_slots_ok:16384|cluster_slots_pfail:0|\
              cluster_slots_fail:0|cluster_known_nodes:1|cluster_size:1|cluster_current_epoch:0|cluster_my_epoch:0|\
              cluster_stats_messages_sent:0|cluster_stats_messages_received:0|\
              total_cluster_links_buffer_limit_exceeded:0||"
         );
-        assert_eq!(said(Protocol::Resp2, |w| view.links(w)), "*0|");
+        assert_eq!(resp2(|w| view.links(w)), "*0|");
     }
 
     #[test]
@@ -647,14 +649,14 @@ mod tests {
         let view = topology.seen_at("here");
         let (zero, one) = (id(0), id(1));
         assert_eq!(
-            said(Protocol::Resp2, |w| view.slots(w)),
+            resp2(|w| view.slots(w)),
             format!(
                 "*3|*3|:0|:8191|*4|$4|here|:7379|$40|{zero}|*0|\
                  *3|:8192|:12287|*4|$8|10.0.0.1|:7379|$40|{one}|*0|\
                  *3|:12288|:16383|*4|$4|here|:7379|$40|{zero}|*0|"
             )
         );
-        let text = said(Protocol::Resp2, |w| view.nodes(w));
+        let text = resp2(|w| view.nodes(w));
         let (_, text) = text.split_once('|').unwrap();
         assert_eq!(
             text,
@@ -663,10 +665,7 @@ mod tests {
                  {one} 10.0.0.1:7379@7380 master - 0 1700000000000 1 connected 8192-12287\n|"
             )
         );
-        assert!(
-            said(Protocol::Resp3, |w| view.shards(w))
-                .starts_with("*2|%2|$5|slots|*4|:0|:8191|:12288|:16383|")
-        );
+        assert!(resp3(|w| view.shards(w)).starts_with("*2|%2|$5|slots|*4|:0|:8191|:12288|:16383|"));
     }
 
     #[test]
@@ -674,7 +673,7 @@ mod tests {
         let topology = topology(4, [("0", "12"), ("0", "1"), ("1", "2"), ("1", "02")]);
         let view = topology.seen_at("here");
         let ids = [0, 1, 2, 3].map(id);
-        let slots = said(Protocol::Resp2, |w| view.slots(w));
+        let slots = resp2(|w| view.slots(w));
         assert_eq!(
             slots,
             format!(
@@ -684,7 +683,7 @@ mod tests {
                 ids[0], ids[1], ids[2]
             )
         );
-        let text = said(Protocol::Resp2, |w| view.nodes(w));
+        let text = resp2(|w| view.nodes(w));
         let line = |number: usize| {
             let mut lines = text.split_once('|').unwrap().1.lines();
             lines.find(|line| line.starts_with(&ids[number])).unwrap()
@@ -700,13 +699,10 @@ mod tests {
         );
         assert!(line(3).ends_with("master - 0 1700000000000 3 connected"));
         assert_eq!(
-            said(Protocol::Resp2, |w| view.replicas(ids[0].as_bytes(), w).unwrap()),
+            resp2(|w| view.replicas(ids[0].as_bytes(), w).unwrap()),
             format!("*1|${}|{}|", line(2).len(), line(2))
         );
-        assert_eq!(
-            said(Protocol::Resp2, |w| view.replicas(ids[1].as_bytes(), w).unwrap()),
-            "*0|"
-        );
+        assert_eq!(resp2(|w| view.replicas(ids[1].as_bytes(), w).unwrap()), "*0|");
         let error = |name: &str| {
             let mut out = Vec::new();
             let result = view.replicas(name.as_bytes(), &mut Writer::new(&mut out, Protocol::Resp2));
@@ -715,7 +711,7 @@ mod tests {
         };
         assert_eq!(error(&ids[2]), "ERR The specified node is not a master");
         assert_eq!(error("foo"), "ERR Unknown node foo");
-        let shards = said(Protocol::Resp2, |w| view.shards(w));
+        let shards = resp2(|w| view.shards(w));
         assert!(
             shards.starts_with("*3|*4|$5|slots|*2|:0|:8191|$5|nodes|*2|"),
             "{shards}"
@@ -723,7 +719,7 @@ mod tests {
         assert!(shards.contains("$4|role|$7|replica|"));
         assert!(shards.contains("|*4|$5|slots|*0|$5|nodes|*1|"));
         assert_eq!(
-            said(Protocol::Resp2, |w| view.links(w)),
+            resp2(|w| view.links(w)),
             [1, 2, 3]
                 .map(|number| format!(
                     "*12|$9|direction|$2|to|$4|node|$40|{}|$11|create-time|:1600000000000|$6|events|$1|r|\
@@ -749,7 +745,7 @@ mod tests {
         let groups = Groups::with_default_partitions(ids::GroupCount::new(4).unwrap());
         let topology = Topology::new(NodeIndex(0), nodes, groups, placements, Epoch(9));
         let view = topology.seen_at("here");
-        let info = said(Protocol::Resp2, |w| view.info(5, 6, w));
+        let info = resp2(|w| view.info(5, 6, w));
         for field in [
             "cluster_state:fail",
             "cluster_slots_assigned:12288",
@@ -764,13 +760,13 @@ mod tests {
         ] {
             assert!(info.split('|').any(|line| line == field), "{field} in {info}");
         }
-        let nodes = said(Protocol::Resp2, |w| view.nodes(w));
+        let nodes = resp2(|w| view.nodes(w));
         assert!(
             nodes.contains(" master,fail? - ")
                 && nodes.contains(" master,fail - 0 1700000000000 2 disconnected 8192-12287")
         );
-        assert!(said(Protocol::Resp2, |w| view.shards(w)).contains("$6|health|$4|fail|"));
-        assert!(said(Protocol::Resp2, |w| view.slots(w)).starts_with("*3|"));
+        assert!(resp2(|w| view.shards(w)).contains("$6|health|$4|fail|"));
+        assert!(resp2(|w| view.slots(w)).starts_with("*3|"));
     }
 
     #[test]

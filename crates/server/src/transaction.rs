@@ -9,13 +9,12 @@
 //! waits. Nor does a transaction begin before what its connection sent to one of its keys earlier: that may wait for locks,
 //! and count as younger.
 
+use crate::connection::Connection;
 use crate::delivery::{Answered, Answers, Delivery};
 use crate::gateway::{Gateway, touches};
 use crate::message::Message;
 use crate::named::error_of;
-use crate::pipeline::Pipeline;
 use crate::program::{Extent, Item, Program};
-use crate::session::Session;
 use ids::GroupId;
 use replica::{Journey, Operation, Output, Replies, Request, Ticket};
 use resp::FrozenRope;
@@ -42,24 +41,24 @@ impl Transactions {
 
 impl Gateway {
     /// Begins a program: in one step if all its groups live here and are free.
-    pub(crate) fn begin(&mut self, session: &mut Session, pipeline: &mut Pipeline, program: Program) {
+    pub(crate) fn begin(&mut self, connection: &mut Connection, program: Program) {
         let extent = program.extent(self.groups);
         let can_run_here = program.request.is_none() && self.can_run_here(&program, &extent);
         let is_heavy = can_run_here && program.can_be_offloaded() && self.is_heavy_program(&program);
         if can_run_here && !is_heavy {
-            return self.run_program_here(session, pipeline.target(), &program);
+            return self.run_program_here(connection, &program);
         }
-        let ticket = self.reserve(session, pipeline);
+        let ticket = self.reserve(connection);
         if program.is_exec || extent.is_whole {
-            session.is_waiting = true;
+            connection.session.is_waiting = true;
         } else {
-            session.busy.begin(program.slots());
+            connection.session.busy.begin(program.slots());
         }
         if !is_heavy && self.may_combine(&program, &extent) {
             return self.combine(ticket, program, extent);
         }
         let is_exec = program.is_exec;
-        let touches = touches(session, command::CommandId::Exec.spec());
+        let touches = touches(&connection.session, command::CommandId::Exec.spec());
         let opened = if is_heavy {
             self.start_offload(ticket, program, extent, false, touches)
         } else {
@@ -87,54 +86,40 @@ impl Gateway {
         if program.request.is_some() {
             return self.start_named(ticket, program, extent);
         }
-        // A scan looks at a group as a whole, though at one only.
-        let scans = program
-            .operations()
-            .any(|operation| operation.spec.route == command::Route::Scan);
-        let sees_whole = extent.is_whole || scans;
         // Where there is one group only, and it decides in the order of its entries, it sees all of the keyspace by itself.
         let is_all = self.is_spread && self.groups.get() == 1;
+        let is_on_keys = !extent.sees_whole() && !extent.wants;
         let reads_only = self.is_spread && !extent.writes;
-        if let ([group], true) = (
-            extent.groups.as_slice(),
-            (is_all || !sees_whole && !extent.wants) && !reads_only,
-        ) {
+        if let ([group], true) = (&extent.groups[..], (is_all || is_on_keys) && !reads_only) {
             let operations = program.operations().cloned().collect();
             let conditions = program.conditions.clone();
-            self.transactions
-                .blocks
-                .insert((ticket.connection, ticket.sequence), program);
-            self.request(
-                *group,
-                Request::Block {
-                    ticket,
-                    conditions,
-                    operations,
-                },
-            );
+            self.transactions.blocks.insert(ticket.place(), program);
+            let block = Request::Block {
+                ticket,
+                conditions,
+                operations,
+            };
+            self.request(*group, block);
             return None;
         }
-        self.start_transaction(ticket, program, extent, sees_whole, scans)
+        self.start_transaction(ticket, program, extent)
     }
 
     /// The same, of what its client has named.
     fn start_named(&mut self, ticket: Ticket, program: Program, extent: Extent) -> Option<u64> {
         let request = program.request.expect("the caller looked");
-        if let ([group], false) = (extent.groups.as_slice(), extent.wants) {
+        if let ([group], false) = (&extent.groups[..], extent.wants) {
             let operations = program.operations().cloned().collect();
-            let place = (ticket.connection, ticket.sequence);
-            self.transactions.blocks.insert(place, program);
-            self.request(
-                *group,
-                Request::Once {
-                    ticket,
-                    request,
-                    operations,
-                },
-            );
+            self.transactions.blocks.insert(ticket.place(), program);
+            let once = Request::Once {
+                ticket,
+                request,
+                operations,
+            };
+            self.request(*group, once);
             return None;
         }
-        self.start_transaction(ticket, program, extent, false, false)
+        self.start_transaction(ticket, program, extent)
     }
 
     /// The name and age of a new transaction.
@@ -194,7 +179,6 @@ impl Gateway {
                 | Output::FailedWatch { ticket, .. }
                 | Output::Versions { ticket, .. } => ticket.worker,
                 Output::Locked { txn, .. }
-                | Output::CheckedOut { txn, .. }
                 | Output::Voted { txn, .. }
                 | Output::Resolved { txn, .. }
                 | Output::FailedPart { txn, .. }
@@ -233,12 +217,6 @@ impl Gateway {
                 time,
                 objects,
             } => self.on_locked(txn, group, is_logged, time, objects),
-            Output::CheckedOut {
-                txn,
-                group,
-                time,
-                objects,
-            } => self.on_checked_out(txn, group, time, objects),
             Output::Voted {
                 txn,
                 group,
@@ -280,8 +258,7 @@ impl Gateway {
         if self.on_tried(ticket, &bytes) {
             return;
         }
-        let place = (ticket.connection, ticket.sequence);
-        let Some(program) = self.transactions.blocks.remove(&place) else {
+        let Some(program) = self.transactions.blocks.remove(&ticket.place()) else {
             let reply = bytes.into();
             return self.deliveries.push_back(Delivery::Replied {
                 ticket,
@@ -297,7 +274,7 @@ impl Gateway {
         if self.watches.forget(ticket) {
             let mut bytes = Vec::new();
             Writer::new(&mut bytes, Protocol::Resp2).error(error);
-            self.deliveries.push_back(Delivery::Failed { ticket, bytes });
+            self.deliveries.push_back(Delivery::Awaited { ticket, bytes });
         }
     }
 
@@ -314,11 +291,7 @@ impl Gateway {
     }
 
     fn on_answered(&mut self, ticket: Ticket, replies: Option<Replies>) {
-        let Some(program) = self
-            .transactions
-            .blocks
-            .remove(&(ticket.connection, ticket.sequence))
-        else {
+        let Some(program) = self.transactions.blocks.remove(&ticket.place()) else {
             let replies = replies.expect("a single command has no conditions");
             let bytes = replies.into_bytes();
             if self.on_tried(ticket, &bytes) {
@@ -351,9 +324,8 @@ impl Gateway {
 
     /// Commands within one group would hold its worker up there.
     fn on_too_large(&mut self, ticket: Ticket) {
-        let place = (ticket.connection, ticket.sequence);
-        let blocks = &mut self.transactions.blocks;
-        let program = blocks.remove(&place).expect("it waits for its group");
+        let program = self.transactions.blocks.remove(&ticket.place());
+        let program = program.expect("it waits for its group");
         let extent = program.extent(self.groups);
         self.start_offload(ticket, program, extent, false, true);
     }

@@ -5,10 +5,9 @@
 //! layout has more voters, its time is over, `CLIENT UNBLOCK` names it, or its connection ends. Inside `MULTI` nobody is
 //! blocked.
 
+use crate::connection::Connection;
 use crate::delivery::Delivery;
 use crate::gateway::Gateway;
-use crate::pipeline::Pipeline;
-use crate::session::Session;
 use command::{ReplyError, Spec, number};
 use replica::{Operation, Ticket};
 use resp::{Args, Writer};
@@ -66,22 +65,16 @@ fn parse(args: Args<'_>) -> Result<(i64, u64), ReplyError> {
 
 impl Gateway {
     /// `WAIT` outside of `MULTI`.
-    pub(crate) fn on_wait(
-        &mut self,
-        session: &mut Session,
-        pipeline: &mut Pipeline,
-        spec: &'static Spec,
-        args: Args<'_>,
-    ) {
+    pub(crate) fn on_wait(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
         let beside = self.replicas_beside();
         let (replicas, timeout) = match parse(args) {
             Ok((replicas, timeout)) if replicas > i64::from(beside) => (replicas, timeout),
-            Ok(_) => return pipeline.writer(session.protocol).integer(beside.into()),
-            Err(error) => return error.write(&mut pipeline.writer(session.protocol)),
+            Ok(_) => return connection.writer().integer(beside.into()),
+            Err(error) => return error.write(&mut connection.writer()),
         };
-        let ticket = self.reserve(session, pipeline);
-        session.is_waiting = true;
-        session.card.set_blocked(true);
+        let ticket = self.reserve(connection);
+        connection.session.is_waiting = true;
+        connection.session.card.set_blocked(true);
         let spent = self.postpone_time();
         let nanos = timeout.saturating_mul(NANOS_OF_MILLI);
         let deadline = (timeout > 0).then(|| self.timing.now().saturating_add(nanos));
@@ -91,10 +84,10 @@ impl Gateway {
             .extend(deadline.map(|deadline| (deadline, token)));
         let wait = ReplicaWait {
             ticket,
-            client: session.card.id,
+            client: connection.session.card.id,
             replicas,
             deadline,
-            operation: session.operation(spec, args),
+            operation: connection.session.operation(spec, args),
             spent,
         };
         self.replica_waits.waits.insert(token, wait);

@@ -12,6 +12,7 @@ mod clock;
 mod network;
 mod node;
 mod programs;
+mod reply;
 mod seed;
 mod swarm;
 mod trace;

@@ -92,7 +92,7 @@ pub struct Birth<'a, L> {
 }
 
 /// How a cluster is made.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Shape {
     /// Nodes.
     pub nodes: usize,

@@ -13,12 +13,13 @@
 //! Of programs of several steps only the last one changes anything, so that it alone is the transaction.
 
 use crate::clock::{MILLIS, WALL_START_MILLIS};
+use crate::reply::{Reply, encode, parse};
+use crate::world;
 use history::{
     Answer, Call, Judgement, Outcome, Process, Transaction, Transactions, bank, list_append, ring,
 };
-use history::{Recorder, Ticket, Verdict};
+use history::{Recorder, Ticket};
 use ids::Prng;
-use resp::{parse_array_header, skip_value};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
 
@@ -199,16 +200,6 @@ pub(crate) struct Running {
     seen: Vec<i64>,
 }
 
-/// What clients are told.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Reply {
-    Nil,
-    Number(i64),
-    Text(String),
-    Array(Vec<Reply>),
-    Error(String),
-}
-
 /// What comes next.
 pub(crate) enum Next {
     /// More replies.
@@ -281,29 +272,23 @@ impl Books {
             2 => Task::Swap(prng.below(mix.keys)),
             3 if is_read => Task::All,
             3 if self.last_element < ELEMENTS_MAX && prng.below(4) == 0 => {
-                self.last_element += 1;
-                Task::Put {
-                    is_set: prng.below(3) == 0,
-                    place: prng.below(PLACES),
-                    element: self.last_element,
-                }
+                let (is_set, place) = (prng.below(3) == 0, prng.below(PLACES));
+                self.again(Task::Put {
+                    is_set,
+                    place,
+                    element: 0,
+                })
             }
             3 => Task::Move(self.moves(prng)),
             4 if is_read => Task::ReadBanner { is_block },
-            4 => {
-                self.last_banner += 1;
-                Task::Banner(self.last_banner)
-            }
+            4 => self.again(Task::Banner(0)),
             5 if is_read => Task::Census(draw_from(
                 &[Counting::Read, Counting::Beside, Counting::Across],
                 prng,
             )),
             5 => {
-                self.last_generation += 1;
-                Task::Refill {
-                    generation: self.last_generation,
-                    how: draw_from(&[Refilling::Flush, Refilling::Move, Refilling::Swap], prng),
-                }
+                let how = draw_from(&[Refilling::Flush, Refilling::Move, Refilling::Swap], prng);
+                self.again(Task::Refill { generation: 0, how })
             }
             6 if is_read => Task::ReadLapsing { is_block },
             6 => self.lapsing(mix, prng),
@@ -316,10 +301,10 @@ impl Books {
         let operations = (0..count).map(|_| {
             let key = prng.below(mix.keys);
             let appends = !is_read && prng.below(3) > 0;
-            self.last_append += i64::from(appends);
-            (key, appends.then_some(self.last_append))
+            (key, appends.then_some(0))
         });
-        Task::Lists(operations.collect())
+        let lists = Task::Lists(operations.collect());
+        self.again(lists)
     }
 
     fn lapsing(&mut self, mix: &Mix, prng: &mut Prng) -> Task {
@@ -332,14 +317,11 @@ impl Books {
                 keys,
                 millis: Some(millis),
             },
-            _ => {
-                self.last_lapsing += 1;
-                Task::SetLapsing {
-                    keys,
-                    value: self.last_lapsing,
-                    millis,
-                }
-            }
+            _ => self.again(Task::SetLapsing {
+                keys,
+                value: 0,
+                millis,
+            }),
         }
     }
 
@@ -358,25 +340,13 @@ impl Books {
         let one = |prng: &mut Prng| {
             let from = prng.below(PLACES);
             let to = prng.below(PLACES);
+            let [source, target] = [from, to].map(|place| format!("tq{place}"));
             let end = |prng: &mut Prng| ["LEFT", "RIGHT"][prng.below(2) as usize];
             match prng.below(7) {
-                6 => words(&[
-                    "BLMOVE",
-                    &format!("tq{from}"),
-                    &format!("tq{to}"),
-                    end(prng),
-                    end(prng),
-                    WAIT_SECS,
-                ]),
-                0..3 => words(&[
-                    "LMOVE",
-                    &format!("tq{from}"),
-                    &format!("tq{to}"),
-                    end(prng),
-                    end(prng),
-                ]),
-                3 => words(&["RPOPLPUSH", &format!("tq{from}"), &format!("tq{to}")]),
-                4 => words(&["RENAMENX", &format!("tq{from}"), &format!("tq{to}")]),
+                6 => words(&["BLMOVE", &source, &target, end(prng), end(prng), WAIT_SECS]),
+                0..3 => words(&["LMOVE", &source, &target, end(prng), end(prng)]),
+                3 => words(&["RPOPLPUSH", &source, &target]),
+                4 => words(&["RENAMENX", &source, &target]),
                 _ => {
                     let element = prng.below(self.last_element as u64 + 1).to_string();
                     words(&["SMOVE", &format!("ts{from}"), &format!("ts{to}"), &element])
@@ -386,7 +356,7 @@ impl Books {
         (0..count).map(|_| one(prng)).collect()
     }
 
-    /// What is to be asked in place of what was not done, or perhaps was: nothing is put anywhere twice.
+    /// The same with values of its own. What was not done, or perhaps was, is asked again so: nothing is put anywhere twice.
     pub(crate) fn again(&mut self, task: Task) -> Task {
         match task {
             Task::Lists(mut operations) => {
@@ -613,7 +583,6 @@ impl Books {
         mix: &Mix,
         now: u64,
     ) -> Result<(), String> {
-        let invoked = running.invoked.expect("only what was sent is over");
         let unexpected = || running.unexpected(told.unwrap_or_default());
         match &running.task {
             Task::Lists(operations) => {
@@ -662,23 +631,11 @@ impl Books {
                 self.bank.push(running.transaction(outcome, now, actions));
             }
             Task::Balances { is_block } => {
-                let balances = match told {
-                    Some(told) => Some(whole(told, *is_block).ok_or_else(unexpected)?),
-                    None => None,
+                let Some(seen) = running.made(told, *is_block, self.has_bank, "accounts")? else {
+                    return Ok(());
                 };
-                let balances = match balances {
-                    Some(all) if all.iter().all(Option::is_none) => {
-                        return absent(self.has_bank, invoked, "accounts");
-                    }
-                    Some(all) => {
-                        let all: Option<Vec<i64>> = all.into_iter().collect();
-                        let all = all.ok_or_else(unexpected)?;
-                        let names = (0..).map(|key| format!("ta{key}"));
-                        Some(names.zip(all).collect())
-                    }
-                    None => None,
-                };
-                let actions = vec![bank::Action::Balances(balances)];
+                let named = |all: Vec<i64>| (0..).map(|key| format!("ta{key}")).zip(all).collect();
+                let actions = vec![bank::Action::Balances(seen.map(named))];
                 self.bank.push(running.transaction(outcome, now, actions));
             }
             Task::Swap(key) => {
@@ -686,22 +643,11 @@ impl Books {
                 self.ring.push(running.transaction(outcome, now, actions));
             }
             Task::Whole { is_block } => {
-                let pointers = match told {
-                    Some(told) => Some(whole(told, *is_block).ok_or_else(unexpected)?),
-                    None => None,
+                let Some(seen) = running.made(told, *is_block, self.has_ring, "pointers")? else {
+                    return Ok(());
                 };
-                let pointers = match pointers {
-                    Some(all) if all.iter().all(Option::is_none) => {
-                        return absent(self.has_ring, invoked, "pointers");
-                    }
-                    Some(all) => {
-                        let all: Option<Vec<i64>> = all.into_iter().collect();
-                        let all = all.ok_or_else(unexpected)?;
-                        let pointer = |(from, to): (usize, i64)| (format!("tr{from}"), format!("tr{to}"));
-                        Some(all.into_iter().enumerate().map(pointer).collect())
-                    }
-                    None => None,
-                };
+                let pointer = |(from, to): (usize, i64)| (format!("tr{from}"), format!("tr{to}"));
+                let pointers = seen.map(|all| all.into_iter().enumerate().map(pointer).collect());
                 let actions = vec![ring::Action::Whole(pointers)];
                 self.ring.push(running.transaction(outcome, now, actions));
             }
@@ -814,15 +760,11 @@ impl Books {
         let bank = Transactions::new(self.bank);
         let ring = Transactions::new(self.ring);
         let registers = self.registers.finish();
-        for part in [
-            lists.to_string(),
-            bank.to_string(),
-            ring.to_string(),
-            registers.to_string(),
-        ] {
-            let _ = writeln!(text, "{part}");
-        }
-        let _ = writeln!(text, "drawn: {:?}", self.drawn);
+        let _ = writeln!(
+            text,
+            "{lists}\n{bank}\n{ring}\n{registers}\ndrawn: {:?}",
+            self.drawn
+        );
         for transaction in &self.elements {
             let _ = writeln!(text, "{transaction:?}");
         }
@@ -837,11 +779,7 @@ impl Books {
             Judgement::Violated(anomaly) => Err(anomaly.to_string()),
         });
         let result = result
-            .and_then(|()| match history::check(&registers) {
-                Verdict::Linearizable => Ok(()),
-                Verdict::Violated(violation) => Err(format!("registers: {violation}")),
-                Verdict::Undecided(undecided) => Err(format!("registers: {undecided}")),
-            })
+            .and_then(|()| world::judge(&registers).map_err(|error| format!("registers: {error}")))
             .and_then(|()| judge_elements(&self.elements));
         (result, text)
     }
@@ -894,14 +832,6 @@ fn generation_of(told: &[Reply], mix: &Mix) -> Option<Option<i64>> {
     let number = first.strip_prefix("tk")?.split_once(':')?.0.parse().ok()?;
     let expected: BTreeSet<String> = generation(number, mix).collect();
     (keys == expected).then_some(Some(number))
-}
-
-/// Nothing of a family was seen: it must not have been made before.
-fn absent(made: Option<u64>, invoked: u64, what: &str) -> Result<(), String> {
-    match made {
-        Some(at) if at < invoked => Err(format!("the {what} were made, and nobody sees them")),
-        _ => Ok(()),
-    }
 }
 
 /// Each element that was put somewhere is somewhere, once.
@@ -1184,6 +1114,31 @@ impl Running {
         &self.task
     }
 
+    /// What a read of all keys of a family saw, if it was told anything; nothing at all if the family was not made by then.
+    #[expect(
+        clippy::option_option,
+        reason = "a read that nobody answered and one of what is not there are different"
+    )]
+    fn made(
+        &self,
+        told: Option<&[Reply]>,
+        is_block: bool,
+        made: Option<u64>,
+        what: &str,
+    ) -> Result<Option<Option<Vec<i64>>>, String> {
+        let Some(told) = told else { return Ok(Some(None)) };
+        let unexpected = || self.unexpected(told);
+        let all = whole(told, is_block).ok_or_else(unexpected)?;
+        if all.iter().any(Option::is_some) {
+            let all: Option<Vec<i64>> = all.into_iter().collect();
+            return Ok(Some(Some(all.ok_or_else(unexpected)?)));
+        }
+        match made {
+            Some(at) if Some(at) < self.invoked => Err(format!("the {what} were made, and nobody sees them")),
+            _ => Ok(None),
+        }
+    }
+
     /// What is written down of it when it is over.
     fn transaction<A>(&self, outcome: Outcome, now: u64, actions: Vec<A>) -> Transaction<A> {
         Transaction {
@@ -1205,73 +1160,9 @@ fn whole(told: &[Reply], is_block: bool) -> Option<Vec<Option<i64>>> {
     };
     let number = |reply: &Reply| match reply {
         Reply::Nil => Some(None),
-        Reply::Text(text) => text.parse().ok().map(Some),
-        _ => None,
+        reply => reply.number().map(Some),
     };
     all.iter().map(number).collect()
-}
-
-impl Reply {
-    /// Different texts.
-    fn texts(&self) -> Option<BTreeSet<String>> {
-        let Reply::Array(all) = self else { return None };
-        let text = |reply: &Reply| match reply {
-            Reply::Text(text) => Some(text.clone()),
-            _ => None,
-        };
-        let texts: BTreeSet<String> = all.iter().map(text).collect::<Option<_>>()?;
-        (texts.len() == all.len()).then_some(texts)
-    }
-
-    fn numbers(&self) -> Option<Vec<i64>> {
-        let Reply::Array(all) = self else { return None };
-        let number = |reply: &Reply| match reply {
-            Reply::Text(text) => text.parse().ok(),
-            _ => None,
-        };
-        all.iter().map(number).collect()
-    }
-}
-
-fn encode(words: &[String]) -> Vec<u8> {
-    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
-    for word in words {
-        bytes.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
-    }
-    bytes
-}
-
-/// The first reply in `bytes`, and its length; `None` if it is not whole.
-fn parse(bytes: &[u8]) -> Result<Option<(Reply, usize)>, String> {
-    let Some(length) = skip_value(bytes) else {
-        return Ok(None);
-    };
-    let reply = reply_of(&bytes[..length]);
-    let reply = reply.ok_or_else(|| format!("no reply: {:?}", String::from_utf8_lossy(&bytes[..length])))?;
-    Ok(Some((reply, length)))
-}
-
-fn reply_of(bytes: &[u8]) -> Option<Reply> {
-    if matches!(bytes, b"$-1\r\n" | b"*-1\r\n" | b"_\r\n") {
-        return Some(Reply::Nil);
-    }
-    if let Some((count, head)) = parse_array_header(bytes) {
-        let (mut all, mut at) = (Vec::new(), head);
-        for _ in 0..count {
-            let length = skip_value(&bytes[at..])?;
-            all.push(reply_of(&bytes[at..at + length])?);
-            at += length;
-        }
-        return Some(Reply::Array(all));
-    }
-    let text = std::str::from_utf8(bytes).ok()?.strip_suffix("\r\n")?;
-    match text.as_bytes().first()? {
-        b'-' => Some(Reply::Error(text[1..].to_owned())),
-        b'+' => Some(Reply::Text(text[1..].to_owned())),
-        b':' => text[1..].parse().ok().map(Reply::Number),
-        b'$' => Some(Reply::Text(text.split_once("\r\n")?.1.to_owned())),
-        _ => None,
-    }
 }
 
 /// What a client still has to do when the storm is over.

@@ -150,17 +150,17 @@ impl Whole {
         let Stage::Starting(_, links) = &mut self.stage else {
             return;
         };
-        let mut events = Vec::new();
         match input {
             // There is nobody yet for the others.
             Input::Frame(from, frame) if frame.link == 0 => {
-                links.on_frame(from.0 as usize, frame, &self.known, &mut events, out);
+                links.on_frame(from.0 as usize, frame, &self.known, out);
             }
-            Input::LinkUp(peer) => links.on_up(peer.0 as usize, &self.known, &mut events, out),
-            Input::LinkDown(peer) => links.on_down(peer.0 as usize, &mut events),
+            Input::LinkUp(peer) => links.on_up(peer.0 as usize, &self.known, out),
+            Input::LinkDown(peer) => links.on_down(peer.0 as usize),
             Input::Bytes(connection, _) => out.closed.push(connection),
             Input::Frame(..) | Input::Timer | Input::Gone(_) | Input::Order(_) => {}
         }
+        let events = links.take_events();
         self.on_events(events);
     }
 
@@ -339,8 +339,8 @@ impl Whole {
         };
         self.store.write_identity(&identity);
         // Links of a start are not those of a member.
-        let mut events = Vec::new();
-        links.end(&mut events, out);
+        links.end(out);
+        let events = links.take_events();
         let mut serving = Serving::new(Making {
             node: started.node,
             boot: started.boot,
@@ -382,13 +382,18 @@ impl Whole {
         }
     }
 
+    /// The replicas of all workers.
+    fn glimpses(&self) -> impl Iterator<Item = Glimpse<'_>> {
+        let workers = self.serving().into_iter().flat_map(|serving| &serving.workers);
+        workers.flat_map(|worker| worker.gateway.glimpses())
+    }
+
     /// The replicas whose memory this process has.
     fn holdings(&self) -> Vec<Holding> {
         let mut all: Vec<Holding> = match &self.stage {
             Stage::Starting(kept, _) => kept.iter().map(holding).collect(),
-            Stage::Serving(serving) => {
-                let glimpses = serving.glimpses();
-                let holdings = glimpses.map(|glimpse| Holding {
+            Stage::Serving(_) => {
+                let holdings = self.glimpses().map(|glimpse| Holding {
                     group: GroupRef::Data(glimpse.group),
                     incarnation: glimpse.incarnation,
                     members: glimpse.members().cloned(),
@@ -708,8 +713,7 @@ impl Node for Whole {
         match &self.stage {
             Stage::Starting(kept, _) => format!("starting, with {} replicas", kept.len()),
             Stage::Serving(serving) => {
-                let glimpses = serving.glimpses();
-                let groups: Vec<String> = glimpses.map(|glimpse| describe(&glimpse)).collect();
+                let groups: Vec<String> = self.glimpses().map(|glimpse| describe(&glimpse)).collect();
                 let (node, boot) = (serving.node.0, serving.boot.0);
                 format!("node {node}, boot {boot}: {}", groups.join("; "))
             }

@@ -2,9 +2,9 @@
 //!
 //! Workloads whose broken state is visible: every value is written once, so that whoever sees it says which write he saw.
 
+use crate::reply::{Reply, encode, parse};
 use history::{Answer, Call};
 use ids::Prng;
-use resp::{parse_array_header, skip_value};
 
 /// The client's side of the protocol, for one simulation.
 pub(crate) struct Workload {
@@ -145,11 +145,7 @@ pub(crate) fn request(key: &str, call: Call) -> Vec<u8> {
         Call::Remove(member) => vec!["SREM".into(), key.into(), number(member)],
         Call::Has(member) => vec!["SISMEMBER".into(), key.into(), number(member)],
     };
-    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
-    for word in &words {
-        bytes.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
-    }
-    bytes
+    encode(&words)
 }
 
 /// The request's words, for traces.
@@ -164,80 +160,31 @@ pub(crate) fn words(bytes: &[u8]) -> String {
 /// # Errors
 /// If no server may answer this.
 pub(crate) fn answer(call: Call, bytes: &[u8]) -> Result<Option<(Answer, usize)>, String> {
-    let Some(length) = skip_value(bytes) else {
+    let Some((reply, length)) = parse(bytes)? else {
         return Ok(None);
     };
-    let reply = &bytes[..length];
-    let unexpected = || format!("{call} was answered {:?}", String::from_utf8_lossy(reply));
-    if reply.first() == Some(&b'-') {
+    let unexpected = || format!("{call} was answered {reply:?}");
+    let number = |reply: &Reply| reply.number().ok_or_else(unexpected);
+    let answer = match (call, &reply) {
         // Unknown is not failed: only these say that nothing was done.
-        let word = reply[1..].split(|byte| *byte == b' ' || *byte == b'\r').next();
-        let answer = match word {
-            Some(b"UNKNOWN") => Answer::Unknown,
-            Some(b"TRYAGAIN" | b"CLUSTERDOWN" | b"MOVED" | b"LOADING") => Answer::Refused,
-            _ => return Err(unexpected()),
-        };
-        return Ok(Some((answer, length)));
-    }
-    let answer = match call {
-        Call::Get | Call::Count | Call::Swap(_) | Call::Pop => {
-            Answer::Value(value(reply).ok_or_else(unexpected)?)
-        }
-        Call::Set(_) if reply == b"+OK\r\n" => Answer::Done,
-        Call::Cas(..) if reply == b"+OK\r\n" => Answer::Held(true),
-        Call::Cas(..) if is_null(reply) => Answer::Held(false),
-        Call::Set(_) | Call::Cas(..) => return Err(unexpected()),
-        Call::Add(_) | Call::Append(_) | Call::Insert(_) | Call::Remove(_) | Call::Has(_) => {
-            match value(reply).ok_or_else(unexpected)? {
-                Some(number) => Answer::Value(Some(number)),
-                None => return Err(unexpected()),
-            }
-        }
-        Call::Push(_) => match value(reply) {
-            Some(Some(_)) => Answer::Done,
+        (_, Reply::Error(error)) => match error.split(' ').next() {
+            Some("UNKNOWN") => Answer::Unknown,
+            Some("TRYAGAIN" | "CLUSTERDOWN" | "MOVED" | "LOADING") => Answer::Refused,
             _ => return Err(unexpected()),
         },
-        Call::List => Answer::Elements(elements(reply).ok_or_else(unexpected)?),
+        (Call::Set(_), Reply::Text(text)) if text == "OK" => Answer::Done,
+        (Call::Cas(..), Reply::Text(text)) if text == "OK" => Answer::Held(true),
+        (Call::Cas(..), Reply::Nil) => Answer::Held(false),
+        (Call::Set(_) | Call::Cas(..), _) => return Err(unexpected()),
+        (Call::Get | Call::Count | Call::Swap(_) | Call::Pop, Reply::Nil) => Answer::Value(None),
+        // That of a blocking pop: the key, and the element.
+        (Call::Pop, Reply::Array(all)) => match all.as_slice() {
+            [_, element] => Answer::Value(Some(number(element)?)),
+            _ => return Err(unexpected()),
+        },
+        (Call::Push(_), reply) => number(reply).map(|_| Answer::Done)?,
+        (Call::List, reply) => Answer::Elements(reply.numbers().ok_or_else(unexpected)?),
+        (_, reply) => Answer::Value(Some(number(reply)?)),
     };
     Ok(Some((answer, length)))
-}
-
-fn is_null(reply: &[u8]) -> bool {
-    matches!(reply, b"$-1\r\n" | b"*-1\r\n" | b"_\r\n")
-}
-
-/// A number, or none. An array is that of a blocking pop: the key, and the element.
-#[expect(
-    clippy::option_option,
-    reason = "no value and no such reply are different answers"
-)]
-fn value(reply: &[u8]) -> Option<Option<i64>> {
-    if is_null(reply) {
-        return Some(None);
-    }
-    if let Some((count, head)) = parse_array_header(reply) {
-        let key = skip_value(&reply[head..])?;
-        return if count == 2 {
-            value(&reply[head + key..])
-        } else {
-            None
-        };
-    }
-    let text = std::str::from_utf8(reply).ok()?;
-    let digits = match text.strip_prefix(':') {
-        Some(digits) => digits,
-        None => text.strip_prefix('$')?.split_once("\r\n")?.1,
-    };
-    digits.strip_suffix("\r\n")?.parse().ok().map(Some)
-}
-
-fn elements(reply: &[u8]) -> Option<Vec<i64>> {
-    let (count, mut at) = parse_array_header(reply)?;
-    let mut elements = Vec::new();
-    for _ in 0..count {
-        let length = skip_value(&reply[at..])?;
-        elements.push(value(&reply[at..at + length])??);
-        at += length;
-    }
-    Some(elements)
 }

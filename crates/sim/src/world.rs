@@ -66,12 +66,8 @@ struct Machine<N: Node> {
 }
 
 enum Event<N: Node> {
-    Frame {
-        from: usize,
-        to: usize,
-        frame: N::Frame,
-        life: u32,
-    },
+    /// From whom, to whom, and in which life of the link.
+    Frame(usize, usize, N::Frame, u32),
     LinkDown(usize, usize),
     LinkUp(usize, usize),
     Order(usize, N::Order),
@@ -85,7 +81,8 @@ enum Event<N: Node> {
     Patience(usize, Connection),
     Start(usize, u32),
     Look,
-    Fault(Fault),
+    /// With how many of it there are a minute.
+    Fault(Fault, u64),
     Calm,
     Rest(u64),
 }
@@ -240,11 +237,7 @@ impl<'a, N: Node> World<'a, N> {
 
     /// As soon as the cluster has formed, clients come, and faults.
     fn on_look(&mut self) -> Result<(), String> {
-        let running: Vec<Option<&N>> = self
-            .machines
-            .iter()
-            .map(|machine| machine.node.as_ref())
-            .collect();
+        let running = running(&self.machines);
         if !N::is_formed(&running, &self.shared) {
             if self.now >= FORMING_MAX {
                 return Err("the cluster has not formed".to_owned());
@@ -261,18 +254,19 @@ impl<'a, N: Node> World<'a, N> {
             let delay = self.prng.below(self.swarm.think + 1);
             self.schedule(self.now + delay, Event::Wake(client));
         }
-        for fault in [
-            Fault::Partition,
-            Fault::Break,
-            Fault::Cut,
-            Fault::Kill,
-            Fault::HandOver,
-            Fault::Pause,
-            Fault::Jump,
-            Fault::Transfer,
-            Fault::Move,
+        let swarm = self.swarm;
+        for (fault, rate) in [
+            (Fault::Partition, swarm.partitions),
+            (Fault::Break, swarm.breaks),
+            (Fault::Cut, swarm.breaks),
+            (Fault::Kill, swarm.kills),
+            (Fault::HandOver, swarm.hand_overs),
+            (Fault::Pause, swarm.pauses),
+            (Fault::Jump, swarm.jumps),
+            (Fault::Transfer, swarm.transfers),
+            (Fault::Move, swarm.moves),
         ] {
-            self.schedule_fault(fault);
+            self.schedule_fault(fault, rate);
         }
         self.network.storm();
         self.calm_at = self.now + self.swarm.storm;
@@ -285,25 +279,10 @@ impl<'a, N: Node> World<'a, N> {
         self.events.insert((at.max(self.now), self.scheduled), event);
     }
 
-    fn rate(&self, fault: Fault) -> u64 {
-        let swarm = self.swarm;
-        match fault {
-            Fault::Partition => swarm.partitions,
-            Fault::Break | Fault::Cut => swarm.breaks,
-            Fault::Kill => swarm.kills,
-            Fault::HandOver => swarm.hand_overs,
-            Fault::Pause => swarm.pauses,
-            Fault::Jump => swarm.jumps,
-            Fault::Transfer => swarm.transfers,
-            Fault::Move => swarm.moves,
-        }
-    }
-
-    fn schedule_fault(&mut self, fault: Fault) {
-        let rate = self.rate(fault);
+    fn schedule_fault(&mut self, fault: Fault, rate: u64) {
         if let Some(mean) = MINUTE.checked_div(rate) {
             let at = self.now + self.prng.below(2 * mean) + 1;
-            self.schedule(at, Event::Fault(fault));
+            self.schedule(at, Event::Fault(fault, rate));
         }
     }
 
@@ -314,12 +293,7 @@ impl<'a, N: Node> World<'a, N> {
 
     fn happen(&mut self, event: Event<N>) -> Result<(), String> {
         match event {
-            Event::Frame {
-                from,
-                to,
-                frame,
-                life,
-            } => self.on_frame(from, to, frame, life),
+            Event::Frame(from, to, frame, life) => self.on_frame(from, to, frame, life),
             Event::LinkDown(node, peer) => self.input(node, Input::LinkDown(NodeId(peer as u64))),
             Event::LinkUp(node, peer) => {
                 if self.network.down_until(node, peer) > self.now || self.machines[peer].node.is_none() {
@@ -349,7 +323,7 @@ impl<'a, N: Node> World<'a, N> {
             Event::Patience(client, connection) => self.on_patience(client, connection),
             Event::Start(node, life) => self.on_start(node, life),
             Event::Look => self.on_look(),
-            Event::Fault(fault) => self.on_fault(fault),
+            Event::Fault(fault, rate) => self.on_fault(fault, rate),
             Event::Calm => self.on_calm(),
             Event::Rest(until) => self.on_rest(until),
         }
@@ -471,36 +445,20 @@ impl<'a, N: Node> World<'a, N> {
             let to = to.0 as usize;
             let orders = N::orders_of(&frame);
             if let Some(arrival) = self.network.send(index, to, orders, done, self.swarm) {
-                let life = arrival.life;
-                self.schedule(
-                    arrival.at,
-                    Event::Frame {
-                        from: index,
-                        to,
-                        frame,
-                        life,
-                    },
-                );
+                self.schedule(arrival.at, Event::Frame(index, to, frame, arrival.life));
             }
         }
-        for (connection, bytes) in out.bytes {
+        let bytes = out.bytes.into_iter();
+        let bytes = bytes.map(|(connection, bytes)| (connection, Event::ToClient(connection, bytes)));
+        let closed = out.closed.into_iter();
+        let closed = closed.map(|connection| (connection, Event::Reset(connection)));
+        for (connection, event) in bytes.chain(closed) {
             if let Some(wire) = self.wires.get(&connection) {
-                let at = done + wire.latency;
-                self.schedule(at, Event::ToClient(connection, bytes));
-            }
-        }
-        for connection in out.closed {
-            if let Some(wire) = self.wires.get(&connection) {
-                let at = done + wire.latency;
-                self.schedule(at, Event::Reset(connection));
+                self.schedule(done + wire.latency, event);
             }
         }
         self.rearm(index);
-        let running: Vec<Option<&N>> = self
-            .machines
-            .iter()
-            .map(|machine| machine.node.as_ref())
-            .collect();
+        let running = running(&self.machines);
         let machines = &self.machines;
         let clocks = |node: NodeId| -> Monotonic { machines[node.0 as usize].clock.monotonic(done) };
         N::check(&running, NodeId(index as u64), &clocks, &mut self.shared)?;
@@ -689,11 +647,7 @@ impl<'a, N: Node> World<'a, N> {
             return Ok(());
         }
         if self.is_calm {
-            let running: Vec<Option<&N>> = self
-                .machines
-                .iter()
-                .map(|machine| machine.node.as_ref())
-                .collect();
+            let running = running(&self.machines);
             let rest = match N::check_at_rest(&running, &mut self.shared) {
                 Ok(()) => "nothing is under way".to_owned(),
                 Err(what) => what,
@@ -721,11 +675,11 @@ impl<'a, N: Node> World<'a, N> {
 
     // ---- faults
 
-    fn on_fault(&mut self, fault: Fault) -> Result<(), String> {
+    fn on_fault(&mut self, fault: Fault, rate: u64) -> Result<(), String> {
         if self.is_calm {
             return Ok(());
         }
-        self.schedule_fault(fault);
+        self.schedule_fault(fault, rate);
         let node = self.prng.below(self.machines.len() as u64) as usize;
         match fault {
             Fault::Partition => {
@@ -777,11 +731,7 @@ impl<'a, N: Node> World<'a, N> {
     }
 
     fn whim(&mut self, whim: Whim) {
-        let running: Vec<Option<&N>> = self
-            .machines
-            .iter()
-            .map(|machine| machine.node.as_ref())
-            .collect();
+        let running = running(&self.machines);
         let orders = N::orders(&running, &mut self.shared, Some((whim, &mut self.prng)));
         self.trace.add(self.now, || format!("operator: {whim:?}"));
         self.deliver(orders);
@@ -800,18 +750,10 @@ impl<'a, N: Node> World<'a, N> {
 
     fn survives_without(&self, gone: &[usize], is_for_ever: bool) -> bool {
         let stays = |index: usize| !gone.contains(&index);
-        let running: Vec<Option<&N>> = self
-            .machines
-            .iter()
-            .enumerate()
-            .map(|(index, machine)| machine.node.as_ref().filter(|_| stays(index)))
-            .collect();
-        let left: Vec<Option<&N::Left>> = self
-            .machines
-            .iter()
-            .enumerate()
-            .map(|(index, machine)| machine.left.as_ref().filter(|_| stays(index)))
-            .collect();
+        let machines = self.machines.iter().enumerate();
+        let machines = machines.map(|(index, machine)| Some(machine).filter(|_| stays(index)));
+        let running: Vec<Option<&N>> = machines.clone().map(|machine| machine?.node.as_ref()).collect();
+        let left: Vec<Option<&N::Left>> = machines.map(|machine| machine?.left.as_ref()).collect();
         N::survives(&running, &left, is_for_ever, &self.shared)
     }
 
@@ -862,11 +804,7 @@ impl<'a, N: Node> World<'a, N> {
 
     /// Nothing is asked any more: sooner or later all replicas are alike.
     fn on_rest(&mut self, until: u64) -> Result<(), String> {
-        let running: Vec<Option<&N>> = self
-            .machines
-            .iter()
-            .map(|machine| machine.node.as_ref())
-            .collect();
+        let running = running(&self.machines);
         match N::check_at_rest(&running, &mut self.shared) {
             Ok(()) => self.is_over = true,
             Err(what) if self.now >= until => return Err(what),
@@ -883,7 +821,7 @@ impl<'a, N: Node> World<'a, N> {
         // What is very late is lost now: else it would come when everything has come to rest.
         let soon = self.now + LATE_MAX;
         self.events
-            .retain(|(at, _), event| *at <= soon || !matches!(event, Event::Frame { .. }));
+            .retain(|(at, _), event| *at <= soon || !matches!(event, Event::Frame(..)));
         let mut order: Vec<usize> = (0..self.machines.len()).collect();
         for last in (1..order.len()).rev() {
             order.swap(last, self.prng.below(last as u64 + 1) as usize);
@@ -925,6 +863,11 @@ impl<'a, N: Node> World<'a, N> {
         }
         Ok(())
     }
+}
+
+/// The processes that run, by their machines.
+fn running<N: Node>(machines: &[Machine<N>]) -> Vec<Option<&N>> {
+    machines.iter().map(|machine| machine.node.as_ref()).collect()
 }
 
 /// Judges what the clients saw.

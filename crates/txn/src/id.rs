@@ -1,6 +1,6 @@
 //! Names and ages of transactions.
 
-use ids::{Boot, UnixMillis};
+use ids::{Boot, GatewayId, UnixMillis};
 
 /// One attempt of one transaction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -13,6 +13,16 @@ pub struct TxnId {
     pub seq: u64,
     /// From 1; a wounded transaction tries again under the next.
     pub attempt: u32,
+}
+
+impl TxnId {
+    /// The gateway that coordinates it.
+    pub fn coordinator(self) -> GatewayId {
+        GatewayId {
+            boot: self.boot,
+            worker: self.worker,
+        }
+    }
 }
 
 /// Boot and worker of its coordinator, count, attempt.

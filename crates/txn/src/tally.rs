@@ -24,6 +24,13 @@ pub enum Vote {
     Refused(Refusal),
 }
 
+impl Vote {
+    /// What a participant says first: 0, or the number of its refusal.
+    pub fn of_code(code: u8) -> Vote {
+        Refusal::of_code(code).map_or(Vote::Prepared, Vote::Refused)
+    }
+}
+
 /// Why a participant refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {

@@ -429,7 +429,6 @@ impl Cluster {
                         | Output::FailedWatch { ticket, .. }
                         | Output::Versions { ticket, .. } => ticket.worker,
                         Output::Locked { txn, .. }
-                        | Output::CheckedOut { txn, .. }
                         | Output::Seen { txn, .. }
                         | Output::Decided { txn, .. }
                         | Output::Voted { txn, .. }
@@ -468,9 +467,6 @@ impl Cluster {
             }
             Output::Seen { txn, group, seen } => self.on_seen(txn, group, seen.replies),
             Output::TooLarge { .. } => unreachable!("values here are small"),
-            Output::CheckedOut {
-                txn, group, objects, ..
-            } => self.on_checked_out(txn, group, objects),
             Output::Answered { ticket, replies } => {
                 let group = self
                     .plain
@@ -490,7 +486,10 @@ impl Cluster {
                 is_logged: false,
                 objects,
                 ..
-            } => self.on_locked(txn, group, objects),
+            } => match self.open.get(&txn.seq) {
+                Some(open) if open.id == txn && open.is_committed => self.on_checked_out(txn, group, objects),
+                _ => self.on_locked(txn, group, objects),
+            },
             Output::Locked { .. } => unreachable!("nobody has a log"),
             Output::Voted {
                 txn,

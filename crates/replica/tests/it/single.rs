@@ -359,7 +359,7 @@ fn what_is_lent_stays_as_it_is_until_it_is_back() {
     ));
     let keys = vec![(Db::default(), key)];
     replica.handle(&turn(2, 1_001), Request::CheckOut { txn: txn(1), keys }, &mut out);
-    let Some(Output::CheckedOut { objects, .. }) = out.pop() else {
+    let Some(Output::Locked { objects, .. }) = out.pop() else {
         unreachable!("it is locked");
     };
     let object = objects.into_iter().next().flatten().expect("the list");

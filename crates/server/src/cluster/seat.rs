@@ -255,22 +255,23 @@ impl Seat {
     pub(super) fn break_off(&mut self, replica: &mut Replica, words: &str) {
         self.remember(replica);
         replica.abandon();
-        self.broken = self.incarnation.take();
-        self.stopped = Some(words.to_owned());
-        self.heir = None;
-        self.target = None;
-        self.fenced = None;
+        self.broken = self.vacate(words);
     }
 
     /// The state of the replica here differs from that of most others.
     pub(super) fn give_up(&mut self, replica: &mut Replica, words: &str) {
         self.remember(replica);
         replica.give_up();
-        self.given_up = self.incarnation.take();
+        self.given_up = self.vacate(words);
+    }
+
+    /// The replica here goes, for this reason. Which it was.
+    fn vacate(&mut self, words: &str) -> Option<Incarnation> {
         self.stopped = Some(words.to_owned());
         self.heir = None;
         self.target = None;
         self.fenced = None;
+        self.incarnation.take()
     }
 
     /// Whether this replica is not to begin again: it has panicked, or was given up.

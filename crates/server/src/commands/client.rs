@@ -10,6 +10,7 @@ use ids::UnixMillis;
 use resp::{Args, Writer};
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -99,17 +100,15 @@ impl<'a> Filter<'a> {
     }
 
     fn fits(&self, card: &ClientCard, asker: u64, now: UnixMillis) -> bool {
+        let is_at = |wanted: Option<&[u8]>, address: SocketAddr| {
+            wanted.is_none_or(|wanted| wanted == address.to_string().as_bytes())
+        };
+        let age_secs = now.0.saturating_sub(card.connected_at) / 1_000;
         self.id.is_none_or(|id| id == card.id)
-            && self
-                .address
-                .is_none_or(|address| address == card.address.to_string().as_bytes())
-            && self
-                .local_address
-                .is_none_or(|address| address == card.local_address.to_string().as_bytes())
+            && is_at(self.address, card.address)
+            && is_at(self.local_address, card.local_address)
             && self.kind.is_none_or(|kind| kind == ClientType::of(card))
-            && self
-                .age_secs
-                .is_none_or(|least| now.0.saturating_sub(card.connected_at) / 1_000 >= least)
+            && self.age_secs.is_none_or(|least| age_secs >= least)
             && (self.includes_self || card.id != asker)
     }
 }
@@ -390,22 +389,23 @@ pub(super) fn reply(session: &mut Session, args: Args<'_>, w: &mut Writer<'_>) -
 }
 
 pub(super) fn no_evict(session: &Session, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
-    let is = |word: &[u8]| args.arg(2).eq_ignore_ascii_case(word);
-    if !is(b"on") && !is(b"off") {
-        return Err(ReplyError::Syntax);
-    }
-    session.card.no_evict.store(is(b"on"), Ordering::Relaxed);
+    let is_on = is_on(args)?;
+    session.card.no_evict.store(is_on, Ordering::Relaxed);
     w.ok();
     Ok(())
 }
 
-pub(super) fn no_touch(session: &mut Session, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+/// What follows the option: `ON` or `OFF`.
+fn is_on(args: Args<'_>) -> Result<bool, ReplyError> {
     let is = |word: &[u8]| args.arg(2).eq_ignore_ascii_case(word);
-    if !is(b"on") && !is(b"off") {
-        return Err(ReplyError::Syntax);
-    }
-    session.no_touch = is(b"on");
-    session.card.no_touch.store(is(b"on"), Ordering::Relaxed);
+    (is(b"on") || is(b"off"))
+        .then(|| is(b"on"))
+        .ok_or(ReplyError::Syntax)
+}
+
+pub(super) fn no_touch(session: &mut Session, args: Args<'_>, w: &mut Writer<'_>) -> Result<(), ReplyError> {
+    session.no_touch = is_on(args)?;
+    session.card.no_touch.store(session.no_touch, Ordering::Relaxed);
     w.ok();
     Ok(())
 }

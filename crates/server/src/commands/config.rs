@@ -3,6 +3,7 @@
 use super::info::Totals;
 use crate::gateway::Gateway;
 use crate::message::Message;
+use crate::shared::held;
 use command::ReplyError;
 use command::glob::Glob;
 use options::{SetError, Settings};
@@ -12,7 +13,6 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::PoisonError;
 
 impl Gateway {
     pub(super) fn config_get(&mut self, args: Args<'_>, w: &mut Writer<'_>) {
@@ -68,17 +68,9 @@ impl Gateway {
         self.refresh_figures();
         // What other workers count meanwhile may undo it there: they follow when they hear of it.
         self.shared.workers.iter().for_each(|worker| worker.clear());
-        for worker in 0..self.shared.workers.len() as u16 {
-            if worker != self.worker {
-                self.send(worker, Message::ResetCounters);
-            }
-        }
+        self.send_to_others(|| Message::ResetCounters);
         let totals = Totals::of(&self.shared).into_baseline();
-        self.shared
-            .baseline
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .totals = totals;
+        held(&self.shared.baseline).totals = totals;
         w.ok();
     }
 }

@@ -5,31 +5,31 @@
 
 mod process;
 
+use crate::connection::Connection;
 use crate::endpoint::Endpoint;
 use crate::error_counts::ErrorCounts;
 use crate::gateway::Gateway;
 use crate::key_counts::KeyCounts;
-use crate::pipeline::Pipeline;
 use crate::pubsub::Kind;
-use crate::session::Session;
-use crate::shared::Shared;
+use crate::shared::{Shared, held};
+use crate::stats::{CommandCounter, Counter, WorkerStats};
 use command::CommandId;
 use ids::UnixMillis;
 use options::Settings;
 use resp::{Args, Writer};
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 impl Gateway {
     /// `INFO` outside of `MULTI`: other workers refresh their figures first, and other nodes count what they lead.
-    pub(super) fn on_info(&mut self, session: &mut Session, pipeline: &mut Pipeline, args: Args<'_>) {
-        let ticket = self.reserve(session, pipeline);
-        session.is_waiting = true;
-        let counts_keys = wanted(args.from(1)).contains(&Section::Keyspace);
+    pub(super) fn on_info(&mut self, connection: &mut Connection, args: Args<'_>) {
+        let ticket = self.reserve(connection);
+        connection.session.is_waiting = true;
+        let mut sections = wanted(args.from(1)).into_iter();
+        let counts_keys = sections.any(|section| section.title == Section::KEYSPACE);
         // Clients of the cluster endpoint ask every node themselves.
-        let is_for_all = counts_keys && session.endpoint == Endpoint::AnyNode;
+        let is_for_all = counts_keys && connection.session.endpoint == Endpoint::AnyNode;
         self.count_keys(ticket, args, is_for_all);
     }
 
@@ -49,82 +49,63 @@ impl Gateway {
     }
 }
 
-/// The sections, in the order in which they are shown.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Section {
-    Server,
-    Clients,
-    Memory,
-    Persistence,
-    Stats,
-    Replication,
-    Cpu,
-    Modules,
-    CommandStats,
-    ErrorStats,
-    LatencyStats,
-    Cluster,
-    Chorale,
-    Keyspace,
+/// A part of the report.
+struct Section {
+    title: &'static str,
+    /// Shown only if asked for: it has a line for each command.
+    is_long: bool,
+    write: fn(&mut Report<'_>),
 }
 
 impl Section {
-    const ALL: &'static [Section] = &[
-        Section::Server,
-        Section::Clients,
-        Section::Memory,
-        Section::Persistence,
-        Section::Stats,
-        Section::Replication,
-        Section::Cpu,
-        Section::Modules,
-        Section::CommandStats,
-        Section::ErrorStats,
-        Section::LatencyStats,
-        Section::Cluster,
-        Section::Chorale,
-        Section::Keyspace,
+    const KEYSPACE: &'static str = "Keyspace";
+
+    /// All of them, in the order in which they are shown.
+    const ALL: [Section; 14] = [
+        Section::new("Server", |report| report.server()),
+        Section::new("Clients", |report| report.clients()),
+        Section::new("Memory", |report| report.memory()),
+        Section::new("Persistence", |report| report.persistence()),
+        Section::new("Stats", |report| report.stats()),
+        Section::new("Replication", |report| report.replication()),
+        Section::new("CPU", |report| report.cpu()),
+        // There are no modules.
+        Section::new("Modules", |_| {}),
+        Section::long("Commandstats", |report| report.command_stats()),
+        Section::new("Errorstats", |report| report.error_stats()),
+        Section::long("Latencystats", |report| report.latency_stats()),
+        Section::new("Cluster", |report| report.cluster()),
+        Section::new("Chorale", |report| report.chorale()),
+        Section::new(Section::KEYSPACE, |report| report.keyspace()),
     ];
 
-    fn title(self) -> &'static str {
-        match self {
-            Section::Server => "Server",
-            Section::Clients => "Clients",
-            Section::Memory => "Memory",
-            Section::Persistence => "Persistence",
-            Section::Stats => "Stats",
-            Section::Replication => "Replication",
-            Section::Cpu => "CPU",
-            Section::Modules => "Modules",
-            Section::CommandStats => "Commandstats",
-            Section::ErrorStats => "Errorstats",
-            Section::LatencyStats => "Latencystats",
-            Section::Cluster => "Cluster",
-            Section::Chorale => "Chorale",
-            Section::Keyspace => "Keyspace",
+    const fn new(title: &'static str, write: fn(&mut Report<'_>)) -> Section {
+        Section {
+            title,
+            is_long: false,
+            write,
         }
     }
 
-    /// Shown only if asked for: they have a line for each command.
-    fn is_long(self) -> bool {
-        matches!(self, Section::CommandStats | Section::LatencyStats)
+    const fn long(title: &'static str, write: fn(&mut Report<'_>)) -> Section {
+        Section {
+            is_long: true,
+            ..Section::new(title, write)
+        }
     }
 }
 
 /// The sections that the words after `INFO` name; words that name none are passed over.
 fn wanted(names: Args<'_>) -> Vec<Section> {
     let is_wanted = |section: &Section| {
-        names.iter().any(|name| {
-            let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
-            is(section.title()) || is("all") || is("everything") || (is("default") && !section.is_long())
-        })
+        let is_default = names.is_empty() && !section.is_long;
+        is_default
+            || names.iter().any(|name| {
+                let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
+                is(section.title) || is("all") || is("everything") || (is("default") && !section.is_long)
+            })
     };
-    let all = Section::ALL.iter().copied();
-    if names.is_empty() {
-        all.filter(|section| !section.is_long()).collect()
-    } else {
-        all.filter(is_wanted).collect()
-    }
+    Section::ALL.into_iter().filter(is_wanted).collect()
 }
 
 /// Counters that `CONFIG RESETSTAT` sets back and that workers only add to, by their field of `INFO`.
@@ -134,65 +115,39 @@ impl Totals {
     /// Since the start.
     pub(super) fn of(shared: &Shared) -> Totals {
         let mut totals = BTreeMap::new();
+        let of = |counter: fn(&WorkerStats) -> &Counter| shared.total(|worker| counter(worker).get());
         for (name, total) in [
             (
                 "total_connections_received",
                 shared.accepted.load(Ordering::Relaxed),
             ),
             ("rejected_connections", shared.refused.load(Ordering::Relaxed)),
-            (
-                "total_commands_processed",
-                shared.total(|worker| worker.commands.get()),
-            ),
-            (
-                "total_net_input_bytes",
-                shared.total(|worker| worker.input_bytes.get()),
-            ),
-            (
-                "total_net_output_bytes",
-                shared.total(|worker| worker.output_bytes.get()),
-            ),
-            ("total_reads_processed", shared.total(|worker| worker.reads.get())),
-            (
-                "total_writes_processed",
-                shared.total(|worker| worker.writes.get()),
-            ),
-            ("total_error_replies", shared.total(|worker| worker.errors.get())),
-            ("hops", shared.total(|worker| worker.hops.get())),
-            ("turns", shared.total(|worker| worker.turns.get())),
-            ("transactions", shared.total(|worker| worker.transactions.get())),
-            (
-                "transaction_retries",
-                shared.total(|worker| worker.transaction_retries.get()),
-            ),
-            (
-                "transactions_refused",
-                shared.total(|worker| worker.transactions_refused.get()),
-            ),
-            (
-                "output_limit_closes",
-                shared.total(|worker| worker.output_limit_closes.get()),
-            ),
-            (
-                "input_limit_closes",
-                shared.total(|worker| worker.input_limit_closes.get()),
-            ),
+            ("total_commands_processed", of(|worker| &worker.commands)),
+            ("total_net_input_bytes", of(|worker| &worker.input_bytes)),
+            ("total_net_output_bytes", of(|worker| &worker.output_bytes)),
+            ("total_reads_processed", of(|worker| &worker.reads)),
+            ("total_writes_processed", of(|worker| &worker.writes)),
+            ("total_error_replies", of(|worker| &worker.errors)),
+            ("hops", of(|worker| &worker.hops)),
+            ("turns", of(|worker| &worker.turns)),
+            ("transactions", of(|worker| &worker.transactions)),
+            ("transaction_retries", of(|worker| &worker.transaction_retries)),
+            ("transactions_refused", of(|worker| &worker.transactions_refused)),
+            ("output_limit_closes", of(|worker| &worker.output_limit_closes)),
+            ("input_limit_closes", of(|worker| &worker.input_limit_closes)),
         ] {
             totals.insert(name.to_owned(), total);
         }
         for &id in CommandId::ALL {
             let name = id.spec().name;
+            let of = |counter: fn(&CommandCounter) -> &Counter| {
+                shared.total(|worker| counter(&worker.by_command[id]).get())
+            };
             for (what, total) in [
-                ("calls", shared.total(|worker| worker.by_command[id].calls.get())),
-                (
-                    "rejected",
-                    shared.total(|worker| worker.by_command[id].rejected.get()),
-                ),
-                (
-                    "failed",
-                    shared.total(|worker| worker.by_command[id].failed.get()),
-                ),
-                ("nanos", shared.total(|worker| worker.by_command[id].nanos.get())),
+                ("calls", of(|command| &command.calls)),
+                ("rejected", of(|command| &command.rejected)),
+                ("failed", of(|command| &command.failed)),
+                ("nanos", of(|command| &command.nanos)),
             ] {
                 if total > 0 {
                     totals.insert(format!("{name}:{what}"), total);
@@ -248,7 +203,7 @@ impl<'a> Report<'a> {
         now: UnixMillis,
         counts: Option<&'a KeyCounts>,
     ) -> Report<'a> {
-        let baseline = shared.baseline.lock().unwrap_or_else(PoisonError::into_inner);
+        let baseline = held(&shared.baseline);
         let totals = Totals::of(shared).since(&baseline.totals);
         drop(baseline);
         Report {
@@ -263,30 +218,12 @@ impl<'a> Report<'a> {
     }
 
     fn text(mut self, sections: &[Section]) -> String {
-        for &section in sections {
+        for section in sections {
             if !self.text.is_empty() {
                 self.text.push_str("\r\n");
             }
-            let _ = write!(self.text, "# {}\r\n", section.title());
-            match section {
-                Section::Server => self.server(),
-                Section::Clients => self.clients(),
-                Section::Memory => self.memory(),
-                Section::Persistence => self.persistence(),
-                Section::Stats => self.stats(),
-                Section::Replication => self.replication(),
-                Section::Cpu => self.cpu(),
-                Section::CommandStats => self.command_stats(),
-                Section::Cluster => {
-                    self.field("cluster_enabled", u8::from(self.endpoint == Endpoint::Cluster));
-                }
-                Section::Chorale => self.chorale(),
-                Section::Keyspace => self.keyspace(),
-                Section::ErrorStats => self.error_stats(),
-                Section::LatencyStats => self.latency_stats(),
-                // There are no modules.
-                Section::Modules => {}
-            }
+            let _ = write!(self.text, "# {}\r\n", section.title);
+            (section.write)(&mut self);
         }
         self.text
     }
@@ -299,6 +236,16 @@ impl<'a> Report<'a> {
     fn bytes(&mut self, name: &str, bytes: u64) {
         self.field(name, bytes);
         self.field(&format!("{name}_human"), human(bytes));
+    }
+
+    /// What is counted by each worker, as a sum.
+    fn sum(&mut self, name: &str, counter: fn(&WorkerStats) -> &Counter) {
+        self.field(name, self.shared.total(|worker| counter(worker).get()));
+    }
+
+    /// Two decimals.
+    fn ratio(&mut self, name: &str, part: u64, whole: u64) {
+        self.field(name, format_args!("{:.2}", ratio(part, whole)));
     }
 
     /// A counter under its own name.
@@ -343,11 +290,8 @@ impl<'a> Report<'a> {
         let buffers = self.buffers();
         self.field("client_recent_max_input_buffer", buffers.largest_input);
         self.field("client_recent_max_output_buffer", buffers.largest_output);
-        self.field(
-            "blocked_clients",
-            self.shared
-                .total(|worker| worker.blocked.get() + worker.paused.get()),
-        );
+        let blocked = |worker: &WorkerStats| worker.blocked.get() + worker.paused.get();
+        self.field("blocked_clients", self.shared.total(blocked));
         self.field("tracking_clients", 0);
         self.field("clients_in_timeout_table", 0);
     }
@@ -384,25 +328,14 @@ impl<'a> Report<'a> {
         self.field("number_of_libraries", 0);
         self.bytes("maxmemory", self.settings.maxmemory);
         self.field("maxmemory_policy", self.settings.maxmemory_policy.word());
-        self.field(
-            "mem_fragmentation_ratio",
-            format_args!("{:.2}", ratio(resident, used)),
-        );
+        self.ratio("mem_fragmentation_ratio", resident, used);
         self.field("mem_fragmentation_bytes", resident as i64 - used as i64);
-        self.field(
-            "allocator_frag_ratio",
-            format_args!("{:.2}", ratio(active, allocated)),
-        );
+        self.ratio("allocator_frag_ratio", active, allocated);
         self.field("allocator_frag_bytes", active as i64 - allocated as i64);
-        self.field(
-            "allocator_rss_ratio",
-            format_args!("{:.2}", ratio(resident, active)),
-        );
+        self.ratio("allocator_rss_ratio", resident, active);
         self.field("allocator_rss_bytes", resident as i64 - active as i64);
-        self.field(
-            "mem_not_counted_for_evict",
-            used.saturating_sub(self.shared.counted_memory()),
-        );
+        let not_counted = used.saturating_sub(self.shared.counted_memory());
+        self.field("mem_not_counted_for_evict", not_counted);
         self.field("mem_replication_backlog", 0);
         self.field("mem_total_replication_buffers", 0);
         self.field("mem_clients_slaves", 0);
@@ -414,20 +347,15 @@ impl<'a> Report<'a> {
         self.field("mem_aof_buffer", 0);
         self.field("mem_allocator", "jemalloc-5.3.0");
         self.field("active_defrag_running", 0);
-        let pending = self.shared.total(|worker| worker.lazyfree_pending.get());
-        self.field("lazyfree_pending_objects", pending);
-        let dropped = self.shared.total(|worker| worker.lazyfreed.get());
-        self.field("lazyfreed_objects", dropped);
+        self.sum("lazyfree_pending_objects", |worker| &worker.lazyfree_pending);
+        self.sum("lazyfreed_objects", |worker| &worker.lazyfreed);
     }
 
     fn persistence(&mut self) {
         self.field("loading", 0);
         self.field("async_loading", 0);
         // Nothing is ever saved: all changes since the start.
-        self.field(
-            "rdb_changes_since_last_save",
-            self.shared.total(|worker| worker.changes.get()),
-        );
+        self.sum("rdb_changes_since_last_save", |worker| &worker.changes);
         self.field("rdb_bgsave_in_progress", 0);
         self.field("rdb_last_save_time", self.shared.started_at / 1_000);
         self.field("rdb_last_bgsave_status", "ok");
@@ -450,16 +378,11 @@ impl<'a> Report<'a> {
     fn stats(&mut self) {
         let rates = &self.shared.rates;
         let kilobytes = |bytes: u64| format!("{:.2}", bytes as f64 / 1_024.0);
-        let (input, output) = (
-            rates.input.load(Ordering::Relaxed),
-            rates.output.load(Ordering::Relaxed),
-        );
+        let [commands, input, output] =
+            [&rates.commands, &rates.input, &rates.output].map(|rate| rate.load(Ordering::Relaxed));
         self.total("total_connections_received");
         self.total("total_commands_processed");
-        self.field(
-            "instantaneous_ops_per_sec",
-            rates.commands.load(Ordering::Relaxed),
-        );
+        self.field("instantaneous_ops_per_sec", commands);
         self.total("total_net_input_bytes");
         self.total("total_net_output_bytes");
         self.field("instantaneous_input_kbps", kilobytes(input));
@@ -468,11 +391,11 @@ impl<'a> Report<'a> {
         self.field("sync_full", 0);
         self.field("sync_partial_ok", 0);
         self.field("sync_partial_err", 0);
-        self.field("expired_keys", self.shared.total(|worker| worker.expired.get()));
-        self.field("evicted_keys", self.shared.total(|worker| worker.evicted.get()));
+        self.sum("expired_keys", |worker| &worker.expired);
+        self.sum("evicted_keys", |worker| &worker.evicted);
         self.field("evicted_clients", 0);
-        self.field("keyspace_hits", self.shared.total(|worker| worker.hits.get()));
-        self.field("keyspace_misses", self.shared.total(|worker| worker.misses.get()));
+        self.sum("keyspace_hits", |worker| &worker.hits);
+        self.sum("keyspace_misses", |worker| &worker.misses);
         let subscriptions = &self.shared.subscriptions;
         self.field("pubsub_channels", subscriptions.names(Kind::Channel));
         self.field("pubsub_patterns", subscriptions.names(Kind::Pattern));
@@ -576,6 +499,10 @@ impl<'a> Report<'a> {
         }
     }
 
+    fn cluster(&mut self) {
+        self.field("cluster_enabled", u8::from(self.endpoint == Endpoint::Cluster));
+    }
+
     fn chorale(&mut self) {
         self.field("workers", self.shared.workers.len());
         self.field("groups", self.shared.groups.get());
@@ -583,14 +510,8 @@ impl<'a> Report<'a> {
         self.total("hops");
         self.total("transactions");
         self.total("transaction_retries");
-        self.field(
-            "transactions_prepared",
-            self.shared.total(|worker| worker.locked.get()),
-        );
-        self.field(
-            "lock_waiters",
-            self.shared.total(|worker| worker.lock_waiters.get()),
-        );
+        self.sum("transactions_prepared", |worker| &worker.locked);
+        self.sum("lock_waiters", |worker| &worker.lock_waiters);
         self.total("transactions_refused");
         let figures = self.shared.transactions();
         self.field("transactions_in_flight", figures.in_flight);
@@ -607,7 +528,7 @@ impl<'a> Report<'a> {
         self.field("scrub_rounds", counts.scrubs);
         self.field("scrub_rounds_undecided", counts.undecided);
         self.field("replicas_differing", counts.differing);
-        self.field("data_bytes", self.shared.total(|worker| worker.data_bytes.get()));
+        self.sum("data_bytes", |worker| &worker.data_bytes);
         self.total("output_limit_closes");
         self.total("input_limit_closes");
     }

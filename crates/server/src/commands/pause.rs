@@ -41,11 +41,7 @@ impl Gateway {
     pub(super) fn client_unpause(&mut self, w: &mut Writer<'_>) {
         self.shared.pause.end();
         self.look_at_pause();
-        for worker in 0..self.shared.workers.len() as u16 {
-            if worker != self.worker {
-                self.send(worker, Message::Wake);
-            }
-        }
+        self.send_to_others(|| Message::Wake);
         w.ok();
     }
 }

@@ -30,12 +30,8 @@ impl Gateway {
         }
         self.shared.is_stopping.store(true, Ordering::Relaxed);
         session.is_closing = true;
-        for worker in 0..self.shared.workers.len() as u16 {
-            if worker != self.worker {
-                // Only to wake it: it looks whether to stop before it waits again.
-                self.send(worker, Message::Reap);
-            }
-        }
+        // Only to wake them: they look whether to stop before they wait again.
+        self.send_to_others(|| Message::Reap);
         Ok(())
     }
 }

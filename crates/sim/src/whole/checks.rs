@@ -21,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// See the file's header.
+#[derive(Default)]
 pub struct Checks {
     shape: Shape,
     /// By group, generation and term.
@@ -52,14 +53,7 @@ impl Checks {
     pub(crate) fn new(shape: &Shape) -> Checks {
         Checks {
             shape: shape.clone(),
-            leaders: BTreeMap::new(),
-            states: BTreeMap::new(),
-            replicas: BTreeMap::new(),
-            promises: BTreeMap::new(),
-            epochs: BTreeMap::new(),
-            maps: BTreeMap::new(),
-            transactions: BTreeMap::new(),
-            newest: BTreeMap::new(),
+            ..Checks::default()
         }
     }
 
@@ -73,9 +67,7 @@ impl Checks {
             _ => 1,
         };
         let is_led = |group: u16| {
-            let glimpses = all.iter().filter_map(|node| node.serving());
-            let mut glimpses = glimpses.flat_map(|serving| serving.glimpses());
-            glimpses.any(|glimpse| {
+            all.iter().flat_map(|node| node.glimpses()).any(|glimpse| {
                 let is_whole = |members: &Members| {
                     members.voters.len() == wanted && members.learners.is_empty() && !members.is_joint()
                 };
@@ -125,11 +117,8 @@ impl Checks {
             };
             // A learner that has nothing knows of nobody.
             let known = |members: &&Members| !members.voters.is_empty();
-            let views = || {
-                here()
-                    .filter_map(|holding| holding.members.as_ref())
-                    .filter(known)
-            };
+            let members = || here().filter_map(|holding| holding.members.as_ref());
+            let views = || members().filter(known);
             // The leader alone may know that a group of three is on its way to fewer, of which none can be spared.
             let is_shrinking = newest.is_some_and(|members| {
                 members.voters.len() < 3
@@ -176,13 +165,12 @@ impl Checks {
                 ));
             }
         }
-        for glimpse in serving.glimpses() {
+        for glimpse in node.glimpses() {
             self.check_replica(machine, &glimpse)?;
             let group = glimpse.group;
             let is_leased = |node: &&Whole| {
-                let glimpses = node.serving().into_iter();
-                let mut glimpses = glimpses.flat_map(|serving| serving.glimpses());
                 let now = clocks(NodeId(node.machine as u64));
+                let mut glimpses = node.glimpses();
                 glimpses.any(|other| other.group == group && other.has_lease(now))
             };
             if glimpse.has_lease(clocks(stepped)) {
@@ -271,11 +259,8 @@ impl Checks {
             ));
         }
         let place = (glimpse.generation, member.members_at().0);
-        let newest = self
-            .newest
-            .get(&group)
-            .map(|(generation, at, _)| (*generation, *at));
-        if newest < Some(place) {
+        let newest = self.newest.get(&group);
+        if newest.map(|(generation, at, _)| (*generation, *at)) < Some(place) {
             let members = member.members().clone();
             self.newest.insert(group, (place.0, place.1, members));
         }
@@ -291,11 +276,8 @@ impl Checks {
         }
         if applied > known.2 {
             let hash = glimpse.state_hash();
-            let known = *self
-                .states
-                .entry((group, glimpse.generation, applied))
-                .or_insert(hash);
-            if known != hash {
+            let known = self.states.entry((group, glimpse.generation, applied));
+            if *known.or_insert(hash) != hash {
                 return Err(format!("group {group}: two states after entry {applied}"));
             }
         }
@@ -305,10 +287,7 @@ impl Checks {
 
 /// What must be so when everything has come to rest.
 pub(crate) fn check_at_rest(running: &[Option<&Whole>]) -> Result<(), String> {
-    let glimpses = || {
-        let serving = running.iter().flatten().filter_map(|node| node.serving());
-        serving.flat_map(|serving| serving.glimpses())
-    };
+    let glimpses = || running.iter().flatten().flat_map(|node| node.glimpses());
     for node in running.iter().flatten() {
         let Some(serving) = node.serving() else { continue };
         for worker in &serving.workers {
@@ -363,8 +342,7 @@ pub(crate) fn check_at_rest(running: &[Option<&Whole>]) -> Result<(), String> {
 pub(crate) fn transfer(all: &[&Whole], prng: &mut Prng) -> Option<(NodeId, Order)> {
     let mut found = Vec::new();
     for node in all {
-        let glimpses = node.serving().into_iter();
-        for glimpse in glimpses.flat_map(|serving| serving.glimpses()) {
+        for glimpse in node.glimpses() {
             if let Some(member) = glimpse.member().filter(|member| member.leads()) {
                 found.push((node.machine, glimpse.group, member));
             }

@@ -39,6 +39,8 @@ pub(crate) struct Links {
     peers: Vec<Peer>,
     pace: Pace,
     prng: Prng,
+    /// What they have brought.
+    events: Vec<Event>,
 }
 
 /// What the sockets take. In most processes everything at once.
@@ -222,7 +224,13 @@ impl Links {
             peers: peers.collect(),
             pace: Pace::draw(prng),
             prng: Prng::new(prng.next_u64()),
+            events: Vec::new(),
         }
+    }
+
+    /// What the links have brought since this was last called.
+    pub(crate) fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
     }
 
     fn dials(&self, machine: usize, known: &Known) -> bool {
@@ -292,23 +300,17 @@ impl Links {
     }
 
     /// A stream ends.
-    pub(crate) fn on_down(&mut self, machine: usize, events: &mut Vec<Event>) {
+    pub(crate) fn on_down(&mut self, machine: usize) {
         if let Some(contact) = self.contact(machine) {
-            events.push(Event::Link(contact, false));
+            self.events.push(Event::Link(contact, false));
             self.peers[machine].heard = None;
         }
     }
 
     /// The way to a machine is open again.
-    pub(crate) fn on_up(
-        &mut self,
-        machine: usize,
-        known: &Known,
-        events: &mut Vec<Event>,
-        out: &mut node::Output<Frame>,
-    ) {
+    pub(crate) fn on_up(&mut self, machine: usize, known: &Known, out: &mut node::Output<Frame>) {
         if self.dials(machine, known) {
-            self.on_down(machine, events);
+            self.on_down(machine);
             self.greet(machine, None, out);
         }
     }
@@ -318,7 +320,6 @@ impl Links {
         from: usize,
         frame: Frame,
         known: &Known,
-        events: &mut Vec<Event>,
         out: &mut node::Output<Frame>,
     ) {
         let peer = &self.peers[from];
@@ -334,15 +335,17 @@ impl Links {
                 ..
             } if !peer.has_begun(stream) => {}
             Body::Hello { who, answers } => {
-                self.on_down(from, events);
+                self.on_down(from);
                 self.peers[from].hear(who, frame.stream);
                 if answers.is_none() {
                     self.greet(from, Some(frame.stream), out);
                 }
-                events.extend(self.contact(from).map(|contact| Event::Link(contact, true)));
+                let contact = self.contact(from);
+                self.events
+                    .extend(contact.map(|contact| Event::Link(contact, true)));
             }
             Body::Bye if is_of_stream || self.peers[from].heard.is_none() => {
-                self.on_down(from, events);
+                self.on_down(from);
                 if self.dials(from, known) {
                     self.greet(from, None, out);
                 }
@@ -350,7 +353,8 @@ impl Links {
             Body::Bytes(bytes) if is_of_stream => {
                 for message in self.peers[from].receive(&bytes) {
                     out.hear(|| super::frame::describe(from, &message));
-                    events.extend(self.event(from, message));
+                    let event = self.event(from, message);
+                    self.events.extend(event);
                 }
             }
             Body::Bytes(_) | Body::Bye => {}
@@ -420,17 +424,11 @@ impl Links {
     }
 
     /// A connection is lost, for no reason that the machines hear of.
-    pub(crate) fn cut(
-        &mut self,
-        machine: usize,
-        known: &Known,
-        events: &mut Vec<Event>,
-        out: &mut node::Output<Frame>,
-    ) {
+    pub(crate) fn cut(&mut self, machine: usize, known: &Known, out: &mut node::Output<Frame>) {
         if machine == self.machine {
             return;
         }
-        self.on_down(machine, events);
+        self.on_down(machine);
         if self.dials(machine, known) {
             self.greet(machine, None, out);
         } else {
@@ -439,10 +437,10 @@ impl Links {
     }
 
     /// Takes leave of everybody: who then wants to speak to this process dials again.
-    pub(crate) fn end(&mut self, events: &mut Vec<Event>, out: &mut node::Output<Frame>) {
+    pub(crate) fn end(&mut self, out: &mut node::Output<Frame>) {
         let me = self.machine;
         for machine in (0..self.peers.len()).filter(|machine| *machine != me) {
-            self.on_down(machine, events);
+            self.on_down(machine);
             self.say_there(machine, Body::Bye, out);
         }
     }

@@ -17,7 +17,7 @@ use crate::node::{Connection, Output};
 use control::{Contact, GivenUp, GroupRef, GroupSight, Order, RoutingMap, Survivor};
 use ids::{Boot, Epoch, GroupId, Groups, HashSeed, Monotonic, NodeId, Prng, UnixMillis};
 use options::Settings;
-use server::{Errand, Gateway, Glimpse, Hooks, Kept, Layout, Parcel, Shared};
+use server::{Errand, Gateway, Hooks, Kept, Layout, Parcel, Shared};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -59,7 +59,7 @@ pub(crate) struct Talk<'a> {
     pub(crate) known: &'a Known,
     /// The newest version of the cluster that the process knows.
     pub(crate) newest: Option<Epoch>,
-    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) me: (NodeId, Boot),
     /// Clients are not read any more.
     pub(crate) is_resting: bool,
@@ -157,17 +157,25 @@ impl Serving {
         &self.shared
     }
 
-    /// The replicas of all workers.
-    pub(crate) fn glimpses(&self) -> impl Iterator<Item = Glimpse<'_>> {
-        self.workers.iter().flat_map(|worker| worker.gateway.glimpses())
-    }
-
     /// What the next process is left of the last one.
     pub(crate) fn keep(&mut self, mut kept: Vec<Kept>) {
         for worker in &mut self.workers {
             worker.gateway.keep(&mut kept);
         }
         assert!(kept.is_empty(), "each group has its worker");
+    }
+
+    fn talk<'a>(&self, wall: UnixMillis, known: &'a Known, out: &'a mut Output<Frame>) -> Talk<'a> {
+        Talk {
+            wall,
+            known,
+            newest: None,
+            shared: self.shared.clone(),
+            me: (self.node, self.boot),
+            is_resting: false,
+            reports: Vec::new(),
+            out,
+        }
     }
 
     /// Shows the workers the first version of the cluster.
@@ -178,20 +186,10 @@ impl Serving {
         known: &Known,
         out: &mut Output<Frame>,
     ) {
-        let shared = self.shared.clone();
-        let mut talk = Talk {
-            wall,
-            known,
-            newest: None,
-            shared: &shared,
-            me: (self.node, self.boot),
-            is_resting: false,
-            reports: Vec::new(),
-            out,
-        };
+        let mut talk = self.talk(wall, known, out);
         for worker in &mut self.workers {
             // Nobody was there when others called: now they may call again.
-            worker.links.end(&mut Vec::new(), talk.out);
+            worker.links.end(talk.out);
             worker.see(map, &mut talk);
         }
     }
@@ -240,17 +238,8 @@ impl Serving {
         newest: Option<Epoch>,
         out: &mut Output<Frame>,
     ) -> Vec<Report> {
-        let shared = self.shared.clone();
-        let mut talk = Talk {
-            wall,
-            known,
-            newest,
-            shared: &shared,
-            me: (self.node, self.boot),
-            is_resting: false,
-            reports: Vec::new(),
-            out,
-        };
+        let talk = self.talk(wall, known, out);
+        let mut talk = Talk { newest, ..talk };
         let count = self.workers.len();
         let first = self.prng.below(count as u64) as usize;
         for number in (0..count).map(|number| (first + number) % count) {
@@ -351,17 +340,10 @@ impl Serving {
 
     /// Stops in good order: what is under way between the workers ends, and what they have is left.
     pub(crate) fn leave(mut self, wall: UnixMillis, known: &Known) -> Vec<Kept> {
-        let shared = self.shared.clone();
         let mut out = Output::new(false);
         let mut talk = Talk {
-            wall,
-            known,
-            newest: None,
-            shared: &shared,
-            me: (self.node, self.boot),
             is_resting: true,
-            reports: Vec::new(),
-            out: &mut out,
+            ..self.talk(wall, known, &mut out)
         };
         for _ in 0..REST_ROUNDS_MAX {
             let is_at_rest = self.errands.is_empty()

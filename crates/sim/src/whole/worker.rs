@@ -132,7 +132,6 @@ impl Worker {
 
     /// Handles what came.
     pub(crate) fn work(&mut self, backlog_max: usize, talk: &mut Talk<'_>) {
-        let mut events = Vec::new();
         let mut all = std::mem::take(&mut self.unheard);
         all.append(&mut self.inbox);
         for work in all {
@@ -140,22 +139,19 @@ impl Worker {
             match work {
                 Work::Bytes(..) | Work::Gone(_) if is_overrun => self.unheard.push_back(work),
                 Work::Bytes(connection, bytes) => self.receive(connection, &bytes, talk),
-                Work::Gone(connection) => self.close(connection, talk.shared),
-                Work::Frame(from, frame) => {
-                    self.links
-                        .on_frame(from, frame, talk.known, &mut events, talk.out);
-                }
-                Work::Up(peer) => self.links.on_up(peer, talk.known, &mut events, talk.out),
-                Work::Down(peer) => self.links.on_down(peer, &mut events),
-                Work::Cut(peer) => self.links.cut(peer, talk.known, &mut events, talk.out),
+                Work::Gone(connection) => self.close(connection, &talk.shared),
+                Work::Frame(from, frame) => self.links.on_frame(from, frame, talk.known, talk.out),
+                Work::Up(peer) => self.links.on_up(peer, talk.known, talk.out),
+                Work::Down(peer) => self.links.on_down(peer),
+                Work::Cut(peer) => self.links.cut(peer, talk.known, talk.out),
                 Work::Order(group, index, order) => self.gateway.on_order(group, index, &order),
             }
-            self.on_events(&mut events, talk);
+            self.on_events(talk);
         }
     }
 
-    fn on_events(&mut self, events: &mut Vec<Event>, talk: &mut Talk<'_>) {
-        for event in events.drain(..) {
+    fn on_events(&mut self, talk: &mut Talk<'_>) {
+        for event in self.links.take_events() {
             self.gateway.received(lent());
             match event {
                 Event::Link(contact, is_up) => {
@@ -252,7 +248,7 @@ impl Worker {
         if self.ended.contains(&from) {
             return;
         }
-        let (number, shared) = (self.number, talk.shared);
+        let (number, shared) = (self.number, &talk.shared);
         let connection = self.clients.entry(from).or_insert_with(|| {
             let address = ([127, 0, 0, 1], 1).into();
             let card = ClientCard::new(shared.clients.next_id(), address, address, number, 0, 0);
@@ -312,7 +308,7 @@ impl Worker {
             .map(|(connection, _)| *connection)
             .collect();
         for connection in killed {
-            self.close(connection, talk.shared);
+            self.close(connection, &talk.shared);
             talk.out.closed.push(connection);
         }
     }
@@ -344,7 +340,7 @@ impl Worker {
             }
             let is_answered = connection.pipeline.is_settled() && !connection.session.is_waiting;
             if connection.session.is_closing && is_answered {
-                self.close(token, talk.shared);
+                self.close(token, &talk.shared);
                 talk.out.closed.push(token);
             } else if is_answered && connection.has_commands() && !talk.is_resting {
                 self.unread.insert(token);

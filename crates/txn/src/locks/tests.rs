@@ -39,12 +39,27 @@ fn keys(keys: &[(&str, Mode)]) -> Locks {
     )
 }
 
+fn any_mode(prng: &mut Prng) -> Mode {
+    [Mode::Shared, Mode::Exclusive][prng.below(2) as usize]
+}
+
 fn exclusive(key: &str) -> Locks {
     keys(&[(key, Mode::Exclusive)])
 }
 
 fn shared(key: &str) -> Locks {
     keys(&[(key, Mode::Shared)])
+}
+
+impl LockTable {
+    /// Request and transaction of this number, and as old.
+    fn prepare(&mut self, seq: u64, locks: Locks) -> Grant {
+        self.request(seq, Requester::Preparing(txn(seq)), age(seq), locks)
+    }
+
+    fn plain(&mut self, seq: u64, locks: Locks) -> Grant {
+        self.request(seq, Requester::Plain, age(seq), locks)
+    }
 }
 
 fn waits() -> Grant {
@@ -54,20 +69,9 @@ fn waits() -> Grant {
 #[test]
 fn readers_share_and_a_writer_waits_for_all_of_them() {
     let mut table = LockTable::default();
-    let shared = keys(&[("k", Mode::Shared)]);
-    assert_eq!(
-        table.request(1, Requester::Preparing(txn(1)), age(1), shared.clone()),
-        Grant::Granted
-    );
-    assert_eq!(
-        table.request(2, Requester::Preparing(txn(2)), age(2), shared),
-        Grant::Granted
-    );
-    let waits = Grant::Waits { wound: vec![] };
-    assert_eq!(
-        table.request(3, Requester::Preparing(txn(3)), age(3), exclusive("k")),
-        waits
-    );
+    assert_eq!(table.prepare(1, shared("k")), Grant::Granted);
+    assert_eq!(table.prepare(2, shared("k")), Grant::Granted);
+    assert_eq!(table.prepare(3, exclusive("k")), waits());
     table.check();
     table.release(txn(1));
     assert_eq!(table.next_granted(), None);
@@ -98,14 +102,11 @@ fn an_older_request_takes_the_locks_of_a_younger_reader() {
 #[test]
 fn plain_commands_queue_behind_older_waiters_and_hold_nothing() {
     let mut table = LockTable::default();
-    table.request(1, Requester::Preparing(txn(1)), age(1), exclusive("k"));
-    table.request(2, Requester::Preparing(txn(2)), age(2), exclusive("k"));
-    table.request(3, Requester::Plain, age(3), exclusive("k"));
-    table.request(4, Requester::Plain, age(4), exclusive("k"));
-    assert_eq!(
-        table.request(5, Requester::Plain, age(5), exclusive("other")),
-        Grant::Granted
-    );
+    table.prepare(1, exclusive("k"));
+    table.prepare(2, exclusive("k"));
+    table.plain(3, exclusive("k"));
+    table.plain(4, exclusive("k"));
+    assert_eq!(table.plain(5, exclusive("other")), Grant::Granted);
     table.release(txn(1));
     assert_eq!(table.next_granted(), Some(2));
     assert_eq!(table.next_granted(), None);
@@ -119,11 +120,8 @@ fn plain_commands_queue_behind_older_waiters_and_hold_nothing() {
 fn a_whole_group_conflicts_with_every_key() {
     let mut table = LockTable::default();
     let all = Locks::WholeGroup(Mode::Exclusive);
-    table.request(1, Requester::Preparing(txn(1)), age(1), exclusive("k"));
-    assert_ne!(
-        table.request(2, Requester::Preparing(txn(2)), age(2), all),
-        Grant::Granted
-    );
+    table.prepare(1, exclusive("k"));
+    assert_ne!(table.prepare(2, all), Grant::Granted);
     assert!(!table.admits(&exclusive("other")));
     assert_eq!(table.withdraw(txn(2)), Some(2));
     assert!(table.admits(&exclusive("other")));
@@ -137,11 +135,7 @@ fn random_requests_never_break_an_invariant_and_all_end() {
         let mut open = Vec::new();
         for seq in 0..40 {
             let key = |prng: &mut Prng| format!("k{}", prng.below(4));
-            let mode = if prng.below(2) == 0 {
-                Mode::Shared
-            } else {
-                Mode::Exclusive
-            };
+            let mode = any_mode(&mut prng);
             let locks = match prng.below(6) {
                 0 => Locks::WholeGroup(mode),
                 _ => keys(&[(&key(&mut prng), mode), (&key(&mut prng), Mode::Shared)]),
@@ -233,8 +227,8 @@ fn a_reader_does_not_wait_for_a_transaction_that_waits_itself() {
 #[test]
 fn a_request_is_taken_out_by_its_id_and_lets_others_go_on() {
     let mut table = LockTable::default();
-    table.request(1, Requester::Preparing(txn(1)), age(1), shared("k"));
-    table.request(2, Requester::Plain, age(2), exclusive("k"));
+    table.prepare(1, shared("k"));
+    table.plain(2, exclusive("k"));
     table.request(3, Requester::Reading(txn(3)), age(3), shared("k"));
     assert!(table.is_waiting(txn(3)) && !table.is_waiting(txn(1)));
     assert_eq!(table.next_granted(), None);
@@ -253,7 +247,7 @@ fn a_request_is_taken_out_by_its_id_and_lets_others_go_on() {
 #[test]
 fn those_who_wait_are_listed_in_order_of_age_then_of_arrival() {
     let mut table = LockTable::default();
-    table.request(1, Requester::Preparing(txn(1)), age(1), exclusive("k"));
+    table.prepare(1, exclusive("k"));
     table.request(2, Requester::Plain, age(7), exclusive("k"));
     table.request(3, Requester::Plain, age(7), exclusive("k"));
     table.request(4, Requester::Reading(txn(4)), age(4), exclusive("k"));
@@ -271,7 +265,7 @@ fn those_who_wait_are_listed_in_order_of_age_then_of_arrival() {
 #[test]
 fn of_two_requests_of_a_transaction_the_older_is_withdrawn_first() {
     let mut table = LockTable::default();
-    table.request(1, Requester::Preparing(txn(1)), age(1), exclusive("k"));
+    table.prepare(1, exclusive("k"));
     table.request(2, Requester::Reading(txn(2)), age(9), exclusive("k"));
     table.request(3, Requester::Preparing(txn(2)), age(5), exclusive("k"));
     assert_eq!(table.withdraw(txn(2)), Some(3));
@@ -284,7 +278,7 @@ fn of_two_requests_of_a_transaction_the_older_is_withdrawn_first() {
 fn blockers_are_the_younger_prepared_holders_that_are_still_there() {
     let mut table = LockTable::default();
     for (seq, key) in [(1, "a"), (8, "b"), (9, "c"), (10, "d")] {
-        table.request(seq, Requester::Preparing(txn(seq)), age(seq), exclusive(key));
+        table.prepare(seq, exclusive(key));
     }
     let abc = ["a", "b", "c"].map(|key| (key, Mode::Shared));
     let grant = table.request(20, Requester::Plain, age(5), keys(&abc));
@@ -304,9 +298,9 @@ fn blockers_are_the_younger_prepared_holders_that_are_still_there() {
 fn the_hottest_keys_are_those_that_most_wait_for() {
     let mut table = LockTable::default();
     let all = ["a", "b", "c", "d"].map(|key| (key, Mode::Exclusive));
-    table.request(1, Requester::Preparing(txn(1)), age(1), keys(&all));
+    table.prepare(1, keys(&all));
     for (id, key) in [(2, "c"), (3, "b"), (4, "c"), (5, "a")] {
-        table.request(id, Requester::Plain, age(id), exclusive(key));
+        table.plain(id, exclusive(key));
     }
     assert_eq!(table.hottest(2), [(&b"c"[..], 2), (&b"a"[..], 1)]);
     assert_eq!(table.hottest(9).len(), 3, "nobody waits for d");
@@ -333,7 +327,7 @@ fn a_copy_refuses_what_no_table_holds() {
     assert!(!table.restore_arrivals(3), "the fourth is there");
     assert!(!table.restore_arrivals(u64::MAX), "no table counts so far");
     assert!(table.restore_arrivals(6));
-    assert_eq!(table.request(9, Requester::Plain, age(9), shared("a")), waits());
+    assert_eq!(table.plain(9, shared("a")), waits());
     assert_eq!(table.arrivals(), 7);
     table.check();
 }
@@ -342,8 +336,8 @@ fn a_copy_refuses_what_no_table_holds() {
 #[should_panic(expected = "waits already")]
 fn an_id_waits_once() {
     let mut table = LockTable::default();
-    table.request(1, Requester::Preparing(txn(1)), age(1), exclusive("k"));
-    table.request(2, Requester::Plain, age(2), exclusive("k"));
+    table.prepare(1, exclusive("k"));
+    table.plain(2, exclusive("k"));
     table.request(2, Requester::Plain, age(3), exclusive("k"));
 }
 
@@ -356,20 +350,15 @@ fn free_locks_are_held_at_once_and_others_come_back() {
         Ok(())
     );
     assert_eq!(table.locks_of(txn(1)), Some(&ab));
-    for taken in [
-        exclusive("b"),
-        keys(&[("a", Mode::Shared)]),
-        Locks::WholeGroup(Mode::Shared),
-    ] {
+    for taken in [exclusive("b"), shared("a"), Locks::WholeGroup(Mode::Shared)] {
         let back = table.try_hold(Requester::Preparing(txn(2)), age(2), taken.clone());
         assert_eq!(back, Err(taken));
         assert_eq!(table.holder_count(), 1);
     }
     // Free, but somebody waits for it: he is not overtaken.
-    table.request(3, Requester::Plain, age(3), exclusive("b"));
-    let shared = keys(&[("b", Mode::Shared)]);
-    let back = table.try_hold(Requester::Preparing(txn(4)), age(4), shared.clone());
-    assert_eq!(back, Err(shared));
+    table.plain(3, exclusive("b"));
+    let back = table.try_hold(Requester::Preparing(txn(4)), age(4), shared("b"));
+    assert_eq!(back, Err(shared("b")));
     table.check();
 }
 
@@ -378,8 +367,8 @@ fn crowd(count: u64) -> LockTable {
     let mut table = LockTable::default();
     for seq in 0..count {
         let key = format!("unrelated {seq}");
-        table.request(seq, Requester::Preparing(txn(seq)), age(seq), exclusive(&key));
-        table.request(10_000 + seq, Requester::Plain, age(10_000 + seq), exclusive(&key));
+        table.prepare(seq, exclusive(&key));
+        table.plain(10_000 + seq, exclusive(&key));
     }
     table
 }
@@ -433,10 +422,10 @@ fn what_a_request_costs_does_not_depend_on_unrelated_ones() {
 fn handing_on_a_key_does_not_depend_on_how_many_wait_for_it() {
     let hand_on = |waiters: u64, mode| {
         let mut table = LockTable::default();
-        table.request(0, Requester::Preparing(txn(0)), age(0), exclusive("k"));
-        table.request(1, Requester::Preparing(txn(1)), age(1), keys(&[("k", mode)]));
+        table.prepare(0, exclusive("k"));
+        table.prepare(1, keys(&[("k", mode)]));
         for seq in 2..waiters {
-            table.request(seq, Requester::Preparing(txn(seq)), age(seq), exclusive("k"));
+            table.prepare(seq, exclusive("k"));
         }
         visits(|| {
             table.release(txn(0));
@@ -455,9 +444,9 @@ fn handing_on_a_key_does_not_depend_on_how_many_wait_for_it() {
 fn nobody_is_looked_at_whom_somebody_else_keeps_waiting() {
     let mut table = LockTable::default();
     for seq in [1, 2] {
-        table.request(seq, Requester::Preparing(txn(seq)), age(seq), shared("a"));
+        table.prepare(seq, shared("a"));
     }
-    table.request(3, Requester::Plain, age(3), exclusive("a"));
+    table.plain(3, exclusive("a"));
     table.release(txn(1));
     assert_eq!(
         visits(|| assert_eq!(table.next_granted(), None)),
@@ -465,10 +454,10 @@ fn nobody_is_looked_at_whom_somebody_else_keeps_waiting() {
         "txn 2 holds a"
     );
 
-    table.request(4, Requester::Preparing(txn(4)), age(4), exclusive("b"));
+    table.prepare(4, exclusive("b"));
     let both = keys(&[("b", Mode::Shared), ("c", Mode::Shared)]);
-    table.request(5, Requester::Plain, age(5), both);
-    table.request(6, Requester::Plain, age(6), exclusive("c"));
+    table.plain(5, both);
+    table.plain(6, exclusive("c"));
     assert!(table.withdraw_request(6));
     assert_eq!(
         visits(|| assert_eq!(table.next_granted(), None)),
@@ -511,21 +500,14 @@ impl Pair {
     }
 
     fn locks(&mut self) -> Locks {
-        let mode = |prng: &mut Prng| {
-            if prng.below(2) == 0 {
-                Mode::Shared
-            } else {
-                Mode::Exclusive
-            }
-        };
         if self.prng.below(8) == 0 {
-            return Locks::WholeGroup(mode(&mut self.prng));
+            return Locks::WholeGroup(any_mode(&mut self.prng));
         }
         // None at all, now and then.
         let count = self.prng.below(4);
         let keys = (0..count).map(|_| {
             let key = format!("k{}", self.prng.below(5));
-            (key.into_bytes().into(), mode(&mut self.prng))
+            (key.into_bytes().into(), any_mode(&mut self.prng))
         });
         Locks::of_keys(keys.collect())
     }
