@@ -362,14 +362,12 @@ impl Transactions {
                 0 => None,
                 _ => Some(Replies::decode(rest)?),
             };
-            all.ended.insert(
-                txn,
-                Ended {
-                    register,
-                    participants,
-                    replies,
-                },
-            );
+            let ended = Ended {
+                register,
+                participants,
+                replies,
+            };
+            all.ended.insert(txn, ended);
         }
         for _ in 0..rest.number()? {
             all.over.insert(txn_of(rest)?);
@@ -781,23 +779,20 @@ impl Keyspace {
         }
         let all = &mut self.transactions;
         let requester = requester(&needs.txn, matches!(operation, Operation::Lock(_)));
-        let locks = match all.locks.try_hold(requester, priority, locks) {
-            Ok(()) => {
-                if let (Operation::Lock(_), Some((txn, participants))) = (operation, needs.txn) {
-                    all.held.insert(txn, participants);
+        let (grant, locks) = match all.locks.try_hold(requester, priority, locks) {
+            Ok(()) => (Grant::Granted, Locks::Keys(Vec::new())),
+            Err(locks) => {
+                let holders = all.locks.holder_count();
+                let grant = all.locks.request(id, requester, priority, locks.clone());
+                let is_new = grant == Grant::Granted && needs.txn.is_some();
+                if all.locks.holder_count() < holders + usize::from(is_new) {
+                    // Whoever held without a vote has lost his locks to this one.
+                    let table = &all.locks;
+                    all.held.retain(|txn, _| table.locks_of(*txn).is_some());
                 }
-                return true;
+                (grant, locks)
             }
-            Err(locks) => locks,
         };
-        let holders = all.locks.holder_count();
-        let grant = all.locks.request(id, requester, priority, locks.clone());
-        let is_new = grant == Grant::Granted && needs.txn.is_some();
-        if all.locks.holder_count() < holders + usize::from(is_new) {
-            // Whoever held without a vote has lost his locks to this one.
-            let table = &all.locks;
-            all.held.retain(|txn, _| table.locks_of(*txn).is_some());
-        }
         match grant {
             Grant::Granted => {
                 if let (Operation::Lock(_), Some((txn, participants))) = (operation, needs.txn) {
@@ -1219,20 +1214,17 @@ impl Keyspace {
             over,
         } = forget;
         let is_dead = self.sessions.is_dead(coordinator.boot);
-        let before = self
-            .transactions
-            .low
-            .get(coordinator)
-            .copied()
-            .unwrap_or_default();
+        let known = self.transactions.low.get(coordinator);
+        let before = known.copied().unwrap_or_default();
         let mark = before.max(*low);
+        let of = |seq, attempt| TxnId {
+            boot: coordinator.boot,
+            worker: coordinator.worker,
+            seq,
+            attempt,
+        };
         for &(seq, attempt) in over {
-            let txn = TxnId {
-                boot: coordinator.boot,
-                worker: coordinator.worker,
-                seq,
-                attempt,
-            };
+            let txn = of(seq, attempt);
             self.transactions.ended.remove(&txn);
             // Above the mark it must not look as if it had never been, though nothing of it may have been written down here: who
             // asks late would write a refusal, and nobody would forget that.
@@ -1244,13 +1236,7 @@ impl Keyspace {
             return;
         }
         self.transactions.low.insert(*coordinator, mark);
-        let of = |seq| TxnId {
-            boot: coordinator.boot,
-            worker: coordinator.worker,
-            seq,
-            attempt: 0,
-        };
-        let below = self.transactions.over.range(of(0)..of(mark));
+        let below = self.transactions.over.range(of(0, 0)..of(mark, 0));
         for txn in below.copied().collect::<Vec<_>>() {
             self.transactions.over.remove(&txn);
         }
