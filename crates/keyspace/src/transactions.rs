@@ -530,21 +530,6 @@ pub struct OpenTransaction {
     pub participants: Vec<GroupId>,
 }
 
-impl OpenTransaction {
-    /// The oldest of those that hold locks in a table, at most `max`, without their participants.
-    pub fn oldest(locks: &LockTable, max: usize) -> Vec<OpenTransaction> {
-        let mut holders: Vec<_> = locks.holders().collect();
-        holders.sort_unstable_by_key(|(_, priority, ..)| *priority);
-        let of = |(txn, priority, _, is_prepared): (TxnId, Priority, &Locks, bool)| OpenTransaction {
-            txn,
-            began: priority.began,
-            is_prepared,
-            participants: Vec::new(),
-        };
-        holders.into_iter().take(max).map(of).collect()
-    }
-}
-
 impl Keyspace {
     /// How much of transactions is here.
     pub fn transaction_counts(&self) -> TransactionCounts {
@@ -586,14 +571,20 @@ impl Keyspace {
     /// The oldest of the transactions that hold locks, at most `max`.
     pub fn oldest_transactions(&self, max: usize) -> Vec<OpenTransaction> {
         let all = &self.transactions;
-        let mut oldest = OpenTransaction::oldest(&all.locks, max);
-        for open in &mut oldest {
-            let prepared = all.prepared.get(&open.txn).map(|prepared| &prepared.participants);
-            let participants = prepared.or_else(|| all.held.get(&open.txn));
+        let mut holders: Vec<_> = all.locks.holders().collect();
+        holders.sort_unstable_by_key(|(_, priority, ..)| *priority);
+        let of = |(txn, priority, _, is_prepared): (TxnId, Priority, &Locks, bool)| {
+            let prepared = all.prepared.get(&txn).map(|prepared| &prepared.participants);
+            let participants = prepared.or_else(|| all.held.get(&txn));
             let participants = participants.into_iter().flat_map(|all| all.iter());
-            open.participants = participants.map(|participant| participant.group).collect();
-        }
-        oldest
+            OpenTransaction {
+                txn,
+                began: priority.began,
+                is_prepared,
+                participants: participants.map(|participant| participant.group).collect(),
+            }
+        };
+        holders.into_iter().take(max).map(of).collect()
     }
 
     /// The transactions that hold locks here, with all their participants: whoever leads sees to it that they end.

@@ -4,6 +4,7 @@ use crate::delivery::Delivery;
 use crate::gateway::{Gateway, Incoming, busy};
 use crate::message::{Message, Parcel};
 use crate::program::group_of_key;
+use crate::stats::WorkerStats;
 use crate::timing::Caller;
 use command::{Flags, ReplyError, Route};
 use ids::GroupId;
@@ -27,6 +28,12 @@ impl Gateway {
     /// Puts a message into the parcel for `worker`.
     pub fn send(&mut self, worker: u16, message: Message) {
         self.parcel(worker).push(message);
+    }
+
+    /// The other workers.
+    pub(crate) fn other_workers(&self) -> impl Iterator<Item = (u16, &WorkerStats)> {
+        let all = (0..).zip(self.shared.workers.iter().map(|stats| &**stats));
+        all.filter(|(worker, _)| *worker != self.worker)
     }
 
     /// Sends all other workers a message.

@@ -292,10 +292,7 @@ impl Whole {
         let Stage::Serving(serving) = &mut self.stage else {
             return;
         };
-        let book = book(&map, serving.node);
-        if let Some(topology) = checks::topology(&map, serving.node, self.groups) {
-            serving.shared().set_topology(topology);
-        }
+        let book = serving.learn(&map);
         for worker in &mut serving.workers {
             let last = worker.views.back().map_or(now, |(at, _)| (*at).max(now));
             let late = match self.prng.below(8) {
@@ -353,10 +350,7 @@ impl Whole {
         serving.keep(kept);
         out.note(|| format!("serves as node {}, boot {}", started.node.0, started.boot.0));
         let map = map.clone();
-        let book = book(&map, started.node);
-        if let Some(topology) = checks::topology(&map, started.node, self.groups) {
-            serving.shared().set_topology(topology);
-        }
+        let book = serving.learn(&map);
         self.on_events(events);
         self.store.write_book(book.clone());
         self.learn(&book);

@@ -12,6 +12,7 @@
 use super::frame::{Frame, Who};
 use super::links::{Known, Links};
 use super::worker::Worker;
+use super::{book, checks};
 use crate::clock::{MICROS, MILLIS, glance, lent};
 use crate::node::{Connection, Output};
 use control::{Contact, GivenUp, GroupRef, GroupSight, Order, RoutingMap, Survivor};
@@ -22,6 +23,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use storage::PeerBook;
 
 /// Parcels that may wait between two workers, as in production.
 const PARCELS_MAX: usize = 256;
@@ -153,8 +155,12 @@ impl Serving {
         }
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
+    /// Tells clients of a version of the cluster; where the others are then.
+    pub(crate) fn learn(&self, map: &RoutingMap) -> PeerBook {
+        if let Some(topology) = checks::topology(map, self.node, self.groups) {
+            self.shared.set_topology(topology);
+        }
+        book(map, self.node)
     }
 
     /// What the next process is left of the last one.
