@@ -66,7 +66,7 @@ pub(crate) struct Talk<'a> {
     /// Clients are not read any more.
     pub(crate) is_resting: bool,
     pub(crate) reports: Vec<Report>,
-    pub(crate) out: &'a mut Output<Frame>,
+    pub(crate) out: &'a mut Output,
 }
 
 impl Talk<'_> {
@@ -171,7 +171,7 @@ impl Serving {
         assert!(kept.is_empty(), "each group has its worker");
     }
 
-    fn talk<'a>(&self, wall: UnixMillis, known: &'a Known, out: &'a mut Output<Frame>) -> Talk<'a> {
+    fn talk<'a>(&self, wall: UnixMillis, known: &'a Known, out: &'a mut Output) -> Talk<'a> {
         Talk {
             wall,
             known,
@@ -185,13 +185,7 @@ impl Serving {
     }
 
     /// Shows the workers the first version of the cluster.
-    pub(crate) fn begin(
-        &mut self,
-        map: &RoutingMap,
-        wall: UnixMillis,
-        known: &Known,
-        out: &mut Output<Frame>,
-    ) {
+    pub(crate) fn begin(&mut self, map: &RoutingMap, wall: UnixMillis, known: &Known, out: &mut Output) {
         let mut talk = self.talk(wall, known, out);
         for worker in &mut self.workers {
             // Nobody was there when others called: now they may call again.
@@ -242,7 +236,7 @@ impl Serving {
         wall: UnixMillis,
         known: &Known,
         newest: Option<Epoch>,
-        out: &mut Output<Frame>,
+        out: &mut Output,
     ) -> Vec<Report> {
         let talk = self.talk(wall, known, out);
         let mut talk = Talk { newest, ..talk };
