@@ -362,14 +362,12 @@ impl Transactions {
                 0 => None,
                 _ => Some(Replies::decode(rest)?),
             };
-            all.ended.insert(
-                txn,
-                Ended {
-                    register,
-                    participants,
-                    replies,
-                },
-            );
+            let ended = Ended {
+                register,
+                participants,
+                replies,
+            };
+            all.ended.insert(txn, ended);
         }
         for _ in 0..rest.number()? {
             all.over.insert(txn_of(rest)?);
@@ -534,21 +532,6 @@ pub struct OpenTransaction {
     pub participants: Vec<GroupId>,
 }
 
-impl OpenTransaction {
-    /// The oldest of those that hold locks in a table, at most `max`, without their participants.
-    pub fn oldest(locks: &LockTable, max: usize) -> Vec<OpenTransaction> {
-        let mut holders: Vec<_> = locks.holders().collect();
-        holders.sort_unstable_by_key(|(_, priority, ..)| *priority);
-        let of = |(txn, priority, _, is_prepared): (TxnId, Priority, &Locks, bool)| OpenTransaction {
-            txn,
-            began: priority.began,
-            is_prepared,
-            participants: Vec::new(),
-        };
-        holders.into_iter().take(max).map(of).collect()
-    }
-}
-
 impl Keyspace {
     /// How much of transactions is here.
     pub fn transaction_counts(&self) -> TransactionCounts {
@@ -590,14 +573,20 @@ impl Keyspace {
     /// The oldest of the transactions that hold locks, at most `max`.
     pub fn oldest_transactions(&self, max: usize) -> Vec<OpenTransaction> {
         let all = &self.transactions;
-        let mut oldest = OpenTransaction::oldest(&all.locks, max);
-        for open in &mut oldest {
-            let prepared = all.prepared.get(&open.txn).map(|prepared| &prepared.participants);
-            let participants = prepared.or_else(|| all.held.get(&open.txn));
+        let mut holders: Vec<_> = all.locks.holders().collect();
+        holders.sort_unstable_by_key(|(_, priority, ..)| *priority);
+        let of = |(txn, priority, _, is_prepared): (TxnId, Priority, &Locks, bool)| {
+            let prepared = all.prepared.get(&txn).map(|prepared| &prepared.participants);
+            let participants = prepared.or_else(|| all.held.get(&txn));
             let participants = participants.into_iter().flat_map(|all| all.iter());
-            open.participants = participants.map(|participant| participant.group).collect();
-        }
-        oldest
+            OpenTransaction {
+                txn,
+                began: priority.began,
+                is_prepared,
+                participants: participants.map(|participant| participant.group).collect(),
+            }
+        };
+        holders.into_iter().take(max).map(of).collect()
     }
 
     /// The transactions that hold locks here, with all their participants: whoever leads sees to it that they end.
@@ -783,23 +772,20 @@ impl Keyspace {
         }
         let all = &mut self.transactions;
         let requester = requester(&needs.txn, matches!(operation, Operation::Lock(_)));
-        let locks = match all.locks.try_hold(requester, priority, locks) {
-            Ok(()) => {
-                if let (Operation::Lock(_), Some((txn, participants))) = (operation, needs.txn) {
-                    all.held.insert(txn, participants);
+        let (grant, locks) = match all.locks.try_hold(requester, priority, locks) {
+            Ok(()) => (Grant::Granted, Locks::Keys(Vec::new())),
+            Err(locks) => {
+                let holders = all.locks.holder_count();
+                let grant = all.locks.request(id, requester, priority, locks.clone());
+                let is_new = grant == Grant::Granted && needs.txn.is_some();
+                if all.locks.holder_count() < holders + usize::from(is_new) {
+                    // Whoever held without a vote has lost his locks to this one.
+                    let table = &all.locks;
+                    all.held.retain(|txn, _| table.locks_of(*txn).is_some());
                 }
-                return true;
+                (grant, locks)
             }
-            Err(locks) => locks,
         };
-        let holders = all.locks.holder_count();
-        let grant = all.locks.request(id, requester, priority, locks.clone());
-        let is_new = grant == Grant::Granted && needs.txn.is_some();
-        if all.locks.holder_count() < holders + usize::from(is_new) {
-            // Whoever held without a vote has lost his locks to this one.
-            let table = &all.locks;
-            all.held.retain(|txn, _| table.locks_of(*txn).is_some());
-        }
         match grant {
             Grant::Granted => {
                 if let (Operation::Lock(_), Some((txn, participants))) = (operation, needs.txn) {
@@ -1223,20 +1209,17 @@ impl Keyspace {
             over,
         } = forget;
         let is_dead = self.sessions.is_dead(coordinator.boot);
-        let before = self
-            .transactions
-            .low
-            .get(coordinator)
-            .copied()
-            .unwrap_or_default();
+        let known = self.transactions.low.get(coordinator);
+        let before = known.copied().unwrap_or_default();
         let mark = before.max(*low);
+        let of = |seq, attempt| TxnId {
+            boot: coordinator.boot,
+            worker: coordinator.worker,
+            seq,
+            attempt,
+        };
         for &(seq, attempt) in over {
-            let txn = TxnId {
-                boot: coordinator.boot,
-                worker: coordinator.worker,
-                seq,
-                attempt,
-            };
+            let txn = of(seq, attempt);
             self.transactions.ended.remove(&txn);
             // Above the mark it must not look as if it had never been, though nothing of it may have been written down here: who
             // asks late would write a refusal, and nobody would forget that.
@@ -1248,13 +1231,7 @@ impl Keyspace {
             return;
         }
         self.transactions.low.insert(*coordinator, mark);
-        let of = |seq| TxnId {
-            boot: coordinator.boot,
-            worker: coordinator.worker,
-            seq,
-            attempt: 0,
-        };
-        let below = self.transactions.over.range(of(0)..of(mark));
+        let below = self.transactions.over.range(of(0, 0)..of(mark, 0));
         for txn in below.copied().collect::<Vec<_>>() {
             self.transactions.over.remove(&txn);
         }

@@ -26,14 +26,13 @@ pub struct Turn {
 impl Turn {
     /// An empty scratch at `now`, group time.
     pub fn scratch(&self, now: UnixMillis) -> Scratch {
-        // Nobody sees the order of keys there: a seed that is no secret will do.
-        let mut scratch = Scratch::new(HashSeed([self.seed, !self.seed]));
-        self.reopen(&mut scratch, now);
-        scratch
+        self.scratch_in(None, now)
     }
 
-    /// An emptied scratch, to be used again.
-    pub fn reopen(&self, scratch: &mut Scratch, now: UnixMillis) {
+    /// The same, in the place of one that was emptied, if there is one.
+    pub fn scratch_in(&self, emptied: Option<Scratch>, now: UnixMillis) -> Scratch {
+        // Nobody sees the order of keys there: a seed that is no secret will do.
+        let mut scratch = emptied.unwrap_or_else(|| Scratch::new(HashSeed([self.seed, !self.seed])));
         let header = Header {
             semantics: SemanticsVersion::CURRENT,
             now,
@@ -44,5 +43,6 @@ impl Turn {
         scratch
             .open(&header, access, self.notify)
             .expect("a build knows the rules that it writes");
+        scratch
     }
 }

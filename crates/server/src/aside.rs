@@ -22,6 +22,7 @@
 //! `EXEC` that has a command on the whole keyspace; the pops of clients that waited; and whatever works on the bytes of
 //! one long string.
 
+use crate::delivery::Answers;
 use crate::gateway::Gateway;
 use crate::program::{Program, by_group, group_of_key, names_more};
 use command::{Command, Route, Spec, Spread, Walks};
@@ -127,11 +128,14 @@ impl Gateway {
         steps > self.turn.steps_max
     }
 
-    /// Sends a single command aside, which is all within one group of this worker. `touches` as for
-    /// [`Scratch::touch`].
+    /// Sends a single command aside, which is all within one group of this worker, perhaps for another worker's connection.
+    /// `touches` as for [`Scratch::touch`].
     pub(crate) fn run_aside(&mut self, ticket: Ticket, operation: Operation, touches: bool) {
         self.timing.is_ours = false;
-        self.start_single(ticket, operation, touches);
+        let program = Program::single(operation);
+        let extent = program.extent(self.groups);
+        // Its keys are locked now or waited for, and nothing was checked out yet.
+        self.start_offload(ticket, program, extent, true, touches);
     }
 
     /// Every group has lent its values.
@@ -193,6 +197,6 @@ impl Gateway {
             };
             self.request(group, request);
         }
-        self.end_offload(txn, replies);
+        self.answer_transaction(txn, Answers::Whole(replies));
     }
 }

@@ -438,30 +438,28 @@ impl Gateway {
     /// What the meta group is to be told of the groups that this worker leads, and which it does not lead.
     pub fn sights(&self) -> (Vec<control::GroupSight>, Vec<control::GroupRef>) {
         let (mut led, mut not_led) = (Vec::new(), Vec::new());
-        let Some(layout) = &self.cluster.layout else {
-            return (led, not_led);
-        };
-        for (seat, replica) in self.cluster.seats.iter().zip(&self.replicas) {
-            let group = replica.group();
-            match seat.sight(layout.me, replica, layout.group(group)) {
+        for (seat, replica, layout) in self.seats() {
+            match seat.sight(self.cluster.me(), replica, layout) {
                 Some(sight) => led.push(sight),
-                None => not_led.push(control::GroupRef::Data(group)),
+                None => not_led.push(control::GroupRef::Data(replica.group())),
             }
         }
         (led, not_led)
     }
 
+    /// The seats with their replicas, and what the layout says of their groups.
+    fn seats(&self) -> impl Iterator<Item = (&Seat, &Replica, &GroupLayout)> {
+        let seats = self.cluster.seats.iter().zip(&self.replicas).enumerate();
+        seats.map(|(index, (seat, replica))| (seat, replica, self.layout_of(index)))
+    }
+
     /// The replicas of this worker that know no leader of their group.
     pub fn survivors(&self) -> Vec<control::Survivor> {
-        let Some(layout) = &self.cluster.layout else {
-            return Vec::new();
+        let cluster = &self.cluster;
+        let survivor = |(seat, replica, layout): (&Seat, &Replica, &GroupLayout)| {
+            seat.survivor(cluster.me(), replica, layout, cluster.now)
         };
-        let seats = self.cluster.seats.iter().zip(&self.replicas);
-        let survivors = seats.map(|(seat, replica)| {
-            let group = replica.group();
-            seat.survivor(layout.me, replica, layout.group(group), self.cluster.now)
-        });
-        survivors.flatten().collect()
+        self.seats().filter_map(survivor).collect()
     }
 
     /// Whether leaders or members have changed since this was last asked.
@@ -997,34 +995,26 @@ impl Gateway {
     /// Time passes for a group.
     fn tick_seat(&mut self, index: usize) {
         self.step(index, Input::Tick);
-        let Cluster {
-            layout, seats, now, ..
-        } = &mut self.cluster;
-        let layout = layout.clone().expect("the caller looked");
-        let was_unsettled = seats[index].is_unsettled(&layout, &self.replicas[index]);
+        let layout = self.cluster.layout.clone().expect("the caller looked");
+        let now = self.cluster.now;
+        let (seat, replica) = (&mut self.cluster.seats[index], &mut self.replicas[index]);
+        let was_unsettled = seat.is_unsettled(&layout, replica);
         if was_unsettled {
             let seed = self.prng.next_u64();
-            seats[index].settle(&layout, &mut self.replicas[index], &self.turn, seed, *now);
+            seat.settle(&layout, replica, &self.turn, seed, now);
             self.look_at_lines(index);
             self.wound_again(index);
         }
-        let Cluster {
-            layout,
-            seats,
-            peers,
-            now,
-            ..
-        } = &mut self.cluster;
-        let layout = layout.clone().expect("the caller looked");
+        let Cluster { seats, peers, .. } = &mut self.cluster;
         let is_up = |node: NodeId| node == layout.me || peers.get(&node).is_some_and(|peer| peer.is_up);
         let mut outputs = Vec::new();
         let replica = &self.replicas[index];
         let group = layout.group(replica.group());
         let seat = &mut seats[index];
         let is_moving = |node: NodeId| peers.get(&node).is_some_and(|peer| peer.is_moving);
-        seat.group_client.begin(*now, self.settings.slow_from());
+        seat.group_client.begin(now, self.settings.slow_from());
         let changed = seat.tick(group, replica, is_up, is_moving, &mut outputs);
-        let without_strangers = seat.without_strangers(group, replica, *now);
+        let without_strangers = seat.without_strangers(group, replica, now);
         let is_cut_off = seat.group_client.is_cut_off();
         self.shared.set_cut_off(replica.group(), is_cut_off);
         if replica.leader().is_some() {
@@ -1354,16 +1344,11 @@ impl Gateway {
     /// The replicas that were given up because their state differed from that of most others, with their nodes: the meta group is
     /// to give these other ones.
     pub fn given_up(&self) -> Vec<control::GivenUp> {
-        let Some(layout) = &self.cluster.layout else {
-            return Vec::new();
-        };
-        let seats = self.cluster.seats.iter().zip(&self.replicas);
-        let given_up = seats.flat_map(|(seat, replica)| {
-            let group = replica.group();
-            let all = seat.given_up(replica, layout.group(group));
-            all.into_iter().map(move |(node, incarnation)| control::GivenUp {
-                group,
-                generation: layout.group(group).generation,
+        let given_up = self.seats().flat_map(|(seat, replica, layout)| {
+            let all = seat.given_up(replica, layout);
+            all.into_iter().map(|(node, incarnation)| control::GivenUp {
+                group: replica.group(),
+                generation: layout.generation,
                 node,
                 incarnation,
             })

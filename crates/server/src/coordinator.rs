@@ -592,18 +592,7 @@ impl Gateway {
         open.is_together = true;
         open.sent_at = now;
         open.tally = VoteTally::new(open.groups.iter().copied());
-        let mut parts = match open.mode {
-            TxnMode::SnapshotRead | TxnMode::Vote | TxnMode::InPlace | TxnMode::PerGroup => {
-                program.partition(groups)
-            }
-            TxnMode::OptimisticRead | TxnMode::LockFirst | TxnMode::LockInPlace | TxnMode::Offload => {
-                BTreeMap::new()
-            }
-        };
-        let changed = match open.mode {
-            TxnMode::LockFirst | TxnMode::LockInPlace => changed_keys(program),
-            _ => BTreeSet::new(),
-        };
+        let (mut parts, mut changed) = (None, None);
         let is_strict = program.is_strict();
         // What is checked out comes back without a result.
         let is_bounded = !is_spread && program.request.is_none() && program.can_be_offloaded();
@@ -620,8 +609,9 @@ impl Gateway {
         for &group in &open.groups {
             let conditions = program.conditions_in(groups, group);
             let mut operations_there = || -> Vec<Operation> {
-                let its = parts.remove(&group).unwrap_or_default().into_iter();
-                let (items, operations) = its.unzip();
+                let parts = parts.get_or_insert_with(|| program.partition(groups));
+                let its = parts.remove(&group).unwrap_or_default();
+                let (items, operations) = its.into_iter().unzip();
                 open.parts.insert(group, (items, Replies::default()));
                 operations
             };
@@ -679,6 +669,7 @@ impl Gateway {
                     Request::Fetch { txn, keys }
                 }
                 TxnMode::LockFirst | TxnMode::LockInPlace => {
+                    let changed = changed.get_or_insert_with(|| changed_keys(program));
                     let keys = program.objects_in(groups, group, &open.wanted).into_iter();
                     let keys = keys.map(|(db, key)| {
                         let alone = changed.contains(&key);
@@ -905,11 +896,6 @@ impl Gateway {
         (open.groups.clone(), Caller::of(client.ticket))
     }
 
-    /// Everything that was checked out is back.
-    pub(crate) fn end_offload(&mut self, txn: TxnId, replies: Replies) {
-        self.answer_transaction(txn, Answers::Whole(replies));
-    }
-
     /// All objects are here: carries the commands out on a scratch, and asks for votes on what they would change.
     fn evaluate_transaction(&mut self, txn: TxnId) {
         let (groups, turn, limits, now) = (self.groups, self.turn, self.compactness, self.cluster_now());
@@ -920,13 +906,7 @@ impl Gateway {
             return;
         };
         let time = open.times.earliest();
-        let mut scratch = match self.scratch.take() {
-            Some(mut scratch) => {
-                turn.reopen(&mut scratch, time);
-                scratch
-            }
-            None => turn.scratch(time),
-        };
+        let mut scratch = turn.scratch_in(self.scratch.take(), time);
         scratch.set_limits(limits);
         let after_lock = open.mode.locks_first();
         let mut expects: BTreeMap<GroupId, Vec<Condition>> = BTreeMap::new();
@@ -1386,7 +1366,7 @@ impl Gateway {
     }
 
     /// Answers the client, and ends here.
-    fn answer_transaction(&mut self, txn: TxnId, answers: Answers) {
+    pub(crate) fn answer_transaction(&mut self, txn: TxnId, answers: Answers) {
         let Some(mut open) = self.coordinator.open.remove(&txn.seq) else {
             return;
         };

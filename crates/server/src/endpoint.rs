@@ -247,10 +247,16 @@ mod tests {
         }
     }
 
-    /// What a client is answered that came in this way.
+    /// What a client is answered through the any-node endpoint.
     #[track_caller]
-    fn expect(endpoint: Endpoint, exchanges: &[(&str, &str)]) {
-        Fixture::with_keys().expect(&mut Connection::by(endpoint), exchanges);
+    fn expect_by_any_node(exchanges: &[(&str, &str)]) {
+        Fixture::with_keys().expect(&mut Connection::by(Endpoint::AnyNode), exchanges);
+    }
+
+    /// The same through the cluster endpoint.
+    #[track_caller]
+    fn expect_by_cluster(exchanges: &[(&str, &str)]) {
+        Fixture::with_keys().expect(&mut Connection::by(Endpoint::Cluster), exchanges);
     }
 
     const DISABLED: &str = "-ERR This instance has cluster support disabled";
@@ -269,121 +275,106 @@ mod tests {
 
     #[test]
     fn the_any_node_endpoint_serves_everything_and_knows_no_cluster() {
-        expect(
-            Endpoint::AnyNode,
-            &[
-                ("GET a", "$1 1"),
-                ("DBSIZE", ":4"),
-                ("SELECT 1", "+OK"),
-                ("CLUSTER INFO", DISABLED),
-                ("CLUSTER COUNTKEYSINSLOT 1", DISABLED),
-                ("CLUSTER HELP", DISABLED),
-                ("READONLY", DISABLED),
-                ("READWRITE", DISABLED),
-                ("ASKING", DISABLED),
-                (
-                    "CLUSTER NOPE",
-                    "-ERR unknown subcommand 'NOPE'. Try CLUSTER HELP.",
-                ),
-            ],
-        );
+        expect_by_any_node(&[
+            ("GET a", "$1 1"),
+            ("DBSIZE", ":4"),
+            ("SELECT 1", "+OK"),
+            ("CLUSTER INFO", DISABLED),
+            ("CLUSTER COUNTKEYSINSLOT 1", DISABLED),
+            ("CLUSTER HELP", DISABLED),
+            ("READONLY", DISABLED),
+            ("READWRITE", DISABLED),
+            ("ASKING", DISABLED),
+            (
+                "CLUSTER NOPE",
+                "-ERR unknown subcommand 'NOPE'. Try CLUSTER HELP.",
+            ),
+        ]);
     }
 
     #[test]
     fn what_another_node_leads_has_moved_unless_keys_are_in_several_slots() {
-        expect(
-            Endpoint::Cluster,
-            &[
-                ("GET b", "$1 2"),
-                ("GET a", MOVED_A),
-                ("MGET a a", MOVED_A),
-                ("MGET a d", "*2 $1 1 $1 4"),
-                ("MSET a 5 b 6", "+OK"),
-                ("WATCH a", MOVED_A),
-                ("WATCH a b", "+OK"),
-                ("BLPOP a 1", MOVED_A),
-                ("SORT a BY w_*", MOVED_A),
-                (
-                    "OBJECT FREQ a x",
-                    "-ERR wrong number of arguments for 'object|freq' command",
-                ),
-                ("PUBLISH a x", ":0"),
-                ("SPUBLISH a x", ":0"),
-                ("PING", "+PONG"),
-            ],
-        );
+        expect_by_cluster(&[
+            ("GET b", "$1 2"),
+            ("GET a", MOVED_A),
+            ("MGET a a", MOVED_A),
+            ("MGET a d", "*2 $1 1 $1 4"),
+            ("MSET a 5 b 6", "+OK"),
+            ("WATCH a", MOVED_A),
+            ("WATCH a b", "+OK"),
+            ("BLPOP a 1", MOVED_A),
+            ("SORT a BY w_*", MOVED_A),
+            (
+                "OBJECT FREQ a x",
+                "-ERR wrong number of arguments for 'object|freq' command",
+            ),
+            ("PUBLISH a x", ":0"),
+            ("SPUBLISH a x", ":0"),
+            ("PING", "+PONG"),
+        ]);
     }
 
     #[test]
     fn a_block_stays_where_its_first_keys_were_accepted() {
-        expect(
-            Endpoint::Cluster,
-            &[
-                ("MULTI", "+OK"),
-                ("PING", "+QUEUED"),
-                ("SET b 7", "+QUEUED"),
-                ("GET a", "+QUEUED"),
-                ("EXEC", "*3 +PONG +OK $1 1"),
-                ("MULTI", "+OK"),
-                ("PING", "+QUEUED"),
-                ("SET a 7", MOVED_A),
-                ("GET a", MOVED_A),
-                (
-                    "EXEC",
-                    "-EXECABORT Transaction discarded because of previous errors.",
-                ),
-                ("MULTI", "+OK"),
-                ("MGET a b", "+QUEUED"),
-                ("GET a", "+QUEUED"),
-                ("EXEC", "*2 *2 $1 1 $1 7 $1 1"),
-            ],
-        );
+        expect_by_cluster(&[
+            ("MULTI", "+OK"),
+            ("PING", "+QUEUED"),
+            ("SET b 7", "+QUEUED"),
+            ("GET a", "+QUEUED"),
+            ("EXEC", "*3 +PONG +OK $1 1"),
+            ("MULTI", "+OK"),
+            ("PING", "+QUEUED"),
+            ("SET a 7", MOVED_A),
+            ("GET a", MOVED_A),
+            (
+                "EXEC",
+                "-EXECABORT Transaction discarded because of previous errors.",
+            ),
+            ("MULTI", "+OK"),
+            ("MGET a b", "+QUEUED"),
+            ("GET a", "+QUEUED"),
+            ("EXEC", "*2 *2 $1 1 $1 7 $1 1"),
+        ]);
     }
 
     #[test]
     fn readonly_clients_read_what_this_node_follows() {
-        expect(
-            Endpoint::Cluster,
-            &[
-                ("GET d", MOVED_D),
-                ("READONLY", "+OK"),
-                ("GET d", "$1 4"),
-                ("SET d 5", MOVED_D),
-                ("GET a", MOVED_A),
-                ("READWRITE", "+OK"),
-                ("GET d", MOVED_D),
-                ("READONLY", "+OK"),
-                ("RESET", "+RESET"),
-                ("GET d", MOVED_D),
-                ("ASKING", "+OK"),
-                ("GET d", MOVED_D),
-            ],
-        );
+        expect_by_cluster(&[
+            ("GET d", MOVED_D),
+            ("READONLY", "+OK"),
+            ("GET d", "$1 4"),
+            ("SET d 5", MOVED_D),
+            ("GET a", MOVED_A),
+            ("READWRITE", "+OK"),
+            ("GET d", MOVED_D),
+            ("READONLY", "+OK"),
+            ("RESET", "+RESET"),
+            ("GET d", MOVED_D),
+            ("ASKING", "+OK"),
+            ("GET d", MOVED_D),
+        ]);
     }
 
     #[test]
     fn the_cluster_endpoint_has_one_database() {
-        expect(
-            Endpoint::Cluster,
-            &[
-                ("SELECT 0", "+OK"),
-                ("SELECT 1", "-ERR SELECT is not allowed in cluster mode"),
-                ("SELECT x", "-ERR value is not an integer or out of range"),
-                ("SWAPDB 0 1", "-ERR SWAPDB is not allowed in cluster mode"),
-                ("MOVE b 1", "-ERR MOVE is not allowed in cluster mode"),
-                (
-                    "COPY b c DB 1 REPLACE",
-                    "-ERR Copying to another database is not allowed in cluster mode",
-                ),
-                ("COPY b c DB 0 REPLACE", ":1"),
-                ("MULTI", "+OK"),
-                ("SELECT 1", "-ERR SELECT is not allowed in cluster mode"),
-                (
-                    "EXEC",
-                    "-EXECABORT Transaction discarded because of previous errors.",
-                ),
-            ],
-        );
+        expect_by_cluster(&[
+            ("SELECT 0", "+OK"),
+            ("SELECT 1", "-ERR SELECT is not allowed in cluster mode"),
+            ("SELECT x", "-ERR value is not an integer or out of range"),
+            ("SWAPDB 0 1", "-ERR SWAPDB is not allowed in cluster mode"),
+            ("MOVE b 1", "-ERR MOVE is not allowed in cluster mode"),
+            (
+                "COPY b c DB 1 REPLACE",
+                "-ERR Copying to another database is not allowed in cluster mode",
+            ),
+            ("COPY b c DB 0 REPLACE", ":1"),
+            ("MULTI", "+OK"),
+            ("SELECT 1", "-ERR SELECT is not allowed in cluster mode"),
+            (
+                "EXEC",
+                "-EXECABORT Transaction discarded because of previous errors.",
+            ),
+        ]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::delivery::Delivery;
 use crate::gateway::{Gateway, Incoming, busy};
 use crate::message::{Message, Parcel};
 use crate::program::group_of_key;
+use crate::stats::WorkerStats;
 use crate::timing::Caller;
 use command::{Flags, ReplyError, Route};
 use ids::GroupId;
@@ -27,6 +28,12 @@ impl Gateway {
     /// Puts a message into the parcel for `worker`.
     pub fn send(&mut self, worker: u16, message: Message) {
         self.parcel(worker).push(message);
+    }
+
+    /// The other workers.
+    pub(crate) fn other_workers(&self) -> impl Iterator<Item = (u16, &WorkerStats)> {
+        let all = (0..).zip(self.shared.workers.iter().map(|stats| &**stats));
+        all.filter(|(worker, _)| *worker != self.worker)
     }
 
     /// Sends all other workers a message.
@@ -79,42 +86,33 @@ impl Gateway {
                 Message::Answer {
                     connection,
                     sequence,
-                    start,
-                    length,
+                    reply,
                 } if self.awaits_scan(connection, sequence) => {
                     let ticket = Ticket {
                         worker: self.worker,
                         connection,
                         sequence,
                     };
-                    let bytes = parcel.reply(start, length).to_vec();
+                    let bytes = parcel.reply(reply).to_vec();
                     self.deliveries.push_back(Delivery::Reply { ticket, bytes });
                 }
                 Message::Answer {
                     connection,
                     sequence,
-                    start,
-                    length,
-                } => {
-                    driver(Incoming::Answer {
-                        connection,
-                        sequence,
-                        reply: parcel.reply(start, length),
-                    });
-                }
+                    reply,
+                } => driver(Incoming::Answer {
+                    connection,
+                    sequence,
+                    reply: parcel.reply(reply),
+                }),
                 Message::Entrust { seq, command } => {
                     let began = self.timing.now();
                     self.on_entrusted(from, seq, &parcel.asked(&command));
                     self.timing.leave_out(self.timing.now().saturating_sub(began));
                 }
-                Message::Decided {
-                    seq,
-                    is_done,
-                    start,
-                    length,
-                } => {
+                Message::Decided { seq, reply } => {
                     let began = self.timing.now();
-                    self.on_entrusted_decided(from, seq, is_done.then(|| parcel.reply(start, length)));
+                    self.on_entrusted_decided(from, seq, reply.map(|reply| parcel.reply(reply)));
                     self.timing.leave_out(self.timing.now().saturating_sub(began));
                 }
                 Message::Request { group, request } => self.request(group, *request),
@@ -150,14 +148,7 @@ impl Gateway {
 
     /// A command from another worker, for a group that lives here.
     pub(crate) fn on_forwarded(&mut self, from: u16, ticket: Ticket, asked: Asked<'_>) {
-        let Asked {
-            spec,
-            db,
-            protocol,
-            touches,
-            args,
-            ..
-        } = asked;
+        let (spec, db, args) = (asked.spec, asked.db, asked.args);
         let denied = spec.flags.contains(Flags::DENYOOM) && !self.make_room();
         let mut group = GroupId::new(0);
         command::keys(spec, args, &mut |position, _| {
@@ -176,18 +167,18 @@ impl Gateway {
             !denied && !self.replicas[index].is_free(|| locks_of([(spec, args)], |_| true))
         });
         if waits && index.is_some_and(|index| self.replicas[index].has_room_to_wait()) {
-            return self.wait_for_keys(group, ticket, asked.to_operation(), touches);
+            return self.wait_for_keys(group, ticket, asked.to_operation(), asked.touches);
         }
         let may_run = index.is_some() && !denied && !waits;
         let parsed = spec.parse.filter(|_| may_run).map(|parse| parse(args));
         if let Some(Ok(command)) = &parsed
             && self.is_heavy(db, spec, args, command)
         {
-            return self.run_aside(ticket, asked.to_operation(), touches);
+            return self.run_aside(ticket, asked.to_operation(), asked.touches);
         }
         let mut answer = Rope::over(self.parcel(from).take_bytes());
         let start = answer.mark();
-        let mut out = Writer::sharing(&mut answer, protocol);
+        let mut out = Writer::sharing(&mut answer, asked.protocol);
         match (index, parsed) {
             _ if denied => ReplyError::OutOfMemory.write(&mut out),
             _ if waits => busy(&mut out),
@@ -195,7 +186,7 @@ impl Gateway {
             (Some(_), None) => unreachable!("only commands on keys are forwarded"),
             (Some(index), Some(Ok(command))) => {
                 let replica = &mut self.replicas[index];
-                replica.state_mut().touch(touches);
+                replica.state_mut().touch(asked.touches);
                 replica.execute(&self.turn, db, &command, &mut out);
                 replica.state_mut().touch(true);
             }

@@ -9,6 +9,7 @@ use ids::{Db, GroupId};
 use replica::{Asked, Operation, Output, Request, Ticket};
 use resp::{Args, Protocol, Span};
 use std::net::TcpStream;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Everything that one worker has for another at the end of a turn: one queue operation, one wake-up.
@@ -42,9 +43,7 @@ pub enum Message {
         /// Its place in the pipeline.
         sequence: u64,
         /// Where the reply lies: [`Parcel::reply`].
-        start: usize,
-        /// How long it is.
-        length: usize,
+        reply: Range<usize>,
     },
     /// This worker's part of a command on keys of two workers, to be carried out here and now if they are free: see
     /// `entrusted.rs`.
@@ -58,12 +57,8 @@ pub enum Message {
     Decided {
         /// Which transaction.
         seq: u64,
-        /// Whether it was carried out; if not, nothing was done.
-        is_done: bool,
-        /// Where the reply lies: [`Parcel::reply`].
-        start: usize,
-        /// How long it is.
-        length: usize,
+        /// Where the reply lies ([`Parcel::reply`]), if it was carried out; if not, nothing was done.
+        reply: Option<Range<usize>>,
     },
     /// Anything else for a group.
     Request {
@@ -189,32 +184,19 @@ pub struct Words {
 }
 
 impl Message {
+    /// All are but decisions that nobody awaits: whoever comes for the keys that one releases wakes the worker himself.
     fn is_urgent(&self) -> bool {
-        match self {
-            Message::Request { request, .. } => match &**request {
-                // Whoever comes for the keys that it releases wakes the worker himself.
-                Request::Decide {
-                    is_awaited, is_final, ..
-                } => *is_awaited || !is_final,
-                Request::Execute { .. }
-                | Request::Wait { .. }
-                | Request::EndWait { .. }
-                | Request::Part { .. }
-                | Request::Block { .. }
-                | Request::Once { .. }
-                | Request::Watch { .. }
-                | Request::CheckOut { .. }
-                | Request::CheckIn { .. }
-                | Request::Prepare(_)
-                | Request::Lock(_)
-                | Request::Inquire { .. }
-                | Request::Wound { .. }
-                | Request::Forget { .. }
-                | Request::See { .. }
-                | Request::Fetch { .. } => true,
-            },
-            _ => true,
-        }
+        let Message::Request { request, .. } = self else {
+            return true;
+        };
+        !matches!(
+            **request,
+            Request::Decide {
+                is_awaited: false,
+                is_final: true,
+                ..
+            }
+        )
     }
 }
 
@@ -271,12 +253,8 @@ impl Parcel {
     pub(crate) fn push_decided(&mut self, seq: u64, reply: Option<&[u8]>) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(reply.unwrap_or_default());
-        self.push(Message::Decided {
-            seq,
-            is_done: reply.is_some(),
-            start,
-            length: self.bytes.len() - start,
-        });
+        let reply = reply.map(|_| start..self.bytes.len());
+        self.push(Message::Decided { seq, reply });
     }
 
     /// Puts a message to a channel in.
@@ -354,8 +332,7 @@ impl Parcel {
         self.push(Message::Answer {
             connection: ticket.connection,
             sequence: ticket.sequence,
-            start,
-            length: self.bytes.len() - start,
+            reply: start..self.bytes.len(),
         });
     }
 
@@ -366,8 +343,8 @@ impl Parcel {
     }
 
     /// The bytes of an answer in this parcel.
-    pub fn reply(&self, start: usize, length: usize) -> &[u8] {
-        &self.bytes[start..start + length]
+    pub fn reply(&self, lies: Range<usize>) -> &[u8] {
+        &self.bytes[lies]
     }
 
     /// Empties the parcel, to be used again; a large one gives its memory back.

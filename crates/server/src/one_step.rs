@@ -288,13 +288,7 @@ impl Gateway {
             protocol: out.protocol(),
             args: args.to_buf(),
         };
-        let mut scratch = match self.scratch.take() {
-            Some(mut scratch) => {
-                self.turn.reopen(&mut scratch, self.turn.now);
-                scratch
-            }
-            None => self.turn.scratch(self.turn.now),
-        };
+        let mut scratch = self.turn.scratch_in(self.scratch.take(), self.turn.now);
         scratch.set_limits(self.compactness);
         let databases = replica::databases([&operation]);
         operation.keys(|key, _| {

@@ -211,9 +211,7 @@ impl Session {
     /// Whether it listens to channels, patterns or shard channels.
     #[inline]
     pub fn is_subscribed(&self) -> bool {
-        self.listening
-            .as_ref()
-            .is_some_and(|listening| listening.total() > 0)
+        self.listens(|listening| listening.total() > 0)
     }
 
     /// How much may wait for it to be read.
@@ -233,9 +231,12 @@ impl Session {
 
     /// Whether `MONITOR` is on.
     pub(crate) fn is_monitor(&self) -> bool {
-        self.listening
-            .as_ref()
-            .is_some_and(|listening| listening.is_monitor)
+        self.listens(|listening| listening.is_monitor)
+    }
+
+    #[inline]
+    fn listens(&self, how: impl Fn(&Listening) -> bool) -> bool {
+        self.listening.as_deref().is_some_and(how)
     }
 
     /// Why a connection that listens may not carry out a command, if so.
@@ -255,11 +256,7 @@ impl Session {
 
     /// Shows `CLIENT LIST` what it listens to, and forgets that it ever did once it does not.
     pub(crate) fn note_listening(&mut self) {
-        if self
-            .listening
-            .as_ref()
-            .is_some_and(|listening| listening.is_empty())
-        {
+        if self.listens(Listening::is_empty) {
             self.listening = None;
         }
         let listening = self.listening.as_deref();
@@ -472,9 +469,9 @@ impl Gateway {
 
     /// The other workers that have subscriptions.
     fn listening_workers(&self) -> impl Iterator<Item = u16> + use<'_> {
-        let all = (0..).zip(&self.shared.workers);
-        all.filter(|(worker, stats)| *worker != self.worker && stats.subscriptions.get() > 0)
-            .map(|(worker, _)| worker)
+        let others = self.other_workers();
+        let listening = others.filter(|(_, stats)| stats.subscriptions.get() > 0);
+        listening.map(|(worker, _)| worker)
     }
 
     fn broadcast_elsewhere(&mut self, ticket: Option<Ticket>, kind: Kind, channel: &[u8], message: &[u8]) {

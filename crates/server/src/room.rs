@@ -165,32 +165,24 @@ impl Gateway {
     /// Whether this worker holds its share of the keys that the policy may give up. Who holds less leaves a surplus
     /// to the others: a worker that happens to run more often must not give up all it has.
     pub(crate) fn has_share_of_victims(&self) -> bool {
-        let candidates = |stats: &WorkerStats| {
-            let counts = if self.policy.only_volatile() {
-                &stats.keys_with_deadline
-            } else {
-                &stats.keys
-            };
-            counts.iter().map(Counter::get).sum::<u64>()
-        };
-        let total = self.shared.total(candidates);
+        let total = self.shared.total(|stats| self.victims_of(stats));
         // A tenth below the average still is a share: then everyone works at an even surplus.
-        candidates(&self.stats) * self.shared.workers.len() as u64 * 10 >= total * 9
+        self.victims_of(&self.stats) * self.shared.workers.len() as u64 * 10 >= total * 9
     }
 
     /// Whether other workers hold keys that the policy may give up: they do so by themselves, soon.
     pub(crate) fn others_have_victims(&self) -> bool {
-        let others = (0..)
-            .zip(&self.shared.workers)
-            .filter(|(worker, _)| *worker != self.worker);
-        let counts = others.flat_map(|(_, stats)| {
-            if self.policy.only_volatile() {
-                &stats.keys_with_deadline
-            } else {
-                &stats.keys
-            }
-        });
-        counts.map(Counter::get).sum::<u64>() > 0
+        let mut others = self.other_workers();
+        others.any(|(_, stats)| self.victims_of(stats) > 0)
+    }
+
+    /// How many keys of a worker the policy may give up.
+    fn victims_of(&self, stats: &WorkerStats) -> u64 {
+        let counts = match self.policy.only_volatile() {
+            true => &stats.keys_with_deadline,
+            false => &stats.keys,
+        };
+        counts.iter().map(Counter::get).sum()
     }
 
     /// Looks at the memory of the replicas that may have changed, and writes the sum down.

@@ -20,7 +20,7 @@ use crate::delivery::{Answered, Answers, Delivery};
 use crate::endpoint::Scope;
 use crate::gateway::Gateway;
 use crate::program::{Program, scan_from};
-use command::{Command, Spec};
+use command::{Command, ReplyError, ScanOptions, Spec};
 use ids::{Db, GroupId};
 use keyspace::{Cursor, SCAN_COUNT_MAX, scan_accepts};
 use replica::{Operation, Replies};
@@ -101,16 +101,14 @@ impl Scanning {
 impl Gateway {
     /// See the file's header.
     pub(crate) fn on_scan(&mut self, connection: &mut Connection, spec: &'static Spec, args: Args<'_>) {
-        let parse = spec.parse.expect("SCAN has a parser");
-        let (mut cursor, wanted) = match parse(args) {
-            Ok(Command::Scan { cursor, options }) => (cursor, options.count.clamp(1, SCAN_COUNT_MAX)),
-            Ok(_) => unreachable!("SCAN parses as SCAN"),
+        let (mut cursor, options) = match parse(spec, args) {
+            Ok(scan) => scan,
             Err(error) => return error.write(&mut connection.writer()),
         };
         let mut scanning = Scanning {
             operation: connection.session.operation(spec, args),
             scope: self.scope(&connection.session),
-            wanted,
+            wanted: options.count.clamp(1, SCAN_COUNT_MAX),
             found: 0,
             keys: Vec::new(),
             steps: 0,
@@ -238,10 +236,8 @@ impl Gateway {
 
     /// `SCAN` over this worker's groups, from the one in the cursor on, until enough keys were looked at.
     pub(crate) fn scan_here(&mut self, db: Db, spec: &'static Spec, args: Args<'_>, out: &mut Writer<'_>) {
-        let parse = spec.parse.expect("SCAN has a parser");
-        let (mut cursor, options) = match parse(args) {
-            Ok(Command::Scan { cursor, options }) => (cursor, options),
-            Ok(_) => unreachable!("SCAN parses as SCAN"),
+        let (mut cursor, options) = match parse(spec, args) {
+            Ok(scan) => scan,
             Err(error) => return error.write(out),
         };
         let count_max = options.count.min(SCAN_COUNT_MAX);
@@ -282,6 +278,14 @@ impl Gateway {
         out.array(count);
         out.raw(&keys);
         self.spare = keys;
+    }
+}
+
+/// Where a `SCAN` begins, and its options.
+fn parse<'a>(spec: &Spec, args: Args<'a>) -> Result<(u64, ScanOptions<'a>), ReplyError> {
+    match spec.parse.expect("SCAN has a parser")(args)? {
+        Command::Scan { cursor, options } => Ok((cursor, options)),
+        _ => unreachable!("SCAN parses as SCAN"),
     }
 }
 

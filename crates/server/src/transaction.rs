@@ -72,14 +72,6 @@ impl Gateway {
         }
     }
 
-    /// Sends a command within one group on its way on values that are checked out for it, perhaps for another worker's connection.
-    pub(crate) fn start_single(&mut self, ticket: Ticket, operation: Operation, touches: bool) {
-        let program = Program::single(operation);
-        let extent = program.extent(self.groups);
-        // Its keys are locked now or waited for, and nothing was checked out yet.
-        self.start_offload(ticket, program, extent, true, touches);
-    }
-
     /// Sends a program on its way whose groups do not all live here, or are not free; returns the transaction's number,
     /// if it is one.
     pub(crate) fn start(&mut self, ticket: Ticket, program: Program, extent: Extent) -> Option<u64> {

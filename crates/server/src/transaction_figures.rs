@@ -133,15 +133,10 @@ impl TransactionSight {
     }
 
     fn held(open: OpenTransaction, group: GroupId) -> TransactionSight {
+        let state = if open.is_prepared { "prepared" } else { "locked" };
         TransactionSight {
-            txn: open.txn,
-            coordinator: None,
-            began: open.began,
-            age_millis: 0,
-            state: if open.is_prepared { "prepared" } else { "locked" },
-            groups: open.participants,
             held_in: Some(group),
-            command: None,
+            ..TransactionSight::coordinated(open.txn, open.began, state, &open.participants, None)
         }
     }
 }

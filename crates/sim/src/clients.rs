@@ -37,6 +37,21 @@ pub(crate) struct Client {
     pub(crate) is_turned_away: bool,
 }
 
+impl Client {
+    fn waits(&self) -> bool {
+        !self.waiting.is_empty() || self.is_in_step
+    }
+
+    /// Whether it has everything it waited for; then there is nothing more.
+    fn is_answered(&self) -> Result<bool, String> {
+        if !self.waits() && !self.received.is_empty() {
+            let bytes = String::from_utf8_lossy(&self.received);
+            return Err(format!("nobody asked for {bytes:?}"));
+        }
+        Ok(!self.waits())
+    }
+}
+
 /// All clients, and their history.
 pub(crate) struct Clients {
     pub(crate) clients: Vec<Client>,
@@ -198,12 +213,7 @@ impl Clients {
         let client = &mut self.clients[index];
         client.received.extend_from_slice(bytes);
         if self.receive_program(index, now)? {
-            let client = &self.clients[index];
-            if !client.is_in_step && !client.received.is_empty() {
-                let bytes = String::from_utf8_lossy(&client.received);
-                return Err(format!("nobody asked for {bytes:?}"));
-            }
-            return Ok(!client.is_in_step);
+            return self.clients[index].is_answered();
         }
         let client = &mut self.clients[index];
         while let Some(&(ticket, _, call)) = client.waiting.front() {
@@ -225,11 +235,7 @@ impl Clients {
             }
             self.recorder.answered(ticket, answer, now);
         }
-        if client.waiting.is_empty() && !client.received.is_empty() {
-            let bytes = String::from_utf8_lossy(&client.received);
-            return Err(format!("nobody asked for {bytes:?}"));
-        }
-        Ok(client.waiting.is_empty())
+        client.is_answered()
     }
 
     /// The connection is over: what was not answered stays unknown.
@@ -257,7 +263,7 @@ impl Clients {
 
     /// Whether it waits for anything.
     pub(crate) fn waits(&self, index: usize) -> bool {
-        !self.clients[index].waiting.is_empty() || self.clients[index].is_in_step
+        self.clients[index].waits()
     }
 
     /// What they still want, in words.

@@ -60,7 +60,7 @@ impl NodeClock {
 
 /// A node's clock while it is at work. Reading it takes time, and sometimes long: the process may be stopped between any
 /// two things it does.
-pub struct Clock<'a> {
+pub(crate) struct Clock<'a> {
     clock: &'a NodeClock,
     truth: u64,
     prng: &'a mut Prng,
@@ -79,7 +79,7 @@ impl<'a> Clock<'a> {
     }
 
     /// The monotonic clock, read now.
-    pub fn read(&mut self) -> Monotonic {
+    pub(crate) fn read(&mut self) -> Monotonic {
         self.truth += MICROS;
         if self.stalls.0 > 0 && self.prng.below(1_000_000) < self.stalls.0 {
             self.truth += self.prng.below(self.stalls.1.max(1));
@@ -88,12 +88,12 @@ impl<'a> Clock<'a> {
     }
 
     /// The wall clock.
-    pub fn wall(&self) -> UnixMillis {
+    pub(crate) fn wall(&self) -> UnixMillis {
         self.clock.wall(self.truth)
     }
 
     /// The truth, for checks and traces: a node that decides by it is none.
-    pub fn truth(&self) -> u64 {
+    pub(crate) fn truth(&self) -> u64 {
         self.truth
     }
 }

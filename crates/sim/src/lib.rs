@@ -1,10 +1,10 @@
 //! Whole clusters in one thread, from one seed.
 //!
 //! What it promises: a seed and a commit are a complete report of a failure. Time, network, processes, clocks and clients
-//! are simulated; what runs inside a node is what runs in production. What it does not know: what the nodes do. Anything
-//! that is a [`Node`] can be put in, and clients judge it by their histories alone.
+//! are simulated; what runs inside a node is what runs in production. What the clients know nothing of: what the nodes do.
+//! They judge them by their histories alone.
 //!
-//! Reading order: `node.rs` (what a process must be), `swarm.rs` (what a seed draws), `world.rs` (what happens), then
+//! Reading order: `node.rs` (what a node is told, and does), `swarm.rs` (what a seed draws), `world.rs` (what happens), then
 //! `clock.rs`, `network.rs`, `clients.rs`, `workload.rs`; `seed.rs` runs one and explains its failure.
 
 mod clients;
@@ -20,9 +20,8 @@ mod whole;
 mod workload;
 mod world;
 
-pub use clock::Clock;
-pub use node::{Birth, Connection, Input, Node, Output, Shape, Whim};
+pub use node::Shape;
 pub use seed::{Failure, Options, run};
 pub use swarm::{NODES_MAX, Swarm, WORKERS_MAX};
-pub use whole::{Whole, given_up};
+pub use whole::given_up;
 pub use world::Summary;

@@ -5,7 +5,7 @@ mod progress;
 
 use cli::Seeds;
 use progress::Progress;
-use sim::{Failure, Whole};
+use sim::Failure;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
             if seed > last || is_late {
                 break;
             }
-            match sim::run::<Whole>(seed, &plan.options) {
+            match sim::run(seed, &plan.options) {
                 Ok(summary) => progress.done(&summary),
                 Err(found) => {
                     is_over.store(true, Ordering::Relaxed);

@@ -612,16 +612,9 @@ impl Books {
                 }
                 self.lists.push(running.transaction(outcome, now, actions));
             }
-            Task::OpenBank => {
-                if outcome == Outcome::Committed {
-                    self.has_bank = Some(self.has_bank.map_or(now, |at| at.min(now)));
-                }
-            }
-            Task::OpenRing => {
-                if outcome == Outcome::Committed {
-                    self.has_ring = Some(self.has_ring.map_or(now, |at| at.min(now)));
-                }
-            }
+            Task::OpenBank | Task::OpenRing if outcome != Outcome::Committed => {}
+            Task::OpenBank => self.has_bank = Some(self.has_bank.map_or(now, |at| at.min(now))),
+            Task::OpenRing => self.has_ring = Some(self.has_ring.map_or(now, |at| at.min(now))),
             Task::Transfer { from, to, amount, .. } => {
                 let actions = vec![bank::Action::Transfer {
                     from: format!("ta{from}"),

@@ -1,6 +1,5 @@
 //! One seed, from the draw to the verdict.
 
-use crate::node::Node;
 use crate::swarm::Swarm;
 use crate::trace::Trace;
 use crate::world::{self, Summary, World};
@@ -84,11 +83,11 @@ impl fmt::Display for Failure {
 ///
 /// # Errors
 /// If it failed.
-pub fn run<N: Node>(seed: u64, options: &Options) -> Result<Summary, Box<Failure>> {
+pub fn run(seed: u64, options: &Options) -> Result<Summary, Box<Failure>> {
     let swarm = Swarm::draw(seed, options);
-    let (result, _, _) = attempt::<N>(seed, &swarm, options, false);
+    let (result, _, _) = attempt(seed, &swarm, options, false);
     result.map_err(|first| {
-        let (again, trace, history) = attempt::<N>(seed, &swarm, options, true);
+        let (again, trace, history) = attempt(seed, &swarm, options, true);
         let what = match again {
             Err(again) if again == first => first,
             Err(again) => format!("{first}\nand when it was run again something else: {again}"),
@@ -107,11 +106,11 @@ pub fn run<N: Node>(seed: u64, options: &Options) -> Result<Summary, Box<Failure
 
 type Attempt = (Result<Summary, String>, Vec<String>, String);
 
-fn attempt<N: Node>(seed: u64, swarm: &Swarm, options: &Options, is_traced: bool) -> Attempt {
+fn attempt(seed: u64, swarm: &Swarm, options: &Options, is_traced: bool) -> Attempt {
     planted::plant(options.bug);
     let mut trace = Trace::new(is_traced);
     let mut clients = world::clients(seed, swarm);
-    let run = || World::<N>::new(seed, swarm, &mut clients, &mut trace).run();
+    let run = || World::new(seed, swarm, &mut clients, &mut trace).run();
     let result = catch_panic(run).unwrap_or_else(Err);
     planted::plant(None);
     let history = clients.take_history();

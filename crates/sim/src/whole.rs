@@ -22,14 +22,15 @@ mod store;
 mod worker;
 
 use crate::clock::{Clock, lent};
-use crate::node::{Birth, Input, Node, Output, Shape, Whim};
-use checks::Checks;
+use crate::node::{Birth, Input, Output, Whim};
+pub(crate) use checks::{Checks, check_at_rest};
 use consensus::{Members, Times};
 use control::{
     Announcement, Beginning, ClusterId, Command, Contact, GivenUp, GroupRef, Meta, MetaConfig, MetaMessage,
     Notice, Pace, RoutingMap, Started, Survivor, Token,
 };
-use frame::{Frame, Who};
+use frame::Who;
+pub(crate) use frame::{Frame, describe_piece};
 use ids::{GroupId, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, UnixMillis};
 use links::{Event, Known, Links};
 use peer_wire::hello::Secret;
@@ -68,7 +69,7 @@ pub fn given_up() -> u64 {
 const VIEWS_MAX: usize = 8;
 
 /// See the file's header.
-pub struct Whole {
+pub(crate) struct Whole {
     machine: usize,
     machines: usize,
     groups: Groups,
@@ -98,7 +99,7 @@ enum Stage {
 
 /// What an operator tells a node.
 #[derive(Clone)]
-pub enum Order {
+pub(crate) enum Order {
     /// Leadership of a group is to go to this replica, if its members are still those of this place.
     Transfer(GroupId, u64, Incarnation),
     /// The connection of a worker to that of another machine is lost.
@@ -108,7 +109,7 @@ pub enum Order {
 }
 
 /// What a process leaves: its disk, and what the checks know of that.
-pub struct Left {
+pub(crate) struct Left {
     disk: SimDisk,
     holdings: Vec<Holding>,
 }
@@ -134,7 +135,7 @@ impl Whole {
 
     // ---- turns
 
-    fn on_input(&mut self, input: Input<Frame, Order>, out: &mut Output<Frame>) {
+    fn on_input(&mut self, input: Input, out: &mut Output) {
         if let Input::Order(Order::Leave(node, is_leaving)) = input {
             self.meta.propose(Command::SetLeaving { node, is_leaving });
             return;
@@ -146,7 +147,7 @@ impl Whole {
     }
 
     /// What comes to a process that has no workers yet.
-    fn start_on(&mut self, input: Input<Frame, Order>, out: &mut Output<Frame>) {
+    fn start_on(&mut self, input: Input, out: &mut Output) {
         let Stage::Starting(_, links) = &mut self.stage else {
             return;
         };
@@ -212,7 +213,7 @@ impl Whole {
         }
     }
 
-    fn run(&mut self, wall: UnixMillis, out: &mut Output<Frame>) {
+    fn run(&mut self, wall: UnixMillis, out: &mut Output) {
         if let Stage::Serving(serving) = &mut self.stage {
             let newest = self.map.as_ref().map(|map| map.epoch);
             for report in serving.run(wall, &self.known, newest, out) {
@@ -232,7 +233,7 @@ impl Whole {
     }
 
     /// What production does on the meta group's thread.
-    fn run_meta(&mut self, out: &mut Output<Frame>) {
+    fn run_meta(&mut self, out: &mut Output) {
         let now = lent();
         self.meta.tick(now);
         loop {
@@ -292,10 +293,7 @@ impl Whole {
         let Stage::Serving(serving) = &mut self.stage else {
             return;
         };
-        let book = book(&map, serving.node);
-        if let Some(topology) = checks::topology(&map, serving.node, self.groups) {
-            serving.shared().set_topology(topology);
-        }
+        let book = serving.learn(&map);
         for worker in &mut serving.workers {
             let last = worker.views.back().map_or(now, |(at, _)| (*at).max(now));
             let late = match self.prng.below(8) {
@@ -318,7 +316,7 @@ impl Whole {
     }
 
     /// Lets clients in, once the cluster has counted this start.
-    fn begin_serving(&mut self, wall: UnixMillis, out: &mut Output<Frame>) {
+    fn begin_serving(&mut self, wall: UnixMillis, out: &mut Output) {
         let (Stage::Starting(kept, links), Some(started), Some(map)) =
             (&mut self.stage, &self.started, &self.map)
         else {
@@ -353,10 +351,7 @@ impl Whole {
         serving.keep(kept);
         out.note(|| format!("serves as node {}, boot {}", started.node.0, started.boot.0));
         let map = map.clone();
-        let book = book(&map, started.node);
-        if let Some(topology) = checks::topology(&map, started.node, self.groups) {
-            serving.shared().set_topology(topology);
-        }
+        let book = serving.learn(&map);
         self.on_events(events);
         self.store.write_book(book.clone());
         self.learn(&book);
@@ -426,7 +421,7 @@ fn holding(kept: &Kept) -> Holding {
 }
 
 /// What comes to a process that has workers.
-fn serve(serving: &mut Serving, input: Input<Frame, Order>) {
+fn serve(serving: &mut Serving, input: Input) {
     let mut to_all = |work: fn(usize) -> Work, peer: NodeId| {
         for worker in &mut serving.workers {
             worker.inbox.push_back(work(peer.0 as usize));
@@ -526,22 +521,9 @@ fn book(map: &RoutingMap, me: NodeId) -> PeerBook {
     }
 }
 
-impl Node for Whole {
-    type Frame = Frame;
-    type Order = Order;
-    type Left = Left;
-    type Shared = Checks;
-
-    fn share(shape: &Shape, _: u64) -> Checks {
-        Checks::new(shape)
-    }
-
-    fn start(
-        birth: Birth<'_, Left>,
-        _: &mut Checks,
-        clock: &mut Clock<'_>,
-        out: &mut Output<Frame>,
-    ) -> Whole {
+impl Whole {
+    /// A process starts.
+    pub(crate) fn start(birth: Birth<'_>, clock: &mut Clock<'_>, out: &mut Output) -> Whole {
         let machine = birth.me.0 as usize;
         let mut prng = Prng::new(birth.seed);
         let disk = birth
@@ -613,13 +595,8 @@ impl Node for Whole {
         node
     }
 
-    fn handle(
-        &mut self,
-        inputs: Vec<Input<Frame, Order>>,
-        _: &mut Checks,
-        clock: &mut Clock<'_>,
-        out: &mut Output<Frame>,
-    ) {
+    /// One turn: everything that came since the last one, in order. Never nothing.
+    pub(crate) fn handle(&mut self, inputs: Vec<Input>, clock: &mut Clock<'_>, out: &mut Output) {
         let wall = clock.wall();
         clock.lend(|| {
             for input in inputs {
@@ -629,19 +606,18 @@ impl Node for Whole {
         });
     }
 
-    fn is_serving(&self) -> bool {
+    /// Whether clients can connect to it.
+    pub(crate) fn is_serving(&self) -> bool {
         self.serving().is_some()
     }
 
-    fn is_formed(running: &[Option<&Whole>], checks: &Checks) -> bool {
-        checks.is_formed(running)
-    }
-
-    fn next_timer(&self) -> Option<Monotonic> {
+    /// When it wants to be told the time, by its own clock.
+    pub(crate) fn next_timer(&self) -> Option<Monotonic> {
         self.wake_at
     }
 
-    fn hand_over(self, clock: &mut Clock<'_>) -> Left {
+    /// It ends in good order, so that its next process has its memory.
+    pub(crate) fn hand_over(self, clock: &mut Clock<'_>) -> Left {
         let meta = self.meta_holding();
         let mut holdings = Vec::new();
         if let Stage::Serving(serving) = self.stage {
@@ -655,7 +631,8 @@ impl Node for Whole {
         Left { disk, holdings }
     }
 
-    fn killed(mut self) -> Option<Left> {
+    /// It is killed: what is on its disk.
+    pub(crate) fn killed(mut self) -> Option<Left> {
         let holdings = self.meta_holding().into_iter().collect();
         let has_power = self.prng.below(2) == 0;
         let disk = self.store.into_disk();
@@ -665,7 +642,9 @@ impl Node for Whole {
         Some(Left { disk, holdings })
     }
 
-    fn survives(
+    /// Whether nothing that was acknowledged is lost, and every group can go on, if only these are left: running ones,
+    /// and what ended ones have left. Those that are gone come back with nothing, or never if `is_for_ever` says so.
+    pub(crate) fn survives(
         running: &[Option<&Whole>],
         left: &[Option<&Left>],
         is_for_ever: bool,
@@ -676,40 +655,24 @@ impl Node for Whole {
         checks.survives(&running.chain(left).collect::<Vec<_>>(), is_for_ever)
     }
 
-    fn orders(
-        running: &[Option<&Whole>],
-        _: &mut Checks,
-        whim: Option<(Whim, &mut Prng)>,
-    ) -> Vec<(NodeId, Order)> {
+    /// What an operator who feels like it orders, and which node.
+    pub(crate) fn orders(running: &[Option<&Whole>], whim: Whim, prng: &mut Prng) -> Vec<(NodeId, Order)> {
         let all: Vec<&Whole> = running.iter().flatten().copied().collect();
         match whim {
-            None => Vec::new(),
-            Some((Whim::Transfer, prng)) => checks::transfer(&all, prng).into_iter().collect(),
-            Some((Whim::Cut, prng)) => {
+            Whim::Transfer => checks::transfer(&all, prng).into_iter().collect(),
+            Whim::Cut => {
                 let machines = running.len() as u64;
                 let [one, other] = [(); 2].map(|()| prng.below(machines));
                 let number =
                     prng.below(all.iter().map(|node| node.workers as u64).max().unwrap_or(1)) as usize;
                 vec![(NodeId(one), Order::Cut(number, other as usize))]
             }
-            Some((Whim::Move, prng)) => checks::leave(&all, prng).into_iter().collect(),
+            Whim::Move => checks::leave(&all, prng).into_iter().collect(),
         }
     }
 
-    fn check(
-        running: &[Option<&Whole>],
-        stepped: NodeId,
-        clocks: &dyn Fn(NodeId) -> Monotonic,
-        checks: &mut Checks,
-    ) -> Result<(), String> {
-        checks.check(running, stepped, clocks)
-    }
-
-    fn check_at_rest(running: &[Option<&Whole>], _: &mut Checks) -> Result<(), String> {
-        checks::check_at_rest(running)
-    }
-
-    fn describe(&self) -> String {
+    /// One line about it, for the trace of a failure.
+    pub(crate) fn describe(&self) -> String {
         match &self.stage {
             Stage::Starting(kept, _) => format!("starting, with {} replicas", kept.len()),
             Stage::Serving(serving) => {
@@ -718,13 +681,5 @@ impl Node for Whole {
                 format!("node {node}, boot {boot}: {}", groups.join("; "))
             }
         }
-    }
-
-    fn describe_frame(frame: &Frame) -> String {
-        frame::describe_piece(frame)
-    }
-
-    fn orders_of(frame: &Frame) -> [u64; 2] {
-        frame.orders()
     }
 }

@@ -12,9 +12,10 @@
 use crate::clients::Clients;
 use crate::clock::{Clock, MICROS, MILLIS, NodeClock, SECONDS};
 use crate::network::Network;
-use crate::node::{Birth, Connection, Input, Node, Output, Whim};
+use crate::node::{Birth, Connection, Input, Output, Whim};
 use crate::swarm::Swarm;
 use crate::trace::Trace;
+use crate::whole::{Checks, Frame, Left, Order, Whole, check_at_rest, describe_piece};
 use crate::workload::{self, Workload};
 use history::{History, Verdict};
 use ids::{Monotonic, NodeId, Prng};
@@ -47,16 +48,16 @@ const STEP_THINK: u64 = 5 * MILLIS;
 const MINUTE: u64 = 60 * SECONDS;
 
 /// A process and the machine it runs on.
-struct Machine<N: Node> {
-    node: Option<N>,
-    left: Option<N::Left>,
+struct Machine {
+    node: Option<Whole>,
+    left: Option<Left>,
     clock: NodeClock,
     prng: Prng,
     /// Its processes are counted.
     life: u32,
     /// Until then it is busy, or stopped, and what comes waits: in `inbox`, and its next turn is scheduled.
     free_at: u64,
-    inbox: Vec<Input<N::Frame, N::Order>>,
+    inbox: Vec<Input>,
     turns: u64,
     /// The timer that is scheduled, and how many were.
     timer: Option<u64>,
@@ -65,12 +66,12 @@ struct Machine<N: Node> {
     is_dead: bool,
 }
 
-enum Event<N: Node> {
+enum Event {
     /// From whom, to whom, and in which life of the link.
-    Frame(usize, usize, N::Frame, u32),
+    Frame(usize, usize, Frame, u32),
     LinkDown(usize, usize),
     LinkUp(usize, usize),
-    Order(usize, N::Order),
+    Order(usize, Order),
     Timer(usize, u64),
     Turn(usize, u64),
     ToServer(Connection, Vec<u8>),
@@ -121,18 +122,18 @@ pub struct Summary {
 }
 
 /// A simulation. See the file's header.
-pub(crate) struct World<'a, N: Node> {
+pub(crate) struct World<'a> {
     swarm: &'a Swarm,
     trace: &'a mut Trace,
     now: u64,
     scheduled: u64,
-    events: BTreeMap<(u64, u64), Event<N>>,
-    machines: Vec<Machine<N>>,
+    events: BTreeMap<(u64, u64), Event>,
+    machines: Vec<Machine>,
     network: Network,
     clients: &'a mut Clients,
     wires: BTreeMap<Connection, Wire>,
     connections: u64,
-    shared: N::Shared,
+    checks: Checks,
     prng: Prng,
     is_calm: bool,
     calm_at: u64,
@@ -149,16 +150,17 @@ pub(crate) fn clients(seed: u64, swarm: &Swarm) -> Clients {
     Clients::new(swarm.clients, workload, swarm.mix.clone(), prng)
 }
 
-impl<'a, N: Node> World<'a, N> {
+impl<'a> World<'a> {
     pub(crate) fn new(
         seed: u64,
         swarm: &'a Swarm,
         clients: &'a mut Clients,
         trace: &'a mut Trace,
-    ) -> World<'a, N> {
+    ) -> World<'a> {
         let mut prng = Prng::new(seed);
         let network = Network::new(swarm.shape.nodes, Prng::new(prng.next_u64()));
-        let shared = N::share(&swarm.shape, prng.next_u64());
+        // Seeds that are written down count on this draw.
+        prng.next_u64();
         let machines = (0..swarm.shape.nodes)
             .map(|_| {
                 let drift = prng.below(2 * swarm.drift_ppm + 1) as i64 - swarm.drift_ppm as i64;
@@ -189,7 +191,7 @@ impl<'a, N: Node> World<'a, N> {
             clients,
             wires: BTreeMap::new(),
             connections: 0,
-            shared,
+            checks: Checks::new(&swarm.shape),
             prng,
             is_calm: false,
             calm_at: u64::MAX,
@@ -238,7 +240,7 @@ impl<'a, N: Node> World<'a, N> {
     /// As soon as the cluster has formed, clients come, and faults.
     fn on_look(&mut self) -> Result<(), String> {
         let running = running(&self.machines);
-        if !N::is_formed(&running, &self.shared) {
+        if !self.checks.is_formed(&running) {
             if self.now >= FORMING_MAX {
                 return Err("the cluster has not formed".to_owned());
             }
@@ -274,7 +276,7 @@ impl<'a, N: Node> World<'a, N> {
         Ok(())
     }
 
-    fn schedule(&mut self, at: u64, event: Event<N>) {
+    fn schedule(&mut self, at: u64, event: Event) {
         self.scheduled += 1;
         self.events.insert((at.max(self.now), self.scheduled), event);
     }
@@ -291,7 +293,7 @@ impl<'a, N: Node> World<'a, N> {
         self.fingerprint = Prng::new(mixed).next_u64();
     }
 
-    fn happen(&mut self, event: Event<N>) -> Result<(), String> {
+    fn happen(&mut self, event: Event) -> Result<(), String> {
         match event {
             Event::Frame(from, to, frame, life) => self.on_frame(from, to, frame, life),
             Event::LinkDown(node, peer) => self.input(node, Input::LinkDown(NodeId(peer as u64))),
@@ -332,7 +334,7 @@ impl<'a, N: Node> World<'a, N> {
     // ---- nodes
 
     /// A node is given an input: now, or together with what else comes until it is free.
-    fn input(&mut self, index: usize, input: Input<N::Frame, N::Order>) -> Result<(), String> {
+    fn input(&mut self, index: usize, input: Input) -> Result<(), String> {
         let machine = &mut self.machines[index];
         if machine.node.is_none() {
             return Ok(());
@@ -365,7 +367,7 @@ impl<'a, N: Node> World<'a, N> {
             for input in &inputs {
                 let line = match input {
                     Input::Timer => continue,
-                    Input::Frame(from, frame) => format!("from {}: {}", from.0, N::describe_frame(frame)),
+                    Input::Frame(from, frame) => format!("from {}: {}", from.0, describe_piece(frame)),
                     Input::LinkUp(peer) => format!("link to {} up", peer.0),
                     Input::LinkDown(peer) => format!("link to {} down", peer.0),
                     Input::Bytes(connection, bytes) => {
@@ -382,7 +384,7 @@ impl<'a, N: Node> World<'a, N> {
         let mut clock = Clock::new(&machine.clock, self.now, &mut machine.prng, stalls);
         let mut out = Output::new(self.trace.is_wanted());
         let count = inputs.len() as u64;
-        node.handle(inputs, &mut self.shared, &mut clock, &mut out);
+        node.handle(inputs, &mut clock, &mut out);
         let done = clock.truth() + self.swarm.turn;
         self.mark(count, index as u64);
         self.after_step(index, done, out)
@@ -408,7 +410,7 @@ impl<'a, N: Node> World<'a, N> {
         };
         let mut clock = Clock::new(&machine.clock, self.now, &mut machine.prng, (0, 0));
         let mut out = Output::new(self.trace.is_wanted());
-        let node = N::start(birth, &mut self.shared, &mut clock, &mut out);
+        let node = Whole::start(birth, &mut clock, &mut out);
         machine.node = Some(node);
         machine.timer = None;
         let done = clock.truth();
@@ -427,7 +429,7 @@ impl<'a, N: Node> World<'a, N> {
     }
 
     /// What a node did leaves it, and the invariants are looked at.
-    fn after_step(&mut self, index: usize, done: u64, out: Output<N::Frame>) -> Result<(), String> {
+    fn after_step(&mut self, index: usize, done: u64, out: Output) -> Result<(), String> {
         let machine = &mut self.machines[index];
         machine.free_at = machine.free_at.max(done);
         if done > self.now + 10 * MILLIS {
@@ -443,7 +445,7 @@ impl<'a, N: Node> World<'a, N> {
         }
         for (to, frame) in out.frames {
             let to = to.0 as usize;
-            let orders = N::orders_of(&frame);
+            let orders = frame.orders();
             if let Some(arrival) = self.network.send(index, to, orders, done, self.swarm) {
                 self.schedule(arrival.at, Event::Frame(index, to, frame, arrival.life));
             }
@@ -461,13 +463,11 @@ impl<'a, N: Node> World<'a, N> {
         let running = running(&self.machines);
         let machines = &self.machines;
         let clocks = |node: NodeId| -> Monotonic { machines[node.0 as usize].clock.monotonic(done) };
-        N::check(&running, NodeId(index as u64), &clocks, &mut self.shared)?;
-        let orders = N::orders(&running, &mut self.shared, None);
-        self.deliver(orders);
+        self.checks.check(&running, NodeId(index as u64), &clocks)?;
         Ok(())
     }
 
-    fn deliver(&mut self, orders: Vec<(NodeId, N::Order)>) {
+    fn deliver(&mut self, orders: Vec<(NodeId, Order)>) {
         for (node, order) in orders {
             let at = self.now + MILLIS + self.prng.below(20 * MILLIS);
             self.schedule(at, Event::Order(node.0 as usize, order));
@@ -476,7 +476,7 @@ impl<'a, N: Node> World<'a, N> {
 
     fn rearm(&mut self, index: usize) {
         let machine = &mut self.machines[index];
-        let wanted = machine.node.as_ref().and_then(N::next_timer);
+        let wanted = machine.node.as_ref().and_then(Whole::next_timer);
         let Some(wanted) = wanted else {
             machine.timer = None;
             machine.timers += 1;
@@ -491,7 +491,7 @@ impl<'a, N: Node> World<'a, N> {
         }
     }
 
-    fn on_frame(&mut self, from: usize, to: usize, frame: N::Frame, life: u32) -> Result<(), String> {
+    fn on_frame(&mut self, from: usize, to: usize, frame: Frame, life: u32) -> Result<(), String> {
         if !self.network.carries(from, to, life, self.now) {
             return Ok(());
         }
@@ -583,7 +583,7 @@ impl<'a, N: Node> World<'a, N> {
             None => {
                 let count = self.machines.len() as u64;
                 let node = self.prng.below(count) as usize;
-                if !self.machines[node].node.as_ref().is_some_and(N::is_serving) {
+                if !self.machines[node].node.as_ref().is_some_and(Whole::is_serving) {
                     let at = self.now + 5 * MILLIS;
                     self.schedule(at, Event::Wake(index));
                     return Ok(());
@@ -648,7 +648,7 @@ impl<'a, N: Node> World<'a, N> {
         }
         if self.is_calm {
             let running = running(&self.machines);
-            let rest = match N::check_at_rest(&running, &mut self.shared) {
+            let rest = match check_at_rest(&running) {
                 Ok(()) => "nothing is under way".to_owned(),
                 Err(what) => what,
             };
@@ -703,7 +703,7 @@ impl<'a, N: Node> World<'a, N> {
             }
             Fault::HandOver => {
                 // One that has not begun has nothing to hand over yet.
-                let is_serving = self.machines[node].node.as_ref().is_some_and(N::is_serving);
+                let is_serving = self.machines[node].node.as_ref().is_some_and(Whole::is_serving);
                 if is_serving || self.survives_without(&[node], false) {
                     self.end(node, true);
                 }
@@ -732,7 +732,7 @@ impl<'a, N: Node> World<'a, N> {
 
     fn whim(&mut self, whim: Whim) {
         let running = running(&self.machines);
-        let orders = N::orders(&running, &mut self.shared, Some((whim, &mut self.prng)));
+        let orders = Whole::orders(&running, whim, &mut self.prng);
         self.trace.add(self.now, || format!("operator: {whim:?}"));
         self.deliver(orders);
     }
@@ -752,9 +752,9 @@ impl<'a, N: Node> World<'a, N> {
         let stays = |index: usize| !gone.contains(&index);
         let machines = self.machines.iter().enumerate();
         let machines = machines.map(|(index, machine)| Some(machine).filter(|_| stays(index)));
-        let running: Vec<Option<&N>> = machines.clone().map(|machine| machine?.node.as_ref()).collect();
-        let left: Vec<Option<&N::Left>> = machines.map(|machine| machine?.left.as_ref()).collect();
-        N::survives(&running, &left, is_for_ever, &self.shared)
+        let running: Vec<Option<&Whole>> = machines.clone().map(|machine| machine?.node.as_ref()).collect();
+        let left: Vec<Option<&Left>> = machines.map(|machine| machine?.left.as_ref()).collect();
+        Whole::survives(&running, &left, is_for_ever, &self.checks)
     }
 
     /// A process ends; another starts a while later.
@@ -805,7 +805,7 @@ impl<'a, N: Node> World<'a, N> {
     /// Nothing is asked any more: sooner or later all replicas are alike.
     fn on_rest(&mut self, until: u64) -> Result<(), String> {
         let running = running(&self.machines);
-        match N::check_at_rest(&running, &mut self.shared) {
+        match check_at_rest(&running) {
             Ok(()) => self.is_over = true,
             Err(what) if self.now >= until => return Err(what),
             Err(_) => self.schedule(self.now + REST, Event::Rest(until)),
@@ -866,7 +866,7 @@ impl<'a, N: Node> World<'a, N> {
 }
 
 /// The processes that run, by their machines.
-fn running<N: Node>(machines: &[Machine<N>]) -> Vec<Option<&N>> {
+fn running(machines: &[Machine]) -> Vec<Option<&Whole>> {
     machines.iter().map(|machine| machine.node.as_ref()).collect()
 }
 

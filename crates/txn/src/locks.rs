@@ -399,13 +399,8 @@ impl LockTable {
 
     /// Takes the request of this id out of the waiters; whether it waited.
     pub fn withdraw_request(&mut self, id: RequestId) -> bool {
-        match self.by_id.get(&id) {
-            Some(&age) => {
-                self.take_out(age);
-                true
-            }
-            None => false,
-        }
+        let age = self.by_id.get(&id).copied();
+        age.map(|age| self.take_out(age)).is_some()
     }
 
     /// Lets go of whatever `txn` holds.

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// See the file's header.
 #[derive(Default)]
-pub struct Checks {
+pub(crate) struct Checks {
     shape: Shape,
     /// By group, generation and term.
     leaders: BTreeMap<(u16, u64, u64), Incarnation>,

@@ -5,7 +5,7 @@ use peer_wire::{PeerMessage, Question};
 
 /// A piece of a stream.
 #[derive(Clone, Debug)]
-pub struct Frame {
+pub(crate) struct Frame {
     /// Of which workers it is the link.
     pub(crate) link: u8,
     /// The stream that it belongs to: what is left of an earlier one is dropped by the system.

@@ -240,7 +240,7 @@ impl Links {
         }
     }
 
-    fn say_there(&self, machine: usize, body: Body, out: &mut node::Output<Frame>) {
+    fn say_there(&self, machine: usize, body: Body, out: &mut node::Output) {
         let frame = Frame {
             link: self.number,
             stream: self.peers[machine].stream,
@@ -250,7 +250,7 @@ impl Links {
     }
 
     /// Begins a stream.
-    fn greet(&mut self, machine: usize, answers: Option<u64>, out: &mut node::Output<Frame>) {
+    fn greet(&mut self, machine: usize, answers: Option<u64>, out: &mut node::Output) {
         let peer = &mut self.peers[machine];
         peer.stream += 1;
         // What waited is lost with the stream.
@@ -262,7 +262,7 @@ impl Links {
 
     /// Dials all that are to be dialled and were not heard. Who joined may have been heard last before it was a member, and
     /// nobody dials again what is not dialled once.
-    pub(crate) fn dial(&mut self, known: &Known, out: &mut node::Output<Frame>) {
+    pub(crate) fn dial(&mut self, known: &Known, out: &mut node::Output) {
         for machine in 0..self.peers.len() {
             let heard = self.peers[machine].heard.and_then(|(who, _)| who.node());
             if machine != self.machine && heard.is_none() && self.dials(machine, known) {
@@ -272,7 +272,7 @@ impl Links {
     }
 
     /// Dials members whose part it is to dial, and who have not for long: they may not know of this one.
-    pub(crate) fn dial_silent(&mut self, known: &Known, now: Monotonic, out: &mut node::Output<Frame>) {
+    pub(crate) fn dial_silent(&mut self, known: &Known, now: Monotonic, out: &mut node::Output) {
         if !matches!(self.who, Who::Member(..)) {
             return;
         }
@@ -308,20 +308,14 @@ impl Links {
     }
 
     /// The way to a machine is open again.
-    pub(crate) fn on_up(&mut self, machine: usize, known: &Known, out: &mut node::Output<Frame>) {
+    pub(crate) fn on_up(&mut self, machine: usize, known: &Known, out: &mut node::Output) {
         if self.dials(machine, known) {
             self.on_down(machine);
             self.greet(machine, None, out);
         }
     }
 
-    pub(crate) fn on_frame(
-        &mut self,
-        from: usize,
-        frame: Frame,
-        known: &Known,
-        out: &mut node::Output<Frame>,
-    ) {
+    pub(crate) fn on_frame(&mut self, from: usize, frame: Frame, known: &Known, out: &mut node::Output) {
         let peer = &self.peers[from];
         let is_of_stream = peer.heard.map(|(_, stream)| stream) == Some(frame.stream);
         match frame.body {
@@ -402,7 +396,7 @@ impl Links {
     }
 
     /// Sends what sockets take.
-    pub(crate) fn flush(&mut self, now: Monotonic, out: &mut node::Output<Frame>) {
+    pub(crate) fn flush(&mut self, now: Monotonic, out: &mut node::Output) {
         for machine in 0..self.peers.len() {
             let peer = &mut self.peers[machine];
             if peer.output.is_empty() || now < peer.full_until {
@@ -424,7 +418,7 @@ impl Links {
     }
 
     /// A connection is lost, for no reason that the machines hear of.
-    pub(crate) fn cut(&mut self, machine: usize, known: &Known, out: &mut node::Output<Frame>) {
+    pub(crate) fn cut(&mut self, machine: usize, known: &Known, out: &mut node::Output) {
         if machine == self.machine {
             return;
         }
@@ -437,7 +431,7 @@ impl Links {
     }
 
     /// Takes leave of everybody: who then wants to speak to this process dials again.
-    pub(crate) fn end(&mut self, out: &mut node::Output<Frame>) {
+    pub(crate) fn end(&mut self, out: &mut node::Output) {
         let me = self.machine;
         for machine in (0..self.peers.len()).filter(|machine| *machine != me) {
             self.on_down(machine);

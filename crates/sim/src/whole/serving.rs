@@ -12,6 +12,7 @@
 use super::frame::{Frame, Who};
 use super::links::{Known, Links};
 use super::worker::Worker;
+use super::{book, checks};
 use crate::clock::{MICROS, MILLIS, glance, lent};
 use crate::node::{Connection, Output};
 use control::{Contact, GivenUp, GroupRef, GroupSight, Order, RoutingMap, Survivor};
@@ -22,6 +23,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use storage::PeerBook;
 
 /// Parcels that may wait between two workers, as in production.
 const PARCELS_MAX: usize = 256;
@@ -64,7 +66,7 @@ pub(crate) struct Talk<'a> {
     /// Clients are not read any more.
     pub(crate) is_resting: bool,
     pub(crate) reports: Vec<Report>,
-    pub(crate) out: &'a mut Output<Frame>,
+    pub(crate) out: &'a mut Output,
 }
 
 impl Talk<'_> {
@@ -153,8 +155,12 @@ impl Serving {
         }
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
+    /// Tells clients of a version of the cluster; where the others are then.
+    pub(crate) fn learn(&self, map: &RoutingMap) -> PeerBook {
+        if let Some(topology) = checks::topology(map, self.node, self.groups) {
+            self.shared.set_topology(topology);
+        }
+        book(map, self.node)
     }
 
     /// What the next process is left of the last one.
@@ -165,7 +171,7 @@ impl Serving {
         assert!(kept.is_empty(), "each group has its worker");
     }
 
-    fn talk<'a>(&self, wall: UnixMillis, known: &'a Known, out: &'a mut Output<Frame>) -> Talk<'a> {
+    fn talk<'a>(&self, wall: UnixMillis, known: &'a Known, out: &'a mut Output) -> Talk<'a> {
         Talk {
             wall,
             known,
@@ -179,13 +185,7 @@ impl Serving {
     }
 
     /// Shows the workers the first version of the cluster.
-    pub(crate) fn begin(
-        &mut self,
-        map: &RoutingMap,
-        wall: UnixMillis,
-        known: &Known,
-        out: &mut Output<Frame>,
-    ) {
+    pub(crate) fn begin(&mut self, map: &RoutingMap, wall: UnixMillis, known: &Known, out: &mut Output) {
         let mut talk = self.talk(wall, known, out);
         for worker in &mut self.workers {
             // Nobody was there when others called: now they may call again.
@@ -236,7 +236,7 @@ impl Serving {
         wall: UnixMillis,
         known: &Known,
         newest: Option<Epoch>,
-        out: &mut Output<Frame>,
+        out: &mut Output,
     ) -> Vec<Report> {
         let talk = self.talk(wall, known, out);
         let mut talk = Talk { newest, ..talk };

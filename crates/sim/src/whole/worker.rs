@@ -1,7 +1,6 @@
 //! One worker of a node that serves: what the worker's loop does in production, turn by turn, with its clients and its
 //! links.
 
-use super::frame::Frame;
 use super::links::{Event, Links};
 use super::serving::{Report, Talk, Work};
 use crate::clock::lent;
@@ -210,7 +209,7 @@ impl Worker {
     }
 
     /// What the meta group has for others.
-    pub(crate) fn send_meta(&mut self, out: &mut Output<Frame>) {
+    pub(crate) fn send_meta(&mut self, out: &mut Output) {
         for (contact, bytes) in self.meta_outbox.drain(..) {
             self.links.say_meta(contact, bytes);
         }

@@ -1,7 +1,7 @@
 //! A suite that cannot fail proves nothing: each mistake that a node contains is caught.
 
 use planted::Bug;
-use sim::{Options, Whole};
+use sim::Options;
 
 /// Seeds that a mistake may survive. Most are caught by one of the first ten.
 const SEEDS_MAX: u64 = 150;
@@ -29,7 +29,7 @@ fn is_caught_with(bug: Bug, options: Options) {
         bug: Some(bug),
         ..options
     };
-    let caught = (1..=SEEDS_MAX).find_map(|seed| sim::run::<Whole>(seed, &options).err());
+    let caught = (1..=SEEDS_MAX).find_map(|seed| sim::run(seed, &options).err());
     let failure = caught.unwrap_or_else(|| panic!("nobody noticed {bug:?} in {SEEDS_MAX} seeds"));
     println!("{bug:?}: seed {}: {}", failure.seed, failure.what);
     assert!(

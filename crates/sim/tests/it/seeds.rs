@@ -1,7 +1,7 @@
 //! Seeds that find nothing.
 
 use planted::Bug;
-use sim::{Options, Whole};
+use sim::Options;
 
 fn of_workers(workers: usize) -> Options {
     Options {
@@ -12,7 +12,7 @@ fn of_workers(workers: usize) -> Options {
 
 fn find_nothing(seeds: impl IntoIterator<Item = u64>, options: &Options) {
     for seed in seeds {
-        if let Err(failure) = sim::run::<Whole>(seed, options) {
+        if let Err(failure) = sim::run(seed, options) {
             panic!("{failure}");
         }
     }
@@ -104,7 +104,7 @@ fn a_replica_that_is_given_up_is_filled_anew_and_clients_do_not_notice() {
 #[test]
 fn a_seed_does_the_same_thing_twice() {
     for seed in 100..102 {
-        let run = || sim::run::<Whole>(seed, &Options::default()).expect("a seed that finds nothing");
+        let run = || sim::run(seed, &Options::default()).expect("a seed that finds nothing");
         assert_eq!(run(), run());
     }
 }
