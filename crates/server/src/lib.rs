@@ -73,7 +73,7 @@ pub use notices::Notices;
 pub use pause::{Pause, SharedPause};
 pub use pipeline::Pipeline;
 pub use pubsub::{Kind, Subscriptions};
-pub use replica::{MemberCounts, TransactionCounts};
+pub use replica::{MemberCounts, PieceSizes, TransactionCounts};
 pub use secret::is_same_secret;
 pub use session::{Block, Queued, ReplyMode, Session, Watched};
 pub use shared::{Baseline, Hooks, MemoryFigures, Rates, Shared};

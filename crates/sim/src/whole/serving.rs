@@ -18,7 +18,7 @@ use crate::node::{Connection, Output};
 use control::{Contact, GivenUp, GroupRef, GroupSight, Order, RoutingMap, Survivor};
 use ids::{Boot, Epoch, GroupId, Groups, HashSeed, Monotonic, NodeId, Prng, UnixMillis};
 use options::Settings;
-use server::{Errand, Gateway, Hooks, Kept, Layout, Parcel, Shared};
+use server::{Errand, Gateway, Hooks, Kept, Layout, Parcel, PieceSizes, Shared};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -125,6 +125,13 @@ impl Serving {
             ..Hooks::default()
         };
         shared.clients.set_node(node);
+        // On some nodes little is long enough to go in pieces. What is drawn for it changes nothing else.
+        if Prng::new(prng.clone().next_u64()).below(3) == 0 {
+            shared.hooks.piece_sizes = PieceSizes {
+                long_bytes_min: 16,
+                piece_bytes: 10,
+            };
+        }
         // On some nodes much is large enough to be taken aside.
         if prng.below(4) == 0 {
             shared.steps_max.store(prng.below(8) as usize, Ordering::Relaxed);
