@@ -257,7 +257,7 @@ impl Keyspace {
             }
             let mut replies = Replies::with_room(batch.len());
             for (index, operation) in (0..).zip(batch.operations()) {
-                if index as usize % OPERATIONS_AHEAD == 0 {
+                if (index as usize).is_multiple_of(OPERATIONS_AHEAD) {
                     self.look_ahead(batch.keys_from(index as usize));
                 }
                 while let Some((index, read)) = waiting.next_if(|(_, read)| read.position <= position) {
