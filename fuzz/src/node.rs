@@ -76,8 +76,10 @@ impl Node {
                 | Operation::Received { .. }
                 | Operation::Wait { .. }
                 | Operation::EndWait { .. }
-                | Operation::EndWaits { .. } => {
-                    unreachable!("programs have neither votes nor waiting clients")
+                | Operation::EndWaits { .. }
+                | Operation::Stage(_)
+                | Operation::Staged { .. } => {
+                    unreachable!("programs have neither votes nor waiting clients, and nothing long")
                 }
                 Operation::Block { conditions, commands } => {
                     if conditions.iter().all(|condition| self.keyspace.holds(condition)) {

@@ -227,7 +227,6 @@ fn messages() -> Vec<PeerMessage> {
             is_free: false,
             reads: Bytes::from_static(b"reads"),
             writes: Bytes::from_static(b"writes"),
-            frame: Bytes::new(),
         }),
         answers(BatchOutcome::Done(Bytes::from_static(b"answers").into())),
         answers(BatchOutcome::NotLeader {
