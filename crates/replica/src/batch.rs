@@ -27,7 +27,7 @@ use crate::operation::{Condition, Operation};
 use crate::request::FullKey;
 use bytes::Bytes;
 use ids::{Boot, Db, GatewayId, UnixMillis, Version};
-use keyspace::{BlockCommand, KEPT_BYTES_MIN, KeyVersion, Operations, OperationsMark, Origin, Runs};
+use keyspace::{BlockCommand, KeyVersion, Operations, OperationsMark, Origin, Runs};
 use resp::{Args, FrozenRope, Protocol, Rope, Span, Writer};
 use std::ops::Range;
 use std::time::Duration;
@@ -455,7 +455,7 @@ impl AnswersBuf {
     fn long_reply(&mut self, reply: &FrozenRope) {
         self.bytes().push(REPLY);
         put_length(self.bytes(), reply.len());
-        self.0.append(reply, KEPT_BYTES_MIN);
+        self.0.append_sharing(reply);
     }
 
     /// The reply to a command.
@@ -537,7 +537,7 @@ impl AnswersBuf {
         self.seen_head(age, time, true, seen.len());
         for one in seen {
             put_length(self.bytes(), one.len());
-            self.0.append(one, KEPT_BYTES_MIN);
+            self.0.append_sharing(one);
         }
     }
 
@@ -696,22 +696,25 @@ impl<'a> Answers<'a> {
                 let age = Duration::from_nanos(u64::from_le_bytes(cursor.array()?));
                 let time = UnixMillis(i64::from_le_bytes(cursor.array()?));
                 let is_carried_out = cursor.byte()? != 0;
-                if self.runs.is_empty() {
-                    let replies = cursor.texts()?;
-                    return Ok(Answer::Seen {
-                        age,
-                        time,
-                        is_carried_out,
-                        replies,
-                    });
-                }
                 let count = cursor.length()?;
-                let mut seen = Vec::new();
+                let (mut texts, mut has_runs) = (Vec::new(), false);
                 for _ in 0..count {
-                    let (marks, _) = self.pass_text()?;
-                    seen.push(self.all.part(marks));
+                    let (marks, has) = self.pass_text()?;
+                    texts.push(marks);
+                    has_runs |= has;
                 }
-                Ok(Answer::SeenObjects { age, time, seen })
+                // Those of what else was answered at once are none of these.
+                if has_runs {
+                    let seen = texts.into_iter().map(|marks| self.all.part(marks)).collect();
+                    return Ok(Answer::SeenObjects { age, time, seen });
+                }
+                let all = self.all.bytes();
+                Ok(Answer::Seen {
+                    age,
+                    time,
+                    is_carried_out,
+                    replies: texts.into_iter().map(|marks| &all[marks]).collect(),
+                })
             }
             REFUSED => Ok(Answer::Refused),
             ANSWERED_VERSIONS => {
@@ -829,7 +832,41 @@ impl<'a> Cursor<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use keyspace::KEPT_BYTES_MIN;
     use resp::ArgsBuf;
+
+    #[test]
+    fn long_bytes_that_are_no_run_stay_where_they_are_told() {
+        let value = Bytes::from(vec![b'v'; KEPT_BYTES_MIN]);
+        let plain = FrozenRope::from(vec![b'p'; KEPT_BYTES_MIN]);
+        let mut shared = Rope::default();
+        shared.bytes_mut().extend_from_slice(b"head");
+        shared.push_run(value);
+        let mut buf = AnswersBuf::default();
+        let time = UnixMillis(7);
+        buf.seen(Duration::ZERO, time, true, [&b"a"[..], b"bc"].into_iter());
+        buf.seen_objects(Duration::ZERO, time, &[plain.clone(), shared.freeze()]);
+        let all = buf.finish();
+        let mut answers = Answers::new(&all);
+        let Ok(Answer::Seen { replies, .. }) = answers.next() else {
+            panic!("what follows it has a run, and it has none")
+        };
+        assert_eq!(replies, [&b"a"[..], b"bc"]);
+        let Ok(Answer::SeenObjects { seen, .. }) = answers.next() else {
+            panic!("one of these is shared")
+        };
+        assert!(seen[0].to_bytes() == plain.to_bytes());
+        assert_eq!(seen[1].len(), 4 + KEPT_BYTES_MIN);
+        assert!(answers.is_over());
+        let held = Answer::Long(plain.clone()).to_rope();
+        let Ok(Answer::Reply(told)) = Answers::new(&held).next() else {
+            panic!("nothing of it is shared")
+        };
+        assert!(
+            told == &plain.to_bytes()[..],
+            "a reply that was held is told whole"
+        );
+    }
 
     #[test]
     fn a_long_value_in_an_answer_is_shared_and_told_as_if_it_were_not() {

@@ -107,6 +107,18 @@ impl Rope {
         }
     }
 
+    /// Adds what is in `frozen`: what are runs in it as runs, and the bytes between them, however long, copied. So a text whose
+    /// length stands before it never begins with a run that `frozen` does not begin with.
+    pub fn append_sharing(&mut self, frozen: &FrozenRope) {
+        let mut at = 0;
+        for (place, run) in &frozen.runs {
+            self.bytes.extend_from_slice(&frozen.bytes[at..*place]);
+            self.push_run(run.clone());
+            at = *place;
+        }
+        self.bytes.extend_from_slice(&frozen.bytes[at..]);
+    }
+
     /// Takes what stands in `from` at these marks, and adds it. `from` gives its runs from the front, so its parts are moved in
     /// their order, and no run stands at their ends.
     pub fn append_part(&mut self, from: &mut Rope, part: Range<usize>) {
