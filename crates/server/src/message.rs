@@ -152,7 +152,7 @@ pub enum WaitMessage {
     },
 }
 
-/// A command in a parcel: [`Parcel::asked`].
+/// A command in a parcel: what [`Asked`] says of it, and its words, that the parcel owns.
 pub struct Carried {
     spec: &'static Spec,
     db: Db,
