@@ -2,8 +2,9 @@
 //!
 //! The protocol is the library `raft`'s; this crate feeds it, fences it and takes what it says apart
 //! (docs/decisions/0020). What is ours: the log it reads, every clock, the leader's lease and the voters' side of that
-//! promise, the heartbeats that nodes exchange for all their groups at once, and the checks that stand between a peer's
-//! message and the library, and the comparison of what replicas say of their states. Time comes in as [`ids::Monotonic`]; the only randomness is a seed.
+//! promise, the heartbeats that nodes exchange for all their groups at once, the checks that stand between a peer's
+//! message and the library, and the comparison of what replicas say of their states. Time comes in as [`ids::Monotonic`]; the
+//! only randomness is a seed.
 //!
 //! What is absent: sockets, disks, clocks, and the state machine. Who owns a [`RaftNode`] sends its messages, persists what
 //! it asks for, applies what it commits, and carries state to replicas that lag too far behind.

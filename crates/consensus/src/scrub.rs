@@ -45,7 +45,8 @@ pub enum Verdict {
     Agreed,
     /// A majority agrees, and this replica differs.
     Differs,
-    /// All voters have spoken, and no hash has a majority. Said once of a round.
+    /// All voters have spoken, and no hash has a majority. Said once until a majority agrees again: rounds follow each other by the
+    /// second.
     Undecided,
 }
 
@@ -66,6 +67,8 @@ pub struct Scrub {
     differing: BTreeSet<Incarnation>,
     /// Of these, the ones that nobody was told of.
     unnamed: Vec<Incarnation>,
+    /// Whether no majority agreed when one was last looked for.
+    is_undecided: bool,
 }
 
 impl Scrub {
@@ -77,6 +80,7 @@ impl Scrub {
             rounds: BTreeMap::new(),
             differing: BTreeSet::new(),
             unnamed: Vec::new(),
+            is_undecided: false,
         }
     }
 
@@ -158,7 +162,8 @@ impl Scrub {
                 Verdict::Agreed
             }
         };
-        match std::mem::replace(&mut round.is_judged, true) {
+        let was_undecided = std::mem::replace(&mut self.is_undecided, verdict == Verdict::Undecided);
+        match std::mem::replace(&mut round.is_judged, true) || was_undecided && self.is_undecided {
             true => Verdict::Open,
             false => verdict,
         }
@@ -246,6 +251,21 @@ mod tests {
         let once = [Verdict::Agreed, Verdict::Open, Verdict::Open];
         assert_eq!(verdicts, [once, once].concat());
         assert_eq!(scrub.differing().collect::<Vec<_>>(), [THIRD, LEARNER]);
+    }
+
+    #[test]
+    fn that_nobody_can_tell_is_said_once_until_a_majority_agrees_again() {
+        let mut scrub = Scrub::new(ME, Index(0));
+        let mut judge = |round, second, third| {
+            scrub.took(at(round, 7));
+            scrub.heard(SECOND, at(round, second));
+            scrub.heard(THIRD, at(round, third));
+            scrub.judge(Index(round), &members(), Index(round))
+        };
+        assert_eq!(judge(1, 8, 9), Verdict::Undecided);
+        assert_eq!(judge(2, 8, 9), Verdict::Open, "that is known");
+        assert_eq!(judge(3, 7, 7), Verdict::Agreed);
+        assert_eq!(judge(4, 8, 9), Verdict::Undecided);
     }
 
     #[test]

@@ -1974,7 +1974,7 @@ impl Origin {
                 let time = replies
                     .get(1)
                     .and_then(|time| Some(i64::from_le_bytes((*time).try_into().ok()?)));
-                let seen = |seen: &&[u8]| read_seen(&bytes.bytes().slice_ref(seen).into());
+                let seen = |seen: &&[u8]| read_seen(&kept_reply(bytes.bytes(), seen).into());
                 let objects = replies.iter().skip(2).map(seen);
                 let objects: Option<Vec<_>> = objects.map(|seen| seen.map(|(object, _)| object)).collect();
                 match (Vote::of_code(replies[0][0]), time.zip(objects)) {
@@ -2030,7 +2030,7 @@ impl Origin {
                     age, time, replies, ..
                 },
             ) => {
-                let seen = |seen: &[u8]| read_seen(&bytes.bytes().slice_ref(seen).into());
+                let seen = |seen: &[u8]| read_seen(&kept_reply(bytes.bytes(), seen).into());
                 fetched(txn, group, age, time, replies.into_iter().map(seen).collect())
             }
             (Origin::Objects(txn), Answer::SeenObjects { age, time, seen }) => {
@@ -2075,8 +2075,8 @@ fn wait_id(ticket: Ticket) -> WaitId {
     }
 }
 
-/// A reply among the answers that it came with. A client that does not read must keep no more than what it is told: a long reply
-/// that is less than half of them is copied. A shorter one is copied into the output of its connection anyway, and soon.
+/// A reply among the answers that it came with. A client that does not read must keep no more than what it is told, and a value that
+/// goes to another group no more than itself: a long reply that is less than half of them is copied. A shorter one is copied into the output of its connection anyway, and soon.
 fn kept_reply(answers: &Bytes, reply: &[u8]) -> Bytes {
     if reply.len() >= COPIED_BYTES_MIN && reply.len() < answers.len() / 2 {
         return Bytes::copy_from_slice(reply);

@@ -1194,14 +1194,16 @@ impl Member {
         flight: Option<Flight>,
         effects: &mut Effects,
     ) -> bool {
-        // Whatever the bytes are, every replica sees the same ones and does the same.
         let entry = if data.second.is_empty() {
             Entry::decode(&data.first)
         } else {
             Entry::decode_kept(&data.first, &data.second)
         };
+        // Of another build: this one does not know what it says, and everything after it follows from that.
         let Ok(entry) = entry else {
-            return true;
+            self.is_stopped = true;
+            effects.stopped = Some("an entry of the log cannot be read by this build".into());
+            return false;
         };
         self.counts.entries_applied += 1;
         assert!(!planted::is(Bug::ApplyPanics), "a planted mistake");
@@ -1358,8 +1360,8 @@ fn is_empty(ready: &Ready) -> bool {
 mod tests {
     use super::*;
     use consensus::{Config, Durability, Saved, Times};
-    use ids::{HashSeed, PartitionRange};
-    use keyspace::{Keyspace, Transfer};
+    use ids::{HashSeed, PartitionRange, SemanticsVersion, UnixMillis};
+    use keyspace::{EventClasses, Keyspace, Transfer};
 
     fn member() -> Member {
         let config = Config {
@@ -1427,6 +1429,28 @@ mod tests {
             broken(|member| member.members_at = Index(1)).as_deref(),
             Some("invariant 9")
         );
+    }
+
+    #[test]
+    fn an_entry_that_cannot_be_read_stops_the_replica() {
+        let mut state = GroupState::new(GroupId::new(0), HashSeed([1, 2]), PartitionRange::ONE);
+        let mut member = member();
+        let turn = Turn {
+            number: 1,
+            now: UnixMillis(1),
+            seed: 1,
+            lfu: None,
+            notify: EventClasses::default(),
+            steps_max: usize::MAX,
+            semantics: SemanticsVersion::CURRENT,
+        };
+        let data = Data {
+            first: Bytes::from_static(b"of another build"),
+            second: Bytes::new(),
+        };
+        let mut effects = Effects::default();
+        assert!(!member.apply(&mut state, &turn, &data, None, &mut effects));
+        assert!(member.is_stopped && effects.stopped.is_some());
     }
 
     #[test]

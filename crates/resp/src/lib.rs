@@ -8,7 +8,8 @@
 //! the bytes mean. It does not read replies either, beyond finding where one ends.
 //!
 //! Reading order: `args` (what a command is made of), `limits`, `error`, `decode` (the frames clients send)
-//! with `inline` (the lines people type) and `number`, `write` (the replies) into `rope` (what is long in them is not copied), `skip` (where a reply ends).
+//! with `inline` (the lines people type) and `number`, `write` (the replies) into `rope` (what is long in them is not
+//! copied), `skip` (where a reply ends).
 
 mod args;
 mod decode;

@@ -557,7 +557,7 @@ impl Gateway {
             PeerMessage::Answers(response) => self.on_answers(from, &response),
             PeerMessage::TransferCut(cut) => self.on_peer_cut(from, cut),
             PeerMessage::TransferAnswer(answer) => self.on_cut_answer(&answer),
-            PeerMessage::Scrub(scrub) => self.on_scrub(&scrub),
+            PeerMessage::Scrub(scrub) => self.on_scrub(from, &scrub),
             PeerMessage::Fanout(question) => self.on_question(from, &question),
             PeerMessage::FanoutAnswer(answer) => self.on_part_answer(from, &answer),
             PeerMessage::Await(waits) => self.on_peer_await(from, waits),
@@ -888,10 +888,14 @@ impl Gateway {
     }
 
     /// Another replica of a group says what its state is like.
-    fn on_scrub(&mut self, scrub: &Scrub) {
+    fn on_scrub(&mut self, from: NodeId, scrub: &Scrub) {
         let Some(index) = self.seated_as(scrub.group, scrub.to) else {
             return;
         };
+        // Each node speaks for its own replicas.
+        if !self.incarnations_on(index, from).contains(&scrub.from) {
+            return;
+        }
         if self.layout_of(index).generation != scrub.generation || scrub.format != SCRUB_FORMAT {
             return;
         }

@@ -10,6 +10,8 @@ use resp::{Decoder, Writer};
 const ROOM_FACTOR: usize = 128;
 /// Room that a connection without a long request may keep.
 const ROOM_KEPT: usize = 64 * 1024;
+/// More than that stays behind a command only if what is left takes at least this share of it: so little is moved then.
+const ROOM_SHARE: usize = 8;
 
 /// Everything of a connection but the socket.
 pub struct Connection {
@@ -77,17 +79,18 @@ impl Connection {
         )
     }
 
-    /// Puts them back with what was carried out of them.
-    pub(crate) fn put_input(&mut self, input: Vec<u8>, consumed: usize) {
+    /// Puts them back, of which `consumed` were carried out before and `more` now.
+    pub(crate) fn put_input(&mut self, input: Vec<u8>, consumed: usize, more: usize) {
         self.input = input;
-        self.consumed = consumed;
-        if self.consumed == self.input.len() {
+        self.consumed = consumed + more;
+        let is_large = self.input.capacity() > ROOM_KEPT;
+        // The room of a large request must not stay for the little that came behind it.
+        if is_large && more > 0 && self.input_len() < self.input.capacity() / ROOM_SHARE {
+            self.input = self.input[self.consumed..].to_vec();
+            self.consumed = 0;
+        } else if self.consumed == self.input.len() {
             self.input.clear();
             self.consumed = 0;
-            // A large request must not be paid for as long as the connection lives.
-            if self.input.capacity() > ROOM_KEPT {
-                self.input = Vec::new();
-            }
         }
     }
 
@@ -165,6 +168,23 @@ mod tests {
             assert!(moved <= 2 * MIB + announced / 64, "{moved} of {announced}");
             assert!(connection.unfilled() < 2 * MIB);
         }
+    }
+
+    #[test]
+    fn little_behind_a_long_request_does_not_keep_its_room() {
+        let mut connection = Connection::by(Endpoint::AnyNode);
+        let mut input = Vec::with_capacity(8 * MIB);
+        input.extend_from_slice(&vec![b'v'; MIB]);
+        input.extend_from_slice(b"*1\r\n");
+        connection.put_input(input, 0, MIB);
+        assert_eq!((connection.input_len(), connection.unfilled()), (4, 0));
+        // Of the next long one little has come, and there is room for it: it is not moved with every read.
+        let room = Vec::with_capacity(8 * MIB);
+        connection.put_input(room, 0, 0);
+        connection.keep(b"*1\r\n");
+        let (input, consumed) = connection.take_input();
+        connection.put_input(input, consumed, 0);
+        assert_eq!(connection.input.capacity(), 8 * MIB);
     }
 
     #[test]

@@ -243,8 +243,10 @@ struct Open {
     /// Whether all that was seen so far was there when they were sent.
     is_together: bool,
     tries: u32,
-    /// Since when it is open. Its deadline is counted from here, and no attempt moves it.
+    /// Since when it is open. Its deadline is counted from here, and no attempt moves it but by long values that none before had.
     opened_at: Monotonic,
+    /// What its long values take: by so much was it moved.
+    long: Duration,
     /// Since when the attempt's votes are waited for.
     since: Monotonic,
 }
@@ -537,6 +539,7 @@ impl Gateway {
             is_together: true,
             tries: 0,
             opened_at: now,
+            long: Duration::ZERO,
             since: now,
         };
         self.coordinator.open.insert(id.seq, open);
@@ -974,7 +977,9 @@ impl Gateway {
         };
         // As if it had come later by what long values take.
         let long = replica::time_of(effects.values().flatten().map(bytes).sum());
-        (open.opened_at, open.since) = (open.opened_at.after(long), now.after(long));
+        open.opened_at = open.opened_at.after(long.saturating_sub(open.long));
+        open.long = open.long.max(long);
+        open.since = now.after(long);
         if open.mode != TxnMode::LockInPlace && scratch.is_small() {
             // It is empty now.
             self.scratch = Some(scratch);
@@ -1149,7 +1154,7 @@ impl Gateway {
         let extent = program.extent(self.groups);
         let begun = self.start(ticket, program, extent);
         if let Some(next) = begun.and_then(|seq| self.coordinator.open.get_mut(&seq)) {
-            next.opened_at = open.opened_at;
+            (next.opened_at, next.long) = (open.opened_at, open.long);
         }
     }
 

@@ -39,7 +39,7 @@ use crate::timing::{Caller, Timing};
 use crate::topology::Topology;
 use crate::transaction::Transactions;
 use crate::wait::ReplicaWaits;
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec, Spread, Walks};
 use ids::{Db, GroupId, Groups, HashSeed, Prng};
 use keyspace::{EvictionPolicy, KEPT_BYTES_MIN, LfuParameters, Limits as Compactness};
@@ -318,14 +318,16 @@ impl Gateway {
         let (input, consumed) = connection.take_input();
         let is_long = input.len() - consumed >= KEPT_BYTES_MIN;
         if is_long && connection.decoder.wanted() <= input.len() - consumed {
-            let mut input = Bytes::from(input);
+            let input = Bytes::from(input);
             let more = self.run(connection, &input[consumed..], Some(&input));
             // Nothing is copied but what stands behind a frame that somebody has kept, which is most of it.
-            input.advance(consumed + more);
-            connection.put_input(input.into(), 0);
+            match more {
+                0 => connection.put_input(input.into(), consumed, 0),
+                _ => connection.put_input(input[consumed + more..].to_vec(), 0, 0),
+            }
         } else {
             let more = self.run(connection, &input[consumed..], None);
-            connection.put_input(input, consumed + more);
+            connection.put_input(input, consumed, more);
         }
         self.pump();
     }

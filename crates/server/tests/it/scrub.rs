@@ -3,8 +3,10 @@
 use crate::cluster::replicated;
 use crate::out_of_reach::{figure, key};
 use crate::world::World;
+use consensus::Scrubbed;
 use control::{GroupRef, Order};
 use ids::{GroupId, Incarnation, NodeId};
+use peer_wire::{PeerMessage, Scrub};
 use planted::Bug;
 
 fn group() -> GroupId {
@@ -150,6 +152,44 @@ fn a_replica_that_has_applied_a_command_otherwise_is_given_up_and_filled_anew() 
         assert_eq!(notices(&mut world), Vec::<String>::new());
         assert!(world.nodes.iter().all(|node| node.gateway.given_up().is_empty()));
     }
+}
+
+#[test]
+fn a_node_speaks_for_its_own_replicas_and_for_no_others() {
+    let mut world = replicated(2);
+    let count = key(2, 0, "count");
+    for _ in 0..5 {
+        world.run(1, 1, &format!("INCR {count}"));
+    }
+    world.turns(1_000);
+    let replicas: Vec<_> = (0..3).filter_map(|node| replica_on(&world, node)).collect();
+    let seats = world.nodes[0]
+        .gateway
+        .glimpses()
+        .find(|glimpse| glimpse.group == group());
+    let at = seats
+        .and_then(|glimpse| Some(glimpse.member()?.applied()))
+        .expect("it is a member");
+    let scrub = |from: usize| {
+        PeerMessage::Scrub(Scrub {
+            group: group(),
+            generation: 0,
+            from: replicas[from].0,
+            to: replicas[0].0,
+            format: keyspace::SCRUB_FORMAT,
+            scrubbed: Scrubbed { at, hash: 1 },
+        })
+    };
+    let mut tell = |by: u64, of: usize| {
+        world.nodes[0].gateway.on_peer(NodeId(by), scrub(of));
+        world.turns(100);
+        replica_on(&world, 0).is_some()
+    };
+    assert!(
+        tell(2, 1) && tell(2, 2),
+        "one node is no majority, whoever it speaks for"
+    );
+    assert!(!tell(1, 1), "two are");
 }
 
 #[test]
