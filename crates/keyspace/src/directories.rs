@@ -34,8 +34,14 @@ impl Location {
     /// Where `key` belongs, in a group that hosts these partitions.
     #[inline]
     pub(crate) fn of(key: &[u8], partitions: PartitionRange, seed: HashSeed) -> Location {
+        Location::in_slot(Slot::of_key(key), key, partitions, seed)
+    }
+
+    /// The same, if the slot is known.
+    #[inline]
+    pub(crate) fn in_slot(slot: Slot, key: &[u8], partitions: PartitionRange, seed: HashSeed) -> Location {
         Location {
-            partition: partitions.index_of(Slot::of_key(key)),
+            partition: partitions.index_of(slot),
             hash: seed.hash(key),
         }
     }

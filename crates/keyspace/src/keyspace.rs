@@ -30,7 +30,7 @@
 mod ahead;
 mod remainder;
 
-use self::ahead::OPERATIONS_AHEAD;
+pub use self::ahead::{KEYS_AHEAD, look_ahead};
 use crate::apply::Apply;
 use crate::database::{Database, KeyVersion};
 use crate::digest::Digest;
@@ -53,7 +53,7 @@ use crate::waiters::Waiters;
 use bytes::Bytes;
 use command::{Command, ObjectAspect, ReplyError};
 use ids::{
-    Db, GatewayId, GroupId, HashSeed, PartitionRange, Prng, RequestUuid, SemanticsVersion, UnixMillis,
+    Db, GatewayId, GroupId, HashSeed, PartitionRange, Prng, RequestUuid, SemanticsVersion, Slot, UnixMillis,
     Version,
 };
 use resp::{Args, Protocol, Writer};
@@ -257,8 +257,9 @@ impl Keyspace {
             }
             let mut replies = Replies::with_room(batch.len());
             for (index, operation) in (0..).zip(batch.operations()) {
-                if (index as usize).is_multiple_of(OPERATIONS_AHEAD) {
-                    self.look_ahead(batch.keys_from(index as usize));
+                if (index as usize).is_multiple_of(KEYS_AHEAD) && batch.len() > index as usize + 1 {
+                    let keys = batch.keys_from(index as usize);
+                    look_ahead(keys.map(|(db, key)| (&*self, db, Slot::of_key(key), key)));
                 }
                 while let Some((index, read)) = waiting.next_if(|(_, read)| read.position <= position) {
                     self.answer_read(index, read, local, &mut out, &mut answer);

@@ -80,7 +80,7 @@ pub use events::{Event, EventClasses};
 pub use eviction::{EvictionPolicy, Victims};
 pub use garbage::{Garbage, GarbageCounts};
 pub use hyperloglog::self_test as hyperloglog_self_test;
-pub use keyspace::{Answered, AttachedRead, Keyspace, UnknownSemantics};
+pub use keyspace::{Answered, AttachedRead, KEYS_AHEAD, Keyspace, UnknownSemantics, look_ahead};
 pub use large::Large;
 pub use limits::Limits;
 pub use local::LeaderLocal;

@@ -399,6 +399,28 @@ fn small_length(bytes: &[u8]) -> Option<(usize, usize)> {
     (six[0] == b'$' && six[4] == b'\r' && c <= 9).then_some((a * 100 + b * 10 + c, 6))
 }
 
+/// The second words of the frames at the beginning of `buf`: of nearly all commands the first key. It is for whoever wants to
+/// know early what is coming, and ends before the first frame that is not whole, or not one of few words with short lengths.
+pub fn second_words(mut buf: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let &[b'*', count, b'\r', _, ref rest @ ..] = buf else {
+            return None;
+        };
+        let (mut rest, mut second): (&[u8], &[u8]) = (rest, &[]);
+        let count = Some(digit(count)).filter(|count| *count <= SMALL_COUNT_MAX)?;
+        for number in 0..count {
+            let (len, header) = small_length(rest)?;
+            let word = rest.get(header..)?;
+            rest = word.get(len + 2..)?;
+            if number == 1 {
+                second = &word[..len];
+            }
+        }
+        buf = rest;
+        Some(second)
+    })
+}
+
 /// The value of a digit, and more than nine for any other byte.
 #[inline(always)]
 fn digit(byte: u8) -> usize {

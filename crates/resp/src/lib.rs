@@ -22,7 +22,7 @@ mod skip;
 mod write;
 
 pub use args::{Args, ArgsBuf, Span};
-pub use decode::{Decoded, Decoder};
+pub use decode::{Decoded, Decoder, second_words};
 pub use error::ProtocolError;
 pub use limits::{Limits, Protocol};
 pub use rope::{FrozenRope, Rope};

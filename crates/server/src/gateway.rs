@@ -41,8 +41,8 @@ use crate::transaction::Transactions;
 use crate::wait::ReplicaWaits;
 use bytes::Bytes;
 use command::{Command, CommandId, Flags, KeyUse, ReplyError, Route, Spec, Spread, Walks};
-use ids::{Db, GroupId, Groups, HashSeed, Prng};
-use keyspace::{EvictionPolicy, KEPT_BYTES_MIN, LfuParameters, Limits as Compactness};
+use ids::{Db, GroupId, Groups, HashSeed, Prng, Slot};
+use keyspace::{EvictionPolicy, KEPT_BYTES_MIN, KEYS_AHEAD, LfuParameters, Limits as Compactness};
 use options::{MaxmemoryPolicy, Settings};
 use replica::{Condition, Operation, Replica, Request, Scratch, Ticket, Turn, locks_of};
 use resp::{Args, Decoded, Limits, Writer};
@@ -342,6 +342,7 @@ impl Gateway {
         self.follow_settings();
         let output_max = connection.session.output_limit(&self.settings);
         let compared = self.pubsub.compared;
+        let mut looked_at = 0;
         self.open_span();
         while at < bytes.len() {
             let Connection {
@@ -368,6 +369,11 @@ impl Gateway {
             };
             match decoder.decode(&bytes[at..], &limits) {
                 Ok(Decoded::Frame { consumed }) => {
+                    if looked_at == 0 && at + consumed < bytes.len() {
+                        looked_at = KEYS_AHEAD;
+                        self.look_ahead(session.db, &bytes[at..]);
+                    }
+                    looked_at = looked_at.saturating_sub(1);
                     let args = decoder.args(&bytes[at..]);
                     if !args.is_empty() {
                         let resolved = command::resolve(args);
@@ -429,6 +435,21 @@ impl Gateway {
         connection.decoder = decoder;
         self.close_span();
         at
+    }
+
+    /// Reads where the keys of the next commands lie, all at once, if they are carried out at once: where there is a log, that
+    /// is done for each of its entries.
+    fn look_ahead(&self, db: Db, bytes: &[u8]) {
+        let is_worth = |replica: &Replica| !replica.has_log() && replica.keyspace().is_large(db);
+        if !self.replicas.first().is_some_and(is_worth) {
+            return;
+        }
+        let here = |key| {
+            let slot = Slot::of_key(key);
+            let replica = &self.replicas[self.local(self.groups.group_of(slot))?];
+            Some((replica.keyspace(), db, slot, key))
+        };
+        keyspace::look_ahead(resp::second_words(bytes).take(KEYS_AHEAD).filter_map(here));
     }
 
     /// One command of one client, and what its name and number of words were found to be.

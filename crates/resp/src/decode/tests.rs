@@ -369,3 +369,22 @@ proptest! {
         let _ = decoder.decode(&stream[..cut.index(stream.len() + 1)], &LIMITS);
     }
 }
+
+#[test]
+fn second_words_are_those_of_whole_small_frames() {
+    let frames: &[u8] =
+        b"*3\r\n$3\r\nSET\r\n$2\r\nk1\r\n$1\r\nv\r\n*1\r\n$4\r\nPING\r\n*2\r\n$3\r\nGET\r\n$0\r\n\r\n";
+    let words = |bytes| second_words(bytes).collect::<Vec<_>>();
+    assert_eq!(words(frames), [&b"k1"[..], b"", b""]);
+    for end in 0..frames.len() {
+        let whole = usize::from(end >= 28) + usize::from(end >= 42);
+        assert_eq!(words(&frames[..end]).len(), whole, "{end}");
+    }
+    for others in [
+        &b"GET k\r\n*1\r\n$4\r\nPING\r\n"[..],
+        b"*2\r\n$3\r\nGET\r\n$1000\r\nk",
+        b"*:\r\n$3\r\nGET\r\n",
+    ] {
+        assert_eq!(words(others), [b""; 0]);
+    }
+}
