@@ -6,9 +6,9 @@ use crate::model::Step;
 use crate::model::counter::Counter;
 use crate::model::list::Growing;
 use crate::model::member::Member;
-use crate::model::queue::Queue;
 use crate::model::register::Register;
 use crate::operation::{Answer, Call, Family, Operation};
+use crate::queue_order;
 use crate::search::{Found, search};
 use std::fmt;
 
@@ -122,7 +122,7 @@ fn search_until(family: Family, operations: &[&Operation], until: u64, states_ma
         Family::Queue => match fifo::judge(&steps) {
             Fifo::Ordered => Found::Way,
             Fifo::Disordered => Found::NoWay(Vec::new()),
-            Fifo::Unclear => search(&Queue::new(&steps), &steps, states_max),
+            Fifo::Unclear => queue_order::search(&steps, states_max),
         },
         Family::Member(_) => search(&Member::new(&steps), &steps, states_max),
     }

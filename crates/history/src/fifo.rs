@@ -21,7 +21,7 @@ pub(crate) enum Fifo {
     Ordered,
     /// There is none.
     Disordered,
-    /// Only a search can tell.
+    /// Only [`crate::queue_order`] can tell.
     Unclear,
 }
 
@@ -44,6 +44,7 @@ impl Element {
 /// Looks at `steps`, which are in the order of their calls.
 pub(crate) fn judge(steps: &[Step<'_>]) -> Fifo {
     let mut busy_until = BTreeMap::new();
+    let mut is_in_order_of_time = true;
     let mut elements: BTreeMap<i64, Element> = BTreeMap::new();
     let mut takes = Vec::new();
     let mut open_pops = Vec::new();
@@ -52,8 +53,8 @@ pub(crate) fn judge(steps: &[Step<'_>]) -> Fifo {
         let span = (step.invoked, step.returned);
         let before = busy_until.insert(step.process, step.returned);
         if before.is_some_and(|until| until != u64::MAX && until >= step.invoked) {
-            // Who asks without waiting has promises of order that are not about time.
-            return Fifo::Unclear;
+            // Who asks without waiting has promises of order that are not about time: without them there is more that can be.
+            is_in_order_of_time = false;
         }
         match (step.call, step.answer) {
             (Call::Push(element), _) => {
@@ -91,15 +92,15 @@ pub(crate) fn judge(steps: &[Step<'_>]) -> Fifo {
     if !is_ordered(&taken, &empties) {
         return Fifo::Disordered;
     }
+    let has_choice = !left.is_empty() && !open_pops.is_empty();
     let Some(left) = give_away(left, &taken, &empties, open_pops) else {
         return Fifo::Disordered;
     };
-    let has_choice = left.iter().any(Element::is_taken);
     let all: Vec<Element> = taken.into_iter().chain(left).collect();
     match is_ordered(&all, &empties) {
-        true => Fifo::Ordered,
-        false if has_choice => Fifo::Unclear,
-        false => Fifo::Disordered,
+        true if is_in_order_of_time => Fifo::Ordered,
+        false if !has_choice => Fifo::Disordered,
+        _ => Fifo::Unclear,
     }
 }
 

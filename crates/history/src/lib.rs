@@ -38,6 +38,7 @@ mod ledger;
 pub mod list_append;
 mod model;
 mod operation;
+mod queue_order;
 pub mod queues;
 mod recorder;
 pub mod ring;

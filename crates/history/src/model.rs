@@ -8,7 +8,6 @@
 pub(crate) mod counter;
 pub(crate) mod list;
 pub(crate) mod member;
-pub(crate) mod queue;
 pub(crate) mod register;
 
 use crate::operation::{Answer, Call};
@@ -55,18 +54,8 @@ pub(crate) trait Model {
     /// What comes of the operation `index` in this state.
     fn next(&self, state: &Self::State, index: usize) -> Next<Self::State>;
 
-    /// Operations that happened before the operation `index`, if it happened: known from what was answered.
-    fn before(&self, _index: usize) -> &[usize] {
-        &[]
-    }
-
     /// Open operations of one class are as good as each other: only the first called is tried.
     fn class(&self, index: usize) -> u64;
-
-    /// Whether an open operation is known to have happened, by what others saw of it.
-    fn happened(&self, _index: usize) -> bool {
-        false
-    }
 
     /// Which of two possible operations is tried first: the one with the smaller rank.
     fn rank(&self, index: usize) -> u64;

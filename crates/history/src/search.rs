@@ -147,14 +147,6 @@ impl<'a, M: Model> Search<'a, M> {
             if self.after[index].is_some_and(|earlier| !self.is_taken[earlier]) {
                 continue;
             }
-            if self
-                .model
-                .before(index)
-                .iter()
-                .any(|&earlier| !self.is_taken[earlier])
-            {
-                continue;
-            }
             match self.model.next(state, index) {
                 Next::Surely(next) => return vec![(index, next)],
                 Next::Only(next) => only = Some((index, next)),
@@ -176,8 +168,7 @@ impl<'a, M: Model> Search<'a, M> {
         }
         // What need not happen at all is tried last.
         possible.sort_by_key(|&(index, _)| {
-            let is_idle = self.steps[index].is_open() && !self.model.happened(index);
-            std::cmp::Reverse((is_idle, self.model.rank(index), index))
+            std::cmp::Reverse((self.steps[index].is_open(), self.model.rank(index), index))
         });
         possible
     }

@@ -2,7 +2,7 @@
 
 use crate::made::{self, Draw, FAMILIES, Shape};
 use crate::naive;
-use history::{Answer, Call, History, Operation, Process, Verdict, check};
+use history::{Answer, Call, Family, History, Operation, Process, Verdict, check};
 use proptest::prelude::*;
 
 proptest! {
@@ -40,6 +40,54 @@ proptest! {
         let verdict = check(&told);
         let expected = naive::is_linearizable(&told);
         prop_assert!((verdict == Verdict::Linearizable) == expected, "expected {expected}: {verdict:?}\n{told}");
+    }
+}
+
+#[test]
+fn the_verdict_on_queues_whose_clients_do_not_wait_is_that_of_trying_every_order() {
+    let (mut accepted, mut refused) = (0, 0);
+    for seed in 0..60_000 {
+        let draw = &mut Draw::new(seed);
+        let shape = Shape {
+            family: Family::Queue,
+            clients: 1 + draw.below(4) as u32,
+            operations: 6 + draw.below(5),
+            spread: 20 + draw.below(80),
+            unknown: draw.below(4) * 20,
+            pipelined: draw.below(3) * 40,
+            values: 0,
+        };
+        let lies = draw.below(5);
+        let told = lie(&made::history(seed, &shape), draw, lies);
+        let verdict = check(&told);
+        let expected = naive::is_linearizable(&told);
+        assert_eq!(
+            verdict == Verdict::Linearizable,
+            expected,
+            "seed {seed}: {verdict:?}\n{told}"
+        );
+        *(if expected { &mut accepted } else { &mut refused }) += 1;
+    }
+    assert!(
+        accepted > 20_000 && refused > 10_000,
+        "{accepted} accepted, {refused} refused"
+    );
+}
+
+#[test]
+fn a_long_queue_whose_clients_do_not_wait_is_decided() {
+    for seed in 0..10 {
+        let shape = Shape {
+            family: Family::Queue,
+            clients: 9,
+            operations: 600,
+            spread: 400,
+            unknown: seed % 5,
+            pipelined: 60,
+            values: 0,
+        };
+        let made = made::history(seed, &shape);
+        assert_eq!(check(&made), Verdict::Linearizable, "seed {seed}");
     }
 }
 

@@ -44,6 +44,11 @@ fn a_queue_of_which_many_pushes_were_not_answered_is_judged() {
 }
 
 #[test]
+fn queues_whose_clients_did_not_wait_and_often_found_nothing_are_judged() {
+    find_nothing([757, 9816, 9966], &of_workers(2));
+}
+
+#[test]
 fn a_register_of_which_many_writes_were_neither_answered_nor_seen_is_judged() {
     find_nothing([894], &of_workers(2));
 }
