@@ -121,11 +121,15 @@ impl Default for PieceSizes {
     }
 }
 
+/// Bytes that an entry has for each word beside it.
+const WORD_HEAD_BYTES: usize = 4;
+
 impl PieceSizes {
     /// Whether a command goes in pieces.
     #[inline]
     pub fn is_long(&self, spec: &Spec, args: Args<'_>) -> bool {
-        spec.flags.contains(Flags::WRITE) && args.byte_len() >= self.long_bytes_min
+        let bytes = args.byte_len() + args.len() * WORD_HEAD_BYTES;
+        spec.flags.contains(Flags::WRITE) && bytes >= self.long_bytes_min
     }
 }
 
@@ -584,7 +588,9 @@ impl GroupClient {
         }
         self.make_room(writes);
         let batch = &mut self.open.batch;
-        if writes
+        let is_long = self.sizes.is_long(spec, args);
+        // A frame stands behind all else: its command is taken out of the batch again.
+        if is_long
             && let Some(frame) = frame
             && batch.writes.push_framed(db, protocol, args, frame)
         {
@@ -598,7 +604,7 @@ impl GroupClient {
         }
         let item = self.new_item(origin, !writes, slot);
         let item = Item { trip, ..item };
-        if self.sizes.is_long(spec, args) {
+        if is_long {
             self.took_write(item, 0);
         } else {
             self.took(item);

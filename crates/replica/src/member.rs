@@ -108,6 +108,8 @@ pub struct Effects {
     pub differing: Vec<Incarnation>,
     /// Whether replicas differ, and nobody can tell which of them are right.
     pub is_undecided: bool,
+    /// Whether an entry could not be read, and was left out: a mistake of this program.
+    pub is_unread: bool,
     /// The state here differs from that of most voters. Nothing of it may be used again: the replica is to be given up. Of what
     /// it was about to say nothing is left but that others are to be asked.
     pub differs: bool,
@@ -1199,11 +1201,10 @@ impl Member {
         } else {
             Entry::decode_kept(&data.first, &data.second)
         };
-        // Of another build: this one does not know what it says, and everything after it follows from that.
+        // Whatever the bytes are, every replica sees the same ones and does the same.
         let Ok(entry) = entry else {
-            self.is_stopped = true;
-            effects.stopped = Some("an entry of the log cannot be read by this build".into());
-            return false;
+            effects.is_unread = true;
+            return true;
         };
         self.counts.entries_applied += 1;
         assert!(!planted::is(Bug::ApplyPanics), "a planted mistake");
@@ -1432,7 +1433,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_cannot_be_read_stops_the_replica() {
+    fn an_entry_that_cannot_be_read_is_left_out_and_told_of() {
         let mut state = GroupState::new(GroupId::new(0), HashSeed([1, 2]), PartitionRange::ONE);
         let mut member = member();
         let turn = Turn {
@@ -1445,12 +1446,12 @@ mod tests {
             semantics: SemanticsVersion::CURRENT,
         };
         let data = Data {
-            first: Bytes::from_static(b"of another build"),
+            first: Bytes::from_static(b"nothing that a leader wrote"),
             second: Bytes::new(),
         };
         let mut effects = Effects::default();
-        assert!(!member.apply(&mut state, &turn, &data, None, &mut effects));
-        assert!(member.is_stopped && effects.stopped.is_some());
+        assert!(member.apply(&mut state, &turn, &data, None, &mut effects));
+        assert!(effects.is_unread && !member.is_stopped);
     }
 
     #[test]

@@ -1254,6 +1254,7 @@ impl Gateway {
             scrubbed,
             differing,
             is_undecided,
+            is_unread,
             is_taken: _,
             differs: _,
         } = effects;
@@ -1262,6 +1263,13 @@ impl Gateway {
             self.cluster.seats[index].stopped = Some(reason.clone());
             self.cluster.notices.push(format!(
                 "a replica has stopped: group {}: {reason}",
+                group.number()
+            ));
+        }
+        if is_unread {
+            self.cluster.notices.push(format!(
+                "group {}: an entry of the log cannot be read, and was left out: whoever wrote it is told nothing. This is a mistake \
+                 of the program: please report it",
                 group.number()
             ));
         }

@@ -104,3 +104,22 @@ fn a_long_value_survives_its_leader() {
         agree(&mut world);
     }
 }
+
+#[test]
+fn a_long_command_of_many_short_words_is_carried_out_once() {
+    let mut world = replicated(2);
+    // What was sent is longer than the words, and an entry is something between: each is the first to be long.
+    for (name, count) in [("sent", 100_000), ("written", 130_000), ("words", 190_000)] {
+        let members: Vec<String> = (0..count).map(|number| format!("{number:06}")).collect();
+        let reply = world.run(0, 1, &format!("SADD {name} {}", members.join(" ")));
+        assert_eq!(reply, format!(":{count}"));
+        assert_eq!(world.run(1, 1, &format!("SCARD {name}")), format!(":{count}"));
+    }
+    assert!(
+        world
+            .nodes
+            .iter_mut()
+            .all(|node| node.gateway.take_notices().is_empty())
+    );
+    agree(&mut world);
+}
