@@ -225,6 +225,7 @@ fn messages() -> Vec<PeerMessage> {
             number: 9,
             acknowledged: 8,
             is_free: false,
+            behind: 0,
             reads: Bytes::from_static(b"reads"),
             writes: Bytes::from_static(b"writes"),
         }),

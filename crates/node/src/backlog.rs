@@ -172,6 +172,7 @@ mod tests {
             number: sequence,
             acknowledged: 0,
             is_free: false,
+            behind: 0,
             reads: Bytes::new(),
             writes: vec![0; bytes].into(),
         })

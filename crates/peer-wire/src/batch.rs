@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  batch     group u16 | generation u64 | boot u64 | worker u16 | sequence u64 | number u64 | acknowledged u64
-//!            | free u8 | length u32 | reads | writes, to the end of the message
+//!            | free u8 | behind u64 | length u32 | reads | writes, to the end of the message
 //!  reads     as `replica/batch.rs` has them
 //!  writes    operations as in an entry (`keyspace/entry.rs`)
 //! ```
@@ -28,6 +28,8 @@ pub struct Batch {
     pub acknowledged: u64,
     /// Whether its reads wait for nothing that is in flight.
     pub is_free: bool,
+    /// The number of the batch that its reads are not answered before, or 0.
+    pub behind: u64,
     /// What only reads. Not looked into here.
     pub reads: Bytes,
     /// What writes, in entry format. Not looked into here.
@@ -48,6 +50,7 @@ impl Batch {
         out.u64(self.number);
         out.u64(self.acknowledged);
         out.bool(self.is_free);
+        out.u64(self.behind);
         out.long(&self.reads);
         out.long_remainder(&self.writes);
     }
@@ -61,6 +64,7 @@ impl Batch {
             number: reader.u64()?,
             acknowledged: reader.u64()?,
             is_free: reader.bool()?,
+            behind: reader.u64()?,
             reads: reader.bytes()?,
             writes: reader.remainder(),
         })

@@ -113,6 +113,8 @@ pub enum Bug {
     WaitNotEnded,
     /// A read that is behind something does not wait for what its leader found expired.
     OwnNotAwaited,
+    /// A read is answered although a write that its gateway sent before it was lost.
+    WriteBeforeNotMissed,
     /// A member of the meta group goes on before what it wrote is synced.
     MetaLogNotSynced,
     /// A member of the meta group writes down its term, and not its vote.
@@ -177,6 +179,7 @@ impl Bug {
         Bug::OwnWriteNotAwaited,
         Bug::WaitNotEnded,
         Bug::OwnNotAwaited,
+        Bug::WriteBeforeNotMissed,
         Bug::MetaLogNotSynced,
         Bug::MetaVoteNotWritten,
         Bug::DeadlineByOwnClock,

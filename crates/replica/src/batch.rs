@@ -46,6 +46,9 @@ pub struct Batch {
     pub number: u64,
     /// It holds reads alone, and none of them need see a write that is not answered: they wait for nothing that is in flight.
     pub is_free: bool,
+    /// The number of the last batch with writes that was sent before and was not answered, 0 if there is none: its reads are
+    /// not answered before that is applied.
+    pub behind: u64,
     /// Up to here the node has every answer: what the group remembers of them can go.
     pub acknowledged: u64,
     /// The writes, as entries hold them: whatever they come from, [`Operations::check`] has looked at them.

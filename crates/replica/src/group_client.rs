@@ -8,7 +8,8 @@
 //!
 //! Batches with writes are numbered. The group remembers the last number it applied for each gateway and what it answered,
 //! so that a batch which is sent again is not applied again: a change of leader is a pause, not an error. Plain reads are
-//! evaluated by the leader, behind the writes that stand before them; a batch of reads alone carries no number.
+//! evaluated by the leader, behind the writes that stand before them; a batch of reads alone carries no number. It
+//! names the last one before it that is unanswered: if that was lost on its way, the leader says so, and both are sent again.
 //!
 //! Reads of connections that have nothing under way on the same slots are *free*: they gather apart, leave first, and wait for
 //! nothing that is in flight at the leader.
@@ -1021,6 +1022,7 @@ impl GroupClient {
         }
         // Answered ones leave from the front, so that what is due is at the back, or all of them are.
         let acknowledged = self.acknowledged;
+        let mut behind = 0;
         for sent in self.unanswered.iter_mut().take(WINDOW) {
             if sent.is_due {
                 sent.is_due = false;
@@ -1031,7 +1033,11 @@ impl GroupClient {
                 sent.sent_at = now;
                 sent.batch.acknowledged = acknowledged;
                 sent.batch.generation = generation;
+                sent.batch.behind = if sent.batch.is_free { 0 } else { behind };
                 send(&sent.batch);
+            }
+            if !sent.is_answered && sent.batch.number > 0 {
+                behind = sent.batch.number;
             }
         }
     }
@@ -1140,9 +1146,9 @@ impl GroupClient {
     }
 
     /// Reads of which clients were not told yet, but for those of the batch with this sequence.
-    fn outstanding(&self, except: Option<u64>) -> Vec<Outstanding> {
+    fn outstanding(&self, except: Option<u64>) -> impl Iterator<Item = Outstanding> {
         let unanswered = self.unanswered.iter();
-        let sent = unanswered.filter(|sent| !sent.is_answered && Some(sent.batch.sequence) != except);
+        let sent = unanswered.filter(move |sent| !sent.is_answered && Some(sent.batch.sequence) != except);
         let sent = sent.flat_map(|sent| sent.items.iter().map(|item| (item, sent.batch.sequence)));
         let open = self.open.items.iter().chain(&self.free.items);
         let late = self
@@ -1150,7 +1156,6 @@ impl GroupClient {
             .map(|(place, waiting)| (&waiting.item, place.batch));
         let all = sent.chain(open.map(|item| (item, u64::MAX))).chain(late);
         all.filter_map(|(item, sequence)| item.outstanding(sequence))
-            .collect()
     }
 
     /// Whether a read that is answered with a batch may be behind one that is not.
@@ -1178,7 +1183,7 @@ impl GroupClient {
             return;
         }
         held.sort_unstable();
-        let mut outstanding = self.outstanding(None);
+        let mut outstanding: Vec<Outstanding> = self.outstanding(None).collect();
         for (order, place) in held {
             if outstanding
                 .iter()
@@ -1262,7 +1267,7 @@ impl GroupClient {
 
     /// An answer has come later than its batch.
     fn on_late(&mut self, place: Place, bytes: &FrozenRope, out: &mut Vec<Output>) -> bool {
-        let Some(waiting) = self.late.get_mut(&place) else {
+        let Some(waiting) = self.late.get(&place) else {
             // It was asked for, and both ways brought it.
             return true;
         };
@@ -1271,20 +1276,31 @@ impl GroupClient {
         if !answers.is_over() || answer == Answer::Later {
             return false;
         }
-        let origin = waiting.item.origin.take();
-        if let Some(origin) = &origin
-            && !origin.expects(&answer)
+        let item = &waiting.item;
+        if item
+            .origin
+            .as_ref()
+            .is_some_and(|origin| !origin.expects(&answer))
         {
-            waiting.item.origin = Some(origin.clone());
             return false;
+        }
+        let before = self.outstanding(None).filter(|other| other.is_before(item));
+        if let Some(newest) = before.map(|other| other.sequence).max() {
+            if newest > place.batch {
+                // What is before it is asked again, and will be answered what is newer.
+                self.ask_again(place, out);
+            } else if let Some(waiting) = self.late.get_mut(&place) {
+                waiting.held = Some(bytes.clone());
+            }
+            return true;
         }
         let waiting = self.late.remove(&place).expect("looked at a moment ago");
         if !place.is_read {
             self.received.push((place.batch, place.index));
             self.untold_since.get_or_insert(self.now);
         }
-        if let Some(origin) = origin {
-            let journey = waiting.item.journey(self.now);
+        let journey = waiting.item.journey(self.now);
+        if let Some(origin) = waiting.item.origin {
             origin.answer(self.group, answer, bytes, journey, out);
         }
         self.tell_held(out);
@@ -1364,7 +1380,7 @@ impl GroupClient {
             return true;
         };
         let mut outstanding = match outcome {
-            BatchOutcome::Done(_) if self.may_be_behind(at) => self.outstanding(Some(sequence)),
+            BatchOutcome::Done(_) if self.may_be_behind(at) => self.outstanding(Some(sequence)).collect(),
             _ => Vec::new(),
         };
         let (sent, group) = (&mut self.unanswered[at], self.group);
@@ -2235,9 +2251,13 @@ mod tests {
 
         /// The first item of a batch is answered that waited.
         fn answer_late(&mut self, batch: u64, is_read: bool, reply: &str) {
+            self.answer_item(batch, is_read, 0, reply);
+        }
+
+        fn answer_item(&mut self, batch: u64, is_read: bool, index: u32, reply: &str) {
             let late = BatchOutcome::Deferred {
                 is_read,
-                index: 0,
+                index,
                 bytes: answers(&[reply]),
             };
             self.hear(batch, &late);
@@ -2400,6 +2420,70 @@ mod tests {
         client.answer_late(1, true, ":1\r\n");
         client.expect_told(&[(1, ":1\r\n"), (2, ":2\r\n"), (4, ":4\r\n")]);
         assert!(client.group_client.is_idle());
+    }
+
+    #[test]
+    fn a_late_answer_is_told_behind_an_earlier_one_of_its_connection_and_slot() {
+        let mut client = Asking::new();
+        client.ask(1, "GET k");
+        client.ask(2, "STRLEN k");
+        assert_eq!(client.sent().len(), 1);
+        client.answer(1, &["later", "later"]);
+        client.answer_item(1, true, 1, ":2\r\n");
+        client.expect_told(&[]);
+        client.answer_item(1, true, 0, ":1\r\n");
+        client.expect_told(&[(1, ":1\r\n"), (2, ":2\r\n")]);
+        assert!(client.group_client.is_idle());
+    }
+
+    #[test]
+    fn a_late_answer_is_not_told_behind_one_that_was_asked_again() {
+        let mut client = Asking::new();
+        client.ask(1, "GET k");
+        client.ask(2, "STRLEN k");
+        assert_eq!(client.sent().len(), 1);
+        client.answer(1, &["later", "later"]);
+        client.tick(SECOND);
+        assert_eq!(client.sent().len(), 1, "whether they wait still");
+        client.answer(2, &["gone", "later"]);
+        assert_eq!(client.sent().len(), 1);
+        // It is from before.
+        client.answer_item(1, true, 1, ":1\r\n");
+        assert_eq!(client.sent().len(), 1);
+        client.answer(3, &["$2\r\nab\r\n"]);
+        client.expect_told(&[(1, "$2\r\nab\r\n")]);
+        client.answer(4, &[":2\r\n"]);
+        client.expect_told(&[(2, ":2\r\n")]);
+        assert!(client.group_client.is_idle());
+    }
+
+    #[test]
+    fn a_read_says_which_write_it_stands_behind() {
+        let mut client = Asking::new();
+        let behind = |client: &mut Asking| {
+            let mut behind = Vec::new();
+            client
+                .group_client
+                .dispatch(|batch| behind.push((batch.sequence, batch.behind)));
+            behind
+        };
+        client.ask(1, "INCR k");
+        assert_eq!(behind(&mut client), [(1, 0)]);
+        client.ask(2, "GET k");
+        assert_eq!(behind(&mut client), [(2, 1)]);
+        let other = operation("GET other");
+        let free = Asked {
+            is_free: true,
+            ..Asked::of(&other)
+        };
+        client.group_client.command(ticket(3), free);
+        assert_eq!(behind(&mut client), [(3, 0)], "it waits for nothing");
+        // The write was lost on its way.
+        client.hear(2, &BatchOutcome::Gap { applied: 0 });
+        assert_eq!(behind(&mut client), [(1, 0), (2, 1), (3, 0)]);
+        client.answer(1, &[":1\r\n"]);
+        client.group_client.resend(&mut client.out);
+        assert_eq!(behind(&mut client), [(2, 0), (3, 0)], "it was carried out");
     }
 
     #[test]

@@ -19,7 +19,8 @@
 //! Invariants:
 //! 1. Entries are applied in the order of their indices, each once.
 //! 2. A gateway is answered for a write when its entry was applied, not before.
-//! 3. A read is answered from a state that holds every write that was acknowledged before the read came.
+//! 3. A read is answered from a state that holds every write that was acknowledged before the read came, and what its gateway
+//!    sent before it.
 //! 4. What a follower applies answers nobody. Clients of its own node may hear of it, or wait for a key that it fills.
 //!
 //! And of what is kept between two turns, as [`Member::check`] looks at it:
@@ -590,8 +591,15 @@ impl Member {
         gathered: &Gathered,
         effects: &mut Effects,
     ) -> Option<FrozenRope> {
+        let (sender, sequence) = (gathered.sender, gathered.batch.sequence);
+        let applied = state.keyspace().last_batch(sender.gateway);
+        if applied < gathered.batch.behind && !planted::is(Bug::WriteBeforeNotMissed) {
+            // It was lost on its way: sent again, they come in order.
+            self.voice()
+                .say(effects, sender, sequence, BatchOutcome::Gap { applied });
+            return None;
+        }
         let Ok(questions) = reads(&gathered.batch.reads) else {
-            let (sender, sequence) = (gathered.sender, gathered.batch.sequence);
             self.voice().say(effects, sender, sequence, BatchOutcome::Evicted);
             return None;
         };
@@ -603,8 +611,8 @@ impl Member {
                 self.own.push(&Operation::Withdraw { txn });
             }
             let place = ReadPlace {
-                sender: gathered.sender,
-                sequence: gathered.batch.sequence,
+                sender,
+                sequence,
                 index,
             };
             let (now, all) = (self.now, &gathered.batch.reads);

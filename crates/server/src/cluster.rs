@@ -739,6 +739,7 @@ impl Gateway {
             number,
             acknowledged,
             is_free,
+            behind,
             reads,
             writes,
         } = batch;
@@ -757,6 +758,7 @@ impl Gateway {
             number,
             acknowledged,
             is_free,
+            behind,
             writes,
             reads,
         };
@@ -1188,6 +1190,7 @@ impl Gateway {
                         number: batch.number,
                         acknowledged: batch.acknowledged,
                         is_free: batch.is_free,
+                        behind: batch.behind,
                         reads: batch.reads.clone(),
                         writes: batch.writes.clone(),
                     };

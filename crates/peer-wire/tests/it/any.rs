@@ -134,18 +134,27 @@ fn body() -> impl Strategy<Value = Body> {
 }
 
 fn batch() -> impl Strategy<Value = Batch> {
-    let numbers = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
+    let numbers = (
+        any::<u64>(),
+        any::<u64>(),
+        any::<u64>(),
+        any::<u64>(),
+        any::<u64>(),
+    );
     (group(), gateway(), numbers, any::<bool>(), bytes(50), bytes(200)).prop_map(
-        |(group, gateway, (generation, sequence, number, acknowledged), is_free, reads, writes)| Batch {
-            group,
-            generation,
-            gateway,
-            sequence,
-            number,
-            acknowledged,
-            is_free,
-            reads,
-            writes,
+        |(group, gateway, (generation, sequence, number, behind, acknowledged), is_free, reads, writes)| {
+            Batch {
+                group,
+                generation,
+                gateway,
+                sequence,
+                number,
+                acknowledged,
+                is_free,
+                behind,
+                reads,
+                writes,
+            }
         },
     )
 }

@@ -81,6 +81,7 @@ fn batch(writes: Bytes) -> PeerMessage {
         number: 9,
         acknowledged: 8,
         is_free: false,
+        behind: 0,
         reads: Bytes::from_static(b"reads"),
         writes,
     })
@@ -207,7 +208,7 @@ fn refused_claims_stand_in_order() {
 #[test]
 fn a_list_that_claims_to_be_huge_is_refused_before_room_is_made() {
     let mut body = encoded(&batch(Bytes::new()))[HEAD_BYTES..].to_vec();
-    let count_at = 2 + 8 + 10 + 8 + 8 + 8 + 1;
+    let count_at = 2 + 8 + 10 + 8 + 8 + 8 + 1 + 8;
     body[count_at..count_at + 4].fill(0xff);
     let packet = Packet {
         kind: Kind::Batch as u8,

@@ -702,6 +702,26 @@ fn what_a_read_found_to_be_expired_is_counted_no_longer() {
     assert!(counts.contains(&":3".to_owned()), "{counts:?}");
 }
 
+/// What a client is told that reads behind a write which is lost on its way to the leader.
+fn read_behind_what_is_lost() -> String {
+    let mut world = replicated(1);
+    assert_eq!(world.run(1, 1, "SET k 1"), "+OK");
+    world.send(1, 1, "INCR k");
+    world.turn();
+    world.lose();
+    world.send(1, 1, "GET k");
+    world.reply(1, 1)
+}
+
+#[test]
+fn a_read_sees_the_write_before_it_though_that_was_lost_and_sent_again() {
+    assert_eq!(read_behind_what_is_lost(), ":2 $1 2");
+    planted::plant(Some(planted::Bug::WriteBeforeNotMissed));
+    let seen = read_behind_what_is_lost();
+    planted::plant(None);
+    assert_eq!(seen, ":2 $1 1");
+}
+
 #[test]
 fn a_scan_goes_through_all_groups_wherever_they_are_led() {
     let mut world = replicated(4);

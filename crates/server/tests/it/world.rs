@@ -1,4 +1,4 @@
-//! Several nodes of one worker each, and a network that loses nothing.
+//! Several nodes of one worker each, and a network that loses what it is told to lose.
 
 use ids::{
     Boot, Epoch, GroupCount, GroupId, Groups, HashSeed, Monotonic, NodeId, SemanticsVersion, UnixMillis,
@@ -174,6 +174,11 @@ impl World {
 
     pub(crate) fn turns(&mut self, count: usize) {
         (0..count).for_each(|_| self.turn());
+    }
+
+    /// Whatever is on its way is lost.
+    pub(crate) fn lose(&mut self) {
+        self.wire.clear();
     }
 
     /// Background work.

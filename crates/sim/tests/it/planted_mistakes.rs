@@ -138,6 +138,8 @@ const BY_SCENES: &[Bug] = &[
     Bug::AloneWoundsOnce,
     // `DBSIZE` right behind the read that found a key expired: `crates/server/tests/it/cluster.rs`.
     Bug::OwnNotAwaited,
+    // A link that is lost between two batches of one pipeline: `crates/server/tests/it/cluster.rs`, and `seeds.rs`.
+    Bug::WriteBeforeNotMissed,
     // A lost answer beside one that came, to two reads that were sent together: `crates/replica/src/group_client.rs`.
     Bug::ReadToldEarly,
     // It does no harm, and that is what is looked at: `seeds.rs`.

@@ -39,6 +39,14 @@ fn seeds_that_found_mistakes_in_transactions_find_nothing_any_more() {
 }
 
 #[test]
+fn reads_of_a_pipeline_find_nothing_any_more_when_what_stands_before_them_is_lost() {
+    // A write was lost with its link, and the read behind it was answered as if it had never been sent.
+    find_nothing([22370, 27297, 27566, 54674, 73986], &of_workers(2));
+    // Of reads that had waited together the last was answered, and the answers to those before it were lost.
+    find_nothing([37479], &of_workers(2));
+}
+
+#[test]
 fn a_queue_of_which_many_pushes_were_not_answered_is_judged() {
     find_nothing([90], &of_workers(2));
 }
