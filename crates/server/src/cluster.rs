@@ -978,8 +978,8 @@ impl Gateway {
         }
         let mut outputs = Vec::new();
         let generation = layout.group(group).generation;
-        self.group_client(index)
-            .begin_generation(generation, &mut outputs);
+        self.group_client(index);
+        self.cluster.seats[index].begin_generation(generation, &mut outputs);
         self.transactions.outputs.extend(outputs);
         self.cluster.touch(index);
     }

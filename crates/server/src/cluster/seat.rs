@@ -532,6 +532,14 @@ impl Seat {
             .on_outcome(response.sequence, &response.outcome, outputs);
     }
 
+    /// The group may have begun anew: then its terms have, too.
+    pub(super) fn begin_generation(&mut self, generation: u64, outputs: &mut Vec<Output>) {
+        if generation > self.group_client.generation() {
+            self.led_in = Term(0);
+        }
+        self.group_client.begin_generation(generation, outputs);
+    }
+
     /// Whoever was asked does not lead, but may know who does.
     fn lose_target(&mut self, hint: Option<NodeId>, outputs: &mut Vec<Output>) {
         let before = self.target.take();

@@ -85,6 +85,21 @@ fn where_all_that_is_left_is_prepared_and_the_coordinator_is_gone_it_is_dropped_
 }
 
 #[test]
+fn whoever_has_led_in_a_later_term_is_heard_when_the_group_begins_anew_there() {
+    let mut world = one_each(3);
+    let key = key(3, 1, "k");
+    for round in 0..4 {
+        world.restart(1);
+        seconds(&mut world, 3);
+        assert_eq!(world.run(0, 1, &format!("SET {key} {round}")), "+OK");
+    }
+    begin_anew(&mut world, 1);
+    seconds(&mut world, 3);
+    assert_eq!(world.run(0, 1, &format!("GET {key}")), "$-1", "that is lost");
+    assert_eq!(world.run(0, 1, &format!("SET {key} 4")), "+OK");
+}
+
+#[test]
 fn a_coordinator_that_comes_back_with_another_word_tears_its_transaction_and_stops_nobody() {
     let (mut world, keys) = decided(&[]);
     begin_anew(&mut world, 1);

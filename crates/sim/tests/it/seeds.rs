@@ -85,6 +85,11 @@ fn a_read_is_not_kept_by_a_transaction_that_waits_while_writes_behind_it_pass() 
 }
 
 #[test]
+fn a_leader_of_an_earlier_term_is_heard_when_its_group_has_begun_anew() {
+    find_nothing([67224], &of_workers(2));
+}
+
+#[test]
 fn who_begins_anew_is_not_taken_for_who_was_there_before() {
     // What was said to a process that dialled came to the one after it: the link went one way only, for ever.
     find_nothing([1678], &of_workers(2));
