@@ -115,6 +115,8 @@ pub enum Bug {
     OwnNotAwaited,
     /// A read is answered although a write that its gateway sent before it was lost.
     WriteBeforeNotMissed,
+    /// What has come of an operation that goes in pieces is left out of a transfer of state.
+    PiecesNotMoved,
     /// A member of the meta group goes on before what it wrote is synced.
     MetaLogNotSynced,
     /// A member of the meta group writes down its term, and not its vote.
@@ -180,6 +182,7 @@ impl Bug {
         Bug::WaitNotEnded,
         Bug::OwnNotAwaited,
         Bug::WriteBeforeNotMissed,
+        Bug::PiecesNotMoved,
         Bug::MetaLogNotSynced,
         Bug::MetaVoteNotWritten,
         Bug::DeadlineByOwnClock,

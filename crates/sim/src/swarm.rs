@@ -127,6 +127,13 @@ impl Swarm {
                 swarm.kills = swarm.kills.max(120);
                 swarm.partitions = swarm.partitions.max(60);
             }
+            // Replicas that come and go while commands are under way.
+            Some(Bug::PiecesNotMoved) => {
+                swarm.moves = swarm.moves.max(120);
+                swarm.clients = 10;
+                swarm.reads = 30;
+                swarm.think = MILLIS;
+            }
             // It is one replica less for a while: no other one is to be lost.
             Some(Bug::ScrubLies) => {
                 (swarm.kills, swarm.hand_overs, swarm.moves) = (0, 0, 0);

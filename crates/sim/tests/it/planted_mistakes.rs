@@ -96,6 +96,7 @@ caught! {
     a_read_without_a_lease_is_noticed: LeaseIgnored;
     a_read_that_does_not_see_what_its_connection_wrote_is_noticed: OwnWriteNotAwaited;
     a_client_that_waits_when_it_is_gone_is_noticed: WaitNotEnded;
+    pieces_that_a_transfer_leaves_out_are_noticed: PiecesNotMoved;
     a_log_of_the_meta_group_that_is_not_synced_is_noticed: MetaLogNotSynced;
     a_vote_in_the_meta_group_that_is_not_written_is_noticed: MetaVoteNotWritten;
     a_deadline_by_the_clock_of_a_replica_is_noticed: DeadlineByOwnClock;
