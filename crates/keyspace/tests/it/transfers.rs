@@ -4,7 +4,8 @@ use crate::entries::push_random;
 use crate::node::{Node, db, gateway, header};
 use ids::{Prng, SemanticsVersion, UnixMillis};
 use keyspace::{
-    Arrival, BlockCommand, Condition, Cut, EntryBuf, Keyspace, Operation, Transfer, TransferError,
+    Arrival, BlockCommand, Condition, Cut, EntryBuf, Keyspace, Operation, Operations, Piece, Transfer,
+    TransferError,
 };
 use resp::{ArgsBuf, Protocol};
 
@@ -15,6 +16,8 @@ struct Log {
     now: i64,
     /// One in so many operations makes a value large, or changes one.
     large: u64,
+    /// The operation that each gateway sends in pieces: its number, its bytes, and how many of them were sent.
+    long: [(u64, Vec<u8>, usize); 2],
 }
 
 impl Log {
@@ -24,14 +27,50 @@ impl Log {
             numbers: [0; 2],
             now: 0,
             large,
+            long: Default::default(),
         }
     }
 
-    fn entry(&mut self, state: &Keyspace, operations_max: u64) -> Vec<u8> {
+    /// A piece of what this gateway sends, or the word that all of them are there; now and then it begins another one.
+    fn push_piece(&mut self, entry: &mut EntryBuf, worker: usize) {
         let prng = &mut self.prng;
-        self.now += prng.below(200) as i64 - 20;
-        let mut entry = EntryBuf::new(&header(self.now, prng.next_u64()));
-        for _ in 0..prng.below(3) {
+        let (number, bytes, sent) = &mut self.long[worker];
+        if *sent == bytes.len() && !bytes.is_empty() {
+            bytes.clear();
+            return entry.push(&Operation::Staged { number: *number });
+        }
+        if bytes.is_empty() || prng.below(10) == 0 {
+            let value = vec![b'v'; prng.below(3_000) as usize];
+            let words = [
+                b"SET".to_vec(),
+                format!("long:{}", prng.below(4)).into_bytes(),
+                value,
+            ];
+            let words = ArgsBuf::from_slices(words);
+            let mut operations = Operations::new();
+            operations.push(&Operation::Command {
+                db: db(0),
+                protocol: Protocol::Resp2,
+                args: words.as_args(),
+            });
+            (*number, *bytes, *sent) = (*number + 1, operations.into_bytes(), 0);
+        }
+        let rest = &bytes[*sent..];
+        let piece = &rest[..rest.len().min(1 + prng.below(1_000) as usize)];
+        entry.push(&Operation::Stage(Piece {
+            number: *number,
+            whole_bytes: bytes.len() as u64,
+            offset: *sent as u64,
+            bytes: piece,
+        }));
+        *sent += piece.len();
+    }
+
+    fn entry(&mut self, state: &Keyspace, operations_max: u64) -> Vec<u8> {
+        self.now += self.prng.below(200) as i64 - 20;
+        let mut entry = EntryBuf::new(&header(self.now, self.prng.next_u64()));
+        for _ in 0..self.prng.below(3) {
+            let prng = &mut self.prng;
             let worker = prng.below(3) as usize;
             match self.numbers.get_mut(worker) {
                 Some(number) => {
@@ -45,8 +84,11 @@ impl Log {
                 }
                 None => entry.begin_own_batch(),
             }
-            for _ in 0..prng.below(operations_max) {
-                if prng.below(self.large) == 0 {
+            for _ in 0..self.prng.below(operations_max) {
+                let prng = &mut self.prng;
+                if worker < self.long.len() && prng.below(4) == 0 {
+                    self.push_piece(&mut entry, worker);
+                } else if prng.below(self.large) == 0 {
                     push_large(&mut entry, prng);
                 } else {
                     push_random(&mut entry, state, prng);
