@@ -293,6 +293,14 @@ impl RaftNode {
         self.raw.store().bytes()
     }
 
+    /// Whether the log holds a change of members that is not known to be committed, for checkers.
+    pub fn has_change_ahead(&self) -> bool {
+        let ahead = self.entries_after(self.commit_index());
+        ahead
+            .iter()
+            .any(|entry| matches!(entry.payload, Payload::Members(_)))
+    }
+
     /// The log behind place `after`, for checkers.
     pub fn entries_after(&self, after: Index) -> Vec<Entry> {
         self.raw

@@ -289,6 +289,13 @@ impl Meta {
         Some((seat.raft.me(), seat.raft.members()))
     }
 
+    /// Whether the replica of the meta group here may hear that its members change, for checkers.
+    pub fn has_change_ahead(&self) -> bool {
+        self.seat
+            .as_ref()
+            .is_some_and(|seat| seat.raft.has_change_ahead())
+    }
+
     /// What the replica of the meta group here may not forget once a turn is over, for checkers.
     pub fn promises(&self) -> Option<(Incarnation, HardState)> {
         let seat = self.seat.as_ref().filter(|seat| seat.is_on_disk())?;

@@ -121,6 +121,8 @@ pub(crate) struct Holding {
     pub(crate) incarnation: Incarnation,
     /// The members as it knows them; none if nobody else has a part in the group.
     pub(crate) members: Option<Members>,
+    /// Whether its log holds a change of these that may be carried out, or may not.
+    pub(crate) has_change_ahead: bool,
 }
 
 impl Whole {
@@ -392,6 +394,9 @@ impl Whole {
                     group: GroupRef::Data(glimpse.group),
                     incarnation: glimpse.incarnation,
                     members: glimpse.members().cloned(),
+                    has_change_ahead: glimpse
+                        .member()
+                        .is_some_and(|member| member.raft().has_change_ahead()),
                 });
                 holdings.collect()
             }
@@ -408,6 +413,7 @@ impl Whole {
             group: GroupRef::Meta,
             incarnation,
             members: Some(members.clone()),
+            has_change_ahead: self.meta.has_change_ahead(),
         })
     }
 }
@@ -417,6 +423,7 @@ fn holding(kept: &Kept) -> Holding {
         group: GroupRef::Data(kept.group),
         incarnation: kept.incarnation,
         members: kept.rest.as_ref().map(|(point, _)| point.members.clone()),
+        has_change_ahead: false,
     }
 }
 
