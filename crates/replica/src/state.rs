@@ -385,6 +385,13 @@ impl GroupState {
                 Answered::Read(index, reply) => answers[places[index]].reply(reply),
                 Answered::ReadLater(index, behind) => {
                     let (batch, place) = (places[index], indices[index]);
+                    if !matches!(
+                        verdicts.get(own + batch),
+                        Some(Batched::Applied | Batched::Repeated)
+                    ) {
+                        // It is sent again: by then the writes before it are applied.
+                        return;
+                    }
                     let place = ReadPlace {
                         sender: senders[batch],
                         sequence: batches[batch].sequence,

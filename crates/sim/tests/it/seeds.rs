@@ -44,6 +44,8 @@ fn reads_of_a_pipeline_find_nothing_any_more_when_what_stands_before_them_is_los
     find_nothing([22370, 27297, 27566, 54674, 73986], &of_workers(2));
     // Of reads that had waited together the last was answered, and the answers to those before it were lost.
     find_nothing([37479], &of_workers(2));
+    // A batch that was not taken, because one before it was lost, left its reads behind, where they waited for a transaction.
+    find_nothing([205115], &of_workers(2));
 }
 
 #[test]
