@@ -281,6 +281,7 @@ fn page(address: &str, path: &str) -> Result<String, String> {
             "{address} is on another machine and wants the password of its clients: put it into the environment as {}",
             http::PASSWORD_VARIABLE
         )),
+        Ok(page) if page.status == 503 => Err(format!("{address} answers: {}", page.body.trim_end())),
         Ok(page) => Err(format!(
             "{address} answers with status {} to {path}: is it the admin port of a node?",
             page.status

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use blackbox::{Client, Cluster, Value, chorale_binary, eventually};
+use blackbox::{Client, Cluster, Value, chorale_binary, eventually, http_get};
 
 /// Few, so that tests are quick on processes that were built for tests.
 const GROUPS: usize = 8;
@@ -190,6 +190,68 @@ fn a_start_that_is_stopped_before_it_is_counted_leaves_what_the_last_one_left() 
         !page.contains("\"role\": \"lost\""),
         "the node has what it had: {page}"
     );
+}
+
+#[test]
+fn a_node_that_waits_for_the_others_says_so_to_whoever_asks() {
+    let mut cluster = Cluster::start(3, GROUPS);
+    fill(&mut cluster.client(0));
+    for node in 0..3 {
+        assert!(cluster.terminate(node).success());
+    }
+    cluster.restart(0);
+    eventually("it listens", || {
+        Client::connect(cluster.address(0)).is_ok() && http_get(cluster.admin_address(0), "/").is_ok()
+    });
+    let mut client = cluster.client(0);
+    let is_loading = |reply: Value| reply.error().is_some_and(|text| text.starts_with("LOADING "));
+    for command in [
+        "PING",
+        "HELLO 3",
+        "AUTH x",
+        "GET key:7",
+        "SET key:7 lost",
+        "CLUSTER INFO",
+        "PING",
+    ] {
+        assert!(is_loading(client.run(command)), "{command}");
+    }
+    // Many at once are answered one by one, and what comes in pieces is awaited.
+    client
+        .send_raw(b"PING\r\n\r\n*1\r\n$4\r\nPING\r\n*2\r\n$3\r\nGET\r\n$5\r\nke")
+        .expect("it is open");
+    assert!(
+        is_loading(client.receive().expect("it answers"))
+            && is_loading(client.receive().expect("it answers"))
+    );
+    client.send_raw(b"y:7\r\n").expect("it is open");
+    assert!(is_loading(client.receive().expect("it answers")));
+    // One that sends what nobody waits for is told, and closed.
+    let mut endless = cluster.client(0);
+    endless
+        .send_raw(b"*2\r\n$3\r\nGET\r\n$1000000\r\n")
+        .expect("it is open");
+    endless.send_raw(&[b'x'; 70_000]).expect("it is open");
+    assert!(is_loading(endless.receive().expect("it answers")));
+    let health = http_get(cluster.admin_address(0), "/healthz").expect("it answers");
+    assert_eq!(health.status, 503);
+    assert!(health.body.contains("starting"), "{}", health.body);
+    for page in ["/metrics", "/cluster", "/transactions"] {
+        let page = http_get(cluster.admin_address(0), page).expect("it answers");
+        assert_eq!(page.status, 503);
+    }
+    let status = admin(&["status", &cluster.admin_address(0).to_string()]);
+    assert!(status.is_err_and(|why| why.contains("starting")));
+    for node in [1, 2] {
+        cluster.restart(node);
+    }
+    cluster.wait_until_ready(0);
+    // Who has waited is served now, on the connection that it has.
+    assert_eq!(client.run("PING"), Value::Simple(b"PONG".to_vec()));
+    assert_eq!(client.run("GET key:7"), Value::bulk("7"));
+    eventually("it is healthy", || {
+        http_get(cluster.admin_address(0), "/healthz").is_ok_and(|health| health.status == 200)
+    });
 }
 
 #[test]
