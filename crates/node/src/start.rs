@@ -87,6 +87,28 @@ fn opening<T>(
     })
 }
 
+/// Remembers a failure, so that others can be found too.
+fn noting<T>(failures: &mut Vec<StartError>, result: Result<T, StartError>) -> Option<T> {
+    result.map_err(|failure| failures.push(failure)).ok()
+}
+
+impl StartError {
+    /// All of them as one.
+    fn of_all(mut failures: Vec<StartError>) -> Option<StartError> {
+        let first = failures.pop()?;
+        if failures.is_empty() {
+            return Some(first);
+        }
+        failures.push(first);
+        let said: Vec<String> = failures.iter().map(ToString::to_string).collect();
+        Some(StartError {
+            what: format!("{} ports cannot be opened", said.len()),
+            source: io::Error::other(said.join("; ")),
+            port_option: None,
+        })
+    }
+}
+
 /// The port that the sockets of one endpoint listen on.
 fn port_of(listeners: &[Listener]) -> Result<Option<u16>, StartError> {
     let address = listeners.first().map(|listener| listener.socket.local_addr());
@@ -255,6 +277,20 @@ fn node_name(prng: &mut Prng) -> NodeName {
     name
 }
 
+/// Whether the peer port is for this machine alone: whoever reaches one without a secret can write everything.
+fn is_protected(settings: &Settings) -> bool {
+    settings.cluster_secret.is_none() && !settings.bind[0].ip.is_loopback()
+}
+
+/// Where the node listens for others; none if nobody is ever to come.
+fn peer_address(settings: &Settings) -> Option<SocketAddr> {
+    let ip = match is_protected(settings) {
+        true => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        false => settings.bind[0].ip,
+    };
+    settings.peer_port.map(|port| SocketAddr::new(ip, port))
+}
+
 /// What this node says of itself to others.
 fn said(settings: &Settings, port: u16, cluster_port: Option<u16>) -> Said {
     let bind = settings.bind[0].ip;
@@ -274,14 +310,7 @@ fn said(settings: &Settings, port: u16, cluster_port: Option<u16>) -> Said {
         true => format!("[{host}]:{port}"),
         false => format!("{host}:{port}"),
     };
-    // Whoever reaches a peer port without a secret can write everything.
-    let is_protected = settings.cluster_secret.is_none() && !bind.is_loopback();
-    let peer_ip = if is_protected {
-        IpAddr::V4(Ipv4Addr::LOCALHOST)
-    } else {
-        bind
-    };
-    if is_protected && settings.peer_port.is_some() {
+    if is_protected(settings) && settings.peer_port.is_some() {
         tracing::warn!(
             "the peer port is open on this machine alone, because there is no cluster secret: nodes of other machines can join with --cluster-secret-file"
         );
@@ -295,7 +324,7 @@ fn said(settings: &Settings, port: u16, cluster_port: Option<u16>) -> Said {
             semantics_min: SemanticsVersion::OLDEST,
             semantics_max: SemanticsVersion::CURRENT,
         },
-        peer_address: settings.peer_port.map(|port| SocketAddr::new(peer_ip, port)),
+        peer_address: peer_address(settings),
     }
 }
 
@@ -442,24 +471,42 @@ pub fn run(
 
     fit_clients(&mut settings, workers)?;
     let addresses = listener::describe(&settings.bind);
+    // All of them before the first is complained of: whoever has to choose ports chooses once.
+    let mut failures = Vec::new();
     let opened = listener::open(&settings, Endpoint::AnyNode, settings.port);
-    let mut listeners = opening("cannot listen for clients", "port", opened)?;
-    let port = port_of(&listeners)?.expect("it was opened on one address at least");
+    let any_node = noting(
+        &mut failures,
+        opening("cannot listen for clients", "port", opened),
+    );
     let opened = match settings.cluster_port {
         None => Ok(Vec::new()),
         Some(port) => listener::open(&settings, Endpoint::Cluster, port),
     };
-    let opened = opening("cannot open the cluster endpoint", "cluster-port", opened)?;
-    let cluster_port = port_of(&opened)?;
-    listeners.extend(opened);
-    let admin_listener = match settings.admin_port {
-        None => None,
-        Some(admin_port) => {
-            let address = SocketAddr::new(settings.bind[0].ip, admin_port);
-            let what = format!("cannot listen on the admin port {address}");
-            Some(opening(what, "admin-port", TcpListener::bind(address))?)
-        }
-    };
+    let opened = opening("cannot open the cluster endpoint", "cluster-port", opened);
+    let cluster = noting(&mut failures, opened);
+    let admin_listener = settings.admin_port.and_then(|port| {
+        let address = SocketAddr::new(settings.bind[0].ip, port);
+        let what = format!("cannot listen on the admin port {address}");
+        noting(
+            &mut failures,
+            opening(what, "admin-port", TcpListener::bind(address)),
+        )
+    });
+    let peer_address = peer_address(&settings);
+    // Opened by the links themselves, later: what was taken over by a start that fails would have to be left again.
+    let free = peer_address.map(TcpListener::bind).transpose().map(drop);
+    noting(
+        &mut failures,
+        opening("cannot open the peer port", "peer-port", free),
+    );
+    if let Some(failure) = StartError::of_all(failures) {
+        return Err(failure);
+    }
+    let mut listeners = any_node.expect("it did not fail");
+    let cluster = cluster.expect("it did not fail");
+    let port = port_of(&listeners)?.expect("it was opened on one address at least");
+    let cluster_port = port_of(&cluster)?;
+    listeners.extend(cluster);
 
     // Whatever may fail comes before the node takes over what the last stop left.
     let mut polls = Vec::new();
@@ -496,10 +543,7 @@ pub fn run(
     }
     let born = match said.peer_address {
         None => None,
-        Some(address) => {
-            // Now, as long as nothing was taken over that a start that fails would have to leave again.
-            let free = TcpListener::bind(address).map(drop);
-            opening("cannot open the peer port", "peer-port", free)?;
+        Some(_) => {
             let lobby = trying(
                 "cannot answer clients before the node is ready",
                 Lobby::open(listeners, &settings),
@@ -577,6 +621,13 @@ pub fn run(
             Some(opening("cannot open the peer port", "peer-port", opened)?)
         }
     };
+    if let Some(cluster) = &cluster {
+        let marked = storage::set_ready(&cluster.directory.disk()).map_err(io::Error::other);
+        trying(
+            format!("cannot use {}", cluster.directory.path().display()),
+            marked,
+        )?;
+    }
     let leaving = Arc::new(Leaving::new(workers as u16));
     let mut listeners = Some(listeners);
     let mut threads = Vec::new();
@@ -674,12 +725,12 @@ pub fn run(
         });
     }
     tracing::info!("stopped");
-    if view.is_dead() {
-        return Err(StartError {
+    match view.why_ended() {
+        None => Ok(()),
+        Some(why) => Err(StartError {
             what: "the node has stopped".to_owned(),
-            source: io::Error::other(meta::DEAD),
+            source: io::Error::other(why),
             port_option: None,
-        });
+        }),
     }
-    Ok(())
 }
