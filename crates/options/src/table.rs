@@ -147,7 +147,8 @@ pub static PARAMETERS: &[Parameter] = &[
         WORD,
         "",
         "Password that clients must give with `AUTH` or `HELLO`. Empty: none. Prefer the environment or the file \
-         to the flag: other users of the machine can read a process's flags.",
+         to the flag: other users of the machine can read a process's flags. With a password and without a `cluster-secret` \
+         no node joins.",
     )
     .flag()
     .unit("password")
