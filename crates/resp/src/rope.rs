@@ -403,6 +403,21 @@ mod tests {
     }
 
     #[test]
+    fn a_piece_begins_anywhere_and_ends_at_a_run_or_before() {
+        let frozen = rope().freeze();
+        for bytes_max in [1, 3, 100] {
+            let mut found = Vec::new();
+            while found.len() < TEXT.len() {
+                let piece = frozen.piece_at(found.len(), bytes_max);
+                assert!(!piece.is_empty() && piece.len() <= bytes_max);
+                found.extend_from_slice(&piece);
+            }
+            assert_eq!(found, TEXT);
+        }
+        assert_eq!(frozen.piece_at(TEXT.len(), 1), Bytes::new());
+    }
+
+    #[test]
     fn what_is_frozen_is_added_to_another() {
         let frozen = rope().freeze();
         assert_eq!(frozen.len(), TEXT.len());
