@@ -43,7 +43,7 @@
 //!    known: a later number would be a gap.
 //! 5. Clients are told of reads of one connection and slot in the order in which these were asked.
 
-use crate::batch::{Answer, Answers, Batch, BatchBuf, LongOperation, SentWords, reads};
+use crate::batch::{Answer, Answers, Batch, BatchBuf, SentWords, reads};
 use crate::operation::{Condition, Operation, Replies, as_conditions};
 use crate::request::{Assignment, FullKey, IndexedKey, Journey, Output, Part, Seen, Ticket};
 use crate::response::BatchOutcome;
@@ -270,7 +270,7 @@ struct Open {
     /// Whether it is a piece of a long operation.
     is_piece: bool,
     /// What it tells the group to carry out.
-    long: Option<LongOperation>,
+    long: Option<FrozenRope>,
 }
 
 impl Open {
@@ -296,7 +296,8 @@ enum Ordering {
 
 /// An operation that goes in pieces, until the last of them is sent.
 struct Long {
-    operation: LongOperation,
+    /// What is long in it is shared with its connection, or with the value that it puts.
+    operation: FrozenRope,
     item: Item,
     /// Which of this group client's long operations.
     number: u64,
@@ -310,7 +311,7 @@ struct Sent {
     /// Whether it is a piece of a long operation.
     is_piece: bool,
     /// What it tells the group to carry out.
-    long: Option<LongOperation>,
+    long: Option<FrozenRope>,
     /// Since when it was open.
     since: Monotonic,
     /// When the oldest of its items came, perhaps with another batch.
@@ -590,12 +591,11 @@ impl GroupClient {
         self.make_room(writes);
         let batch = &mut self.open.batch;
         let is_long = self.sizes.is_long(spec, args);
-        // A frame stands behind all else: its command is taken out of the batch again.
         if is_long
             && let Some(frame) = frame
             && batch.writes.push_framed(db, protocol, args, frame)
         {
-            batch.tail = frame.clone();
+            // The frame is not copied.
         } else if writes {
             batch
                 .writes
@@ -677,8 +677,7 @@ impl GroupClient {
             }
         };
         self.make_room(true);
-        let batch = &mut self.open.batch;
-        batch.tail = batch.writes.push_long(&part.as_state()).unwrap_or_default();
+        self.open.batch.writes.push(&part.as_state());
         let item = self.new_item(origin, false, None);
         self.took_write(item, self.sizes.long_bytes_min);
         Ok(())
@@ -882,12 +881,12 @@ impl GroupClient {
             };
             let (number, whole) = (long.number, long.operation.len());
             if long.sent < whole {
-                let bytes = long.operation.piece(long.sent, self.sizes.piece_bytes);
+                let bytes = long.operation.piece_at(long.sent, self.sizes.piece_bytes);
                 self.open.batch.writes.push(&keyspace::Operation::Stage(Piece {
                     number,
                     whole_bytes: whole as u64,
                     offset: long.sent as u64,
-                    bytes,
+                    bytes: &bytes,
                 }));
                 long.sent += bytes.len();
                 self.open.is_piece = true;
@@ -955,7 +954,7 @@ impl GroupClient {
         let open = std::mem::take(&mut self.open);
         if !open.batch.writes.is_empty() {
             self.room = (
-                open.batch.writes.bytes().len().min(ROOM_BYTES_MAX),
+                open.batch.writes.byte_len().min(ROOM_BYTES_MAX),
                 open.items.len().min(ROOM_MAX),
             );
         }
@@ -1464,7 +1463,7 @@ impl GroupClient {
         };
         // Those that follow each other are waited for together, and what goes in pieces counts until it is answered.
         let sent = self.unanswered.iter().map(|sent| {
-            let long = sent.long.as_ref().map_or(0, LongOperation::len);
+            let long = sent.long.as_ref().map_or(0, FrozenRope::len);
             sent.batch.byte_len() + long
         });
         let staged = self.staging.iter().map(|long| long.operation.len());

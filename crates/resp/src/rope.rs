@@ -228,6 +228,23 @@ impl From<Vec<u8>> for FrozenRope {
 }
 
 impl FrozenRope {
+    /// These bytes, with runs, each behind so many of them, in order.
+    pub fn new(bytes: Bytes, runs: Vec<(usize, Bytes)>) -> FrozenRope {
+        FrozenRope { bytes, runs }
+    }
+
+    /// Up to so many bytes from `from` on, in one piece.
+    pub fn piece_at(&self, mut from: usize, bytes_max: usize) -> Bytes {
+        let piece = self.pieces().find(|piece| {
+            let is_there = from < piece.len();
+            from -= if is_there { 0 } else { piece.len() };
+            is_there
+        });
+        let mut piece = piece.unwrap_or_default().split_off(from);
+        piece.truncate(bytes_max);
+        piece
+    }
+
     /// How many bytes there are.
     pub fn len(&self) -> usize {
         self.bytes.len() + self.runs.iter().map(|(_, run)| run.len()).sum::<usize>()
