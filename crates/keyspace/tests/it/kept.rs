@@ -189,8 +189,7 @@ fn a_transaction_takes_it_to_another_place_without_a_copy() {
     let [from, _] = both(&frame, &spans);
     let value = frame.slice_ref(Args::new(&frame, &spans).arg(2));
     let fetch = || {
-        let (object, version) = from.keyspace.seen_object(db(0), b"key", &from.local);
-        let seen = keyspace::share_seen(object.as_ref(), version);
+        let seen = from.keyspace.share_seen(db(0), b"key", &from.local);
         let pieces: Vec<Bytes> = seen.pieces().collect();
         assert_eq!(pieces[1].as_ptr(), value.as_ptr(), "it is shared");
         // Of what comes from another node it is one piece.
@@ -230,8 +229,8 @@ fn a_transaction_takes_it_to_another_place_without_a_copy() {
         assert_eq!(node.keyspace.state_hash(), plain.keyspace.state_hash());
     }
     drop((from, frame));
-    let (object, version) = leader.keyspace.seen_object(db(0), b"key", &leader.local);
-    let pieces: Vec<Bytes> = keyspace::share_seen(object.as_ref(), version).pieces().collect();
+    let seen = leader.keyspace.share_seen(db(0), b"key", &leader.local);
+    let pieces: Vec<Bytes> = seen.pieces().collect();
     assert_eq!(pieces[1].as_ptr(), value.as_ptr(), "the leader shares it");
 }
 
@@ -239,7 +238,7 @@ fn a_transaction_takes_it_to_another_place_without_a_copy() {
 fn a_part_has_one_long_value_at_most_behind_it() {
     let (frame, spans) = frame(&long());
     let [from, _] = both(&frame, &spans);
-    let object = || from.keyspace.seen_object(db(0), b"key", &from.local).0;
+    let object = || from.keyspace.copy_object(db(0), b"key");
     let mut operations = Operations::new();
     let behind = operations.push_long(&part(object().expect("the key is there")));
     let behind = behind.expect("it is long");
