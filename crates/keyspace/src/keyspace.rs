@@ -88,7 +88,7 @@ pub struct Keyspace {
     pub(crate) waiters: Waiters,
     /// Where transactions are tried out, kept for the next one: not part of the state.
     pub(crate) scratch: Option<Box<Scratch>>,
-    /// While an entry is applied, what long strings of it may stay in: not part of the state.
+    /// While what came in pieces is carried out, what long strings of it may stay in: not part of the state.
     source: Option<Bytes>,
 }
 
@@ -226,7 +226,6 @@ impl Keyspace {
         mut answer: impl FnMut(Answered<'_>),
     ) -> Result<(), UnknownSemantics> {
         self.open(&entry.header())?;
-        self.source = entry.source().cloned();
         // Whatever was noted between entries is no part of this one.
         local.has_waiters = self.has_waiters();
         local.ready.clear();
@@ -282,7 +281,6 @@ impl Keyspace {
         for (index, read) in waiting {
             self.answer_read(index, read, local, &mut out, &mut answer);
         }
-        self.source = None;
         Ok(())
     }
 
@@ -537,7 +535,7 @@ impl Keyspace {
         }
     }
 
-    /// What long strings of the entry that is being applied may stay in.
+    /// What long strings of what came in pieces may stay in, while that is carried out.
     pub(crate) fn source(&self) -> Option<&Bytes> {
         self.source.as_ref()
     }
@@ -772,8 +770,14 @@ impl Keyspace {
 
     /// A copy of an object, to evaluate a transaction on elsewhere; `None` if absent or expired by group time.
     pub fn copy_object(&self, db: Db, key: &[u8]) -> Option<Object> {
-        let object = self.database(db).find(self.locate(key), key)?;
-        (!object.is_expired(self.time)).then(|| object.copy_as(key, object.deadline(), object.version()))
+        let object = self.object_at(db, key)?;
+        Some(object.copy_as(key, object.deadline(), object.version()))
+    }
+
+    /// What is under a key; `None` if absent or expired by group time.
+    pub(crate) fn object_at(&self, db: Db, key: &[u8]) -> Option<ObjectRef<'_>> {
+        self.peek_object(db, key)
+            .filter(|object| !object.is_expired(self.time))
     }
 
     /// What kind of value `key` holds; `None` if it is absent or expired by group time.
