@@ -437,6 +437,12 @@ fn refused(refusal: Refusal) -> String {
             SemanticsVersion::CURRENT.0
         ),
         Refusal::Full => "it has as many nodes as there can be".to_owned(),
+        Refusal::Taken => "a node that is there announces the same peer address. Give this one another --peer-port, or \
+             --advertise; if that node has just ended, start this one again in some seconds"
+            .to_owned(),
+        Refusal::Loopback => "some nodes would announce an address of the loopback and others one that other machines reach, and \
+             could not all reach each other. Name an address of its machine for each node, with --advertise or --bind"
+            .to_owned(),
         other => format!("{other:?}"),
     }
 }

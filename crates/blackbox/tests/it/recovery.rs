@@ -383,6 +383,30 @@ fn another_port_is_told_from_an_admin_port_at_once() {
 }
 
 #[test]
+fn a_node_that_comes_back_again_and_again_with_an_empty_directory_takes_the_place_of_the_one_before() {
+    let mut cluster = Cluster::start(3, GROUPS);
+    fill(&mut cluster.client(0));
+    for _ in 0..3 {
+        cluster.kill(2);
+        std::fs::remove_dir_all(cluster.data(2)).expect("it is ours");
+        cluster.restart(2);
+        cluster.wait_until_ready(2);
+        eventually("three nodes are members, and have the meta group", || {
+            let page = http_get(cluster.admin_address(0), "/cluster").ok();
+            let page = page.and_then(|page| serde_json::from_str::<serde_json::Value>(&page.body).ok());
+            page.is_some_and(|page| {
+                let count = |list: &serde_json::Value| list.as_array().map_or(0, Vec::len);
+                let is_up = |node: &serde_json::Value| node["is_up"] == true;
+                let nodes = page["nodes"].as_array().cloned().unwrap_or_default();
+                (nodes.len(), count(&page["meta_nodes"])) == (3, 3) && nodes.iter().all(is_up)
+            })
+        });
+        cluster.wait_until_replicated();
+    }
+    assert_alive(&mut cluster.client(2));
+}
+
+#[test]
 fn all_ports_that_are_taken_are_named_at_once() {
     let mut cluster = Cluster::start(1, GROUPS);
     let ports = [

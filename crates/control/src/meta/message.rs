@@ -321,6 +321,8 @@ wire_enum!(Refusal {
     7 InUse {},
     8 Last {},
     9 NotNeeded {},
+    10 Taken {},
+    11 Loopback {},
 });
 wire_enum!(Beginning {
     1 Kept {},
