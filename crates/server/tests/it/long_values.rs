@@ -4,7 +4,7 @@ use crate::cluster::replicated;
 use crate::world::World;
 use std::collections::BTreeSet;
 
-/// Longer than what is copied, and than what fits into one place of a log.
+/// Longer than what is copied, and than one piece.
 fn long(letter: &str) -> String {
     letter.repeat(3 << 20)
 }

@@ -451,5 +451,5 @@ impl Index {
 #[inline]
 pub(super) fn visit() {
     #[cfg(test)]
-    super::tests::VISITS.with(|visits| visits.set(visits.get() + 1));
+    super::costs::VISITS.with(|visits| visits.set(visits.get() + 1));
 }
