@@ -35,7 +35,7 @@
 
 mod transaction;
 
-pub use transaction::{Forget, Inquire, Lock, Prepare, Resolve, Step, Work};
+pub use transaction::{Forget, Inquire, Lock, Pairs, Prepare, Resolve, Step, Work};
 pub(crate) use transaction::{write_participant, write_txn};
 
 use crate::database::KeyVersion;
@@ -419,14 +419,6 @@ impl Operations {
     /// None.
     pub fn new() -> Operations {
         Operations::default()
-    }
-
-    /// None, with room for so many bytes.
-    pub(crate) fn with_room(bytes: usize) -> Operations {
-        Operations {
-            bytes: Vec::with_capacity(bytes),
-            ..Operations::default()
-        }
     }
 
     /// Bytes that a command takes at most.
@@ -919,6 +911,16 @@ impl Batch<'_> {
             Part::Command(command) => Some((command.db, command.command(&self.spans).args.get(1)?)),
             _ => None,
         })
+    }
+
+    /// The transactions that it commits.
+    pub(crate) fn committed(&self) -> impl Iterator<Item = TxnId> {
+        let resolved = self.operations.iter().flat_map(|part| match part {
+            Part::Resolve(Resolve { decisions }) => &decisions[..],
+            _ => &[],
+        });
+        let committed = resolved.filter(|(_, is_committed)| *is_committed);
+        committed.map(|(txn, _)| *txn)
     }
 
     /// The operations in order.

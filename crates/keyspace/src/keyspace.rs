@@ -233,6 +233,7 @@ impl Keyspace {
         let mut out = Vec::new();
         let mut waiting = reads.iter().enumerate().peekable();
         let mut position = 0;
+        self.look_at_resolved(entry);
         for batch in entry.batches() {
             let outcome = self
                 .sessions

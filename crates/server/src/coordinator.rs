@@ -578,7 +578,10 @@ impl Gateway {
             // Nothing of this attempt was sent: the others' keys are not locked for it.
             return self.answer_transaction(txn, Answers::Failed(UNREACHABLE));
         }
-        let Some(Client { program, .. }) = &open.client else {
+        let Some(Client {
+            program, combined, ..
+        }) = &open.client
+        else {
             return;
         };
         open.parts.clear();
@@ -612,7 +615,10 @@ impl Gateway {
         for &group in &open.groups {
             let conditions = program.conditions_in(groups, group);
             let mut operations_there = || -> Vec<Operation> {
-                let parts = parts.get_or_insert_with(|| program.partition(groups));
+                let parts = parts.get_or_insert_with(|| match combined.is_empty() {
+                    true => program.partition(groups),
+                    false => combining::partition(program, groups, &open.groups),
+                });
                 let its = parts.remove(&group).unwrap_or_default();
                 let (items, operations) = its.into_iter().unzip();
                 open.parts.insert(group, (items, Replies::default()));
@@ -1411,9 +1417,9 @@ impl Gateway {
         if combined.is_empty() {
             return self.finish_program(ticket, program, answers, came_at);
         }
-        let each = combining::share_out(combined.len(), answers);
-        for ((client, program), answers) in combining::apart(combined, program).zip(each) {
-            self.finish_program(client.ticket, program, answers, Some(client.came_at));
+        let each = combining::share_out(answers);
+        for (client, program) in combining::apart(combined, program) {
+            self.finish_program(client.ticket, program, each(), Some(client.came_at));
         }
     }
 
