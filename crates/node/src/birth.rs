@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use storage::{DataDirectory, Identity, PeerBook};
-use transport::{Event, Greeter, Lane, LinkId, Refusals, Remote, Transport};
+use transport::{Event, Greeter, LinkId, Refusals, Remote, Transport};
 
 /// A node that knows who it is.
 pub(crate) struct Born {
@@ -123,12 +123,14 @@ pub(crate) fn begin(
         tracing::warn!(%error, "going without what was written down of where the other nodes are");
         PeerBook::default()
     });
+    let (mut log, mut restored) = (None, None);
     if let Some(identity) = &identity {
+        // The log first: what was handed over is found once, and a start that fails here is to leave it.
+        (log, restored) = meta::restored(&disk).map_err(|error| error.to_string())?;
         (left_by, kept) = handover::take(&disk, identity.node).map_err(|error| error.to_string())?;
     }
-    let (meta, log, who) = match &identity {
+    let (meta, who) = match &identity {
         Some(identity) => {
-            let (log, restored) = meta::restored(&disk).map_err(|error| error.to_string())?;
             let who = Who::Starting {
                 cluster: identity.cluster,
                 node: identity.node,
@@ -137,11 +139,8 @@ pub(crate) fn begin(
                 .iter()
                 .map(|kept| (GroupRef::Data(kept.group), kept.incarnation));
             let peers = book.peers.keys().copied().collect();
-            (
-                Meta::restore(config, restored, peers, memories.collect(), now),
-                log,
-                who,
-            )
+            let meta = Meta::restore(config, restored, peers, memories.collect(), now);
+            (meta, who)
         }
         None if settings.join.is_empty() => {
             let cluster = control::ClusterId(random("the cluster's name")?);
@@ -154,9 +153,9 @@ pub(crate) fn begin(
                 SemanticsVersion::CURRENT,
                 now,
             );
-            (meta, None, Who::Joining)
+            (meta, Who::Joining)
         }
-        None => (Meta::join(config, now), None, Who::Joining),
+        None => (Meta::join(config, now), Who::Joining),
     };
     let driver = Driver::new(meta, disk.clone(), log);
     let mut overture = Overture {
@@ -483,9 +482,7 @@ impl Overture {
                 Remote::Node(_) | Remote::Joiner(_) => found,
             };
             if let Some(link) = link {
-                let _ = transport.send(link, Lane::Small, |out| {
-                    message.encode(out).expect("what is said before a start is short");
-                });
+                transport.send(link, message);
             }
         }
         Ok(())
@@ -594,6 +591,6 @@ fn note(event: Event<'_, Peer>) -> Option<Heard> {
             Ok(PeerMessage::MetaRequest(Question { bytes, .. })) => Some(Heard::Message(link.remote, bytes)),
             Ok(_) | Err(_) => None,
         },
-        Event::Room(_) | Event::Arrival(..) => None,
+        Event::Arrival(..) => None,
     }
 }

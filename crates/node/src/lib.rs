@@ -3,7 +3,6 @@
 //! Reading order: `start.rs` (birth and death of a node), `worker.rs` (one loop, one core), `link.rs` (one
 //! socket), `mesh.rs` (queues between workers), `errands.rs` (the thread beside them), `listener.rs`, `memory.rs`, `metrics.rs`.
 
-mod backlog;
 mod birth;
 mod clock;
 mod errands;
