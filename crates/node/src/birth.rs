@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use storage::{DataDirectory, Identity, MetaLog, PeerBook, StorageError};
-use transport::{Event, Greeter, Lane, LinkId, Refusals, Remote, Transport};
+use transport::{Event, Greeter, LinkId, Refusals, Remote, Transport};
 
 /// A node that knows who it is.
 pub(crate) struct Born {
@@ -130,12 +130,14 @@ pub(crate) fn begin(
         seed: random("a seed")? as u64,
     };
     let (mut left_by, mut kept) = (Boot(0), Vec::new());
+    let (mut log, mut restored) = (None, None);
     if let Some(identity) = &identity {
+        // The log first: what was handed over is found once, and a start that fails here is to leave it.
+        (log, restored) = meta::restored(&disk).map_err(in_directory)?;
         (left_by, kept) = handover::take(&disk, identity.node).map_err(in_directory)?;
     }
-    let (meta, log, who) = match &identity {
+    let (meta, who) = match &identity {
         Some(identity) => {
-            let (log, restored) = meta::restored(&disk).map_err(in_directory)?;
             let who = Who::Starting {
                 cluster: identity.cluster,
                 node: identity.node,
@@ -144,11 +146,8 @@ pub(crate) fn begin(
                 .iter()
                 .map(|kept| (GroupRef::Data(kept.group), kept.incarnation));
             let peers = book.peers.keys().copied().collect();
-            (
-                Meta::restore(config, restored, peers, memories.collect(), now),
-                log,
-                who,
-            )
+            let meta = Meta::restore(config, restored, peers, memories.collect(), now);
+            (meta, who)
         }
         None if settings.join.is_empty() => {
             let cluster = control::ClusterId(random("the cluster's name")?);
@@ -161,9 +160,9 @@ pub(crate) fn begin(
                 SemanticsVersion::CURRENT,
                 now,
             );
-            (meta, None, Who::Joining)
+            (meta, Who::Joining)
         }
-        None => (Meta::join(config, now), None, Who::Joining),
+        None => (Meta::join(config, now), Who::Joining),
     };
     let driver = Driver::new(meta, disk.clone(), log);
     let mut overture = Overture {
@@ -512,9 +511,7 @@ impl Overture {
                 Remote::Node(_) | Remote::Joiner(_) => found,
             };
             if let Some(link) = link {
-                let _ = transport.send(link, Lane::Small, |out| {
-                    message.encode(out).expect("what is said before a start is short");
-                });
+                transport.send(link, message);
             }
         }
         Ok(())
@@ -623,6 +620,6 @@ fn note(event: Event<'_, Peer>) -> Option<Heard> {
             Ok(PeerMessage::MetaRequest(Question { bytes, .. })) => Some(Heard::Message(link.remote, bytes)),
             Ok(_) | Err(_) => None,
         },
-        Event::Room(_) | Event::Arrival(..) => None,
+        Event::Arrival(..) => None,
     }
 }

@@ -5,7 +5,6 @@
 //! `memory.rs`, `metrics.rs`.
 
 mod announcing;
-mod backlog;
 mod birth;
 mod clock;
 mod errands;

@@ -123,6 +123,10 @@ pub enum Bug {
     MetaVoteNotWritten,
     /// A relative deadline counts from the clock of whoever applies the command, not from the group's time.
     DeadlineByOwnClock,
+    /// On a link messages overtake those that they must stay behind.
+    OrderNotKept,
+    /// A gateway takes a batch that overtook another one for a sign that the other was lost, and numbers both anew.
+    RenumberedWithoutLoss,
     /// The second replica that a cluster has ever had tells another hash of its state than it has.
     ScrubLies,
 }
@@ -186,6 +190,8 @@ impl Bug {
         Bug::MetaLogNotSynced,
         Bug::MetaVoteNotWritten,
         Bug::DeadlineByOwnClock,
+        Bug::OrderNotKept,
+        Bug::RenumberedWithoutLoss,
         Bug::ScrubLies,
     ];
 }

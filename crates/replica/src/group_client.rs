@@ -1386,7 +1386,11 @@ impl GroupClient {
         let (now, slow) = (self.now, self.slow);
         match outcome {
             BatchOutcome::NotLeader { .. } => return true,
-            BatchOutcome::Gap { .. } => {
+            BatchOutcome::Gap { applied } => {
+                if planted::is(Bug::RenumberedWithoutLoss) {
+                    self.on_probed(*applied, out);
+                    return true;
+                }
                 // One before it is on its way, or was lost there: sent again, they come in order.
                 self.resend(out);
                 return true;

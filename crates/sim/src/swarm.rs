@@ -66,6 +66,8 @@ pub struct Swarm {
     pub transfers: u64,
     /// Replicas that move.
     pub moves: u64,
+    /// Disks that fail, or are lost.
+    pub disks: u64,
     /// Transactions of clients.
     pub(crate) mix: Mix,
 }
@@ -136,7 +138,7 @@ impl Swarm {
             }
             // It is one replica less for a while: no other one is to be lost.
             Some(Bug::ScrubLies) => {
-                (swarm.kills, swarm.hand_overs, swarm.moves) = (0, 0, 0);
+                (swarm.kills, swarm.hand_overs, swarm.moves, swarm.disks) = (0, 0, 0, 0);
                 swarm.storm = 10 * SECONDS;
                 swarm.think = 20 * MILLIS;
             }
@@ -251,6 +253,7 @@ impl Swarm {
             jumps: often(prng, 20, 60),
             transfers: often(prng, 40, 200),
             moves: often(prng, 20, 60),
+            disks: often(&mut Prng::new(seed ^ 0x4449_534b_5300_0005), 20, 60),
             mix: Mix::draw(&mut Prng::new(seed ^ 0x4d49_5854_5552_0003)),
         }
     }
@@ -308,7 +311,7 @@ impl fmt::Display for Swarm {
         write!(
             f,
             "a minute: {} partitions, {} broken links, {} kills, {} hand-overs, {} pauses, {} clocks set, \
-             {} leaders handed over, {} replicas moved; for {} s",
+             {} leaders handed over, {} replicas moved, {} disks that fail; for {} s",
             self.partitions,
             self.breaks,
             self.kills,
@@ -317,6 +320,7 @@ impl fmt::Display for Swarm {
             self.jumps,
             self.transfers,
             self.moves,
+            self.disks,
             self.storm / SECONDS,
         )
     }

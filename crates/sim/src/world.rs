@@ -15,11 +15,12 @@ use crate::network::Network;
 use crate::node::{Birth, Connection, Input, Output, Whim};
 use crate::swarm::Swarm;
 use crate::trace::Trace;
-use crate::whole::{Checks, Frame, Left, Order, Whole, check_at_rest, describe_piece};
+use crate::whole::{Checks, Fate, Frame, Left, Order, Whole, check_at_rest, describe_piece};
 use crate::workload::{self, Workload};
 use history::{History, Verdict};
 use ids::{Monotonic, NodeId, Prng};
 use std::collections::BTreeMap;
+use storage::SimDisk;
 
 /// How long a cluster may take to form, and between two looks at it.
 const FORMING_MAX: u64 = 120 * SECONDS;
@@ -64,6 +65,24 @@ struct Machine {
     timers: u64,
     /// Out of the game for ever.
     is_dead: bool,
+    /// Its disk is to fail at one of its next operations.
+    is_disk_ill: bool,
+}
+
+impl Machine {
+    fn disk(&self) -> Option<&SimDisk> {
+        let left = self.left.as_ref().map(Left::disk);
+        self.node.as_ref().map(Whole::disk).or(left)
+    }
+
+    /// Its disk does not fail, or not any more.
+    fn heal_disk(&mut self) {
+        self.is_disk_ill = false;
+        if let Some(disk) = self.disk() {
+            disk.plan(None);
+            disk.make_room();
+        }
+    }
 }
 
 enum Event {
@@ -81,6 +100,8 @@ enum Event {
     Wake(usize),
     Patience(usize, Connection),
     Start(usize, u32),
+    /// A process in this life is killed, if it can be spared.
+    Kill(usize, u32),
     Look,
     /// With how many of it there are a minute.
     Fault(Fault, u64),
@@ -99,6 +120,7 @@ enum Fault {
     Jump,
     Transfer,
     Move,
+    Disk,
 }
 
 /// A client's connection, from the network's side.
@@ -135,6 +157,8 @@ pub(crate) struct World<'a> {
     connections: u64,
     checks: Checks,
     prng: Prng,
+    /// Of disks, and of kills in the middle of a stop.
+    disks: Prng,
     is_calm: bool,
     calm_at: u64,
     is_resting: bool,
@@ -177,6 +201,7 @@ impl<'a> World<'a> {
                     timer: None,
                     timers: 0,
                     is_dead: false,
+                    is_disk_ill: false,
                 }
             })
             .collect();
@@ -193,6 +218,7 @@ impl<'a> World<'a> {
             connections: 0,
             checks: Checks::new(&swarm.shape),
             prng,
+            disks: Prng::new(seed ^ 0x4449_534b_5300_0006),
             is_calm: false,
             calm_at: u64::MAX,
             is_resting: false,
@@ -267,6 +293,7 @@ impl<'a> World<'a> {
             (Fault::Jump, swarm.jumps),
             (Fault::Transfer, swarm.transfers),
             (Fault::Move, swarm.moves),
+            (Fault::Disk, swarm.disks),
         ] {
             self.schedule_fault(fault, rate);
         }
@@ -324,6 +351,12 @@ impl<'a> World<'a> {
             Event::Wake(client) => self.on_wake(client),
             Event::Patience(client, connection) => self.on_patience(client, connection),
             Event::Start(node, life) => self.on_start(node, life),
+            Event::Kill(node, life) => {
+                if self.machines[node].life == life && self.survives_without(&[node], false) {
+                    self.end(node, false);
+                }
+                Ok(())
+            }
             Event::Look => self.on_look(),
             Event::Fault(fault, rate) => self.on_fault(fault, rate),
             Event::Calm => self.on_calm(),
@@ -357,6 +390,7 @@ impl<'a> World<'a> {
     }
 
     fn turn(&mut self, index: usize) -> Result<(), String> {
+        self.spare_disk(index);
         let machine = &mut self.machines[index];
         let inputs = std::mem::take(&mut machine.inbox);
         let Some(node) = machine.node.as_mut().filter(|_| !inputs.is_empty()) else {
@@ -390,12 +424,25 @@ impl<'a> World<'a> {
         self.after_step(index, done, out)
     }
 
+    /// A disk does not fail if what is on its machine is needed.
+    fn spare_disk(&mut self, index: usize) {
+        if self.machines[index].is_disk_ill && !self.survives_without(&[index], false) {
+            self.machines[index].heal_disk();
+        }
+    }
+
     fn on_start(&mut self, index: usize, life: u32) -> Result<(), String> {
+        self.spare_disk(index);
         let machine = &mut self.machines[index];
         if machine.is_dead || machine.node.is_some() || machine.life != life {
             return Ok(());
         }
         let left = machine.left.take();
+        if let Some(left) = &left
+            && (self.is_calm || self.disks.below(2) == 0)
+        {
+            left.disk().make_room();
+        }
         let how = if left.is_some() {
             "with its memory"
         } else {
@@ -405,13 +452,23 @@ impl<'a> World<'a> {
         let birth = Birth {
             me: NodeId(index as u64),
             left,
+            founds: index == 0 && self.calm_at == u64::MAX,
             seed: machine.prng.next_u64(),
             shape: &self.swarm.shape,
         };
         let mut clock = Clock::new(&machine.clock, self.now, &mut machine.prng, (0, 0));
         let mut out = Output::new(self.trace.is_wanted());
-        let node = Whole::start(birth, &mut clock, &mut out);
-        machine.node = Some(node);
+        match Whole::start(birth, &mut clock, &mut out) {
+            Ok(node) => machine.node = Some(node),
+            Err(left) => {
+                machine.left = Some(left);
+                let notes = out.notes.into_iter().flatten().collect::<Vec<_>>().join("; ");
+                self.trace.add(self.now, || format!("node {index}: {notes}"));
+                let down = self.now + 5 * MILLIS + self.disks.below(SECONDS);
+                self.schedule(down, Event::Start(index, life));
+                return Ok(());
+            }
+        }
         machine.timer = None;
         let done = clock.truth();
         self.mark(8, index as u64);
@@ -464,6 +521,15 @@ impl<'a> World<'a> {
         let machines = &self.machines;
         let clocks = |node: NodeId| -> Monotonic { machines[node.0 as usize].clock.monotonic(done) };
         self.checks.check(&running, NodeId(index as u64), &clocks)?;
+        let now = clocks(NodeId(index as u64));
+        let fate = running[index].map_or(Fate::GoesOn, |node| node.fate(now));
+        match fate {
+            Fate::GoesOn => {}
+            Fate::Ends => self.end(index, true),
+            Fate::EndsLate if self.survives_without(&[index], false) => self.end(index, true),
+            Fate::EndsLate => {}
+            Fate::Dies => self.end(index, false),
+        }
         Ok(())
     }
 
@@ -705,9 +771,17 @@ impl<'a> World<'a> {
                 // One that has not begun has nothing to hand over yet.
                 let is_serving = self.machines[node].node.as_ref().is_some_and(Whole::is_serving);
                 if is_serving || self.survives_without(&[node], false) {
-                    self.end(node, true);
+                    if self.disks.below(3) == 0 {
+                        let (life, within) = (self.machines[node].life, 1 << self.disks.below(28));
+                        let at = self.now + self.disks.below(within);
+                        self.schedule(at, Event::Kill(node, life));
+                    }
+                    self.trace
+                        .add(self.now, || format!("node {node} is told to stop"));
+                    self.input(node, Input::Order(Order::Stop))?;
                 }
             }
+            Fault::Disk => self.harm_disk(node),
             Fault::Pause => {
                 let pause = 10 * MILLIS + self.prng.below(2 * SECONDS);
                 let machine = &mut self.machines[node];
@@ -728,6 +802,39 @@ impl<'a> World<'a> {
             Fault::Cut => self.whim(Whim::Cut),
         }
         Ok(())
+    }
+
+    /// The disk of a machine fails at one of its next operations, or is lost with everything on it.
+    fn harm_disk(&mut self, index: usize) {
+        let what = self.disks.below(8);
+        if what == 0 {
+            if self.survives_without(&[index], true) {
+                self.end(index, false);
+                self.machines[index].left = None;
+                self.machines[index].is_disk_ill = false;
+                self.trace
+                    .add(self.now, || format!("node {index}'s disk is lost"));
+            }
+            return;
+        }
+        self.plan_disk(
+            index,
+            match what {
+                1..=3 => storage::Fault::PowerCut,
+                4..=6 => storage::Fault::SyncFails,
+                _ => storage::Fault::Full,
+            },
+        );
+    }
+
+    fn plan_disk(&mut self, index: usize, fault: storage::Fault) {
+        let after = self.disks.below(8);
+        if let Some(disk) = self.machines[index].disk() {
+            disk.plan(Some((disk.operations() + after, fault)));
+            self.machines[index].is_disk_ill = true;
+            self.trace
+                .add(self.now, || format!("node {index}'s disk is ill: {fault:?}"));
+        }
     }
 
     fn whim(&mut self, whim: Whim) {
@@ -759,6 +866,11 @@ impl<'a> World<'a> {
 
     /// A process ends; another starts a while later.
     fn end(&mut self, index: usize, in_order: bool) {
+        if in_order && !self.is_calm && self.disks.below(4) == 0 {
+            // In the middle of what it writes.
+            self.plan_disk(index, storage::Fault::PowerCut);
+        }
+        self.spare_disk(index);
         let machine = &mut self.machines[index];
         let Some(node) = machine.node.take() else {
             return;
@@ -852,6 +964,7 @@ impl<'a> World<'a> {
                 self.schedule(self.now, Event::LinkUp(peer, index));
             }
         }
+        self.machines.iter_mut().for_each(Machine::heal_disk);
         self.clients.give_errands(CALM_REQUESTS);
         for index in 0..self.clients.clients.len() {
             if self.clients.waits(index) {

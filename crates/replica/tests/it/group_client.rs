@@ -188,8 +188,8 @@ fn one_slow_command_of_a_batch_stands_for_all_unless_the_threshold_is_short() {
     assert_eq!(words_told(Duration::from_millis(30)), [None, None, None]);
 }
 
-#[test]
-fn a_late_gap_answer_leaves_the_numbers_of_batches_as_they_are() {
+/// What is sent when one of three batches is answered with a gap that the others have closed meanwhile.
+fn sent_after_a_late_gap() -> Vec<(u64, u64)> {
     let mut client = Asking::new();
     for number in 1..=3 {
         client.ask(number, "INCR k");
@@ -199,7 +199,20 @@ fn a_late_gap_answer_leaves_the_numbers_of_batches_as_they_are() {
     client.answer(2, &[":2\r\n"]);
     client.hear(3, &BatchOutcome::Gap { applied: 0 });
     client.ask(4, "INCR k");
-    assert_eq!(client.sent(), [(0, 3), (0, 4)]);
+    client.sent()
+}
+
+#[test]
+fn a_late_gap_answer_leaves_the_numbers_of_batches_as_they_are() {
+    assert_eq!(sent_after_a_late_gap(), [(0, 3), (0, 4)]);
+}
+
+#[test]
+fn batches_that_are_numbered_anew_though_nothing_was_lost_are_noticed() {
+    planted::plant(Some(Bug::RenumberedWithoutLoss));
+    let sent = sent_after_a_late_gap();
+    planted::plant(None);
+    assert_eq!(sent, [(0, 1), (0, 2)]);
 }
 
 #[test]

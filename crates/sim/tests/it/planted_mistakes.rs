@@ -143,6 +143,10 @@ const BY_SCENES: &[Bug] = &[
     Bug::WriteBeforeNotMissed,
     // A lost answer beside one that came, to two reads that were sent together: `crates/replica/src/group_client.rs`.
     Bug::ReadToldEarly,
+    // A group turns away what overtook, and its gateway sends it again: `crates/transport/src/outgoing.rs`.
+    Bug::OrderNotKept,
+    // A leader's word that comes when a later one has answered already: `crates/replica/src/group_client.rs`.
+    Bug::RenumberedWithoutLoss,
     // It does no harm, and that is what is looked at: `seeds.rs`.
     Bug::ScrubLies,
 ];
