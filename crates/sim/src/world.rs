@@ -42,6 +42,9 @@ const EVENTS_MAX: u64 = 4_000_000;
 /// The longest pause of a client then.
 const CALM_THINK: u64 = 20 * MILLIS;
 
+/// How often an operator looks for groups that have lost their majority, once anything was ruined.
+const RECOVERY: u64 = 300 * MILLIS;
+
 /// The longest pause between two steps of a transaction.
 const STEP_THINK: u64 = 5 * MILLIS;
 
@@ -86,6 +89,7 @@ enum Event {
     Fault(Fault, u64),
     Calm,
     Rest(u64),
+    Recovery,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,6 +103,7 @@ enum Fault {
     Jump,
     Transfer,
     Move,
+    Ruin,
 }
 
 /// A client's connection, from the network's side.
@@ -267,6 +272,7 @@ impl<'a> World<'a> {
             (Fault::Jump, swarm.jumps),
             (Fault::Transfer, swarm.transfers),
             (Fault::Move, swarm.moves),
+            (Fault::Ruin, swarm.ruins),
         ] {
             self.schedule_fault(fault, rate);
         }
@@ -328,6 +334,18 @@ impl<'a> World<'a> {
             Event::Fault(fault, rate) => self.on_fault(fault, rate),
             Event::Calm => self.on_calm(),
             Event::Rest(until) => self.on_rest(until),
+            Event::Recovery => {
+                let running = running(&self.machines);
+                let orders = Whole::recoveries(&running);
+                self.trace.add(self.now, || {
+                    format!("operator: {} groups begin anew", orders.len())
+                });
+                self.deliver(orders);
+                if !self.is_over {
+                    self.schedule(self.now + RECOVERY, Event::Recovery);
+                }
+                Ok(())
+            }
         }
     }
 
@@ -726,8 +744,29 @@ impl<'a> World<'a> {
             Fault::Transfer => self.whim(Whim::Transfer),
             Fault::Move => self.whim(Whim::Move),
             Fault::Cut => self.whim(Whim::Cut),
+            Fault::Ruin => self.ruin(node),
         }
         Ok(())
+    }
+
+    /// Two nodes or more are killed at once, not all. Groups may have lost what they acknowledged: from here on clients use other
+    /// keys, and what they were not told stays unknown. All else holds as ever.
+    fn ruin(&mut self, first: usize) {
+        let nodes = self.machines.len();
+        let count = 2 + self.prng.below(nodes as u64 - 2) as usize;
+        for number in 0..count {
+            self.end((first + number) % nodes, false);
+        }
+        for index in 0..self.clients.clients.len() {
+            if let Some((connection, _)) = self.clients.clients[index].connection {
+                self.clients.lose(index);
+                self.hang_up(connection);
+                self.schedule(self.now + MILLIS, Event::Wake(index));
+            }
+        }
+        if self.clients.begin_anew() == 1 {
+            self.schedule(self.now + RECOVERY, Event::Recovery);
+        }
     }
 
     fn whim(&mut self, whim: Whim) {
