@@ -230,6 +230,7 @@ mod tests {
             term,
             last,
             applied: last - 1,
+            is_former: false,
         }
     }
 
