@@ -35,7 +35,9 @@ use crate::placing::placing;
 use crate::sight::{GroupSight, Sight};
 use crate::state::State;
 use crate::step::{Order, Step};
+use crate::survivor::Survivor;
 use ids::{Incarnation, NodeId};
+use planted::Bug;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -102,13 +104,20 @@ pub fn steps(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
         // What was seen of a leader that has lost its memory since says no more than what it reports.
         let seen = sight.groups.get(&name).filter(|seen| {
             let report = &seen.report;
-            report.age() > group.age() || group.member_on(report.leader).is_some()
+            group.is_unheard || report.age() > group.age() || group.member_on(report.leader).is_some()
         });
         let Some(seen) = seen else {
             steps.extend(look.beginning_anew(name, group).map(Step::Propose));
             continue;
         };
         let report = &seen.report;
+        if group.is_unheard {
+            // From here on its members are known, whatever stood there.
+            if report.generation >= group.generation && !seen.is_changing {
+                reports.push(report.clone());
+            }
+            continue;
+        }
         let is_old = report.age() < group.age();
         // While members change, those who go are still needed: were the change reported, they would be let go of too soon.
         if report.generation != group.generation || is_old || seen.is_changing {
@@ -362,7 +371,7 @@ impl Look<'_> {
         let GroupRef::Data(number) = name else {
             return None;
         };
-        if group.voters().count() > 2 {
+        if group.voters().count() > 2 || group.is_unheard {
             return None;
         }
         let is_lost = |member: &&Member| group.is_lost(member.incarnation);
@@ -370,19 +379,32 @@ impl Look<'_> {
         let (Some(lost), None) = (lost_voters.next(), lost_voters.next()) else {
             return None;
         };
+        let knows = |survivor: &&Survivor| {
+            survivor.group == number
+                && survivor.lost_voter == Some(lost.incarnation)
+                && self.is_there(survivor.node)
+        };
+        let survivors = || self.sight.survivors.iter().filter(knows);
         let left = group.members.iter().filter(|member| !is_lost(member));
         let said = left.map(|member| {
-            let mut survivors = self.sight.survivors.iter();
-            survivors.find(|survivor| {
-                survivor.group == number
-                    && survivor.generation == group.generation
+            survivors().find(|survivor| {
+                survivor.generation == group.generation
                     && (survivor.node, survivor.incarnation) == (member.node, member.incarnation)
-                    && survivor.lost_voter == Some(lost.incarnation)
-                    && self.is_there(member.node)
             })
         });
-        let said = said.collect::<Option<Vec<_>>>()?;
-        let best = said.into_iter().max_by_key(|said| (said.term, said.last))?;
+        // Where nobody is left, those are asked who have kept what they held before the group began anew.
+        let former = group.former.iter().map(|&node| {
+            survivors().find(|survivor| survivor.node == node && survivor.generation < group.generation)
+        });
+        let asked: Vec<Option<&Survivor>> = match group.lost.len() == group.members.len() {
+            true => former.collect(),
+            false => said.collect(),
+        };
+        if asked.iter().any(Option::is_none) && !planted::is(Bug::NotAllAsked) {
+            return None;
+        }
+        let said = asked.into_iter().flatten();
+        let best = said.max_by_key(|said| (said.generation, said.term, said.last))?;
         let has_nothing = best.last == consensus::Index(0);
         // A learner that has lost its memory may have voted.
         if group.lost.len() > 1 && !has_nothing {

@@ -1066,6 +1066,110 @@ fn one_survivor_makes_the_meta_group_anew_and_others_join_it() {
 }
 
 #[test]
+fn a_meta_group_that_begins_anew_from_a_log_that_lags_learns_what_groups_have_and_takes_nothing_for_lost() {
+    let mut world = World::cluster(35, 3);
+    let old = world.machines[0].disk.clone();
+    let members = |world: &World| -> BTreeMap<GroupRef, Vec<Member>> {
+        let data = world.groups.iter().filter(|(name, _)| **name != GroupRef::Meta);
+        data.map(|(&name, group)| (name, group.members.clone())).collect()
+    };
+    let before = members(&world);
+    // Every replica of the second node is another one since, and no start of a node tells of it.
+    let node = world.machines[1].node.expect("it has started");
+    for (&name, group) in &before {
+        let GroupRef::Data(number) = name else {
+            unreachable!("the meta group was left out")
+        };
+        let replica = group
+            .iter()
+            .find(|member| member.node == node)
+            .expect("three on three nodes");
+        let given_up = GivenUp {
+            group: number,
+            generation: 0,
+            node,
+            incarnation: replica.incarnation,
+        };
+        world.machines[1].memory.remove(&(name, replica.incarnation));
+        world.machines[1]
+            .meta
+            .as_mut()
+            .expect("it runs")
+            .on_given_up(vec![given_up]);
+        world.run_until("another one votes", Duration::from_secs(60), |world| {
+            let group = &world.groups[&name];
+            let mut members = group.members.iter();
+            members.any(|member| {
+                member.node == node && member.incarnation != replica.incarnation && member.role == Role::Voter
+            })
+        });
+    }
+    world.settle(3, 3);
+    let now = members(&world);
+    world.is_split = true;
+    world.crash(0);
+    world.machines[0].disk = old;
+    world.cut_off.insert(0);
+    refound(&mut world, 0, u64::MAX);
+    world.boot(0);
+    world.run_until("the survivor leads alone", Duration::from_secs(20), |world| {
+        let meta = world.machines[0].meta.as_ref();
+        meta.is_some_and(Meta::leads) && world.machines[0].boot.is_some()
+    });
+    let map = world.machines[0].map.clone().expect("it leads");
+    assert!(
+        map.groups.iter().all(|route| route.is_unheard),
+        "nobody gives anything up for this map"
+    );
+    let expects = |route: &control::Route| {
+        let mut stops = route.replicas.iter();
+        stops.any(|stop| {
+            stop.standing == Standing::Expected
+                && before
+                    .values()
+                    .flatten()
+                    .any(|old| old.incarnation == stop.incarnation)
+        })
+    };
+    assert!(
+        !map.groups.iter().any(expects),
+        "nobody begins as whom another has been"
+    );
+    // Whoever leads is heard.
+    let me = world.machines[0].node.expect("it has joined");
+    let reports = now.iter().map(|(&group, members)| Report {
+        group,
+        generation: 0,
+        term: 1_000,
+        index: 1_000,
+        members: members.clone(),
+        leader: node,
+    });
+    let reports = Command::Report {
+        reports: reports.collect(),
+    };
+    let id = world.machines[0].meta.as_mut().expect("it runs").propose(reports);
+    world.run_until("it is told of all groups", Duration::from_secs(20), |world| {
+        world.machines[0].outcomes.contains_key(&id)
+    });
+    assert_eq!(world.machines[0].outcomes[&id], Ok(Outcome::Done));
+    let state = world.machines[0]
+        .meta
+        .as_ref()
+        .and_then(Meta::state)
+        .expect("it leads");
+    for (name, members) in &now {
+        let group = &state.groups()[name];
+        assert!(!group.is_unheard);
+        for member in members {
+            // The node that has started again has lost what it had, and says so.
+            assert_eq!(group.is_lost(member.incarnation), member.node == me, "{member:?}");
+        }
+    }
+    state.check().expect("it holds");
+}
+
+#[test]
 fn of_two_survivors_that_both_begin_anew_one_gives_in_when_they_meet() {
     let mut world = World::cluster(32, 3);
     for machine in 0..3 {

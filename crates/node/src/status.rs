@@ -98,8 +98,13 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
         let survivors = remains
             .survivors
             .iter()
-            .filter(|survivor| survivor.group.number() == number && survivor.generation == route.generation);
-        group.survivors = survivors.map(survivor_view).collect();
+            .filter(|survivor| survivor.group.number() == number);
+        group.survivors = survivors
+            .map(|survivor| SurvivorView {
+                is_former: survivor.generation < route.generation,
+                ..survivor_view(survivor)
+            })
+            .collect();
         group
     });
     let voters = |route: &control::Route| {
@@ -172,6 +177,7 @@ fn group_view(
         applied: own.and_then(|own| own.applied),
         stopped: own.and_then(|own| own.stopped.clone()).unwrap_or_default(),
         replicas,
+        is_unheard: route.is_unheard,
         ..GroupView::default()
     };
     group.has_lost_majority = group.lacks_majority(&[]);
@@ -185,6 +191,7 @@ fn survivor_view(survivor: &Survivor) -> SurvivorView {
         term: survivor.term.0,
         last: survivor.last.0,
         applied: survivor.applied.0,
+        ..SurvivorView::default()
     }
 }
 

@@ -129,6 +129,12 @@ pub enum Bug {
     RenumberedWithoutLoss,
     /// The second replica that a cluster has ever had tells another hash of its state than it has.
     ScrubLies,
+    /// A replica that the map does not name any more forgets what it holds, although its group has just begun anew.
+    MapForgets,
+    /// A group begins anew although somebody has not said what he has.
+    NotAllAsked,
+    /// A replica that its group begins anew with does not wait until its promise to a leader of before has ended.
+    HeirDoesNotWait,
 }
 
 impl Bug {
@@ -193,6 +199,9 @@ impl Bug {
         Bug::OrderNotKept,
         Bug::RenumberedWithoutLoss,
         Bug::ScrubLies,
+        Bug::MapForgets,
+        Bug::NotAllAsked,
+        Bug::HeirDoesNotWait,
     ];
 }
 

@@ -544,6 +544,11 @@ impl GroupState {
         std::mem::take(&mut self.local.torn)
     }
 
+    /// How many times the group had begun anew when the log began that is applied here.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// The log that is applied from here on is the group's in this generation.
     pub fn begin_generation(&mut self, generation: u64) {
         self.generation = generation;
@@ -641,6 +646,16 @@ impl GroupState {
     pub(crate) fn forget(&mut self) {
         let seed = self.keyspace.seed();
         self.replace_keyspace(Keyspace::new(seed, self.keyspace.partitions()));
+    }
+
+    /// The data; nothing is left here.
+    pub(crate) fn take_keyspace(&mut self) -> Keyspace {
+        let seed = self.keyspace.seed();
+        let empty = Keyspace::new(seed, self.keyspace.partitions()).knows(self.known);
+        let taken = std::mem::replace(&mut self.keyspace, empty);
+        self.keyspace.set_place(self.place());
+        self.marks.clear();
+        taken
     }
 
     /// Forgets all data, and does not touch it again, not even to free it: a step that panicked may have left it in pieces.

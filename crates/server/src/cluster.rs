@@ -389,6 +389,12 @@ impl Gateway {
         self.cluster
             .wall_clock
             .retain(|node| layout.peers.contains(&node));
+        let mut layout = layout;
+        if let Some(known) = &self.cluster.layout
+            && layout.groups.iter().any(|group| group.is_unheard)
+        {
+            Arc::make_mut(&mut layout).keep_unheard(known);
+        }
         self.cluster.layout = Some(layout);
         self.cluster.claims_changed = true;
         for index in 0..self.replicas.len() {
@@ -453,13 +459,14 @@ impl Gateway {
         seats.map(|(index, (seat, replica))| (seat, replica, self.layout_of(index)))
     }
 
-    /// The replicas of this worker that know no leader of their group.
+    /// The replicas of this worker that know no leader of their group, and what is kept from before groups began anew.
     pub fn survivors(&self) -> Vec<control::Survivor> {
-        let cluster = &self.cluster;
-        let survivor = |(seat, replica, layout): (&Seat, &Replica, &GroupLayout)| {
-            seat.survivor(cluster.me(), replica, layout, cluster.now)
-        };
-        self.seats().filter_map(survivor).collect()
+        let (me, now) = (self.cluster.me(), self.cluster.now);
+        let survivors = self.seats().flat_map(|(seat, replica, layout)| {
+            let former = seat.former_survivor(me, replica.group(), layout);
+            seat.survivor(me, replica, layout, now).into_iter().chain(former)
+        });
+        survivors.collect()
     }
 
     /// Whether leaders or members have changed since this was last asked.
@@ -943,7 +950,15 @@ impl Gateway {
         let Cluster { seats, kept, .. } = &mut self.cluster;
         let (seat, replica) = (&mut seats[index], &mut self.replicas[index]);
         if let Some(at) = kept.iter().position(|kept| kept.group == group) {
-            seat.go_on(kept.swap_remove(at), &layout, replica, &self.turn, seed, now);
+            seat.go_on(
+                kept.swap_remove(at),
+                None,
+                &layout,
+                replica,
+                &self.turn,
+                seed,
+                now,
+            );
             if !replica.has_log() {
                 replica.state_mut().set_limits(&self.turn, self.compactness);
             }

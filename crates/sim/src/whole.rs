@@ -129,6 +129,8 @@ pub(crate) enum Order {
     Leave(NodeId, bool),
     /// The process is to stop.
     Stop,
+    /// A group is to begin anew.
+    Recover(Command),
 }
 
 /// What a process leaves: its disk, and what the checks know of that.
@@ -181,6 +183,10 @@ impl Whole {
         }
         if let Input::Order(Order::Stop) = input {
             return self.stop();
+        }
+        if let Input::Order(Order::Recover(command)) = input {
+            self.meta.propose(command);
+            return;
         }
         match &mut self.stage {
             Stage::Serving(serving) => serve(serving, input),
@@ -502,7 +508,7 @@ fn serve(serving: &mut Serving, input: Input) {
         }
     };
     match input {
-        Input::Timer | Input::Order(Order::Leave(..) | Order::Stop) => {}
+        Input::Timer | Input::Order(Order::Leave(..) | Order::Stop | Order::Recover(_)) => {}
         Input::LinkUp(peer) => to_all(Work::Up, peer),
         Input::LinkDown(peer) => to_all(Work::Down, peer),
         Input::Frame(from, frame) => {
@@ -781,6 +787,50 @@ impl Whole {
             }
             Whim::Move => checks::leave(&all, prng).into_iter().collect(),
         }
+    }
+
+    /// What an operator orders for groups that have lost the memory of most of their voters, as `chorale admin recover` plans it.
+    pub(crate) fn recoveries(running: &[Option<&Whole>]) -> Vec<(NodeId, Order)> {
+        let all = || running.iter().flatten();
+        let Some(leader) = all().find(|node| node.meta.leads() && node.is_serving()) else {
+            return Vec::new();
+        };
+        let survivors: Vec<Survivor> = all()
+            .filter(|node| node.is_serving())
+            .flat_map(|node| node.survivors.values().flatten().copied())
+            .collect();
+        let groups = leader.meta.state().into_iter().flat_map(|state| state.groups());
+        let recover = |(name, group): (&GroupRef, &control::Group)| {
+            let GroupRef::Data(number) = *name else {
+                return None;
+            };
+            if group.has_majority() {
+                return None;
+            }
+            let told = || survivors.iter().filter(|survivor| survivor.group == number);
+            let has_told = |voter: &control::Member| {
+                told().any(|survivor| survivor.incarnation == voter.incarnation)
+                    || group.is_lost(voter.incarnation)
+            };
+            if !group.voters().all(has_told) {
+                return None;
+            }
+            let best = told()
+                .filter(|survivor| {
+                    let member = group.member_on(survivor.node).map(|member| member.incarnation);
+                    let is_former =
+                        survivor.generation < group.generation && group.former.contains(&survivor.node);
+                    survivor.last > consensus::Index(0) && (member == Some(survivor.incarnation) || is_former)
+                })
+                .max_by_key(|survivor| (survivor.generation, survivor.term, survivor.last));
+            let command = Command::Recover {
+                group: *name,
+                node: best.map_or(leader.serving()?.node, |best| best.node),
+                survivor: best.map(|best| best.incarnation),
+            };
+            Some((NodeId(leader.machine as u64), Order::Recover(command)))
+        };
+        groups.filter_map(recover).collect()
     }
 
     /// One line about it, for the trace of a failure.

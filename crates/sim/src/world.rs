@@ -43,6 +43,9 @@ const EVENTS_MAX: u64 = 4_000_000;
 /// The longest pause of a client then.
 const CALM_THINK: u64 = 20 * MILLIS;
 
+/// How often an operator looks for groups that have lost their majority, once anything was ruined.
+const RECOVERY: u64 = 300 * MILLIS;
+
 /// The longest pause between two steps of a transaction.
 const STEP_THINK: u64 = 5 * MILLIS;
 
@@ -107,6 +110,7 @@ enum Event {
     Fault(Fault, u64),
     Calm,
     Rest(u64),
+    Recovery,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,6 +125,7 @@ enum Fault {
     Transfer,
     Move,
     Disk,
+    Ruin,
 }
 
 /// A client's connection, from the network's side.
@@ -294,6 +299,7 @@ impl<'a> World<'a> {
             (Fault::Transfer, swarm.transfers),
             (Fault::Move, swarm.moves),
             (Fault::Disk, swarm.disks),
+            (Fault::Ruin, swarm.ruins),
         ] {
             self.schedule_fault(fault, rate);
         }
@@ -361,6 +367,18 @@ impl<'a> World<'a> {
             Event::Fault(fault, rate) => self.on_fault(fault, rate),
             Event::Calm => self.on_calm(),
             Event::Rest(until) => self.on_rest(until),
+            Event::Recovery => {
+                let running = running(&self.machines);
+                let orders = Whole::recoveries(&running);
+                self.trace.add(self.now, || {
+                    format!("operator: {} groups begin anew", orders.len())
+                });
+                self.deliver(orders);
+                if !self.is_over {
+                    self.schedule(self.now + RECOVERY, Event::Recovery);
+                }
+                Ok(())
+            }
         }
     }
 
@@ -800,6 +818,7 @@ impl<'a> World<'a> {
             Fault::Transfer => self.whim(Whim::Transfer),
             Fault::Move => self.whim(Whim::Move),
             Fault::Cut => self.whim(Whim::Cut),
+            Fault::Ruin => self.ruin(node),
         }
         Ok(())
     }
@@ -834,6 +853,26 @@ impl<'a> World<'a> {
             self.machines[index].is_disk_ill = true;
             self.trace
                 .add(self.now, || format!("node {index}'s disk is ill: {fault:?}"));
+        }
+    }
+
+    /// Two nodes or more are killed at once, not all. Groups may have lost what they acknowledged: from here on clients use other
+    /// keys, and what they were not told stays unknown. All else holds as ever.
+    fn ruin(&mut self, first: usize) {
+        let nodes = self.machines.len();
+        let count = 2 + self.prng.below(nodes as u64 - 2) as usize;
+        for number in 0..count {
+            self.end((first + number) % nodes, false);
+        }
+        for index in 0..self.clients.clients.len() {
+            if let Some((connection, _)) = self.clients.clients[index].connection {
+                self.clients.lose(index);
+                self.hang_up(connection);
+                self.schedule(self.now + MILLIS, Event::Wake(index));
+            }
+        }
+        if self.clients.begin_anew() == 1 {
+            self.schedule(self.now + RECOVERY, Event::Recovery);
         }
     }
 
