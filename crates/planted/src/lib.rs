@@ -125,6 +125,8 @@ pub enum Bug {
     DeadlineByOwnClock,
     /// The second replica that a cluster has ever had tells another hash of its state than it has.
     ScrubLies,
+    /// A read that finds a key to have expired by the leader's clock alone says so before an entry does.
+    ExpiredByClockTold,
 }
 
 impl Bug {
@@ -187,6 +189,7 @@ impl Bug {
         Bug::MetaVoteNotWritten,
         Bug::DeadlineByOwnClock,
         Bug::ScrubLies,
+        Bug::ExpiredByClockTold,
     ];
 }
 
