@@ -59,10 +59,6 @@ pub const FLIGHTS_MAX: usize = 2;
 /// Bytes of operations in one entry. What is more goes into the next; one batch always fits.
 const ENTRY_BYTES_MAX: usize = 1024 * 1024;
 
-/// Bytes of the answers to the reads of one batch: a value of the largest size with a good deal more. A read whose answer passes
-/// it is told so instead; a message between nodes has room for more.
-const ANSWERS_BYTES_MAX: usize = 768 * 1024 * 1024;
-
 /// An answer that is always told, because nothing shorter could be said instead of it.
 const SHORT_ANSWER_BYTES: usize = 1024;
 
@@ -650,7 +646,8 @@ impl Member {
                 } else {
                     state.answer(turn, now, &read.question, place, all, &mut answers);
                 }
-                if answers.byte_len() > ANSWERS_BYTES_MAX && answers.byte_len() - before > SHORT_ANSWER_BYTES
+                if answers.byte_len() > turn.answers_bytes_max
+                    && answers.byte_len() - before > SHORT_ANSWER_BYTES
                 {
                     answers.refuse_from(start, matches!(read.question, Question::Command { .. }));
                 }
@@ -1484,6 +1481,7 @@ mod tests {
             lfu: None,
             notify: EventClasses::default(),
             steps_max: usize::MAX,
+            answers_bytes_max: usize::MAX,
             semantics: SemanticsVersion::CURRENT,
         };
         let data = Data {

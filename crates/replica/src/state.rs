@@ -99,6 +99,7 @@ impl GroupState {
                 lfu: None,
                 notify: EventClasses::default(),
                 steps_max: usize::MAX,
+                answers_bytes_max: usize::MAX,
                 semantics: SemanticsVersion::CURRENT,
             },
             has_begun: false,
