@@ -271,10 +271,7 @@ impl State {
         let Some((&id, _)) = self.nodes.iter().find(|(_, node)| node.boot == boot) else {
             return Ok(Outcome::Done);
         };
-        // Who decides this must be able to decide the next thing too.
-        let mut meta = self.groups[&GroupRef::Meta].clone();
-        give_up_memory(&mut meta, id);
-        if !meta.has_majority() {
+        if !self.can_spare(id) {
             return Err(Refusal::Last);
         }
         for group in self.groups.values_mut() {
@@ -284,6 +281,14 @@ impl State {
         node.is_fenced = true;
         self.touch();
         Ok(Outcome::Done)
+    }
+
+    /// Whether the meta group has a majority without what a node has of it: who decides that the node is gone must be able to
+    /// decide the next thing too.
+    pub(crate) fn can_spare(&self, node: NodeId) -> bool {
+        let mut meta = self.groups[&GroupRef::Meta].clone();
+        give_up_memory(&mut meta, node);
+        meta.has_majority()
     }
 
     fn on_report(&mut self, reports: &[Report]) -> Result<Outcome, Refusal> {

@@ -309,4 +309,8 @@ pub enum Refusal {
     Last,
     /// The group can go on without it.
     NotNeeded,
+    /// A node that is there announces this address.
+    Taken,
+    /// An address of the loopback beside one that other machines reach: some nodes could not reach each other.
+    Loopback,
 }

@@ -78,6 +78,7 @@ pub fn steps(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
     steps.extend(placing.map(Step::Propose));
     steps.extend(fences(state, sight, pace));
     steps.extend(given_up(state, sight));
+    steps.extend(replaced(state, sight, pace));
     // As soon as every node can follow newer rules: those that are away too, since they come back with the build they had.
     let to = state.semantics_possible();
     if to > state.semantics {
@@ -134,6 +135,30 @@ fn fences(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
     });
     away.map(|(_, node)| Step::Propose(Command::Fence { boot: node.boot }))
         .collect()
+}
+
+/// A silent node whose address a younger one has is gone for good: two cannot listen there. What it had is given up at once,
+/// and when no group has anything of it any more it is no node. So a machine that comes back again and again without its
+/// directory leaves no voters behind that never answer.
+fn replaced(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
+    let is_away = |id: &NodeId| {
+        let silence = sight.silence.get(id);
+        silence.is_some_and(|&silent| silent >= pace.away_after)
+    };
+    let steps = state.replaced().filter(is_away).filter_map(|id| {
+        let holds = |group: &Group| {
+            let member = group.member_on(id);
+            member.is_some_and(|member| !group.is_lost(member.incarnation)) || group.expected_on(id).is_some()
+        };
+        let boot = state.nodes[&id].boot;
+        let is_needed = state.groups.values().any(|group| group.involves(id));
+        if !state.nodes[&id].is_fenced || state.groups.values().any(holds) {
+            state.can_spare(id).then_some(Command::Gone { boot })
+        } else {
+            (!is_needed).then_some(Command::Remove { node: id })
+        }
+    });
+    steps.map(Step::Propose).collect()
 }
 
 /// Replicas that were given up have no memory any more. Several nodes may say it of the same one.

@@ -165,6 +165,17 @@ impl State {
         }
     }
 
+    /// Nodes whose address a younger one announces.
+    pub(crate) fn replaced(&self) -> impl Iterator<Item = NodeId> {
+        let at = self
+            .nodes
+            .iter()
+            .map(|(&id, node)| (&*node.announcement.peer, id));
+        let youngest: BTreeMap<&str, NodeId> = at.collect();
+        let others = self.nodes.iter();
+        others.filter_map(move |(&id, node)| (youngest[&*node.announcement.peer] != id).then_some(id))
+    }
+
     /// Whether the boot may still have effects: it is its node's last one, and was not fenced.
     pub fn is_alive(&self, boot: Boot) -> bool {
         self.nodes

@@ -153,11 +153,11 @@ struct World {
     steps: u64,
 }
 
-fn announcement() -> Announcement {
+fn announcement(machine: usize) -> Announcement {
     Announcement {
         client: "10.0.0.1:6379".into(),
         cluster: "10.0.0.1:7379".into(),
-        peer: "10.0.0.1:8379".into(),
+        peer: format!("10.0.0.{}:8379", machine + 1),
         zone: String::new(),
         semantics_min: SemanticsVersion(1),
         semantics_max: SemanticsVersion(2),
@@ -179,19 +179,19 @@ impl World {
             maps: BTreeMap::new(),
             leaders: BTreeMap::new(),
             is_split: false,
-            newest: announcement().semantics_max,
+            newest: announcement(0).semantics_max,
             boots: BTreeSet::new(),
             sent: 0,
             steps: 0,
         }
     }
 
-    fn config(&mut self, node: Option<NodeId>) -> MetaConfig {
+    fn config(&mut self, node: Option<NodeId>, machine: usize) -> MetaConfig {
         MetaConfig {
             node,
             announcement: Announcement {
                 semantics_max: self.newest,
-                ..announcement()
+                ..announcement(machine)
             },
             token: Token(u128::from(self.prng.next_u64())),
             times: Times::DEFAULT,
@@ -219,7 +219,7 @@ impl World {
     }
 
     fn create(&mut self, groups: u16) {
-        let config = self.config(None);
+        let config = self.config(None, 0);
         let groups = Groups::with_default_partitions(GroupCount::new(groups).unwrap());
         let (factor, semantics) = (Factor::Auto, SemanticsVersion(1));
         let meta = Meta::create(config, ClusterId(7), groups, factor, semantics, self.now);
@@ -227,7 +227,12 @@ impl World {
     }
 
     fn join(&mut self, introducer: usize) -> usize {
-        let config = self.config(None);
+        self.join_at(self.machines.len(), introducer)
+    }
+
+    /// A process with nothing on its disk, at the address of some machine.
+    fn join_at(&mut self, machine: usize, introducer: usize) -> usize {
+        let config = self.config(None, machine);
         let meta = Meta::join(config, self.now);
         self.add(meta, introducer)
     }
@@ -260,7 +265,7 @@ impl World {
 
     fn boot(&mut self, machine: usize) {
         let node = self.machines[machine].node;
-        let config = self.config(node);
+        let config = self.config(node, machine);
         let known = &mut self.machines[machine];
         let peers = known.map.take().map(|map| map.nodes.keys().copied().collect());
         let restored = known.disk.restored();
@@ -941,6 +946,36 @@ fn a_change_of_the_meta_group_goes_on_until_a_majority_of_its_new_voters_knows_t
     assert_eq!(is_changing(&mut world), Some(false), "it was said again");
     assert!(others.iter().any(|other| is_ended(&world, *other)));
     world.settle(3, 3);
+}
+
+#[test]
+fn a_node_joins_at_the_address_of_one_that_has_ended_and_not_of_one_that_is_there() {
+    let mut world = World::cluster(41, 3);
+    let leader = world.leader().unwrap();
+    let old = (leader + 1) % 3;
+    let node = world.machines[old].node.unwrap();
+    world.on_links(Some(node), true);
+    let twin = world.join_at(old, leader);
+    let refusal = Refusal::Taken;
+    world.run_until("it is refused", Duration::from_secs(5), |world| {
+        let notices = &world.machines[twin].notices;
+        notices.contains(&Notice::StartRefused { refusal })
+    });
+    assert!(world.state().unwrap().nodes().len() == 3);
+    world.crash(old);
+    let heir = world.join_at(old, leader);
+    world.run_until("it is let in at once", Duration::from_secs(1), |world| {
+        world.machines[heir].boot.is_some()
+    });
+    world.run_until("the old one is no member", Duration::from_secs(60), |world| {
+        let state = world.state();
+        state.is_some_and(|state| !state.nodes().contains_key(&node))
+    });
+    let heir = world.machines[heir].node.unwrap();
+    world.run_until("the new one votes", Duration::from_secs(60), |world| {
+        let meta = world.state().map(|state| &state.groups()[&GroupRef::Meta]);
+        meta.is_some_and(|meta| meta.voters().any(|voter| voter.node == heir))
+    });
 }
 
 #[test]

@@ -88,7 +88,7 @@ pub struct Keyspace {
     pub(crate) waiters: Waiters,
     /// Where transactions are tried out, kept for the next one: not part of the state.
     pub(crate) scratch: Option<Box<Scratch>>,
-    /// While an entry is applied, what long strings of it may stay in: not part of the state.
+    /// While what came in pieces is carried out, what long strings of it may stay in: not part of the state.
     source: Option<Bytes>,
 }
 
@@ -226,7 +226,6 @@ impl Keyspace {
         mut answer: impl FnMut(Answered<'_>),
     ) -> Result<(), UnknownSemantics> {
         self.open(&entry.header())?;
-        self.source = entry.source().cloned();
         // Whatever was noted between entries is no part of this one.
         local.has_waiters = self.has_waiters();
         local.ready.clear();
@@ -282,7 +281,6 @@ impl Keyspace {
         for (index, read) in waiting {
             self.answer_read(index, read, local, &mut out, &mut answer);
         }
-        self.source = None;
         Ok(())
     }
 
@@ -537,7 +535,7 @@ impl Keyspace {
         }
     }
 
-    /// What long strings of the entry that is being applied may stay in.
+    /// What long strings of what came in pieces may stay in, while that is carried out.
     pub(crate) fn source(&self) -> Option<&Bytes> {
         self.source.as_ref()
     }

@@ -73,7 +73,7 @@ pub use directory::Position;
 pub use effects::Effect;
 pub use entry::{
     Batch, BlockCommand, Condition, Entry, EntryBuf, EntryError, Forget, Header, Inquire, KEPT_BYTES_MIN,
-    Lock, Operation, Operations, OperationsMark, Prepare, Resolve, Runs, Step, WaitId, Work,
+    Lock, Operation, Operations, OperationsMark, Prepare, Resolve, Step, WaitId, Work,
 };
 pub use evaluate::{Answers, Outcome};
 pub use events::{Event, EventClasses};

@@ -33,7 +33,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use storage::{DataDirectory, Identity, PeerBook};
+use storage::{DataDirectory, Identity, MetaLog, PeerBook, StorageError};
 use transport::{Event, Greeter, Lane, LinkId, Refusals, Remote, Transport};
 
 /// A node that knows who it is.
@@ -101,7 +101,15 @@ pub(crate) fn begin(
     let path = Path::new(&settings.dir);
     let directory = DataDirectory::open(path).map_err(|error| error.to_string())?;
     let disk = directory.disk();
-    let identity = Identity::read(&disk).map_err(|error| error.to_string())?;
+    let in_directory = |error: StorageError| format!("in the data directory {}: {error}", settings.dir);
+    let identity = Identity::read(&disk).map_err(in_directory)?;
+    let is_unready = storage::is_unready(&disk).map_err(in_directory)?;
+    if identity.is_none() {
+        if !is_unready && MetaLog::is_there(&disk).map_err(in_directory)? {
+            return Err(anonymous(settings).into());
+        }
+        storage::set_unready(&disk).map_err(in_directory)?;
+    }
     let random = |what: &str| {
         let [a, b] = random::secret::<2>()
             .map_err(|error| format!("cannot read the system's randomness for {what}: {error}"))?;
@@ -124,11 +132,11 @@ pub(crate) fn begin(
         PeerBook::default()
     });
     if let Some(identity) = &identity {
-        (left_by, kept) = handover::take(&disk, identity.node).map_err(|error| error.to_string())?;
+        (left_by, kept) = handover::take(&disk, identity.node).map_err(in_directory)?;
     }
     let (meta, log, who) = match &identity {
         Some(identity) => {
-            let (log, restored) = meta::restored(&disk).map_err(|error| error.to_string())?;
+            let (log, restored) = meta::restored(&disk).map_err(in_directory)?;
             let who = Who::Starting {
                 cluster: identity.cluster,
                 node: identity.node,
@@ -180,7 +188,7 @@ pub(crate) fn begin(
         unreachable!("it plays until both are there");
     };
     if identity.is_some() {
-        look_at(&started, &mut kept);
+        look_at(&started, &mut kept, is_unready);
     }
     let cluster = map.cluster.ok_or("the cluster's map has no name")?;
     let groups = map.key_groups().ok_or("the cluster's map has no groups")?;
@@ -198,7 +206,7 @@ pub(crate) fn begin(
             groups: groups.count(),
             secret,
         };
-        identity.write(&disk).map_err(|error| error.to_string())?;
+        identity.write(&disk).map_err(in_directory)?;
     }
     Ok(Born {
         directory,
@@ -213,7 +221,7 @@ pub(crate) fn begin(
 }
 
 /// Drops what the cluster does not count on any more, and tells what is there and what is not.
-fn look_at(started: &Started, kept: &mut Vec<Kept>) {
+fn look_at(started: &Started, kept: &mut Vec<Kept>, is_unready: bool) {
     let is_confirmed = |kept: &Kept| {
         started.replicas.iter().any(|replica| {
             let is_same = match replica.beginning {
@@ -239,13 +247,31 @@ fn look_at(started: &Started, kept: &mut Vec<Kept>) {
         dropped,
         "replicas that go on with what they held, that other nodes fill again, and that belong to this node no more"
     );
-    if lost > 0 {
+    if is_unready {
+        tracing::info!("no earlier start of this node was ever ready for clients: it held nothing");
+    } else if lost > 0 {
         tracing::error!(
             groups = lost,
             "DATA LOST: the last stop of this node handed nothing over for these groups, and no other node has a replica of \
              them; they begin empty. Stop the node by SIGTERM or SHUTDOWN to keep data, or give it company"
         );
     }
+}
+
+/// What to do about a log that does not say whose it is. A new cluster over it would be a second one, by the same addresses,
+/// while the old one may still wait for this node.
+fn anonymous(settings: &Settings) -> Failure {
+    let dir = &settings.dir;
+    let what = if settings.join.is_empty() {
+        "makes a cluster of its own"
+    } else {
+        "joins as a new node"
+    };
+    format!(
+        "the data directory {dir} has a part of a cluster's own state, {dir}/meta-log, and nothing that says which node it is: \
+         {dir}/identity is missing. Bring identity back, from a copy of the directory; or, if what the node had may be lost, \
+         move meta-log away too: then it {what}"
+    )
 }
 
 fn pace(settings: &Settings) -> Pace {
@@ -452,7 +478,11 @@ impl Overture {
     fn step(&mut self, links: Option<(&mut Transport<Greeter>, Who)>) -> Result<(), Failure> {
         let now = clock::raw();
         self.driver.tick(now);
-        let happened = self.driver.carry_out(now).map_err(|error| error.to_string())?;
+        let happened = self.driver.carry_out(now);
+        let happened = happened.map_err(|error| {
+            let directory = self.driver.directory().display();
+            format!("in the data directory {directory}: {error}")
+        })?;
         if let Some(refused) = happened.refused {
             return Err(format!("the cluster does not let this node start: {refused}"));
         }

@@ -21,6 +21,7 @@ use control::{
 use ids::{Monotonic, SemanticsVersion};
 use server::{Layout, Shared, Wish};
 use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -196,6 +197,11 @@ impl Driver {
             survivors: BTreeMap::new(),
             given_up: BTreeMap::new(),
         }
+    }
+
+    /// Where its log is.
+    pub(crate) fn directory(&self) -> &Path {
+        self.disk.path()
     }
 
     /// Proposes what a worker wants to be set.
@@ -401,7 +407,7 @@ fn tell(notice: Notice, happened: &mut Happened) {
         Notice::Leads { term } => tracing::info!(term, "this node leads the meta group"),
         Notice::Follows { leader } => tracing::info!(leader = leader.0, "following the meta group's leader"),
         Notice::Leaderless => tracing::warn!(
-            "nobody leads the meta group: members and placement stay as they are until a majority of it is back; clients are served"
+            "nobody leads the meta group: members and placement stay as they are until a majority of it is back; groups of keys that have leaders go on"
         ),
         Notice::LogRefused => tracing::error!(
             "the meta group's log in the data directory cannot be gone on with: the node is a new member of that group, if it is to be one"
@@ -431,6 +437,12 @@ fn refused(refusal: Refusal) -> String {
             SemanticsVersion::CURRENT.0
         ),
         Refusal::Full => "it has as many nodes as there can be".to_owned(),
+        Refusal::Taken => "a node that is there announces the same peer address. Give this one another --peer-port, or \
+             --advertise; if that node has just ended, start this one again in some seconds"
+            .to_owned(),
+        Refusal::Loopback => "some nodes would announce an address of the loopback and others one that other machines reach, and \
+             could not all reach each other. Name an address of its machine for each node, with --advertise or --bind"
+            .to_owned(),
         other => format!("{other:?}"),
     }
 }
@@ -492,6 +504,13 @@ impl Desk {
         let all = settings.iter();
         self.shared
             .set_for_cluster(all.map(|(name, Setting { value, version })| (&**name, &**value, *version)));
+        (0..self.mesh.workers()).for_each(|worker| self.mesh.wake(worker));
+    }
+
+    /// The node ends, as if it had been told to.
+    fn end(&self, why: String) {
+        self.view.end(why);
+        self.shared.is_stopping.store(true, Ordering::Relaxed);
         (0..self.mesh.workers()).for_each(|worker| self.mesh.wake(worker));
     }
 
@@ -571,16 +590,15 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
                     desk.view.set_remains(remains);
                 }
                 if is_dead {
-                    desk.view.die();
-                    desk.shared.is_stopping.store(true, Ordering::Relaxed);
-                    (0..desk.mesh.workers()).for_each(|worker| desk.mesh.wake(worker));
+                    desk.end(DEAD.to_owned());
                 }
             }
             Err(error) => {
                 // What is on disk is not known any more: a node that went on could forget its votes.
-                tracing::error!(%error, "cannot write the meta group's log; the node stops");
-                desk.shared.is_stopping.store(true, Ordering::Relaxed);
-                (0..desk.mesh.workers()).for_each(|worker| desk.mesh.wake(worker));
+                let directory = desk.disk.path().display();
+                let why = format!("cannot write the meta group's log in {directory}: {error}");
+                tracing::error!("{why}; the node stops");
+                desk.end(why);
                 return;
             }
         }

@@ -117,8 +117,8 @@ impl Worker {
             mesh,
             gateway,
             shared,
+            accept_again: listeners.iter().any(|listener| !listener.waiting.is_empty()),
             listeners,
-            accept_again: false,
             next_worker: 0,
             links: Slab::new(),
             generation: 0,
@@ -343,13 +343,21 @@ impl Worker {
 
     fn accept(&mut self, index: usize) {
         loop {
-            let Listener { socket, endpoint } = &self.listeners[index];
-            let (accepted, endpoint) = (socket.accept(), *endpoint);
+            let listener = &mut self.listeners[index];
+            let accepted = match listener.waiting.pop() {
+                Some(stream) => stream.peer_addr().map(|address| (stream, address)),
+                None => listener
+                    .socket
+                    .accept()
+                    .map(|(stream, address)| (stream.into(), address)),
+            };
             let (stream, address) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                // It has gone before it came in.
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
+                Err(error) if error.kind() == ErrorKind::NotConnected => continue,
                 Err(error) => {
                     // Out of file descriptors, most likely: readiness is told once, so look again later.
                     if let Some(left_out) = self.shared.accept_notices.may(clock::raw()) {
@@ -359,7 +367,7 @@ impl Worker {
                     return;
                 }
             };
-            let stream = std::net::TcpStream::from(stream);
+            let endpoint = listener.endpoint;
             let connected = self.shared.clients.count();
             if let Err(refusal) = listener::admit(self.gateway.settings(), connected, address.ip()) {
                 self.shared.refused.fetch_add(1, Ordering::Relaxed);

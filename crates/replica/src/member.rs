@@ -42,8 +42,8 @@ use crate::state::GroupState;
 use crate::turn::Turn;
 use bytes::Bytes;
 use consensus::{
-    Committed, Data, Effect, Index, Members, Message, Payload, RaftNode, ReadId, ReadPermit, Ready, Role,
-    Saved, Scrub, Scrubbed, SnapshotPoint, Status, Term, Verdict,
+    Committed, Effect, Index, Members, Message, RaftNode, ReadId, ReadPermit, Ready, Role, Saved, Scrub,
+    Scrubbed, SnapshotPoint, Status, Term, Verdict,
 };
 use ids::{GatewayId, GroupId, Incarnation, Monotonic, NodeId, Prng};
 use keyspace::{Arrival, Entry, EntryBuf, Header, Operation, Operations};
@@ -917,11 +917,13 @@ impl Member {
         for departure in departures.chain(self.ended.drain(..)) {
             departure.end(state.keyspace_mut());
         }
-        for bytes in consensus::whole_entries(self.raft.entries_after(self.applied)) {
+        for entry in self.raft.entries_after(self.applied) {
             if self.is_stopped {
                 break;
             }
-            self.apply(state, turn, &bytes.into(), None, &mut effects);
+            if let Some(data) = entry.data() {
+                self.apply(state, turn, data, None, &mut effects);
+            }
         }
     }
 
@@ -1031,8 +1033,8 @@ impl Member {
     fn answer_early(&mut self, state: &mut GroupState, turn: &Turn, effects: &mut Effects) {
         for flight in std::mem::take(&mut self.flights) {
             let entries = self.raft.entries_after(Index(flight.index.0 - 1));
-            if let Some(Payload::Data(bytes)) = entries.first().map(|entry| &entry.payload) {
-                self.apply(state, turn, &bytes.clone().into(), Some(flight), effects);
+            if let Some(data) = entries.first().and_then(consensus::Entry::data) {
+                self.apply(state, turn, data, Some(flight), effects);
             }
         }
     }
@@ -1145,7 +1147,7 @@ impl Member {
         if self.is_stopped {
             return;
         }
-        assert_eq!(committed.first.0, self.applied.0 + 1, "invariant 1");
+        assert_eq!(committed.index.0, self.applied.0 + 1, "invariant 1");
         let flight = match self.flights.front() {
             Some(flight) if flight.index == committed.index => {
                 let flight = self.flights.pop_front().expect("looked at a moment ago");
@@ -1236,17 +1238,12 @@ impl Member {
         &mut self,
         state: &mut GroupState,
         turn: &Turn,
-        data: &Data,
+        data: &Bytes,
         flight: Option<Flight>,
         effects: &mut Effects,
     ) -> bool {
-        let entry = if data.second.is_empty() {
-            Entry::decode(&data.first)
-        } else {
-            Entry::decode_kept(&data.first, &data.second)
-        };
         // Whatever the bytes are, every replica sees the same ones and does the same.
-        let Ok(entry) = entry else {
+        let Ok(entry) = Entry::decode(data) else {
             effects.is_unread = true;
             return true;
         };
@@ -1484,10 +1481,7 @@ mod tests {
             answers_bytes_max: usize::MAX,
             semantics: SemanticsVersion::CURRENT,
         };
-        let data = Data {
-            first: Bytes::from_static(b"nothing that a leader wrote"),
-            second: Bytes::new(),
-        };
+        let data = Bytes::from_static(b"nothing that a leader wrote");
         let mut effects = Effects::default();
         assert!(member.apply(&mut state, &turn, &data, None, &mut effects));
         assert!(effects.is_unread && !member.is_stopped);

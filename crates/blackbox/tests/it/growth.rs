@@ -16,11 +16,18 @@ const PAUSE_MAX: Duration = Duration::from_millis(1_500);
 /// Keys that a scan must always find.
 const OLD_KEYS: usize = 200;
 
+/// Of the clients, who waits for elements and who pushes them.
+const WAITING: usize = 7;
+const PUSHING: usize = 8;
+const KINDS: usize = 10;
+
 /// What one client has seen.
 #[derive(Default)]
 struct Seen {
     done: u64,
     slowest: Duration,
+    /// What it was given by `BLPOP`.
+    popped: Vec<u64>,
     complaints: Vec<String>,
 }
 
@@ -88,6 +95,7 @@ impl Worker {
                 self.expect("SUNIONSTORE s3 s1 s2", &expected);
                 self.expect("RENAME s3 s2", &Value::ok());
                 self.expect("SADD s2 more", &Value::Integer(i64::from(round == 0)));
+                self.expect("SINTERSTORE s4 s1 s2", &Value::Integer(round as i64 + 1));
             }
             3 => {
                 let from = ["l1", "l2", "l3"][(round % 3) as usize];
@@ -126,7 +134,7 @@ impl Worker {
                     self.complain(format!("a scan finds {} of {OLD_KEYS} keys", found.len()));
                 }
             }
-            _ => {
+            6 => {
                 self.expect(
                     "XFER x y 1",
                     &Value::Array(vec![
@@ -137,13 +145,34 @@ impl Worker {
                 self.run("DBSIZE");
                 self.expect("COPY x z REPLACE", &Value::Integer(1));
             }
+            // Mostly nothing is under either key: who pushes has two commands to send for each.
+            WAITING => {
+                let reply = self.run("BLPOP w1 w2 0.5");
+                let popped = reply.elements().and_then(|reply| reply.get(1)?.text());
+                self.seen
+                    .popped
+                    .extend(popped.and_then(|element| element.parse::<u64>().ok()));
+            }
+            PUSHING => {
+                let list = ["w1", "w2"][(round % 2) as usize];
+                self.run(&format!("RPUSH w0 {round}"));
+                self.expect(
+                    &format!("LMOVE w0 {list} LEFT RIGHT"),
+                    &Value::bulk(round.to_string()),
+                );
+            }
+            _ => {
+                self.run("SELECT 1");
+                self.expect(&format!("MSET f 1 g 1 h:{round} 1"), &Value::ok());
+                self.run("FLUSHDB");
+                self.expect("DBSIZE", &Value::Integer(0));
+            }
         }
     }
 }
 
 #[test]
 fn one_node_of_two_workers_grows_to_five_under_commands_over_many_groups_and_nobody_notices() {
-    const KINDS: usize = 7;
     let mut cluster = Cluster::new(GROUPS);
     cluster.workers(2);
     cluster.add();
@@ -209,6 +238,14 @@ fn one_node_of_two_workers_grows_to_five_under_commands_over_many_groups_and_nob
     assert_eq!(last.run("GET d"), Value::bulk(seen[4].done.to_string()));
     assert_eq!(last.run("LLEN e"), Value::Integer(seen[4].done as i64));
     assert_eq!(last.run("GET y"), Value::bulk(seen[6].done.to_string()));
+    let mut elements = seen[WAITING].popped.clone();
+    for list in ["w0", "w1", "w2"] {
+        let left = last.run(&format!("LRANGE {list} 0 -1"));
+        let left = left.elements().unwrap_or_default().iter().filter_map(Value::text);
+        elements.extend(left.filter_map(|element| element.parse::<u64>().ok()));
+    }
+    elements.sort_unstable();
+    assert_eq!(elements, (0..seen[PUSHING].done).collect::<Vec<u64>>());
     let balls = ["l1", "l2", "l3"].map(|list| last.run(&format!("LLEN {list}")).integer());
     assert_eq!(balls.into_iter().flatten().sum::<i64>(), 1);
 }

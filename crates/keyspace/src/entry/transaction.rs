@@ -198,9 +198,7 @@ impl PrepareView<'_> {
 }
 
 impl Operations {
-    /// A string that need not be copied, if that `may_be_long`, is given back: see [`Operations::push_long`].
-    pub(super) fn prepare(&mut self, prepare: &Prepare<'_>, may_be_long: bool) -> Option<Bytes> {
-        let mut long = None;
+    pub(super) fn prepare(&mut self, prepare: &Prepare<'_>) {
         self.head(prepare.txn, prepare.began, &prepare.participants);
         self.conditions(&prepare.conditions);
         self.conditions(&prepare.expects);
@@ -215,10 +213,7 @@ impl Operations {
                 result,
             } => {
                 self.bytes.extend_from_slice(&[2, u8::from(*after_lock)]);
-                match may_be_long {
-                    true => long = self.effects_before_long(effects),
-                    false => self.effects(effects),
-                }
+                self.effects(effects);
                 self.bytes.push(u8::from(result.is_some()));
                 if let Some(result) = result {
                     result.encode(&mut self.bytes);
@@ -230,7 +225,6 @@ impl Operations {
                 steps.iter().for_each(|step| self.step(step));
             }
         }
-        long
     }
 
     fn step(&mut self, step: &Step<'_>) {
@@ -320,16 +314,11 @@ impl<'a> Cursor<'a> {
             },
             2 => {
                 let after_lock = self.flag()?;
-                let (mut effects, long) = self.effects_before_long()?;
+                let effects = self.effects()?;
                 let result = match self.flag()? {
                     true => Some(self.read(KeptResult::decode)?),
                     false => None,
                 };
-                if let Some((place, length)) = long
-                    && let EffectView::Put(_, put) = &mut effects[place]
-                {
-                    put.value = self.end(length)?;
-                }
                 WorkView::Install {
                     effects,
                     after_lock,

@@ -76,7 +76,6 @@ fn append() -> impl Strategy<Value = Body> {
     let payload = prop_oneof![
         3 => bytes(60).prop_map(Payload::Data),
         1 => vec(any::<u8>(), 0..20).prop_map(Payload::Members),
-        1 => (any::<u64>(), bytes(60)).prop_map(|(whole_bytes, bytes)| Payload::Part { whole_bytes, bytes }),
     ];
     (term(), index(), index(), vec((term(), payload), 0..6)).prop_map(|(log_term, index, commit, entries)| {
         let entries = (index.0 + 1..).zip(entries);

@@ -6,7 +6,7 @@ use crate::world::{SIZES, World};
 use server::PieceSizes;
 use std::collections::BTreeSet;
 
-/// Longer than what is copied, and than what fits into one place of a log.
+/// Longer than what is copied, and than one piece.
 fn long(letter: &str) -> String {
     letter.repeat(3 << 20)
 }

@@ -318,5 +318,5 @@ impl Index {
 #[inline]
 pub(super) fn visit() {
     #[cfg(test)]
-    super::tests::VISITS.with(|visits| visits.set(visits.get() + 1));
+    super::costs::VISITS.with(|visits| visits.set(visits.get() + 1));
 }
