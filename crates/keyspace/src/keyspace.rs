@@ -763,6 +763,17 @@ impl Keyspace {
         self.databases[db.index()].version(self.locate(key), key, self.time.max(local.now))
     }
 
+    /// Notes what a read met that looked at the version of `key`, and not at what is there.
+    pub fn note_expired(&self, db: Db, key: &[u8], local: &mut LeaderLocal) {
+        if self
+            .object_at(db, key)
+            .is_some_and(|object| object.is_expired(local.now))
+        {
+            local.is_ahead = true;
+            local.met(db, key);
+        }
+    }
+
     /// The version at which what is under `key` came to be so, or a later one, judged by the clock of the leader; `None` if
     /// nobody has written it down.
     pub(crate) fn last_change_of(&self, db: Db, key: &[u8], local: &LeaderLocal) -> Option<Version> {

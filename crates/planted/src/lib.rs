@@ -135,6 +135,8 @@ pub enum Bug {
     NotAllAsked,
     /// A replica that its group begins anew with does not wait until its promise to a leader of before has ended.
     HeirDoesNotWait,
+    /// A read that finds a key to have expired by the leader's clock alone says so before an entry does.
+    ExpiredByClockTold,
 }
 
 impl Bug {
@@ -202,6 +204,7 @@ impl Bug {
         Bug::MapForgets,
         Bug::NotAllAsked,
         Bug::HeirDoesNotWait,
+        Bug::ExpiredByClockTold,
     ];
 }
 

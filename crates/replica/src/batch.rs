@@ -238,6 +238,7 @@ const LATER: u8 = 5;
 const SEEN: u8 = 6;
 const GONE: u8 = 7;
 const CROWDED_OUT: u8 = 8;
+const TOO_LONG_READ: u8 = 9;
 
 /// Bytes from a peer do not say what they should.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -464,13 +465,18 @@ impl AnswersBuf {
         if is_command {
             self.reply(TOO_LONG);
         } else {
-            self.crowded_out();
+            self.too_long();
         }
     }
 
     /// It would have had to wait, and too many do: nothing was done.
     pub(crate) fn crowded_out(&mut self) {
         self.bytes().push(CROWDED_OUT);
+    }
+
+    /// It is longer than what can be told, and would be if it were asked again.
+    fn too_long(&mut self) {
+        self.bytes().push(TOO_LONG_READ);
     }
 
     /// Nothing is known of what is asked for.
@@ -570,6 +576,7 @@ pub(crate) enum Answer<'a> {
     },
     Gone,
     CrowdedOut,
+    TooLong,
 }
 
 impl<'a> Answer<'a> {
@@ -585,6 +592,7 @@ impl<'a> Answer<'a> {
             Answer::Later => buf.later(),
             Answer::Gone => buf.gone(),
             Answer::CrowdedOut => buf.crowded_out(),
+            Answer::TooLong => buf.too_long(),
             Answer::Seen {
                 age,
                 time,
@@ -659,6 +667,7 @@ impl<'a> Answers<'a> {
             LATER => Ok(Answer::Later),
             GONE => Ok(Answer::Gone),
             CROWDED_OUT => Ok(Answer::CrowdedOut),
+            TOO_LONG_READ => Ok(Answer::TooLong),
             SEEN => {
                 let age = Duration::from_nanos(u64::from_le_bytes(cursor.array()?));
                 let time = UnixMillis(i64::from_le_bytes(cursor.array()?));

@@ -104,13 +104,19 @@ const BATCH_BYTES_MAX: usize = 1024 * 1024;
 /// Pieces of long operations that are under way to a group: one is carried out while the next is on its way.
 const PIECES_MAX: usize = 3;
 
-/// What is long, and how it is cut.
+/// What is long, how it is cut, and what is too long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PieceSizes {
     /// Bytes of an operation from which on it goes in pieces.
     pub long_bytes_min: usize,
     /// Bytes of one piece: what others wait for that find it before them.
     pub piece_bytes: usize,
+    /// Bytes of one request to a group: a value of the largest size with a good many words around it. What is longer is refused
+    /// before anything of it is sent; an entry and a message between nodes have room for more ([`consensus::ENTRY_BYTES_MAX`]).
+    pub request_bytes_max: usize,
+    /// Bytes of the answers to the reads of one batch: as much. A read whose answer passes it is told so instead; a message between
+    /// nodes has room for more.
+    pub answers_bytes_max: usize,
 }
 
 impl Default for PieceSizes {
@@ -118,6 +124,8 @@ impl Default for PieceSizes {
         PieceSizes {
             long_bytes_min: KEPT_BYTES_MIN,
             piece_bytes: 256 * 1024,
+            request_bytes_max: 768 * 1024 * 1024,
+            answers_bytes_max: 768 * 1024 * 1024,
         }
     }
 }
@@ -134,10 +142,6 @@ impl PieceSizes {
     }
 }
 
-/// Bytes of one request to a group: a value of the largest size with a good many words around it. What is longer is refused
-/// before anything of it is sent; an entry and a message between nodes have room for more ([`consensus::ENTRY_BYTES_MAX`]).
-const REQUEST_BYTES_MAX: usize = 768 * 1024 * 1024;
-
 /// Bytes, and items, that room is made for when a batch is begun. What is made room for and not used stays with the batch until
 /// it is answered.
 const ROOM_BYTES_MAX: usize = 16 * 1024;
@@ -152,8 +156,11 @@ pub const UNREACHABLE: &str =
     "CLUSTERDOWN no leader of this key's group could be reached in time; nothing was done";
 const UNKNOWN: &str = "UNKNOWN the leader of this key's group was lost before it answered: \
                        whether the command was carried out is not known";
-const TOO_LONG: &str = "ERR the command, or the part of it for one group, is longer than the 768 MiB that can be replicated at \
+/// What clients are told of a command, or a part of a transaction, that was not sent, and never will be.
+pub const TOO_LONG: &str = "ERR the command, or the part of it for one group, is longer than the 768 MiB that can be replicated at \
                         once; nothing was done";
+const READ_TOO_LONG: &str = "ERR what this command reads of one group at once is longer than the 768 MiB that can travel \
+                             together; nothing was done";
 /// What clients are told of a command that would have had to wait, and did not.
 pub const CROWDED_OUT: &str =
     "TRYAGAIN too many commands wait for transactions on keys of this group; nothing was done";
@@ -845,7 +852,9 @@ impl GroupClient {
         let mark = self.open.taken.1;
         match self.open.batch.take_long(mark, long_bytes_min) {
             None => self.took(item),
-            Some(operation) if operation.len() > REQUEST_BYTES_MAX => self.refused.extend(item.origin.take()),
+            Some(operation) if operation.len() > self.sizes.request_bytes_max => {
+                self.refused.extend(item.origin.take());
+            }
             Some(operation) => {
                 let number = self.next_long;
                 self.next_long += 1;
@@ -920,7 +929,7 @@ impl GroupClient {
 
     /// The open batch holds an item more, which may have been sent in another one before.
     fn took(&mut self, mut item: Item) {
-        if self.open.batch.byte_len() > REQUEST_BYTES_MAX {
+        if self.open.batch.byte_len() > self.sizes.request_bytes_max {
             // What was open before is at most a full batch: it is this one.
             let (reads, writes) = self.open.taken;
             self.open.batch.reads.truncate(reads);
@@ -1886,7 +1895,7 @@ impl Origin {
             | Origin::Versions(..)
             | Origin::Sight(_)
             | Origin::Objects(_)
-                if *answer == Answer::CrowdedOut =>
+                if matches!(answer, Answer::CrowdedOut | Answer::TooLong) =>
             {
                 true
             }
@@ -1935,6 +1944,9 @@ impl Origin {
         }
         if answer == Answer::CrowdedOut {
             return self.fail(group, CROWDED_OUT, journey, out);
+        }
+        if answer == Answer::TooLong {
+            return self.fail(group, READ_TOO_LONG, journey, out);
         }
         if let Origin::Decisions(recorded) = self {
             out.extend(recorded.into_iter().map(|(txn, worker)| Output::Decided {

@@ -1407,8 +1407,9 @@ impl Gateway {
             Ok(command) => command,
             Err(error) => return error.write(&mut connection.writer()),
         };
-        if self.may_read_here(connection, spec, args, index) {
-            return self.read_leased(connection, &command, index);
+        if self.may_read_here(connection, spec, args, index) && self.read_leased(connection, &command, index)
+        {
+            return;
         }
         if self.may_read_stale(&connection.session, spec, index) {
             let db = connection.session.db;
@@ -1474,18 +1475,30 @@ impl Gateway {
         is_settled() && is_led() && is_free()
     }
 
-    fn read_leased(&mut self, connection: &mut Connection, command: &Command<'_>, index: usize) {
-        self.cluster.reads_here += 1;
+    /// Answers a command under the lease; `false` if the answer would be that a key has expired by the clock here alone. It is asked
+    /// for as by any other node then, and comes behind an entry that says how late it is.
+    fn read_leased(&mut self, connection: &mut Connection, command: &Command<'_>, index: usize) -> bool {
         let db = connection.session.db;
         let state = self.replicas[index].state_mut();
+        let (before, counts) = (
+            connection.pipeline.target().len(),
+            state.mark_reads(&self.turn, false),
+        );
         state.read_leased(&self.turn, db, command, &mut connection.writer());
-        if !self.cluster.leased.contains(&index) {
-            self.cluster.leased.push(index);
-        }
+        let is_ahead = state.is_ahead(counts);
         // What was read to be expired is to be deleted.
         for (db, key) in self.replicas[index].state_mut().take_met_expired() {
             self.ask_own(index, &keyspace::Operation::Expire { db, key: &key });
         }
+        if is_ahead {
+            connection.pipeline.take_back(before);
+            return false;
+        }
+        self.cluster.reads_here += 1;
+        if !self.cluster.leased.contains(&index) {
+            self.cluster.leased.push(index);
+        }
+        true
     }
 
     /// Whether what was just read under leases may be told: the process may have stood still since.

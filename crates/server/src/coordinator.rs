@@ -51,7 +51,7 @@ use keyspace::{Effect, Garbage, KeyVersion, Object};
 use planted::Bug;
 use replica::{
     Assignment, CROWDED_OUT, Condition, FullKey, LocalCounts, Operation, Output, Part, Replies, Request,
-    Returned, Scratch, Seen, Step, Ticket, UNREACHABLE, locks_of, with_conditions,
+    Returned, Scratch, Seen, Step, TOO_LONG, Ticket, UNREACHABLE, locks_of, with_conditions,
 };
 use resp::Protocol;
 use std::collections::{BTreeMap, BTreeSet};
@@ -1398,7 +1398,7 @@ impl Gateway {
             Answers::Whole(replies) if open.is_single => self.answer_single(ticket, program, replies),
             Answers::Failed(error) if open.is_single => self.fail_single(ticket, program, error),
             // Nothing was done, perhaps because of a group that only one of them has named.
-            Answers::Failed(UNREACHABLE | BUSY) if !client.combined.is_empty() && !is_ending => {
+            Answers::Failed(UNREACHABLE | BUSY | TOO_LONG) if !client.combined.is_empty() && !is_ending => {
                 for (client, program) in combining::apart(client.combined, client.program) {
                     self.start_alone(client.ticket, program, open.opened_at);
                 }
@@ -1445,7 +1445,7 @@ impl Gateway {
 
     /// A group could not be asked, or what came of it is not known.
     pub(crate) fn on_failed_transaction(&mut self, txn: TxnId, error: &'static str) {
-        let is_certain = error == UNREACHABLE;
+        let is_certain = matches!(error, UNREACHABLE | TOO_LONG);
         let Some(open) = self.open_of(txn) else { return };
         match open.phase {
             // What looks at groups as a whole would wait for a moment in which nobody holds a lock there. It takes its place in
@@ -1468,7 +1468,7 @@ impl Gateway {
             Phase::Locking | Phase::Voting | Phase::Aside if is_certain => {
                 // The part was never sent, and will not be.
                 self.end_attempt(txn, false);
-                self.answer_transaction(txn, Answers::Failed(UNREACHABLE));
+                self.answer_transaction(txn, Answers::Failed(error));
             }
             Phase::Locking | Phase::Voting | Phase::Aside => self.inquire_after(txn),
         }

@@ -509,6 +509,7 @@ fn with_short_pieces() -> Asking {
     client.group_client.set_piece_sizes(PieceSizes {
         long_bytes_min: 100,
         piece_bytes: 40,
+        ..PieceSizes::default()
     });
     client
 }

@@ -130,6 +130,7 @@ impl Serving {
             shared.hooks.piece_sizes = PieceSizes {
                 long_bytes_min: 16,
                 piece_bytes: 10,
+                ..PieceSizes::default()
             };
         }
         // On some nodes much is large enough to be taken aside.

@@ -135,6 +135,8 @@ const BY_SCENES: &[Bug] = &[
     Bug::HoldRepliesNotKept,
     // Clocks that are set by more than clocks are set here: `crates/server/tests/it/clocks.rs`.
     Bug::WallClockTrusted,
+    // A leader that dies between an answer and the next entry, and is ahead of the others: the same file.
+    Bug::ExpiredByClockTold,
     // Groups of one node that get their logs each at a moment of its own: `crates/server/tests/it/workers.rs`.
     Bug::AloneWoundsOnce,
     // `DBSIZE` right behind the read that found a key expired: `crates/server/tests/it/cluster.rs`.
