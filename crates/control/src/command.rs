@@ -313,4 +313,6 @@ pub enum Refusal {
     Taken,
     /// An address of the loopback beside one that other machines reach: some nodes could not reach each other.
     Loopback,
+    /// The cluster has a password and no secret: whoever joined could read everything without knowing the password.
+    NoSecret,
 }

@@ -111,6 +111,8 @@ pub struct Meta {
     /// Who leads, as far as is known.
     leader: Option<NodeId>,
     has_introducer: bool,
+    /// Nobody may join by way of this node.
+    is_closed: bool,
     /// Nodes that there is a link to, or was when last heard. There are no more than nodes.
     linked: BTreeSet<NodeId>,
     peers: Vec<NodeId>,
@@ -161,6 +163,7 @@ impl Meta {
             proposals: 0,
             leader: None,
             has_introducer: false,
+            is_closed: false,
             linked: BTreeSet::new(),
             peers: Vec::new(),
             turn: 0,
@@ -437,6 +440,11 @@ impl Meta {
         id
     }
 
+    /// Whether nodes may join by way of this one: not where clients need a password and nodes need nothing.
+    pub fn close_to_newcomers(&mut self, is_closed: bool) {
+        self.is_closed = is_closed;
+    }
+
     /// What leaders here say of their groups, in place of what they said before.
     pub fn on_sight(&mut self, sights: Vec<GroupSight>, now: Monotonic) {
         let Some(count) = self.map.as_ref().map(|map| map.groups.len()) else {
@@ -600,6 +608,11 @@ impl Meta {
         // Who is no member may become one, and nothing else.
         if proposal.author.is_some() || !matches!(proposal.command, Command::Join { .. }) {
             let refusal = Refusal::Malformed;
+            let answer = Answer::Refused { refusal };
+            return self.send(from, MetaMessage::Answer { id, answer });
+        }
+        if self.is_closed {
+            let refusal = Refusal::NoSecret;
             let answer = Answer::Refused { refusal };
             return self.send(from, MetaMessage::Answer { id, answer });
         }

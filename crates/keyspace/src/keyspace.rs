@@ -771,8 +771,14 @@ impl Keyspace {
 
     /// A copy of an object, to evaluate a transaction on elsewhere; `None` if absent or expired by group time.
     pub fn copy_object(&self, db: Db, key: &[u8]) -> Option<Object> {
-        let object = self.database(db).find(self.locate(key), key)?;
-        (!object.is_expired(self.time)).then(|| object.copy_as(key, object.deadline(), object.version()))
+        let object = self.object_at(db, key)?;
+        Some(object.copy_as(key, object.deadline(), object.version()))
+    }
+
+    /// What is under a key; `None` if absent or expired by group time.
+    pub(crate) fn object_at(&self, db: Db, key: &[u8]) -> Option<ObjectRef<'_>> {
+        self.peek_object(db, key)
+            .filter(|object| !object.is_expired(self.time))
     }
 
     /// What kind of value `key` holds; `None` if it is absent or expired by group time.

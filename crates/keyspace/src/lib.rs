@@ -98,7 +98,7 @@ pub use scrub::{SCRUB_FORMAT, ScrubRound};
 pub use sessions::{BOOTS_MAX, Batched, Fence, UNACKNOWLEDGED_BYTES_MAX, UNACKNOWLEDGED_MAX};
 pub use staging::{Piece, STAGED_BYTES_MAX};
 pub use transactions::{
-    Behind, OpenTransaction, Origin, TransactionCounts, UnknownOrigin, WAITING_MAX, read_seen, share_seen,
+    Behind, OpenTransaction, Origin, TransactionCounts, UnknownOrigin, WAITING_MAX, read_seen,
 };
 pub use transfer::arrival::{Arrival, Progress, TransferError};
 pub use transfer::{Cut, Transfer};

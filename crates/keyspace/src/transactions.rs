@@ -713,11 +713,13 @@ impl Keyspace {
         Some(last)
     }
 
-    /// What `key` holds, with its version, to be worked on elsewhere.
-    pub fn seen_object(&self, db: Db, key: &[u8], local: &LeaderLocal) -> (Option<Object>, KeyVersion) {
+    /// What `key` holds, with its version, to be worked on elsewhere, as [`read_seen`] reads it. A long string is shared, and
+    /// nothing else is copied but into these bytes.
+    pub fn share_seen(&self, db: Db, key: &[u8], local: &LeaderLocal) -> FrozenRope {
         let version = self.version_read(db, key, local);
-        let object = matches!(version, KeyVersion::Present(_)).then(|| self.copy_object(db, key));
-        (object.flatten(), version)
+        let is_there = matches!(version, KeyVersion::Present(_));
+        let object = is_there.then(|| self.object_at(db, key)).flatten();
+        share_seen(object.as_deref(), version)
     }
 
     /// Whether the operation must wait for a transaction: it is queued, and answered later.
@@ -1055,8 +1057,8 @@ impl Keyspace {
         replies.buffer().extend_from_slice(&self.time().0.to_le_bytes());
         replies.end_reply(false);
         for (db, key, _) in &lock.keys {
-            let (object, version) = (self.copy_object(*db, key), self.version(*db, key));
-            write_seen(replies.buffer(), object.as_ref(), version);
+            let (object, version) = (self.object_at(*db, key), self.version(*db, key));
+            write_seen(replies.buffer(), object.as_deref(), version);
             replies.end_reply(false);
         }
     }
@@ -1412,7 +1414,7 @@ fn write_seen(to: &mut Vec<u8>, object: Option<&Object>, version: KeyVersion) {
 }
 
 /// The same, a long string being shared.
-pub fn share_seen(object: Option<&Object>, version: KeyVersion) -> FrozenRope {
+fn share_seen(object: Option<&Object>, version: KeyVersion) -> FrozenRope {
     let mut seen = Rope::default();
     let to = seen.bytes_mut();
     if let Some((object, kept)) = object.and_then(|object| Some((object, object.kept_string()?))) {

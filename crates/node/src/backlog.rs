@@ -152,7 +152,6 @@ fn lane_of(message: &PeerMessage) -> Lane {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytes::Bytes;
     use ids::{Boot, GatewayId, GroupId};
     use peer_wire::{BULK_BYTES_MAX, Batch};
 
@@ -163,24 +162,22 @@ mod tests {
     fn batch(group: u16, sequence: u64, bytes: usize) -> PeerMessage {
         PeerMessage::Batch(Batch {
             group: GroupId::new(group),
-            generation: 0,
             gateway: GatewayId {
                 boot: Boot(1),
                 worker: 0,
             },
-            sequence,
-            number: sequence,
-            acknowledged: 0,
-            is_free: false,
-            behind: 0,
-            reads: Bytes::new(),
-            writes: vec![0; bytes].into(),
+            batch: replica::Batch {
+                sequence,
+                number: sequence,
+                writes: vec![0; bytes].into(),
+                ..replica::Batch::default()
+            },
         })
     }
 
     fn name(message: &PeerMessage) -> (u16, u64) {
         match message {
-            PeerMessage::Batch(batch) => (batch.group.number(), batch.sequence),
+            PeerMessage::Batch(batch) => (batch.group.number(), batch.batch.sequence),
             _ => panic!("only batches are sent here"),
         }
     }

@@ -12,6 +12,7 @@
 //!
 //! Links are needed for the last two, and there are no workers yet: this has a loop of its own, with one transport.
 
+use crate::announcing::{self, ClientPorts};
 use crate::clock;
 use crate::handover;
 use crate::meta::{self, Driver};
@@ -48,13 +49,8 @@ pub(crate) struct Born {
     pub(crate) kept: Vec<Kept>,
     /// Where the others were at the last stop.
     pub(crate) book: PeerBook,
-}
-
-/// What a node says of itself.
-pub(crate) struct Said {
+    /// What it says of itself.
     pub(crate) announcement: Announcement,
-    /// Where it listens for peers; none if nobody is ever to come.
-    pub(crate) peer_address: Option<SocketAddr>,
 }
 
 /// How long a node that comes back waits for a word of those that `--join` names, to see that they are of its cluster.
@@ -93,7 +89,7 @@ impl From<&str> for Unborn {
 /// If the node does not start. What the last stop handed over is left to the next start again.
 pub(crate) fn begin(
     settings: &Settings,
-    said: &Said,
+    ports: ClientPorts,
     new_groups: Groups,
     workers: u16,
     told_to_stop: &AtomicBool,
@@ -118,19 +114,22 @@ pub(crate) fn begin(
     let words = settings.cluster_secret.as_deref();
     let secret = words.map_or(Secret(None), |words| Secret::of_words(words.as_bytes()));
     let now = clock::raw();
+    let book = PeerBook::read(&disk).unwrap_or_else(|error| {
+        tracing::warn!(%error, "going without what was written down of where the other nodes are");
+        PeerBook::default()
+    });
+    let mut known: Vec<SocketAddr> = announcing::resolve(&settings.join).collect();
+    known.extend(view::resolve(&book).into_values());
+    let announcement = announcing::announcement(settings, ports, &known)?;
     let config = MetaConfig {
         node: identity.as_ref().map(|identity| identity.node),
-        announcement: said.announcement.clone(),
+        announcement: announcement.clone(),
         token: Token(random("a token")?),
         times: meta::TIMES,
         pace: pace(settings),
         seed: random("a seed")? as u64,
     };
     let (mut left_by, mut kept) = (Boot(0), Vec::new());
-    let book = PeerBook::read(&disk).unwrap_or_else(|error| {
-        tracing::warn!(%error, "going without what was written down of where the other nodes are");
-        PeerBook::default()
-    });
     if let Some(identity) = &identity {
         (left_by, kept) = handover::take(&disk, identity.node).map_err(in_directory)?;
     }
@@ -174,7 +173,7 @@ pub(crate) fn begin(
         book,
         behind: BTreeMap::new(),
     };
-    let played = overture.play(settings, said, who, &secret, workers, told_to_stop);
+    let played = overture.play(settings, who, &secret, workers, told_to_stop);
     if let Err(unborn) = played {
         if let Some(identity) = identity.as_ref().filter(|_| !kept.is_empty()) {
             // Nothing was said in the name of these replicas: the next start may have them as this one did.
@@ -217,6 +216,7 @@ pub(crate) fn begin(
         map,
         kept,
         book: overture.book,
+        announcement,
     })
 }
 
@@ -321,7 +321,6 @@ impl Overture {
     fn play(
         &mut self,
         settings: &Settings,
-        said: &Said,
         who: Who,
         secret: &Secret,
         workers: u16,
@@ -347,7 +346,7 @@ impl Overture {
         let mut greeter = greeter(who, secret.clone(), 0, workers, None);
         greeter.refusals = Some(check.refusals());
         let mut transport = Transport::new(transport_settings, greeter, registry);
-        if let (Some(address), Some(_)) = (said.peer_address, who.node()) {
+        if let (Some(address), Some(_)) = (announcing::peer_address(settings), who.node()) {
             transport.listen(address).map_err(|error| {
                 format!("cannot listen on the peer port {address}: {error}; choose another with --peer-port")
             })?;

@@ -4,6 +4,7 @@
 //! socket), `mesh.rs` (queues between workers), `errands.rs` (the thread beside them), `listener.rs`, `lobby.rs`,
 //! `memory.rs`, `metrics.rs`.
 
+mod announcing;
 mod backlog;
 mod birth;
 mod clock;

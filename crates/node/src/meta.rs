@@ -204,6 +204,12 @@ impl Driver {
         self.disk.path()
     }
 
+    /// Nodes join without a secret only where clients come in without a password.
+    fn heed(&mut self, settings: &options::Settings) {
+        let is_closed = settings.requirepass.is_some() && settings.cluster_secret.is_none();
+        self.meta.close_to_newcomers(is_closed);
+    }
+
     /// Proposes what a worker wants to be set.
     pub(crate) fn on_wish(&mut self, worker: u16, wish: Wish) {
         let whose = (worker, wish.id);
@@ -443,6 +449,9 @@ fn refused(refusal: Refusal) -> String {
         Refusal::Loopback => "some nodes would announce an address of the loopback and others one that other machines reach, and \
              could not all reach each other. Name an address of its machine for each node, with --advertise or --bind"
             .to_owned(),
+        Refusal::NoSecret => "it has a password for clients and no secret for nodes: whoever joined could read everything without \
+             the password. Give all nodes the same --cluster-secret-file"
+            .to_owned(),
         other => format!("{other:?}"),
     }
 }
@@ -560,6 +569,7 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return,
         };
+        driver.heed(&desk.shared.settings());
         while let Some(one) = input {
             // After it was received: promises are counted from it.
             let now = clock::raw();

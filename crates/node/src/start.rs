@@ -1,6 +1,7 @@
 //! Birth and death of a node, each as a list of steps.
 
-use crate::birth::{self, Born, Said, Unborn};
+use crate::announcing;
+use crate::birth::{self, Born, Unborn};
 use crate::clock;
 use crate::errands::Errands;
 use crate::handover;
@@ -19,8 +20,7 @@ use crate::transactions;
 use crate::view::View;
 use crate::worker::{WAKER, Worker};
 use admin::{Access, AdminSource, ClusterView, Health, Recovered, Recovery, TransactionsView};
-use control::Announcement;
-use ids::{Boot, GroupCount, Groups, HashSeed, NodeId, PartitionCount, Prng, SemanticsVersion};
+use ids::{Boot, GroupCount, Groups, HashSeed, NodeId, PartitionCount, Prng};
 use mio::{Poll, Waker};
 use options::{LogLevel, Settings};
 use server::{Endpoint, Gateway, Hooks, NodeName, Shared, Topology, is_same_secret};
@@ -29,7 +29,6 @@ use signal_hook::iterator::Signals;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
@@ -277,57 +276,6 @@ fn node_name(prng: &mut Prng) -> NodeName {
     name
 }
 
-/// Whether the peer port is for this machine alone: whoever reaches one without a secret can write everything.
-fn is_protected(settings: &Settings) -> bool {
-    settings.cluster_secret.is_none() && !settings.bind[0].ip.is_loopback()
-}
-
-/// Where the node listens for others; none if nobody is ever to come.
-fn peer_address(settings: &Settings) -> Option<SocketAddr> {
-    let ip = match is_protected(settings) {
-        true => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        false => settings.bind[0].ip,
-    };
-    settings.peer_port.map(|port| SocketAddr::new(ip, port))
-}
-
-/// What this node says of itself to others.
-fn said(settings: &Settings, port: u16, cluster_port: Option<u16>) -> Said {
-    let bind = settings.bind[0].ip;
-    let advertised = settings
-        .advertise
-        .as_ref()
-        .map(|advertised| advertised.host.clone());
-    let host = advertised.unwrap_or_else(|| {
-        let here = if bind.is_unspecified() {
-            IpAddr::V4(Ipv4Addr::LOCALHOST)
-        } else {
-            bind
-        };
-        here.to_string()
-    });
-    let at = |port: u16| match host.contains(':') {
-        true => format!("[{host}]:{port}"),
-        false => format!("{host}:{port}"),
-    };
-    if is_protected(settings) && settings.peer_port.is_some() {
-        tracing::warn!(
-            "the peer port is open on this machine alone, because there is no cluster secret: nodes of other machines can join with --cluster-secret-file"
-        );
-    }
-    Said {
-        announcement: Announcement {
-            client: at(port),
-            cluster: at(cluster_port.unwrap_or(0)),
-            peer: at(settings.peer_port.unwrap_or(0)),
-            zone: settings.zone.clone(),
-            semantics_min: SemanticsVersion::OLDEST,
-            semantics_max: SemanticsVersion::CURRENT,
-        },
-        peer_address: peer_address(settings),
-    }
-}
-
 /// The parts of a node that know of other nodes.
 struct ClusterParts {
     /// One for each worker.
@@ -343,7 +291,7 @@ struct ClusterParts {
 impl ClusterParts {
     fn begin(
         born: Born,
-        said: &Said,
+        peer_address: Option<SocketAddr>,
         view: Arc<View>,
         mesh: &Arc<Mesh>,
         shared: &Arc<Shared>,
@@ -357,6 +305,7 @@ impl ClusterParts {
             driver,
             map,
             book,
+            announcement,
             ..
         } = born;
         let (node, boot) = (own.node, own.boot);
@@ -376,7 +325,7 @@ impl ClusterParts {
                 outbox.clone(),
                 seed,
             );
-            if let (0, Some(address)) = (worker, said.peer_address) {
+            if let (0, Some(address)) = (worker, peer_address) {
                 links.listen(address)?;
             }
             peers.push_back(links);
@@ -394,8 +343,10 @@ impl ClusterParts {
             cluster = format!("{:032x}", own.cluster.0),
             node = own.node.0,
             boot = own.boot.0,
-            peer = said.announcement.peer,
-            "this node is a member"
+            client = announcement.client,
+            cluster_endpoint = announcement.cluster,
+            peer = announcement.peer,
+            "this node is a member, and announces these addresses"
         );
         desk.show(map);
         let thread = std::thread::Builder::new()
@@ -492,7 +443,7 @@ pub fn run(
             opening(what, "admin-port", TcpListener::bind(address)),
         )
     });
-    let peer_address = peer_address(&settings);
+    let peer_address = announcing::peer_address(&settings);
     // Opened by the links themselves, later: what was taken over by a start that fails would have to be left again.
     let free = peer_address.map(TcpListener::bind).transpose().map(drop);
     noting(
@@ -534,21 +485,26 @@ pub fn run(
         }
     };
 
-    let said = said(&settings, port, cluster_port);
     // From here on a signal ends the node in order: it may have taken over what the last stop left.
     let told_to_stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT] {
         let registered = signal_hook::flag::register(signal, told_to_stop.clone());
         trying("cannot watch signals", registered)?;
     }
-    let born = match said.peer_address {
+    let born = match peer_address {
         None => None,
         Some(_) => {
             let lobby = trying(
                 "cannot answer clients before the node is ready",
                 Lobby::open(listeners, &settings),
             )?;
-            let begun = birth::begin(&settings, &said, new_groups, workers as u16, &told_to_stop);
+            let begun = birth::begin(
+                &settings,
+                (port, cluster_port),
+                new_groups,
+                workers as u16,
+                &told_to_stop,
+            );
             listeners = trying("cannot go on with the clients that have waited", lobby.close())?;
             match begun {
                 Ok(born) => Some(born),
@@ -611,7 +567,7 @@ pub fn run(
             kept = std::mem::take(&mut born.kept);
             let opened = ClusterParts::begin(
                 born,
-                &said,
+                peer_address,
                 view.clone(),
                 &mesh,
                 &shared,

@@ -35,7 +35,7 @@ use txn::{Locks, Mode, TxnId};
 
 /// What one node sends to one group at once. It is kept until it is answered, sent, and put into an entry: all share its
 /// bytes.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Batch {
     /// How many times the group had begun anew, as the node knows: one of another generation is not looked at.
     pub generation: u64,

@@ -332,10 +332,7 @@ pub(crate) fn answer(
         Question::Fetch(keys) => {
             let seen: Vec<FrozenRope> = keys
                 .iter()
-                .map(|(db, key)| {
-                    let (object, version) = keyspace.seen_object(*db, key, local);
-                    keyspace::share_seen(object.as_ref(), version)
-                })
+                .map(|(db, key)| keyspace.share_seen(*db, key, local))
                 .collect();
             answers.seen_objects(age, time, &seen);
         }

@@ -730,38 +730,21 @@ impl Gateway {
     }
 
     /// A gateway of another node has something for a group that it thinks is led here.
-    fn on_peer_batch(&mut self, from: NodeId, batch: peer_wire::Batch) {
+    fn on_peer_batch(&mut self, from: NodeId, message: peer_wire::Batch) {
         let peer_wire::Batch {
             group,
-            generation,
             gateway,
-            sequence,
-            number,
-            acknowledged,
-            is_free,
-            behind,
-            reads,
-            writes,
-        } = batch;
+            batch,
+        } = message;
         self.follow_settings();
         let Some(index) = self.seated(group) else {
             return;
         };
         let sender = Sender { node: from, gateway };
-        if Operations::check(&writes).is_err() {
+        if Operations::check(&batch.writes).is_err() {
             // No gateway of an agreed version sends this: it would be refused for ever.
-            return self.send_back(index, sender, sequence, BatchOutcome::Evicted);
+            return self.send_back(index, sender, batch.sequence, BatchOutcome::Evicted);
         }
-        let batch = Batch {
-            generation,
-            sequence,
-            number,
-            acknowledged,
-            is_free,
-            behind,
-            writes,
-            reads,
-        };
         self.hand_over(index, sender, batch);
     }
 
@@ -1184,15 +1167,8 @@ impl Gateway {
                 } else {
                     let batch = peer_wire::Batch {
                         group,
-                        generation: batch.generation,
                         gateway: sender.gateway,
-                        sequence: batch.sequence,
-                        number: batch.number,
-                        acknowledged: batch.acknowledged,
-                        is_free: batch.is_free,
-                        behind: batch.behind,
-                        reads: batch.reads.clone(),
-                        writes: batch.writes.clone(),
+                        batch: batch.clone(),
                     };
                     *forwarded += 1;
                     outbox.push((target, PeerMessage::Batch(batch)));

@@ -407,6 +407,23 @@ fn a_node_that_comes_back_again_and_again_with_an_empty_directory_takes_the_plac
 }
 
 #[test]
+fn with_a_password_nobody_joins_without_a_secret() {
+    let mut cluster = Cluster::start(1, GROUPS);
+    let mut client = cluster.client(0);
+    client.run_ok("CONFIG SET requirepass word");
+    let second = cluster.begin(&[]);
+    assert_eq!(cluster.wait(second).code(), Some(1));
+    let log = cluster.log(second);
+    assert!(
+        log.contains("Give all nodes the same --cluster-secret-file"),
+        "{log}"
+    );
+    assert_eq!(client.command(&["CONFIG", "SET", "requirepass", ""]), Value::ok());
+    cluster.restart(second);
+    cluster.wait_until_ready(second);
+}
+
+#[test]
 fn all_ports_that_are_taken_are_named_at_once() {
     let mut cluster = Cluster::start(1, GROUPS);
     let ports = [

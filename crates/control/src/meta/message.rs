@@ -323,6 +323,7 @@ wire_enum!(Refusal {
     9 NotNeeded {},
     10 Taken {},
     11 Loopback {},
+    12 NoSecret {},
 });
 wire_enum!(Beginning {
     1 Kept {},

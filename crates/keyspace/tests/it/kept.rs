@@ -208,8 +208,7 @@ fn a_transaction_takes_it_to_another_place_without_a_copy() {
     let mut from = node_with(&frame, &spans);
     let value = read(&mut from, "GET key").swap_remove(1);
     let fetch = || {
-        let (object, version) = from.keyspace.seen_object(db(0), b"key", &from.local);
-        let seen = keyspace::share_seen(object.as_ref(), version);
+        let seen = from.keyspace.share_seen(db(0), b"key", &from.local);
         let pieces: Vec<Bytes> = seen.pieces().collect();
         assert_eq!(pieces[1].as_ptr(), value.as_ptr(), "it is shared");
         // Of what comes from another node it is one piece.
@@ -251,7 +250,7 @@ fn a_transaction_takes_it_to_another_place_without_a_copy() {
 fn every_long_value_of_a_part_is_shared() {
     let (frame, spans) = frame(&long());
     let from = node_with(&frame, &spans);
-    let object = || from.keyspace.seen_object(db(0), b"key", &from.local).0;
+    let object = || from.keyspace.copy_object(db(0), b"key");
     let put = |number| Effect::Put {
         db: db(number),
         object: object().expect("the key is there"),

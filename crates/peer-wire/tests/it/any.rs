@@ -142,10 +142,8 @@ fn batch() -> impl Strategy<Value = Batch> {
     );
     (group(), gateway(), numbers, any::<bool>(), bytes(50), bytes(200)).prop_map(
         |(group, gateway, (generation, sequence, number, behind, acknowledged), is_free, reads, writes)| {
-            Batch {
-                group,
+            let batch = replica::Batch {
                 generation,
-                gateway,
                 sequence,
                 number,
                 acknowledged,
@@ -153,6 +151,11 @@ fn batch() -> impl Strategy<Value = Batch> {
                 behind,
                 reads,
                 writes,
+            };
+            Batch {
+                group,
+                gateway,
+                batch,
             }
         },
     )

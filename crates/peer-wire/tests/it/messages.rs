@@ -72,18 +72,20 @@ proptest! {
 fn batch(writes: Bytes) -> PeerMessage {
     PeerMessage::Batch(Batch {
         group: GroupId::new(7),
-        generation: 3,
         gateway: GatewayId {
             boot: Boot(1),
             worker: 2,
         },
-        sequence: 12,
-        number: 9,
-        acknowledged: 8,
-        is_free: false,
-        behind: 0,
-        reads: Bytes::from_static(b"reads"),
-        writes,
+        batch: replica::Batch {
+            generation: 3,
+            sequence: 12,
+            number: 9,
+            acknowledged: 8,
+            is_free: false,
+            behind: 0,
+            reads: Bytes::from_static(b"reads"),
+            writes,
+        },
     })
 }
 

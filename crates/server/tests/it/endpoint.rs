@@ -45,7 +45,7 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Fixture {
-        let groups = Groups::with_default_partitions(ids::GroupCount::new(4).unwrap());
+        let groups = Groups::with_default_partitions(ids::GroupCount::new(4).expect("four is a count"));
         let shared = Shared::new(Boot(1), "a".repeat(40), 0, 6379, groups, 1, Settings::default());
         shared.set_topology(topology(groups));
         let gateway = Gateway::new(0, Arc::new(shared), HashSeed([1, 2]), 3);
@@ -69,7 +69,7 @@ impl Fixture {
         self.now += 1;
         self.gateway.begin_turn(UnixMillis(self.now));
         self.gateway.feed(client, format!("{command}\r\n").as_bytes());
-        let text = String::from_utf8(std::mem::take(client.pipeline.target())).unwrap();
+        let text = String::from_utf8(std::mem::take(client.pipeline.target())).expect("it is text");
         text.trim_end().replace("\r\n", " ")
     }
 
@@ -83,7 +83,7 @@ impl Fixture {
 
 /// One that came in this way.
 fn connection(endpoint: Endpoint) -> Connection {
-    let address = "127.0.0.1:1".parse().unwrap();
+    let address = "127.0.0.1:1".parse().expect("an address");
     let card = ClientCard::new(1, address, address, 0, 0, 0);
     Connection::new(Session::new(card.into(), 1, endpoint, true))
 }

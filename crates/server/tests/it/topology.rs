@@ -31,7 +31,7 @@ fn topology(nodes: u8, groups: [(&str, &str); 4]) -> Topology {
     let mut nodes: Vec<Node> = (0..nodes).map(node).collect();
     nodes[0].link = None;
     nodes[0].host.clear();
-    let count = Groups::with_default_partitions(ids::GroupCount::new(4).unwrap());
+    let count = Groups::with_default_partitions(ids::GroupCount::new(4).expect("four is a count"));
     Topology::new(NodeIndex(0), nodes, count, placements.to_vec(), Epoch(9))
 }
 
@@ -46,7 +46,7 @@ fn resp3(say: impl FnOnce(&mut Writer<'_>)) -> String {
 fn said(protocol: Protocol, say: impl FnOnce(&mut Writer<'_>)) -> String {
     let mut out = Vec::new();
     say(&mut Writer::new(&mut out, protocol));
-    String::from_utf8(out).unwrap().replace("\r\n", "|")
+    String::from_utf8(out).expect("it is text").replace("\r\n", "|")
 }
 
 fn id(number: u8) -> String {
