@@ -95,7 +95,8 @@ impl<'a> Pairs<'a> {
     pub(crate) fn read(bytes: &'a [u8]) -> Option<Pairs<'a>> {
         let mut rest = Rest(bytes);
         while !rest.0.is_empty() {
-            (rest.text()?, rest.text()?);
+            rest.text()?;
+            rest.text()?;
         }
         Some(Pairs(bytes.into()))
     }
