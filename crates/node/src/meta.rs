@@ -370,9 +370,7 @@ impl Driver {
             Record::Begin { point, state } => {
                 self.log = None;
                 MetaLog::remove(&self.disk)?;
-                let mut log = MetaLog::create(self.disk.clone())?;
-                log.write_snapshot(Snapshot { point, state })?;
-                self.log = Some(log);
+                self.log = Some(MetaLog::create(self.disk.clone(), Snapshot { point, state })?);
             }
             Record::Append { entries, hard_state } => {
                 let hard = HardState {

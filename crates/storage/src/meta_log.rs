@@ -241,17 +241,21 @@ fn encode_changes(payload: &mut Vec<u8>, entries: &[Entry], hard: Option<HardSta
 }
 
 impl<D: Disk> MetaLog<D> {
-    /// Makes an empty log, durably.
+    /// Makes a log that holds a snapshot, durably, and with it: nothing can go on from a log that says not whose it is.
     ///
     /// # Errors
     /// What the disk answers.
     ///
     /// # Panics
     /// If there is one: a member that forgets its votes may vote twice.
-    pub fn create(disk: D) -> Result<MetaLog<D>, StorageError> {
+    pub fn create(disk: D, first: Snapshot) -> Result<MetaLog<D>, StorageError> {
         let found = disk.open(NAME).map_err(StorageError::io("open", NAME))?;
         assert!(found.is_none(), "a log is made once");
-        MetaLog::begin(disk, 0, MetaState::default())
+        let mut state = MetaState::default();
+        state
+            .put_snapshot(first)
+            .expect("there is nothing that it contradicts");
+        MetaLog::begin(disk, 0, state)
     }
 
     /// Removes the log, if there is one: its member is none any more. When it returns it is gone for good.
@@ -470,6 +474,11 @@ fn replay<F: DiskFile>(file: &F) -> Result<(MetaState, u64), StorageError> {
     }
     if number == 0 {
         return Err(Damage::new(NAME, offset, "a frame", "the end of the file").into());
+    }
+    // A snapshot may be there without the word of the term that its member reached to get it: that is a later write.
+    let reached = state.base().1;
+    if state.hard.term < reached {
+        (state.hard.term, state.hard.vote) = (reached, None);
     }
     Ok((state, frames.seal))
 }

@@ -110,6 +110,12 @@ fn who_waits_and_needs_a_key_alone_at_last_finds_no_brief_lock_on_it() {
 }
 
 #[test]
+fn a_log_of_the_meta_group_is_whole_when_it_is_there() {
+    // It was made empty and then given its snapshot: a disk that failed in between left one that nothing could go on from.
+    find_nothing([682], &of_workers(2));
+}
+
+#[test]
 fn a_replica_that_is_given_up_is_filled_anew_and_clients_do_not_notice() {
     let options = Options {
         bug: Some(Bug::ScrubLies),

@@ -1,11 +1,11 @@
 //! Real files.
 
-use consensus::Term;
-use ids::{ClusterId, GroupCount, NodeId};
+use consensus::{Config, Index, Members, Term};
+use ids::{ClusterId, GroupCount, Incarnation, NodeId};
 use peer_wire::hello::Secret;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
-use storage::{DataDirectory, HardState, Identity, MetaLog, StorageError};
+use storage::{DataDirectory, HardState, Identity, MetaLog, Snapshot, StorageError};
 
 /// A directory that goes with the test.
 struct Scratch(PathBuf);
@@ -49,13 +49,18 @@ fn identity_and_log_are_there_after_a_restart() {
     };
     let hard = HardState {
         term: Term(4),
+        commit: Index(1),
         ..HardState::default()
     };
     {
         let directory = DataDirectory::open(&scratch.0).unwrap();
         let disk = directory.disk();
         assert!(MetaLog::open(disk.clone()).unwrap().is_none());
-        let mut log = MetaLog::create(disk.clone()).unwrap();
+        let first = Snapshot {
+            point: Config::first(Members::of_voters([Incarnation(1)])),
+            state: Vec::new(),
+        };
+        let mut log = MetaLog::create(disk.clone(), first).unwrap();
         log.write(&[], Some(hard)).unwrap();
         identity.write(&disk).unwrap();
     }

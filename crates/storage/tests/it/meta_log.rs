@@ -68,6 +68,11 @@ fn snapshot(index: Index, term: Term) -> Snapshot {
     }
 }
 
+/// What a log begins with.
+fn first() -> Snapshot {
+    snapshot(Index(0), Term(0))
+}
+
 /// What a write does, plainly.
 fn after_write(mut state: MetaState, entries: &[Entry], hard: HardState) -> MetaState {
     if let Some(first) = entries.first() {
@@ -85,6 +90,9 @@ fn after_snapshot(mut state: MetaState, snapshot: Snapshot) -> MetaState {
         state.entries.retain(|entry| entry.index > point.index);
     } else {
         state.entries.clear();
+    }
+    if state.hard.term < point.term {
+        (state.hard.term, state.hard.vote) = (point.term, None);
     }
     state.hard.commit = state.hard.commit.max(point.index);
     state.snapshot = Some(snapshot);
@@ -108,15 +116,16 @@ impl Outcome {
 
 /// Carries steps out until one fails.
 fn run(disk: &SimDisk, steps: &[Step]) -> Outcome {
+    // There is no log, or one that has its snapshot: an empty one is none that its member can go on from.
+    let mut state = after_snapshot(MetaState::default(), first());
     let mut outcome = Outcome {
         reported: None,
-        attempted: Some(MetaState::default()),
-        before: MetaState::default(),
+        attempted: Some(state.clone()),
+        before: state.clone(),
     };
-    let Ok(mut log) = MetaLog::create(disk.clone()) else {
+    let Ok(mut log) = MetaLog::create(disk.clone(), first()) else {
         return outcome;
     };
-    let mut state = MetaState::default();
     for step in steps {
         outcome = Outcome {
             reported: Some(state.clone()),
@@ -306,7 +315,7 @@ fn hard(term: u64) -> HardState {
 /// A log of three frames of 24 + 18 bytes each behind its first one, and where the second begins.
 fn three_frames() -> (SimDisk, Vec<u8>) {
     let disk = SimDisk::new(0);
-    let mut log = MetaLog::create(disk.clone()).expect("an intact disk");
+    let mut log = MetaLog::create(disk.clone(), first()).expect("an intact disk");
     for term in 1..=3 {
         log.write(&[], Some(hard(term))).expect("an intact disk");
     }
@@ -360,7 +369,7 @@ fn a_lost_page_in_the_middle_is_damage_too() {
 #[test]
 #[should_panic(expected = "in one term there is one vote")]
 fn nobody_votes_twice() {
-    let mut log = MetaLog::create(SimDisk::new(0)).unwrap();
+    let mut log = MetaLog::create(SimDisk::new(0), first()).unwrap();
     let vote = |one| {
         Some(HardState {
             vote: Some(Incarnation(one)),
@@ -375,22 +384,29 @@ fn nobody_votes_twice() {
 #[should_panic(expected = "a log is made once")]
 fn a_log_is_never_made_in_place_of_one() {
     let disk = SimDisk::new(0);
-    MetaLog::create(disk.clone()).unwrap();
-    drop(MetaLog::create(disk));
+    MetaLog::create(disk.clone(), first()).unwrap();
+    drop(MetaLog::create(disk, first()));
 }
 
 #[test]
 fn the_first_members_are_a_snapshot_at_place_0() {
     let disk = SimDisk::new(0);
-    let mut log = MetaLog::create(disk.clone()).unwrap();
-    log.write_snapshot(snapshot(Index(0), Term(0))).unwrap();
+    MetaLog::create(disk.clone(), first()).unwrap();
     let state = open(&disk).unwrap().unwrap();
-    assert_eq!(state.snapshot, Some(snapshot(Index(0), Term(0))));
+    assert_eq!(state.snapshot, Some(first()));
+}
+
+#[test]
+fn who_has_a_snapshot_has_reached_its_term() {
+    let disk = SimDisk::new(0);
+    MetaLog::create(disk.clone(), snapshot(Index(5), Term(3))).unwrap();
+    let hard = open(&disk).unwrap().unwrap().hard;
+    assert_eq!((hard.term, hard.vote, hard.commit), (Term(3), None, Index(5)));
 }
 
 #[test]
 fn a_long_log_asks_for_a_snapshot() {
-    let mut log = MetaLog::create(SimDisk::new(0)).unwrap();
+    let mut log = MetaLog::create(SimDisk::new(0), first()).unwrap();
     let entry = |index| Entry {
         term: Term(1),
         index: Index(index),
