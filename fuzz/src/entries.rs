@@ -4,7 +4,7 @@ use crate::node::{Node, grows_much, header};
 use ids::{Boot, Db, GatewayId, GroupId, RequestUuid, UnixMillis, Version};
 use keyspace::{
     BlockCommand, ClientRequest, Condition, Effect, Entry, EntryBuf, Fence, Forget, Inquire, KeptResult,
-    KeyVersion, Lock, Object, Operation, Prepare, Resolve, Step, Work,
+    KeyVersion, Lock, Object, Operation, Pairs, Prepare, Resolve, Step, Work,
 };
 use resp::{ArgsBuf, Protocol};
 use txn::{Participant, Participants, TxnId};
@@ -29,7 +29,7 @@ pub fn entries(data: &[u8]) {
                         Step::Run(command) => grows_much(command.args),
                         Step::Install(_) => false,
                     }),
-                    Work::Install { .. } => false,
+                    Work::Install { .. } | Work::Put { .. } => false,
                 },
                 _ => false,
             };
@@ -235,9 +235,14 @@ fn transactions() -> Vec<u8> {
             after_lock: false,
         },
     ));
+    let put = Work::Put {
+        db,
+        pairs: Pairs::of(ArgsBuf::from_slices(["g", "1"]).as_args()),
+    };
+    entry.push(&prepare(5, put));
     entry.begin_batch(gateway, 2, 1);
     entry.push(&Operation::Resolve(Resolve {
-        decisions: vec![(txn(4), true)],
+        decisions: vec![(txn(4), true), (txn(5), true)],
     }));
     entry.push(&Operation::Received {
         answers: vec![(1, 1), (1, 2)],

@@ -79,9 +79,12 @@ pub struct GroupView {
     /// Whether the memory of so many voters is gone that only `chorale admin recover` helps.
     #[serde(default)]
     pub has_lost_majority: bool,
+    /// Whether the meta group has begun anew, and has not heard who leads this one: what is said of its replicas may be old.
+    #[serde(default)]
+    pub is_unheard: bool,
     /// Its replicas.
     pub replicas: Vec<ReplicaView>,
-    /// What replicas have that know no leader.
+    /// What replicas have that know no leader, and what nodes keep from before the group began anew.
     #[serde(default)]
     pub survivors: Vec<SurvivorView>,
     /// Why the replica on the node that answers has stopped; empty if it has not.
@@ -96,6 +99,9 @@ pub struct SurvivorView {
     pub node: u64,
     /// Whose memory.
     pub incarnation: u64,
+    /// Whether it is kept from before the group began anew: what the group has had since is not in it.
+    #[serde(default)]
+    pub is_former: bool,
     /// The term of the last entry of its log.
     pub term: u64,
     /// The place of that entry.

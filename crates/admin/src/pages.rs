@@ -25,6 +25,11 @@ pub trait AdminSource: Send + Sync + 'static {
     /// Whether the node can serve clients.
     fn health(&self) -> Health;
 
+    /// Why there is nothing to show yet, in a sentence for an operator; none once there is.
+    fn starting(&self) -> Option<String> {
+        None
+    }
+
     /// What others than this machine must show, now.
     fn access(&self) -> Access;
 
@@ -118,16 +123,24 @@ pub(crate) fn router(source: Source, is_local: bool) -> Router {
 async fn guard(State((source, is_local)): State<(Source, bool)>, request: Request, next: Next) -> Response {
     let headers = request.headers();
     let is_known = || access::password(headers).is_some_and(|given| source.is_password(&given));
-    if request.uri().path() == "/healthz" || is_known() {
+    if request.uri().path() == "/healthz" {
         return next.run(request).await;
+    }
+    let starting = source.starting();
+    let shown = async |request| match starting {
+        Some(reason) => answer(StatusCode::SERVICE_UNAVAILABLE, TEXT_TYPE, format!("{reason}\n")),
+        None => next.run(request).await,
+    };
+    if is_known() {
+        return shown(request).await;
     }
     if !access::is_for_us(headers, &source.names()) {
         let text = "this node does not go by the name in Host; ask for its address, or set advertise\n";
         return answer(StatusCode::MISDIRECTED_REQUEST, TEXT_TYPE, text);
     }
     match source.access() {
-        _ if is_local => next.run(request).await,
-        Access::Open => next.run(request).await,
+        _ if is_local => shown(request).await,
+        Access::Open => shown(request).await,
         Access::Password => {
             let text = "from another machine this takes the password of clients, with any user\n";
             let mut refusal = answer(StatusCode::UNAUTHORIZED, TEXT_TYPE, text);

@@ -1,7 +1,7 @@
 //! What can be done for groups that have lost the memory of most of their voters: a plan, made from the page `/cluster`, shown
 //! to an operator, and carried out as it was shown, or not at all.
 
-use crate::cluster::{ClusterView, GroupView, ReplicaRole};
+use crate::cluster::{ClusterView, GroupView, ReplicaRole, ReplicaView};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -159,7 +159,11 @@ fn fate(
         let mut survivors = group.survivors.iter();
         survivors.any(|survivor| survivor.incarnation == incarnation)
     };
-    if let Some(voter) = there.iter().find(|voter| !has_told(voter.incarnation)) {
+    // Of a group that is unheard, the nodes know the names of what they have, and the map may not.
+    let has_said = |node: u64| group.survivors.iter().any(|survivor| survivor.node == node);
+    let has_told =
+        |voter: &ReplicaView| has_told(voter.incarnation) || (group.is_unheard && has_said(voter.node));
+    if let Some(voter) = there.iter().find(|voter| !has_told(voter)) {
         return Fate::Untold { node: voter.node };
     }
     let held = group.survivors.iter().filter(|survivor| {
@@ -167,10 +171,18 @@ fn fate(
             replica.incarnation == survivor.incarnation
                 && matches!(replica.role, ReplicaRole::Voter | ReplicaRole::Learner)
         });
-        is_member && survivor.last > 0 && is_there(survivor.node) && !gone.contains(&survivor.node)
+        let is_known = is_member || survivor.is_former || group.is_unheard;
+        is_known && survivor.last > 0 && is_there(survivor.node) && !gone.contains(&survivor.node)
     });
     // As consensus compares logs.
-    let best = held.max_by_key(|survivor| (survivor.term, survivor.last, survivor.applied));
+    let best = held.max_by_key(|survivor| {
+        (
+            !survivor.is_former,
+            survivor.term,
+            survivor.last,
+            survivor.applied,
+        )
+    });
     if let Some(best) = best {
         return Fate::Inherits {
             node: best.node,
@@ -218,6 +230,7 @@ mod tests {
             term,
             last,
             applied: last - 1,
+            is_former: false,
         }
     }
 

@@ -98,6 +98,8 @@ pub struct Cluster {
     groups: usize,
     workers: usize,
     flags: Vec<String>,
+    /// `ulimit -f` of nodes that are started, in the shell's own blocks.
+    file_limit: Option<u32>,
     network: Option<Network>,
 }
 
@@ -111,6 +113,7 @@ impl Cluster {
             groups,
             workers: 1,
             flags: Vec::new(),
+            file_limit: None,
             network: None,
         }
     }
@@ -154,6 +157,12 @@ impl Cluster {
     /// Another flag of all nodes that begin from now on.
     pub fn flag(&mut self, name: &str, value: &str) {
         self.flags.extend([format!("--{name}"), value.to_owned()]);
+    }
+
+    /// The largest file that nodes which are started from now on can write, as `ulimit -f` counts: half kibibytes, or whole
+    /// ones. A write beyond it fails, as one to a full disk does.
+    pub fn limit_files(&mut self, blocks: Option<u32>) {
+        self.file_limit = blocks;
     }
 
     /// The workers of each node that begins from now on.
@@ -220,9 +229,16 @@ impl Cluster {
             .append(true)
             .open(node.directory.join("log"));
         let log: File = log.expect("the directory was just made");
-        let mut command = match &self.network {
-            None => Command::new(chorale_binary()),
-            Some(network) => network.command(number, chorale_binary()),
+        let mut command = match (&self.network, self.file_limit) {
+            (None, None) => Command::new(chorale_binary()),
+            (None, Some(blocks)) => {
+                let mut shell = Command::new("sh");
+                // Ignored, or the signal that comes with the error would end the process.
+                let script = format!("trap '' XFSZ && ulimit -f {blocks} && exec \"$0\" \"$@\"");
+                shell.args(["-c", &script]).arg(chorale_binary());
+                shell
+            }
+            (Some(network), _) => network.command(number, chorale_binary()),
         };
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("CHORALE_") {
@@ -395,7 +411,11 @@ impl Cluster {
         self.spawn(node);
     }
 
-    fn signal(&self, node: usize, name: &str) {
+    /// Sends a signal by name, such as `TERM`, to a node.
+    ///
+    /// # Panics
+    /// If it is down.
+    pub fn signal(&self, node: usize, name: &str) {
         // The shell's own `kill`: it needs neither unsafe code nor a package.
         let sent = Command::new("sh")
             .arg("-c")

@@ -73,6 +73,11 @@ impl Network {
         ip(&format!("-n {namespace} link set lo up"))?;
         ip(&format!("-n {namespace} addr add {address}/24 dev inside"))?;
         ip(&format!("-n {namespace} link set inside up"))?;
+        // As a machine has one: it tells which address the machine is reached at.
+        ip(&format!(
+            "-n {namespace} route add default via {}",
+            self.address(253)
+        ))?;
         Ok(address)
     }
 

@@ -32,6 +32,7 @@ use self::node::{Common, Node, READY, State};
 use self::process::Signal;
 use self::screen::Screen;
 use self::typed::Typed;
+use crate::http::PASSWORD_VARIABLE;
 use crate::{operate, status};
 
 /// Name of the subcommand, and of its arguments.
@@ -253,6 +254,15 @@ impl Cluster {
         let ports = ports::choose(first_port, 1..=count)?;
         let is_kept = matches.get_flag(KEEP);
         let directory = Directory::make(text(DIR), is_kept)?;
+        let is_set = |option: &str| flags.iter().any(|flag| flag.starts_with(option));
+        let has_password = is_set("--requirepass") || std::env::var_os(PASSWORD_VARIABLE).is_some();
+        if has_password && !is_set("--cluster-secret") {
+            // Where clients need a password, nodes need a secret.
+            let path = directory
+                .secret()
+                .map_err(|error| format!("cannot make a secret: {error}"))?;
+            flags.extend(["--cluster-secret-file".to_owned(), path.display().to_string()]);
+        }
         Ok(Cluster {
             screen: Screen::new(),
             nodes: (1..)

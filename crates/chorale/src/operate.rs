@@ -281,10 +281,14 @@ fn page(address: &str, path: &str) -> Result<String, String> {
             "{address} is on another machine and wants the password of its clients: put it into the environment as {}",
             http::PASSWORD_VARIABLE
         )),
+        Ok(page) if page.status == 503 => Err(format!("{address} answers: {}", page.body.trim_end())),
         Ok(page) => Err(format!(
             "{address} answers with status {} to {path}: is it the admin port of a node?",
             page.status
         )),
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => Err(
+            format!("{address} does not answer in time. Is it the admin-port of a node that runs?"),
+        ),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(format!(
             "{address}: {error}. Name the node's admin-port, not one for clients"
         )),

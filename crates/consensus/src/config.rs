@@ -114,7 +114,6 @@ pub(crate) fn validate(config: &Config) -> Result<Valid, ConfigInvalid> {
         let is_sound = match &entry.payload {
             Payload::Members(bytes) => change::decode(bytes).is_some(),
             Payload::Data(_) => true,
-            Payload::Part { whole_bytes, bytes } => convert::is_part(*whole_bytes, bytes),
         };
         if !is_next || !is_sound {
             return Err(ConfigInvalid::Entries);

@@ -9,7 +9,6 @@ use raft::eraftpb::{self, EntryType, MessageType};
 use crate::change;
 use crate::log::is_change;
 use crate::message::{Body, Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
-use crate::parts::ENTRY_BYTES_MAX;
 use ids::Incarnation;
 
 /// The library's mark of a vote that a leader asked for (`CAMPAIGN_TRANSFER`).
@@ -49,7 +48,6 @@ pub(crate) fn check(message: &Message, last: u64, reign: Option<Term>) -> bool {
                 }
                 let is_sound = match &entry.payload {
                     Payload::Members(bytes) => change::decode(bytes).is_some(),
-                    Payload::Part { whole_bytes, bytes } => is_part(*whole_bytes, bytes),
                     Payload::Data(_) => true,
                 };
                 if !is_sound {
@@ -239,10 +237,6 @@ pub(crate) fn entry_to_library(entry: Entry) -> eraftpb::Entry {
     };
     match entry.payload {
         Payload::Data(data) => out.data = data,
-        Payload::Part { whole_bytes, bytes } => {
-            out.data = bytes;
-            out.context = whole_bytes.to_be_bytes().to_vec().into();
-        }
         Payload::Members(bytes) => {
             out.set_entry_type(EntryType::EntryConfChangeV2);
             out.context = bytes.into();
@@ -257,28 +251,10 @@ pub(crate) fn entry_from_library(entry: eraftpb::Entry) -> Entry {
         index: Index(entry.index),
         payload: if is_change(&entry) {
             Payload::Members(entry.context.to_vec())
-        } else if let Some(whole_bytes) = whole_of(&entry) {
-            Payload::Part {
-                whole_bytes,
-                bytes: entry.data,
-            }
         } else {
             Payload::Data(entry.data)
         },
     }
-}
-
-/// Whether a piece can be one: what follows it has to be there, and it is no longer than what a replica proposes.
-pub(crate) fn is_part(whole_bytes: u64, bytes: &[u8]) -> bool {
-    !bytes.is_empty() && (bytes.len() as u64) < whole_bytes && whole_bytes <= ENTRY_BYTES_MAX as u64
-}
-
-/// Of how many bytes an entry is a piece; `None` for a whole one.
-pub(crate) fn whole_of(entry: &eraftpb::Entry) -> Option<u64> {
-    if is_change(entry) {
-        return None;
-    }
-    (&entry.context[..]).try_into().ok().map(u64::from_be_bytes)
 }
 
 pub(crate) fn point_of(snapshot: &eraftpb::Snapshot) -> SnapshotPoint {

@@ -17,7 +17,6 @@ mod lease;
 mod log;
 mod members;
 mod message;
-mod parts;
 mod promise;
 mod raft_node;
 mod ready;
@@ -32,8 +31,9 @@ pub use lease::{Lease, ReadPermit};
 pub use log::{LOG_BYTES_KEPT, LOG_BYTES_MAX, LOG_BYTES_TAKEN_IN_MAX, LOG_ENTRIES_KEPT, LOG_SHARE_OF_STATE};
 pub use members::{MEMBERS_MAX, MembersInvalid};
 pub use message::{Body, Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
-pub use parts::{Data, ENTRY_BYTES_MAX, PART_BYTES, whole_entries};
-pub use raft_node::{ProposeRefused, READ_ROUNDS_MAX, RaftNode, ReadRefused, TransferRefused};
+pub use raft_node::{
+    ENTRY_BYTES_MAX, ProposeRefused, READ_ROUNDS_MAX, RaftNode, ReadRefused, TransferRefused,
+};
 pub use ready::{Committed, Effect, HardState, Persist, ReadId, Ready, Role, Status};
 pub use scrub::{Scrub, Scrubbed, Verdict};
 pub use standstill::{LOOK, Looks};

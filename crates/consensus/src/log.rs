@@ -8,7 +8,6 @@ use raft::eraftpb::{Entry, EntryType, HardState, Snapshot};
 use raft::{GetEntriesContext, RaftState, Storage, StorageError};
 
 use crate::message::{Index, SnapshotPoint, Term};
-use crate::parts::ENTRY_BYTES_MAX;
 use ids::Incarnation;
 
 /// Bytes of entries, the fewest and the most, above which the log is offered for compaction: what a replica that was away for
@@ -26,9 +25,9 @@ pub const LOG_ENTRIES_KEPT: usize = 4_096;
 /// transfer, and transfers start again. Between them it is what the state takes.
 pub const LOG_BYTES_MAX: RangeInclusive<usize> = 16 << 20..=64 << 20;
 
-/// Bytes of entries above which not even a follower is waited for that is there and takes what it is sent: as many as one entry
-/// can have.
-pub const LOG_BYTES_TAKEN_IN_MAX: usize = ENTRY_BYTES_MAX;
+/// Bytes of entries above which not even a follower is waited for that is there and takes what it is sent: as many as one
+/// operation can have that goes in pieces.
+pub const LOG_BYTES_TAKEN_IN_MAX: usize = 1 << 30;
 
 /// What an entry costs beside its bytes, about.
 const ENTRY_OVERHEAD: usize = 128;

@@ -104,18 +104,21 @@ pub struct Entry {
     pub payload: Payload,
 }
 
+impl Entry {
+    /// What the state machine would apply of it, if anything.
+    pub fn data(&self) -> Option<&bytes::Bytes> {
+        match &self.payload {
+            Payload::Data(bytes) if !bytes.is_empty() => Some(bytes),
+            Payload::Data(_) | Payload::Members(_) => None,
+        }
+    }
+}
+
 /// What an entry holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Payload {
     /// What the state machine applies. Empty for the first entry of a term.
     Data(bytes::Bytes),
-    /// A piece of what does not fit into one entry. It goes on in the next one, and its last piece is data.
-    Part {
-        /// Bytes of the whole.
-        whole_bytes: u64,
-        /// The piece.
-        bytes: bytes::Bytes,
-    },
     /// A change of the members.
     Members(Vec<u8>),
 }

@@ -24,6 +24,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use bytes::Bytes;
 use planted::Bug;
 use raft::eraftpb::{self, MessageType};
 use raft::{ProgressState, RawNode, ReadOnlyOption, SnapshotStatus, StateRole, Storage};
@@ -35,7 +36,6 @@ use crate::heartbeat::Claim;
 use crate::lease::{Lease, ReadPermit, Reign};
 use crate::log::{self, Log};
 use crate::message::{Body, Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
-use crate::parts::{self, Data, ENTRY_BYTES_MAX, PART_BYTES, Parts};
 use crate::promise::Promise;
 use crate::ready::{Committed, Effect, HardState, Persist, ReadId, Ready, Role, Status};
 use crate::times::Times;
@@ -47,8 +47,12 @@ pub const READ_ROUNDS_MAX: usize = 64;
 /// Messages with entries under way to one follower. The next waits for an answer.
 const MESSAGES_IN_FLIGHT_MAX: usize = 64;
 
-/// Bytes of entries in one message; one entry is always sent, and takes up to as many and some.
-const MESSAGE_BYTES: u64 = PART_BYTES as u64;
+/// Bytes of entries in one message; one entry is always sent.
+const MESSAGE_BYTES: u64 = 1 << 20;
+
+/// Bytes of one entry. One that is longer is refused when it is proposed: whoever proposes makes them far shorter, but for what
+/// names keys that are as long.
+pub const ENTRY_BYTES_MAX: usize = 1 << 30;
 
 /// How often a member is told the point of the state it was given, before the transfer counts as failed.
 const SNAPSHOT_SENDS_MAX: u32 = 20;
@@ -129,8 +133,6 @@ pub struct RaftNode {
     /// Messages that wait for a request to be persisted.
     unpersisted: VecDeque<(u64, Vec<Message>)>,
     applied_wanted: u64,
-    parts: Parts,
-    part_bytes: usize,
     /// The latest time that it was told.
     seen: Monotonic,
     turned_away: u64,
@@ -208,8 +210,6 @@ impl RaftNode {
             outbox: Vec::new(),
             unpersisted: VecDeque::new(),
             applied_wanted: 0,
-            parts: Parts::default(),
-            part_bytes: PART_BYTES,
             seen: now,
             turned_away: 0,
         };
@@ -217,11 +217,6 @@ impl RaftNode {
         group.draw_patience();
         group.tick(now);
         Ok(group)
-    }
-
-    /// Cuts what is proposed from now on into pieces of at most so many bytes: for checkers, whose entries are short.
-    pub fn cut_entries_at(&mut self, part_bytes: usize) {
-        self.part_bytes = part_bytes;
     }
 
     // ---- what it is
@@ -744,41 +739,23 @@ impl RaftNode {
     ///
     /// # Errors
     /// If it certainly was not appended.
-    pub fn propose(&mut self, data: impl Into<Data>) -> Result<(Index, Term), ProposeRefused> {
-        let data = data.into();
+    pub fn propose(&mut self, data: Bytes) -> Result<(Index, Term), ProposeRefused> {
         if !self.is_leader() {
             return Err(ProposeRefused::NotLeader(self.status.leader));
         }
         if data.len() > ENTRY_BYTES_MAX {
             return Err(ProposeRefused::TooLong);
         }
-        let whole_bytes = data.len() as u64;
-        let (pieces, last) = parts::split(data.clone(), self.part_bytes);
-        let is_whole = pieces.is_empty();
-        let piece = |bytes| {
-            convert::entry_to_library(Entry {
-                term: Term(0),
-                index: Index(0),
-                payload: Payload::Part { whole_bytes, bytes },
-            })
-        };
-        let mut entries: Vec<eraftpb::Entry> = pieces.into_iter().map(piece).collect();
-        entries.push(eraftpb::Entry {
-            data: last,
+        let entry = eraftpb::Entry {
+            data,
             ..eraftpb::Entry::default()
-        });
+        };
         let mut message = eraftpb::Message::default();
         message.set_msg_type(MessageType::MsgPropose);
         message.from = self.me.0;
-        message.set_entries(entries.into());
+        message.set_entries(vec![entry].into());
         match self.raw.raft.step(message) {
-            Ok(()) => {
-                let (end, term) = (self.last_index(), self.status.term);
-                if !is_whole {
-                    self.parts.proposed(end, term, data);
-                }
-                Ok((end, term))
-            }
+            Ok(()) => Ok((self.last_index(), self.status.term)),
             Err(_) => Err(ProposeRefused::Transferring),
         }
     }
@@ -1095,7 +1072,6 @@ impl RaftNode {
         let start = has_start.then(|| convert::point_of(step.snapshot()));
         if let Some(point) = &start {
             self.raw.mut_store().restart(point.clone());
-            self.parts.restart();
             self.held = None;
             self.members = point.members.clone();
             self.members_applied = point.members.clone();
@@ -1109,7 +1085,6 @@ impl RaftNode {
             Durability::Memory => Vec::new(),
             Durability::Durable => entries.iter().cloned().map(convert::entry_from_library).collect(),
         };
-        self.note_incoming(&entries);
         self.raw.mut_store().append(entries);
         let mut committed = step.take_committed_entries();
         self.post(step.take_messages(), None);
@@ -1142,20 +1117,6 @@ impl RaftNode {
         self.tell_applied();
         for entry in committed {
             self.commit(entry, ready, now);
-        }
-    }
-
-    /// Entries go into the log, and what stood there from the first of them on is gone.
-    fn note_incoming(&mut self, entries: &[eraftpb::Entry]) {
-        let Some(first) = entries.first() else { return };
-        self.parts.overwritten(Index(first.index));
-        // What it has proposed itself is there as a whole.
-        let own = self.is_leader().then_some(self.raw.raft.term);
-        for entry in entries.iter().filter(|entry| Some(entry.term) != own) {
-            if let Some(whole_bytes) = convert::whole_of(entry) {
-                self.parts
-                    .arrived(Index(entry.index), Term(entry.term), whole_bytes, &entry.data);
-            }
         }
     }
 
@@ -1216,31 +1177,21 @@ impl RaftNode {
 
     fn commit(&mut self, entry: eraftpb::Entry, ready: &mut Ready, now: Monotonic) {
         let (index, term) = (Index(entry.index), Term(entry.term));
-        if let Some(whole_bytes) = convert::whole_of(&entry) {
-            return self.parts.push(index, term, whole_bytes, &entry.data);
-        }
-        let (first, effect) = if log::is_change(&entry) {
-            let effect = match self.change(&entry) {
+        let effect = if log::is_change(&entry) {
+            match self.change(&entry) {
                 Some(members) => {
                     self.members_ahead.push_back((index.0, members.clone()));
                     self.members_changed(members.clone(), now);
                     Effect::Members(members)
                 }
                 None => Effect::Nothing,
-            };
-            (self.parts.cut(index), effect)
+            }
         } else if entry.data.is_empty() {
-            (self.parts.cut(index), Effect::Nothing)
+            Effect::Nothing
         } else {
-            let (first, whole) = self.parts.end(index, term, entry.data);
-            (first, Effect::Apply(whole))
+            Effect::Apply(entry.data)
         };
-        ready.committed.push(Committed {
-            index,
-            first,
-            term,
-            effect,
-        });
+        ready.committed.push(Committed { index, term, effect });
     }
 
     /// Puts a committed change in force; `None` if it changes nothing, which is then so on every replica.
@@ -1308,7 +1259,6 @@ impl RaftNode {
                     number,
                 }));
             self.reign = None;
-            self.parts.forget_own();
             self.transfer_until = None;
             self.snapshot_sends.clear();
             self.raw.mut_store().withdraw_all();

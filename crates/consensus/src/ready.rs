@@ -1,7 +1,7 @@
 //! What a group wants done, as values.
 
 use crate::message::{Entry, Index, Members, Message, SnapshotPoint, Term};
-use crate::parts::Data;
+use bytes::Bytes;
 use ids::Incarnation;
 
 /// What a replica is in its group.
@@ -52,10 +52,8 @@ pub struct ReadId {
 /// One committed entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Committed {
-    /// Its place; the last one, if it takes several.
+    /// Its place.
     pub index: Index,
-    /// The place behind the end of the entry before.
-    pub first: Index,
     /// The term in which it was proposed.
     pub term: Term,
     /// What it does.
@@ -68,7 +66,7 @@ pub enum Effect {
     /// Nothing: the first entry of a term.
     Nothing,
     /// The state machine applies it.
-    Apply(Data),
+    Apply(Bytes),
     /// From here on these are the members. They are in force already.
     Members(Members),
 }

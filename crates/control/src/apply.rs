@@ -208,13 +208,53 @@ impl State {
         node.boot = boot;
         node.start = token;
         node.is_fenced = false;
+        self.learn_kept(id, &kept);
         for (&name, group) in &mut self.groups {
+            let kept_before = group.former.len();
+            group.former.retain(|&former| former != id);
             lose_memory(group, id, &mut self.next_incarnation, |incarnation| {
                 kept.contains(&(name, incarnation)) || planted::is(Bug::AmnesiacVote)
             });
+            // Who was to keep what there was before has not.
+            if group.former.len() < kept_before && group.has_nobody_left() {
+                begin_anew(group, id, None, &mut self.next_incarnation);
+            }
         }
         self.touch();
         Ok(self.started(id, boot, &kept))
+    }
+
+    /// What a node has kept of groups that are unheard, and that is not known here, takes the place of what is: the node knows
+    /// better what it had.
+    fn learn_kept(&mut self, id: NodeId, kept: &BTreeSet<(GroupRef, Incarnation)>) {
+        if !self.groups.values().any(|group| group.is_unheard) {
+            return;
+        }
+        for &(name, incarnation) in kept {
+            let is_its = |group: &Group| group.is_unheard && incarnation.0 < self.next_incarnation;
+            if !self.groups.get(&name).is_some_and(is_its)
+                || self
+                    .groups
+                    .values()
+                    .any(|group| names_any(group, &[incarnation].into()))
+            {
+                continue;
+            }
+            let group = self.groups.get_mut(&name).expect("it was found above");
+            let role = group.members.iter().find(|member| member.node == id);
+            let role = role.map_or(Role::Learner, |member| member.role);
+            group.members.retain(|member| member.node != id);
+            group.members.push(Member {
+                incarnation,
+                node: id,
+                role,
+            });
+            group.members.sort_unstable();
+            let members = &group.members;
+            group
+                .lost
+                .retain(|lost| members.iter().any(|member| member.incarnation == *lost));
+        }
     }
 
     fn started(&self, node: NodeId, boot: Boot, kept: &BTreeSet<(GroupRef, Incarnation)>) -> Outcome {
@@ -271,10 +311,7 @@ impl State {
         let Some((&id, _)) = self.nodes.iter().find(|(_, node)| node.boot == boot) else {
             return Ok(Outcome::Done);
         };
-        // Who decides this must be able to decide the next thing too.
-        let mut meta = self.groups[&GroupRef::Meta].clone();
-        give_up_memory(&mut meta, id);
-        if !meta.has_majority() {
+        if !self.can_spare(id) {
             return Err(Refusal::Last);
         }
         for group in self.groups.values_mut() {
@@ -284,6 +321,14 @@ impl State {
         node.is_fenced = true;
         self.touch();
         Ok(Outcome::Done)
+    }
+
+    /// Whether the meta group has a majority without what a node has of it: who decides that the node is gone must be able to
+    /// decide the next thing too.
+    pub(crate) fn can_spare(&self, node: NodeId) -> bool {
+        let mut meta = self.groups[&GroupRef::Meta].clone();
+        give_up_memory(&mut meta, node);
+        meta.has_majority()
     }
 
     fn on_report(&mut self, reports: &[Report]) -> Result<Outcome, Refusal> {
@@ -332,7 +377,11 @@ impl State {
         let mut is_changed = false;
         for report in reports {
             let group = self.groups.get_mut(&report.group).expect("it was found above");
-            is_changed |= take_report(group, report);
+            let (nodes, refounded) = (&self.nodes, self.refounded);
+            is_changed |= take_report(group, report, |member| {
+                let node = nodes.get(&member.node);
+                node.is_some_and(|node| node.boot < refounded && !node.is_fenced)
+            });
         }
         if is_changed {
             self.touch();
@@ -369,6 +418,7 @@ impl State {
             group
                 .expected
                 .retain(|expected| target.nodes.contains(&expected.node));
+            group.let_go_of_former();
         }
         self.touch();
         Ok(Outcome::Done)
@@ -489,10 +539,13 @@ impl State {
         if name == GroupRef::Meta || !self.nodes.contains_key(&node) {
             return Err(Refusal::Unknown);
         }
-        if let Some(survivor) = survivor
-            && group.member_on(node).map(|member| member.incarnation) != Some(survivor)
-        {
-            return Err(Refusal::Unknown);
+        if let Some(survivor) = survivor {
+            let is_member = group.member_on(node).map(|member| member.incarnation) == Some(survivor);
+            // Of what is held from before, and of what is there while the group is unheard, the nodes alone know the names.
+            let is_told = group.is_unheard || group.former.contains(&node);
+            if !is_member && (!is_told || survivor.0 >= self.next_incarnation) {
+                return Err(Refusal::Unknown);
+            }
         }
         if group.has_majority() {
             return Err(Refusal::NotNeeded);
@@ -519,8 +572,18 @@ impl State {
         self.next_incarnation += leap;
         self.settings_version += leap;
         self.epoch.0 += leap;
+        self.refounded = Boot(self.next_boot);
+        for (&name, group) in &mut self.groups {
+            if name != GroupRef::Meta {
+                group.is_unheard = true;
+                // Whoever was expected may have begun, and may be gone since.
+                group.expected.clear();
+            }
+        }
         let meta = self.groups.get_mut(&GroupRef::Meta).expect("a cluster has one");
         begin_anew(meta, node, None, &mut self.next_incarnation);
+        // The others' logs end when they hear of this.
+        meta.former.clear();
         // Where it ought to be is computed again, from the nodes that are there then.
         meta.targets = vec![node];
         meta.leader_target = None;
@@ -528,6 +591,10 @@ impl State {
         (meta.members[0].incarnation, meta.generation)
     }
 }
+
+/// By how much the generation of a group goes on that begins anew while it is unheard: the log of the meta group may lag behind as
+/// many new beginnings of it, and each has a number of its own. More than anybody makes while one node is away.
+const GENERATIONS_LEAP: u64 = 256;
 
 fn new_incarnation(next: &mut u64) -> Incarnation {
     let incarnation = Incarnation(*next);
@@ -552,11 +619,7 @@ fn lose_memory(group: &mut Group, node: NodeId, next: &mut u64, is_kept: impl Fn
     group.lost.sort_unstable();
     // A learner may be a voter by now, and its leader dead before it could say so: as long as one is left, it is asked
     // (`reconciler.rs`).
-    let is_anybody_left = group
-        .members
-        .iter()
-        .any(|member| !group.is_lost(member.incarnation));
-    if group.voters().count() == 1 && !is_anybody_left {
+    if group.has_nobody_left() {
         // Nobody has what it had, so there is nothing to wait for.
         begin_anew(group, node, None, next);
         return;
@@ -571,15 +634,29 @@ fn lose_memory(group: &mut Group, node: NodeId, next: &mut u64, is_kept: impl Fn
 /// `Recover`, since there is no node yet to begin it anew on.
 fn give_up_memory(group: &mut Group, node: NodeId) {
     group.expected.retain(|expected| expected.node != node);
+    group.former.retain(|&former| former != node);
     if let Some(&member) = group.member_on(node) {
         group.lost.push(member.incarnation);
         group.lost.sort_unstable();
     }
 }
 
-/// One voter, another generation. A survivor goes on under a new identity, so that nothing from before reaches it.
+/// One voter, another generation. A survivor goes on under a new identity, so that nothing from before reaches it. Whoever else
+/// has something keeps it until there are as many voters as there are to be: the one that was chosen may be lost before.
 fn begin_anew(group: &mut Group, node: NodeId, survivor: Option<Incarnation>, next: &mut u64) {
-    group.generation += 1;
+    // A group that is unheard may have begun anew meanwhile, though not so often.
+    group.generation += if group.is_unheard { GENERATIONS_LEAP } else { 1 };
+    group.is_unheard = false;
+    let others = group
+        .members
+        .iter()
+        .filter(|member| !group.is_lost(member.incarnation) && Some(member.incarnation) != survivor);
+    let before = group.former.iter().copied().filter(|&former| former != node);
+    let mut former: Vec<NodeId> = others.map(|member| member.node).chain(before).collect();
+    former.sort_unstable();
+    former.dedup();
+    former.truncate(MEMBERS_MAX);
+    group.former = former;
     (group.term, group.index) = (0, 0);
     group.members = vec![Member {
         incarnation: new_incarnation(next),
@@ -596,6 +673,9 @@ fn begin_anew(group: &mut Group, node: NodeId, survivor: Option<Incarnation>, ne
 /// index: a replica that was given the state counts from there and not from the change of members that the state is behind, so
 /// the leader before may have reported a greater index.
 fn is_news(group: &Group, report: &Report) -> bool {
+    if group.is_unheard {
+        return report.generation >= group.generation;
+    }
     let is_later = report.age() > group.age() && report.index != group.index;
     report.generation == group.generation && is_later
 }
@@ -606,14 +686,17 @@ fn names_any(group: &Group, incarnations: &BTreeSet<Incarnation>) -> bool {
     members.chain(expected).any(|named| incarnations.contains(&named))
 }
 
-/// Whether anything changed.
-fn take_report(group: &mut Group, report: &Report) -> bool {
+/// Whether anything changed. `has_gone_on` says whether a member's node has been there since before the meta group last began anew.
+fn take_report(group: &mut Group, report: &Report, has_gone_on: impl Fn(&Member) -> bool) -> bool {
     let mut is_changed = false;
     if is_news(group, report) {
         // Whatever is not known here is nobody's: it was expected once, and its node has started without it, or it is not a
-        // target any more.
-        let lost = report.members.iter().map(|member| member.incarnation);
+        // target any more. Of a group that was unheard, it may as well be what its node has had all along.
+        let is_unheard = std::mem::take(&mut group.is_unheard);
+        let lost = report.members.iter();
+        let lost = lost.filter(|member| !(is_unheard && has_gone_on(member)));
         let mut lost: Vec<Incarnation> = lost
+            .map(|member| member.incarnation)
             .filter(|&incarnation| {
                 let is_member = group
                     .members
@@ -627,6 +710,16 @@ fn take_report(group: &mut Group, report: &Report) -> bool {
             })
             .collect();
         lost.sort_unstable();
+        if report.generation > group.generation {
+            // Those of before may have kept what they held.
+            group.former = group.members.iter().map(|member| member.node).collect();
+            group.former.sort_unstable();
+            group.former.dedup();
+            group.generation = report.generation;
+        }
+        if is_unheard {
+            group.term = 0;
+        }
         group.lost = lost;
         group.members.clone_from(&report.members);
         group.members.sort_unstable();
@@ -637,6 +730,7 @@ fn take_report(group: &mut Group, report: &Report) -> bool {
         });
         group.index = report.index;
         group.heir_of = None;
+        group.let_go_of_former();
         is_changed = true;
     }
     if report.generation == group.generation && report.age() >= group.age() {

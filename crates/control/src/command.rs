@@ -309,4 +309,10 @@ pub enum Refusal {
     Last,
     /// The group can go on without it.
     NotNeeded,
+    /// A node that is there announces this address.
+    Taken,
+    /// An address of the loopback beside one that other machines reach: some nodes could not reach each other.
+    Loopback,
+    /// The cluster has a password and no secret: whoever joined could read everything without knowing the password.
+    NoSecret,
 }

@@ -110,6 +110,11 @@ pub struct Group {
     pub targets: Vec<NodeId>,
     /// Who ought to lead it.
     pub leader_target: Option<NodeId>,
+    /// Whether nobody who leads it was heard since the meta group last began anew (`meta/refounding.rs`): what stands here may be
+    /// old, and nobody gives anything up because of it.
+    pub is_unheard: bool,
+    /// The nodes that are to keep what they held of it before it began anew: too few others have it since. In ascending order.
+    pub former: Vec<NodeId>,
 }
 
 wire_struct!(Group {
@@ -123,6 +128,8 @@ wire_struct!(Group {
     leader,
     targets,
     leader_target,
+    is_unheard,
+    former,
 });
 
 impl Group {
@@ -159,11 +166,32 @@ impl Group {
         count - lost.count() >= majority(count)
     }
 
+    /// Whether its only voter has no memory any more, and nobody else has anything either: there is nothing to wait for.
+    pub(crate) fn has_nobody_left(&self) -> bool {
+        let is_anybody_left = self
+            .members
+            .iter()
+            .any(|member| !self.is_lost(member.incarnation));
+        self.voters().count() == 1 && !is_anybody_left && self.former.is_empty() && !self.is_unheard
+    }
+
     /// Whether that is still so if this replica has lost its memory, too.
     pub(crate) fn has_majority_without(&self, incarnation: Incarnation) -> bool {
         let mut without = self.clone();
         without.lost.push(incarnation);
         without.has_majority()
+    }
+
+    /// Lets go of what was held before it began anew, where it is not needed any more: on nodes that vote; and everywhere, once a
+    /// leader has reported as many voters as there are to be.
+    pub(crate) fn let_go_of_former(&mut self) {
+        let voters: Vec<NodeId> = self
+            .voters()
+            .filter(|voter| !self.is_lost(voter.incarnation))
+            .map(|voter| voter.node)
+            .collect();
+        let is_whole = self.index > 0 && self.targets.iter().all(|node| voters.contains(node));
+        self.former.retain(|node| !is_whole && !voters.contains(node));
     }
 
     /// Whether the node has, or is to have, a replica of it.

@@ -1,9 +1,10 @@
 //! The routing table that every node holds: who has what, and where to reach them.
 //!
 //! A node knows from it, too, which replicas it is to have. One that the map does not name any more, at an epoch above the
-//! one at which it began, is to be dropped: its group has removed it, or has begun anew without it. One that it names and
+//! one at which it began, has no part in its group: the group has removed it, and then it is dropped, or has begun anew
+//! without it, and then what it holds is kept for as long as `former` names the node. One that it names and
 //! that is not there is to begin: as a learner with nothing; or, if it is the only voter, with the memory of `heir_of`, or
-//! with nothing where that is not set.
+//! with nothing where that is not set. What it says of a group that is unheard, a node that knows more passes over.
 //!
 //! The leader is a guess that was true once. Whoever is wrong is told so by the group itself.
 
@@ -15,7 +16,7 @@ use ids::{Boot, Epoch, GroupCount, Groups, Incarnation, NodeId, PartitionCount, 
 use std::collections::BTreeMap;
 
 /// The format in which maps are written.
-const FORMAT: u8 = 2;
+const FORMAT: u8 = 3;
 
 /// The table.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,6 +66,10 @@ pub struct Route {
     /// Members that have no memory any more, and that the group has not removed yet: whoever leads it names them in its reports,
     /// even if it began after they ended. None of them is to begin, or to be talked to.
     pub lost: Vec<Stop>,
+    /// Whether all of this may be old: see [`Group::is_unheard`].
+    pub is_unheard: bool,
+    /// The nodes that are to keep what they held of it before it began anew.
+    pub former: Vec<NodeId>,
 }
 
 /// One replica of a route.
@@ -100,7 +105,9 @@ wire_struct!(Route {
     leader,
     heir_of,
     replicas,
-    lost
+    lost,
+    is_unheard,
+    former
 });
 wire_struct!(Site {
     boot,
@@ -196,6 +203,8 @@ impl Route {
             heir_of: group.heir_of,
             replicas: members.chain(expected).collect(),
             lost: group.members.iter().filter(is_lost).map(stop).collect(),
+            is_unheard: group.is_unheard,
+            former: group.former.clone(),
         }
     }
 }
@@ -216,7 +225,7 @@ mod tests {
             leader: Some(NodeId(16_000)),
             heir_of: None,
             replicas: (0..6u64).map(stop).collect(),
-            lost: Vec::new(),
+            ..Route::default()
         };
         let bytes = wire::encode(FORMAT, &route).len() - 1;
         assert!(bytes <= 64, "{bytes}");

@@ -111,6 +111,10 @@ pub struct Meta {
     /// Who leads, as far as is known.
     leader: Option<NodeId>,
     has_introducer: bool,
+    /// Nobody may join by way of this node.
+    is_closed: bool,
+    /// Nodes that there is a link to, or was when last heard. There are no more than nodes.
+    linked: BTreeSet<NodeId>,
     peers: Vec<NodeId>,
     turn: usize,
 
@@ -159,6 +163,8 @@ impl Meta {
             proposals: 0,
             leader: None,
             has_introducer: false,
+            is_closed: false,
+            linked: BTreeSet::new(),
             peers: Vec::new(),
             turn: 0,
             looks: Looks::default(),
@@ -400,6 +406,7 @@ impl Meta {
     pub fn on_link(&mut self, to: Contact, is_up: bool, now: Monotonic) {
         if let Contact::Node(node) = to {
             if is_up {
+                self.linked.insert(node);
                 if let Some(beats) = self.beats.get_mut(&node) {
                     beats.reconnected(now);
                 }
@@ -407,6 +414,7 @@ impl Meta {
                     reign.forget_told(node);
                 }
             } else {
+                self.linked.remove(&node);
                 let leader = self.seat.as_ref().and_then(|seat| seat.raft.status().leader);
                 if leader.and_then(|leader| self.node_of(leader)) == Some(node)
                     && let Some(seat) = &mut self.seat
@@ -430,6 +438,11 @@ impl Meta {
             self.effects.outcomes.push((id, Err(Failure::NotDone)));
         }
         id
+    }
+
+    /// Whether nodes may join by way of this one: not where clients need a password and nodes need nothing.
+    pub fn close_to_newcomers(&mut self, is_closed: bool) {
+        self.is_closed = is_closed;
     }
 
     /// What leaders here say of their groups, in place of what they said before.
@@ -584,7 +597,7 @@ impl Meta {
         };
         if let Contact::Node(_) = from {
             if self.leads() {
-                self.submit(Recipient::There(from), id, bytes);
+                self.submit(Recipient::There(from), id, bytes, now);
             } else {
                 let leader = self.leader;
                 let answer = Answer::Elsewhere { leader };
@@ -598,16 +611,50 @@ impl Meta {
             let answer = Answer::Refused { refusal };
             return self.send(from, MetaMessage::Answer { id, answer });
         }
+        if self.is_closed {
+            let refusal = Refusal::NoSecret;
+            let answer = Answer::Refused { refusal };
+            return self.send(from, MetaMessage::Answer { id, answer });
+        }
         if self.leads() {
-            self.submit(Recipient::There(from), id, bytes);
+            self.submit(Recipient::There(from), id, bytes, now);
         } else {
             self.errands.newcomer(from, id, proposal.command, bytes);
             self.work(now);
         }
     }
 
+    /// Why a node is not to join, of what its announcement says: it would not be reached, or have others not be reached.
+    fn unwelcome(&self, proposal: &[u8], now: Monotonic) -> Option<Refusal> {
+        let Command::Join { token, announcement } = Proposal::decode(proposal).ok()?.command else {
+            return None;
+        };
+        let others = self.state()?.nodes().iter();
+        let mut others = others.filter(|(_, node)| node.join != token && !node.is_fenced);
+        let within = self.config.pace.away_after;
+        let is_there = |node: NodeId| {
+            let is_heard = |reign: &Reign| reign.is_heard(node, within, now);
+            let is_linked = self.linked.contains(&node) && self.reign.as_ref().is_some_and(is_heard);
+            self.node == Some(node) || is_linked
+        };
+        others.find_map(|(&id, node)| {
+            let other = &node.announcement;
+            if other.peer == announcement.peer {
+                return is_there(id).then_some(Refusal::Taken);
+            }
+            (other.is_loopback() != announcement.is_loopback()).then_some(Refusal::Loopback)
+        })
+    }
+
     /// Appends a request to the log. What is not appended will be asked again.
-    fn submit(&mut self, recipient: Recipient, id: u64, proposal: Vec<u8>) {
+    fn submit(&mut self, recipient: Recipient, id: u64, proposal: Vec<u8>, now: Monotonic) {
+        if let Some(refusal) = self.unwelcome(&proposal, now) {
+            let answer = Answer::Refused { refusal };
+            return match recipient {
+                Recipient::Here => self.on_own_answer(id, answer, now),
+                Recipient::There(to) => self.send(to, MetaMessage::Answer { id, answer }),
+            };
+        }
         let (Some(reign), Some(seat)) = (&mut self.reign, &mut self.seat) else {
             return;
         };
@@ -1077,7 +1124,7 @@ impl Meta {
         let author = author.map(|node| (node, self.config.token));
         for due in self.errands.take_due(author, now) {
             if self.leads() {
-                self.submit(Recipient::Here, due.id, due.proposal);
+                self.submit(Recipient::Here, due.id, due.proposal, now);
             } else if let Some(to) = self.whom_to_ask(due.tries) {
                 let (id, proposal) = (due.id, due.proposal);
                 self.send(to, MetaMessage::Request { id, proposal });

@@ -3,6 +3,7 @@
 use crate::wire::{DecodeError, Input, Wire};
 use crate::wire::{wire_newtype, wire_struct};
 use ids::{Boot, SemanticsVersion};
+use std::net::IpAddr;
 
 /// Most nodes of a cluster. One more may not join.
 pub const NODES_MAX: usize = 1_024;
@@ -36,6 +37,13 @@ impl Announcement {
     pub fn is_valid(&self) -> bool {
         let texts = [&self.client, &self.cluster, &self.peer, &self.zone];
         texts.iter().all(|text| text.len() <= ADDRESS_BYTES_MAX) && self.semantics_min <= self.semantics_max
+    }
+
+    /// Whether other nodes reach it on its own machine alone.
+    pub fn is_loopback(&self) -> bool {
+        let host = self.peer.rsplit_once(':').map_or(&*self.peer, |(host, _)| host);
+        let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+        host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback())
     }
 
     /// Whether its build can follow these rules.

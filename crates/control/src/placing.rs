@@ -64,7 +64,11 @@ fn fit(state: &State, sight: &Sight, pace: &Pace) -> BTreeSet<NodeId> {
         let missing = wanted.saturating_sub(fit.len());
         fit.extend(had.into_iter().chain(new).take(missing));
     };
-    let away = gone.into_iter().filter(|id| !is_leaving(id));
+    // One that was given up for a younger node at its address will not come back.
+    let replaced: BTreeSet<NodeId> = state.replaced().filter(|id| state.nodes[id].is_fenced).collect();
+    let away = gone
+        .into_iter()
+        .filter(|id| !is_leaving(id) && !replaced.contains(id));
     fill(away.collect(), wanted.max(META_THREE));
     fill(leaving, wanted);
     fit

@@ -35,7 +35,9 @@ use crate::placing::placing;
 use crate::sight::{GroupSight, Sight};
 use crate::state::State;
 use crate::step::{Order, Step};
+use crate::survivor::Survivor;
 use ids::{Incarnation, NodeId};
+use planted::Bug;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -78,6 +80,7 @@ pub fn steps(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
     steps.extend(placing.map(Step::Propose));
     steps.extend(fences(state, sight, pace));
     steps.extend(given_up(state, sight));
+    steps.extend(replaced(state, sight, pace));
     // As soon as every node can follow newer rules: those that are away too, since they come back with the build they had.
     let to = state.semantics_possible();
     if to > state.semantics {
@@ -101,13 +104,20 @@ pub fn steps(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
         // What was seen of a leader that has lost its memory since says no more than what it reports.
         let seen = sight.groups.get(&name).filter(|seen| {
             let report = &seen.report;
-            report.age() > group.age() || group.member_on(report.leader).is_some()
+            group.is_unheard || report.age() > group.age() || group.member_on(report.leader).is_some()
         });
         let Some(seen) = seen else {
             steps.extend(look.beginning_anew(name, group).map(Step::Propose));
             continue;
         };
         let report = &seen.report;
+        if group.is_unheard {
+            // From here on its members are known, whatever stood there.
+            if report.generation >= group.generation && !seen.is_changing {
+                reports.push(report.clone());
+            }
+            continue;
+        }
         let is_old = report.age() < group.age();
         // While members change, those who go are still needed: were the change reported, they would be let go of too soon.
         if report.generation != group.generation || is_old || seen.is_changing {
@@ -134,6 +144,30 @@ fn fences(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
     });
     away.map(|(_, node)| Step::Propose(Command::Fence { boot: node.boot }))
         .collect()
+}
+
+/// A silent node whose address a younger one has is gone for good: two cannot listen there. What it had is given up at once,
+/// and when no group has anything of it any more it is no node. So a machine that comes back again and again without its
+/// directory leaves no voters behind that never answer.
+fn replaced(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
+    let is_away = |id: &NodeId| {
+        let silence = sight.silence.get(id);
+        silence.is_some_and(|&silent| silent >= pace.away_after)
+    };
+    let steps = state.replaced().filter(is_away).filter_map(|id| {
+        let holds = |group: &Group| {
+            let member = group.member_on(id);
+            member.is_some_and(|member| !group.is_lost(member.incarnation)) || group.expected_on(id).is_some()
+        };
+        let boot = state.nodes[&id].boot;
+        let is_needed = state.groups.values().any(|group| group.involves(id));
+        if !state.nodes[&id].is_fenced || state.groups.values().any(holds) {
+            state.can_spare(id).then_some(Command::Gone { boot })
+        } else {
+            (!is_needed).then_some(Command::Remove { node: id })
+        }
+    });
+    steps.map(Step::Propose).collect()
 }
 
 /// Replicas that were given up have no memory any more. Several nodes may say it of the same one.
@@ -337,7 +371,7 @@ impl Look<'_> {
         let GroupRef::Data(number) = name else {
             return None;
         };
-        if group.voters().count() > 2 {
+        if group.voters().count() > 2 || group.is_unheard {
             return None;
         }
         let is_lost = |member: &&Member| group.is_lost(member.incarnation);
@@ -345,19 +379,32 @@ impl Look<'_> {
         let (Some(lost), None) = (lost_voters.next(), lost_voters.next()) else {
             return None;
         };
+        let knows = |survivor: &&Survivor| {
+            survivor.group == number
+                && survivor.lost_voter == Some(lost.incarnation)
+                && self.is_there(survivor.node)
+        };
+        let survivors = || self.sight.survivors.iter().filter(knows);
         let left = group.members.iter().filter(|member| !is_lost(member));
         let said = left.map(|member| {
-            let mut survivors = self.sight.survivors.iter();
-            survivors.find(|survivor| {
-                survivor.group == number
-                    && survivor.generation == group.generation
+            survivors().find(|survivor| {
+                survivor.generation == group.generation
                     && (survivor.node, survivor.incarnation) == (member.node, member.incarnation)
-                    && survivor.lost_voter == Some(lost.incarnation)
-                    && self.is_there(member.node)
             })
         });
-        let said = said.collect::<Option<Vec<_>>>()?;
-        let best = said.into_iter().max_by_key(|said| (said.term, said.last))?;
+        // Where nobody is left, those are asked who have kept what they held before the group began anew.
+        let former = group.former.iter().map(|&node| {
+            survivors().find(|survivor| survivor.node == node && survivor.generation < group.generation)
+        });
+        let asked: Vec<Option<&Survivor>> = match group.lost.len() == group.members.len() {
+            true => former.collect(),
+            false => said.collect(),
+        };
+        if asked.iter().any(Option::is_none) && !planted::is(Bug::NotAllAsked) {
+            return None;
+        }
+        let said = asked.into_iter().flatten();
+        let best = said.max_by_key(|said| (said.generation, said.term, said.last))?;
         let has_nothing = best.last == consensus::Index(0);
         // A learner that has lost its memory may have voted.
         if group.lost.len() > 1 && !has_nothing {

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
 
 /// The format of snapshots.
-const FORMAT: u8 = 2;
+const FORMAT: u8 = 3;
 
 /// Most replicas that a group is placed on.
 pub const TARGETS_MAX: usize = 6;
@@ -56,6 +56,8 @@ pub struct State {
     pub(crate) next_node: u64,
     pub(crate) next_boot: u64,
     pub(crate) next_incarnation: u64,
+    /// The first start since the meta group last began anew: what earlier ones have may not be known here.
+    pub(crate) refounded: Boot,
 }
 
 wire_struct!(State {
@@ -75,6 +77,7 @@ wire_struct!(State {
     next_node,
     next_boot,
     next_incarnation,
+    refounded,
 });
 
 impl Default for State {
@@ -96,6 +99,7 @@ impl Default for State {
             next_node: 1,
             next_boot: 1,
             next_incarnation: FOUNDER.0,
+            refounded: Boot(0),
         }
     }
 }
@@ -163,6 +167,17 @@ impl State {
             Factor::Five => 5,
             Factor::Six => 6,
         }
+    }
+
+    /// Nodes whose address a younger one announces.
+    pub(crate) fn replaced(&self) -> impl Iterator<Item = NodeId> {
+        let at = self
+            .nodes
+            .iter()
+            .map(|(&id, node)| (&*node.announcement.peer, id));
+        let youngest: BTreeMap<&str, NodeId> = at.collect();
+        let others = self.nodes.iter();
+        others.filter_map(move |(&id, node)| (youngest[&*node.announcement.peer] != id).then_some(id))
     }
 
     /// Whether the boot may still have effects: it is its node's last one, and was not fenced.
@@ -287,6 +302,10 @@ impl State {
             "members in order",
         )?;
         hold(group.voters().next().is_some(), "a voter")?;
+        hold(
+            group.former.len() <= MEMBERS_MAX && group.former.is_sorted_by(|one, next| one < next),
+            "nodes that keep what they held, in order",
+        )?;
         hold(
             group.lost.is_sorted_by(|one, next| one < next)
                 && group.lost.iter().all(|&lost| {

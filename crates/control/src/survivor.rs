@@ -2,7 +2,8 @@
 //!
 //! Nothing of it is replicated. Nodes say it with their pulses, and whoever leads the meta group tells all of them, so that an
 //! operator can be shown, at any node, with what a group could begin anew; and so that it begins anew by itself where nothing
-//! can be lost by that (`reconciler.rs`). A group that is led is not spoken of.
+//! can be lost by that (`reconciler.rs`). Of a group that is led only that is spoken of which nodes keep from before it began
+//! anew.
 
 use crate::wire::wire_struct;
 use consensus::{Index, Term};
@@ -16,7 +17,7 @@ pub(crate) const SURVIVORS_MAX: usize = 8_192;
 pub struct Survivor {
     /// The group.
     pub group: GroupId,
-    /// The generation that it belongs to.
+    /// The generation that it belongs to: an earlier one than the group's if it is kept from before the group began anew.
     pub generation: u64,
     /// Where it is.
     pub node: NodeId,

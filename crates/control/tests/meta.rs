@@ -153,11 +153,11 @@ struct World {
     steps: u64,
 }
 
-fn announcement() -> Announcement {
+fn announcement(machine: usize) -> Announcement {
     Announcement {
         client: "10.0.0.1:6379".into(),
         cluster: "10.0.0.1:7379".into(),
-        peer: "10.0.0.1:8379".into(),
+        peer: format!("10.0.0.{}:8379", machine + 1),
         zone: String::new(),
         semantics_min: SemanticsVersion(1),
         semantics_max: SemanticsVersion(2),
@@ -179,19 +179,19 @@ impl World {
             maps: BTreeMap::new(),
             leaders: BTreeMap::new(),
             is_split: false,
-            newest: announcement().semantics_max,
+            newest: announcement(0).semantics_max,
             boots: BTreeSet::new(),
             sent: 0,
             steps: 0,
         }
     }
 
-    fn config(&mut self, node: Option<NodeId>) -> MetaConfig {
+    fn config(&mut self, node: Option<NodeId>, machine: usize) -> MetaConfig {
         MetaConfig {
             node,
             announcement: Announcement {
                 semantics_max: self.newest,
-                ..announcement()
+                ..announcement(machine)
             },
             token: Token(u128::from(self.prng.next_u64())),
             times: Times::DEFAULT,
@@ -219,7 +219,7 @@ impl World {
     }
 
     fn create(&mut self, groups: u16) {
-        let config = self.config(None);
+        let config = self.config(None, 0);
         let groups = Groups::with_default_partitions(GroupCount::new(groups).unwrap());
         let (factor, semantics) = (Factor::Auto, SemanticsVersion(1));
         let meta = Meta::create(config, ClusterId(7), groups, factor, semantics, self.now);
@@ -227,7 +227,12 @@ impl World {
     }
 
     fn join(&mut self, introducer: usize) -> usize {
-        let config = self.config(None);
+        self.join_at(self.machines.len(), introducer)
+    }
+
+    /// A process with nothing on its disk, at the address of some machine.
+    fn join_at(&mut self, machine: usize, introducer: usize) -> usize {
+        let config = self.config(None, machine);
         let meta = Meta::join(config, self.now);
         self.add(meta, introducer)
     }
@@ -260,7 +265,7 @@ impl World {
 
     fn boot(&mut self, machine: usize) {
         let node = self.machines[machine].node;
-        let config = self.config(node);
+        let config = self.config(node, machine);
         let known = &mut self.machines[machine];
         let peers = known.map.take().map(|map| map.nodes.keys().copied().collect());
         let restored = known.disk.restored();
@@ -944,6 +949,36 @@ fn a_change_of_the_meta_group_goes_on_until_a_majority_of_its_new_voters_knows_t
 }
 
 #[test]
+fn a_node_joins_at_the_address_of_one_that_has_ended_and_not_of_one_that_is_there() {
+    let mut world = World::cluster(41, 3);
+    let leader = world.leader().unwrap();
+    let old = (leader + 1) % 3;
+    let node = world.machines[old].node.unwrap();
+    world.on_links(Some(node), true);
+    let twin = world.join_at(old, leader);
+    let refusal = Refusal::Taken;
+    world.run_until("it is refused", Duration::from_secs(5), |world| {
+        let notices = &world.machines[twin].notices;
+        notices.contains(&Notice::StartRefused { refusal })
+    });
+    assert!(world.state().unwrap().nodes().len() == 3);
+    world.crash(old);
+    let heir = world.join_at(old, leader);
+    world.run_until("it is let in at once", Duration::from_secs(1), |world| {
+        world.machines[heir].boot.is_some()
+    });
+    world.run_until("the old one is no member", Duration::from_secs(60), |world| {
+        let state = world.state();
+        state.is_some_and(|state| !state.nodes().contains_key(&node))
+    });
+    let heir = world.machines[heir].node.unwrap();
+    world.run_until("the new one votes", Duration::from_secs(60), |world| {
+        let meta = world.state().map(|state| &state.groups()[&GroupRef::Meta]);
+        meta.is_some_and(|meta| meta.voters().any(|voter| voter.node == heir))
+    });
+}
+
+#[test]
 fn a_node_that_is_emptied_and_removed_learns_it() {
     let mut world = World::cluster(11, 4);
     let leader = world.leader().unwrap();
@@ -1028,6 +1063,110 @@ fn one_survivor_makes_the_meta_group_anew_and_others_join_it() {
             state.is_some_and(|state| state.groups()[&GroupRef::Meta].voters().count() == 3)
         },
     );
+}
+
+#[test]
+fn a_meta_group_that_begins_anew_from_a_log_that_lags_learns_what_groups_have_and_takes_nothing_for_lost() {
+    let mut world = World::cluster(35, 3);
+    let old = world.machines[0].disk.clone();
+    let members = |world: &World| -> BTreeMap<GroupRef, Vec<Member>> {
+        let data = world.groups.iter().filter(|(name, _)| **name != GroupRef::Meta);
+        data.map(|(&name, group)| (name, group.members.clone())).collect()
+    };
+    let before = members(&world);
+    // Every replica of the second node is another one since, and no start of a node tells of it.
+    let node = world.machines[1].node.expect("it has started");
+    for (&name, group) in &before {
+        let GroupRef::Data(number) = name else {
+            unreachable!("the meta group was left out")
+        };
+        let replica = group
+            .iter()
+            .find(|member| member.node == node)
+            .expect("three on three nodes");
+        let given_up = GivenUp {
+            group: number,
+            generation: 0,
+            node,
+            incarnation: replica.incarnation,
+        };
+        world.machines[1].memory.remove(&(name, replica.incarnation));
+        world.machines[1]
+            .meta
+            .as_mut()
+            .expect("it runs")
+            .on_given_up(vec![given_up]);
+        world.run_until("another one votes", Duration::from_secs(60), |world| {
+            let group = &world.groups[&name];
+            let mut members = group.members.iter();
+            members.any(|member| {
+                member.node == node && member.incarnation != replica.incarnation && member.role == Role::Voter
+            })
+        });
+    }
+    world.settle(3, 3);
+    let now = members(&world);
+    world.is_split = true;
+    world.crash(0);
+    world.machines[0].disk = old;
+    world.cut_off.insert(0);
+    refound(&mut world, 0, u64::MAX);
+    world.boot(0);
+    world.run_until("the survivor leads alone", Duration::from_secs(20), |world| {
+        let meta = world.machines[0].meta.as_ref();
+        meta.is_some_and(Meta::leads) && world.machines[0].boot.is_some()
+    });
+    let map = world.machines[0].map.clone().expect("it leads");
+    assert!(
+        map.groups.iter().all(|route| route.is_unheard),
+        "nobody gives anything up for this map"
+    );
+    let expects = |route: &control::Route| {
+        let mut stops = route.replicas.iter();
+        stops.any(|stop| {
+            stop.standing == Standing::Expected
+                && before
+                    .values()
+                    .flatten()
+                    .any(|old| old.incarnation == stop.incarnation)
+        })
+    };
+    assert!(
+        !map.groups.iter().any(expects),
+        "nobody begins as whom another has been"
+    );
+    // Whoever leads is heard.
+    let me = world.machines[0].node.expect("it has joined");
+    let reports = now.iter().map(|(&group, members)| Report {
+        group,
+        generation: 0,
+        term: 1_000,
+        index: 1_000,
+        members: members.clone(),
+        leader: node,
+    });
+    let reports = Command::Report {
+        reports: reports.collect(),
+    };
+    let id = world.machines[0].meta.as_mut().expect("it runs").propose(reports);
+    world.run_until("it is told of all groups", Duration::from_secs(20), |world| {
+        world.machines[0].outcomes.contains_key(&id)
+    });
+    assert_eq!(world.machines[0].outcomes[&id], Ok(Outcome::Done));
+    let state = world.machines[0]
+        .meta
+        .as_ref()
+        .and_then(Meta::state)
+        .expect("it leads");
+    for (name, members) in &now {
+        let group = &state.groups()[name];
+        assert!(!group.is_unheard);
+        for member in members {
+            // The node that has started again has lost what it had, and says so.
+            assert_eq!(group.is_lost(member.incarnation), member.node == me, "{member:?}");
+        }
+    }
+    state.check().expect("it holds");
 }
 
 #[test]

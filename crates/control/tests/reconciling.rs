@@ -83,11 +83,11 @@ struct World {
     is_troubled: bool,
 }
 
-fn announcement(zone: &str) -> Announcement {
+fn announcement(zone: &str, number: u128) -> Announcement {
     Announcement {
         client: "10.0.0.1:6379".into(),
         cluster: "10.0.0.1:7379".into(),
-        peer: "10.0.0.1:8379".into(),
+        peer: format!("10.0.0.{number}:8379"),
         zone: zone.into(),
         semantics_min: SemanticsVersion(1),
         semantics_max: SemanticsVersion(2),
@@ -111,7 +111,7 @@ impl World {
             groups: Groups::with_default_partitions(GroupCount::new(groups).expect("few groups")),
             factor,
             semantics: SemanticsVersion(1),
-            announcement: announcement(""),
+            announcement: announcement("", 1),
         };
         world.start(&command, false);
         world
@@ -248,11 +248,17 @@ impl World {
 
     fn join(&mut self) {
         let zone = ["", "a", "b", "c"][self.prng.below(4) as usize];
-        let command = Command::Join {
-            token: self.token(),
-            announcement: announcement(zone),
-        };
-        self.start(&command, false);
+        let token = self.token();
+        let announcement = announcement(zone, token.0);
+        self.start(&Command::Join { token, announcement }, false);
+    }
+
+    /// One whose machine comes back without its directory.
+    fn join_in_place_of(&mut self, node: NodeId) -> NodeId {
+        let announcement = self.state.nodes()[&node].announcement.clone();
+        self.nodes.get_mut(&node).expect("it is down").memory.clear();
+        let token = self.token();
+        self.start(&Command::Join { token, announcement }, false)
     }
 
     fn boot(&mut self, node: NodeId) {
@@ -262,11 +268,11 @@ impl World {
             .memory
             .retain(|(group, _)| is_graceful || *group == GroupRef::Meta);
         let kept = model.memory.iter().copied().collect();
-        let zone = self.state.nodes()[&node].announcement.zone.clone();
+        let announcement = self.state.nodes()[&node].announcement.clone();
         let command = Command::Boot {
             node,
             token: self.token(),
-            announcement: announcement(&zone),
+            announcement,
             kept,
         };
         self.start(&command, true);
@@ -671,6 +677,38 @@ fn a_node_that_is_away_for_long_is_replaced_and_one_that_is_away_shortly_is_not(
         world.state.groups().values().any(|group| group.involves(node)),
         "it is one of them again"
     );
+}
+
+#[test]
+fn a_machine_that_comes_back_again_and_again_without_its_directory_leaves_no_dead_nodes_behind() {
+    let mut world = World::new(9, 8, Factor::Three);
+    for _ in 0..2 {
+        world.join();
+    }
+    world.converge();
+    let mut node = NodeId(3);
+    for _ in 0..4 {
+        world.crash(node);
+        assert!(world.nodes[&node].down.is_some(), "the others are a majority");
+        let next = world.join_in_place_of(node);
+        // As long as it is not silent for some time it may be there.
+        world.reconcile();
+        assert!(world.state.is_alive(world.state.nodes()[&node].boot));
+        for _ in 0..100 {
+            world.live_on();
+            world.reconcile();
+        }
+        assert!(
+            !world.state.nodes().contains_key(&node),
+            "node {node:?} is no member"
+        );
+        world.nodes.remove(&node);
+        let meta = &world.state.groups()[&GroupRef::Meta];
+        let voters: BTreeSet<NodeId> = meta.voters().map(|voter| voter.node).collect();
+        assert_eq!(voters, [NodeId(1), NodeId(2), next].into());
+        node = next;
+    }
+    world.converge();
 }
 
 #[test]

@@ -7,6 +7,7 @@ use control::{
     Token, VALUE_BYTES_MAX, steps,
 };
 use ids::{Boot, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion};
+use planted::Bug;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -750,6 +751,10 @@ fn a_group_whose_only_reported_voter_died_begins_anew_with_the_best_log_when_all
     let mut of_before = all;
     of_before[1].generation = 7;
     assert_eq!(beginning_anew(&state, &of_before), None);
+    planted::plant(Some(Bug::NotAllAsked));
+    let hasty = beginning_anew(&state, &all[..1]);
+    planted::plant(None);
+    assert!(hasty.is_some(), "the mistake is noticed");
     let begun = beginning_anew(&state, &all).expect("all of them have spoken");
     let expected = Command::Recover {
         group: data(0),
@@ -814,6 +819,76 @@ fn a_group_of_two_that_lost_one_begins_anew_with_the_other() {
         survivor: Some(Incarnation(two)),
     };
     assert_eq!(beginning_anew(&state, &all), Some(expected));
+}
+
+#[test]
+fn what_others_hold_is_kept_until_as_many_vote_as_are_to_and_is_asked_for_if_the_chosen_one_is_lost() {
+    let (mut state, two, three) = about_to_grow();
+    boot(&mut state, 1, 20, vec![(META, Incarnation(1))]);
+    let recover = |node: u64, survivor: u64| Command::Recover {
+        group: data(0),
+        node: NodeId(node),
+        survivor: Some(Incarnation(survivor)),
+    };
+    let Ok(Outcome::Replica(heir)) = state.apply(&recover(2, two)) else {
+        panic!("its majority is gone")
+    };
+    assert_eq!(state.groups()[&data(0)].former, [NodeId(3)]);
+    // The chosen one dies before anybody else has anything.
+    let mut whole = state.clone();
+    let (_, replicas) = boot(&mut state, 2, 21, Vec::new());
+    assert!(
+        replicas
+            .iter()
+            .all(|replica| replica.beginning != Beginning::Founder),
+        "somebody has something"
+    );
+    assert_eq!(beginning_anew(&state, &[]), None, "who has it has not said so");
+    let mut kept = survivor(three, 3, 70);
+    kept.lost_voter = Some(heir.incarnation);
+    let begun = beginning_anew(&state, &[kept]).expect("everybody was asked");
+    assert_eq!(begun, recover(3, three));
+    state.apply(&begun).expect("nobody else is left");
+    let group = &state.groups()[&data(0)];
+    assert_eq!((group.generation, group.former.len()), (2, 0));
+    // Or else it lives, and others come to vote.
+    let mut members = vec![member(heir.incarnation.0, 2, Role::Voter)];
+    for node in [1, 3] {
+        let add = Command::AddReplica {
+            group: data(0),
+            node: NodeId(node),
+        };
+        let Ok(Outcome::Replica(replica)) = whole.apply(&add) else {
+            panic!("it is a target")
+        };
+        members.push(member(replica.incarnation.0, node, Role::Learner));
+    }
+    let heard = |index: u64, members: &[Member]| {
+        let report = Report {
+            group: data(0),
+            generation: 1,
+            term: 1,
+            index,
+            members: members.to_vec(),
+            leader: NodeId(2),
+        };
+        Command::Report {
+            reports: vec![report],
+        }
+    };
+    whole.apply(&heard(2, &members)).expect("it is news");
+    assert_eq!(
+        whole.groups()[&data(0)].former,
+        [NodeId(3)],
+        "they are being filled"
+    );
+    members[1].role = Role::Voter;
+    whole.apply(&heard(3, &members)).expect("it is news");
+    assert_eq!(whole.groups()[&data(0)].former, [NodeId(3)], "one is missing");
+    members[2].role = Role::Voter;
+    whole.apply(&heard(4, &members)).expect("it is news");
+    assert_eq!(whole.groups()[&data(0)].former, []);
+    whole.check().expect("it holds");
 }
 
 #[test]

@@ -76,6 +76,25 @@ impl Directory {
         }
     }
 
+    /// An empty one with room for `count` objects. One that grows by itself while objects come in hash order, as they do when a
+    /// value is decoded, would crowd each segment's objects at its beginning, pass over all of them with each insertion, and split it
+    /// again and again.
+    pub(crate) fn with_room(seed: HashSeed, count: usize) -> Directory {
+        /// Objects of a segment on the average, so that few need more room than they are given.
+        const MEAN_MAX: usize = OBJECTS_MAX * 3 / 4;
+        let mut directory = Directory::new(seed);
+        if count > 0 {
+            let depth = count.div_ceil(MEAN_MAX).next_power_of_two().trailing_zeros();
+            directory.depth = DEPTH_MAX.min(depth as u8);
+            let segments = 1_u32 << directory.depth;
+            directory.table = (0..segments).collect();
+            let make = |_| Segment::with_room(directory.depth, count >> directory.depth);
+            directory.segments = (0..segments).map(make).collect();
+            directory.memory = directory.segments.iter().map(Segment::memory).sum();
+        }
+        directory
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.count
     }
@@ -442,7 +461,7 @@ impl Directory {
 
 impl Clone for Directory {
     fn clone(&self) -> Directory {
-        let mut copy = Directory::new(self.seed);
+        let mut copy = Directory::with_room(self.seed, self.count);
         self.for_each(|object| {
             let member = object.copy_as(object.key(), object.deadline(), object.version());
             copy.insert(self.hash(object.key()), member);
@@ -528,6 +547,26 @@ mod tests {
             assert!(hash >= last);
             last = hash;
         });
+    }
+
+    #[test]
+    fn what_has_room_is_filled_in_hash_order_without_splitting_and_without_passing_over_others() {
+        for count in [1, 7, 700, 769, 5_000, 100_000] {
+            let mut any = Directory::new(SEED);
+            (0..count).for_each(|n| insert(&mut any, format!("{n}").as_bytes()));
+            let mut filled = Directory::with_room(SEED, count);
+            let segments = filled.segments.len();
+            any.for_each(|object| insert(&mut filled, object.key()));
+            filled.check();
+            let passed: usize = filled.segments.iter().map(Segment::displacement).sum();
+            assert!(
+                passed <= 8 * count,
+                "{count} objects stand {passed} places behind their homes"
+            );
+            assert_eq!((filled.len(), filled.segments.len()), (count, segments));
+            let (bytes, most) = (filled.memory, any.memory * 5 / 4 + 128);
+            assert!(bytes <= most, "{count}: {bytes} bytes, {most} are plenty");
+        }
     }
 
     #[test]

@@ -17,11 +17,10 @@
 //!   17 end wait   name
 //!   18 end waits  boot u64
 //!   19 framed     db u8 | protocol u8 | count u32 | (start u32 | length u32)* | length u32 | a command's frame, in which its words
-//!                 lie; nothing stands behind it in its entry
+//!                 lie
 //!   20 stage    number u64 | bytes of the whole u64 | offset u64 | length u32 | bytes; see `staging.rs`
 //!   21 staged   number u64
-//!  effects     count u32 | (db u8 | tag u8: 0 delete, 1 put, 2 tell, 3 put long | key, the object, the event, or the object up to
-//!              its value's bytes)*; of a prepare one may be long: its value stands behind everything else in its entry
+//!  effects     count u32 | (db u8 | tag u8: 0 delete, 1 put, 2 tell | key, the object, or the event)*
 //!  conditions  count u32 | condition*
 //!  commands    count u32 | (db u8 | protocol u8 | count u32 | (length u32 | bytes)*)*
 //!  condition   db u8 | tag u8: 0 absent, 1 present at, 2 absent since | key | [version u64, unless 0]
@@ -33,13 +32,10 @@
 //!
 //! Little-endian. [`Entry::decode`] checks the whole structure once, so that reading it later cannot fail; it
 //! is total on any bytes.
-//!
-//! An entry, or operations, may lie in two runs: what is long is not copied behind what was written before it. The second run
-//! begins where a batch's operations begin, the frame of a command, or a long value that a transaction puts.
 
 mod transaction;
 
-pub use transaction::{Forget, Inquire, Lock, Prepare, Resolve, Step, Work};
+pub use transaction::{Forget, Inquire, Lock, Pairs, Prepare, Resolve, Step, Work};
 pub(crate) use transaction::{write_participant, write_txn};
 
 use crate::database::KeyVersion;
@@ -52,7 +48,7 @@ use crate::sessions::Fence;
 use crate::staging::Piece;
 use bytes::Bytes;
 use ids::{Boot, Db, GatewayId, SemanticsVersion, UnixMillis, Version};
-use resp::{Args, Protocol, Span};
+use resp::{Args, FrozenRope, Protocol, Span};
 use std::ops::Range;
 use txn::TxnId;
 
@@ -74,11 +70,8 @@ pub(crate) const LOCK_TAG: u8 = 9;
 
 const FRAMED_TAG: u8 = 19;
 
-/// Of an effect: a string whose bytes stand behind everything else.
-const PUT_LONG_TAG: u8 = 3;
-
-/// What is as long as this is not copied on its way: frames of commands go into entries as they are, and strings stay in the
-/// entries that brought them. Shorter ones hold nobody up.
+/// What is as long as this is not copied as a whole on its way: frames of commands go in pieces as they are, and strings stay in
+/// what brought them. Shorter ones hold nobody up.
 pub const KEPT_BYTES_MIN: usize = 1024 * 1024;
 
 fn protocol_number(protocol: Protocol) -> u8 {
@@ -258,6 +251,8 @@ impl<'a> Condition<'a> {
 #[derive(Clone, Default, Debug)]
 pub struct Operations {
     bytes: Vec<u8>,
+    /// What is long in them and was not copied, each with its place among the bytes.
+    runs: Vec<(usize, Bytes)>,
     count: usize,
 }
 
@@ -268,55 +263,12 @@ pub struct OperationsMark {
     count: usize,
 }
 
-/// Bytes in one run or in two. See the file's header.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Runs<'a> {
-    first: &'a [u8],
-    second: &'a [u8],
-}
-
-impl<'a> Runs<'a> {
-    /// Two runs. Any of them may be empty.
-    pub fn new(first: &'a [u8], second: &'a [u8]) -> Runs<'a> {
-        if first.is_empty() {
-            return Runs::from(second);
-        }
-        Runs { first, second }
-    }
-}
-
-impl<'a> From<&'a [u8]> for Runs<'a> {
-    fn from(first: &'a [u8]) -> Runs<'a> {
-        Runs { first, second: &[] }
-    }
-}
-
-impl<'a> From<&'a Vec<u8>> for Runs<'a> {
-    fn from(first: &'a Vec<u8>) -> Runs<'a> {
-        Runs::from(&first[..])
-    }
-}
-
-impl<'a> From<&'a Bytes> for Runs<'a> {
-    fn from(first: &'a Bytes) -> Runs<'a> {
-        Runs::from(&first[..])
-    }
-}
-
-impl<'a> From<&'a Box<[u8]>> for Runs<'a> {
-    fn from(first: &'a Box<[u8]>) -> Runs<'a> {
-        Runs::from(&first[..])
-    }
-}
-
 /// An entry under construction.
 pub struct EntryBuf {
     /// Head and closed batches, and of the open batch what stands before its operations.
     operations: Operations,
     /// Where the open batch's length stands.
     batch_length_at: Option<usize>,
-    /// The end of the open batch, if it is long.
-    tail: Bytes,
 }
 
 impl EntryBuf {
@@ -332,19 +284,17 @@ impl EntryBuf {
         bytes.extend_from_slice(&header.now.0.to_le_bytes());
         bytes.extend_from_slice(&header.seed.to_le_bytes());
         EntryBuf {
-            operations: Operations { bytes, count: 0 },
+            operations: Operations {
+                bytes,
+                ..Operations::default()
+            },
             batch_length_at: None,
-            tail: Bytes::new(),
         }
     }
 
     /// Begins the batch of this number of `gateway`, which has the answers of all batches up to `acknowledged`; operations
     /// pushed from now on belong to it.
-    ///
-    /// # Panics
-    /// If a batch with a tail came before.
     pub fn begin_batch(&mut self, gateway: GatewayId, number: u64, acknowledged: u64) {
-        assert!(self.tail.is_empty(), "nothing stands behind a tail");
         self.close_batch();
         let bytes = &mut self.operations.bytes;
         bytes.extend_from_slice(&gateway.boot.0.to_le_bytes());
@@ -374,8 +324,7 @@ impl EntryBuf {
     fn close_batch(&mut self) {
         if let Some(at) = self.batch_length_at.take() {
             let bytes = &mut self.operations.bytes;
-            let length = bytes.len() - at - 4 + self.tail.len();
-            let length = u32::try_from(length).expect("a batch stays below 4 GiB");
+            let length = u32::try_from(bytes.len() - at - 4).expect("a batch stays below 4 GiB");
             bytes[at..at + 4].copy_from_slice(&length.to_le_bytes());
         }
     }
@@ -387,6 +336,7 @@ impl EntryBuf {
     pub fn push(&mut self, operation: &Operation<'_>) {
         assert!(self.batch_length_at.is_some(), "an operation belongs to a batch");
         self.operations.push(operation);
+        self.operations.join();
     }
 
     /// Adds operations that were encoded elsewhere ([`Operations`]) to the open batch. Bytes that may come from anywhere are
@@ -399,19 +349,9 @@ impl EntryBuf {
         self.operations.bytes.extend_from_slice(operations);
     }
 
-    /// The same of operations whose end is long, and of which nothing but that end is copied: all of them, or the frame of the
-    /// last one. The entry ends with them.
-    ///
-    /// # Panics
-    /// If no batch was begun.
-    pub fn append_long(&mut self, operations: &[u8], tail: Bytes) {
-        self.append(operations);
-        self.tail = tail;
-    }
-
     /// How many bytes there are by now.
     pub fn len(&self) -> usize {
-        self.operations.bytes.len() + self.tail.len()
+        self.operations.bytes.len()
     }
 
     /// Whether no batch was begun.
@@ -419,20 +359,10 @@ impl EntryBuf {
         self.len() == HEADER_BYTES
     }
 
-    /// The entry's bytes, if it has no tail.
-    ///
-    /// # Panics
-    /// If it has one.
-    pub fn finish(self) -> Vec<u8> {
-        let (bytes, tail) = self.finish_runs();
-        assert!(tail.is_empty(), "whoever appends a tail takes it out again");
-        bytes
-    }
-
-    /// The entry's bytes, and its tail.
-    pub fn finish_runs(mut self) -> (Vec<u8>, Bytes) {
+    /// The entry's bytes.
+    pub fn finish(mut self) -> Vec<u8> {
         self.close_batch();
-        (self.operations.bytes, self.tail)
+        self.operations.bytes
     }
 }
 
@@ -452,6 +382,7 @@ impl Operations {
 
     /// Takes back what was pushed since a mark.
     pub fn cut(&mut self, mark: OperationsMark) {
+        self.runs.truncate(self.runs.len() - self.runs_since(mark).len());
         self.bytes.truncate(mark.bytes);
         self.bytes.shrink_to(mark.bytes);
         self.count = mark.count;
@@ -459,26 +390,35 @@ impl Operations {
 
     /// The bytes of what was pushed since a mark.
     pub fn bytes_since(&self, mark: OperationsMark) -> usize {
-        self.bytes.len() - mark.bytes
+        let runs = self.runs_since(mark).iter().map(|(_, run)| run.len());
+        self.bytes.len() - mark.bytes + runs.sum::<usize>()
     }
 
-    /// Takes out what was pushed since a mark.
-    pub fn split_off(&mut self, mark: OperationsMark) -> Vec<u8> {
+    fn runs_since(&self, mark: OperationsMark) -> &[(usize, Bytes)] {
+        &self.runs[self.runs.partition_point(|(at, _)| *at <= mark.bytes)..]
+    }
+
+    /// Takes out what was pushed since a mark. What is long in it is still shared with what it was pushed from.
+    pub fn split_off(&mut self, mark: OperationsMark) -> FrozenRope {
         self.count = mark.count;
-        self.bytes.split_off(mark.bytes)
+        let before = self.runs.len() - self.runs_since(mark).len();
+        let runs = self.runs.drain(before..).map(|(at, run)| (at - mark.bytes, run));
+        let runs = runs.collect();
+        FrozenRope::new(self.bytes.split_off(mark.bytes).into(), runs)
+    }
+
+    /// Copies what is long to its place among the others' bytes.
+    fn join(&mut self) {
+        if !self.runs.is_empty() {
+            let count = self.count;
+            self.bytes = self.split_off(OperationsMark::default()).to_bytes().into();
+            self.count = count;
+        }
     }
 
     /// None.
     pub fn new() -> Operations {
         Operations::default()
-    }
-
-    /// None, with room for so many bytes.
-    pub(crate) fn with_room(bytes: usize) -> Operations {
-        Operations {
-            bytes: Vec::with_capacity(bytes),
-            ..Operations::default()
-        }
     }
 
     /// Bytes that a command takes at most.
@@ -530,7 +470,7 @@ impl Operations {
             }
             Operation::Prepare(prepare) => {
                 self.bytes.push(PREPARE_TAG);
-                self.prepare(prepare, false);
+                self.prepare(prepare);
             }
             Operation::Lock(lock) => {
                 self.bytes.push(LOCK_TAG);
@@ -588,9 +528,9 @@ impl Operations {
         }
     }
 
-    /// Adds a command whose frame is to stand behind all of them: only where its words lie in it is written here. `false`, and
-    /// nothing is added, if a word does not lie in it.
-    pub fn push_framed(&mut self, db: Db, protocol: Protocol, args: Args<'_>, frame: &[u8]) -> bool {
+    /// Adds a command as the frame that its words lie in, which is not copied. `false`, and nothing is added, if a word does not
+    /// lie in it.
+    pub fn push_framed(&mut self, db: Db, protocol: Protocol, args: Args<'_>, frame: &Bytes) -> bool {
         let Some(spans) = args.spans_in(frame) else {
             return false;
         };
@@ -603,19 +543,8 @@ impl Operations {
             self.bytes.extend_from_slice(&len.to_le_bytes());
         }
         self.length(frame.len());
+        self.runs.push((self.bytes.len(), frame.clone()));
         true
-    }
-
-    /// Adds one. Of a prepare that puts a long string, that is given back if it need not be copied: it is to stand behind all of
-    /// them, like a command's frame.
-    pub fn push_long(&mut self, operation: &Operation<'_>) -> Option<Bytes> {
-        let Operation::Prepare(prepare) = operation else {
-            self.push(operation);
-            return None;
-        };
-        self.count += 1;
-        self.bytes.push(PREPARE_TAG);
-        self.prepare(prepare, true)
     }
 
     fn wait_id(&mut self, id: WaitId) {
@@ -635,12 +564,22 @@ impl Operations {
     }
 
     /// In the format of entries.
+    ///
+    /// # Panics
+    /// If anything in them is long and was not copied: [`Operations::into_bytes`] copies it.
     pub fn bytes(&self) -> &[u8] {
+        assert!(self.runs.is_empty(), "whoever has long ones takes them out first");
         &self.bytes
     }
 
-    /// In the format of entries, owned.
-    pub fn into_bytes(self) -> Vec<u8> {
+    /// How many bytes they are.
+    pub fn byte_len(&self) -> usize {
+        self.bytes_since(OperationsMark::default())
+    }
+
+    /// In the format of entries.
+    pub fn into_bytes(mut self) -> Vec<u8> {
+        self.join();
         self.bytes
     }
 
@@ -648,8 +587,8 @@ impl Operations {
     ///
     /// # Errors
     /// They are none.
-    pub fn check<'a>(bytes: impl Into<Runs<'a>>) -> Result<usize, EntryError> {
-        let mut cursor = Cursor::new(bytes.into());
+    pub fn check(bytes: &[u8]) -> Result<usize, EntryError> {
+        let mut cursor = Cursor(bytes);
         let mut spans = Vec::new();
         let mut count = 0;
         while !cursor.is_empty() {
@@ -661,8 +600,8 @@ impl Operations {
     }
 
     /// Calls `found` with every operation of `bytes`; `None` if they are none.
-    pub fn read<'a>(bytes: impl Into<Runs<'a>>, mut found: impl FnMut(Operation<'_>)) -> Option<()> {
-        let mut cursor = Cursor::new(bytes.into());
+    pub fn read(bytes: &[u8], mut found: impl FnMut(Operation<'_>)) -> Option<()> {
+        let mut cursor = Cursor(bytes);
         while !cursor.is_empty() {
             let mut spans = Vec::new();
             let part = cursor.operation(&mut spans).ok()?;
@@ -672,15 +611,15 @@ impl Operations {
     }
 
     /// What `read` makes of the one operation that `bytes` are; `None` if they are none.
-    pub fn read_one<'a, R>(bytes: impl Into<Runs<'a>>, read: impl FnOnce(Operation<'_>) -> R) -> Option<R> {
+    pub fn read_one<R>(bytes: &[u8], read: impl FnOnce(Operation<'_>) -> R) -> Option<R> {
         let mut spans = Vec::new();
-        let part = Cursor::new(bytes.into()).operation(&mut spans).ok()?;
+        let part = Cursor(bytes).operation(&mut spans).ok()?;
         Some(read(part.operation(&spans, None)))
     }
 
     /// The same of an operation whose long values may stay in `bytes`.
     pub(crate) fn read_kept<R>(bytes: &Bytes, read: impl FnOnce(Operation<'_>) -> R) -> Option<R> {
-        let (mut cursor, mut spans) = (Cursor::new(bytes.into()), Vec::new());
+        let (mut cursor, mut spans) = (Cursor(bytes), Vec::new());
         let part = cursor.operation(&mut spans).ok()?;
         cursor
             .is_empty()
@@ -688,12 +627,8 @@ impl Operations {
     }
 
     /// What `look` makes of the words of the command that is operation number `index` of `bytes`; `None` if it is none.
-    pub fn words<'a, R>(
-        bytes: impl Into<Runs<'a>>,
-        index: usize,
-        look: impl FnOnce(Args<'_>) -> R,
-    ) -> Option<R> {
-        let mut cursor = Cursor::new(bytes.into());
+    pub fn words<R>(bytes: &[u8], index: usize, look: impl FnOnce(Args<'_>) -> R) -> Option<R> {
+        let mut cursor = Cursor(bytes);
         let mut spans = Vec::new();
         for _ in 0..index {
             cursor.operation(&mut spans).ok()?;
@@ -702,6 +637,19 @@ impl Operations {
             Part::Command(command) | Part::Wait { command, .. } => Some(look(command.command(&spans).args)),
             _ => None,
         }
+    }
+
+    /// The same of the one command that was taken out of others ([`Operations::split_off`]).
+    pub fn words_of_long<R>(operation: &FrozenRope, look: impl FnOnce(Args<'_>) -> R) -> Option<R> {
+        let Some((_, frame)) = operation.runs().first() else {
+            return Operations::words(operation.bytes(), 0, look);
+        };
+        let (mut cursor, mut spans) = (Cursor(operation.bytes()), Vec::new());
+        if cursor.byte().ok()? != FRAMED_TAG {
+            return None;
+        }
+        cursor.framed_head(&mut spans).ok()?;
+        Some(look(Args::new(frame, &spans)))
     }
 
     fn command(&mut self, db: Db, protocol: Protocol, args: Args<'_>) {
@@ -730,29 +678,6 @@ impl Operations {
         effects.iter().for_each(|effect| self.effect(effect));
     }
 
-    /// The same without the bytes of the longest string that is long, if it lies where it can stay.
-    fn effects_before_long(&mut self, effects: &[Effect]) -> Option<Bytes> {
-        let kept = |effect: &Effect| match effect {
-            Effect::Put { object, .. } => object.kept_string().cloned(),
-            _ => None,
-        };
-        let all = effects.iter().enumerate();
-        let long = all.filter_map(|(place, effect)| Some((place, kept(effect)?)));
-        let longest = long.max_by_key(|(_, kept)| kept.len());
-        self.length(effects.len());
-        for (place, effect) in effects.iter().enumerate() {
-            match (effect, &longest) {
-                (Effect::Put { db, object }, Some((at, kept))) if *at == place => {
-                    self.bytes.extend_from_slice(&[db.number(), PUT_LONG_TAG]);
-                    form::write_head(&mut self.bytes, object);
-                    self.length(kept.len());
-                }
-                _ => self.effect(effect),
-            }
-        }
-        longest.map(|(_, kept)| kept)
-    }
-
     fn condition(&mut self, condition: &Condition<'_>) {
         let (db, key, tag, version) = match *condition {
             Condition::Absent { db, key } => (db, key, 0, None),
@@ -776,7 +701,14 @@ impl Operations {
             }
             Effect::Put { db, object } => {
                 self.bytes.extend_from_slice(&[db.number(), 1]);
-                form::write_object(&mut self.bytes, object);
+                match object.kept_string() {
+                    Some(kept) => {
+                        form::write_head(&mut self.bytes, object);
+                        self.length(kept.len());
+                        self.runs.push((self.bytes.len(), kept.clone()));
+                    }
+                    None => form::write_object(&mut self.bytes, object),
+                }
             }
             Effect::Tell(event) => {
                 self.bytes.extend_from_slice(&[event.db.number(), 2]);
@@ -800,8 +732,6 @@ impl Operations {
 pub struct Entry<'a> {
     header: Header,
     batches: Vec<Batch<'a>>,
-    /// What its last run lies in, and may stay in.
-    source: Option<&'a Bytes>,
 }
 
 /// The operations that one gateway sent together.
@@ -815,8 +745,6 @@ pub struct Batch<'a> {
     operations: Vec<Part<'a>>,
     /// Of the words of all commands.
     spans: Vec<Span>,
-    /// What the operations lie in, and values of theirs may stay in.
-    source: Option<&'a Bytes>,
 }
 
 /// An operation with its arguments' positions found.
@@ -918,8 +846,8 @@ const RESERVED_COMMANDS_MAX: usize = 16;
 
 impl<'a> Entry<'a> {
     /// Checks `bytes` from end to end.
-    pub fn decode(bytes: impl Into<Runs<'a>>) -> Result<Entry<'a>, EntryError> {
-        let mut cursor = Cursor::new(bytes.into());
+    pub fn decode(bytes: &'a [u8]) -> Result<Entry<'a>, EntryError> {
+        let mut cursor = Cursor(bytes);
         let semantics = SemanticsVersion(u16::from_le_bytes(cursor.array()?));
         let now = UnixMillis(i64::from_le_bytes(cursor.array()?));
         let seed = u64::from_le_bytes(cursor.array()?);
@@ -929,7 +857,7 @@ impl<'a> Entry<'a> {
             let worker = u16::from_le_bytes(cursor.array()?);
             let number = u64::from_le_bytes(cursor.array()?);
             let acknowledged = u64::from_le_bytes(cursor.array()?);
-            let mut body = cursor.body()?;
+            let mut body = Cursor(cursor.text()?);
             let (mut operations, mut spans) = (Vec::new(), Vec::new());
             while !body.is_empty() {
                 let before = body.0.len();
@@ -947,30 +875,12 @@ impl<'a> Entry<'a> {
                 acknowledged,
                 operations,
                 spans,
-                source: None,
             });
         }
         Ok(Entry {
             header: Header { semantics, now, seed },
             batches,
-            source: None,
         })
-    }
-
-    /// The same of an entry in two runs, the first of which may be empty. What is long in the second may stay there when the
-    /// entry has been applied.
-    pub fn decode_kept(first: &'a [u8], second: &'a Bytes) -> Result<Entry<'a>, EntryError> {
-        let mut entry = Entry::decode(Runs::new(first, second))?;
-        entry.source = Some(second);
-        for batch in &mut entry.batches {
-            batch.source = Some(second);
-        }
-        Ok(entry)
-    }
-
-    /// What may stay where it is when the entry has been applied.
-    pub(crate) fn source(&self) -> Option<&'a Bytes> {
-        self.source
     }
 
     /// The entry's head.
@@ -1003,10 +913,20 @@ impl Batch<'_> {
         })
     }
 
+    /// The transactions that it commits.
+    pub(crate) fn committed(&self) -> impl Iterator<Item = TxnId> {
+        let resolved = self.operations.iter().flat_map(|part| match part {
+            Part::Resolve(Resolve { decisions }) => &decisions[..],
+            _ => &[],
+        });
+        let committed = resolved.filter(|(_, is_committed)| *is_committed);
+        committed.map(|(txn, _)| *txn)
+    }
+
     /// The operations in order.
     pub fn operations(&self) -> impl Iterator<Item = Operation<'_>> {
         let operations = self.operations.iter();
-        operations.map(|part| part.operation(&self.spans, self.source))
+        operations.map(|part| part.operation(&self.spans, None))
     }
 }
 
@@ -1080,43 +1000,12 @@ impl EffectView<'_> {
     }
 }
 
-/// See [`Cursor::effects_before_long`].
-type EffectsBeforeLong<'a> = (Vec<EffectView<'a>>, Option<(usize, usize)>);
-
-/// What is not read yet of the run that is being read, and the run behind it.
-struct Cursor<'a>(&'a [u8], &'a [u8]);
+/// What is not read yet.
+struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
-    fn new(runs: Runs<'a>) -> Cursor<'a> {
-        Cursor(runs.first, runs.second)
-    }
-
     fn is_empty(&self) -> bool {
-        self.0.is_empty() && self.1.is_empty()
-    }
-
-    /// A batch's operations.
-    fn body(&mut self) -> Result<Cursor<'a>, EntryError> {
-        let length = self.length()?;
-        if !self.1.is_empty() && length == self.0.len() + self.1.len() {
-            let Cursor(first, second) = std::mem::replace(self, Cursor(&[], &[]));
-            return Ok(Cursor::new(Runs::new(first, second)));
-        }
-        Ok(Cursor(self.take(length)?, &[]))
-    }
-
-    /// A command's frame.
-    fn frame(&mut self) -> Result<&'a [u8], EntryError> {
-        let length = self.length()?;
-        self.end(length)
-    }
-
-    /// What stands behind everything else.
-    fn end(&mut self, length: usize) -> Result<&'a [u8], EntryError> {
-        if self.0.is_empty() && length == self.1.len() {
-            return Ok(std::mem::take(&mut self.1));
-        }
-        self.take(length)
+        self.0.is_empty()
     }
 
     fn take(&mut self, count: usize) -> Result<&'a [u8], EntryError> {
@@ -1242,15 +1131,21 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    fn framed(&mut self, spans: &mut Vec<Span>) -> Result<CommandView<'a>, EntryError> {
+    /// What stands before a command's frame, but for its length: where the words lie.
+    fn framed_head(&mut self, spans: &mut Vec<Span>) -> Result<(Db, Protocol), EntryError> {
         let (db, protocol) = (self.db()?, self.protocol()?);
-        let first = spans.len();
         for _ in 0..self.length()? {
             let start = u32::from_le_bytes(self.array()?);
             let len = u32::from_le_bytes(self.array()?);
             spans.push(Span { start, len });
         }
-        let bytes = self.frame()?;
+        Ok((db, protocol))
+    }
+
+    fn framed(&mut self, spans: &mut Vec<Span>) -> Result<CommandView<'a>, EntryError> {
+        let first = spans.len();
+        let (db, protocol) = self.framed_head(spans)?;
+        let bytes = self.text()?;
         let is_inside = |span: &Span| u64::from(span.start) + u64::from(span.len) <= bytes.len() as u64;
         if !spans[first..].iter().all(is_inside) {
             return Err(EntryError::Short);
@@ -1303,28 +1198,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn effects(&mut self) -> Result<Vec<EffectView<'a>>, EntryError> {
-        match self.effects_before_long()? {
-            (effects, None) => Ok(effects),
-            (_, Some(_)) => Err(EntryError::Unknown),
-        }
-    }
-
-    /// Effects, and of which of them the value stands behind everything else, and how long it is.
-    fn effects_before_long(&mut self) -> Result<EffectsBeforeLong<'a>, EntryError> {
-        let (mut effects, mut long) = (Vec::new(), None);
-        for place in 0..self.length()? {
-            if self.0.get(1) != Some(&PUT_LONG_TAG) {
-                effects.push(self.effect()?);
-                continue;
-            }
-            let (db, _) = (self.db()?, self.byte()?);
-            let head = self.read(Head::read)?;
-            if long.replace((place, self.length()?)).is_some() || !head.is_string() {
-                return Err(EntryError::Unknown);
-            }
-            effects.push(EffectView::Put(db, PutView { head, value: &[] }));
-        }
-        Ok((effects, long))
+        (0..self.length()?).map(|_| self.effect()).collect()
     }
 
     fn condition(&mut self) -> Result<Condition<'a>, EntryError> {

@@ -217,9 +217,12 @@ pub(crate) fn decode(form: u8, key: &[u8], bytes: &[u8], deadline: Option<UnixMi
             let mut rest = Rest(bytes);
             let mut large = match form {
                 6 => Large::List(List::default()),
-                7 => Large::Set(Directory::new(rest.seed()?)),
-                8 => Large::Hash(Directory::new(rest.seed()?)),
-                _ => Large::SortedSet(SortedSet::new(rest.seed()?)),
+                7 => Large::Set(Directory::with_room(rest.seed()?, texts(rest.0, 0))),
+                8 => Large::Hash(Directory::with_room(rest.seed()?, texts(rest.0, 0) / 2)),
+                _ => Large::SortedSet(SortedSet::with_room(
+                    rest.seed()?,
+                    texts(rest.0, size_of::<f64>()),
+                )),
             };
             read_elements(&mut rest, &mut large)?;
             large
@@ -227,6 +230,15 @@ pub(crate) fn decode(form: u8, key: &[u8], bytes: &[u8], deadline: Option<UnixMi
         _ => return None,
     };
     Some(Object::large(key, large, deadline, Version(0)))
+}
+
+/// How many texts there are, each with so many bytes behind it. Of bytes that are no texts, not more than could be.
+fn texts(bytes: &[u8], behind: usize) -> usize {
+    let (mut rest, mut count) = (Rest(bytes), 0);
+    while rest.text().and_then(|_| rest.take(behind)).is_some() {
+        count += 1;
+    }
+    count
 }
 
 /// Adds elements to a large value until the bytes end; `None` if they are none, or there already.

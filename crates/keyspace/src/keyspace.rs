@@ -88,7 +88,7 @@ pub struct Keyspace {
     pub(crate) waiters: Waiters,
     /// Where transactions are tried out, kept for the next one: not part of the state.
     pub(crate) scratch: Option<Box<Scratch>>,
-    /// While an entry is applied, what long strings of it may stay in: not part of the state.
+    /// While what came in pieces is carried out, what long strings of it may stay in: not part of the state.
     source: Option<Bytes>,
 }
 
@@ -226,7 +226,6 @@ impl Keyspace {
         mut answer: impl FnMut(Answered<'_>),
     ) -> Result<(), UnknownSemantics> {
         self.open(&entry.header())?;
-        self.source = entry.source().cloned();
         // Whatever was noted between entries is no part of this one.
         local.has_waiters = self.has_waiters();
         local.ready.clear();
@@ -234,6 +233,7 @@ impl Keyspace {
         let mut out = Vec::new();
         let mut waiting = reads.iter().enumerate().peekable();
         let mut position = 0;
+        self.look_at_resolved(entry);
         for batch in entry.batches() {
             let outcome = self
                 .sessions
@@ -282,7 +282,6 @@ impl Keyspace {
         for (index, read) in waiting {
             self.answer_read(index, read, local, &mut out, &mut answer);
         }
-        self.source = None;
         Ok(())
     }
 
@@ -537,7 +536,7 @@ impl Keyspace {
         }
     }
 
-    /// What long strings of the entry that is being applied may stay in.
+    /// What long strings of what came in pieces may stay in, while that is carried out.
     pub(crate) fn source(&self) -> Option<&Bytes> {
         self.source.as_ref()
     }
@@ -764,6 +763,17 @@ impl Keyspace {
         self.databases[db.index()].version(self.locate(key), key, self.time.max(local.now))
     }
 
+    /// Notes what a read met that looked at the version of `key`, and not at what is there.
+    pub fn note_expired(&self, db: Db, key: &[u8], local: &mut LeaderLocal) {
+        if self
+            .object_at(db, key)
+            .is_some_and(|object| object.is_expired(local.now))
+        {
+            local.is_ahead = true;
+            local.met(db, key);
+        }
+    }
+
     /// The version at which what is under `key` came to be so, or a later one, judged by the clock of the leader; `None` if
     /// nobody has written it down.
     pub(crate) fn last_change_of(&self, db: Db, key: &[u8], local: &LeaderLocal) -> Option<Version> {
@@ -772,8 +782,14 @@ impl Keyspace {
 
     /// A copy of an object, to evaluate a transaction on elsewhere; `None` if absent or expired by group time.
     pub fn copy_object(&self, db: Db, key: &[u8]) -> Option<Object> {
-        let object = self.database(db).find(self.locate(key), key)?;
-        (!object.is_expired(self.time)).then(|| object.copy_as(key, object.deadline(), object.version()))
+        let object = self.object_at(db, key)?;
+        Some(object.copy_as(key, object.deadline(), object.version()))
+    }
+
+    /// What is under a key; `None` if absent or expired by group time.
+    pub(crate) fn object_at(&self, db: Db, key: &[u8]) -> Option<ObjectRef<'_>> {
+        self.peek_object(db, key)
+            .filter(|object| !object.is_expired(self.time))
     }
 
     /// What kind of value `key` holds; `None` if it is absent or expired by group time.

@@ -73,7 +73,7 @@ pub use directory::Position;
 pub use effects::Effect;
 pub use entry::{
     Batch, BlockCommand, Condition, Entry, EntryBuf, EntryError, Forget, Header, Inquire, KEPT_BYTES_MIN,
-    Lock, Operation, Operations, OperationsMark, Prepare, Resolve, Runs, Step, WaitId, Work,
+    Lock, Operation, Operations, OperationsMark, Pairs, Prepare, Resolve, Step, WaitId, Work,
 };
 pub use evaluate::{Answers, Outcome};
 pub use events::{Event, EventClasses};
@@ -98,7 +98,7 @@ pub use scrub::{SCRUB_FORMAT, ScrubRound};
 pub use sessions::{BOOTS_MAX, Batched, Fence, UNACKNOWLEDGED_BYTES_MAX, UNACKNOWLEDGED_MAX};
 pub use staging::{Piece, STAGED_BYTES_MAX};
 pub use transactions::{
-    Behind, OpenTransaction, Origin, TransactionCounts, UnknownOrigin, WAITING_MAX, read_seen, share_seen,
+    Behind, OpenTransaction, Origin, TransactionCounts, UnknownOrigin, WAITING_MAX, read_seen,
 };
 pub use transfer::arrival::{Arrival, Progress, TransferError};
 pub use transfer::{Cut, Transfer};

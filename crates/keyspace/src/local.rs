@@ -30,6 +30,9 @@ pub struct LeaderLocal {
     pub prng: Prng,
     /// Expired keys that reads met, to be deleted by an entry. Bounded by [`LeaderLocal::MET_MAX`].
     pub met_expired: Vec<(Db, Box<[u8]>)>,
+    /// Whether a read met a key that has expired by `now` and lives by group time: whoever leads next may show it, so that the
+    /// answer is not to be told before an entry has said how late it is. The driver looks, and resets it.
+    pub is_ahead: bool,
     /// The classes of events that somebody may want to hear of.
     pub notify: EventClasses,
     /// Events of these classes, in order. The driver takes them after each call.
@@ -85,6 +88,7 @@ impl LeaderLocal {
             touches: true,
             prng: Prng::new(seed.rotate_left(32)),
             met_expired: Vec::new(),
+            is_ahead: false,
             notify: EventClasses::default(),
             events: Vec::new(),
             is_awaited: false,

@@ -88,6 +88,10 @@ pub(crate) fn of_prepare(prepare: &Prepare<'_>) -> Locks {
             let alone = keys.chain(name).map(|key| (key, Mode::Exclusive));
             Locks::of_keys(alone.collect())
         }
+        Work::Put { pairs, .. } => {
+            let keys = pairs.iter().map(|(key, _)| (key.into(), Mode::Exclusive));
+            Locks::of_keys(keys.collect())
+        }
         Work::InPlace { .. } if planted::is(planted::Bug::WholeNotLocked) => Locks::Keys(Vec::new()),
         Work::InPlace { .. } => Locks::WholeGroup(Mode::Exclusive),
     };

@@ -58,6 +58,7 @@ impl Keyspace {
         };
         reader.command(command);
         if reader.waits {
+            reader.local.is_ahead = true;
             Read::AwaitsTime
         } else {
             Read::Answered
@@ -78,6 +79,7 @@ impl Keyspace {
         let now = local.now.max(self.time());
         self.database(db).walk(from, budget, |object| {
             if object.is_expired(now) {
+                local.is_ahead |= !object.is_expired(self.time());
                 local.met(db, object.key())
             } else {
                 found(object)

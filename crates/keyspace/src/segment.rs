@@ -51,6 +51,14 @@ impl Segment {
         Segment::with_span(depth, 0)
     }
 
+    /// An empty one in which about `count` objects find room without its being laid out anew.
+    pub(crate) fn with_room(depth: u8, count: usize) -> Segment {
+        // Of random hashes there are seldom more than an eighth too many.
+        let most = count + count / 8 + 2;
+        let span = SPANS.iter().position(|&span| most * 5 < usize::from(span) * 4);
+        Segment::with_span(depth, span.unwrap_or(SPANS.len() - 1))
+    }
+
     fn with_span(depth: u8, span_index: usize) -> Segment {
         let span = usize::from(SPANS[span_index]);
         // Runs that begin near the end need room behind the last home; without it, the segment grows early.
@@ -323,6 +331,19 @@ impl Segment {
             }
         }
         true
+    }
+
+    /// By how many places the objects stand behind their homes, all together.
+    #[cfg(test)]
+    pub(crate) fn displacement(&self) -> usize {
+        let places = self
+            .places
+            .iter()
+            .enumerate()
+            .filter(|(_, word)| !word.is_empty());
+        places
+            .map(|(place, word)| place - self.home(word.fingerprint()))
+            .sum()
     }
 
     /// Asserts the numbered invariants of this file.

@@ -6,6 +6,7 @@
 use crate::apply::Apply;
 use crate::directory::{Directory, Position};
 use crate::events::EventClasses;
+use crate::form::{self, Rest};
 use crate::integers;
 use crate::large::Large;
 use crate::limits::Limits;
@@ -216,6 +217,32 @@ impl<'a> Sets<'a> {
             }),
             SetOperation::Union => self.union(visit),
             SetOperation::Difference => self.difference(visit),
+        }
+    }
+
+    /// Makes a set, empty so far, what comes of an operation.
+    fn combine_into(&self, operation: SetOperation, result: &mut Object, limits: &Limits, seed: HashSeed) {
+        // The members of a large set come in hash order, for which there must be room beforehand.
+        let make_room = |result: &mut Object, count: usize| {
+            if count > limits.set_entries.max(limits.set_integers) as usize {
+                result.set_large(Large::Set(Directory::with_room(seed, count)));
+            }
+        };
+        if operation == SetOperation::Union {
+            let sizes = self.0.iter().flatten().map(|members| members.len());
+            make_room(result, sizes.max().unwrap_or(0));
+            return self.union(|member| _ = add(result, limits, seed, member));
+        }
+        // How many they are is not known before.
+        let (mut found, mut count) = (Vec::new(), 0);
+        self.combined(operation, |member| {
+            form::text(&mut found, member);
+            count += 1;
+        });
+        make_room(result, count);
+        let mut rest = Rest(&found);
+        while let Some(member) = rest.text() {
+            add_new(result, limits, seed, member);
         }
     }
 }
@@ -498,14 +525,7 @@ impl Apply<'_, '_> {
         let found = found.collect::<Result<Vec<_>, ReplyError>>()?;
         let (limits, seed) = (self.keyspace.limits(), self.keyspace.seed());
         let mut result = Object::collection(Kind::Set, destination, self.version());
-        let may_repeat = operation == SetOperation::Union;
-        Sets::of(&found).combined(operation, |member| {
-            if may_repeat {
-                add(&mut result, &limits, seed, member);
-            } else {
-                add_new(&mut result, &limits, seed, member);
-            }
-        });
+        Sets::of(&found).combine_into(operation, &mut result, &limits, seed);
         drop(found);
         let count = result.value().len();
         let name = match operation {
@@ -655,9 +675,7 @@ impl Reader<'_, '_> {
             // What was seen before must be known: a set is what knows it best.
             let (limits, seed) = (self.keyspace.limits(), self.keyspace.seed());
             let mut result = Object::collection(Kind::Set, b"", Version(0));
-            sets.union(|member| {
-                add(&mut result, &limits, seed, member);
-            });
+            sets.combine_into(operation, &mut result, &limits, seed);
             let members = Members::of(&result);
             self.out.set(members.len());
             members.write(self.out);

@@ -121,7 +121,7 @@ pub(crate) fn object_of(
         }
         return Object::with_packed(Kind::SortedSet, key, &bytes, None, version);
     }
-    let mut large = SortedSet::new(seed);
+    let mut large = SortedSet::with_room(seed, members.len());
     for (member, score) in members {
         large.insert(member, *score);
     }

@@ -201,6 +201,11 @@ impl Apply<'_, '_> {
         self.out.ok();
     }
 
+    /// The same without an answer, of a transaction.
+    pub(crate) fn put_each<'p>(&mut self, pairs: impl Iterator<Item = (&'p [u8], &'p [u8])>) {
+        pairs.for_each(|(key, value)| self.put(key, value));
+    }
+
     pub(crate) fn mset_nx(&mut self, pairs: Args<'_>) {
         for key in pairs.iter().step_by(2) {
             let location = self.locate(key);

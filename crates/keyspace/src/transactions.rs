@@ -22,24 +22,26 @@
 //! 4. Every waiter of the lock table is in `waiting`, and the other way round.
 
 use crate::Keyspace;
+use crate::apply::Apply;
 use crate::database::KeyVersion;
 use crate::digest::Digest;
 use crate::effects::Effect;
 use crate::entry::{
-    BlockCommand, Condition, Forget, Inquire, Lock, Operation, Operations, Prepare, Step, Work,
+    Batch, BlockCommand, Condition, Entry, Forget, Inquire, Lock, Operation, Operations, Pairs, Prepare,
+    Step, Work,
 };
 use crate::entry::{LOCK_TAG, Resolve, WaitId, write_participant, write_txn};
 use crate::evaluate::Answers;
 use crate::events::Event;
 use crate::form::{self, Rest};
-use crate::keyspace::Answered;
+use crate::keyspace::{Answered, KEYS_AHEAD, look_ahead};
 use crate::local::LeaderLocal;
 use crate::object::Object;
 use crate::replies::Replies;
 use crate::requests::KeptResult;
-use ids::{Boot, Db, GatewayId, GroupId, UnixMillis, Version};
+use ids::{Boot, Db, GatewayId, GroupId, Slot, UnixMillis, Version};
 use planted::Bug;
-use resp::{Args, FrozenRope, Rope};
+use resp::{Args, FrozenRope, Protocol, Rope, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 use txn::{
     Grant, LockTable, Locks, Mode, Participant, Participants, Priority, Refusal, Register, RequestId,
@@ -83,8 +85,6 @@ pub(crate) struct Transactions {
     pub(crate) late: BTreeMap<Origin, Replies>,
     /// What answers are written in while the group is alone, kept for the next one: not state.
     pub(crate) spare: Replies,
-    /// What was answered with a vote is written here once more, and told nobody: not state.
-    known: Replies,
 }
 
 struct Waiting {
@@ -104,8 +104,8 @@ struct Prepared {
     events: Vec<Event>,
     /// Commands to be carried out when it is committed, and effects that lie between them, in the format of entries.
     in_place: Box<[u8]>,
-    /// Whether these were answered with the vote.
-    is_answered: bool,
+    /// What is put when it is committed, as [`Pairs`] have it, and in which database.
+    put: Option<(Db, Box<[u8]>)>,
     /// To be kept when it is committed.
     result: Option<KeptResult>,
 }
@@ -269,7 +269,11 @@ impl Transactions {
                 effect_to(to, effect);
             }
             form::text(to, &prepared.in_place);
-            to.push(u8::from(prepared.is_answered));
+            to.push(u8::from(prepared.put.is_some()));
+            if let Some((db, pairs)) = &prepared.put {
+                to.push(db.number());
+                form::text(to, pairs);
+            }
             to.push(u8::from(prepared.result.is_some()));
             if let Some(result) = &prepared.result {
                 result.encode(to);
@@ -334,7 +338,16 @@ impl Transactions {
                 effects.push(effect_of(rest)?);
             }
             let in_place = Box::from(rest.text()?);
-            let [is_answered] = rest.array()?;
+            let put = match rest.array()? {
+                [0] => None,
+                [1] => {
+                    let [db] = rest.array()?;
+                    let (db, pairs) = (Db::new(db)?, rest.text()?);
+                    Pairs::read(pairs)?;
+                    Some((db, pairs.into()))
+                }
+                _ => return None,
+            };
             let result = match rest.array()? {
                 [0] => None,
                 [1] => Some(KeptResult::decode(rest)?),
@@ -347,7 +360,7 @@ impl Transactions {
                 effects,
                 events: Vec::new(),
                 in_place,
-                is_answered: is_answered != 0,
+                put,
                 result,
             };
             all.prepared.insert(txn, prepared);
@@ -411,18 +424,10 @@ fn after_lock(operation: &Operation<'_>) -> bool {
     match operation {
         Operation::Prepare(prepare) => match prepare.work {
             Work::Install { after_lock, .. } | Work::InPlace { after_lock, .. } => after_lock,
-            Work::Evaluate { .. } => false,
+            Work::Evaluate { .. } | Work::Put { .. } => false,
         },
         _ => false,
     }
-}
-
-/// Whether a command sees nothing and cannot fail: what it will answer is known before it is carried out.
-fn is_blind(command: &BlockCommand<'_>) -> bool {
-    matches!(
-        crate::keyspace::parse(command.args),
-        Ok(command::Command::MSet { .. })
-    )
 }
 
 fn is_lock(bytes: &[u8]) -> bool {
@@ -708,11 +713,13 @@ impl Keyspace {
         Some(last)
     }
 
-    /// What `key` holds, with its version, to be worked on elsewhere.
-    pub fn seen_object(&self, db: Db, key: &[u8], local: &LeaderLocal) -> (Option<Object>, KeyVersion) {
+    /// What `key` holds, with its version, to be worked on elsewhere, as [`read_seen`] reads it. A long string is shared, and
+    /// nothing else is copied but into these bytes.
+    pub fn share_seen(&self, db: Db, key: &[u8], local: &LeaderLocal) -> FrozenRope {
         let version = self.version_read(db, key, local);
-        let object = matches!(version, KeyVersion::Present(_)).then(|| self.copy_object(db, key));
-        (object.flatten(), version)
+        let is_there = matches!(version, KeyVersion::Present(_));
+        let object = is_there.then(|| self.object_at(db, key)).flatten();
+        share_seen(object.as_deref(), version)
     }
 
     /// Whether the operation must wait for a transaction: it is queued, and answered later.
@@ -994,21 +1001,15 @@ impl Keyspace {
             effects: Vec::new(),
             events: Vec::new(),
             in_place: Box::default(),
-            is_answered: false,
+            put: None,
             result: None,
         };
         let start = replies.mark();
         vote(replies, Ok(()));
         match prepare.work {
-            Work::Evaluate { commands, .. } if commands.iter().all(is_blind) => {
-                let bytes = commands.iter().map(|command| Operations::room_of(command.args));
-                let mut operations = Operations::with_room(bytes.sum());
-                for BlockCommand { db, protocol, args } in commands {
-                    operations.push(&Operation::Command { db, protocol, args });
-                    Answers::answer(replies, protocol, |out| out.ok());
-                }
-                prepared.in_place = operations.into_bytes().into();
-                prepared.is_answered = true;
+            Work::Put { db, pairs } => {
+                prepared.put = Some((db, pairs.bytes().into()));
+                Answers::answer(replies, Protocol::Resp2, |out| out.ok());
             }
             Work::Evaluate { commands, is_strict } => {
                 let evaluated = self.evaluate(&commands, local, replies);
@@ -1056,8 +1057,8 @@ impl Keyspace {
         replies.buffer().extend_from_slice(&self.time().0.to_le_bytes());
         replies.end_reply(false);
         for (db, key, _) in &lock.keys {
-            let (object, version) = (self.copy_object(*db, key), self.version(*db, key));
-            write_seen(replies.buffer(), object.as_ref(), version);
+            let (object, version) = (self.object_at(*db, key), self.version(*db, key));
+            write_seen(replies.buffer(), object.as_deref(), version);
             replies.end_reply(false);
         }
     }
@@ -1095,6 +1096,38 @@ impl Keyspace {
         }
     }
 
+    /// Reads where the keys of commands lie that an entry commits.
+    pub(crate) fn look_at_resolved(&self, entry: &Entry<'_>) {
+        if self.transactions.prepared.is_empty() {
+            return;
+        }
+        let committed = entry.batches().iter().flat_map(Batch::committed);
+        let mut keys = committed.flat_map(|txn| self.put_keys(txn));
+        loop {
+            let mut count = 0;
+            look_ahead(keys.by_ref().take(KEYS_AHEAD).inspect(|_| count += 1));
+            if count < KEYS_AHEAD {
+                return;
+            }
+        }
+    }
+
+    /// The keys of what is put, if it is worth while to look for them: these are all that it locked.
+    fn put_keys(&self, txn: TxnId) -> impl Iterator<Item = (&Keyspace, Db, Slot, &[u8])> {
+        let prepared = self.transactions.prepared.get(&txn);
+        let put = prepared.and_then(|prepared| prepared.put.as_ref());
+        let db = put.map(|(db, _)| *db).filter(|db| self.is_large(*db));
+        let locks = db.and_then(|db| Some((db, self.transactions.locks.locks_of(txn)?)));
+        locks.into_iter().flat_map(move |(db, locks)| {
+            let keys = match locks {
+                Locks::Keys(keys) => &keys[..],
+                Locks::WholeGroup(_) => &[],
+            };
+            keys.iter()
+                .map(move |(key, _)| (self, db, Slot::of_key(key), &**key))
+        })
+    }
+
     /// Does what a transaction was prepared to do, that is committed. Whether it is answered.
     fn carry_out_decision(
         &mut self,
@@ -1109,24 +1142,36 @@ impl Keyspace {
         if let Some(result) = prepared.result {
             self.keep(result);
         }
+        if let Some((db, pairs)) = prepared.put {
+            self.put(db, &pairs, local);
+        }
         if prepared.in_place.is_empty() {
             return false;
         }
-        let is_answered = prepared.is_answered;
-        let mut known = std::mem::take(&mut self.transactions.known);
-        known.clear();
-        known.begin();
-        let told = if is_answered { &mut known } else { replies };
         let in_place = Operations::read(&prepared.in_place, |operation| match operation {
             Operation::Command { db, protocol, args } => {
-                self.apply_words(&BlockCommand { db, protocol, args }, local, told);
+                self.apply_words(&BlockCommand { db, protocol, args }, local, replies);
             }
             Operation::Install { effects } => self.install(effects, local),
             _ => unreachable!("nothing else is carried out in place"),
         });
-        self.transactions.known = known;
         assert!(in_place.is_some(), "it was encoded here");
-        !is_answered
+        true
+    }
+
+    /// Carries out what is an `MSET` and was answered with the vote.
+    fn put(&mut self, db: Db, pairs: &[u8], local: &mut LeaderLocal) {
+        self.applied.0 += 1;
+        let pairs = Pairs::read(pairs).expect("it was encoded here");
+        let mut nobody = Vec::new();
+        let out = &mut Writer::new(&mut nobody, Protocol::Resp2);
+        let mut apply = Apply {
+            keyspace: self,
+            local,
+            db,
+            out,
+        };
+        apply.put_each(pairs.iter());
     }
 
     /// A decision of which nobody will ask any more: nothing is written down of a vote that was given. `false` if none was.
@@ -1369,7 +1414,7 @@ fn write_seen(to: &mut Vec<u8>, object: Option<&Object>, version: KeyVersion) {
 }
 
 /// The same, a long string being shared.
-pub fn share_seen(object: Option<&Object>, version: KeyVersion) -> FrozenRope {
+fn share_seen(object: Option<&Object>, version: KeyVersion) -> FrozenRope {
     let mut seen = Rope::default();
     let to = seen.bytes_mut();
     if let Some((object, kept)) = object.and_then(|object| Some((object, object.kept_string()?))) {

@@ -12,6 +12,7 @@
 //!
 //! Links are needed for the last two, and there are no workers yet: this has a loop of its own, with one transport.
 
+use crate::announcing::{self, ClientPorts};
 use crate::clock;
 use crate::handover;
 use crate::meta::{self, Driver};
@@ -33,8 +34,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use storage::{DataDirectory, Identity, PeerBook};
-use transport::{Event, Greeter, Lane, LinkId, Refusals, Remote, Transport};
+use storage::{DataDirectory, Identity, MetaLog, PeerBook, StorageError};
+use transport::{Event, Greeter, LinkId, Refusals, Remote, Transport};
 
 /// A node that knows who it is.
 pub(crate) struct Born {
@@ -48,13 +49,8 @@ pub(crate) struct Born {
     pub(crate) kept: Vec<Kept>,
     /// Where the others were at the last stop.
     pub(crate) book: PeerBook,
-}
-
-/// What a node says of itself.
-pub(crate) struct Said {
+    /// What it says of itself.
     pub(crate) announcement: Announcement,
-    /// Where it listens for peers; none if nobody is ever to come.
-    pub(crate) peer_address: Option<SocketAddr>,
 }
 
 /// How long a node that comes back waits for a word of those that `--join` names, to see that they are of its cluster.
@@ -93,7 +89,7 @@ impl From<&str> for Unborn {
 /// If the node does not start. What the last stop handed over is left to the next start again.
 pub(crate) fn begin(
     settings: &Settings,
-    said: &Said,
+    ports: ClientPorts,
     new_groups: Groups,
     workers: u16,
     told_to_stop: &AtomicBool,
@@ -101,7 +97,15 @@ pub(crate) fn begin(
     let path = Path::new(&settings.dir);
     let directory = DataDirectory::open(path).map_err(|error| error.to_string())?;
     let disk = directory.disk();
-    let identity = Identity::read(&disk).map_err(|error| error.to_string())?;
+    let in_directory = |error: StorageError| format!("in the data directory {}: {error}", settings.dir);
+    let identity = Identity::read(&disk).map_err(in_directory)?;
+    let is_unready = storage::is_unready(&disk).map_err(in_directory)?;
+    if identity.is_none() {
+        if !is_unready && MetaLog::is_there(&disk).map_err(in_directory)? {
+            return Err(anonymous(settings).into());
+        }
+        storage::set_unready(&disk).map_err(in_directory)?;
+    }
     let random = |what: &str| {
         let [a, b] = random::secret::<2>()
             .map_err(|error| format!("cannot read the system's randomness for {what}: {error}"))?;
@@ -110,25 +114,30 @@ pub(crate) fn begin(
     let words = settings.cluster_secret.as_deref();
     let secret = words.map_or(Secret(None), |words| Secret::of_words(words.as_bytes()));
     let now = clock::raw();
+    let book = PeerBook::read(&disk).unwrap_or_else(|error| {
+        tracing::warn!(%error, "going without what was written down of where the other nodes are");
+        PeerBook::default()
+    });
+    let mut known: Vec<SocketAddr> = announcing::resolve(&settings.join).collect();
+    known.extend(view::resolve(&book).into_values());
+    let announcement = announcing::announcement(settings, ports, &known)?;
     let config = MetaConfig {
         node: identity.as_ref().map(|identity| identity.node),
-        announcement: said.announcement.clone(),
+        announcement: announcement.clone(),
         token: Token(random("a token")?),
         times: meta::TIMES,
         pace: pace(settings),
         seed: random("a seed")? as u64,
     };
     let (mut left_by, mut kept) = (Boot(0), Vec::new());
-    let book = PeerBook::read(&disk).unwrap_or_else(|error| {
-        tracing::warn!(%error, "going without what was written down of where the other nodes are");
-        PeerBook::default()
-    });
+    let (mut log, mut restored) = (None, None);
     if let Some(identity) = &identity {
-        (left_by, kept) = handover::take(&disk, identity.node).map_err(|error| error.to_string())?;
+        // The log first: what was handed over is found once, and a start that fails here is to leave it.
+        (log, restored) = meta::restored(&disk).map_err(in_directory)?;
+        (left_by, kept) = handover::take(&disk, identity.node).map_err(in_directory)?;
     }
-    let (meta, log, who) = match &identity {
+    let (meta, who) = match &identity {
         Some(identity) => {
-            let (log, restored) = meta::restored(&disk).map_err(|error| error.to_string())?;
             let who = Who::Starting {
                 cluster: identity.cluster,
                 node: identity.node,
@@ -137,11 +146,8 @@ pub(crate) fn begin(
                 .iter()
                 .map(|kept| (GroupRef::Data(kept.group), kept.incarnation));
             let peers = book.peers.keys().copied().collect();
-            (
-                Meta::restore(config, restored, peers, memories.collect(), now),
-                log,
-                who,
-            )
+            let meta = Meta::restore(config, restored, peers, memories.collect(), now);
+            (meta, who)
         }
         None if settings.join.is_empty() => {
             let cluster = control::ClusterId(random("the cluster's name")?);
@@ -154,9 +160,9 @@ pub(crate) fn begin(
                 SemanticsVersion::CURRENT,
                 now,
             );
-            (meta, None, Who::Joining)
+            (meta, Who::Joining)
         }
-        None => (Meta::join(config, now), None, Who::Joining),
+        None => (Meta::join(config, now), Who::Joining),
     };
     let driver = Driver::new(meta, disk.clone(), log);
     let mut overture = Overture {
@@ -166,7 +172,7 @@ pub(crate) fn begin(
         book,
         behind: BTreeMap::new(),
     };
-    let played = overture.play(settings, said, who, &secret, workers, told_to_stop);
+    let played = overture.play(settings, who, &secret, workers, told_to_stop);
     if let Err(unborn) = played {
         if let Some(identity) = identity.as_ref().filter(|_| !kept.is_empty()) {
             // Nothing was said in the name of these replicas: the next start may have them as this one did.
@@ -180,7 +186,7 @@ pub(crate) fn begin(
         unreachable!("it plays until both are there");
     };
     if identity.is_some() {
-        look_at(&started, &mut kept);
+        look_at(&started, &mut kept, is_unready);
     }
     let cluster = map.cluster.ok_or("the cluster's map has no name")?;
     let groups = map.key_groups().ok_or("the cluster's map has no groups")?;
@@ -198,7 +204,7 @@ pub(crate) fn begin(
             groups: groups.count(),
             secret,
         };
-        identity.write(&disk).map_err(|error| error.to_string())?;
+        identity.write(&disk).map_err(in_directory)?;
     }
     Ok(Born {
         directory,
@@ -209,11 +215,12 @@ pub(crate) fn begin(
         map,
         kept,
         book: overture.book,
+        announcement,
     })
 }
 
 /// Drops what the cluster does not count on any more, and tells what is there and what is not.
-fn look_at(started: &Started, kept: &mut Vec<Kept>) {
+fn look_at(started: &Started, kept: &mut Vec<Kept>, is_unready: bool) {
     let is_confirmed = |kept: &Kept| {
         started.replicas.iter().any(|replica| {
             let is_same = match replica.beginning {
@@ -239,13 +246,31 @@ fn look_at(started: &Started, kept: &mut Vec<Kept>) {
         dropped,
         "replicas that go on with what they held, that other nodes fill again, and that belong to this node no more"
     );
-    if lost > 0 {
+    if is_unready {
+        tracing::info!("no earlier start of this node was ever ready for clients: it held nothing");
+    } else if lost > 0 {
         tracing::error!(
             groups = lost,
             "DATA LOST: the last stop of this node handed nothing over for these groups, and no other node has a replica of \
              them; they begin empty. Stop the node by SIGTERM or SHUTDOWN to keep data, or give it company"
         );
     }
+}
+
+/// What to do about a log that does not say whose it is. A new cluster over it would be a second one, by the same addresses,
+/// while the old one may still wait for this node.
+fn anonymous(settings: &Settings) -> Failure {
+    let dir = &settings.dir;
+    let what = if settings.join.is_empty() {
+        "makes a cluster of its own"
+    } else {
+        "joins as a new node"
+    };
+    format!(
+        "the data directory {dir} has a part of a cluster's own state, {dir}/meta-log, and nothing that says which node it is: \
+         {dir}/identity is missing. Bring identity back, from a copy of the directory; or, if what the node had may be lost, \
+         move meta-log away too: then it {what}"
+    )
 }
 
 fn pace(settings: &Settings) -> Pace {
@@ -295,7 +320,6 @@ impl Overture {
     fn play(
         &mut self,
         settings: &Settings,
-        said: &Said,
         who: Who,
         secret: &Secret,
         workers: u16,
@@ -321,7 +345,7 @@ impl Overture {
         let mut greeter = greeter(who, secret.clone(), 0, workers, None);
         greeter.refusals = Some(check.refusals());
         let mut transport = Transport::new(transport_settings, greeter, registry);
-        if let (Some(address), Some(_)) = (said.peer_address, who.node()) {
+        if let (Some(address), Some(_)) = (announcing::peer_address(settings), who.node()) {
             transport.listen(address).map_err(|error| {
                 format!("cannot listen on the peer port {address}: {error}; choose another with --peer-port")
             })?;
@@ -452,7 +476,11 @@ impl Overture {
     fn step(&mut self, links: Option<(&mut Transport<Greeter>, Who)>) -> Result<(), Failure> {
         let now = clock::raw();
         self.driver.tick(now);
-        let happened = self.driver.carry_out(now).map_err(|error| error.to_string())?;
+        let happened = self.driver.carry_out(now);
+        let happened = happened.map_err(|error| {
+            let directory = self.driver.directory().display();
+            format!("in the data directory {directory}: {error}")
+        })?;
         if let Some(refused) = happened.refused {
             return Err(format!("the cluster does not let this node start: {refused}"));
         }
@@ -483,9 +511,7 @@ impl Overture {
                 Remote::Node(_) | Remote::Joiner(_) => found,
             };
             if let Some(link) = link {
-                let _ = transport.send(link, Lane::Small, |out| {
-                    message.encode(out).expect("what is said before a start is short");
-                });
+                transport.send(link, message);
             }
         }
         Ok(())
@@ -594,6 +620,6 @@ fn note(event: Event<'_, Peer>) -> Option<Heard> {
             Ok(PeerMessage::MetaRequest(Question { bytes, .. })) => Some(Heard::Message(link.remote, bytes)),
             Ok(_) | Err(_) => None,
         },
-        Event::Room(_) | Event::Arrival(..) => None,
+        Event::Arrival(..) => None,
     }
 }

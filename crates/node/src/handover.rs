@@ -124,7 +124,7 @@ pub(crate) fn leave(
 
 fn payload_len(entry: &consensus::Entry) -> usize {
     match &entry.payload {
-        consensus::Payload::Data(bytes) | consensus::Payload::Part { bytes, .. } => bytes.len(),
+        consensus::Payload::Data(bytes) => bytes.len(),
         consensus::Payload::Members(bytes) => bytes.len(),
     }
 }

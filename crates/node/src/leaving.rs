@@ -9,7 +9,8 @@
 //!
 //! A transaction that one worker has decided, and another has not heard of, would be half done in what is left. So nobody
 //! ends before nobody answers for anything; what was said before is then in the queues between them, and is taken out of
-//! these. Neither part of the way takes longer than its limit. Groups in which something is under way even then are not
+//! these. Who has something to do again, because a group of this node lost its leader elsewhere, is waited for again: it may
+//! need the links of all workers. Neither part of the way takes longer than its limit. Groups in which something is under way even then are not
 //! handed over.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
@@ -25,6 +26,7 @@ pub(crate) const STEP: Duration = Duration::from_millis(2);
 /// See the file's header.
 pub(crate) struct Leaving {
     workers: u16,
+    /// How many are at rest, or have ended.
     rested: AtomicU16,
     is_abandoned: AtomicBool,
 }
@@ -43,7 +45,12 @@ impl Leaving {
         self.rested.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Whether that is true of all of them.
+    /// One that was at rest has something to do again.
+    pub(crate) fn wake(&self) {
+        self.rested.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Whether all of them are at rest.
     pub(crate) fn is_complete(&self) -> bool {
         self.rested.load(Ordering::Acquire) >= self.workers
     }
@@ -55,5 +62,24 @@ impl Leaving {
 
     pub(crate) fn is_abandoned(&self) -> bool {
         self.is_abandoned.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_that_has_something_to_do_again_is_waited_for() {
+        let leaving = Leaving::new(2);
+        leaving.rest();
+        leaving.wake();
+        leaving.rest();
+        assert!(
+            !leaving.is_complete(),
+            "one has rested twice, and the other never"
+        );
+        leaving.rest();
+        assert!(leaving.is_complete());
     }
 }

@@ -1,9 +1,10 @@
 //! Where the pure parts meet the world: worker loops, sockets, clocks, signals.
 //!
 //! Reading order: `start.rs` (birth and death of a node), `worker.rs` (one loop, one core), `link.rs` (one
-//! socket), `mesh.rs` (queues between workers), `errands.rs` (the thread beside them), `listener.rs`, `memory.rs`, `metrics.rs`.
+//! socket), `mesh.rs` (queues between workers), `errands.rs` (the thread beside them), `listener.rs`, `lobby.rs`,
+//! `memory.rs`, `metrics.rs`.
 
-mod backlog;
+mod announcing;
 mod birth;
 mod clock;
 mod errands;
@@ -11,6 +12,7 @@ mod handover;
 mod leaving;
 mod link;
 mod listener;
+mod lobby;
 mod memory;
 mod mesh;
 mod meta;

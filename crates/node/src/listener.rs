@@ -11,6 +11,8 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 pub(crate) struct Listener {
     pub(crate) socket: TcpListener,
     pub(crate) endpoint: Endpoint,
+    /// Those who came in by it before there were workers (`lobby.rs`).
+    pub(crate) waiting: Vec<TcpStream>,
 }
 
 /// Opens a listening socket for each address of `bind`. With port 0 the system chooses, and all addresses
@@ -22,7 +24,11 @@ pub(crate) fn open(settings: &Settings, endpoint: Endpoint, mut port: u16) -> io
         match listen(target, settings.tcp_backlog) {
             Ok(socket) => {
                 port = socket.local_addr()?.port();
-                listeners.push(Listener { socket, endpoint });
+                listeners.push(Listener {
+                    socket,
+                    endpoint,
+                    waiting: Vec::new(),
+                });
             }
             // "-::1": an address that may be missing on this machine.
             Err(_) if address.optional => {}

@@ -21,6 +21,7 @@ use control::{
 use ids::{Monotonic, SemanticsVersion};
 use server::{Layout, Shared, Wish};
 use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -196,6 +197,17 @@ impl Driver {
             survivors: BTreeMap::new(),
             given_up: BTreeMap::new(),
         }
+    }
+
+    /// Where its log is.
+    pub(crate) fn directory(&self) -> &Path {
+        self.disk.path()
+    }
+
+    /// Nodes join without a secret only where clients come in without a password.
+    fn heed(&mut self, settings: &options::Settings) {
+        let is_closed = settings.requirepass.is_some() && settings.cluster_secret.is_none();
+        self.meta.close_to_newcomers(is_closed);
     }
 
     /// Proposes what a worker wants to be set.
@@ -401,7 +413,7 @@ fn tell(notice: Notice, happened: &mut Happened) {
         Notice::Leads { term } => tracing::info!(term, "this node leads the meta group"),
         Notice::Follows { leader } => tracing::info!(leader = leader.0, "following the meta group's leader"),
         Notice::Leaderless => tracing::warn!(
-            "nobody leads the meta group: members and placement stay as they are until a majority of it is back; clients are served"
+            "nobody leads the meta group: members and placement stay as they are until a majority of it is back; groups of keys that have leaders go on"
         ),
         Notice::LogRefused => tracing::error!(
             "the meta group's log in the data directory cannot be gone on with: the node is a new member of that group, if it is to be one"
@@ -431,6 +443,15 @@ fn refused(refusal: Refusal) -> String {
             SemanticsVersion::CURRENT.0
         ),
         Refusal::Full => "it has as many nodes as there can be".to_owned(),
+        Refusal::Taken => "a node that is there announces the same peer address. Give this one another --peer-port, or \
+             --advertise; if that node has just ended, start this one again in some seconds"
+            .to_owned(),
+        Refusal::Loopback => "some nodes would announce an address of the loopback and others one that other machines reach, and \
+             could not all reach each other. Name an address of its machine for each node, with --advertise or --bind"
+            .to_owned(),
+        Refusal::NoSecret => "it has a password for clients and no secret for nodes: whoever joined could read everything without \
+             the password. Give all nodes the same --cluster-secret-file"
+            .to_owned(),
         other => format!("{other:?}"),
     }
 }
@@ -495,6 +516,13 @@ impl Desk {
         (0..self.mesh.workers()).for_each(|worker| self.mesh.wake(worker));
     }
 
+    /// The node ends, as if it had been told to.
+    fn end(&self, why: String) {
+        self.view.end(why);
+        self.shared.is_stopping.store(true, Ordering::Relaxed);
+        (0..self.mesh.workers()).for_each(|worker| self.mesh.wake(worker));
+    }
+
     fn hand_over(&self, happened: Happened) {
         if let Some(map) = happened.map {
             self.show(map);
@@ -541,6 +569,7 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return,
         };
+        driver.heed(&desk.shared.settings());
         while let Some(one) = input {
             // After it was received: promises are counted from it.
             let now = clock::raw();
@@ -571,16 +600,15 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
                     desk.view.set_remains(remains);
                 }
                 if is_dead {
-                    desk.view.die();
-                    desk.shared.is_stopping.store(true, Ordering::Relaxed);
-                    (0..desk.mesh.workers()).for_each(|worker| desk.mesh.wake(worker));
+                    desk.end(DEAD.to_owned());
                 }
             }
             Err(error) => {
                 // What is on disk is not known any more: a node that went on could forget its votes.
-                tracing::error!(%error, "cannot write the meta group's log; the node stops");
-                desk.shared.is_stopping.store(true, Ordering::Relaxed);
-                (0..desk.mesh.workers()).for_each(|worker| desk.mesh.wake(worker));
+                let directory = desk.disk.path().display();
+                let why = format!("cannot write the meta group's log in {directory}: {error}");
+                tracing::error!("{why}; the node stops");
+                desk.end(why);
                 return;
             }
         }

@@ -1,6 +1,5 @@
 //! One worker's links to the workers of the same number on other nodes: between the gateway's messages and sockets.
 
-use crate::backlog::{Backlog, Offered};
 use crate::clock;
 use crate::meta::{self, Input};
 use crate::view::{self, View};
@@ -10,13 +9,12 @@ use mio::event::Event as Readiness;
 use peer_wire::hello::{Nonce, Peer, Refusal, Secret, Who};
 use peer_wire::{Join, PeerMessage, Question};
 use server::{Gateway, LinkSight, PeerLink};
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
-use transport::{Arrival, Event, Greeter, Lane, LinkId, Remote, Sent, Settings, Transport};
+use transport::{Arrival, Event, Greeter, Lane, LinkId, Remote, Settings, Transport};
 
 /// Tokens from here on are the links' to other nodes.
 pub(crate) const PEERS: usize = 1 << 40;
@@ -35,7 +33,6 @@ pub(crate) enum Happening {
     /// What came over it is nothing that a node says.
     Nonsense(LinkId, String),
     Arrival(u16, Box<Arrival<Peer>>),
-    Room,
 }
 
 /// See the file's header.
@@ -54,8 +51,6 @@ pub(crate) struct Peers {
     dialled: BTreeSet<NodeId>,
     /// Since when nodes are missed whose part it is to dial this one.
     missed: BTreeMap<NodeId, Monotonic>,
-    /// What links have not taken, or must take in order.
-    backlogs: BTreeMap<LinkId, Backlog>,
     sights_at: Monotonic,
     /// Since when each node is reached by this worker's link, and when it was last heard of.
     linked: BTreeMap<NodeId, (UnixMillis, UnixMillis)>,
@@ -153,7 +148,6 @@ impl Peers {
             outbox,
             dialled: BTreeSet::new(),
             missed: BTreeMap::new(),
-            backlogs: BTreeMap::new(),
             sights_at: Monotonic(0),
             linked: BTreeMap::new(),
             linked_at: Monotonic(0),
@@ -299,7 +293,6 @@ impl Peers {
                 }
                 Happening::Down(link) => {
                     tracing::info!(worker = self.worker, peer = %link, "a peer is out of reach");
-                    self.backlogs.remove(&link);
                     gateway.stats().peer_breaks.add(1);
                     if let Remote::Node(node) = link.remote {
                         self.unlink(node);
@@ -325,8 +318,6 @@ impl Peers {
                         .push(*arrival);
                     gateway.send(worker, server::Message::Wake);
                 }
-                // Every turn's end looks at what waits.
-                Happening::Room => {}
             }
         }
     }
@@ -388,13 +379,13 @@ impl Peers {
         const LINKS_SHOWN: std::time::Duration = std::time::Duration::from_millis(500);
         let now = clock::raw();
         for (node, message) in gateway.take_peer_messages() {
-            self.send_by(self.link(node), message);
+            self.transport.send(self.link(node), message);
         }
         if self.worker == 0 {
             for (remote, bytes) in self.outbox.take() {
                 let link = LinkId { remote, number: 0 };
                 let message = PeerMessage::MetaRequest(Question { id: 0, bytes });
-                self.send_by(self.link_of(link), message);
+                self.transport.send(self.link_of(link), message);
             }
         }
         if now >= self.linked_at {
@@ -431,11 +422,8 @@ impl Peers {
             tracing::error!("{notice}");
         }
         let mut happened = Vec::new();
-        self.go_on();
         self.transport
             .flush(now, &mut |event| happened.extend(note(event)));
-        // What was sent made room.
-        self.go_on();
         for link in self.transport.links() {
             if let Remote::Node(node) = link.remote {
                 gateway.on_moving(node, self.transport.is_busy(link));
@@ -453,62 +441,9 @@ impl Peers {
         found.unwrap_or(wanted)
     }
 
-    fn send_by(&mut self, link: LinkId, message: PeerMessage) {
-        let Peers {
-            transport, backlogs, ..
-        } = self;
-        let backlog = backlogs.entry(link).or_default();
-        if backlog.is_idle() && !message.is_bulk() {
-            // Nearly every message.
-            offer(transport, link, Lane::Small, message);
-            return;
-        }
-        let transport = RefCell::new(transport);
-        backlog.send(
-            message,
-            |lane, mark| transport.borrow().has_sent(link, lane, mark),
-            |lane, message| offer(&mut transport.borrow_mut(), link, lane, message),
-        );
-    }
-
-    /// Hands links what waited for room, or for what was before it.
-    fn go_on(&mut self) {
-        let transport = RefCell::new(&mut self.transport);
-        for (&link, backlog) in self.backlogs.iter_mut().filter(|(_, backlog)| !backlog.is_idle()) {
-            backlog.go_on(
-                |lane, mark| transport.borrow().has_sent(link, lane, mark),
-                |lane, message| offer(&mut transport.borrow_mut(), link, lane, message),
-            );
-        }
-    }
-
     /// How long the worker may sleep on account of links.
     pub(crate) fn timeout(&self) -> std::time::Duration {
         self.transport.next_due().since(clock::raw())
-    }
-}
-
-/// Hands a link a message for one of its lanes.
-fn offer(transport: &mut Transport<Greeter>, link: LinkId, lane: Lane, message: PeerMessage) -> Offered {
-    let sent = match lane {
-        Lane::Large => match message.pieces() {
-            Ok(pieces) => transport.send_large(link, message.kind() as u8, pieces),
-            Err(error) => {
-                tracing::error!(%error, "a message was not sent");
-                return match message.without_answers() {
-                    // Whoever waits for it is told that it is not known, and does not ask for ever.
-                    Some(message) => offer(transport, link, Lane::Small, message),
-                    None => Offered::Taken(None),
-                };
-            }
-        },
-        Lane::Small | Lane::Bulk => transport.send(link, lane, |out| {
-            message.encode(out).expect("what is long goes by the large lane");
-        }),
-    };
-    match sent {
-        Sent::Queued | Sent::NotUp => Offered::Taken(transport.mark(link, lane)),
-        Sent::Full => Offered::Full(message),
     }
 }
 
@@ -517,7 +452,6 @@ fn note(event: Event<'_, Peer>) -> Option<Happening> {
     Some(match event {
         Event::Up(link, peer) => Happening::Up(link, peer),
         Event::Down(link) => Happening::Down(link),
-        Event::Room(_) => Happening::Room,
         Event::Arrival(worker, arrival) => Happening::Arrival(worker, arrival),
         Event::Message(link, packet) => match PeerMessage::decode(&packet) {
             Ok(message) => Happening::Message(link, message),

@@ -1,11 +1,13 @@
 //! Birth and death of a node, each as a list of steps.
 
-use crate::birth::{self, Born, Said, Unborn};
+use crate::announcing;
+use crate::birth::{self, Born, Unborn};
 use crate::clock;
 use crate::errands::Errands;
 use crate::handover;
 use crate::leaving::Leaving;
 use crate::listener::{self, Listener};
+use crate::lobby::Lobby;
 use crate::memory;
 use crate::mesh::Mesh;
 use crate::meta::{self, Desk, Input, Outbox};
@@ -18,8 +20,7 @@ use crate::transactions;
 use crate::view::View;
 use crate::worker::{WAKER, Worker};
 use admin::{Access, AdminSource, ClusterView, Health, Recovered, Recovery, TransactionsView};
-use control::Announcement;
-use ids::{Boot, GroupCount, Groups, HashSeed, NodeId, PartitionCount, Prng, SemanticsVersion};
+use ids::{Boot, GroupCount, Groups, HashSeed, NodeId, PartitionCount, Prng};
 use mio::{Poll, Waker};
 use options::{LogLevel, Settings};
 use server::{Endpoint, Gateway, Hooks, NodeName, Shared, Topology, is_same_secret};
@@ -28,10 +29,9 @@ use signal_hook::iterator::Signals;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread::JoinHandle;
 use storage::DataDirectory;
 
@@ -84,6 +84,28 @@ fn opening<T>(
         port_option: Some(port_option),
         ..error
     })
+}
+
+/// Remembers a failure, so that others can be found too.
+fn noting<T>(failures: &mut Vec<StartError>, result: Result<T, StartError>) -> Option<T> {
+    result.map_err(|failure| failures.push(failure)).ok()
+}
+
+impl StartError {
+    /// All of them as one.
+    fn of_all(mut failures: Vec<StartError>) -> Option<StartError> {
+        let first = failures.pop()?;
+        if failures.is_empty() {
+            return Some(first);
+        }
+        failures.push(first);
+        let said: Vec<String> = failures.iter().map(ToString::to_string).collect();
+        Some(StartError {
+            what: format!("{} ports cannot be opened", said.len()),
+            source: io::Error::other(said.join("; ")),
+            port_option: None,
+        })
+    }
 }
 
 /// The port that the sockets of one endpoint listen on.
@@ -146,14 +168,35 @@ fn fit_clients(settings: &mut Settings, workers: usize) -> Result<(), StartError
 
 /// What the admin port shows.
 struct Source {
+    /// As the operator wrote them: who may read before the cluster's own settings are known.
+    settings: Settings,
+    /// Empty until the node is ready for clients.
+    node: OnceLock<Shown>,
+}
+
+/// What there is to be shown of a node that serves clients.
+struct Shown {
     shared: Arc<Shared>,
     /// What is seen of the cluster, who the node is in it, and the thread that can change it.
     cluster: Option<(Arc<View>, NodeId, mpsc::Sender<Input>)>,
 }
 
+/// What is said of a node that is not ready.
+const STARTING: &str = "starting: the cluster has not counted this start yet, which takes a majority of the nodes that \
+                        have the meta group; the log says whom it waits for";
+
+impl Source {
+    fn settings(&self) -> Arc<Settings> {
+        match self.node.get() {
+            Some(node) => node.shared.settings(),
+            None => Arc::new(self.settings.clone()),
+        }
+    }
+}
+
 impl AdminSource for Source {
     fn access(&self) -> Access {
-        let settings = self.shared.settings();
+        let settings = self.settings();
         match settings.requirepass {
             Some(_) => Access::Password,
             None if settings.protected_mode => Access::Loopback,
@@ -162,46 +205,64 @@ impl AdminSource for Source {
     }
 
     fn is_password(&self, given: &[u8]) -> bool {
-        let settings = self.shared.settings();
+        let settings = self.settings();
         let expected = settings.requirepass.as_ref();
         expected.is_some_and(|expected| is_same_secret(given, expected.as_bytes()))
     }
 
     fn names(&self) -> Vec<String> {
-        let settings = self.shared.settings();
+        let settings = self.settings();
         let advertised = settings.advertise.iter();
         advertised.map(|advertised| advertised.host.clone()).collect()
     }
 
+    fn starting(&self) -> Option<String> {
+        self.node.get().is_none().then(|| STARTING.to_owned())
+    }
+
     fn metrics(&self) -> String {
-        let cluster = self.cluster.as_ref();
-        metrics(&self.shared, cluster.map(|(view, me, _)| (&**view, *me)))
+        let shown = self.node.get().map(|Shown { shared, cluster }| {
+            let cluster = cluster.as_ref();
+            metrics(shared, cluster.map(|(view, me, _)| (&**view, *me)))
+        });
+        shown.unwrap_or_default()
     }
 
     fn cluster(&self) -> ClusterView {
-        match &self.cluster {
-            None => ClusterView::alone(),
-            Some((view, me, _)) => status::cluster_view(&self.shared, view, *me),
+        match self.node.get() {
+            Some(Shown {
+                shared,
+                cluster: Some((view, me, _)),
+            }) => status::cluster_view(shared, view, *me),
+            _ => ClusterView::alone(),
         }
     }
 
     fn transactions(&self) -> TransactionsView {
-        let me = self.cluster.as_ref().map_or(1, |(_, me, _)| me.0);
-        transactions::view(&self.shared, me)
+        let shown = self.node.get().map(|Shown { shared, cluster }| {
+            let me = cluster.as_ref().map_or(1, |(_, me, _)| me.0);
+            transactions::view(shared, me)
+        });
+        shown.unwrap_or_default()
     }
 
     fn recover(&self, recovery: &Recovery) -> Result<Recovered, String> {
-        match &self.cluster {
-            None => Err("this node is in no cluster".to_owned()),
-            Some((view, me, inputs)) => recovery::recover(&self.shared, view, *me, inputs, recovery),
+        match self.node.get() {
+            Some(Shown {
+                shared,
+                cluster: Some((view, me, inputs)),
+            }) => recovery::recover(shared, view, *me, inputs, recovery),
+            _ => Err("this node is in no cluster".to_owned()),
         }
     }
 
     fn health(&self) -> Health {
-        if self.shared.is_stopping.load(Ordering::Relaxed) {
-            Health::Unhealthy("stopping".to_owned())
-        } else {
-            Health::Ok
+        match self.node.get() {
+            None => Health::Unhealthy(STARTING.to_owned()),
+            Some(node) if node.shared.is_stopping.load(Ordering::Relaxed) => {
+                Health::Unhealthy("stopping".to_owned())
+            }
+            Some(_) => Health::Ok,
         }
     }
 }
@@ -213,50 +274,6 @@ fn node_name(prng: &mut Prng) -> NodeName {
         bytes.copy_from_slice(&prng.next_u64().to_le_bytes()[..bytes.len()]);
     }
     name
-}
-
-/// What this node says of itself to others.
-fn said(settings: &Settings, port: u16, cluster_port: Option<u16>) -> Said {
-    let bind = settings.bind[0].ip;
-    let advertised = settings
-        .advertise
-        .as_ref()
-        .map(|advertised| advertised.host.clone());
-    let host = advertised.unwrap_or_else(|| {
-        let here = if bind.is_unspecified() {
-            IpAddr::V4(Ipv4Addr::LOCALHOST)
-        } else {
-            bind
-        };
-        here.to_string()
-    });
-    let at = |port: u16| match host.contains(':') {
-        true => format!("[{host}]:{port}"),
-        false => format!("{host}:{port}"),
-    };
-    // Whoever reaches a peer port without a secret can write everything.
-    let is_protected = settings.cluster_secret.is_none() && !bind.is_loopback();
-    let peer_ip = if is_protected {
-        IpAddr::V4(Ipv4Addr::LOCALHOST)
-    } else {
-        bind
-    };
-    if is_protected && settings.peer_port.is_some() {
-        tracing::warn!(
-            "the peer port is open on this machine alone, because there is no cluster secret: nodes of other machines can join with --cluster-secret-file"
-        );
-    }
-    Said {
-        announcement: Announcement {
-            client: at(port),
-            cluster: at(cluster_port.unwrap_or(0)),
-            peer: at(settings.peer_port.unwrap_or(0)),
-            zone: settings.zone.clone(),
-            semantics_min: SemanticsVersion::OLDEST,
-            semantics_max: SemanticsVersion::CURRENT,
-        },
-        peer_address: settings.peer_port.map(|port| SocketAddr::new(peer_ip, port)),
-    }
 }
 
 /// The parts of a node that know of other nodes.
@@ -274,7 +291,7 @@ struct ClusterParts {
 impl ClusterParts {
     fn begin(
         born: Born,
-        said: &Said,
+        peer_address: Option<SocketAddr>,
         view: Arc<View>,
         mesh: &Arc<Mesh>,
         shared: &Arc<Shared>,
@@ -288,6 +305,7 @@ impl ClusterParts {
             driver,
             map,
             book,
+            announcement,
             ..
         } = born;
         let (node, boot) = (own.node, own.boot);
@@ -307,7 +325,7 @@ impl ClusterParts {
                 outbox.clone(),
                 seed,
             );
-            if let (0, Some(address)) = (worker, said.peer_address) {
+            if let (0, Some(address)) = (worker, peer_address) {
                 links.listen(address)?;
             }
             peers.push_back(links);
@@ -325,8 +343,10 @@ impl ClusterParts {
             cluster = format!("{:032x}", own.cluster.0),
             node = own.node.0,
             boot = own.boot.0,
-            peer = said.announcement.peer,
-            "this node is a member"
+            client = announcement.client,
+            cluster_endpoint = announcement.cluster,
+            peer = announcement.peer,
+            "this node is a member, and announces these addresses"
         );
         desk.show(map);
         let thread = std::thread::Builder::new()
@@ -402,39 +422,91 @@ pub fn run(
 
     fit_clients(&mut settings, workers)?;
     let addresses = listener::describe(&settings.bind);
+    // All of them before the first is complained of: whoever has to choose ports chooses once.
+    let mut failures = Vec::new();
     let opened = listener::open(&settings, Endpoint::AnyNode, settings.port);
-    let mut listeners = opening("cannot listen for clients", "port", opened)?;
-    let port = port_of(&listeners)?.expect("it was opened on one address at least");
+    let any_node = noting(
+        &mut failures,
+        opening("cannot listen for clients", "port", opened),
+    );
     let opened = match settings.cluster_port {
         None => Ok(Vec::new()),
         Some(port) => listener::open(&settings, Endpoint::Cluster, port),
     };
-    let opened = opening("cannot open the cluster endpoint", "cluster-port", opened)?;
-    let cluster_port = port_of(&opened)?;
-    listeners.extend(opened);
-    let admin_listener = match settings.admin_port {
+    let opened = opening("cannot open the cluster endpoint", "cluster-port", opened);
+    let cluster = noting(&mut failures, opened);
+    let admin_listener = settings.admin_port.and_then(|port| {
+        let address = SocketAddr::new(settings.bind[0].ip, port);
+        let what = format!("cannot listen on the admin port {address}");
+        noting(
+            &mut failures,
+            opening(what, "admin-port", TcpListener::bind(address)),
+        )
+    });
+    let peer_address = announcing::peer_address(&settings);
+    // Opened by the links themselves, later: what was taken over by a start that fails would have to be left again.
+    let free = peer_address.map(TcpListener::bind).transpose().map(drop);
+    noting(
+        &mut failures,
+        opening("cannot open the peer port", "peer-port", free),
+    );
+    if let Some(failure) = StartError::of_all(failures) {
+        return Err(failure);
+    }
+    let mut listeners = any_node.expect("it did not fail");
+    let cluster = cluster.expect("it did not fail");
+    let port = port_of(&listeners)?.expect("it was opened on one address at least");
+    let cluster_port = port_of(&cluster)?;
+    listeners.extend(cluster);
+
+    // Whatever may fail comes before the node takes over what the last stop left.
+    let mut polls = Vec::new();
+    let mut wakers = Vec::new();
+    for _ in 0..workers {
+        let poll = trying("cannot watch sockets", Poll::new())?;
+        wakers.push(trying("cannot make a waker", Waker::new(poll.registry(), WAKER))?);
+        polls.push(poll);
+    }
+    let mesh = Mesh::new(wakers);
+    let errands = trying(
+        "cannot start the thread for errands",
+        Errands::start(mesh.clone()),
+    )?;
+    let source = Arc::new(Source {
+        settings: settings.clone(),
+        node: OnceLock::new(),
+    });
+    let admin = match admin_listener {
         None => None,
-        Some(admin_port) => {
-            let address = SocketAddr::new(settings.bind[0].ip, admin_port);
-            let what = format!("cannot listen on the admin port {address}");
-            Some(opening(what, "admin-port", TcpListener::bind(address))?)
+        Some(listener) => {
+            let port = trying("cannot read the admin port's address", listener.local_addr())?.port();
+            let spawned = admin::spawn(listener, source.clone(), memory::admin_connections());
+            Some((trying("cannot start the admin port", spawned)?, port))
         }
     };
 
-    let said = said(&settings, port, cluster_port);
     // From here on a signal ends the node in order: it may have taken over what the last stop left.
     let told_to_stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT] {
         let registered = signal_hook::flag::register(signal, told_to_stop.clone());
         trying("cannot watch signals", registered)?;
     }
-    let born = match said.peer_address {
+    let born = match peer_address {
         None => None,
-        Some(address) => {
-            // Now, as long as nothing was taken over that a start that fails would have to leave again.
-            let free = TcpListener::bind(address).map(drop);
-            opening("cannot open the peer port", "peer-port", free)?;
-            match birth::begin(&settings, &said, new_groups, workers as u16, &told_to_stop) {
+        Some(_) => {
+            let lobby = trying(
+                "cannot answer clients before the node is ready",
+                Lobby::open(listeners, &settings),
+            )?;
+            let begun = birth::begin(
+                &settings,
+                (port, cluster_port),
+                new_groups,
+                workers as u16,
+                &told_to_stop,
+            );
+            listeners = trying("cannot go on with the clients that have waited", lobby.close())?;
+            match begun {
                 Ok(born) => Some(born),
                 Err(Unborn::Stopped) => {
                     tracing::info!("stopped before the cluster has counted this start");
@@ -469,7 +541,6 @@ pub fn run(
     // cluster knows.
     let alone = || Boot(clock::now().0 as u64);
     let boot = born.as_ref().map_or_else(alone, |born| born.own.boot);
-    let has_admin = settings.admin_port.is_some();
     let mut shared = Shared::new(boot, run_id, clock::now().0, port, groups, workers, settings);
     shared.hooks = Hooks {
         clock: clock::nanos,
@@ -488,36 +559,7 @@ pub fn run(
     let shared = Arc::new(shared);
     let view = Arc::new(View::default());
     let (inputs, received) = mpsc::channel();
-    let admin = match admin_listener {
-        None => None,
-        Some(listener) => {
-            let port = trying("cannot read the admin port's address", listener.local_addr())?.port();
-            let source = Arc::new(Source {
-                shared: shared.clone(),
-                cluster: born
-                    .as_ref()
-                    .map(|born| (view.clone(), born.own.node, inputs.clone())),
-            });
-            let handle = trying(
-                "cannot start the admin port",
-                admin::spawn(listener, source, memory::admin_connections()),
-            )?;
-            Some((handle, port))
-        }
-    };
 
-    let mut polls = Vec::new();
-    let mut wakers = Vec::new();
-    for _ in 0..workers {
-        let poll = trying("cannot watch sockets", Poll::new())?;
-        wakers.push(trying("cannot make a waker", Waker::new(poll.registry(), WAKER))?);
-        polls.push(poll);
-    }
-    let mesh = Mesh::new(wakers);
-    let errands = trying(
-        "cannot start the thread for errands",
-        Errands::start(mesh.clone()),
-    )?;
     let mut kept = Vec::new();
     let mut cluster = match born {
         None => None,
@@ -525,7 +567,7 @@ pub fn run(
             kept = std::mem::take(&mut born.kept);
             let opened = ClusterParts::begin(
                 born,
-                &said,
+                peer_address,
                 view.clone(),
                 &mesh,
                 &shared,
@@ -535,6 +577,13 @@ pub fn run(
             Some(opening("cannot open the peer port", "peer-port", opened)?)
         }
     };
+    if let Some(cluster) = &cluster {
+        let marked = storage::set_ready(&cluster.directory.disk()).map_err(io::Error::other);
+        trying(
+            format!("cannot use {}", cluster.directory.path().display()),
+            marked,
+        )?;
+    }
     let leaving = Arc::new(Leaving::new(workers as u16));
     let mut listeners = Some(listeners);
     let mut threads = Vec::new();
@@ -570,7 +619,16 @@ pub fn run(
         )?);
     }
     memory::Sampler::new().keep_sampling(&shared, true);
-    let admin_port = admin.as_ref().map(|(_, port)| *port).filter(|_| has_admin);
+    let shown = Shown {
+        shared: shared.clone(),
+        cluster: cluster
+            .as_ref()
+            .map(|cluster| (view.clone(), cluster.node, cluster.inputs.clone())),
+    };
+    if source.node.set(shown).is_err() {
+        unreachable!("it is set here alone");
+    }
+    let admin_port = admin.as_ref().map(|(_, port)| *port);
     tracing::info!(
         port,
         cluster_port,
@@ -623,12 +681,12 @@ pub fn run(
         });
     }
     tracing::info!("stopped");
-    if view.is_dead() {
-        return Err(StartError {
+    match view.why_ended() {
+        None => Ok(()),
+        Some(why) => Err(StartError {
             what: "the node has stopped".to_owned(),
-            source: io::Error::other(meta::DEAD),
+            source: io::Error::other(why),
             port_option: None,
-        });
+        }),
     }
-    Ok(())
 }

@@ -67,6 +67,7 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
     let ledger = view.ledger();
     let remains = view.remains();
     let up = nodes_up(&figures, map, me);
+    let is_up = |node: &NodeId| up.contains(node);
     let nodes = map.nodes.iter().map(|(&id, site)| {
         let known = ledger.as_ref().and_then(|ledger| ledger.nodes.get(&id));
         let (zone, is_leaving) = known.cloned().unwrap_or_default();
@@ -77,7 +78,7 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
             peer: site.peer.clone(),
             zone,
             boot: site.boot.0,
-            is_up: up.contains(&id),
+            is_up: is_up(&id),
             is_leaving,
             ..NodeView::default()
         }
@@ -92,12 +93,18 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
         let lost = ledger
             .as_ref()
             .and_then(|ledger| ledger.lost.get(usize::from(number)));
-        let mut group = group_view(number, route, own, lost.map_or(&[][..], |lost| lost));
+        let leader = leader(route, own, me).filter(is_up);
+        let mut group = group_view(number, route, own, leader, lost.map_or(&[][..], |lost| lost));
         let survivors = remains
             .survivors
             .iter()
-            .filter(|survivor| survivor.group.number() == number && survivor.generation == route.generation);
-        group.survivors = survivors.map(survivor_view).collect();
+            .filter(|survivor| survivor.group.number() == number);
+        group.survivors = survivors
+            .map(|survivor| SurvivorView {
+                is_former: survivor.generation < route.generation,
+                ..survivor_view(survivor)
+            })
+            .collect();
         group
     });
     let voters = |route: &control::Route| {
@@ -118,7 +125,7 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
         epoch: map.epoch.0,
         answered_by: me.0,
         replication_factor: u8::try_from(factor).unwrap_or(u8::MAX),
-        meta_leader: map.meta.leader.map(|node| node.0),
+        meta_leader: map.meta.leader.filter(is_up).map(|node| node.0),
         is_meta_leaderless: remains.is_leaderless,
         meta_nodes: map.meta.replicas.iter().map(|stop| stop.node.0).collect(),
         nodes: nodes.collect(),
@@ -126,18 +133,27 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
     }
 }
 
+/// Who leads a group, as far as this node knows. Whoever has a replica knows better than the map, which says who led when it
+/// was last told; but a learner may not have heard of a leader yet.
+fn leader(route: &control::Route, own: Option<&GroupFigures>, me: NodeId) -> Option<NodeId> {
+    let own = own.filter(|own| own.applied.is_some());
+    let votes_here = route
+        .replicas
+        .iter()
+        .any(|stop| stop.node == me && stop.standing == Standing::Voter);
+    match own {
+        Some(own) if votes_here => own.leader,
+        own => own.and_then(|own| own.leader).or(route.leader),
+    }
+}
+
 fn group_view(
     number: u16,
     route: &control::Route,
     own: Option<&GroupFigures>,
+    leader: Option<NodeId>,
     lost: &[(NodeId, Incarnation)],
 ) -> GroupView {
-    // Whoever has a replica knows better than the map, which says who led when it was last told.
-    let is_member = own.is_some_and(|own| own.applied.is_some());
-    let leader = match own {
-        Some(own) if is_member => own.leader,
-        _ => route.leader,
-    };
     let led = own.filter(|own| own.leads);
     let mut replicas: Vec<ReplicaView> = route
         .replicas
@@ -161,6 +177,7 @@ fn group_view(
         applied: own.and_then(|own| own.applied),
         stopped: own.and_then(|own| own.stopped.clone()).unwrap_or_default(),
         replicas,
+        is_unheard: route.is_unheard,
         ..GroupView::default()
     };
     group.has_lost_majority = group.lacks_majority(&[]);
@@ -174,6 +191,7 @@ fn survivor_view(survivor: &Survivor) -> SurvivorView {
         term: survivor.term.0,
         last: survivor.last.0,
         applied: survivor.applied.0,
+        ..SurvivorView::default()
     }
 }
 

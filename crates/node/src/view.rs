@@ -8,7 +8,7 @@ use ids::{GroupId, Groups, NodeId, UnixMillis};
 use server::{Health, Layout, Node, NodeIndex, NodeName, Placement, Topology};
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use storage::PeerBook;
 
@@ -27,7 +27,7 @@ pub(crate) struct View {
     seen: Mutex<Option<Arc<Seen>>>,
     ledger: Mutex<Option<Arc<Ledger>>>,
     remains: Mutex<Remains>,
-    is_dead: AtomicBool,
+    ended: Mutex<Option<String>>,
     /// For each worker, what leaders of its groups are asked for. Bounded by the steps of one look of the reconciler, and
     /// emptied by the worker's next turn.
     orders: Mutex<Vec<(GroupId, u64, Order)>>,
@@ -73,13 +73,13 @@ impl View {
         *lock(&self.remains) = remains;
     }
 
-    /// Whether the cluster has declared this start dead.
-    pub(crate) fn is_dead(&self) -> bool {
-        self.is_dead.load(Ordering::Acquire)
+    /// Why the node ends, if nobody told it to.
+    pub(crate) fn why_ended(&self) -> Option<String> {
+        lock(&self.ended).clone()
     }
 
-    pub(crate) fn die(&self) {
-        self.is_dead.store(true, Ordering::Release);
+    pub(crate) fn end(&self, why: String) {
+        lock(&self.ended).get_or_insert(why);
     }
 
     /// Changes with new orders.

@@ -84,6 +84,8 @@ pub(crate) struct Worker {
     peers: Option<Peers>,
     /// Clients are not read any more.
     is_resting: bool,
+    /// Other nodes are not heard any more.
+    is_deaf: bool,
 }
 
 /// Totals when the rates were last computed.
@@ -117,8 +119,8 @@ impl Worker {
             mesh,
             gateway,
             shared,
+            accept_again: listeners.iter().any(|listener| !listener.waiting.is_empty()),
             listeners,
-            accept_again: false,
             next_worker: 0,
             links: Slab::new(),
             generation: 0,
@@ -132,6 +134,7 @@ impl Worker {
             errands,
             peers,
             is_resting: false,
+            is_deaf: false,
             rates: RateSample {
                 at: now,
                 commands: 0,
@@ -174,14 +177,18 @@ impl Worker {
         let mut has_rested = false;
         loop {
             let is_complete = leaving.is_complete();
-            // What the others said before they rested is heard after all of them have.
+            // What the others said before they rested is heard after all of them have, and nothing else: a group that this
+            // worker came to lead now might need links of workers that have ended.
+            self.is_deaf = is_complete;
             self.step(events);
             let is_at_rest = self.gateway.is_at_rest();
             if is_at_rest && is_complete || leaving.is_abandoned() {
                 return;
             }
-            if is_at_rest && !std::mem::replace(&mut has_rested, true) {
-                leaving.rest();
+            match (std::mem::replace(&mut has_rested, is_at_rest), is_at_rest) {
+                (false, true) => leaving.rest(),
+                (true, false) => leaving.wake(),
+                (true, true) | (false, false) => {}
             }
             if Instant::now() >= until {
                 tracing::warn!(
@@ -237,8 +244,10 @@ impl Worker {
 
     fn turn(&mut self, events: &Events) {
         self.gateway.begin_turn(clock::now());
-        self.gateway.begin_cluster(clock::raw());
-        if let Some(peers) = &mut self.peers {
+        if !self.is_deaf {
+            self.gateway.begin_cluster(clock::raw());
+        }
+        if let Some(peers) = self.peers.as_mut().filter(|_| !self.is_deaf) {
             let (workers, number) = (self.mesh.workers(), self.number);
             let groups = self.shared.groups;
             peers.begin(&mut self.gateway, |group| {
@@ -255,7 +264,7 @@ impl Worker {
             match event.token() {
                 WAKER => {}
                 token if self.peers.as_ref().is_some_and(|peers| peers.owns(token)) => {
-                    if let Some(peers) = &mut self.peers {
+                    if let Some(peers) = self.peers.as_mut().filter(|_| !self.is_deaf) {
                         peers.on_ready(event, &mut self.gateway);
                     }
                 }
@@ -294,7 +303,7 @@ impl Worker {
         self.post();
         self.leave_errands();
         let now = Instant::now();
-        if now >= self.tend_at {
+        if now >= self.tend_at && !self.is_deaf {
             self.gateway.begin_turn(clock::now());
             self.gateway.begin_cluster(clock::raw());
             let more = self.gateway.tend();
@@ -343,13 +352,21 @@ impl Worker {
 
     fn accept(&mut self, index: usize) {
         loop {
-            let Listener { socket, endpoint } = &self.listeners[index];
-            let (accepted, endpoint) = (socket.accept(), *endpoint);
+            let listener = &mut self.listeners[index];
+            let accepted = match listener.waiting.pop() {
+                Some(stream) => stream.peer_addr().map(|address| (stream, address)),
+                None => listener
+                    .socket
+                    .accept()
+                    .map(|(stream, address)| (stream.into(), address)),
+            };
             let (stream, address) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                // It has gone before it came in.
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
+                Err(error) if error.kind() == ErrorKind::NotConnected => continue,
                 Err(error) => {
                     // Out of file descriptors, most likely: readiness is told once, so look again later.
                     if let Some(left_out) = self.shared.accept_notices.may(clock::raw()) {
@@ -359,7 +376,7 @@ impl Worker {
                     return;
                 }
             };
-            let stream = std::net::TcpStream::from(stream);
+            let endpoint = listener.endpoint;
             let connected = self.shared.clients.count();
             if let Err(refusal) = listener::admit(self.gateway.settings(), connected, address.ip()) {
                 self.shared.refused.fetch_add(1, Ordering::Relaxed);

@@ -84,7 +84,8 @@ pub static PARAMETERS: &[Parameter] = &[
         "",
         "Where clients of the cluster endpoint are told to reach this node, if that is not where it listens: behind \
          address translation, in containers. Without a port, that is `cluster-port`. Other nodes are told the same host, \
-         with `peer-port`. Empty: each client is told the address at which it reached the node itself.",
+         with `peer-port`. Empty: each client is told the address at which it reached the node itself, and other nodes the \
+         first address of `bind`; where that is every address, the one by which the machine reaches them.",
     )
     .flag()
     .restart()
@@ -146,7 +147,8 @@ pub static PARAMETERS: &[Parameter] = &[
         WORD,
         "",
         "Password that clients must give with `AUTH` or `HELLO`. Empty: none. Prefer the environment or the file \
-         to the flag: other users of the machine can read a process's flags.",
+         to the flag: other users of the machine can read a process's flags. With a password and without a `cluster-secret` \
+         no node joins.",
     )
     .flag()
     .unit("password")
@@ -274,8 +276,8 @@ pub static PARAMETERS: &[Parameter] = &[
         "peer-port",
         integer(0, 65535),
         "7389",
-        "TCP port for the other nodes of the cluster, on the addresses of `bind`. Clients have no business there. 0: no \
-         peer port; no node can join this one.",
+        "TCP port for the other nodes of the cluster, on the first address of `bind`; without a cluster secret on the loopback \
+         address alone. Clients have no business there. 0: no peer port; no node can join this one.",
     )
     .flag()
     .restart()
@@ -300,7 +302,7 @@ pub static PARAMETERS: &[Parameter] = &[
         "What all nodes of a cluster know and nobody else does: without it nobody becomes a node. `openssl rand -hex 32` \
          makes a good one. Nothing shows it, `CONFIG GET` neither. Prefer the environment or `cluster-secret-file` to the \
          flag: other users of the machine can read a process's flags. Empty: whoever reaches the peer port can read and \
-         write everything, so that only a network of its own may reach it.",
+         write everything, so it is open on this machine alone, and nodes of other machines cannot join.",
     )
     .flag()
     .unit("secret")

@@ -8,7 +8,6 @@
 //! ```
 
 use crate::cursor::{DecodeError, Reader, Writer};
-use bytes::Bytes;
 use ids::{Boot, GatewayId, GroupId};
 
 /// Operations of one gateway for one group.
@@ -16,57 +15,51 @@ use ids::{Boot, GatewayId, GroupId};
 pub struct Batch {
     /// The group.
     pub group: GroupId,
-    /// How many times the group had begun anew, as the gateway knows: one of another generation is not looked at.
-    pub generation: u64,
     /// Whose batch it is.
     pub gateway: GatewayId,
-    /// Counts all batches of that gateway for this group; the answer carries it.
-    pub sequence: u64,
-    /// Counts those with writes, from 1 on; 0 for one of reads alone, or of decisions alone. Sent again, it has the same number.
-    pub number: u64,
-    /// Up to this number the gateway has the answers: they need not be recorded any more.
-    pub acknowledged: u64,
-    /// Whether its reads wait for nothing that is in flight.
-    pub is_free: bool,
-    /// The number of the batch that its reads are not answered before, or 0.
-    pub behind: u64,
-    /// What only reads. Not looked into here.
-    pub reads: Bytes,
-    /// What writes, in entry format. Not looked into here.
-    pub writes: Bytes,
+    /// The batch. What it asks for is not looked into here.
+    pub batch: replica::Batch,
 }
 
 impl Batch {
     /// At least as many bytes as the body has.
     pub(crate) fn weight(&self) -> usize {
-        64 + self.reads.len() + self.writes.len()
+        64 + self.batch.byte_len()
     }
 
     pub(crate) fn encode(&self, out: &mut Writer<'_>) {
-        out.u16(self.group.number());
-        out.u64(self.generation);
-        put_gateway(out, self.gateway);
-        out.u64(self.sequence);
-        out.u64(self.number);
-        out.u64(self.acknowledged);
-        out.bool(self.is_free);
-        out.u64(self.behind);
-        out.long(&self.reads);
-        out.long_remainder(&self.writes);
+        let Batch {
+            group,
+            gateway,
+            batch,
+        } = self;
+        out.u16(group.number());
+        out.u64(batch.generation);
+        put_gateway(out, *gateway);
+        out.u64(batch.sequence);
+        out.u64(batch.number);
+        out.u64(batch.acknowledged);
+        out.bool(batch.is_free);
+        out.u64(batch.behind);
+        out.long(&batch.reads);
+        out.long_remainder(&batch.writes);
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Batch, DecodeError> {
+        let (group, generation) = (GroupId::new(reader.u16()?), reader.u64()?);
         Ok(Batch {
-            group: GroupId::new(reader.u16()?),
-            generation: reader.u64()?,
+            group,
             gateway: take_gateway(reader)?,
-            sequence: reader.u64()?,
-            number: reader.u64()?,
-            acknowledged: reader.u64()?,
-            is_free: reader.bool()?,
-            behind: reader.u64()?,
-            reads: reader.bytes()?,
-            writes: reader.remainder(),
+            batch: replica::Batch {
+                generation,
+                sequence: reader.u64()?,
+                number: reader.u64()?,
+                acknowledged: reader.u64()?,
+                is_free: reader.bool()?,
+                behind: reader.u64()?,
+                reads: reader.bytes()?,
+                writes: reader.remainder(),
+            },
         })
     }
 }

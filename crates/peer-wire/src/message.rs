@@ -267,20 +267,15 @@ impl PeerMessage {
     }
 
     /// Whether it is long, or part of a state transfer: it belongs into the bulk lane, where small messages overtake it.
-    /// Heartbeats never do: leases would end while they wait.
     pub fn is_bulk(&self) -> bool {
-        match self {
-            PeerMessage::Heartbeat(_) | PeerMessage::HeartbeatAnswer(_) => false,
-            PeerMessage::TransferCut(_) => true,
-            _ => self.weight() > SMALL_BYTES_MAX,
-        }
+        matches!(self, PeerMessage::TransferCut(_)) || self.is_longer_than(SMALL_BYTES_MAX)
     }
 
-    /// Whether it is so long that others must not wait until it is sent: it belongs into the large lane.
-    pub fn is_large(&self) -> bool {
+    /// Whether it may have more bytes than these. Heartbeats never do: leases would end while they wait.
+    pub fn is_longer_than(&self, bytes: usize) -> bool {
         match self {
             PeerMessage::Heartbeat(_) | PeerMessage::HeartbeatAnswer(_) => false,
-            _ => self.weight() > BULK_BYTES_MAX,
+            _ => self.weight() > bytes,
         }
     }
 

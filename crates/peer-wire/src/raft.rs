@@ -18,7 +18,7 @@
 //! Entries carry no index: they follow each other from the message's on, so that no message can say anything else.
 
 use crate::cursor::{DecodeError, Reader, Writer};
-use bytes::Bytes;
+
 use consensus::{Body, Entry, Index, Members, Message, Payload, SnapshotPoint, Term};
 use ids::{GroupId, Incarnation};
 
@@ -79,11 +79,7 @@ impl Raft {
                     out.u8(match &entry.payload {
                         Payload::Data(_) => 0,
                         Payload::Members(_) => 1,
-                        Payload::Part { .. } => 2,
                     });
-                    if let Payload::Part { whole_bytes, .. } = &entry.payload {
-                        out.u64(*whole_bytes);
-                    }
                     out.bytes(payload(entry));
                 }
             }
@@ -219,10 +215,6 @@ fn append(reader: &mut Reader<'_>) -> Result<Body, DecodeError> {
         let payload = match reader.u8()? {
             0 => Payload::Data(reader.bytes()?),
             1 => Payload::Members(reader.bytes()?.into()),
-            2 => Payload::Part {
-                whole_bytes: reader.u64()?,
-                bytes: reader.bytes()?,
-            },
             _ => return Err(unknown),
         };
         Ok(Entry {
@@ -246,7 +238,7 @@ fn place(reader: &mut Reader<'_>) -> Result<(Index, Term), DecodeError> {
 
 fn payload(entry: &Entry) -> &[u8] {
     match &entry.payload {
-        Payload::Data(bytes) | Payload::Part { bytes, .. } => Bytes::as_ref(bytes),
+        Payload::Data(bytes) => bytes,
         Payload::Members(bytes) => bytes,
     }
 }

@@ -123,8 +123,20 @@ pub enum Bug {
     MetaVoteNotWritten,
     /// A relative deadline counts from the clock of whoever applies the command, not from the group's time.
     DeadlineByOwnClock,
+    /// On a link messages overtake those that they must stay behind.
+    OrderNotKept,
+    /// A gateway takes a batch that overtook another one for a sign that the other was lost, and numbers both anew.
+    RenumberedWithoutLoss,
     /// The second replica that a cluster has ever had tells another hash of its state than it has.
     ScrubLies,
+    /// A replica that the map does not name any more forgets what it holds, although its group has just begun anew.
+    MapForgets,
+    /// A group begins anew although somebody has not said what he has.
+    NotAllAsked,
+    /// A replica that its group begins anew with does not wait until its promise to a leader of before has ended.
+    HeirDoesNotWait,
+    /// A read that finds a key to have expired by the leader's clock alone says so before an entry does.
+    ExpiredByClockTold,
 }
 
 impl Bug {
@@ -186,7 +198,13 @@ impl Bug {
         Bug::MetaLogNotSynced,
         Bug::MetaVoteNotWritten,
         Bug::DeadlineByOwnClock,
+        Bug::OrderNotKept,
+        Bug::RenumberedWithoutLoss,
         Bug::ScrubLies,
+        Bug::MapForgets,
+        Bug::NotAllAsked,
+        Bug::HeirDoesNotWait,
+        Bug::ExpiredByClockTold,
     ];
 }
 

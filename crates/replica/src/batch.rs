@@ -27,7 +27,7 @@ use crate::operation::{Condition, Operation};
 use crate::request::FullKey;
 use bytes::Bytes;
 use ids::{Boot, Db, GatewayId, UnixMillis, Version};
-use keyspace::{BlockCommand, KeyVersion, Operations, OperationsMark, Origin, Runs};
+use keyspace::{BlockCommand, KeyVersion, Operations, OperationsMark, Origin};
 use resp::{Args, FrozenRope, Protocol, Rope, Span, Writer};
 use std::ops::Range;
 use std::time::Duration;
@@ -35,7 +35,7 @@ use txn::{Locks, Mode, TxnId};
 
 /// What one node sends to one group at once. It is kept until it is answered, sent, and put into an entry: all share its
 /// bytes.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Batch {
     /// How many times the group had begun anew, as the node knows: one of another generation is not looked at.
     pub generation: u64,
@@ -64,34 +64,6 @@ impl Batch {
     }
 }
 
-/// An operation that is too long to be copied into a batch, in the format of entries: it goes to its group in pieces.
-#[derive(Clone, Debug)]
-pub(crate) struct LongOperation {
-    /// The operation, but for the frame that its words lie in, or the value that it puts, if that is long.
-    pub(crate) head: Bytes,
-    pub(crate) tail: Bytes,
-}
-
-impl LongOperation {
-    /// Its bytes.
-    pub(crate) fn len(&self) -> usize {
-        self.head.len() + self.tail.len()
-    }
-
-    /// Up to so many bytes from `from` on, in one run.
-    pub(crate) fn piece(&self, from: usize, bytes_max: usize) -> &[u8] {
-        let rest = match from.checked_sub(self.head.len()) {
-            None => &self.head[from..],
-            Some(from) => &self.tail[from..],
-        };
-        &rest[..rest.len().min(bytes_max)]
-    }
-
-    fn runs(&self) -> Runs<'_> {
-        Runs::new(&self.head, &self.tail)
-    }
-}
-
 /// The words of a command, in the batch that it left in: they may be long, and are not copied.
 #[derive(Clone, Debug)]
 pub struct SentWords {
@@ -101,7 +73,7 @@ pub struct SentWords {
     writes: Bytes,
     reads: Bytes,
     /// They are those of a command that went in pieces.
-    long: Option<LongOperation>,
+    long: Option<FrozenRope>,
 }
 
 impl SentWords {
@@ -117,7 +89,7 @@ impl SentWords {
     }
 
     /// Of a command that went in pieces.
-    pub(crate) fn of_long(long: &LongOperation) -> SentWords {
+    pub(crate) fn of_long(long: &FrozenRope) -> SentWords {
         SentWords {
             long: Some(long.clone()),
             ..SentWords::new(&Batch::default(), false, 0)
@@ -127,7 +99,7 @@ impl SentWords {
     /// What `look` makes of them; `None` if it is no command that stands there.
     pub fn look<R>(&self, look: impl FnOnce(Args<'_>) -> R) -> Option<R> {
         if let Some(long) = &self.long {
-            return Operations::words(long.runs(), 0, look);
+            return Operations::words_of_long(long, look);
         }
         if !self.is_read {
             return Operations::words(&self.writes, self.place, look);
@@ -141,26 +113,18 @@ impl SentWords {
 #[derive(Default)]
 pub(crate) struct BatchBuf {
     pub(crate) writes: Operations,
-    /// What stands behind the newest write, if that is long. Such a write is taken out again at once.
-    pub(crate) tail: Bytes,
     pub(crate) reads: Vec<u8>,
 }
 
 impl BatchBuf {
     /// Bytes of what it asks for by now.
     pub(crate) fn byte_len(&self) -> usize {
-        self.writes.bytes().len() + self.tail.len() + self.reads.len()
+        self.writes.byte_len() + self.reads.len()
     }
 
     /// Takes out what was written since a mark, if it is as long as this.
-    pub(crate) fn take_long(&mut self, mark: OperationsMark, bytes_min: usize) -> Option<LongOperation> {
-        if self.writes.bytes_since(mark) + self.tail.len() < bytes_min {
-            return None;
-        }
-        Some(LongOperation {
-            head: self.writes.split_off(mark).into(),
-            tail: std::mem::take(&mut self.tail),
-        })
+    pub(crate) fn take_long(&mut self, mark: OperationsMark, bytes_min: usize) -> Option<FrozenRope> {
+        (self.writes.bytes_since(mark) >= bytes_min).then(|| self.writes.split_off(mark))
     }
 
     /// The batch, to be numbered.
@@ -274,6 +238,7 @@ const LATER: u8 = 5;
 const SEEN: u8 = 6;
 const GONE: u8 = 7;
 const CROWDED_OUT: u8 = 8;
+const TOO_LONG_READ: u8 = 9;
 
 /// Bytes from a peer do not say what they should.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -334,7 +299,7 @@ impl Question<'_> {
         let Question::See(bytes) = self else {
             return R::default();
         };
-        let looked = Operations::read_one(*bytes, |operation| match operation {
+        let looked = Operations::read_one(bytes, |operation| match operation {
             keyspace::Operation::Block { conditions, commands } => look(&conditions, &commands),
             _ => R::default(),
         });
@@ -500,13 +465,18 @@ impl AnswersBuf {
         if is_command {
             self.reply(TOO_LONG);
         } else {
-            self.crowded_out();
+            self.too_long();
         }
     }
 
     /// It would have had to wait, and too many do: nothing was done.
     pub(crate) fn crowded_out(&mut self) {
         self.bytes().push(CROWDED_OUT);
+    }
+
+    /// It is longer than what can be told, and would be if it were asked again.
+    fn too_long(&mut self) {
+        self.bytes().push(TOO_LONG_READ);
     }
 
     /// Nothing is known of what is asked for.
@@ -606,6 +576,7 @@ pub(crate) enum Answer<'a> {
     },
     Gone,
     CrowdedOut,
+    TooLong,
 }
 
 impl<'a> Answer<'a> {
@@ -621,6 +592,7 @@ impl<'a> Answer<'a> {
             Answer::Later => buf.later(),
             Answer::Gone => buf.gone(),
             Answer::CrowdedOut => buf.crowded_out(),
+            Answer::TooLong => buf.too_long(),
             Answer::Seen {
                 age,
                 time,
@@ -695,6 +667,7 @@ impl<'a> Answers<'a> {
             LATER => Ok(Answer::Later),
             GONE => Ok(Answer::Gone),
             CROWDED_OUT => Ok(Answer::CrowdedOut),
+            TOO_LONG_READ => Ok(Answer::TooLong),
             SEEN => {
                 let age = Duration::from_nanos(u64::from_le_bytes(cursor.array()?));
                 let time = UnixMillis(i64::from_le_bytes(cursor.array()?));

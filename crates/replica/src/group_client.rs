@@ -43,7 +43,7 @@
 //!    known: a later number would be a gap.
 //! 5. Clients are told of reads of one connection and slot in the order in which these were asked.
 
-use crate::batch::{Answer, Answers, Batch, BatchBuf, LongOperation, SentWords, reads};
+use crate::batch::{Answer, Answers, Batch, BatchBuf, SentWords, reads};
 use crate::operation::{Condition, Operation, Replies, as_conditions};
 use crate::request::{Assignment, FullKey, IndexedKey, Journey, Output, Part, Seen, Ticket};
 use crate::response::BatchOutcome;
@@ -104,13 +104,19 @@ const BATCH_BYTES_MAX: usize = 1024 * 1024;
 /// Pieces of long operations that are under way to a group: one is carried out while the next is on its way.
 const PIECES_MAX: usize = 3;
 
-/// What is long, and how it is cut.
+/// What is long, how it is cut, and what is too long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PieceSizes {
     /// Bytes of an operation from which on it goes in pieces.
     pub long_bytes_min: usize,
     /// Bytes of one piece: what others wait for that find it before them.
     pub piece_bytes: usize,
+    /// Bytes of one request to a group: a value of the largest size with a good many words around it. What is longer is refused
+    /// before anything of it is sent; an entry and a message between nodes have room for more ([`consensus::ENTRY_BYTES_MAX`]).
+    pub request_bytes_max: usize,
+    /// Bytes of the answers to the reads of one batch: as much. A read whose answer passes it is told so instead; a message between
+    /// nodes has room for more.
+    pub answers_bytes_max: usize,
 }
 
 impl Default for PieceSizes {
@@ -118,6 +124,8 @@ impl Default for PieceSizes {
         PieceSizes {
             long_bytes_min: KEPT_BYTES_MIN,
             piece_bytes: 256 * 1024,
+            request_bytes_max: 768 * 1024 * 1024,
+            answers_bytes_max: 768 * 1024 * 1024,
         }
     }
 }
@@ -134,10 +142,6 @@ impl PieceSizes {
     }
 }
 
-/// Bytes of one request to a group: a value of the largest size with a good many words around it. What is longer is refused
-/// before anything of it is sent; an entry and a message between nodes have room for more ([`consensus::ENTRY_BYTES_MAX`]).
-const REQUEST_BYTES_MAX: usize = 768 * 1024 * 1024;
-
 /// Bytes, and items, that room is made for when a batch is begun. What is made room for and not used stays with the batch until
 /// it is answered.
 const ROOM_BYTES_MAX: usize = 16 * 1024;
@@ -152,8 +156,11 @@ pub const UNREACHABLE: &str =
     "CLUSTERDOWN no leader of this key's group could be reached in time; nothing was done";
 const UNKNOWN: &str = "UNKNOWN the leader of this key's group was lost before it answered: \
                        whether the command was carried out is not known";
-const TOO_LONG: &str = "ERR the command, or the part of it for one group, is longer than the 768 MiB that can be replicated at \
+/// What clients are told of a command, or a part of a transaction, that was not sent, and never will be.
+pub const TOO_LONG: &str = "ERR the command, or the part of it for one group, is longer than the 768 MiB that can be replicated at \
                         once; nothing was done";
+const READ_TOO_LONG: &str = "ERR what this command reads of one group at once is longer than the 768 MiB that can travel \
+                             together; nothing was done";
 /// What clients are told of a command that would have had to wait, and did not.
 pub const CROWDED_OUT: &str =
     "TRYAGAIN too many commands wait for transactions on keys of this group; nothing was done";
@@ -270,7 +277,7 @@ struct Open {
     /// Whether it is a piece of a long operation.
     is_piece: bool,
     /// What it tells the group to carry out.
-    long: Option<LongOperation>,
+    long: Option<FrozenRope>,
 }
 
 impl Open {
@@ -296,7 +303,8 @@ enum Ordering {
 
 /// An operation that goes in pieces, until the last of them is sent.
 struct Long {
-    operation: LongOperation,
+    /// What is long in it is shared with its connection, or with the value that it puts.
+    operation: FrozenRope,
     item: Item,
     /// Which of this group client's long operations.
     number: u64,
@@ -310,7 +318,7 @@ struct Sent {
     /// Whether it is a piece of a long operation.
     is_piece: bool,
     /// What it tells the group to carry out.
-    long: Option<LongOperation>,
+    long: Option<FrozenRope>,
     /// Since when it was open.
     since: Monotonic,
     /// When the oldest of its items came, perhaps with another batch.
@@ -590,12 +598,11 @@ impl GroupClient {
         self.make_room(writes);
         let batch = &mut self.open.batch;
         let is_long = self.sizes.is_long(spec, args);
-        // A frame stands behind all else: its command is taken out of the batch again.
         if is_long
             && let Some(frame) = frame
             && batch.writes.push_framed(db, protocol, args, frame)
         {
-            batch.tail = frame.clone();
+            // The frame is not copied.
         } else if writes {
             batch
                 .writes
@@ -677,8 +684,7 @@ impl GroupClient {
             }
         };
         self.make_room(true);
-        let batch = &mut self.open.batch;
-        batch.tail = batch.writes.push_long(&part.as_state()).unwrap_or_default();
+        self.open.batch.writes.push(&part.as_state());
         let item = self.new_item(origin, false, None);
         self.took_write(item, self.sizes.long_bytes_min);
         Ok(())
@@ -846,7 +852,9 @@ impl GroupClient {
         let mark = self.open.taken.1;
         match self.open.batch.take_long(mark, long_bytes_min) {
             None => self.took(item),
-            Some(operation) if operation.len() > REQUEST_BYTES_MAX => self.refused.extend(item.origin.take()),
+            Some(operation) if operation.len() > self.sizes.request_bytes_max => {
+                self.refused.extend(item.origin.take());
+            }
             Some(operation) => {
                 let number = self.next_long;
                 self.next_long += 1;
@@ -882,12 +890,12 @@ impl GroupClient {
             };
             let (number, whole) = (long.number, long.operation.len());
             if long.sent < whole {
-                let bytes = long.operation.piece(long.sent, self.sizes.piece_bytes);
+                let bytes = long.operation.piece_at(long.sent, self.sizes.piece_bytes);
                 self.open.batch.writes.push(&keyspace::Operation::Stage(Piece {
                     number,
                     whole_bytes: whole as u64,
                     offset: long.sent as u64,
-                    bytes,
+                    bytes: &bytes,
                 }));
                 long.sent += bytes.len();
                 self.open.is_piece = true;
@@ -921,7 +929,7 @@ impl GroupClient {
 
     /// The open batch holds an item more, which may have been sent in another one before.
     fn took(&mut self, mut item: Item) {
-        if self.open.batch.byte_len() > REQUEST_BYTES_MAX {
+        if self.open.batch.byte_len() > self.sizes.request_bytes_max {
             // What was open before is at most a full batch: it is this one.
             let (reads, writes) = self.open.taken;
             self.open.batch.reads.truncate(reads);
@@ -955,7 +963,7 @@ impl GroupClient {
         let open = std::mem::take(&mut self.open);
         if !open.batch.writes.is_empty() {
             self.room = (
-                open.batch.writes.bytes().len().min(ROOM_BYTES_MAX),
+                open.batch.writes.byte_len().min(ROOM_BYTES_MAX),
                 open.items.len().min(ROOM_MAX),
             );
         }
@@ -1387,7 +1395,11 @@ impl GroupClient {
         let (now, slow) = (self.now, self.slow);
         match outcome {
             BatchOutcome::NotLeader { .. } => return true,
-            BatchOutcome::Gap { .. } => {
+            BatchOutcome::Gap { applied } => {
+                if planted::is(Bug::RenumberedWithoutLoss) {
+                    self.on_probed(*applied, out);
+                    return true;
+                }
                 // One before it is on its way, or was lost there: sent again, they come in order.
                 self.resend(out);
                 return true;
@@ -1464,7 +1476,7 @@ impl GroupClient {
         };
         // Those that follow each other are waited for together, and what goes in pieces counts until it is answered.
         let sent = self.unanswered.iter().map(|sent| {
-            let long = sent.long.as_ref().map_or(0, LongOperation::len);
+            let long = sent.long.as_ref().map_or(0, FrozenRope::len);
             sent.batch.byte_len() + long
         });
         let staged = self.staging.iter().map(|long| long.operation.len());
@@ -1883,7 +1895,7 @@ impl Origin {
             | Origin::Versions(..)
             | Origin::Sight(_)
             | Origin::Objects(_)
-                if *answer == Answer::CrowdedOut =>
+                if matches!(answer, Answer::CrowdedOut | Answer::TooLong) =>
             {
                 true
             }
@@ -1932,6 +1944,9 @@ impl Origin {
         }
         if answer == Answer::CrowdedOut {
             return self.fail(group, CROWDED_OUT, journey, out);
+        }
+        if answer == Answer::TooLong {
+            return self.fail(group, READ_TOO_LONG, journey, out);
         }
         if let Origin::Decisions(recorded) = self {
             out.extend(recorded.into_iter().map(|(txn, worker)| Output::Decided {
@@ -2140,610 +2155,4 @@ fn first_slot(spec: &'static Spec, args: Args<'_>) -> Option<Slot> {
         first.get_or_insert_with(|| Slot::of_key(args.arg(position)));
     });
     first
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::batch::AnswersBuf;
-    use ids::Boot;
-    use resp::ArgsBuf;
-
-    const SECOND: u64 = 1_000_000_000;
-
-    #[test]
-    fn a_long_reply_does_not_keep_what_came_with_it() {
-        let answers = Bytes::from(vec![b'x'; 4 * COPIED_BYTES_MIN]);
-        let is_shared = |part: &[u8]| kept_reply(&answers, part).as_ptr() == part.as_ptr();
-        assert!(is_shared(&answers[9..]), "most of it");
-        assert!(is_shared(&answers[2 * COPIED_BYTES_MIN..]), "half of it");
-        assert!(!is_shared(&answers[..COPIED_BYTES_MIN]), "long, and a quarter");
-        assert!(is_shared(&answers[..COPIED_BYTES_MIN - 1]), "short");
-        assert_eq!(
-            kept_reply(&answers, &answers[5..COPIED_BYTES_MIN + 9]).len(),
-            COPIED_BYTES_MIN + 4
-        );
-    }
-
-    /// A group client that one connection asks, and what it has to tell.
-    struct Asking {
-        group_client: GroupClient,
-        out: Vec<Output>,
-    }
-
-    fn ticket(sequence: u64) -> Ticket {
-        Ticket {
-            worker: 0,
-            connection: 1,
-            sequence,
-        }
-    }
-
-    fn operation(words: &str) -> Operation {
-        let args = ArgsBuf::from_slices(words.split(' '));
-        Operation {
-            spec: command::resolve_in_group(args.as_args()).expect("it is a command"),
-            db: Db::default(),
-            protocol: Protocol::Resp2,
-            args,
-        }
-    }
-
-    /// Answers to the items of a batch: replies, that one is answered later, or that nothing is known of what was asked for.
-    fn answers(words: &[&str]) -> FrozenRope {
-        let mut answers = AnswersBuf::default();
-        for word in words {
-            match *word {
-                "later" => answers.later(),
-                "gone" => answers.gone(),
-                reply => answers.reply(reply.as_bytes()),
-            }
-        }
-        answers.finish()
-    }
-
-    impl Asking {
-        fn new() -> Asking {
-            let gateway = GatewayId {
-                boot: Boot(1),
-                worker: 0,
-            };
-            let mut group_client = GroupClient::new(GroupId::new(3), 0, gateway);
-            group_client.begin(Monotonic(0), None);
-            let out = Vec::new();
-            Asking { group_client, out }
-        }
-
-        fn ask(&mut self, number: u64, words: &str) {
-            self.group_client
-                .command(ticket(number), Asked::of(&operation(words)));
-        }
-
-        /// The generations and numbers of the batches that are due.
-        fn sent(&mut self) -> Vec<(u64, u64)> {
-            let mut sent = Vec::new();
-            self.group_client
-                .dispatch(|batch| sent.push((batch.generation, batch.number)));
-            sent
-        }
-
-        /// Their reads.
-        fn sent_reads(&mut self) -> Vec<Bytes> {
-            let mut sent = Vec::new();
-            self.group_client.dispatch(|batch| sent.push(batch.reads.clone()));
-            sent
-        }
-
-        /// The sequences of the batches that are not answered.
-        fn unanswered(&self) -> Vec<u64> {
-            let unanswered = self.group_client.unanswered.iter();
-            unanswered.map(|sent| sent.batch.sequence).collect()
-        }
-
-        fn hear(&mut self, sequence: u64, outcome: &BatchOutcome) {
-            assert!(self.group_client.on_outcome(sequence, outcome, &mut self.out));
-        }
-
-        /// A batch is answered.
-        fn answer(&mut self, sequence: u64, words: &[&str]) {
-            self.hear(sequence, &BatchOutcome::Done(answers(words)));
-        }
-
-        /// The first item of a batch is answered that waited.
-        fn answer_late(&mut self, batch: u64, is_read: bool, reply: &str) {
-            self.answer_item(batch, is_read, 0, reply);
-        }
-
-        fn answer_item(&mut self, batch: u64, is_read: bool, index: u32, reply: &str) {
-            let late = BatchOutcome::Deferred {
-                is_read,
-                index,
-                bytes: answers(&[reply]),
-            };
-            self.hear(batch, &late);
-        }
-
-        /// It is so late, and a tick comes.
-        fn tick(&mut self, now: u64) {
-            self.group_client.begin(Monotonic(now), None);
-            self.group_client.give_up(&mut self.out);
-        }
-
-        /// What clients were told since the last time: the number of each request, and its answer.
-        #[track_caller]
-        fn expect_told(&mut self, all: &[(u64, &str)]) {
-            let told = self.out.drain(..).map(|output| match output {
-                Output::Replied { ticket, reply, .. } => (
-                    ticket.sequence,
-                    String::from_utf8(reply.to_bytes().to_vec()).expect("it is text"),
-                ),
-                Output::Failed { ticket, error, .. } => (
-                    ticket.sequence,
-                    error.split(' ').next().unwrap_or_default().to_owned(),
-                ),
-                other => panic!("{other:?} tells no client anything"),
-            });
-            let told: Vec<(u64, String)> = told.collect();
-            let told: Vec<(u64, &str)> = told.iter().map(|(number, reply)| (*number, &**reply)).collect();
-            assert_eq!(told, all);
-        }
-    }
-
-    /// The words that are told of three commands which left in one batch, and took 20 ms where so much counts as slow.
-    fn words_told(slow: Duration) -> Vec<Option<ArgsBuf>> {
-        let Asking {
-            mut group_client,
-            mut out,
-        } = Asking::new();
-        group_client.begin(Monotonic(0), Some(slow));
-        for (number, words) in ["SET a 1", "SET b 1", "SET c 1"].into_iter().enumerate() {
-            let operation = operation(words);
-            let asked = Asked {
-                began: Some(Monotonic(0)),
-                ..Asked::of(&operation)
-            };
-            group_client.command(ticket(number as u64), asked);
-        }
-        let mut sent = Vec::new();
-        group_client.dispatch(|batch| sent.push(batch.sequence));
-        assert_eq!(sent.len(), 1, "they leave together");
-        group_client.begin(Monotonic(20_000_000), Some(slow));
-        let done = BatchOutcome::Done(answers(&["+OK\r\n"; 3]));
-        assert!(group_client.on_outcome(sent[0], &done, &mut out));
-        let told = out.into_iter().map(|output| match output {
-            Output::Replied { journey, .. } => {
-                let journey = journey.expect("it was measured");
-                assert_eq!(journey.took, Duration::from_millis(20));
-                journey.words.and_then(|words| words.look(|args| args.to_buf()))
-            }
-            other => panic!("{other:?} is no reply"),
-        });
-        told.collect()
-    }
-
-    #[test]
-    fn one_slow_command_of_a_batch_stands_for_all_unless_the_threshold_is_short() {
-        let word = |key: &str| Some(ArgsBuf::from_slices(["SET", key, "1"]));
-        assert_eq!(words_told(Duration::from_millis(10)), [word("a"), None, None]);
-        let all = [word("a"), word("b"), word("c")];
-        assert_eq!(words_told(Duration::ZERO), all);
-        assert_eq!(words_told(Duration::from_millis(30)), [None, None, None]);
-    }
-
-    #[test]
-    fn a_late_gap_answer_leaves_the_numbers_of_batches_as_they_are() {
-        let mut client = Asking::new();
-        for number in 1..=3 {
-            client.ask(number, "INCR k");
-            assert_eq!(client.sent(), [(0, number)]);
-        }
-        client.answer(1, &[":1\r\n"]);
-        client.answer(2, &[":2\r\n"]);
-        client.hear(3, &BatchOutcome::Gap { applied: 0 });
-        client.ask(4, "INCR k");
-        assert_eq!(client.sent(), [(0, 3), (0, 4)]);
-    }
-
-    #[test]
-    fn a_group_that_began_anew_is_asked_what_it_knows_before_numbers_are_given_again() {
-        let mut client = Asking::new();
-        for number in 1..=5 {
-            client.ask(number, "INCR k");
-            assert_eq!(client.sent(), [(0, number)]);
-        }
-        for sequence in [1, 2, 4] {
-            client.answer(sequence, &[":1\r\n"]);
-        }
-        client.group_client.begin_generation(1, &mut client.out);
-        assert_eq!(client.sent(), [(1, PROBE)]);
-        client.ask(6, "INCR k");
-        assert_eq!(client.sent(), [], "its answer is waited for");
-        client.tick(2 * SECOND);
-        assert_eq!(client.sent(), [(1, PROBE)], "or asked for again");
-        // It has lost the second one, which was answered, and the fourth.
-        let probed = BatchOutcome::Gap { applied: 1 };
-        client.hear(0, &probed);
-        assert_eq!(client.sent(), [(1, 2), (1, 3), (1, 4)]);
-        client.hear(0, &probed);
-        assert_eq!(client.sent(), [], "it was asked twice, and answers twice");
-        for sequence in [3, 5, 6] {
-            client.answer(sequence, &[":1\r\n"]);
-        }
-        assert_eq!((client.group_client.acknowledged, client.out.len()), (4, 6));
-    }
-
-    #[test]
-    fn a_read_that_waits_has_one_deadline_and_is_not_sent_again_to_who_lets_it_wait() {
-        let mut client = Asking::new();
-        client.ask(1, "GET k");
-        let first = client.sent_reads();
-        client.answer(1, &["later"]);
-        for second in 1..5 {
-            client.tick(second * SECOND);
-            let again = client.sent_reads();
-            assert_eq!(again.len(), 1, "it is asked for");
-            assert_ne!(again, first, "a second copy would wait beside the first");
-            client.answer(1 + second, &["later"]);
-            client.expect_told(&[]);
-        }
-        client.tick(5 * SECOND);
-        client.expect_told(&[(1, "CLUSTERDOWN")]);
-    }
-
-    #[test]
-    fn a_read_whose_late_answer_was_lost_is_asked_again() {
-        let mut client = Asking::new();
-        client.ask(1, "GET k");
-        let first = client.sent_reads();
-        client.answer(1, &["later"]);
-        client.tick(SECOND);
-        assert_eq!(client.sent_reads().len(), 1);
-        client.answer(2, &["gone"]);
-        assert_eq!(client.sent_reads(), first);
-        client.answer(3, &["$-1\r\n"]);
-        client.expect_told(&[(1, "$-1\r\n")]);
-    }
-
-    #[test]
-    fn a_read_is_told_behind_an_earlier_one_of_its_connection_and_slot() {
-        let mut client = Asking::new();
-        client.ask(1, "GET k");
-        client.ask(2, "STRLEN k");
-        client.ask(3, "GET other");
-        assert_eq!(client.sent().len(), 1);
-        client.answer(1, &["later", ":2\r\n", ":3\r\n"]);
-        client.expect_told(&[(3, ":3\r\n")]);
-        client.ask(4, "GET k");
-        assert_eq!(client.sent().len(), 1);
-        client.answer(2, &[":4\r\n"]);
-        client.expect_told(&[]);
-        client.answer_late(1, true, ":1\r\n");
-        client.expect_told(&[(1, ":1\r\n"), (2, ":2\r\n"), (4, ":4\r\n")]);
-        assert!(client.group_client.is_idle());
-    }
-
-    #[test]
-    fn a_late_answer_is_told_behind_an_earlier_one_of_its_connection_and_slot() {
-        let mut client = Asking::new();
-        client.ask(1, "GET k");
-        client.ask(2, "STRLEN k");
-        assert_eq!(client.sent().len(), 1);
-        client.answer(1, &["later", "later"]);
-        client.answer_item(1, true, 1, ":2\r\n");
-        client.expect_told(&[]);
-        client.answer_item(1, true, 0, ":1\r\n");
-        client.expect_told(&[(1, ":1\r\n"), (2, ":2\r\n")]);
-        assert!(client.group_client.is_idle());
-    }
-
-    #[test]
-    fn a_late_answer_is_not_told_behind_one_that_was_asked_again() {
-        let mut client = Asking::new();
-        client.ask(1, "GET k");
-        client.ask(2, "STRLEN k");
-        assert_eq!(client.sent().len(), 1);
-        client.answer(1, &["later", "later"]);
-        client.tick(SECOND);
-        assert_eq!(client.sent().len(), 1, "whether they wait still");
-        client.answer(2, &["gone", "later"]);
-        assert_eq!(client.sent().len(), 1);
-        // It is from before.
-        client.answer_item(1, true, 1, ":1\r\n");
-        assert_eq!(client.sent().len(), 1);
-        client.answer(3, &["$2\r\nab\r\n"]);
-        client.expect_told(&[(1, "$2\r\nab\r\n")]);
-        client.answer(4, &[":2\r\n"]);
-        client.expect_told(&[(2, ":2\r\n")]);
-        assert!(client.group_client.is_idle());
-    }
-
-    #[test]
-    fn a_read_says_which_write_it_stands_behind() {
-        let mut client = Asking::new();
-        let behind = |client: &mut Asking| {
-            let mut behind = Vec::new();
-            client
-                .group_client
-                .dispatch(|batch| behind.push((batch.sequence, batch.behind)));
-            behind
-        };
-        client.ask(1, "INCR k");
-        assert_eq!(behind(&mut client), [(1, 0)]);
-        client.ask(2, "GET k");
-        assert_eq!(behind(&mut client), [(2, 1)]);
-        let other = operation("GET other");
-        let free = Asked {
-            is_free: true,
-            ..Asked::of(&other)
-        };
-        client.group_client.command(ticket(3), free);
-        assert_eq!(behind(&mut client), [(3, 0)], "it waits for nothing");
-        // The write was lost on its way.
-        client.hear(2, &BatchOutcome::Gap { applied: 0 });
-        assert_eq!(behind(&mut client), [(1, 0), (2, 1), (3, 0)]);
-        client.answer(1, &[":1\r\n"]);
-        client.group_client.resend(&mut client.out);
-        assert_eq!(behind(&mut client), [(2, 0), (3, 0)], "it was carried out");
-    }
-
-    #[test]
-    fn a_read_that_is_told_early_is_noticed() {
-        planted::plant(Some(Bug::ReadToldEarly));
-        let mut client = Asking::new();
-        client.ask(1, "GET k");
-        client.ask(2, "STRLEN k");
-        assert_eq!(client.sent().len(), 1);
-        client.answer(1, &["later", ":2\r\n"]);
-        planted::plant(None);
-        client.expect_told(&[(2, ":2\r\n")]);
-    }
-
-    #[test]
-    fn what_was_held_is_asked_again_with_the_read_before_it() {
-        let mut client = Asking::new();
-        client.ask(1, "GET k");
-        client.ask(2, "STRLEN k");
-        assert_eq!(client.sent().len(), 1);
-        client.answer(1, &["later", ":1\r\n"]);
-        client.tick(SECOND);
-        assert_eq!(client.sent().len(), 1, "whether it waits still");
-        client.answer(2, &["gone"]);
-        assert_eq!(client.sent().len(), 1);
-        client.expect_told(&[]);
-        client.answer(3, &["$2\r\nab\r\n", ":2\r\n"]);
-        client.expect_told(&[(1, "$2\r\nab\r\n"), (2, ":2\r\n")]);
-        assert!(client.group_client.is_idle());
-    }
-
-    #[test]
-    fn a_read_that_overtook_one_which_is_sent_again_is_asked_again_behind_it() {
-        let mut client = Asking::new();
-        for number in 1..=2 {
-            client.ask(number, "GET k");
-            assert_eq!(client.sent().len(), 1);
-        }
-        client.answer(2, &[":1\r\n"]);
-        client.expect_told(&[]);
-        client.group_client.resend(&mut client.out);
-        assert_eq!(client.sent().len(), 2);
-        client.answer(3, &[":2\r\n"]);
-        client.expect_told(&[]);
-        client.answer(1, &[":2\r\n"]);
-        client.expect_told(&[(1, ":2\r\n"), (2, ":2\r\n")]);
-        assert!(client.group_client.is_idle());
-    }
-
-    #[test]
-    fn a_read_is_not_told_what_was_answered_before_an_earlier_one_was_sent_again() {
-        let mut client = Asking::new();
-        for number in 1..=2 {
-            client.ask(number, "GET k");
-            assert_eq!(client.sent().len(), 1);
-        }
-        client.group_client.resend(&mut client.out);
-        assert_eq!(client.sent().len(), 2);
-        client.answer(1, &[":2\r\n"]);
-        client.expect_told(&[(1, ":2\r\n")]);
-        // Perhaps the one before says so, which has it from before.
-        client.answer(2, &[":1\r\n"]);
-        client.expect_told(&[]);
-        assert_eq!(client.sent().len(), 1);
-        client.answer(3, &[":2\r\n"]);
-        client.expect_told(&[(2, ":2\r\n")]);
-        assert!(client.group_client.is_idle());
-    }
-
-    #[test]
-    fn a_read_is_not_asked_again_behind_a_write_of_its_connection_that_was_carried_out() {
-        let mut client = Asking::new();
-        client.ask(1, "GET k");
-        assert_eq!(client.sent().len(), 1);
-        client.answer(1, &["later"]);
-        client.ask(2, "INCR k");
-        assert_eq!(client.sent().len(), 1);
-        client.answer(2, &[":1\r\n"]);
-        client.expect_told(&[(2, ":1\r\n")]);
-        client.group_client.resend(&mut client.out);
-        client.expect_told(&[(1, "TRYAGAIN")]);
-        assert_eq!(client.sent(), []);
-    }
-
-    /// A client waits whose end of waiting nobody hears of for so long that it is given up.
-    fn give_up_wait(is_served: bool) -> Asking {
-        let mut client = Asking::new();
-        client.group_client.wait(ticket(1), &operation("BLPOP k 0.1"));
-        assert_eq!(client.sent().len(), 1);
-        client.answer(1, &["later"]);
-        assert!(matches!(client.out.drain(..).as_slice(), [Output::Waits { .. }]));
-        client.group_client.end_wait(ticket(1));
-        assert_eq!(client.sent().len(), 1);
-        if is_served {
-            client.answer_late(1, false, "$1\r\nv\r\n");
-        }
-        client.tick(5 * SECOND);
-        client.tick(11 * SECOND);
-        client
-    }
-
-    #[test]
-    fn a_client_that_waits_is_told_once_when_the_end_of_its_wait_is_given_up() {
-        give_up_wait(true).expect_told(&[(1, "$1\r\nv\r\n")]);
-        give_up_wait(false).expect_told(&[(1, "UNKNOWN")]);
-    }
-
-    #[test]
-    fn what_waits_for_a_node_to_be_in_reach_is_refused_in_time() {
-        let mut client = Asking::new();
-        client.ask(1, "INCR k");
-        client.ask(2, "GET k");
-        client.tick(5 * SECOND);
-        client.expect_told(&[(2, "CLUSTERDOWN"), (1, "CLUSTERDOWN")]);
-        assert!(client.group_client.is_cut_off());
-        let mut written = Vec::new();
-        client
-            .group_client
-            .dispatch(|batch| written.push(batch.writes.len() + batch.reads.len()));
-        assert_eq!(written, [0], "nothing of it is carried out later");
-    }
-
-    /// What the batches that are due ask for, and how long their pieces are.
-    fn sent_operations(client: &mut Asking) -> Vec<String> {
-        let mut sent = Vec::new();
-        client.group_client.dispatch(|batch| {
-            let is_read = keyspace::Operations::read(&batch.writes, |operation| {
-                sent.push(match operation {
-                    keyspace::Operation::Stage(piece) => {
-                        format!("{} of {}: {}", piece.offset, piece.whole_bytes, piece.bytes.len())
-                    }
-                    keyspace::Operation::Staged { number } => format!("carry out {number}"),
-                    keyspace::Operation::Command { args, .. } => format!("{:?}", args.to_buf()),
-                    _ => "something else".to_owned(),
-                });
-            });
-            assert!(is_read.is_some(), "they are operations");
-        });
-        sent
-    }
-
-    /// Of 100 bytes on goes in pieces of 40.
-    fn with_short_pieces() -> Asking {
-        let mut client = Asking::new();
-        client.group_client.set_piece_sizes(PieceSizes {
-            long_bytes_min: 100,
-            piece_bytes: 40,
-        });
-        client
-    }
-
-    #[test]
-    fn what_is_long_goes_in_pieces_and_what_is_short_between_them() {
-        let mut client = with_short_pieces();
-        client.ask(1, &format!("SET k {}", "v".repeat(200)));
-        let mut sent = Vec::new();
-        let mut longest = 0;
-        for turn in 0..20 {
-            client.ask(100 + turn, "INCR n");
-            let now = sent_operations(&mut client);
-            let pieces = now.iter().filter(|operation| operation.contains(" of ")).count();
-            longest = longest.max(pieces);
-            sent.extend(now);
-            let sequences = client.unanswered();
-            for sequence in sequences {
-                let items = client
-                    .group_client
-                    .unanswered
-                    .front()
-                    .map_or(0, |sent| sent.items.len());
-                assert_eq!(items, 1, "each has a batch of its own");
-                client.answer(sequence, &["+OK\r\n"]);
-            }
-        }
-        assert_eq!(longest, PIECES_MAX, "no more are under way");
-        let at = |what: &str| sent.iter().position(|sent| sent.starts_with(what));
-        let pieces: Vec<&String> = sent.iter().filter(|sent| sent.contains(" of ")).collect();
-        assert!(pieces.len() > PIECES_MAX, "{pieces:?}");
-        assert!(at("carry out 1") > at("160 of"), "{sent:?}");
-        assert!(
-            sent[..2].iter().any(|sent| sent.contains("INCR")),
-            "before the first piece: {sent:?}"
-        );
-        assert_eq!(client.out.len(), 21);
-        assert!(client.group_client.is_idle());
-    }
-
-    #[test]
-    fn what_is_given_up_half_way_is_taken_back_and_nothing_was_done() {
-        let mut client = with_short_pieces();
-        client.ask(1, &format!("SET k {}", "v".repeat(400)));
-        assert_eq!(sent_operations(&mut client).len(), PIECES_MAX);
-        for sequence in 1..=PIECES_MAX as u64 {
-            client.answer(sequence, &[""]);
-        }
-        client.tick(6 * SECOND);
-        // It is certain that it was not carried out.
-        client.expect_told(&[(1, "CLUSTERDOWN")]);
-        assert_eq!(sent_operations(&mut client), ["0 of 0: 0"]);
-    }
-
-    #[test]
-    fn what_a_group_may_have_lost_is_sent_from_its_beginning() {
-        let mut client = with_short_pieces();
-        client.ask(1, &format!("SET k {}", "v".repeat(400)));
-        assert_eq!(sent_operations(&mut client).len(), PIECES_MAX);
-        client.group_client.begin_generation(1, &mut client.out);
-        assert_eq!(client.sent(), [(1, PROBE)]);
-        client.hear(0, &BatchOutcome::Gap { applied: 2 });
-        let mut sent = Vec::new();
-        for _ in 0..30 {
-            sent.extend(sent_operations(&mut client));
-            let sequences = client.unanswered();
-            for sequence in sequences {
-                client.answer(sequence, &["+OK\r\n"]);
-            }
-        }
-        let begins = sent.iter().rposition(|sent| sent.starts_with("0 of"));
-        assert_eq!(
-            begins,
-            Some(3),
-            "those under way go again, and then all: {sent:?}"
-        );
-        assert_eq!(sent.last().map(String::as_str), Some("carry out 2"));
-        client.expect_told(&[(1, "+OK\r\n")]);
-    }
-
-    #[test]
-    fn what_is_long_is_not_sent_again_before_it_can_have_been_answered() {
-        let mut client = Asking::new();
-        client.ask(1, &format!("SET k {}", "v".repeat(2 * BYTES_PER_SECOND)));
-        client.ask(2, "GET other");
-        assert_eq!(client.sent().len(), 1 + PIECES_MAX);
-        let mut sent_at = |millis: u64| {
-            client.tick(millis * SECOND / 1_000);
-            (client.sent().len(), client.out.len())
-        };
-        assert_eq!(sent_at(2_900), (0, 0));
-        assert_eq!(
-            sent_at(3_100),
-            (1 + PIECES_MAX, 0),
-            "after a second and two for its bytes"
-        );
-        assert_eq!(sent_at(7_100).1, 2, "nobody waits for ever");
-    }
-
-    #[test]
-    fn what_stands_behind_a_long_message_of_its_link_is_waited_for() {
-        let mut client = Asking::new();
-        client.ask(1, "GET k");
-        assert_eq!(client.sent_reads().len(), 1);
-        for second in 1..=30 {
-            client.group_client.begin(Monotonic(second * SECOND), None);
-            client.group_client.on_moving();
-            client.group_client.give_up(&mut client.out);
-            assert_eq!(client.sent_reads().len(), 0, "its answer may be that message");
-        }
-        client.expect_told(&[]);
-        client.tick(31 * SECOND);
-        // Nothing moves any more.
-        client.expect_told(&[(1, "CLUSTERDOWN")]);
-    }
 }

@@ -24,7 +24,9 @@ mod turn;
 
 pub use batch::{Batch, SentWords};
 pub use counts::MemberCounts;
-pub use group_client::{Asked, CROWDED_OUT, GroupClient, NoCheckOut, PieceSizes, UNREACHABLE, time_of};
+pub use group_client::{
+    Asked, CROWDED_OUT, GroupClient, NoCheckOut, PieceSizes, TOO_LONG, UNREACHABLE, time_of,
+};
 pub use keyspace::{OpenTransaction, Returned, Scratch, TransactionCounts, locks_among as locks_of};
 pub use member::{Cut, Effects, FLIGHTS_MAX, Member, Sender};
 pub use operation::{Condition, Operation, Replies, Step, databases, with_conditions};

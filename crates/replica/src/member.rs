@@ -5,6 +5,7 @@
 //!       free reads --> evaluated at once, under the lease, which is looked at again when the turn ends
 //!      other reads --> behind unapplied writes of the group: attached to their entry, and ahead of later writes of their gateway
 //!                  \-> else evaluated at once, under the lease, which is looked at again when the turn ends;
+//!                      if a key has expired by the clock alone: behind an entry, by group time;
 //!                      without a lease: when a round has confirmed that nobody else leads
 //!  anybody   committed entry --> applied
 //!  learner   cuts --> arrival --the leader's snapshot message--> installed; the log goes on from there
@@ -41,8 +42,8 @@ use crate::state::GroupState;
 use crate::turn::Turn;
 use bytes::Bytes;
 use consensus::{
-    Committed, Data, Effect, Index, Members, Message, Payload, RaftNode, ReadId, ReadPermit, Ready, Role,
-    Saved, Scrub, Scrubbed, SnapshotPoint, Status, Term, Verdict,
+    Committed, Effect, Index, Members, Message, RaftNode, ReadId, ReadPermit, Ready, Role, Saved, Scrub,
+    Scrubbed, SnapshotPoint, Status, Term, Verdict,
 };
 use ids::{GatewayId, GroupId, Incarnation, Monotonic, NodeId, Prng};
 use keyspace::{Arrival, Entry, EntryBuf, Header, Operation, Operations};
@@ -57,10 +58,6 @@ pub const FLIGHTS_MAX: usize = 2;
 
 /// Bytes of operations in one entry. What is more goes into the next; one batch always fits.
 const ENTRY_BYTES_MAX: usize = 1024 * 1024;
-
-/// Bytes of the answers to the reads of one batch: a value of the largest size with a good deal more. A read whose answer passes
-/// it is told so instead; a message between nodes has room for more.
-const ANSWERS_BYTES_MAX: usize = 768 * 1024 * 1024;
 
 /// An answer that is always told, because nothing shorter could be said instead of it.
 const SHORT_ANSWER_BYTES: usize = 1024;
@@ -132,6 +129,8 @@ pub struct Cut {
 struct Gathered {
     sender: Sender,
     batch: Batch,
+    /// Whether it is answered by group time: of reads that found a key to have expired by the clock, behind the entry that says so.
+    by_group_time: bool,
 }
 
 /// Decisions that nobody waited for when they came.
@@ -487,7 +486,11 @@ impl Member {
             return self.voice().send_back(effects, sender, batch.sequence);
         }
         self.now = now;
-        let gathered = Gathered { sender, batch };
+        let gathered = Gathered {
+            sender,
+            batch,
+            by_group_time: false,
+        };
         self.nodes.insert(sender.gateway, sender.node);
         if gathered.batch.number > 0 {
             self.gather(gathered);
@@ -573,7 +576,18 @@ impl Member {
         if waits || !matches!(self.raft.read_permit(now), ReadPermit::Lease(_)) {
             return self.unconfirmed.push((None, gathered));
         }
-        if let Some(answers) = self.evaluate(state, turn, &gathered, effects) {
+        self.read_at_once(state, turn, gathered, effects);
+    }
+
+    /// Answers a batch of reads, to be told when the lease was looked at again.
+    fn read_at_once(
+        &mut self,
+        state: &mut GroupState,
+        turn: &Turn,
+        gathered: Gathered,
+        effects: &mut Effects,
+    ) {
+        if let Some((gathered, answers)) = self.evaluate(state, turn, gathered, effects) {
             self.evaluated.push(Evaluated {
                 gathered,
                 answers,
@@ -584,13 +598,16 @@ impl Member {
 
     /// What the reads of a batch answer, from the state as it is; `None` if that is to be found out behind an entry, or if
     /// the bytes are no reads.
+    ///
+    /// An answer may say that a key has expired by the clock here. Whoever leads next may have another one, and would show the key
+    /// again: so the batch is answered when an entry has said how late it is.
     fn evaluate(
         &mut self,
         state: &mut GroupState,
         turn: &Turn,
-        gathered: &Gathered,
+        mut gathered: Gathered,
         effects: &mut Effects,
-    ) -> Option<FrozenRope> {
+    ) -> Option<(Gathered, FrozenRope)> {
         let (sender, sequence) = (gathered.sender, gathered.batch.sequence);
         let applied = state.keyspace().last_batch(sender.gateway);
         if applied < gathered.batch.behind && !planted::is(Bug::WriteBeforeNotMissed) {
@@ -603,34 +620,53 @@ impl Member {
             self.voice().say(effects, sender, sequence, BatchOutcome::Evicted);
             return None;
         };
-        let mut answers = AnswersBuf::default();
-        for (index, read) in (0..).zip(&questions) {
-            if let Question::Wound(txn) = read.question
-                && state.keyspace().is_waiting(txn)
-            {
-                self.own.push(&Operation::Withdraw { txn });
+        let parked = state.parked.len();
+        loop {
+            let (mut answers, mark) = (
+                AnswersBuf::default(),
+                state.mark_reads(turn, gathered.by_group_time),
+            );
+            for (index, read) in (0..).zip(&questions) {
+                if let Question::Wound(txn) = read.question
+                    && state.keyspace().is_waiting(txn)
+                {
+                    self.own.push(&Operation::Withdraw { txn });
+                }
+                let place = ReadPlace {
+                    sender,
+                    sequence,
+                    index,
+                };
+                let (now, all) = (self.now, &gathered.batch.reads);
+                let (before, start) = (answers.byte_len(), answers.mark());
+                if planted::is(Bug::KeptIgnoredByRead) && !self.kept.is_empty() {
+                    state.answer_past_locks(turn, &read.question, &mut answers);
+                } else if gathered.by_group_time && state.parked.holds(place) {
+                    answers.later();
+                } else {
+                    state.answer(turn, now, &read.question, place, all, &mut answers);
+                }
+                if answers.byte_len() > turn.answers_bytes_max
+                    && answers.byte_len() - before > SHORT_ANSWER_BYTES
+                {
+                    answers.refuse_from(start, matches!(read.question, Question::Command { .. }));
+                }
             }
-            let place = ReadPlace {
-                sender,
-                sequence,
-                index,
-            };
-            let (now, all) = (self.now, &gathered.batch.reads);
-            let (before, mark) = (answers.byte_len(), answers.mark());
-            if planted::is(Bug::KeptIgnoredByRead) && !self.kept.is_empty() {
-                state.answer_past_locks(turn, &read.question, &mut answers);
-            } else {
-                state.answer(turn, now, &read.question, place, all, &mut answers);
+            let is_ahead = state.is_ahead(mark);
+            for (db, key) in state.take_met_expired() {
+                // From here on it has expired, whoever leads.
+                self.own.push(&Operation::Expire { db, key: &key });
             }
-            if answers.byte_len() > ANSWERS_BYTES_MAX && answers.byte_len() - before > SHORT_ANSWER_BYTES {
-                answers.refuse_from(mark, matches!(read.question, Question::Command { .. }));
+            if !is_ahead {
+                return Some((gathered, answers.finish()));
             }
+            gathered.by_group_time = true;
+            if state.parked.len() == parked {
+                self.attached.push((self.gathered.len(), gathered));
+                return None;
+            }
+            // Some of them wait by themselves, and are answered later. The others cannot wait with them.
         }
-        for (db, key) in state.take_met_expired() {
-            // An answer may say that a key has expired: from here on it has, whoever leads.
-            self.own.push(&Operation::Expire { db, key: &key });
-        }
-        Some(answers.finish())
     }
 
     /// Asks for an operation of the leader's own: it is applied with the next entry, unless leadership is lost.
@@ -881,11 +917,13 @@ impl Member {
         for departure in departures.chain(self.ended.drain(..)) {
             departure.end(state.keyspace_mut());
         }
-        for bytes in consensus::whole_entries(self.raft.entries_after(self.applied)) {
+        for entry in self.raft.entries_after(self.applied) {
             if self.is_stopped {
                 break;
             }
-            self.apply(state, turn, &bytes.into(), None, &mut effects);
+            if let Some(data) = entry.data() {
+                self.apply(state, turn, data, None, &mut effects);
+            }
         }
     }
 
@@ -948,7 +986,7 @@ impl Member {
             }
             let mut bytes = 0;
             let mut count = 0;
-            for Gathered { sender, batch } in &self.gathered[..self.proposable()] {
+            for Gathered { sender, batch, .. } in &self.gathered[..self.proposable()] {
                 if count > 0 && bytes + batch.byte_len() > ENTRY_BYTES_MAX {
                     break;
                 }
@@ -995,8 +1033,8 @@ impl Member {
     fn answer_early(&mut self, state: &mut GroupState, turn: &Turn, effects: &mut Effects) {
         for flight in std::mem::take(&mut self.flights) {
             let entries = self.raft.entries_after(Index(flight.index.0 - 1));
-            if let Some(Payload::Data(bytes)) = entries.first().map(|entry| &entry.payload) {
-                self.apply(state, turn, &bytes.clone().into(), Some(flight), effects);
+            if let Some(data) = entries.first().and_then(consensus::Entry::data) {
+                self.apply(state, turn, data, Some(flight), effects);
             }
         }
     }
@@ -1066,7 +1104,7 @@ impl Member {
             .chain(self.unconfirmed.drain(..).map(|(_, gathered)| gathered))
             .chain(self.confirmed.drain(..).map(|(_, gathered)| gathered))
             .chain(self.evaluated.drain(..).map(|evaluated| evaluated.gathered));
-        for Gathered { sender, batch } in waiting {
+        for Gathered { sender, batch, .. } in waiting {
             voice.send_back(effects, sender, batch.sequence);
         }
         self.gathered_bytes = 0;
@@ -1109,7 +1147,7 @@ impl Member {
         if self.is_stopped {
             return;
         }
-        assert_eq!(committed.first.0, self.applied.0 + 1, "invariant 1");
+        assert_eq!(committed.index.0, self.applied.0 + 1, "invariant 1");
         let flight = match self.flights.front() {
             Some(flight) if flight.index == committed.index => {
                 let flight = self.flights.pop_front().expect("looked at a moment ago");
@@ -1200,17 +1238,12 @@ impl Member {
         &mut self,
         state: &mut GroupState,
         turn: &Turn,
-        data: &Data,
+        data: &Bytes,
         flight: Option<Flight>,
         effects: &mut Effects,
     ) -> bool {
-        let entry = if data.second.is_empty() {
-            Entry::decode(&data.first)
-        } else {
-            Entry::decode_kept(&data.first, &data.second)
-        };
         // Whatever the bytes are, every replica sees the same ones and does the same.
-        let Ok(entry) = entry else {
+        let Ok(entry) = Entry::decode(data) else {
             effects.is_unread = true;
             return true;
         };
@@ -1232,17 +1265,11 @@ impl Member {
                 return false;
             }
         };
-        for (Gathered { sender, batch }, outcome) in gathered.into_iter().zip(outcomes) {
+        for (Gathered { sender, batch, .. }, outcome) in gathered.into_iter().zip(outcomes) {
             self.voice().say(effects, sender, batch.sequence, outcome);
         }
         for gathered in attached {
-            if let Some(answers) = self.evaluate(state, turn, &gathered, effects) {
-                self.evaluated.push(Evaluated {
-                    gathered,
-                    answers,
-                    entries: self.counts.entries_applied,
-                });
-            }
+            self.read_at_once(state, turn, gathered, effects);
         }
         true
     }
@@ -1259,7 +1286,7 @@ impl Member {
     fn on_round_lost(&mut self, round: ReadId, effects: &mut Effects) {
         let is_its = |(awaited, _): &mut (Option<ReadId>, Gathered)| *awaited == Some(round);
         let voice = self.voice();
-        for (_, Gathered { sender, batch }) in self.unconfirmed.extract_if(.., is_its) {
+        for (_, Gathered { sender, batch, .. }) in self.unconfirmed.extract_if(.., is_its) {
             voice.send_back(effects, sender, batch.sequence);
         }
     }
@@ -1274,7 +1301,7 @@ impl Member {
             .map(|(_, gathered)| gathered)
             .collect();
         for gathered in ready {
-            if let Some(answers) = self.evaluate(state, turn, &gathered, effects) {
+            if let Some((gathered, answers)) = self.evaluate(state, turn, gathered, effects) {
                 self.counts.reads_confirmed += 1;
                 let outcome = BatchOutcome::Done(answers);
                 self.voice()
@@ -1451,12 +1478,10 @@ mod tests {
             lfu: None,
             notify: EventClasses::default(),
             steps_max: usize::MAX,
+            answers_bytes_max: usize::MAX,
             semantics: SemanticsVersion::CURRENT,
         };
-        let data = Data {
-            first: Bytes::from_static(b"nothing that a leader wrote"),
-            second: Bytes::new(),
-        };
+        let data = Bytes::from_static(b"nothing that a leader wrote");
         let mut effects = Effects::default();
         assert!(member.apply(&mut state, &turn, &data, None, &mut effects));
         assert!(effects.is_unread && !member.is_stopped);

@@ -226,6 +226,8 @@ impl Parked {
         }
         let mut answers = AnswersBuf::default();
         let all = reads(&read.reads).expect("they were read when they came");
+        // By group time, as of the entry that has freed what it waited for: nobody who leads later judges by an earlier one.
+        let now = std::mem::replace(&mut local.now, keyspace.time());
         answer(
             keyspace,
             local,
@@ -233,6 +235,7 @@ impl Parked {
             Duration::ZERO,
             &mut answers,
         );
+        local.now = now;
         self.places.remove(&read.place.key());
         self.answered.push((read.place, answers.finish()));
     }
@@ -283,6 +286,23 @@ pub(crate) fn answer(
     // As reads are judged.
     let time = keyspace.time().max(local.now);
     match question {
+        Question::Versions(keys) | Question::Fetch(keys) => {
+            keys.iter()
+                .for_each(|(db, key)| keyspace.note_expired(*db, key, local));
+        }
+        Question::See(_) => {
+            question.block(|conditions, _| {
+                for condition in conditions {
+                    let (keyspace::Condition::Unchanged { db, key, .. }
+                    | keyspace::Condition::Absent { db, key }) = *condition;
+                    keyspace.note_expired(db, key, local);
+                }
+                true
+            });
+        }
+        Question::Command { .. } | Question::Late(_) | Question::Parked { .. } | Question::Wound(_) => {}
+    }
+    match question {
         Question::Versions(keys) => {
             let versions = keys
                 .iter()
@@ -332,10 +352,7 @@ pub(crate) fn answer(
         Question::Fetch(keys) => {
             let seen: Vec<FrozenRope> = keys
                 .iter()
-                .map(|(db, key)| {
-                    let (object, version) = keyspace.seen_object(*db, key, local);
-                    keyspace::share_seen(object.as_ref(), version)
-                })
+                .map(|(db, key)| keyspace.share_seen(*db, key, local))
                 .collect();
             answers.seen_objects(age, time, &seen);
         }

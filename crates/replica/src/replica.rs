@@ -34,6 +34,8 @@ use txn::{Locks, Mode, Priority, TxnId};
 pub struct Replica {
     state: GroupState,
     role: Role,
+    /// The data of an earlier replica here that has no part in the group any more ([`Replica::set_aside`]).
+    aside: Option<Keyspace>,
 }
 
 enum Role {
@@ -102,6 +104,7 @@ impl Replica {
         Replica {
             state: GroupState::new(group, seed, partitions),
             role: Role::Alone(Alone::default()),
+            aside: None,
         }
     }
 
@@ -236,6 +239,29 @@ impl Replica {
     /// Forgets all data: they belong to the group no more.
     pub fn forget(&mut self) {
         self.state.forget();
+    }
+
+    /// It has no part in the group's log any more, and its data are set aside, in the place of what was before: what it needs to go
+    /// on beside them. `None` if it has no part, no state yet, or none that may go on: then nothing is set aside.
+    pub fn set_aside(&mut self, turn: &Turn, now: Monotonic) -> Option<(SnapshotPoint, Saved)> {
+        let rest = self.end(turn, now)?;
+        self.state.step_down();
+        self.drop_aside();
+        self.aside = Some(self.state.take_keyspace());
+        Some(rest)
+    }
+
+    /// What was set aside; nothing if nothing was.
+    pub fn take_aside(&mut self) -> Keyspace {
+        let aside = self.aside.take();
+        aside.unwrap_or_else(|| Keyspace::new(self.state.keyspace.seed(), self.state.keyspace.partitions()))
+    }
+
+    /// Drops what was set aside, piece by piece.
+    pub fn drop_aside(&mut self) {
+        if let Some(aside) = self.aside.take() {
+            self.state.adopt_garbage(aside.into_garbage());
+        }
     }
 
     /// Goes on with what an earlier life of this replica held. Only before anything was carried out.
@@ -379,10 +405,11 @@ impl Replica {
         next
     }
 
-    /// Bytes of the data, wherever they are at the moment.
+    /// Bytes of the data, wherever they are at the moment, and of what was set aside.
     pub fn memory(&self) -> usize {
         // An empty collection stands where one is lent, and a copy is lent of all else: counted twice, but small.
-        self.state.keyspace.memory() + self.alone().map_or(0, Alone::lent_bytes)
+        let aside = self.aside.as_ref().map_or(0, Keyspace::memory);
+        self.state.keyspace.memory() + aside + self.alone().map_or(0, Alone::lent_bytes)
     }
 
     /// Whether no transaction is under way here.

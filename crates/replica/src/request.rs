@@ -3,10 +3,11 @@
 use crate::batch::SentWords;
 use crate::operation::{Condition, Operation, Replies, Step, as_conditions, as_state};
 use crate::state::LocalCounts;
-use command::Spec;
+use command::{CommandId, Spec};
 use ids::{Db, GroupId, UnixMillis};
 use keyspace::{
-    ClientRequest, Effect, Event, Garbage, KeptResult, KeyVersion, Lock, Object, Prepare, Returned, Work,
+    ClientRequest, Effect, Event, Garbage, KeptResult, KeyVersion, Lock, Object, Pairs, Prepare, Returned,
+    Work,
 };
 use resp::FrozenRope;
 use std::time::Duration;
@@ -211,9 +212,17 @@ impl Part {
             Assignment::Evaluate {
                 operations,
                 is_strict,
-            } => Work::Evaluate {
-                commands: operations.iter().map(Operation::as_state).collect(),
-                is_strict: *is_strict,
+            } => match &operations[..] {
+                [operation] if operation.spec.id == CommandId::MSet && operation.parse().is_ok() => {
+                    Work::Put {
+                        db: operation.db,
+                        pairs: Pairs::of(operation.args.as_args().from(1)),
+                    }
+                }
+                operations => Work::Evaluate {
+                    commands: operations.iter().map(Operation::as_state).collect(),
+                    is_strict: *is_strict,
+                },
             },
             Assignment::Install {
                 effects,

@@ -17,6 +17,7 @@ use keyspace::{
     Cursor, Effect, Event, EventClasses, EvictionPolicy, Garbage, Header, KeyVersion, Limits, Object,
     OpenTransaction, TransactionCounts, Victims,
 };
+use planted::Bug;
 use resp::{Args, FrozenRope, Writer};
 use std::time::Duration;
 use txn::{Locks, Participant, Participants, TxnId};
@@ -41,6 +42,10 @@ pub(crate) fn read_words(
         Err(error) => error.write(out),
     }
 }
+
+/// See [`GroupState::mark_reads`].
+#[derive(Clone, Copy, Debug)]
+pub struct ReadsMark(u64, u64, usize);
 
 /// See the file's header.
 pub struct GroupState {
@@ -94,6 +99,7 @@ impl GroupState {
                 lfu: None,
                 notify: EventClasses::default(),
                 steps_max: usize::MAX,
+                answers_bytes_max: usize::MAX,
                 semantics: SemanticsVersion::CURRENT,
             },
             has_begun: false,
@@ -544,6 +550,11 @@ impl GroupState {
         std::mem::take(&mut self.local.torn)
     }
 
+    /// How many times the group had begun anew when the log began that is applied here.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// The log that is applied from here on is the group's in this generation.
     pub fn begin_generation(&mut self, generation: u64) {
         self.generation = generation;
@@ -587,6 +598,34 @@ impl GroupState {
         self.begin(turn);
         debug_assert!(!command.writes(), "what writes is an entry");
         self.keyspace.read(db, command, &mut self.local, out);
+    }
+
+    /// What reads count and tell of, before some that may have to be answered again: for [`GroupState::is_ahead`]. They are judged by
+    /// the clock, or by group time.
+    #[inline]
+    pub fn mark_reads(&mut self, turn: &Turn, by_group_time: bool) -> ReadsMark {
+        self.begin(turn);
+        self.local.is_ahead = false;
+        if by_group_time {
+            self.local.now = self.keyspace.time();
+        }
+        ReadsMark(self.local.hits, self.local.misses, self.local.events.len())
+    }
+
+    /// Whether what was answered since says that a key has expired which lives by group time, and an entry can say that it has: it is
+    /// to be answered behind that, and has counted nothing. While writes are held back there are no such entries.
+    #[inline]
+    pub fn is_ahead(&mut self, mark: ReadsMark) -> bool {
+        self.local.now = self.turn.now;
+        if !std::mem::take(&mut self.local.is_ahead)
+            || self.keeps_expired
+            || planted::is(Bug::ExpiredByClockTold)
+        {
+            return false;
+        }
+        (self.local.hits, self.local.misses) = (mark.0, mark.1);
+        self.local.events.truncate(mark.2);
+        true
     }
 
     /// Whether an operation or a read waits for any of these transactions.
@@ -641,6 +680,16 @@ impl GroupState {
     pub(crate) fn forget(&mut self) {
         let seed = self.keyspace.seed();
         self.replace_keyspace(Keyspace::new(seed, self.keyspace.partitions()));
+    }
+
+    /// The data; nothing is left here.
+    pub(crate) fn take_keyspace(&mut self) -> Keyspace {
+        let seed = self.keyspace.seed();
+        let empty = Keyspace::new(seed, self.keyspace.partitions()).knows(self.known);
+        let taken = std::mem::replace(&mut self.keyspace, empty);
+        self.keyspace.set_place(self.place());
+        self.marks.clear();
+        taken
     }
 
     /// Forgets all data, and does not touch it again, not even to free it: a step that panicked may have left it in pieces.

@@ -228,6 +228,23 @@ impl From<Vec<u8>> for FrozenRope {
 }
 
 impl FrozenRope {
+    /// These bytes, with runs, each behind so many of them, in order.
+    pub fn new(bytes: Bytes, runs: Vec<(usize, Bytes)>) -> FrozenRope {
+        FrozenRope { bytes, runs }
+    }
+
+    /// Up to so many bytes from `from` on, in one piece.
+    pub fn piece_at(&self, mut from: usize, bytes_max: usize) -> Bytes {
+        let piece = self.pieces().find(|piece| {
+            let is_there = from < piece.len();
+            from -= if is_there { 0 } else { piece.len() };
+            is_there
+        });
+        let mut piece = piece.unwrap_or_default().split_off(from);
+        piece.truncate(bytes_max);
+        piece
+    }
+
     /// How many bytes there are.
     pub fn len(&self) -> usize {
         self.bytes.len() + self.runs.iter().map(|(_, run)| run.len()).sum::<usize>()
@@ -383,6 +400,21 @@ mod tests {
         let frozen = rope().freeze();
         let (start, end) = (b"+OK\r\n".len(), b"+OK\r\n$6\r\n\r\n".len());
         assert_eq!(frozen.part(start..end).to_bytes(), &b"$6\r\nshared\r\n"[..]);
+    }
+
+    #[test]
+    fn a_piece_begins_anywhere_and_ends_at_a_run_or_before() {
+        let frozen = rope().freeze();
+        for bytes_max in [1, 3, 100] {
+            let mut found = Vec::new();
+            while found.len() < TEXT.len() {
+                let piece = frozen.piece_at(found.len(), bytes_max);
+                assert!(!piece.is_empty() && piece.len() <= bytes_max);
+                found.extend_from_slice(&piece);
+            }
+            assert_eq!(found, TEXT);
+        }
+        assert_eq!(frozen.piece_at(TEXT.len(), 1), Bytes::new());
     }
 
     #[test]

@@ -389,6 +389,12 @@ impl Gateway {
         self.cluster
             .wall_clock
             .retain(|node| layout.peers.contains(&node));
+        let mut layout = layout;
+        if let Some(known) = &self.cluster.layout
+            && layout.groups.iter().any(|group| group.is_unheard)
+        {
+            Arc::make_mut(&mut layout).keep_unheard(known);
+        }
         self.cluster.layout = Some(layout);
         self.cluster.claims_changed = true;
         for index in 0..self.replicas.len() {
@@ -453,13 +459,14 @@ impl Gateway {
         seats.map(|(index, (seat, replica))| (seat, replica, self.layout_of(index)))
     }
 
-    /// The replicas of this worker that know no leader of their group.
+    /// The replicas of this worker that know no leader of their group, and what is kept from before groups began anew.
     pub fn survivors(&self) -> Vec<control::Survivor> {
-        let cluster = &self.cluster;
-        let survivor = |(seat, replica, layout): (&Seat, &Replica, &GroupLayout)| {
-            seat.survivor(cluster.me(), replica, layout, cluster.now)
-        };
-        self.seats().filter_map(survivor).collect()
+        let (me, now) = (self.cluster.me(), self.cluster.now);
+        let survivors = self.seats().flat_map(|(seat, replica, layout)| {
+            let former = seat.former_survivor(me, replica.group(), layout);
+            seat.survivor(me, replica, layout, now).into_iter().chain(former)
+        });
+        survivors.collect()
     }
 
     /// Whether leaders or members have changed since this was last asked.
@@ -730,38 +737,21 @@ impl Gateway {
     }
 
     /// A gateway of another node has something for a group that it thinks is led here.
-    fn on_peer_batch(&mut self, from: NodeId, batch: peer_wire::Batch) {
+    fn on_peer_batch(&mut self, from: NodeId, message: peer_wire::Batch) {
         let peer_wire::Batch {
             group,
-            generation,
             gateway,
-            sequence,
-            number,
-            acknowledged,
-            is_free,
-            behind,
-            reads,
-            writes,
-        } = batch;
+            batch,
+        } = message;
         self.follow_settings();
         let Some(index) = self.seated(group) else {
             return;
         };
         let sender = Sender { node: from, gateway };
-        if Operations::check(&writes).is_err() {
+        if Operations::check(&batch.writes).is_err() {
             // No gateway of an agreed version sends this: it would be refused for ever.
-            return self.send_back(index, sender, sequence, BatchOutcome::Evicted);
+            return self.send_back(index, sender, batch.sequence, BatchOutcome::Evicted);
         }
-        let batch = Batch {
-            generation,
-            sequence,
-            number,
-            acknowledged,
-            is_free,
-            behind,
-            writes,
-            reads,
-        };
         self.hand_over(index, sender, batch);
     }
 
@@ -960,7 +950,15 @@ impl Gateway {
         let Cluster { seats, kept, .. } = &mut self.cluster;
         let (seat, replica) = (&mut seats[index], &mut self.replicas[index]);
         if let Some(at) = kept.iter().position(|kept| kept.group == group) {
-            seat.go_on(kept.swap_remove(at), &layout, replica, &self.turn, seed, now);
+            seat.go_on(
+                kept.swap_remove(at),
+                None,
+                &layout,
+                replica,
+                &self.turn,
+                seed,
+                now,
+            );
             if !replica.has_log() {
                 replica.state_mut().set_limits(&self.turn, self.compactness);
             }
@@ -1184,15 +1182,8 @@ impl Gateway {
                 } else {
                     let batch = peer_wire::Batch {
                         group,
-                        generation: batch.generation,
                         gateway: sender.gateway,
-                        sequence: batch.sequence,
-                        number: batch.number,
-                        acknowledged: batch.acknowledged,
-                        is_free: batch.is_free,
-                        behind: batch.behind,
-                        reads: batch.reads.clone(),
-                        writes: batch.writes.clone(),
+                        batch: batch.clone(),
                     };
                     *forwarded += 1;
                     outbox.push((target, PeerMessage::Batch(batch)));
@@ -1416,8 +1407,9 @@ impl Gateway {
             Ok(command) => command,
             Err(error) => return error.write(&mut connection.writer()),
         };
-        if self.may_read_here(connection, spec, args, index) {
-            return self.read_leased(connection, &command, index);
+        if self.may_read_here(connection, spec, args, index) && self.read_leased(connection, &command, index)
+        {
+            return;
         }
         if self.may_read_stale(&connection.session, spec, index) {
             let db = connection.session.db;
@@ -1483,18 +1475,30 @@ impl Gateway {
         is_settled() && is_led() && is_free()
     }
 
-    fn read_leased(&mut self, connection: &mut Connection, command: &Command<'_>, index: usize) {
-        self.cluster.reads_here += 1;
+    /// Answers a command under the lease; `false` if the answer would be that a key has expired by the clock here alone. It is asked
+    /// for as by any other node then, and comes behind an entry that says how late it is.
+    fn read_leased(&mut self, connection: &mut Connection, command: &Command<'_>, index: usize) -> bool {
         let db = connection.session.db;
         let state = self.replicas[index].state_mut();
+        let (before, counts) = (
+            connection.pipeline.target().len(),
+            state.mark_reads(&self.turn, false),
+        );
         state.read_leased(&self.turn, db, command, &mut connection.writer());
-        if !self.cluster.leased.contains(&index) {
-            self.cluster.leased.push(index);
-        }
+        let is_ahead = state.is_ahead(counts);
         // What was read to be expired is to be deleted.
         for (db, key) in self.replicas[index].state_mut().take_met_expired() {
             self.ask_own(index, &keyspace::Operation::Expire { db, key: &key });
         }
+        if is_ahead {
+            connection.pipeline.take_back(before);
+            return false;
+        }
+        self.cluster.reads_here += 1;
+        if !self.cluster.leased.contains(&index) {
+            self.cluster.leased.push(index);
+        }
+        true
     }
 
     /// Whether what was just read under leases may be told: the process may have stood still since.

@@ -8,7 +8,8 @@
 //!
 //! What a vote and an end cost a group hardly depends on what is written with them. So commands that came in one turn share them, if
 //! they have a group in common, see nothing, and no group can refuse them. None of their clients has been answered: that all are
-//! carried out at one moment, in the order in which they came, is one of the orders that they may have.
+//! carried out at one moment, in the order in which they came, is one of the orders that they may have. Each group is sent one
+//! command with all of their keys that are its own.
 //!
 //! Nobody is to fail, or to wait for long, because of a group that only another one has named:
 //! - a transaction has few groups, and commands that have none in common are not combined;
@@ -17,14 +18,15 @@
 //!
 //! Invariants:
 //! 1. What is combined is asked of groups before the turn's end.
-//! 2. Each client is answered with what its own command was answered.
+//! 2. Each client is answered, and all are answered the same: a command that is combined cannot fail by itself.
 
 use crate::delivery::Answers;
 use crate::gateway::Gateway;
-use crate::program::{Extent, Item, Program};
+use crate::program::{Extent, Item, Parts, Program, group_of_key};
 use command::{CommandId, Spec};
-use ids::GroupId;
-use replica::{Replies, Ticket};
+use ids::{GroupId, Groups};
+use replica::{Operation, Replies, Ticket};
+use resp::ArgsBuf;
 use std::time::Duration;
 
 /// Groups of one transaction: the more there are, the more commands wait for the slowest of them.
@@ -71,10 +73,12 @@ pub(crate) fn is_combined(spec: &Spec) -> bool {
 
 impl Combination {
     /// Whether a command on these groups belongs here: if it has a group in common with the others, that one votes once less.
-    fn takes(&self, groups: &[GroupId], bytes: usize) -> bool {
+    fn takes(&self, command: &Operation, groups: &[GroupId], bytes: usize) -> bool {
         let is_ours = |group: &&GroupId| self.groups.binary_search(group).is_ok();
         let shared = groups.iter().filter(is_ours).count();
+        let is_alike = |other: &Item| matches!(other, Item::Operation(other) if other.db == command.db);
         shared > 0
+            && self.commands.first().is_some_and(is_alike)
             && self.groups.len() + groups.len() - shared <= GROUPS_MAX
             && self.clients.len() < COMBINED_MAX
             && self.bytes + bytes <= COMBINED_BYTES_MAX
@@ -105,6 +109,7 @@ impl Gateway {
         };
         let is_plain = !program.is_exec && program.request.is_none() && program.conditions.is_empty();
         is_combined(operation.spec)
+            && operation.parse().is_ok()
             && is_plain
             && self.is_spread
             && extent.groups.len() > 1
@@ -128,7 +133,10 @@ impl Gateway {
         };
         let combinations = &mut self.combining.combinations;
         let groups = extent.groups;
-        match combinations.iter_mut().find(|all| all.takes(&groups, bytes)) {
+        match combinations
+            .iter_mut()
+            .find(|all| all.takes(operation, &groups, bytes))
+        {
             Some(combination) => combination.take(client, command, groups, bytes),
             None => {
                 let mut combination = Combination::default();
@@ -160,24 +168,44 @@ pub(crate) fn apart(
     each.map(|(client, command)| (client, Program::of(vec![command])))
 }
 
-/// What each of so many combined commands is answered.
-pub(crate) fn share_out(count: usize, answers: Answers) -> Vec<Answers> {
-    let parts = match answers {
-        Answers::Parts(parts) => parts,
-        Answers::Failed(error) => return (0..count).map(|_| Answers::Failed(error)).collect(),
+/// What each of these groups has to do for combined commands.
+pub(crate) fn partition(program: &Program, groups: Groups, concerned: &[GroupId]) -> Parts {
+    let first = program.operations().next().expect("the caller has looked");
+    let mut words: Vec<Vec<&[u8]>> = concerned
+        .iter()
+        .map(|_| vec![first.spec.name.as_bytes()])
+        .collect();
+    for operation in program.operations() {
+        let args = operation.args.as_args();
+        for at in (1..args.len()).step_by(2) {
+            let group = group_of_key(groups, args.arg(at));
+            let found = concerned.binary_search(&group);
+            words[found.expect("its groups were looked for")].extend([args.arg(at), args.arg(at + 1)]);
+        }
+    }
+    let part = |words: Vec<&[u8]>| Operation {
+        args: ArgsBuf::from_slices(words),
+        ..*first
+    };
+    let parts = words.into_iter().map(|words| vec![(0, part(words))]);
+    concerned.iter().copied().zip(parts).collect()
+}
+
+/// What each of combined commands is answered.
+pub(crate) fn share_out(answers: Answers) -> impl Fn() -> Answers {
+    let reply = match answers {
+        Answers::Parts(parts) => {
+            let mut replies = parts.values().flat_map(|(_, replies)| replies.iter());
+            let error = replies.find(|reply| reply.first() == Some(&b'-'));
+            Ok(error.unwrap_or(b"+OK\r\n").to_vec())
+        }
+        Answers::Failed(error) => Err(error),
         Answers::Refused | Answers::Whole(_) | Answers::Mixed { .. } => {
             unreachable!("they have no conditions, and groups carry them out")
         }
     };
-    let mut replies: Vec<&[u8]> = vec![b"+OK\r\n"; count];
-    for (items, of_group) in parts.values() {
-        let each = items.iter().zip(of_group.iter());
-        for (&item, error) in each.filter(|(_, reply)| reply.first() == Some(&b'-')) {
-            replies[item] = error;
-        }
+    move || match &reply {
+        Ok(reply) => Answers::Whole(Replies::of([&reply[..]])),
+        Err(error) => Answers::Failed(error),
     }
-    let replies = replies.into_iter();
-    replies
-        .map(|reply| Answers::Whole(Replies::of([reply])))
-        .collect()
 }

@@ -51,7 +51,7 @@ use keyspace::{Effect, Garbage, KeyVersion, Object};
 use planted::Bug;
 use replica::{
     Assignment, CROWDED_OUT, Condition, FullKey, LocalCounts, Operation, Output, Part, Replies, Request,
-    Returned, Scratch, Seen, Step, Ticket, UNREACHABLE, locks_of, with_conditions,
+    Returned, Scratch, Seen, Step, TOO_LONG, Ticket, UNREACHABLE, locks_of, with_conditions,
 };
 use resp::Protocol;
 use std::collections::{BTreeMap, BTreeSet};
@@ -578,7 +578,10 @@ impl Gateway {
             // Nothing of this attempt was sent: the others' keys are not locked for it.
             return self.answer_transaction(txn, Answers::Failed(UNREACHABLE));
         }
-        let Some(Client { program, .. }) = &open.client else {
+        let Some(Client {
+            program, combined, ..
+        }) = &open.client
+        else {
             return;
         };
         open.parts.clear();
@@ -612,7 +615,10 @@ impl Gateway {
         for &group in &open.groups {
             let conditions = program.conditions_in(groups, group);
             let mut operations_there = || -> Vec<Operation> {
-                let parts = parts.get_or_insert_with(|| program.partition(groups));
+                let parts = parts.get_or_insert_with(|| match combined.is_empty() {
+                    true => program.partition(groups),
+                    false => combining::partition(program, groups, &open.groups),
+                });
                 let its = parts.remove(&group).unwrap_or_default();
                 let (items, operations) = its.into_iter().unzip();
                 open.parts.insert(group, (items, Replies::default()));
@@ -1392,7 +1398,7 @@ impl Gateway {
             Answers::Whole(replies) if open.is_single => self.answer_single(ticket, program, replies),
             Answers::Failed(error) if open.is_single => self.fail_single(ticket, program, error),
             // Nothing was done, perhaps because of a group that only one of them has named.
-            Answers::Failed(UNREACHABLE | BUSY) if !client.combined.is_empty() && !is_ending => {
+            Answers::Failed(UNREACHABLE | BUSY | TOO_LONG) if !client.combined.is_empty() && !is_ending => {
                 for (client, program) in combining::apart(client.combined, client.program) {
                     self.start_alone(client.ticket, program, open.opened_at);
                 }
@@ -1411,9 +1417,9 @@ impl Gateway {
         if combined.is_empty() {
             return self.finish_program(ticket, program, answers, came_at);
         }
-        let each = combining::share_out(combined.len(), answers);
-        for ((client, program), answers) in combining::apart(combined, program).zip(each) {
-            self.finish_program(client.ticket, program, answers, Some(client.came_at));
+        let each = combining::share_out(answers);
+        for (client, program) in combining::apart(combined, program) {
+            self.finish_program(client.ticket, program, each(), Some(client.came_at));
         }
     }
 
@@ -1439,7 +1445,7 @@ impl Gateway {
 
     /// A group could not be asked, or what came of it is not known.
     pub(crate) fn on_failed_transaction(&mut self, txn: TxnId, error: &'static str) {
-        let is_certain = error == UNREACHABLE;
+        let is_certain = matches!(error, UNREACHABLE | TOO_LONG);
         let Some(open) = self.open_of(txn) else { return };
         match open.phase {
             // What looks at groups as a whole would wait for a moment in which nobody holds a lock there. It takes its place in
@@ -1462,7 +1468,7 @@ impl Gateway {
             Phase::Locking | Phase::Voting | Phase::Aside if is_certain => {
                 // The part was never sent, and will not be.
                 self.end_attempt(txn, false);
-                self.answer_transaction(txn, Answers::Failed(UNREACHABLE));
+                self.answer_transaction(txn, Answers::Failed(error));
             }
             Phase::Locking | Phase::Voting | Phase::Aside => self.inquire_after(txn),
         }

@@ -178,6 +178,7 @@ impl Gateway {
                 lfu: None,
                 notify: keyspace::EventClasses::default(),
                 steps_max: crate::aside::STEPS_MAX,
+                answers_bytes_max: shared.hooks.piece_sizes.answers_bytes_max,
                 semantics: shared.semantics,
             },
             prng: Prng::new(seed),

@@ -29,6 +29,9 @@ pub(crate) enum Item {
     Connection(Queued),
 }
 
+/// What each group has to do for a program: its parts of commands, each with the index of its item.
+pub(crate) type Parts = BTreeMap<GroupId, Vec<(usize, Operation)>>;
+
 /// What a program needs.
 #[derive(Default)]
 pub(crate) struct Extent {
@@ -169,8 +172,8 @@ impl Program {
     }
 
     /// Each group's parts of the commands, with the index of their item.
-    pub(crate) fn partition(&self, groups: Groups) -> BTreeMap<GroupId, Vec<(usize, Operation)>> {
-        let mut parts: BTreeMap<GroupId, Vec<(usize, Operation)>> = BTreeMap::new();
+    pub(crate) fn partition(&self, groups: Groups) -> Parts {
+        let mut parts = Parts::new();
         for (index, item) in self.items.iter().enumerate() {
             // What does not parse has no parts: it must not be half done, only answered.
             if let Item::Operation(operation) = item

@@ -109,6 +109,11 @@ impl Clients {
         }
     }
 
+    /// What there is may be lost: from now on they use other keys. How often that was.
+    pub(crate) fn begin_anew(&mut self) -> u64 {
+        self.workload.begin_anew()
+    }
+
     /// Whether every client is done.
     pub(crate) fn are_done(&self) -> bool {
         self.clients.iter().all(|client| {

@@ -82,6 +82,8 @@ pub(crate) struct Birth<'a> {
     pub(crate) me: NodeId,
     /// What its process left when it ended; `None` if nothing did, or if it never ran.
     pub(crate) left: Option<Left>,
+    /// Whether it makes the cluster if it is nobody yet; else it joins the one that is there.
+    pub(crate) founds: bool,
     /// Of all its random choices.
     pub(crate) seed: u64,
     /// How the cluster is made.

@@ -66,6 +66,10 @@ pub struct Swarm {
     pub transfers: u64,
     /// Replicas that move.
     pub moves: u64,
+    /// Disks that fail, or are lost.
+    pub disks: u64,
+    /// Several processes killed at once, whatever is lost by it: an operator has groups begin anew that have lost their majority.
+    pub ruins: u64,
     /// Transactions of clients.
     pub(crate) mix: Mix,
 }
@@ -103,6 +107,14 @@ impl Swarm {
         swarm.shape.groups = swarm.shape.groups.max(2 * swarm.shape.workers as u16);
         swarm.late = late(swarm.shape.nodes, &mut prng);
         let bug = options.bug;
+        // Whatever is lost is allowed to be lost then: no place for other mistakes. What is drawn for it changes nothing else.
+        let mut prng = Prng::new(seed ^ 0x5255_494e_5345_0005);
+        if bug.is_none() && swarm.shape.nodes >= 3 && prng.below(8) == 0 {
+            swarm.ruins = 6 + prng.below(40);
+            swarm.mix.share = 0;
+            // A disk that is lost beside would leave the meta group without its majority too.
+            swarm.disks = 0;
+        }
         match bug {
             Some(Bug::AmnesiacVote) => {
                 swarm.kills = swarm.kills.max(40);
@@ -136,7 +148,7 @@ impl Swarm {
             }
             // It is one replica less for a while: no other one is to be lost.
             Some(Bug::ScrubLies) => {
-                (swarm.kills, swarm.hand_overs, swarm.moves) = (0, 0, 0);
+                (swarm.kills, swarm.hand_overs, swarm.moves, swarm.disks) = (0, 0, 0, 0);
                 swarm.storm = 10 * SECONDS;
                 swarm.think = 20 * MILLIS;
             }
@@ -251,6 +263,8 @@ impl Swarm {
             jumps: often(prng, 20, 60),
             transfers: often(prng, 40, 200),
             moves: often(prng, 20, 60),
+            disks: often(&mut Prng::new(seed ^ 0x4449_534b_5300_0005), 20, 60),
+            ruins: 0,
             mix: Mix::draw(&mut Prng::new(seed ^ 0x4d49_5854_5552_0003)),
         }
     }
@@ -308,7 +322,7 @@ impl fmt::Display for Swarm {
         write!(
             f,
             "a minute: {} partitions, {} broken links, {} kills, {} hand-overs, {} pauses, {} clocks set, \
-             {} leaders handed over, {} replicas moved; for {} s",
+             {} leaders handed over, {} replicas moved, {} disks that fail, {} ruins; for {} s",
             self.partitions,
             self.breaks,
             self.kills,
@@ -317,6 +331,8 @@ impl fmt::Display for Swarm {
             self.jumps,
             self.transfers,
             self.moves,
+            self.disks,
+            self.ruins,
             self.storm / SECONDS,
         )
     }

@@ -12,7 +12,10 @@
 //!                                 +--> log, identity, hand-over: files of production on a simulated disk
 //! ```
 //!
-//! What is absent: secrets, disks that fail, settings of the whole cluster.
+//! A process that is told to stop, or whose disk fails, goes through the phases of production: leadership goes elsewhere, what
+//! is under way ends, and what is left is written. It may be killed between any two of them, and in the last one.
+//!
+//! What is absent: secrets, settings of the whole cluster.
 
 mod checks;
 mod frame;
@@ -31,7 +34,7 @@ use control::{
 };
 use frame::Who;
 pub(crate) use frame::{Frame, describe_piece};
-use ids::{GroupId, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, UnixMillis};
+use ids::{Boot, GroupId, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, UnixMillis};
 use links::{Event, Known, Links};
 use peer_wire::hello::Secret;
 use planted::Bug;
@@ -41,7 +44,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use storage::{Identity, PeerBook, SimDisk};
+use storage::{Identity, PeerBook, SimDisk, StorageError};
 use store::Store;
 
 /// The times of the meta group, as in production.
@@ -88,8 +91,26 @@ pub(crate) struct Whole {
     wake_at: Option<Monotonic>,
     /// What was last noted of it.
     described: String,
-    /// Why the process cannot go on.
+    /// Why the process cannot go on, which must not be.
     refused: Option<String>,
+    /// The disk has failed: the meta group's part has ended, and the process is on its way out.
+    has_failed: bool,
+    /// It was told to stop.
+    is_stopping: bool,
+    /// Who left the replicas that it has from the last stop.
+    left_by: Option<(NodeId, Boot)>,
+}
+
+/// What becomes of a process after a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fate {
+    GoesOn,
+    /// It has nothing more to do but to leave what it has.
+    Ends,
+    /// The same, but not everything that was under way has ended.
+    EndsLate,
+    /// The power went.
+    Dies,
 }
 
 enum Stage {
@@ -106,12 +127,30 @@ pub(crate) enum Order {
     Cut(usize, usize),
     /// A node is to give up its replicas, or may keep them.
     Leave(NodeId, bool),
+    /// The process is to stop.
+    Stop,
+    /// A group is to begin anew.
+    Recover(Command),
 }
 
 /// What a process leaves: its disk, and what the checks know of that.
 pub(crate) struct Left {
     disk: SimDisk,
     holdings: Vec<Holding>,
+}
+
+impl Left {
+    /// A disk of which nothing more is known.
+    fn of(disk: SimDisk) -> Left {
+        Left {
+            disk,
+            holdings: Vec::new(),
+        }
+    }
+
+    pub(crate) fn disk(&self) -> &SimDisk {
+        &self.disk
+    }
 }
 
 /// A replica whose memory is there.
@@ -142,10 +181,31 @@ impl Whole {
             self.meta.propose(Command::SetLeaving { node, is_leaving });
             return;
         }
+        if let Input::Order(Order::Stop) = input {
+            return self.stop();
+        }
+        if let Input::Order(Order::Recover(command)) = input {
+            self.meta.propose(command);
+            return;
+        }
         match &mut self.stage {
             Stage::Serving(serving) => serve(serving, input),
             Stage::Starting(..) => self.start_on(input, out),
         }
+    }
+
+    fn stop(&mut self) {
+        self.is_stopping = true;
+        if let Stage::Serving(serving) = &mut self.stage {
+            serving.stop();
+        }
+    }
+
+    /// What is on disk is not known any more: a node that went on could forget its votes.
+    fn fail(&mut self, error: &StorageError, out: &mut Output) {
+        out.note(|| format!("the disk fails: {error}"));
+        self.has_failed = true;
+        self.stop();
     }
 
     /// What comes to a process that has no workers yet.
@@ -237,13 +297,17 @@ impl Whole {
     /// What production does on the meta group's thread.
     fn run_meta(&mut self, out: &mut Output) {
         let now = lent();
-        self.meta.tick(now);
-        loop {
+        if !self.has_failed {
+            self.meta.tick(now);
+        }
+        while !self.has_failed {
             let effects = self.meta.take_effects(now);
             let is_over = effects == control::MetaEffects::default();
             let mut written = None;
             for persist in effects.persist {
-                self.store.write(persist.record);
+                if let Err(error) = self.store.write(persist.record) {
+                    return self.fail(&error, out);
+                }
                 written = Some(persist.number);
             }
             if let Some(number) = written {
@@ -329,6 +393,9 @@ impl Whole {
             // A map from before says what this node had then, not what it has now.
             return;
         }
+        if self.is_stopping {
+            return;
+        }
         let mut kept = std::mem::take(kept);
         kept.retain(|kept| is_confirmed(started, kept));
         let identity = Identity {
@@ -337,7 +404,9 @@ impl Whole {
             groups: self.groups.count(),
             secret: Secret(None),
         };
-        self.store.write_identity(&identity);
+        if let Err(error) = self.store.write_identity(&identity) {
+            return self.fail(&error, out);
+        }
         // Links of a start are not those of a member.
         links.end(out);
         let events = links.take_events();
@@ -385,9 +454,10 @@ impl Whole {
         workers.flat_map(|worker| worker.gateway.glimpses())
     }
 
-    /// The replicas whose memory this process has.
+    /// The replicas whose memory this process has, and will leave if it ends in good order.
     fn holdings(&self) -> Vec<Holding> {
         let mut all: Vec<Holding> = match &self.stage {
+            _ if self.store.disk().is_full() => Vec::new(),
             Stage::Starting(kept, _) => kept.iter().map(holding).collect(),
             Stage::Serving(_) => {
                 let holdings = self.glimpses().map(|glimpse| Holding {
@@ -406,6 +476,9 @@ impl Whole {
     }
 
     fn meta_holding(&self) -> Option<Holding> {
+        if self.has_failed {
+            return None;
+        }
         // Not as the state has them: while they change, those who go are needed too.
         let (incarnation, members) = self.meta.replica()?;
         let is_member = members.all().contains(&incarnation);
@@ -435,7 +508,7 @@ fn serve(serving: &mut Serving, input: Input) {
         }
     };
     match input {
-        Input::Timer | Input::Order(Order::Leave(..)) => {}
+        Input::Timer | Input::Order(Order::Leave(..) | Order::Stop | Order::Recover(_)) => {}
         Input::LinkUp(peer) => to_all(Work::Up, peer),
         Input::LinkDown(peer) => to_all(Work::Down, peer),
         Input::Frame(from, frame) => {
@@ -529,14 +602,23 @@ fn book(map: &RoutingMap, me: NodeId) -> PeerBook {
 }
 
 impl Whole {
-    /// A process starts.
-    pub(crate) fn start(birth: Birth<'_>, clock: &mut Clock<'_>, out: &mut Output) -> Whole {
+    /// A process starts, or does not because of its disk.
+    pub(crate) fn start(birth: Birth<'_>, clock: &mut Clock<'_>, out: &mut Output) -> Result<Whole, Left> {
         let machine = birth.me.0 as usize;
         let mut prng = Prng::new(birth.seed);
         let disk = birth
             .left
             .map_or_else(|| SimDisk::new(prng.next_u64()), |left| left.disk);
-        let (store, found) = Store::open(disk);
+        let (store, found) = match Store::open(disk.clone()) {
+            Ok(opened) => opened,
+            Err(error) => {
+                out.note(|| format!("does not start: {error}"));
+                if !disk.has_power() {
+                    disk.restart();
+                }
+                return Err(Left::of(disk));
+            }
+        };
         let groups = Groups::with_default_partitions(
             ids::GroupCount::new(birth.shape.groups).expect("a cluster has groups"),
         );
@@ -555,7 +637,7 @@ impl Whole {
             .map(|kept| (GroupRef::Data(kept.group), kept.incarnation));
         let meta = match &found.identity {
             Some(_) => Meta::restore(config, found.restored, found.peers, memories.collect(), now),
-            None if machine == 0 => Meta::create(
+            None if birth.founds => Meta::create(
                 config,
                 ClusterId(u128::from(prng.next_u64())),
                 groups,
@@ -570,6 +652,10 @@ impl Whole {
             Some(identity) => Who::Starting(identity.node),
             None => Who::Joining,
         };
+        let left_by = found
+            .identity
+            .as_ref()
+            .map(|identity| (identity.node, found.left_by));
         let machines = birth.shape.nodes;
         let links = Links::new(0, who, machine, machines, &mut prng);
         let mut node = Whole {
@@ -590,6 +676,9 @@ impl Whole {
             wake_at: None,
             described: String::new(),
             refused: None,
+            has_failed: false,
+            is_stopping: false,
+            left_by,
         };
         node.learn(&book);
         let wall = clock.wall();
@@ -599,7 +688,7 @@ impl Whole {
             }
             node.run(wall, out);
         });
-        node
+        Ok(node)
     }
 
     /// One turn: everything that came since the last one, in order. Never nothing.
@@ -623,27 +712,49 @@ impl Whole {
         self.wake_at
     }
 
-    /// It ends in good order, so that its next process has its memory.
+    pub(crate) fn disk(&self) -> &SimDisk {
+        self.store.disk()
+    }
+
+    /// What becomes of it after a step.
+    pub(crate) fn fate(&self, now: Monotonic) -> Fate {
+        match &self.stage {
+            _ if !self.store.disk().has_power() => Fate::Dies,
+            Stage::Starting(..) if self.is_stopping => Fate::Ends,
+            Stage::Serving(serving) if serving.has_ended() => Fate::Ends,
+            Stage::Serving(serving) if serving.is_overdue(now) => Fate::EndsLate,
+            Stage::Starting(..) | Stage::Serving(_) => Fate::GoesOn,
+        }
+    }
+
+    /// It ends in good order, so that its next process has its memory, as far as the disk takes it.
     pub(crate) fn hand_over(self, clock: &mut Clock<'_>) -> Left {
         let meta = self.meta_holding();
-        let mut holdings = Vec::new();
-        if let Stage::Serving(serving) = self.stage {
-            let (node, boot, wall) = (serving.node, serving.boot, clock.wall());
-            let kept = clock.lend(|| serving.leave(wall, &self.known));
-            holdings.extend(kept.iter().map(holding));
-            self.store.leave(node, boot, kept);
-        }
+        let (by, kept) = match self.stage {
+            Stage::Serving(serving) => {
+                let by = (serving.node, serving.boot);
+                (Some(by), clock.lend(|| serving.leave()))
+            }
+            // Nothing was said in the name of these replicas: the next start may have them as this one did.
+            Stage::Starting(kept, _) => (self.left_by.filter(|_| !kept.is_empty()), kept),
+        };
+        let mut holdings: Vec<Holding> = kept.iter().map(holding).collect();
+        let is_left = by.is_some_and(|(node, boot)| self.store.leave(node, boot, kept).is_ok());
+        holdings.retain(|_| is_left);
         holdings.extend(meta);
         let disk = self.store.into_disk();
+        if !disk.has_power() {
+            disk.restart();
+        }
         Left { disk, holdings }
     }
 
     /// It is killed: what is on its disk.
     pub(crate) fn killed(mut self) -> Option<Left> {
         let holdings = self.meta_holding().into_iter().collect();
-        let has_power = self.prng.below(2) == 0;
+        let keeps_power = self.prng.below(2) == 0;
         let disk = self.store.into_disk();
-        if !has_power {
+        if !keeps_power || !disk.has_power() {
             disk.restart();
         }
         Some(Left { disk, holdings })
@@ -676,6 +787,50 @@ impl Whole {
             }
             Whim::Move => checks::leave(&all, prng).into_iter().collect(),
         }
+    }
+
+    /// What an operator orders for groups that have lost the memory of most of their voters, as `chorale admin recover` plans it.
+    pub(crate) fn recoveries(running: &[Option<&Whole>]) -> Vec<(NodeId, Order)> {
+        let all = || running.iter().flatten();
+        let Some(leader) = all().find(|node| node.meta.leads() && node.is_serving()) else {
+            return Vec::new();
+        };
+        let survivors: Vec<Survivor> = all()
+            .filter(|node| node.is_serving())
+            .flat_map(|node| node.survivors.values().flatten().copied())
+            .collect();
+        let groups = leader.meta.state().into_iter().flat_map(|state| state.groups());
+        let recover = |(name, group): (&GroupRef, &control::Group)| {
+            let GroupRef::Data(number) = *name else {
+                return None;
+            };
+            if group.has_majority() {
+                return None;
+            }
+            let told = || survivors.iter().filter(|survivor| survivor.group == number);
+            let has_told = |voter: &control::Member| {
+                told().any(|survivor| survivor.incarnation == voter.incarnation)
+                    || group.is_lost(voter.incarnation)
+            };
+            if !group.voters().all(has_told) {
+                return None;
+            }
+            let best = told()
+                .filter(|survivor| {
+                    let member = group.member_on(survivor.node).map(|member| member.incarnation);
+                    let is_former =
+                        survivor.generation < group.generation && group.former.contains(&survivor.node);
+                    survivor.last > consensus::Index(0) && (member == Some(survivor.incarnation) || is_former)
+                })
+                .max_by_key(|survivor| (survivor.generation, survivor.term, survivor.last));
+            let command = Command::Recover {
+                group: *name,
+                node: best.map_or(leader.serving()?.node, |best| best.node),
+                survivor: best.map(|best| best.incarnation),
+            };
+            Some((NodeId(leader.machine as u64), Order::Recover(command)))
+        };
+        groups.filter_map(recover).collect()
     }
 
     /// One line about it, for the trace of a failure.

@@ -15,6 +15,8 @@ pub(crate) struct Workload {
     last_value: i64,
     /// The latest value that was written to each register, for conditions that often hold.
     latest: Vec<i64>,
+    /// How often all keys were given up for others.
+    era: u64,
 }
 
 /// The families, by the letter that their keys begin with: registers, counters, lists, sets, queues, and queues whose
@@ -35,6 +37,21 @@ impl Workload {
             reads,
             last_value: 0,
             latest: vec![0; keys],
+            era: 0,
+        }
+    }
+
+    /// From now on other keys are used than before, which nobody has written to. How often that was.
+    pub(crate) fn begin_anew(&mut self) -> u64 {
+        self.latest.fill(0);
+        self.era += 1;
+        self.era
+    }
+
+    fn key(&self, letter: char, number: u64) -> String {
+        match self.era {
+            0 => format!("{letter}{number}"),
+            era => format!("{letter}{number}:{era}"),
         }
     }
 
@@ -48,7 +65,7 @@ impl Workload {
         };
         let letter = LETTERS[self.prng.below(kinds) as usize];
         let number = self.prng.below(self.keys);
-        let key = format!("{letter}{number}");
+        let key = self.key(letter, number);
         self.last_value += 1;
         let value = self.last_value;
         let latest = &mut self.latest[number as usize];
@@ -108,7 +125,7 @@ impl Workload {
             let calls = [('r', fresh[0]), ('l', fresh[1]), ('q', fresh[2])];
             let others = [('c', Call::Add(1)), ('s', Call::Insert(0))];
             let all = calls.into_iter().chain(others);
-            writes.extend(all.map(|(letter, call)| (format!("{letter}{number}"), call)));
+            writes.extend(all.map(|(letter, call)| (self.key(letter, number), call)));
         }
         writes
     }
@@ -117,12 +134,12 @@ impl Workload {
     pub(crate) fn reads(&self) -> Vec<(String, Call)> {
         let mut reads = Vec::new();
         for number in 0..self.keys {
-            reads.push((format!("r{number}"), Call::Get));
-            reads.push((format!("c{number}"), Call::Count));
-            reads.push((format!("l{number}"), Call::List));
-            reads.push((format!("q{number}"), Call::Pop));
-            reads.push((format!("w{number}"), Call::Pop));
-            reads.extend((0..MEMBERS).map(|member| (format!("s{number}"), Call::Has(member as i64))));
+            reads.push((self.key('r', number), Call::Get));
+            reads.push((self.key('c', number), Call::Count));
+            reads.push((self.key('l', number), Call::List));
+            reads.push((self.key('q', number), Call::Pop));
+            reads.push((self.key('w', number), Call::Pop));
+            reads.extend((0..MEMBERS).map(|member| (self.key('s', number), Call::Has(member as i64))));
         }
         reads
     }

@@ -15,11 +15,12 @@ use crate::network::Network;
 use crate::node::{Birth, Connection, Input, Output, Whim};
 use crate::swarm::Swarm;
 use crate::trace::Trace;
-use crate::whole::{Checks, Frame, Left, Order, Whole, check_at_rest, describe_piece};
+use crate::whole::{Checks, Fate, Frame, Left, Order, Whole, check_at_rest, describe_piece};
 use crate::workload::{self, Workload};
 use history::{History, Verdict};
 use ids::{Monotonic, NodeId, Prng};
 use std::collections::BTreeMap;
+use storage::SimDisk;
 
 /// How long a cluster may take to form, and between two looks at it.
 const FORMING_MAX: u64 = 120 * SECONDS;
@@ -41,6 +42,9 @@ const EVENTS_MAX: u64 = 4_000_000;
 
 /// The longest pause of a client then.
 const CALM_THINK: u64 = 20 * MILLIS;
+
+/// How often an operator looks for groups that have lost their majority, once anything was ruined.
+const RECOVERY: u64 = 300 * MILLIS;
 
 /// The longest pause between two steps of a transaction.
 const STEP_THINK: u64 = 5 * MILLIS;
@@ -64,6 +68,24 @@ struct Machine {
     timers: u64,
     /// Out of the game for ever.
     is_dead: bool,
+    /// Its disk is to fail at one of its next operations.
+    is_disk_ill: bool,
+}
+
+impl Machine {
+    fn disk(&self) -> Option<&SimDisk> {
+        let left = self.left.as_ref().map(Left::disk);
+        self.node.as_ref().map(Whole::disk).or(left)
+    }
+
+    /// Its disk does not fail, or not any more.
+    fn heal_disk(&mut self) {
+        self.is_disk_ill = false;
+        if let Some(disk) = self.disk() {
+            disk.plan(None);
+            disk.make_room();
+        }
+    }
 }
 
 enum Event {
@@ -81,11 +103,14 @@ enum Event {
     Wake(usize),
     Patience(usize, Connection),
     Start(usize, u32),
+    /// A process in this life is killed, if it can be spared.
+    Kill(usize, u32),
     Look,
     /// With how many of it there are a minute.
     Fault(Fault, u64),
     Calm,
     Rest(u64),
+    Recovery,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,6 +124,8 @@ enum Fault {
     Jump,
     Transfer,
     Move,
+    Disk,
+    Ruin,
 }
 
 /// A client's connection, from the network's side.
@@ -135,6 +162,8 @@ pub(crate) struct World<'a> {
     connections: u64,
     checks: Checks,
     prng: Prng,
+    /// Of disks, and of kills in the middle of a stop.
+    disks: Prng,
     is_calm: bool,
     calm_at: u64,
     is_resting: bool,
@@ -177,6 +206,7 @@ impl<'a> World<'a> {
                     timer: None,
                     timers: 0,
                     is_dead: false,
+                    is_disk_ill: false,
                 }
             })
             .collect();
@@ -193,6 +223,7 @@ impl<'a> World<'a> {
             connections: 0,
             checks: Checks::new(&swarm.shape),
             prng,
+            disks: Prng::new(seed ^ 0x4449_534b_5300_0006),
             is_calm: false,
             calm_at: u64::MAX,
             is_resting: false,
@@ -267,6 +298,8 @@ impl<'a> World<'a> {
             (Fault::Jump, swarm.jumps),
             (Fault::Transfer, swarm.transfers),
             (Fault::Move, swarm.moves),
+            (Fault::Disk, swarm.disks),
+            (Fault::Ruin, swarm.ruins),
         ] {
             self.schedule_fault(fault, rate);
         }
@@ -324,10 +357,28 @@ impl<'a> World<'a> {
             Event::Wake(client) => self.on_wake(client),
             Event::Patience(client, connection) => self.on_patience(client, connection),
             Event::Start(node, life) => self.on_start(node, life),
+            Event::Kill(node, life) => {
+                if self.machines[node].life == life && self.survives_without(&[node], false) {
+                    self.end(node, false);
+                }
+                Ok(())
+            }
             Event::Look => self.on_look(),
             Event::Fault(fault, rate) => self.on_fault(fault, rate),
             Event::Calm => self.on_calm(),
             Event::Rest(until) => self.on_rest(until),
+            Event::Recovery => {
+                let running = running(&self.machines);
+                let orders = Whole::recoveries(&running);
+                self.trace.add(self.now, || {
+                    format!("operator: {} groups begin anew", orders.len())
+                });
+                self.deliver(orders);
+                if !self.is_over {
+                    self.schedule(self.now + RECOVERY, Event::Recovery);
+                }
+                Ok(())
+            }
         }
     }
 
@@ -357,6 +408,7 @@ impl<'a> World<'a> {
     }
 
     fn turn(&mut self, index: usize) -> Result<(), String> {
+        self.spare_disk(index);
         let machine = &mut self.machines[index];
         let inputs = std::mem::take(&mut machine.inbox);
         let Some(node) = machine.node.as_mut().filter(|_| !inputs.is_empty()) else {
@@ -390,12 +442,25 @@ impl<'a> World<'a> {
         self.after_step(index, done, out)
     }
 
+    /// A disk does not fail if what is on its machine is needed.
+    fn spare_disk(&mut self, index: usize) {
+        if self.machines[index].is_disk_ill && !self.survives_without(&[index], false) {
+            self.machines[index].heal_disk();
+        }
+    }
+
     fn on_start(&mut self, index: usize, life: u32) -> Result<(), String> {
+        self.spare_disk(index);
         let machine = &mut self.machines[index];
         if machine.is_dead || machine.node.is_some() || machine.life != life {
             return Ok(());
         }
         let left = machine.left.take();
+        if let Some(left) = &left
+            && (self.is_calm || self.disks.below(2) == 0)
+        {
+            left.disk().make_room();
+        }
         let how = if left.is_some() {
             "with its memory"
         } else {
@@ -405,13 +470,23 @@ impl<'a> World<'a> {
         let birth = Birth {
             me: NodeId(index as u64),
             left,
+            founds: index == 0 && self.calm_at == u64::MAX,
             seed: machine.prng.next_u64(),
             shape: &self.swarm.shape,
         };
         let mut clock = Clock::new(&machine.clock, self.now, &mut machine.prng, (0, 0));
         let mut out = Output::new(self.trace.is_wanted());
-        let node = Whole::start(birth, &mut clock, &mut out);
-        machine.node = Some(node);
+        match Whole::start(birth, &mut clock, &mut out) {
+            Ok(node) => machine.node = Some(node),
+            Err(left) => {
+                machine.left = Some(left);
+                let notes = out.notes.into_iter().flatten().collect::<Vec<_>>().join("; ");
+                self.trace.add(self.now, || format!("node {index}: {notes}"));
+                let down = self.now + 5 * MILLIS + self.disks.below(SECONDS);
+                self.schedule(down, Event::Start(index, life));
+                return Ok(());
+            }
+        }
         machine.timer = None;
         let done = clock.truth();
         self.mark(8, index as u64);
@@ -464,6 +539,15 @@ impl<'a> World<'a> {
         let machines = &self.machines;
         let clocks = |node: NodeId| -> Monotonic { machines[node.0 as usize].clock.monotonic(done) };
         self.checks.check(&running, NodeId(index as u64), &clocks)?;
+        let now = clocks(NodeId(index as u64));
+        let fate = running[index].map_or(Fate::GoesOn, |node| node.fate(now));
+        match fate {
+            Fate::GoesOn => {}
+            Fate::Ends => self.end(index, true),
+            Fate::EndsLate if self.survives_without(&[index], false) => self.end(index, true),
+            Fate::EndsLate => {}
+            Fate::Dies => self.end(index, false),
+        }
         Ok(())
     }
 
@@ -705,9 +789,17 @@ impl<'a> World<'a> {
                 // One that has not begun has nothing to hand over yet.
                 let is_serving = self.machines[node].node.as_ref().is_some_and(Whole::is_serving);
                 if is_serving || self.survives_without(&[node], false) {
-                    self.end(node, true);
+                    if self.disks.below(3) == 0 {
+                        let (life, within) = (self.machines[node].life, 1 << self.disks.below(28));
+                        let at = self.now + self.disks.below(within);
+                        self.schedule(at, Event::Kill(node, life));
+                    }
+                    self.trace
+                        .add(self.now, || format!("node {node} is told to stop"));
+                    self.input(node, Input::Order(Order::Stop))?;
                 }
             }
+            Fault::Disk => self.harm_disk(node),
             Fault::Pause => {
                 let pause = 10 * MILLIS + self.prng.below(2 * SECONDS);
                 let machine = &mut self.machines[node];
@@ -726,8 +818,62 @@ impl<'a> World<'a> {
             Fault::Transfer => self.whim(Whim::Transfer),
             Fault::Move => self.whim(Whim::Move),
             Fault::Cut => self.whim(Whim::Cut),
+            Fault::Ruin => self.ruin(node),
         }
         Ok(())
+    }
+
+    /// The disk of a machine fails at one of its next operations, or is lost with everything on it.
+    fn harm_disk(&mut self, index: usize) {
+        let what = self.disks.below(8);
+        if what == 0 {
+            if self.survives_without(&[index], true) {
+                self.end(index, false);
+                self.machines[index].left = None;
+                self.machines[index].is_disk_ill = false;
+                self.trace
+                    .add(self.now, || format!("node {index}'s disk is lost"));
+            }
+            return;
+        }
+        self.plan_disk(
+            index,
+            match what {
+                1..=3 => storage::Fault::PowerCut,
+                4..=6 => storage::Fault::SyncFails,
+                _ => storage::Fault::Full,
+            },
+        );
+    }
+
+    fn plan_disk(&mut self, index: usize, fault: storage::Fault) {
+        let after = self.disks.below(8);
+        if let Some(disk) = self.machines[index].disk() {
+            disk.plan(Some((disk.operations() + after, fault)));
+            self.machines[index].is_disk_ill = true;
+            self.trace
+                .add(self.now, || format!("node {index}'s disk is ill: {fault:?}"));
+        }
+    }
+
+    /// Two nodes or more are killed at once, not all. Groups may have lost what they acknowledged: from here on clients use other
+    /// keys, and what they were not told stays unknown. All else holds as ever.
+    fn ruin(&mut self, first: usize) {
+        let nodes = self.machines.len();
+        let count = 2 + self.prng.below(nodes as u64 - 2) as usize;
+        for number in 0..count {
+            self.end((first + number) % nodes, false);
+        }
+        for index in 0..self.clients.clients.len() {
+            if let Some((connection, _)) = self.clients.clients[index].connection {
+                self.clients.lose(index);
+                self.hang_up(connection);
+                self.schedule(self.now + MILLIS, Event::Wake(index));
+            }
+        }
+        if self.clients.begin_anew() == 1 {
+            self.schedule(self.now + RECOVERY, Event::Recovery);
+        }
     }
 
     fn whim(&mut self, whim: Whim) {
@@ -759,6 +905,11 @@ impl<'a> World<'a> {
 
     /// A process ends; another starts a while later.
     fn end(&mut self, index: usize, in_order: bool) {
+        if in_order && !self.is_calm && self.disks.below(4) == 0 {
+            // In the middle of what it writes.
+            self.plan_disk(index, storage::Fault::PowerCut);
+        }
+        self.spare_disk(index);
         let machine = &mut self.machines[index];
         let Some(node) = machine.node.take() else {
             return;
@@ -852,6 +1003,7 @@ impl<'a> World<'a> {
                 self.schedule(self.now, Event::LinkUp(peer, index));
             }
         }
+        self.machines.iter_mut().for_each(Machine::heal_disk);
         self.clients.give_errands(CALM_REQUESTS);
         for index in 0..self.clients.clients.len() {
             if self.clients.waits(index) {

@@ -102,6 +102,13 @@ fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
+impl DirectoryDisk {
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
 impl Disk for DirectoryDisk {
     type File = DirectoryFile;
 

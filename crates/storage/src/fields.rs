@@ -59,11 +59,6 @@ impl Writer<'_> {
                 self.u8(1);
                 self.bytes(bytes);
             }
-            Payload::Part { whole_bytes, bytes } => {
-                self.u8(2);
-                self.u64(*whole_bytes);
-                self.bytes(bytes);
-            }
         }
     }
 }
@@ -157,10 +152,6 @@ impl<'a> Reader<'a> {
         let payload = match self.u8()? {
             0 => Payload::Data(Bytes::copy_from_slice(self.bytes()?)),
             1 => Payload::Members(self.bytes()?.to_vec()),
-            2 => Payload::Part {
-                whole_bytes: self.u64()?,
-                bytes: Bytes::copy_from_slice(self.bytes()?),
-            },
             _ => return None,
         };
         Some(Entry { term, index, payload })

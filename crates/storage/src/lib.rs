@@ -1,7 +1,7 @@
 //! What a node keeps on disk.
 //!
-//! A data directory belongs to one process at a time ([`DataDirectory`]) and holds at most three things: who the node is
-//! ([`Identity`]), its part of the meta group's log ([`MetaLog`]), and between a graceful stop and the next start the
+//! A data directory belongs to one process at a time ([`DataDirectory`]) and holds few things: who the node is ([`Identity`])
+//! and whether it was ever ready ([`is_unready`]), its part of the meta group's log ([`MetaLog`]), and between a graceful stop and the next start the
 //! state of its replicas ([`Handover`]). Everything is synchronous: a call that returns `Ok` has reached the disk.
 //!
 //! All of it goes through the small trait [`Disk`], so that [`SimDisk`] can stand in for files: it loses and tears what
@@ -21,6 +21,7 @@ mod meta_log;
 mod peer_book;
 mod replace;
 mod sim_disk;
+mod unready;
 
 pub use directory::{DataDirectory, DirectoryDisk};
 pub use disk::{Disk, DiskFile};
@@ -30,3 +31,4 @@ pub use identity::Identity;
 pub use meta_log::{HardState, MetaLog, MetaState, Snapshot};
 pub use peer_book::PeerBook;
 pub use sim_disk::{Fault, SimDisk};
+pub use unready::{is_unready, set_ready, set_unready};

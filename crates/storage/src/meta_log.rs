@@ -268,6 +268,15 @@ impl<D: Disk> MetaLog<D> {
         Ok(())
     }
 
+    /// Whether there is a log.
+    ///
+    /// # Errors
+    /// What the disk answers.
+    pub fn is_there(disk: &D) -> Result<bool, StorageError> {
+        let found = disk.open(NAME).map_err(StorageError::io("open", NAME))?;
+        Ok(found.is_some())
+    }
+
     /// Opens the log and says what it holds; `None` if there is none. Whether there must be one, the caller knows.
     ///
     /// # Errors

@@ -190,6 +190,21 @@ impl SimDisk {
         self.0.borrow_mut().fault = fault;
     }
 
+    /// Whether the power has not gone.
+    pub fn has_power(&self) -> bool {
+        !self.0.borrow().is_off
+    }
+
+    /// Whether nothing more can be appended.
+    pub fn is_full(&self) -> bool {
+        self.0.borrow().is_full
+    }
+
+    /// Somebody removes what the disk was full of.
+    pub fn make_room(&self) {
+        self.0.borrow_mut().is_full = false;
+    }
+
     /// The power goes, if it has not gone yet, and comes back: what is kept is what is seen, open files are closed, and
     /// there is room again.
     pub fn restart(&self) {

@@ -10,15 +10,22 @@
 //!                                               \--of another worker--> Arrival --adopt--> Up, there
 //! ```
 //!
-//! A link carries two lanes. Small messages go first; bulk messages go in frames of a few hundred KiB, and small ones pass
+//! A link has lanes. Small messages go first; bulk messages go in frames of a few hundred KiB, and small ones pass
 //! between them. So a heartbeat never waits for more than one frame and what the kernel holds, which is kept small too.
+//! What a lane has no room for waits in queues, one for each flow, which take turns. [`Outgoing`] is all of this without a
+//! socket.
+//!
+//! Each link has a socket of its own, and what was read of one is never gone on with in another: bytes of an earlier link
+//! with the same peer, however late they come, reach nobody once the next one is up.
 //!
 //! Absent: what messages mean, which of them may be lost (all that were given to a link that breaks), secrecy, and
 //! routes: a message for a node without a link is not sent.
 
+mod backlog;
 mod backoff;
 mod greeter;
 mod introduction;
+mod lanes;
 mod link;
 mod notices;
 mod outgoing;
@@ -27,5 +34,6 @@ mod transport;
 
 pub use greeter::{Greeter, Judge, Nonces, Refusals};
 pub use introduction::{Introduced, Introducer, Introduction, LinkId, Refused, Remote};
-pub use outgoing::{Lane, Mark};
-pub use transport::{Arrival, Event, Sent, Settings, Traffic, Transport};
+pub use lanes::Lane;
+pub use outgoing::{Limits, Outgoing};
+pub use transport::{Arrival, Event, Settings, Traffic, Transport};

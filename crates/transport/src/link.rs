@@ -35,8 +35,6 @@ pub(crate) struct Link<P> {
     pub(crate) is_listed: bool,
     /// It stands in the list of links that have more to read.
     pub(crate) is_unread: bool,
-    /// The owner was told that there is no room for bulk messages, and wants to hear when there is.
-    pub(crate) is_awaited: bool,
 }
 
 pub(crate) enum Phase<P> {
@@ -111,7 +109,6 @@ impl<P> Link<P> {
             is_read_closed: false,
             is_listed: false,
             is_unread: false,
-            is_awaited: false,
         }
     }
 
@@ -154,7 +151,7 @@ impl<P> Link<P> {
             if sent >= FLUSH_BYTES_MAX {
                 return Ok(Io::More);
             }
-            let (_, part) = self.output.next_part();
+            let part = self.output.next_part();
             match self.socket.write(part) {
                 Ok(0) => return Err(Broken::Ended),
                 Ok(count) => {

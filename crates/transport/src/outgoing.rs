@@ -1,411 +1,280 @@
-//! What waits to be sent on one link.
+//! What waits to be sent on one link: messages in, bytes for a socket out.
 //!
 //! ```text
-//!  small lane   [frame][frame][frame]      sent before anything but the rest of another frame that was begun
-//!  bulk lane    ...frame][  frame  ][  frame  ]      one frame at a time
-//!  large lane   [ message, in pieces ][ message ]    one frame at a time, made when its turn comes; in turn with bulk frames
+//!   message --> backlog: queues that take turns --> lanes --> bytes
 //! ```
+//!
+//! It knows no socket: simulations send by it too.
 
-use bytes::Bytes;
-use peer_wire::{LENGTH_BYTES, frame};
-use std::collections::VecDeque;
+use crate::backlog::Backlog;
+use crate::lanes::{Lane, Lanes};
+use peer_wire::{BULK_BYTES_MAX, PeerMessage, SMALL_BYTES_MAX};
 
-/// Bytes of an empty lane's buffer that are kept for the next messages.
-const SPARE_BYTES_MAX: usize = 256 * 1024;
+/// Bytes of bulk messages that wait in the lane. From there on no more are taken into it; one message may pass the limit.
+const BULK_WAITING_MAX: usize = 1024 * 1024;
+/// Bytes of small messages that wait. A link that holds more is closed: its peer does not read, and what is kept for it is
+/// out of date.
+const SMALL_WAITING_MAX: usize = 16 * 1024 * 1024;
+/// Messages in one queue. Consensus bounds what it sends to a follower, and a gateway what it sends to a group, far below that;
+/// of others the oldest is dropped.
+const QUEUE_MAX: usize = 1_024;
 
-/// Which way a message goes.
+/// How much goes which way. Simulations have less of it, so that little is much.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Lane {
-    /// Before all others. For short ones.
-    Small,
-    /// When nothing small waits.
-    Bulk,
-    /// The same, in turn with the bulk lane: for those that are so long that bulk messages must not wait for them.
-    Large,
+pub struct Limits {
+    /// Bytes of a message that goes by the small lane.
+    pub small_message: usize,
+    /// Bytes of a message that goes by the bulk lane; longer ones go by the large one.
+    pub bulk_message: usize,
+    /// Bytes that wait in the small lane.
+    pub small_waiting: usize,
+    /// Bytes that wait in the bulk lane.
+    pub bulk_waiting: usize,
+    /// Messages of one flow that wait for room in a lane.
+    pub queue: usize,
 }
 
-/// Where in a lane a message ends: [`Transport::has_sent`](crate::Transport::has_sent) says whether it has left.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Mark(u64);
-
-impl Mark {
-    /// Where a link begins.
-    pub const START: Mark = Mark(0);
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            small_message: SMALL_BYTES_MAX,
+            bulk_message: BULK_BYTES_MAX,
+            small_waiting: SMALL_WAITING_MAX,
+            bulk_waiting: BULK_WAITING_MAX,
+            queue: QUEUE_MAX,
+        }
+    }
 }
 
-/// All lanes of one link.
+/// See the file's header.
 #[derive(Debug, Default)]
-pub(crate) struct Outgoing {
-    small: Queue,
-    bulk: Queue,
-    /// Bytes of a bulk frame that are left after its first ones were sent.
-    begun: usize,
-    large: Large,
-    /// Whose turn it is when both wait.
-    is_large_next: bool,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    bytes: Vec<u8>,
-    sent: usize,
-    /// Since the link's beginning.
-    sent_total: u64,
-}
-
-impl Queue {
-    fn waiting(&self) -> &[u8] {
-        &self.bytes[self.sent..]
-    }
-
-    fn advance(&mut self, count: usize) {
-        self.sent += count;
-        self.sent_total += count as u64;
-        if self.sent == self.bytes.len() {
-            self.bytes.clear();
-            self.sent = 0;
-            if self.bytes.capacity() > SPARE_BYTES_MAX {
-                self.bytes = Vec::new();
-            }
-        }
-    }
-
-    /// The buffer, to append to. What was sent goes once it is most of it, so that a queue that never runs empty does not
-    /// grow.
-    fn buffer(&mut self) -> &mut Vec<u8> {
-        if self.sent > self.bytes.len() / 2 {
-            self.bytes.drain(..self.sent);
-            self.sent = 0;
-        }
-        &mut self.bytes
-    }
-}
-
-/// The large lane: its messages are held as they are, and only the frame that is being sent exists as one.
-#[derive(Debug, Default)]
-struct Large {
-    messages: VecDeque<LargeMessage>,
-    /// Bytes of all messages that are in no frame yet.
-    waiting: usize,
-    frame: Queue,
-    /// The frame is the last one of its message.
-    is_last: bool,
-    /// Messages that were taken in, and that were sent, since the link's beginning.
-    taken: u64,
-    sent: u64,
-}
-
-#[derive(Debug)]
-struct LargeMessage {
-    kind: u8,
-    /// What is not in a frame yet.
-    pieces: VecDeque<Bytes>,
-}
-
-impl Large {
-    fn push(&mut self, kind: u8, pieces: Vec<Bytes>) {
-        let bytes: usize = pieces.iter().map(Bytes::len).sum();
-        let length = Bytes::copy_from_slice(&(bytes as u64).to_le_bytes());
-        let mut all = VecDeque::from(pieces);
-        all.push_front(length);
-        self.waiting += bytes + LENGTH_BYTES;
-        self.taken += 1;
-        self.messages.push_back(LargeMessage { kind, pieces: all });
-    }
-
-    fn is_empty(&self) -> bool {
-        self.messages.is_empty() && self.frame.waiting().is_empty()
-    }
-
-    /// Makes the next frame, if something waits and no frame is being sent.
-    fn make_frame(&mut self) {
-        if !self.frame.waiting().is_empty() {
-            return;
-        }
-        let Some(message) = self.messages.front_mut() else {
-            return;
-        };
-        let (mut room, mut body) = (frame::BODY_BYTES_MAX, Vec::new());
-        while room > 0
-            && let Some(piece) = message.pieces.front_mut()
-        {
-            let taken = piece.split_to(piece.len().min(room));
-            room -= taken.len();
-            body.push(taken);
-            if piece.is_empty() {
-                message.pieces.pop_front();
-            }
-        }
-        self.waiting -= frame::BODY_BYTES_MAX - room;
-        self.is_last = message.pieces.is_empty();
-        let (kind, has_more) = (message.kind, !self.is_last);
-        frame::append_large(
-            self.frame.buffer(),
-            kind,
-            has_more,
-            body.iter().map(Bytes::as_ref),
-        );
-        if self.is_last {
-            self.messages.pop_front();
-        }
-    }
-
-    fn advance(&mut self, count: usize) {
-        self.frame.advance(count);
-        if self.frame.waiting().is_empty() && self.is_last {
-            self.is_last = false;
-            self.sent += 1;
-        }
-    }
+pub struct Outgoing {
+    lanes: Lanes,
+    backlog: Backlog,
+    limits: Limits,
 }
 
 impl Outgoing {
+    /// Nothing waits.
+    pub fn new(limits: Limits) -> Outgoing {
+        Outgoing {
+            limits,
+            ..Outgoing::default()
+        }
+    }
+
     /// A link whose first bytes were begun elsewhere.
     pub(crate) fn of_small(bytes: Vec<u8>) -> Outgoing {
-        let mut outgoing = Outgoing::default();
-        outgoing.small.bytes = bytes;
-        outgoing
-    }
-
-    /// Bytes that both lanes have room for before more is allocated.
-    pub(crate) fn allocated(&self) -> usize {
-        self.small.bytes.capacity() + self.bulk.bytes.capacity()
-    }
-
-    /// Bytes that wait in a lane.
-    pub(crate) fn waiting(&self, lane: Lane) -> usize {
-        match lane {
-            Lane::Small => self.small.waiting().len(),
-            Lane::Bulk => self.bulk.waiting().len(),
-            Lane::Large => self.large.waiting + self.large.frame.waiting().len(),
+        Outgoing {
+            lanes: Lanes::of_small(bytes),
+            ..Outgoing::default()
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.small.waiting().is_empty() && self.bulk.waiting().is_empty() && self.large.is_empty()
-    }
-
-    /// Where whole frames of the small or the bulk lane are appended.
-    pub(crate) fn buffer(&mut self, lane: Lane) -> &mut Vec<u8> {
-        match lane {
-            Lane::Small => self.small.buffer(),
-            Lane::Bulk | Lane::Large => self.bulk.buffer(),
-        }
-    }
-
-    /// Takes a message for the large lane.
-    pub(crate) fn push_large(&mut self, kind: u8, pieces: Vec<Bytes>) {
-        self.large.push(kind, pieces);
-    }
-
-    /// Where what a lane holds by now ends.
-    pub(crate) fn mark(&self, lane: Lane) -> Mark {
-        let of = |queue: &Queue| queue.sent_total + queue.waiting().len() as u64;
-        Mark(match lane {
-            Lane::Small => of(&self.small),
-            Lane::Bulk => of(&self.bulk),
-            Lane::Large => self.large.taken,
-        })
-    }
-
-    /// Whether everything before a mark was sent.
-    pub(crate) fn has_sent(&self, lane: Lane, mark: Mark) -> bool {
-        let sent = match lane {
-            Lane::Small => self.small.sent_total,
-            Lane::Bulk => self.bulk.sent_total,
-            Lane::Large => self.large.sent,
-        };
-        mark.0 <= sent
-    }
-
-    /// What is to be sent next.
-    pub(crate) fn next_part(&mut self) -> (Lane, &[u8]) {
-        let lane = self.next_lane();
-        if lane == Lane::Large {
-            self.large.make_frame();
-        }
-        let part = match lane {
-            Lane::Small => self.small.waiting(),
-            Lane::Large => self.large.frame.waiting(),
-            Lane::Bulk => {
-                let bulk = self.bulk.waiting();
-                let length = match self.begun {
-                    0 => frame::first_length(bulk).unwrap_or(0),
-                    begun => begun,
-                };
-                &bulk[..length]
-            }
-        };
-        (lane, part)
-    }
-
-    fn next_lane(&self) -> Lane {
-        if self.begun > 0 {
-            Lane::Bulk
-        } else if !self.large.frame.waiting().is_empty() && self.large.frame.sent > 0 {
-            Lane::Large
-        } else if !self.small.waiting().is_empty() {
-            Lane::Small
-        } else if self.large.is_empty() || !self.is_large_next && !self.bulk.waiting().is_empty() {
-            Lane::Bulk
+    /// Takes a message. It overtakes none of its flow.
+    pub fn send(&mut self, message: PeerMessage) {
+        let lane = self.limits.lane_of(&message);
+        if self.backlog.is_idle() && lane == Lane::Small {
+            // Nearly every message.
+            self.lanes.push(Lane::Small, message);
         } else {
-            Lane::Large
+            self.backlog.send(message, &mut self.lanes, &self.limits);
         }
     }
 
-    /// The first `count` bytes of the last [`Outgoing::next_part`] were sent.
-    pub(crate) fn sent(&mut self, count: usize) {
-        let (lane, part) = self.next_part();
-        let left = part.len() - count;
-        match lane {
-            Lane::Small => self.small.advance(count),
-            Lane::Bulk => {
-                self.begun = left;
-                self.bulk.advance(count);
-                self.is_large_next = true;
-            }
-            Lane::Large => {
-                self.large.advance(count);
-                self.is_large_next = false;
-            }
-        }
+    /// Where whole frames of the small lane are appended: those of an introduction.
+    pub(crate) fn small_buffer(&mut self) -> &mut Vec<u8> {
+        self.lanes.buffer(Lane::Small)
     }
 
     /// All that waits in the small lane, taken out.
     pub(crate) fn take_small(&mut self) -> Vec<u8> {
-        let taken = self.small.waiting().to_vec();
-        self.small = Queue::default();
-        taken
+        self.lanes.take_small()
+    }
+
+    /// What is to be sent next: nothing only if [`Outgoing::is_empty`].
+    pub fn next_part(&mut self) -> &[u8] {
+        self.lanes.next_part().1
+    }
+
+    /// The first `count` bytes of the last [`Outgoing::next_part`] were sent.
+    pub fn sent(&mut self, count: usize) {
+        self.lanes.sent(count);
+        if !self.backlog.is_idle() {
+            self.backlog.go_on(&mut self.lanes, &self.limits);
+        }
+    }
+
+    /// Whether nothing waits. What waits outside the lanes waits for something in them.
+    pub fn is_empty(&self) -> bool {
+        self.lanes.is_empty()
+    }
+
+    /// Whether more small messages wait than may.
+    pub fn is_overrun(&self) -> bool {
+        self.lanes.waiting(Lane::Small) > self.limits.small_waiting
+    }
+
+    /// Whether a long message is on its way.
+    pub fn is_busy(&self) -> bool {
+        self.lanes.waiting(Lane::Large) > 0
+    }
+
+    /// Bytes that wait in a lane.
+    pub fn waiting(&self, lane: Lane) -> usize {
+        self.lanes.waiting(lane)
+    }
+
+    /// Bytes that the lanes have room for before more is allocated.
+    pub(crate) fn allocated(&self) -> usize {
+        self.lanes.allocated()
+    }
+}
+
+impl Limits {
+    pub(crate) fn lane_of(&self, message: &PeerMessage) -> Lane {
+        if message.is_longer_than(self.bulk_message) {
+            Lane::Large
+        } else if message.is_bulk() || message.is_longer_than(self.small_message) {
+            Lane::Bulk
+        } else {
+            Lane::Small
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ids::Prng;
+    use ids::{Boot, GatewayId, GroupId};
+    use peer_wire::frame::{self, Decoder};
+    use peer_wire::{Assembler, Batch};
 
-    fn push(outgoing: &mut Outgoing, lane: Lane, kind: u8, bytes: usize) {
-        if lane == Lane::Large {
-            let halves = [bytes / 2, bytes - bytes / 2];
-            let pieces = halves.map(|bytes| Bytes::from(vec![kind; bytes]));
-            return outgoing.push_large(kind, pieces.into());
-        }
-        frame::append(outgoing.buffer(lane), kind, lane == Lane::Bulk, |out| {
-            out.extend(std::iter::repeat_n(kind, bytes));
-        });
+    const SMALL: usize = 10;
+    const BULK: usize = 100_000;
+    const LARGE: usize = BULK_BYTES_MAX + 1;
+
+    fn batch(group: u16, sequence: u64, bytes: usize) -> PeerMessage {
+        let mut message = Batch {
+            group: GroupId::new(group),
+            gateway: GatewayId {
+                boot: Boot(1),
+                worker: 0,
+            },
+            batch: Default::default(),
+        };
+        (message.batch.sequence, message.batch.number) = (sequence, sequence);
+        message.batch.writes = vec![0; bytes].into();
+        PeerMessage::Batch(message)
     }
 
-    fn send(outgoing: &mut Outgoing, wire: &mut Vec<u8>, most: usize) {
-        let (_, part) = outgoing.next_part();
-        let count = part.len().min(most);
-        wire.extend_from_slice(&part[..count]);
-        outgoing.sent(count);
+    /// A link, and what the other end has heard.
+    struct Link {
+        outgoing: Outgoing,
+        decoder: Decoder,
+        assembler: Assembler,
+        heard: Vec<(u16, u64)>,
     }
 
-    fn kinds(mut wire: &[u8]) -> Vec<u8> {
-        let mut decoder = frame::Decoder::new(frame::BODY_BYTES_MAX);
-        let (mut kinds, mut is_open) = (Vec::new(), false);
-        while let Some(frame) = decoder.next(&mut wire).unwrap() {
-            let before = if frame.is_large && !is_open {
-                LENGTH_BYTES
-            } else {
-                0
-            };
-            assert!(frame.body[before..].iter().all(|byte| *byte == frame.kind));
-            if frame.is_large {
-                is_open = frame.has_more;
+    impl Link {
+        fn new(limits: Limits) -> Link {
+            Link {
+                outgoing: Outgoing::new(limits),
+                decoder: Decoder::new(frame::BODY_BYTES_MAX),
+                assembler: Assembler::new(),
+                heard: Vec::new(),
             }
-            kinds.push(frame.kind);
         }
-        assert!(wire.is_empty());
-        kinds
-    }
 
-    #[test]
-    fn small_frames_pass_at_the_end_of_a_bulk_frame() {
-        let (mut outgoing, mut wire) = (Outgoing::default(), Vec::new());
-        push(&mut outgoing, Lane::Bulk, 1, 3 * frame::BODY_BYTES_MAX);
-        push(&mut outgoing, Lane::Bulk, 2, 10);
-        send(&mut outgoing, &mut wire, 100);
-        push(&mut outgoing, Lane::Small, 7, 20);
-        push(&mut outgoing, Lane::Small, 8, 20);
-        while !outgoing.is_empty() {
-            send(&mut outgoing, &mut wire, usize::MAX);
-        }
-        assert_eq!(kinds(&wire), [1, 7, 8, 1, 1, 2]);
-    }
-
-    #[test]
-    fn frames_of_a_large_message_let_bulk_and_small_ones_pass() {
-        let (mut outgoing, mut wire) = (Outgoing::default(), Vec::new());
-        push(&mut outgoing, Lane::Large, 9, 3 * frame::BODY_BYTES_MAX);
-        let mark = outgoing.mark(Lane::Large);
-        send(&mut outgoing, &mut wire, 100);
-        push(&mut outgoing, Lane::Bulk, 1, 2 * frame::BODY_BYTES_MAX);
-        push(&mut outgoing, Lane::Small, 7, 20);
-        let bulk = outgoing.mark(Lane::Bulk);
-        while !outgoing.has_sent(Lane::Bulk, bulk) {
-            send(&mut outgoing, &mut wire, usize::MAX);
-        }
-        assert!(!outgoing.has_sent(Lane::Large, mark));
-        while !outgoing.is_empty() {
-            send(&mut outgoing, &mut wire, usize::MAX);
-        }
-        assert!(outgoing.has_sent(Lane::Large, mark));
-        assert_eq!(outgoing.waiting(Lane::Large), 0);
-        assert_eq!(kinds(&wire), [9, 7, 1, 9, 1, 9, 9]);
-    }
-
-    #[test]
-    fn lanes_keep_their_order_however_much_is_sent_at_a_time() {
-        for seed in 0..100 {
-            let mut prng = Prng::new(seed);
-            let (mut outgoing, mut wire) = (Outgoing::default(), Vec::new());
-            let (mut small, mut bulk, mut large) = (Vec::new(), Vec::new(), Vec::new());
-            for _ in 0..200 {
-                match prng.below(5) {
-                    0 => {
-                        small.push(prng.below(100) as u8);
-                        push(
-                            &mut outgoing,
-                            Lane::Small,
-                            small[small.len() - 1],
-                            prng.below(50) as usize,
-                        );
-                    }
-                    1 => {
-                        bulk.push(100 + prng.below(100) as u8);
-                        push(
-                            &mut outgoing,
-                            Lane::Bulk,
-                            bulk[bulk.len() - 1],
-                            prng.below(500) as usize,
-                        );
-                    }
-                    2 => {
-                        large.push(200 + prng.below(50) as u8);
-                        let bytes = 1 + prng.below(500) as usize;
-                        push(&mut outgoing, Lane::Large, large[large.len() - 1], bytes);
-                    }
-                    _ => {
-                        let most = prng.below(300) as usize;
-                        send(&mut outgoing, &mut wire, most);
-                    }
+        /// One frame leaves.
+        fn pass_one(&mut self) {
+            let part = self.outgoing.next_part().to_vec();
+            self.outgoing.sent(part.len());
+            let mut rest = &part[..];
+            while let Some(frame) = self.decoder.next(&mut rest).unwrap() {
+                if let Some(packet) = self.assembler.push(frame).unwrap() {
+                    let PeerMessage::Batch(batch) = PeerMessage::decode(&packet).unwrap() else {
+                        panic!("only batches are sent here");
+                    };
+                    self.heard.push((batch.group.number(), batch.batch.sequence));
                 }
             }
-            while !outgoing.is_empty() {
-                send(&mut outgoing, &mut wire, usize::MAX);
-            }
-            let found = kinds(&wire);
-            let of = |kinds: std::ops::Range<u8>| -> Vec<u8> {
-                found
-                    .iter()
-                    .copied()
-                    .filter(|kind| kinds.contains(kind))
-                    .collect()
-            };
-            assert_eq!((of(0..100), of(100..200)), (small, bulk), "seed {seed}");
-            assert_eq!(of(200..250), large, "seed {seed}");
+            assert!(rest.is_empty());
         }
+
+        fn pass_all(&mut self) {
+            while !self.outgoing.is_empty() {
+                self.pass_one();
+            }
+            assert!(self.outgoing.backlog.is_idle());
+        }
+    }
+
+    /// A bulk lane that is full with one message.
+    fn narrow() -> Limits {
+        Limits {
+            bulk_waiting: 1,
+            ..Limits::default()
+        }
+    }
+
+    #[test]
+    fn a_short_message_stays_behind_a_long_one_of_its_flow_and_passes_those_of_others() {
+        for limits in [narrow(), Limits::default()] {
+            let mut link = Link::new(limits);
+            link.outgoing.send(batch(1, 1, BULK));
+            link.outgoing.send(batch(1, 2, SMALL));
+            link.outgoing.send(batch(2, 1, SMALL));
+            link.pass_all();
+            assert_eq!(link.heard, [(2, 1), (1, 1), (1, 2)]);
+        }
+    }
+
+    #[test]
+    fn a_large_message_waits_until_what_is_before_it_has_left() {
+        let mut link = Link::new(Limits::default());
+        link.outgoing.send(batch(1, 1, BULK));
+        link.outgoing.send(batch(1, 2, LARGE));
+        link.outgoing.send(batch(1, 3, SMALL));
+        assert!(!link.outgoing.is_busy(), "its lane may overtake the bulk one");
+        link.pass_one();
+        link.pass_one();
+        assert!(link.outgoing.is_busy());
+        link.outgoing.send(batch(1, 4, SMALL));
+        link.outgoing.send(batch(2, 1, BULK));
+        link.pass_all();
+        assert_eq!(link.heard, [(1, 1), (2, 1), (1, 2), (1, 3), (1, 4)]);
+    }
+
+    #[test]
+    fn a_link_that_keeps_no_order_is_noticed() {
+        let mut link = Link::new(Limits::default());
+        planted::plant(Some(planted::Bug::OrderNotKept));
+        link.outgoing.send(batch(1, 1, BULK));
+        link.outgoing.send(batch(1, 2, SMALL));
+        link.pass_all();
+        planted::plant(None);
+        assert_eq!(link.heard, [(1, 2), (1, 1)]);
+    }
+
+    #[test]
+    fn queues_take_turns() {
+        let mut link = Link::new(narrow());
+        for sequence in 1..=3 {
+            link.outgoing.send(batch(1, sequence, BULK));
+        }
+        link.outgoing.send(batch(2, 1, BULK));
+        link.pass_all();
+        assert_eq!(link.heard, [(1, 1), (1, 2), (2, 1), (1, 3)]);
+    }
+
+    #[test]
+    fn a_full_queue_drops_its_oldest() {
+        let mut link = Link::new(Limits { queue: 2, ..narrow() });
+        for sequence in 1..=5 {
+            link.outgoing.send(batch(1, sequence, BULK));
+        }
+        link.pass_all();
+        assert_eq!(link.heard, [(1, 1), (1, 4), (1, 5)]);
     }
 }

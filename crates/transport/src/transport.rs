@@ -11,17 +11,17 @@
 
 use crate::backoff;
 use crate::introduction::{Introduced, Introducer, LinkId, Refused};
+use crate::lanes::Lane;
 use crate::link::{Broken, Io, Link, Phase};
 use crate::notices::Notices;
-use crate::outgoing::{Lane, Mark, Outgoing};
+use crate::outgoing::Outgoing;
 use crate::socket;
-use bytes::Bytes;
 use ids::{Monotonic, NodeId, Prng};
 use mio::event::Event as Readiness;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
-use peer_wire::Packet;
 use peer_wire::frame::{Decoder, Frame};
+use peer_wire::{Packet, PeerMessage};
 use slab::Slab;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -41,11 +41,6 @@ const STALL_MAX: Duration = Duration::from_secs(10);
 const READ_BYTES: usize = 64 * 1024;
 /// Reads from one link in one turn: others get their turn too.
 const READS_MAX: usize = 16;
-/// Bytes of bulk messages that wait on one link. From there on no more are taken; one message may pass the limit.
-const BULK_BYTES_MAX: usize = 1024 * 1024;
-/// Bytes of small messages that wait on one link. A link that holds more is closed: its peer does not read, and what is
-/// kept for it is out of date.
-const SMALL_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// How long a link must have been up to count as a success: a peer that lets this node in and closes at once is dialled
 /// less and less often.
 const STEADY: Duration = backoff::DELAY_MAX;
@@ -72,8 +67,6 @@ pub enum Event<'a, P> {
     Down(LinkId),
     /// A message arrived.
     Message(LinkId, Packet<'a>),
-    /// A link on which [`Sent::Full`] was answered takes bulk messages again.
-    Room(LinkId),
     /// A peer came to this worker that is for another one: hand it over to that one's [`Transport::adopt`].
     Arrival(u16, Box<Arrival<P>>),
 }
@@ -88,18 +81,6 @@ pub struct Arrival<P> {
     output: Vec<u8>,
     link: LinkId,
     peer: P,
-}
-
-/// What became of a message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use]
-pub enum Sent {
-    /// It waits to be sent.
-    Queued,
-    /// It was not taken: too many bulk messages wait. [`Event::Room`] follows, or [`Event::Down`].
-    Full,
-    /// It was not taken: the link is not up.
-    NotUp,
 }
 
 /// A peer that this node dials or is linked with.
@@ -276,42 +257,15 @@ impl<I: Introducer> Transport<I> {
         }
     }
 
-    /// Lets `write` append one message, as whole frames, to a lane of a link. It is sent by the next [`Transport::flush`].
-    pub fn send(&mut self, link: LinkId, lane: Lane, write: impl FnOnce(&mut Vec<u8>)) -> Sent {
-        let Some(key) = self.peers.get(&link).and_then(|peer| peer.up) else {
-            return Sent::NotUp;
-        };
-        let held = &mut self.links[key];
-        if lane == Lane::Bulk && held.output.waiting(Lane::Bulk) >= BULK_BYTES_MAX {
-            held.is_awaited = true;
-            return Sent::Full;
-        }
-        write(held.output.buffer(lane));
-        self.list(key);
-        Sent::Queued
-    }
-
-    /// Takes a message for the large lane of a link: its body in pieces, which are kept until they are sent. How much waits there
-    /// is for the owner to bound.
-    pub fn send_large(&mut self, link: LinkId, kind: u8, pieces: Vec<Bytes>) -> Sent {
-        let Some(key) = self.peers.get(&link).and_then(|peer| peer.up) else {
-            return Sent::NotUp;
-        };
-        self.links[key].output.push_large(kind, pieces);
-        self.list(key);
-        Sent::Queued
-    }
-
-    /// Where what waits in a lane of a link ends.
-    pub fn mark(&self, link: LinkId, lane: Lane) -> Option<Mark> {
-        let key = self.peers.get(&link).and_then(|peer| peer.up)?;
-        Some(self.links[key].output.mark(lane))
-    }
-
-    /// Whether all that waited in a lane of a link at a mark has left. A link that is not up holds nothing.
-    pub fn has_sent(&self, link: LinkId, lane: Lane, mark: Mark) -> bool {
+    /// Takes a message for a link. It is sent by the next [`Transport::flush`], or when there is room. Whether the link is up:
+    /// else nobody will hear it.
+    pub fn send(&mut self, link: LinkId, message: PeerMessage) -> bool {
         let up = self.peers.get(&link).and_then(|peer| peer.up);
-        up.is_none_or(|key| self.links[key].output.has_sent(lane, mark))
+        if let Some(key) = up {
+            self.links[key].output.send(message);
+            self.list(key);
+        }
+        up.is_some()
     }
 
     /// Whether a long message is on its way on a link, in either direction.
@@ -319,12 +273,11 @@ impl<I: Introducer> Transport<I> {
         let up = self.peers.get(&link).and_then(|peer| peer.up);
         up.is_some_and(|key| {
             let link = &self.links[key];
-            link.output.waiting(Lane::Large) > 0 || link.assembler.held_bytes() > 0
+            link.output.is_busy() || link.assembler.held_bytes() > 0
         })
     }
 
-    /// Bytes that wait in a lane of a link: while a message waits in the bulk lane, one that must not overtake it goes there
-    /// too.
+    /// Bytes that wait in a lane of a link.
     pub fn waiting(&self, link: LinkId, lane: Lane) -> usize {
         let up = self.peers.get(&link).and_then(|peer| peer.up);
         up.map_or(0, |key| self.links[key].output.waiting(lane))
@@ -430,18 +383,12 @@ impl<I: Introducer> Transport<I> {
                 }
             }
             let link = &mut self.links[key];
-            if link.output.waiting(Lane::Small) > SMALL_BYTES_MAX {
+            if link.output.is_overrun() {
                 self.close(key, &Broken::Overrun, now, sink);
                 continue;
             }
             if link.is_full {
                 self.due = self.due.min(link.moved_at.after(STALL_MAX));
-            }
-            if link.is_awaited && link.output.waiting(Lane::Bulk) <= BULK_BYTES_MAX / 2 {
-                link.is_awaited = false;
-                if let Phase::Up(id) = link.phase {
-                    sink(Event::Room(id));
-                }
             }
         }
     }
@@ -604,7 +551,7 @@ impl<I: Introducer> Transport<I> {
             // The link works without options; if the socket is broken, the next write says so.
             tracing::debug!(%error, address = %link.address, "cannot set the options of a socket");
         }
-        let introduction = self.introducer.call(id, link.output.buffer(Lane::Small));
+        let introduction = self.introducer.call(id, link.output.small_buffer());
         link.phase = Phase::Introducing(Some(id), introduction);
         self.list(key);
     }
@@ -708,7 +655,7 @@ impl<I: Introducer> Transport<I> {
                 "bytes on a socket that is not connected".to_owned(),
             ));
         };
-        let result = introduction.on_frame(frame, link.output.buffer(Lane::Small));
+        let result = introduction.on_frame(frame, link.output.small_buffer());
         let called = *called;
         self.list(key);
         let Some(introduced) = result.map_err(|Refused(reason)| Broken::Refused(reason))? else {

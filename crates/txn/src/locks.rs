@@ -24,12 +24,10 @@
 //! 4. The index, the names and the candidates are those of the holders and waiters, and no number of arrival is
 //!    above the count.
 
+#[cfg(test)]
+mod costs;
 mod few;
 mod index;
-#[cfg(test)]
-mod model;
-#[cfg(test)]
-mod tests;
 
 use crate::{Priority, TxnId};
 use ids::{Boot, UnixMillis};

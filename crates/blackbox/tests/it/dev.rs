@@ -12,6 +12,14 @@ fn is_gone(cluster: &LocalCluster, node: u16) -> bool {
 }
 
 #[test]
+fn a_password_for_clients_keeps_no_node_of_the_cluster_out() {
+    let cluster = LocalCluster::start(3, &["--", "--requirepass", "word"]);
+    let mut client = cluster.client(3);
+    client.run_ok("AUTH word");
+    client.run_ok("SET key value");
+}
+
+#[test]
 fn a_local_node_serves_clients_and_leaves_nothing_when_it_is_interrupted() {
     let mut cluster = LocalCluster::start(1, &[]);
     cluster.client(1).run_ok("SET key value");

@@ -249,3 +249,62 @@ fn one_node_of_two_workers_grows_to_five_under_commands_over_many_groups_and_nob
     let balls = ["l1", "l2", "l3"].map(|list| last.run(&format!("LLEN {list}")).integer());
     assert_eq!(balls.into_iter().flatten().sum::<i64>(), 1);
 }
+
+/// Nodes on machines of their own, as the page "three machines" says, or nothing where there can be no namespaces.
+fn on_machines() -> Option<Cluster> {
+    match Cluster::in_namespaces(8) {
+        Ok(mut cluster) => {
+            cluster.flag("bind", "*");
+            Some(cluster)
+        }
+        Err(reason) => {
+            eprintln!("SKIPPED, nothing was tested: there are no network namespaces here: {reason}");
+            None
+        }
+    }
+}
+
+#[test]
+fn nodes_that_listen_on_every_address_announce_one_that_others_reach() {
+    let Some(mut cluster) = on_machines() else { return };
+    // It is shown with the addresses that clients of this test use: no other would be found.
+    cluster.grow(3);
+    cluster.client(0).run_ok("SET key value");
+    assert_eq!(cluster.client(2).run("GET key"), Value::bulk("value"));
+    for node in 0..3 {
+        let says = format!("peer=\"{}\"", cluster.peer_address(node));
+        assert!(cluster.log(node).contains(&says), "{}", cluster.log(node));
+    }
+    // One that is back knows the others from before.
+    assert!(cluster.terminate(2).success());
+    cluster.restart(2);
+    cluster.wait_until_ready(2);
+    cluster.wait_until_replicated();
+}
+
+#[test]
+fn a_node_that_others_could_not_reach_does_not_join_and_says_why() {
+    let Some(mut cluster) = on_machines() else { return };
+    cluster.add();
+    for (flags, says) in [
+        (["--advertise", "127.0.0.1"], "--advertise"),
+        (["--cluster-secret", ""], "--cluster-secret-file"),
+    ] {
+        let node = cluster.begin(&flags);
+        assert_eq!(cluster.wait(node).code(), Some(1));
+        let log = cluster.log(node);
+        assert!(
+            log.contains("is on another machine") && log.contains(says),
+            "{log}"
+        );
+    }
+    // The first one is no better: who comes is told of it.
+    let mut cluster = Cluster::in_namespaces(8).expect("there were some");
+    cluster.flag("bind", "*");
+    let first = cluster.begin(&["--advertise", "127.0.0.1"]);
+    cluster.wait_until_ready(first);
+    let second = cluster.begin(&[]);
+    assert_eq!(cluster.wait(second).code(), Some(1));
+    let log = cluster.log(second);
+    assert!(log.contains("could not all reach each other"), "{log}");
+}

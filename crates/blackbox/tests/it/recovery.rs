@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use blackbox::{Client, Cluster, Value, chorale_binary, eventually};
+use blackbox::{Client, Cluster, Value, chorale_binary, eventually, http_get};
 
 /// Few, so that tests are quick on processes that were built for tests.
 const GROUPS: usize = 8;
@@ -190,6 +190,259 @@ fn a_start_that_is_stopped_before_it_is_counted_leaves_what_the_last_one_left() 
         !page.contains("\"role\": \"lost\""),
         "the node has what it had: {page}"
     );
+}
+
+#[test]
+fn a_node_that_waits_for_the_others_says_so_to_whoever_asks() {
+    let mut cluster = Cluster::start(3, GROUPS);
+    fill(&mut cluster.client(0));
+    for node in 0..3 {
+        assert!(cluster.terminate(node).success());
+    }
+    cluster.restart(0);
+    eventually("it listens", || {
+        Client::connect(cluster.address(0)).is_ok() && http_get(cluster.admin_address(0), "/").is_ok()
+    });
+    let mut client = cluster.client(0);
+    let is_loading = |reply: Value| reply.error().is_some_and(|text| text.starts_with("LOADING "));
+    for command in [
+        "PING",
+        "HELLO 3",
+        "AUTH x",
+        "GET key:7",
+        "SET key:7 lost",
+        "CLUSTER INFO",
+        "PING",
+    ] {
+        assert!(is_loading(client.run(command)), "{command}");
+    }
+    // Many at once are answered one by one, and what comes in pieces is awaited.
+    client
+        .send_raw(b"PING\r\n\r\n*1\r\n$4\r\nPING\r\n*2\r\n$3\r\nGET\r\n$5\r\nke")
+        .expect("it is open");
+    assert!(
+        is_loading(client.receive().expect("it answers"))
+            && is_loading(client.receive().expect("it answers"))
+    );
+    client.send_raw(b"y:7\r\n").expect("it is open");
+    assert!(is_loading(client.receive().expect("it answers")));
+    // One that sends what nobody waits for is told, and closed.
+    let mut endless = cluster.client(0);
+    endless
+        .send_raw(b"*2\r\n$3\r\nGET\r\n$1000000\r\n")
+        .expect("it is open");
+    endless.send_raw(&[b'x'; 70_000]).expect("it is open");
+    assert!(is_loading(endless.receive().expect("it answers")));
+    let health = http_get(cluster.admin_address(0), "/healthz").expect("it answers");
+    assert_eq!(health.status, 503);
+    assert!(health.body.contains("starting"), "{}", health.body);
+    for page in ["/metrics", "/cluster", "/transactions"] {
+        let page = http_get(cluster.admin_address(0), page).expect("it answers");
+        assert_eq!(page.status, 503);
+    }
+    let status = admin(&["status", &cluster.admin_address(0).to_string()]);
+    assert!(status.is_err_and(|why| why.contains("starting")));
+    for node in [1, 2] {
+        cluster.restart(node);
+    }
+    cluster.wait_until_ready(0);
+    // Who has waited is served now, on the connection that it has.
+    assert_eq!(client.run("PING"), Value::Simple(b"PONG".to_vec()));
+    assert_eq!(client.run("GET key:7"), Value::bulk("7"));
+    eventually("it is healthy", || {
+        http_get(cluster.admin_address(0), "/healthz").is_ok_and(|health| health.status == 200)
+    });
+}
+
+#[test]
+fn a_node_whose_meta_log_cannot_be_written_says_why_hands_over_and_ends_with_status_1() {
+    let mut cluster = Cluster::new(GROUPS);
+    cluster.limit_files(Some(128));
+    cluster.grow(3);
+    let mut clients: Vec<Client> = (0..3).map(|node| cluster.client(node)).collect();
+    fill(&mut clients[0]);
+    // Each of these is an entry of the log on all nodes.
+    let password = "x".repeat(500);
+    let mut ended = None;
+    for round in 0..2_000 {
+        drop(clients[round % 3].try_command(&["CONFIG", "SET", "requirepass", &password]));
+        ended = (0..3).find(|&node| !cluster.is_running(node));
+        if ended.is_some() {
+            break;
+        }
+    }
+    let ended = ended.expect("the log has outgrown the limit");
+    assert_eq!(cluster.wait(ended).code(), Some(1), "{}", cluster.log(ended));
+    let log = cluster.log(ended);
+    let directory = cluster.data(ended).display().to_string();
+    let says = format!("cannot write the meta group's log in {directory}: cannot write meta-log: ");
+    assert!(log.contains(&says), "{log}");
+    assert!(
+        log.contains("the data were handed over to the next start"),
+        "{log}"
+    );
+    for node in 0..3 {
+        if cluster.is_running(node) {
+            cluster.signal(node, "TERM");
+        }
+    }
+    for node in 0..3 {
+        cluster.wait(node);
+    }
+    // There is space again: everybody comes back, with what there was.
+    cluster.limit_files(None);
+    (0..3).for_each(|node| cluster.restart(node));
+    eventually("every key is there", || {
+        let Ok(mut client) = Client::connect(cluster.address(ended)) else {
+            return false;
+        };
+        let is_in = client
+            .try_command(&["AUTH", &password])
+            .is_ok_and(|reply| reply == Value::ok());
+        is_in && (0..KEYS).all(|key| client.run(&format!("GET key:{key}")) == Value::bulk(key.to_string()))
+    });
+    cluster.wait_until_replicated();
+}
+
+#[test]
+fn a_directory_without_its_identity_is_not_written_over() {
+    let mut cluster = Cluster::start(1, GROUPS);
+    cluster.client(0).run_ok("SET key 1");
+    assert!(cluster.terminate(0).success());
+    let identity = cluster.data(0).join("identity");
+    let copy = std::fs::read(&identity).expect("it is there");
+    std::fs::remove_file(&identity).expect("it is ours");
+    cluster.restart(0);
+    assert_eq!(cluster.wait(0).code(), Some(1));
+    let log = cluster.log(0);
+    let meta_log = cluster.data(0).join("meta-log");
+    for names in [&identity, &meta_log] {
+        assert!(log.contains(&names.display().to_string()), "{log}");
+    }
+    // As it says: with the identity of before everything is as before.
+    std::fs::write(&identity, copy).expect("it is ours");
+    cluster.restart(0);
+    cluster.wait_until_ready(0);
+    assert_eq!(cluster.client(0).run("GET key"), Value::bulk("1"));
+    // An identity that cannot be read is named with its directory.
+    assert!(cluster.terminate(0).success());
+    std::fs::write(&identity, "chorale identity 7\n").expect("it is ours");
+    cluster.restart(0);
+    assert_eq!(cluster.wait(0).code(), Some(1));
+    let log = cluster.log(0);
+    let names = format!(
+        "in the data directory {}: identity is damaged",
+        cluster.data(0).display()
+    );
+    assert!(log.contains(&names), "{log}");
+}
+
+#[test]
+fn a_node_that_was_never_ready_is_not_said_to_have_lost_data() {
+    let mut cluster = Cluster::new(GROUPS);
+    let node = cluster.begin(&["--join", "127.0.0.1:1"]);
+    let mark = cluster.data(node).join("unready");
+    eventually("it waits", || mark.exists());
+    eventually("it is nobody yet, and says so", || {
+        let log = cluster.log(node);
+        log.contains("nobody leads") && !log.contains("clients are served")
+    });
+    assert!(!cluster.data(node).join("identity").exists());
+    assert!(cluster.terminate(node).success());
+
+    let mut cluster = Cluster::start(1, GROUPS);
+    let mark = cluster.data(0).join("unready");
+    assert!(!mark.exists(), "it is ready");
+    cluster.kill(0);
+    // As a start leaves it that fails after the cluster has counted it.
+    std::fs::write(&mark, "").expect("it is ours");
+    cluster.restart(0);
+    cluster.wait_until_ready(0);
+    assert!(!cluster.log(0).contains("DATA LOST"), "{}", cluster.log(0));
+    assert!(!mark.exists(), "it was ready");
+    cluster.client(0).run_ok("SET key 1");
+    cluster.kill(0);
+    cluster.restart(0);
+    cluster.wait_until_ready(0);
+    assert!(cluster.log(0).contains("DATA LOST"), "{}", cluster.log(0));
+}
+
+#[test]
+fn another_port_is_told_from_an_admin_port_at_once() {
+    let cluster = Cluster::start(1, GROUPS);
+    for address in [
+        cluster.address(0),
+        cluster.cluster_address(0),
+        cluster.peer_address(0),
+    ] {
+        let began = std::time::Instant::now();
+        let why = admin(&["status", &address.to_string()]).expect_err("it is for others");
+        assert!(why.contains("Name the node's admin-port"), "{why}");
+        assert!(began.elapsed() < std::time::Duration::from_secs(4), "{why}");
+    }
+}
+
+#[test]
+fn a_node_that_comes_back_again_and_again_with_an_empty_directory_takes_the_place_of_the_one_before() {
+    let mut cluster = Cluster::start(3, GROUPS);
+    fill(&mut cluster.client(0));
+    for _ in 0..3 {
+        cluster.kill(2);
+        std::fs::remove_dir_all(cluster.data(2)).expect("it is ours");
+        cluster.restart(2);
+        cluster.wait_until_ready(2);
+        eventually("three nodes are members, and have the meta group", || {
+            let page = http_get(cluster.admin_address(0), "/cluster").ok();
+            let page = page.and_then(|page| serde_json::from_str::<serde_json::Value>(&page.body).ok());
+            page.is_some_and(|page| {
+                let count = |list: &serde_json::Value| list.as_array().map_or(0, Vec::len);
+                let is_up = |node: &serde_json::Value| node["is_up"] == true;
+                let nodes = page["nodes"].as_array().cloned().unwrap_or_default();
+                (nodes.len(), count(&page["meta_nodes"])) == (3, 3) && nodes.iter().all(is_up)
+            })
+        });
+        cluster.wait_until_replicated();
+    }
+    assert_alive(&mut cluster.client(2));
+}
+
+#[test]
+fn with_a_password_nobody_joins_without_a_secret() {
+    let mut cluster = Cluster::start(1, GROUPS);
+    let mut client = cluster.client(0);
+    client.run_ok("CONFIG SET requirepass word");
+    let second = cluster.begin(&[]);
+    assert_eq!(cluster.wait(second).code(), Some(1));
+    let log = cluster.log(second);
+    assert!(
+        log.contains("Give all nodes the same --cluster-secret-file"),
+        "{log}"
+    );
+    assert_eq!(client.command(&["CONFIG", "SET", "requirepass", ""]), Value::ok());
+    cluster.restart(second);
+    cluster.wait_until_ready(second);
+}
+
+#[test]
+fn all_ports_that_are_taken_are_named_at_once() {
+    let mut cluster = Cluster::start(1, GROUPS);
+    let ports = [
+        ("port", cluster.address(0)),
+        ("cluster-port", cluster.cluster_address(0)),
+        ("admin-port", cluster.admin_address(0)),
+        ("peer-port", cluster.peer_address(0)),
+    ];
+    let flags: Vec<(String, String)> = ports
+        .iter()
+        .map(|(name, address)| (format!("--{name}"), address.port().to_string()))
+        .collect();
+    let flags: Vec<&str> = flags.iter().flat_map(|(name, port)| [&**name, &**port]).collect();
+    let second = cluster.begin(&flags);
+    assert_eq!(cluster.wait(second).code(), Some(1));
+    let log = cluster.log(second);
+    for (name, _) in ports {
+        assert!(log.contains(&format!("another port with --{name})")), "{log}");
+    }
 }
 
 #[test]

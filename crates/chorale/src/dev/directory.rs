@@ -1,7 +1,7 @@
 //! The directory of a local cluster, removed with it.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// The directory; dropping it removes what is in it.
@@ -46,6 +46,16 @@ impl Directory {
 
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// A file with a secret for the nodes. It is as private as the directory.
+    pub(super) fn secret(&self) -> io::Result<PathBuf> {
+        let mut random = [0; 32];
+        fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
+        let words: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let path = self.path.join("secret");
+        fs::write(&path, words)?;
+        Ok(path)
     }
 }
 

@@ -125,9 +125,7 @@ impl Checks {
 /// Whether an entry appends a number.
 pub(crate) fn number_of(entry: &Committed) -> Option<u64> {
     match &entry.effect {
-        Effect::Apply(data) => Some(u64::from_le_bytes(
-            data.joined()[..].try_into().expect("eight bytes"),
-        )),
+        Effect::Apply(data) => Some(u64::from_le_bytes(data[..].try_into().expect("eight bytes"))),
         Effect::Nothing | Effect::Members(_) => None,
     }
 }

@@ -73,7 +73,7 @@ impl Trio {
                 .committed
                 .into_iter()
                 .filter_map(|entry| match entry.effect {
-                    Effect::Apply(data) => Some(data.joined()),
+                    Effect::Apply(data) => Some(data),
                     _ => None,
                 });
             self.applied[number].extend(data);

@@ -570,7 +570,7 @@ impl World {
                     .insert((due, self.counted), Event::Written(number, boot));
             }
             for entry in &ready.committed {
-                assert_eq!(entry.first.0, node.applied.0 + 1, "in order, without a gap");
+                assert_eq!(entry.index.0, node.applied.0 + 1, "in order, without a gap");
                 if let Some(number) = number_of(entry) {
                     node.state.append(number);
                 }

@@ -321,6 +321,9 @@ wire_enum!(Refusal {
     7 InUse {},
     8 Last {},
     9 NotNeeded {},
+    10 Taken {},
+    11 Loopback {},
+    12 NoSecret {},
 });
 wire_enum!(Beginning {
     1 Kept {},
@@ -443,11 +446,6 @@ impl Wire for Entry {
                 out.push(2);
                 put_bytes(bytes, out);
             }
-            Payload::Part { whole_bytes, bytes } => {
-                out.push(3);
-                whole_bytes.put(out);
-                put_bytes(bytes, out);
-            }
         }
     }
 
@@ -458,10 +456,6 @@ impl Wire for Entry {
             payload: match input.byte()? {
                 1 => Payload::Data(Bytes::from(Blob::take(input)?.0)),
                 2 => Payload::Members(Blob::take(input)?.0),
-                3 => Payload::Part {
-                    whole_bytes: Wire::take(input)?,
-                    bytes: Bytes::from(Blob::take(input)?.0),
-                },
                 _ => return Err(input.error("a tag of a payload")),
             },
         })

@@ -13,7 +13,7 @@ use super::book::Book;
 use super::proposal::Proposal;
 use super::seat::Restored;
 use crate::group::GroupRef;
-use consensus::{Index, Members, SnapshotPoint};
+use consensus::{Entry, Index, Members, SnapshotPoint};
 use ids::NodeId;
 
 /// By how much counters leap at least.
@@ -50,8 +50,8 @@ impl Refounded {
             (last, term) = (entry.index, entry.term);
         }
         // Committed or not: those who are gone may have acknowledged it.
-        for bytes in consensus::whole_entries(restored.entries.iter().cloned()) {
-            if let Ok(proposal) = Proposal::decode(&bytes) {
+        for bytes in restored.entries.iter().filter_map(Entry::data) {
+            if let Ok(proposal) = Proposal::decode(bytes) {
                 let _ = book.apply(&proposal);
             }
         }

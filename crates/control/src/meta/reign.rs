@@ -155,6 +155,12 @@ impl Reign {
         self.sights.insert(name, (now, sight.clone()));
     }
 
+    /// Whether a node was heard within this time.
+    pub(crate) fn is_heard(&self, node: NodeId, within: Duration, now: Monotonic) -> bool {
+        let heard = self.heard.get(&node);
+        heard.is_some_and(|&(_, heard)| now.since(heard) < within)
+    }
+
     /// What the reconciler is shown.
     pub(crate) fn sight(&mut self, me: NodeId, state: &State, pace: &Pace, now: Monotonic) -> Sight {
         let nodes = state.nodes();

@@ -260,7 +260,7 @@ impl Seat {
                         None
                     }
                     // What this build cannot read, no member of the same rules can.
-                    Effect::Apply(bytes) => match Proposal::decode(&bytes.joined()) {
+                    Effect::Apply(bytes) => match Proposal::decode(&bytes) {
                         Ok(proposal) => book.apply(&proposal),
                         Err(_) => Some(Err(Refusal::Malformed)),
                     },

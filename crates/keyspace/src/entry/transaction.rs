@@ -5,6 +5,8 @@
 //!     work      1 evaluate  strict u8 | commands
 //!               2 install   after a lock u8 | effects | result
 //!               3 in place  after a lock u8 | count u32 | (1 command | 2 effects)*
+//!               4 put       db u8 | length u32 | pairs
+//!     pairs     (key length u32 | key | value length u32 | value)*
 //!   9 lock      head | whole group u8 | keys (count u32 | (db u8 | alone u8 | key)*)
 //!     head      txn | began i64 | participants
 //!  10 resolve   count u32 | (txn | committed u8)*
@@ -19,10 +21,12 @@
 
 use super::{BlockCommand, CommandView, Condition, Cursor, EffectView, EntryError, Operations};
 use crate::effects::Effect;
+use crate::form::{self, Rest};
 use crate::requests::KeptResult;
 use bytes::Bytes;
 use ids::{Boot, Db, GatewayId, GroupId, UnixMillis};
-use resp::Span;
+use resp::{Args, Span};
+use std::borrow::Cow;
 use txn::{Participant, Participants, TxnId};
 
 /// One group's part of a transaction.
@@ -66,6 +70,46 @@ pub enum Work<'a> {
         /// Whether the group was locked before by [`Lock`], and must be held still.
         after_lock: bool,
     },
+    /// `MSET`: it sees nothing and cannot fail, so that nothing need be computed before it is committed.
+    Put {
+        /// Where.
+        db: Db,
+        /// What is put.
+        pairs: Pairs<'a>,
+    },
+}
+
+/// Keys and values, in the format of entries.
+#[derive(Clone, Debug)]
+pub struct Pairs<'a>(Cow<'a, [u8]>);
+
+impl<'a> Pairs<'a> {
+    /// Of words that are keys and values in turn.
+    pub fn of(words: Args<'_>) -> Pairs<'static> {
+        let mut bytes = Vec::with_capacity(words.byte_len() + words.len() * size_of::<u32>());
+        words.iter().for_each(|word| form::text(&mut bytes, word));
+        Pairs(bytes.into())
+    }
+
+    /// Of bytes that hold them and nothing else.
+    pub(crate) fn read(bytes: &'a [u8]) -> Option<Pairs<'a>> {
+        let mut rest = Rest(bytes);
+        while !rest.0.is_empty() {
+            rest.text()?;
+            rest.text()?;
+        }
+        Some(Pairs(bytes.into()))
+    }
+
+    /// Each key with its value.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut rest = Rest(&self.0);
+        std::iter::from_fn(move || rest.text().zip(rest.text()))
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
 }
 
 /// One step of what is carried out in place.
@@ -118,8 +162,8 @@ pub struct Forget {
     pub over: Vec<(u64, u32)>,
 }
 
-/// Groups of a transaction that room is made for at once.
-const PARTICIPANTS_EXPECTED: usize = 8;
+/// A group, and its generation.
+const PARTICIPANT_BYTES: usize = 2 + 8;
 
 /// [`Prepare`] with its arguments' positions found.
 pub(super) struct PrepareView<'a> {
@@ -144,6 +188,10 @@ enum WorkView<'a> {
     InPlace {
         steps: Vec<StepView<'a>>,
         after_lock: bool,
+    },
+    Put {
+        db: Db,
+        pairs: &'a [u8],
     },
 }
 
@@ -192,15 +240,17 @@ impl PrepareView<'_> {
                     steps: steps.iter().map(|step| step.step(spans, source)).collect(),
                     after_lock: *after_lock,
                 },
+                WorkView::Put { db, pairs } => Work::Put {
+                    db: *db,
+                    pairs: Pairs((*pairs).into()),
+                },
             },
         }
     }
 }
 
 impl Operations {
-    /// A string that need not be copied, if that `may_be_long`, is given back: see [`Operations::push_long`].
-    pub(super) fn prepare(&mut self, prepare: &Prepare<'_>, may_be_long: bool) -> Option<Bytes> {
-        let mut long = None;
+    pub(super) fn prepare(&mut self, prepare: &Prepare<'_>) {
         self.head(prepare.txn, prepare.began, &prepare.participants);
         self.conditions(&prepare.conditions);
         self.conditions(&prepare.expects);
@@ -215,10 +265,7 @@ impl Operations {
                 result,
             } => {
                 self.bytes.extend_from_slice(&[2, u8::from(*after_lock)]);
-                match may_be_long {
-                    true => long = self.effects_before_long(effects),
-                    false => self.effects(effects),
-                }
+                self.effects(effects);
                 self.bytes.push(u8::from(result.is_some()));
                 if let Some(result) = result {
                     result.encode(&mut self.bytes);
@@ -229,8 +276,11 @@ impl Operations {
                 self.length(steps.len());
                 steps.iter().for_each(|step| self.step(step));
             }
+            Work::Put { db, pairs } => {
+                self.bytes.extend_from_slice(&[4, db.number()]);
+                self.text(pairs.bytes());
+            }
         }
-        long
     }
 
     fn step(&mut self, step: &Step<'_>) {
@@ -320,16 +370,11 @@ impl<'a> Cursor<'a> {
             },
             2 => {
                 let after_lock = self.flag()?;
-                let (mut effects, long) = self.effects_before_long()?;
+                let effects = self.effects()?;
                 let result = match self.flag()? {
                     true => Some(self.read(KeptResult::decode)?),
                     false => None,
                 };
-                if let Some((place, length)) = long
-                    && let EffectView::Put(_, put) = &mut effects[place]
-                {
-                    put.value = self.end(length)?;
-                }
                 WorkView::Install {
                     effects,
                     after_lock,
@@ -347,6 +392,11 @@ impl<'a> Cursor<'a> {
                     });
                 }
                 WorkView::InPlace { steps, after_lock }
+            }
+            4 => {
+                let (db, pairs) = (self.db()?, self.text()?);
+                Pairs::read(pairs).ok_or(EntryError::Short)?;
+                WorkView::Put { db, pairs }
             }
             _ => return Err(EntryError::Unknown),
         };
@@ -420,14 +470,14 @@ impl<'a> Cursor<'a> {
 
     pub(super) fn participants(&mut self) -> Result<Participants, EntryError> {
         let count = self.length()?;
-        let mut participants = Vec::with_capacity(count.min(PARTICIPANTS_EXPECTED));
-        for _ in 0..count {
-            participants.push(Participant {
-                group: GroupId::new(u16::from_le_bytes(self.array()?)),
-                generation: self.long()?,
-            });
-        }
-        Ok(participants.into())
+        let bytes = count.checked_mul(PARTICIPANT_BYTES).ok_or(EntryError::Short)?;
+        let (each, _) = self.take(bytes)?.as_chunks::<PARTICIPANT_BYTES>();
+        let participant = |&[a, b, generation @ ..]: &[u8; PARTICIPANT_BYTES]| Participant {
+            group: GroupId::new(u16::from_le_bytes([a, b])),
+            generation: u64::from_le_bytes(generation),
+        };
+        // In one allocation: how many there are is known.
+        Ok(each.iter().map(participant).collect())
     }
 
     fn long(&mut self) -> Result<u64, EntryError> {

@@ -370,8 +370,13 @@ pub struct SortedSet {
 impl SortedSet {
     /// An empty one; `seed` orders its members where no score does.
     pub(crate) fn new(seed: HashSeed) -> SortedSet {
+        SortedSet::with_room(seed, 0)
+    }
+
+    /// An empty one with room for `count` members.
+    pub(crate) fn with_room(seed: HashSeed, count: usize) -> SortedSet {
         SortedSet {
-            members: Directory::new(seed),
+            members: Directory::with_room(seed, count),
             root: Node::EMPTY,
             tree_bytes: 0,
         }
@@ -604,7 +609,7 @@ fn check_node(node: &Node, is_root: bool, visit: &mut impl FnMut(Entry)) -> usiz
 
 impl Clone for SortedSet {
     fn clone(&self) -> SortedSet {
-        let mut copy = SortedSet::new(self.seed());
+        let mut copy = SortedSet::with_room(self.seed(), self.len());
         self.for_each(|member, score| {
             copy.insert(member, score);
         });

@@ -4,8 +4,8 @@ use crate::node::{Node, db, gateway, header};
 use ids::{Boot, GatewayId, GroupId, Prng, RequestUuid, UnixMillis};
 use keyspace::{
     Answered, Arrival, Batched, BlockCommand, ClientRequest, Condition, Cut, Effect, Entry, EntryBuf, Fence,
-    Forget, Inquire, KeptResult, KeyVersion, Lock, Operation, Operations, Origin, Prepare, Resolve, Step,
-    Transfer, UnknownOrigin, WaitId, Work,
+    Forget, Inquire, KeptResult, KeyVersion, Lock, Operation, Operations, Origin, Pairs, Prepare, Resolve,
+    Step, Transfer, UnknownOrigin, WaitId, Work,
 };
 use planted::Bug;
 use resp::{ArgsBuf, Protocol};
@@ -150,6 +150,23 @@ impl Group {
 
     fn prepare(&mut self, txn: TxnId, line: &str) -> Vec<u8> {
         self.prepare_with(txn, &[line], false, Vec::new(), Vec::new())
+    }
+
+    /// A part of an `MSET`.
+    fn prepare_put(&mut self, txn: TxnId, in_database: u8, pairs: &str) -> Vec<u8> {
+        let words = ArgsBuf::from_slices(pairs.split(' '));
+        let prepare = Prepare {
+            txn,
+            began: UnixMillis(txn.seq as i64),
+            participants: participants(),
+            conditions: Vec::new(),
+            expects: Vec::new(),
+            work: Work::Put {
+                db: db(in_database),
+                pairs: Pairs::of(words.as_args()),
+            },
+        };
+        self.apply(&Operation::Prepare(Box::new(prepare))).remove(0)
     }
 
     fn lock(&mut self, txn: TxnId, key: &str) -> Vec<u8> {
@@ -621,6 +638,59 @@ fn a_vote_keeps_its_locks() {
     locks_last_until_the_decision();
     breaks(Bug::LocksReleasedEarly, locks_last_until_the_decision);
     breaks(Bug::LockIgnoredByCommand, commands_wait_and_go_on);
+}
+
+#[test]
+fn what_is_put_is_answered_with_the_vote_and_there_when_it_is_committed() {
+    let mut group = Group::new();
+    group.run("MSET a 1 b 1");
+    group.run("EXPIRE a 100");
+    let voted = [&[PREPARED][..], b"+OK\r\n"].concat();
+    assert_eq!(group.prepare_put(txn(1, 0), 0, "a 2 c 2 a 3"), voted);
+    assert_eq!(group.prepare_put(txn(2, 0), 1, "b 4"), voted);
+    assert_eq!(group.prepare_put(txn(3, 0), 0, "b 5"), LATER, "its key is locked");
+    assert_eq!(group.run("GET d"), "$-1\r\n");
+    let node = moved(&mut group.nodes[0]);
+    group.nodes.push(node);
+    assert_eq!(group.commit(txn(1, 0)), "", "that was answered");
+    assert_eq!(group.run("MGET a c"), "*2\r\n$1\r\n3\r\n$1\r\n2\r\n");
+    assert_eq!(group.run("TTL a"), ":-1\r\n");
+    group.resolve(txn(2, 0), false);
+    group.resolve(txn(3, 0), true);
+    assert_eq!(group.run("GET b"), "$1\r\n5\r\n", "what was aborted did nothing");
+}
+
+#[test]
+fn pairs_are_read_as_they_were_written_and_not_if_they_are_cut() {
+    let mut whole = Operations::new();
+    let words = ArgsBuf::from_slices(["key", "value", "other", ""]);
+    whole.push(&Operation::Prepare(Box::new(Prepare {
+        txn: txn(1, 0),
+        began: UnixMillis(1),
+        participants: participants(),
+        conditions: Vec::new(),
+        expects: Vec::new(),
+        work: Work::Put {
+            db: db(3),
+            pairs: Pairs::of(words.as_args()),
+        },
+    })));
+    let whole = whole.into_bytes();
+    let read = Operations::read_one(&whole, |operation| {
+        let Operation::Prepare(prepare) = operation else {
+            panic!("it is one")
+        };
+        let Work::Put { db, pairs } = prepare.work else {
+            panic!("it puts")
+        };
+        let pairs = pairs.iter().map(|(key, value)| [key.to_vec(), value.to_vec()]);
+        (db, pairs.flatten().collect::<Vec<_>>())
+    });
+    let all = [&b"key"[..], b"value", b"other", b""].map(<[u8]>::to_vec);
+    assert_eq!(read, Some((db(3), all.to_vec())));
+    for end in 0..whole.len() {
+        assert!(end == 0 || Operations::check(&whole[..end]).is_err(), "{end}");
+    }
 }
 
 fn in_place_is_answered_to_everybody() {

@@ -76,7 +76,6 @@ fn append() -> impl Strategy<Value = Body> {
     let payload = prop_oneof![
         3 => bytes(60).prop_map(Payload::Data),
         1 => vec(any::<u8>(), 0..20).prop_map(Payload::Members),
-        1 => (any::<u64>(), bytes(60)).prop_map(|(whole_bytes, bytes)| Payload::Part { whole_bytes, bytes }),
     ];
     (term(), index(), index(), vec((term(), payload), 0..6)).prop_map(|(log_term, index, commit, entries)| {
         let entries = (index.0 + 1..).zip(entries);
@@ -143,10 +142,8 @@ fn batch() -> impl Strategy<Value = Batch> {
     );
     (group(), gateway(), numbers, any::<bool>(), bytes(50), bytes(200)).prop_map(
         |(group, gateway, (generation, sequence, number, behind, acknowledged), is_free, reads, writes)| {
-            Batch {
-                group,
+            let batch = replica::Batch {
                 generation,
-                gateway,
                 sequence,
                 number,
                 acknowledged,
@@ -154,6 +151,11 @@ fn batch() -> impl Strategy<Value = Batch> {
                 behind,
                 reads,
                 writes,
+            };
+            Batch {
+                group,
+                gateway,
+                batch,
             }
         },
     )

@@ -72,18 +72,20 @@ proptest! {
 fn batch(writes: Bytes) -> PeerMessage {
     PeerMessage::Batch(Batch {
         group: GroupId::new(7),
-        generation: 3,
         gateway: GatewayId {
             boot: Boot(1),
             worker: 2,
         },
-        sequence: 12,
-        number: 9,
-        acknowledged: 8,
-        is_free: false,
-        behind: 0,
-        reads: Bytes::from_static(b"reads"),
-        writes,
+        batch: replica::Batch {
+            generation: 3,
+            sequence: 12,
+            number: 9,
+            acknowledged: 8,
+            is_free: false,
+            behind: 0,
+            reads: Bytes::from_static(b"reads"),
+            writes,
+        },
     })
 }
 
@@ -158,7 +160,7 @@ fn a_large_payload_of_an_owned_body_is_not_copied_and_a_small_one_is() {
     };
     let is_shared = |entry: &Entry| match &entry.payload {
         Payload::Data(bytes) => place.contains(&bytes.as_ptr()),
-        Payload::Members(_) | Payload::Part { .. } => false,
+        Payload::Members(_) => false,
     };
     assert_eq!(entries.iter().map(is_shared).collect::<Vec<_>>(), [true, false]);
 }

@@ -136,6 +136,7 @@ impl Cluster {
             lfu: None,
             notify: EventClasses::default(),
             steps_max: usize::MAX,
+            answers_bytes_max: usize::MAX,
             semantics: ids::SemanticsVersion::CURRENT,
         };
         Cluster {
@@ -562,6 +563,7 @@ impl Cluster {
             lfu: None,
             notify: EventClasses::default(),
             steps_max: usize::MAX,
+            answers_bytes_max: usize::MAX,
             semantics: ids::SemanticsVersion::CURRENT,
         };
         let mut scratch = turn.scratch(now);
@@ -631,6 +633,7 @@ impl Cluster {
             lfu: None,
             notify: EventClasses::default(),
             steps_max: usize::MAX,
+            answers_bytes_max: usize::MAX,
             semantics: ids::SemanticsVersion::CURRENT,
         };
         let mut scratch = turn.scratch(now);

@@ -1,7 +1,8 @@
-//! Several replicas of different groups under transactions, and one replica on its own.
+//! Several replicas of different groups under transactions, one replica on its own, and what asks a group.
 
 mod bank;
 mod cluster;
+mod group_client;
 mod single;
 
 use replica::{Operation, Replica, Turn};

@@ -18,6 +18,7 @@ fn turn(number: u64, now: i64) -> Turn {
         lfu: None,
         notify: EventClasses::default(),
         steps_max: usize::MAX,
+        answers_bytes_max: usize::MAX,
         semantics: ids::SemanticsVersion::CURRENT,
     }
 }

@@ -44,6 +44,10 @@ pub struct GroupLayout {
     pub heir_of: Option<Incarnation>,
     /// Who led it when it was last heard of.
     pub leader: Option<NodeId>,
+    /// Whether all of this may be old: the meta group has begun anew, and has not heard who leads.
+    pub is_unheard: bool,
+    /// The nodes that are to keep what they held before it began anew.
+    pub former: Vec<NodeId>,
 }
 
 impl GroupLayout {
@@ -96,6 +100,8 @@ impl Layout {
                     .map(|stop| stop.incarnation),
                 heir_of: route.heir_of,
                 leader: route.leader,
+                is_unheard: route.is_unheard,
+                former: route.former.clone(),
             }
         });
         let boots: Vec<Boot> = map.nodes.values().map(|site| site.boot).collect();
@@ -138,6 +144,16 @@ impl Layout {
             semantics: SemanticsVersion::CURRENT,
             boots: (boot, vec![boot]),
             nodes: [(boot, me)].into(),
+        }
+    }
+
+    /// Of groups that the meta group has not heard of since it began anew, what this node knew before is newer, unless they have
+    /// begun anew since.
+    pub(crate) fn keep_unheard(&mut self, known: &Layout) {
+        for (group, known) in self.groups.iter_mut().zip(&known.groups) {
+            if group.is_unheard && group.generation <= known.generation {
+                group.clone_from(known);
+            }
         }
     }
 

@@ -2,9 +2,10 @@
 
 use super::watches::Watches;
 use super::{GroupLayout, Kept, Layout};
-use consensus::{Config, Durability, Members, RaftNode, Saved, Term, Times};
+use consensus::{Config, Durability, Index, Members, RaftNode, Saved, SnapshotPoint, Term, Times};
 use control::{GroupRef, GroupSight, Order, Report, Role, Survivor};
 use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, Monotonic, NodeId};
+use planted::Bug;
 use replica::{
     BatchOutcome, BatchResponse, Effects, GroupClient, Input, Member, MemberCounts, Output, PieceSizes,
     Replica, Turn,
@@ -60,6 +61,20 @@ pub(crate) struct Seat {
     /// The replica is to begin its group anew with the state that is here, and its former self has promised a leader until then
     /// that nobody else leads.
     pub(super) heir: Option<(Incarnation, Monotonic)>,
+    /// What was held here before the group began anew without it: the last such, as long as the map asks for it.
+    former: Option<Former>,
+}
+
+/// A replica that has no part in its group any more, whose data may be needed still ([`Replica::set_aside`]).
+struct Former {
+    incarnation: Incarnation,
+    /// The group's, as it was then.
+    generation: u64,
+    rest: (SnapshotPoint, Saved),
+    /// The last entry of its log, and up to where that is applied.
+    term: Term,
+    last: Index,
+    applied: Index,
 }
 
 impl Seat {
@@ -86,13 +101,17 @@ impl Seat {
             added: BTreeMap::new(),
             strangers_since: None,
             heir: None,
+            former: None,
         }
     }
 
-    /// Begins with what the last life of the process left of this group, if it is the same replica still.
+    /// Begins with what the last life of the process left of this group, or with what was set aside in this generation, if it is
+    /// the same replica still.
+    #[expect(clippy::too_many_arguments, reason = "what a replica begins with")]
     pub(super) fn go_on(
         &mut self,
         kept: Kept,
+        generation: Option<u64>,
         layout: &Layout,
         replica: &mut Replica,
         turn: &Turn,
@@ -117,9 +136,8 @@ impl Seat {
             return;
         };
         // What is left of an heir's former log belongs to the generation before.
-        replica
-            .state_mut()
-            .begin_generation(group.generation - u64::from(is_heir && group.generation > 0));
+        let before = group.generation - u64::from(is_heir && group.generation > 0);
+        replica.state_mut().begin_generation(generation.unwrap_or(before));
         let applied = config.start.index;
         let raft = RaftNode::new(config, now).expect("it was looked at before anybody was told of it");
         self.incarnation = incarnation;
@@ -183,6 +201,7 @@ impl Seat {
         }
         let group = layout.group(replica.group());
         let incarnation = group.seat_on(layout.me);
+        self.look_after_former(layout, replica, turn, seed, now);
         if replica.member().is_some() && incarnation == self.incarnation || self.is_broken(incarnation) {
             return;
         }
@@ -203,8 +222,9 @@ impl Seat {
             replica.survive(turn, now);
             promised_until
         } else {
-            replica.leave();
-            if had_member || !founds || (had_heir && waits_until.is_none()) {
+            if had_member {
+                self.part(group, layout.me, replica, turn, now);
+            } else if !founds || (had_heir && waits_until.is_none()) {
                 // What was held here belongs to the group no more, or never did.
                 replica.forget();
             }
@@ -214,7 +234,7 @@ impl Seat {
         let Some(me) = incarnation else {
             return;
         };
-        if let Some(until) = waits_until.filter(|until| now < *until) {
+        if let Some(until) = waits_until.filter(|until| now < *until && !planted::is(Bug::HeirDoesNotWait)) {
             // Whoever leads those of before may still answer reads, for as long as he was promised.
             self.heir = Some((me, until));
             return;
@@ -241,6 +261,63 @@ impl Seat {
             replica.state_mut().begin_generation(group.generation);
         }
         replica.join(raft, group.generation, applied);
+    }
+
+    /// The replica here has no part in the group any more. What it holds is set aside if the group has begun anew without it and the
+    /// map asks for that: whom it has begun anew with may be lost before others have anything. Else the group has removed it,
+    /// as a leader has reported whom a majority has confirmed, and it is forgotten.
+    fn part(&mut self, group: &GroupLayout, me: NodeId, replica: &mut Replica, turn: &Turn, now: Monotonic) {
+        let generation = replica.state().generation();
+        let is_wanted = group.generation > generation && group.former.contains(&me);
+        let raft = replica.member().map(|member| (member.raft(), member.applied()));
+        let figures = raft.map(|(raft, applied)| (raft.last_term(), raft.last_index(), applied));
+        if is_wanted
+            && !planted::is(Bug::MapForgets)
+            && let (Some(incarnation), Some((term, last, applied))) = (self.incarnation, figures)
+            && let Some(rest) = replica.set_aside(turn, now)
+        {
+            self.former = Some(Former {
+                incarnation,
+                generation,
+                rest,
+                term,
+                last,
+                applied,
+            });
+            return;
+        }
+        replica.leave();
+        replica.forget();
+    }
+
+    /// What was set aside is what the group begins anew with, or stays, or is not needed any more.
+    fn look_after_former(
+        &mut self,
+        layout: &Layout,
+        replica: &mut Replica,
+        turn: &Turn,
+        seed: u64,
+        now: Monotonic,
+    ) {
+        let Some(former) = self.former.take() else { return };
+        let group = layout.group(replica.group());
+        let founds = group.founder.is_some() && group.founder == group.seat_on(layout.me);
+        if founds && group.heir_of == Some(former.incarnation) {
+            let keyspace = replica.take_aside();
+            self.remember(replica);
+            self.part(group, layout.me, replica, turn, now);
+            let kept = Kept {
+                group: replica.group(),
+                incarnation: former.incarnation,
+                rest: Some(former.rest),
+                keyspace,
+            };
+            self.go_on(kept, Some(former.generation), layout, replica, turn, seed, now);
+        } else if group.former.contains(&layout.me) {
+            self.former = Some(former);
+        } else {
+            replica.drop_aside();
+        }
     }
 
     /// Before the replica here leaves its group's log: what it did is counted, and its term is known.
@@ -488,6 +565,26 @@ impl Seat {
             term: raft.last_term(),
             last: raft.last_index(),
             applied: member.applied(),
+            lost_voter: layout.lost_voter,
+        })
+    }
+
+    /// What is kept here from before the group began anew.
+    pub(super) fn former_survivor(
+        &self,
+        me: NodeId,
+        group: GroupId,
+        layout: &GroupLayout,
+    ) -> Option<Survivor> {
+        let former = self.former.as_ref()?;
+        Some(Survivor {
+            group,
+            generation: former.generation,
+            node: me,
+            incarnation: former.incarnation,
+            term: former.term,
+            last: former.last,
+            applied: former.applied,
             lost_voter: layout.lost_voter,
         })
     }

@@ -1,8 +1,10 @@
 //! Groups that begin anew without what they knew, and the transactions that they had a part in.
 
+use crate::cluster::replicated;
 use crate::out_of_reach::{figure, key, one_each, seconds};
 use crate::world::World;
-use ids::{Incarnation, NodeId};
+use ids::{GroupId, Incarnation, NodeId};
+use planted::Bug;
 
 /// The group of this number, on the node of the same number, has lost everything.
 fn begin_anew(world: &mut World, number: u16) {
@@ -174,4 +176,146 @@ fn what_was_watched_before_has_changed_even_if_it_was_written_as_often_since() {
         assert_eq!(world.run(0, client, &format!("GET {watched}")), "+QUEUED");
         assert_eq!(world.run(0, client, "EXEC"), "*-1", "client {client}");
     }
+}
+
+/// The first group begins anew with what a replica has, on its node, as this one. The other nodes are to keep what they have.
+fn inherit(world: &mut World, of: Incarnation, node: u64, heir: u64) {
+    world.lay_out(|layout| {
+        let group = &mut layout.groups[0];
+        group.generation += 1;
+        group.heir_of = Some(of);
+        group.seats = [(Incarnation(heir), NodeId(node))].into();
+        group.founder = Some(Incarnation(heir));
+        group.former = (0..3)
+            .map(NodeId)
+            .filter(|other| *other != NodeId(node))
+            .collect();
+    });
+}
+
+/// Where something is kept of the first group from before it began anew.
+fn kept(world: &World) -> Vec<(NodeId, u64)> {
+    let all = world
+        .nodes
+        .iter()
+        .zip(&world.dead)
+        .filter(|(_, is_dead)| !**is_dead);
+    let survivors = all.flat_map(|(node, _)| node.gateway.survivors());
+    let generation = world.layout.groups[0].generation;
+    survivors
+        .filter(|survivor| survivor.group == GroupId::new(0) && survivor.generation < generation)
+        .map(|survivor| (survivor.node, survivor.generation))
+        .collect()
+}
+
+/// A group has begun anew with what the second node has, which dies before anybody else has anything of it. What the third one
+/// answers that the group begins anew with then.
+fn chosen_twice(mistake: Option<Bug>) -> String {
+    let mut world = replicated(1);
+    for key in 0..50 {
+        assert_eq!(world.run(0, 1, &format!("SET k{key} {key}")), "+OK");
+    }
+    seconds(&mut world, 1);
+    is_lost(&mut world, 0);
+    seconds(&mut world, 2);
+    planted::plant(mistake);
+    inherit(&mut world, Incarnation(1_000), 1, 5_000);
+    planted::plant(None);
+    world.turns(20);
+    is_lost(&mut world, 1);
+    world.turns(20);
+    inherit(&mut world, Incarnation(1_001), 2, 5_001);
+    seconds(&mut world, 5);
+    world.run(2, 2, "DBSIZE")
+}
+
+#[test]
+fn what_was_not_chosen_is_kept_and_can_be_chosen_when_the_chosen_one_is_lost() {
+    assert_eq!(chosen_twice(None), ":50");
+    assert_eq!(
+        chosen_twice(Some(Bug::MapForgets)),
+        ":0",
+        "the mistake is noticed"
+    );
+}
+
+#[test]
+fn what_is_kept_is_let_go_of_when_the_map_asks_for_it_no_more() {
+    let mut world = replicated(1);
+    for key in 0..50 {
+        assert_eq!(world.run(0, 1, &format!("SET k{key} {key}")), "+OK");
+    }
+    seconds(&mut world, 1);
+    inherit(&mut world, Incarnation(1_000), 1, 5_000);
+    seconds(&mut world, 3);
+    assert_eq!(kept(&world), [(NodeId(0), 0), (NodeId(2), 0)]);
+    assert_eq!(world.run(0, 2, "DBSIZE"), ":50", "the group goes on meanwhile");
+    // As many vote as are to.
+    world.lay_out(|layout| layout.groups[0].former.clear());
+    seconds(&mut world, 1);
+    assert_eq!(kept(&world), []);
+    assert_eq!(world.run(0, 2, "DBSIZE"), ":50");
+}
+
+#[test]
+fn a_map_of_a_meta_group_that_has_not_heard_of_a_group_changes_nothing_of_it() {
+    let mut world = replicated(1);
+    assert_eq!(world.run(0, 1, "SET a 1"), "+OK");
+    seconds(&mut world, 1);
+    let known = world.layout.groups[0].clone();
+    // As it was once: another replica on each node.
+    world.lay_out(|layout| {
+        let group = &mut layout.groups[0];
+        group.seats = (0..3)
+            .map(|number| (Incarnation(500 + number), NodeId(number)))
+            .collect();
+        group.founder = None;
+        group.is_unheard = true;
+    });
+    seconds(&mut world, 3);
+    assert_eq!(world.run(2, 2, "GET a"), "$1 1");
+    assert_eq!(world.run(2, 2, "SET a 2"), "+OK");
+    let (sights, _) = world.nodes[0].gateway.sights();
+    let members: Vec<Incarnation> = sights[0]
+        .report
+        .members
+        .iter()
+        .map(|member| member.incarnation)
+        .collect();
+    assert_eq!(
+        members,
+        known.seats.keys().copied().collect::<Vec<_>>(),
+        "they are reported as they are"
+    );
+    // Then it is heard of.
+    world.lay_out(|layout| layout.groups[0] = known);
+    assert_eq!(world.run(1, 2, "GET a"), "$1 2");
+}
+
+/// Whether two replicas have a lease at once, where a group begins anew while the leader of before lives and has not heard of it.
+fn leads_twice(mistake: Option<Bug>) -> bool {
+    let mut world = replicated(1);
+    world.mistake = mistake.map(|bug| (1, bug));
+    assert_eq!(world.run(0, 1, "SET a 1"), "+OK");
+    world.turns(100);
+    world.dead[0] = true;
+    planted::plant(mistake);
+    world.lay_out_for(1, |layout| {
+        let group = &mut layout.groups[0];
+        group.generation += 1;
+        group.heir_of = Some(Incarnation(1_000));
+        group.seats = [(Incarnation(5_000), NodeId(1))].into();
+        group.founder = Some(Incarnation(5_000));
+    });
+    planted::plant(None);
+    (0..5_000).any(|_| {
+        world.turn();
+        world.has_lease(0) && world.has_lease(1)
+    })
+}
+
+#[test]
+fn whom_a_group_begins_anew_with_waits_until_its_promise_has_ended() {
+    assert!(!leads_twice(None));
+    assert!(leads_twice(Some(Bug::HeirDoesNotWait)), "the mistake is noticed");
 }

@@ -47,6 +47,36 @@ fn a_wall_clock_that_is_trusted_whatever_it_shows_is_noticed() {
     assert_ne!(seen, ("$-1".to_owned(), "$1 1".to_owned()));
 }
 
+/// What a key is, that a leader whose clock is ahead says has expired, when it dies as soon as it has said so.
+fn after_a_leader_that_was_ahead(command: &str, told: &str) -> String {
+    let mut world = agreed();
+    let until = world.now / 1_000_000 + 900;
+    assert_eq!(world.run(1, 1, &format!("SET k 1 PXAT {until}")), "+OK");
+    world.nodes[0].wall_ahead = 950;
+    world.turns(1);
+    assert_eq!(world.run(0, 1, command), told);
+    // What it has sent since is lost with it.
+    world.dead[0] = true;
+    world.lose();
+    let found = world.run(1, 1, command);
+    assert!(
+        world.now / 1_000_000 < until,
+        "by the others' clocks it would still be there"
+    );
+    found
+}
+
+#[test]
+fn a_key_that_a_leader_has_said_to_have_expired_does_not_come_back_with_the_next_one() {
+    for (command, told) in [("GET k", "$-1"), ("EXISTS k", ":0")] {
+        assert_eq!(after_a_leader_that_was_ahead(command, told), told);
+        planted::plant(Some(Bug::ExpiredByClockTold));
+        let found = after_a_leader_that_was_ahead(command, told);
+        planted::plant(None);
+        assert_ne!(found, told, "{command} shows it again");
+    }
+}
+
 #[test]
 fn an_operator_is_told_once_that_a_clock_is_off_and_once_that_it_is_right_again() {
     let mut world = agreed();

@@ -42,6 +42,20 @@ fn what_shares_a_transaction_is_carried_out_in_the_order_in_which_it_came() {
 }
 
 #[test]
+fn what_is_of_several_databases_is_written_each_to_its_own() {
+    let mut world = one_each(2);
+    let (a, b) = (key(2, 0, "a"), key(2, 1, "b"));
+    assert_eq!(world.run(0, 2, "SELECT 1"), "+OK");
+    world.send(0, 1, &format!("MSET {a} 1 {b} 1"));
+    world.send(0, 2, &format!("MSET {a} 2 {b} 2"));
+    world.turns(20);
+    for (client, told) in [(1, "*2 $1 1 $1 1"), (2, "*2 $1 2 $1 2")] {
+        assert_eq!(world.nodes[0].take_reply(client), "+OK");
+        assert_eq!(world.run(0, client, &format!("MGET {a} {b}")), told);
+    }
+}
+
+#[test]
 fn what_a_connection_sends_behind_it_waits_for_it() {
     let mut world = one_each(2);
     let (a, b) = (key(2, 0, "a"), key(2, 1, "b"));

@@ -1,10 +1,12 @@
 //! Values that are so long that they are not copied on their way.
 
 use crate::cluster::replicated;
-use crate::world::World;
+use crate::out_of_reach::key;
+use crate::world::{SIZES, World};
+use server::PieceSizes;
 use std::collections::BTreeSet;
 
-/// Longer than what is copied, and than what fits into one place of a log.
+/// Longer than what is copied, and than one piece.
 fn long(letter: &str) -> String {
     letter.repeat(3 << 20)
 }
@@ -122,4 +124,68 @@ fn a_long_command_of_many_short_words_is_carried_out_once() {
             .all(|node| node.gateway.take_notices().is_empty())
     );
     agree(&mut world);
+}
+
+/// Three nodes for which so much is long, and too long.
+fn with_sizes(sizes: PieceSizes) -> World {
+    SIZES.set(sizes);
+    let world = replicated(2);
+    SIZES.set(PieceSizes::default());
+    world
+}
+
+#[test]
+fn a_request_that_is_longer_than_an_entry_may_be_is_refused_whether_or_not_it_would_go_in_pieces() {
+    for long_bytes_min in [1_024, 1 << 20] {
+        let mut world = with_sizes(PieceSizes {
+            long_bytes_min,
+            piece_bytes: 512,
+            request_bytes_max: 4_096,
+            ..PieceSizes::default()
+        });
+        let [one, other] = [0, 1].map(|group| key(2, group, "k"));
+        let error = "-ERR the command, or the part of it for one group, is longer than";
+        for node in 0..2 {
+            let value = "v".repeat(5_000);
+            for words in [
+                format!("SET {one} {value}"),
+                format!("MSET {one} {value} {other} 1"),
+            ] {
+                let reply = world.run(node, 1, &words);
+                assert!(reply.starts_with(error), "through node {node}: {reply}");
+            }
+            assert_eq!(world.run(node, 1, &format!("MGET {one} {other}")), "*2 $-1 $-1");
+            assert_eq!(
+                world.run(node, 1, &format!("SET {one} {}", "v".repeat(3_000))),
+                "+OK"
+            );
+            assert_eq!(world.run(node, 1, &format!("DEL {one}")), ":1");
+        }
+        agree(&mut world);
+    }
+}
+
+#[test]
+fn a_read_that_is_longer_than_what_can_travel_is_told_so_once_and_for_all() {
+    let mut world = with_sizes(PieceSizes {
+        answers_bytes_max: 4_096,
+        ..PieceSizes::default()
+    });
+    let [one, other] = [0, 1].map(|group| key(2, group, "k"));
+    assert_eq!(
+        world.run(1, 1, &format!("SET {one} {}", "v".repeat(5_000))),
+        "+OK"
+    );
+    assert_eq!(world.run(1, 1, &format!("SET {other} 1")), "+OK");
+    let reply = world.run(1, 1, &format!("GET {one}"));
+    assert!(reply.starts_with("-ERR the replies to what was read at once from one group"));
+    for words in [format!("RENAME {one} {other}"), format!("MGET {one} {other}")] {
+        let reply = world.run(1, 1, &words);
+        assert!(
+            reply.starts_with("-ERR what this command reads of one group at once is longer than"),
+            "{words}: {reply}"
+        );
+    }
+    assert_eq!(world.run(1, 1, &format!("STRLEN {one}")), ":5000");
+    assert_eq!(world.run(1, 1, &format!("GET {other}")), "$1 1");
 }

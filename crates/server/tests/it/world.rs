@@ -6,7 +6,7 @@ use ids::{
 use options::Sources;
 use peer_wire::PeerMessage;
 use planted::Bug;
-use server::{ClientCard, Connection, Delivery, Gateway, Layout, Session, Shared};
+use server::{ClientCard, Connection, Delivery, Gateway, Layout, PieceSizes, Session, Shared};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -17,6 +17,8 @@ const TURN: u64 = 1_000_000;
 thread_local! {
     /// What the clock says within a turn.
     static CLOCK: Cell<u64> = const { Cell::new(0) };
+    /// What is long for nodes that are made from here on.
+    pub(crate) static SIZES: Cell<PieceSizes> = Cell::new(PieceSizes::default());
 }
 
 pub(crate) struct World {
@@ -262,6 +264,7 @@ impl Node {
         shared.clients.set_node(NodeId(boot.0));
         shared.semantics = knows;
         shared.hooks.monotonic = || Monotonic(CLOCK.get());
+        shared.hooks.piece_sizes = SIZES.get();
         let shared = Arc::new(shared);
         let gateway = Gateway::new(0, shared.clone(), HashSeed([boot.0, 7]), boot.0);
         Node {

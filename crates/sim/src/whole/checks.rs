@@ -148,7 +148,10 @@ impl Checks {
         if let Some(map) = &node.map {
             self.check_map(map)?;
         }
-        self.check_promises(machine, node)?;
+        // What could not be written was promised to nobody.
+        if !node.has_failed {
+            self.check_promises(machine, node)?;
+        }
         let Some(serving) = node.serving() else {
             return Ok(());
         };

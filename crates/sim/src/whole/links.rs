@@ -1,9 +1,10 @@
 //! A worker's links to the workers of the same number on other machines, as streams, each with an introduction.
 //!
-//! A stream carries the bytes of production's frames, in two lanes: small messages overtake bulk ones, between their frames.
-//! Some sockets take little at once: then messages wait, are held, and at a limit are dropped. A stream that is cut ends
-//! between any two bytes; what was under way in it, and what waited, is lost. Bytes of an old stream may come when the new
-//! one has been introduced.
+//! What a stream carries comes from production's [`Outgoing`]: its lanes, its queues and its frames. Some sockets take little
+//! at once, and in some processes little is much: then messages wait, go by another lane, and at a limit are dropped. A stream
+//! that is cut ends between any two bytes; what was under way in it, and what waited, is lost. Bytes of an old stream may come
+//! when the new one has been introduced; they are dropped here, as in production each stream is a socket of its own
+//! (`crates/transport/tests/it/links.rs`).
 //!
 //! Who dials whom is as in production: who joins dials everybody, of two members the one with the smaller id dials, once it
 //! knows the other; if it does not for long, the other one does. A process that has no workers yet has the links of number 0
@@ -16,16 +17,13 @@ use control::Contact;
 use ids::{Monotonic, NodeId, Prng};
 use peer_wire::frame::{self, Decoder};
 use peer_wire::{Assembler, Join, PeerMessage, Question};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
+use transport::{Limits, Outgoing};
 
 /// Which node is on a machine, as far as is known. Of a machine that joined twice the newer one.
 pub(crate) type Known = BTreeMap<usize, NodeId>;
 
-/// What waits of held messages at most, as in production; at the limit the oldest is dropped.
-const HELD_MAX: usize = 1_024;
-/// Bytes of the bulk lane above which messages are held, as in production.
-const BULK_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// How long a member waits for one whose part it is to dial, as in production.
 const DIALLED_AFTER: Duration = Duration::from_secs(3);
 
@@ -43,13 +41,9 @@ pub(crate) struct Links {
     events: Vec<Event>,
 }
 
-/// What the sockets take. In most processes everything at once.
+/// What the sockets take, in most processes everything at once, and how much is much.
 struct Pace {
-    /// Longer messages go by the bulk lane.
-    small_max: usize,
-    /// Bytes that wait in the bulk lane, at most.
-    bulk_max: usize,
-    held_max: usize,
+    limits: Limits,
     /// Bytes that a socket takes at once.
     burst: usize,
     /// How long it takes nothing then, in nanoseconds, at most.
@@ -59,10 +53,20 @@ struct Pace {
 impl Pace {
     fn draw(prng: &mut Prng) -> Pace {
         let is_narrow = prng.below(3) == 0;
+        let usual = Limits::default();
+        let mut limits = Limits {
+            small_message: [64, 1_024, usual.small_message][prng.below(3) as usize],
+            bulk_waiting: [1_024, usual.bulk_waiting][prng.below(2) as usize],
+            queue: [4, usual.queue][prng.below(2) as usize],
+            ..usual
+        };
+        // What is drawn for it changes nothing else.
+        let mut own = Prng::new(prng.clone().next_u64());
+        limits.bulk_message =
+            [256, 2_048, usual.bulk_message][own.below(3) as usize].max(limits.small_message);
+        limits.small_waiting = [16_384, usual.small_waiting][own.below(2) as usize];
         Pace {
-            small_max: [64, 1_024, peer_wire::SMALL_BYTES_MAX][prng.below(3) as usize],
-            bulk_max: [1_024, BULK_BYTES_MAX][prng.below(2) as usize],
-            held_max: [4, HELD_MAX][prng.below(2) as usize],
+            limits,
             burst: if is_narrow {
                 2_048 << prng.below(6)
             } else {
@@ -82,7 +86,7 @@ struct Peer {
     /// The stream to there, and the number behind which those of this process begin.
     stream: u64,
     begun_at: u64,
-    output: Output,
+    output: Outgoing,
     /// Until then the socket takes no more.
     full_until: Monotonic,
     decoder: Decoder,
@@ -98,7 +102,7 @@ impl Peer {
             silent_since: None,
             stream,
             begun_at: stream,
-            output: Output::default(),
+            output: Outgoing::default(),
             full_until: Monotonic(0),
             decoder: Decoder::new(frame::BODY_BYTES_MAX),
             assembler: Assembler::new(),
@@ -132,76 +136,6 @@ impl Peer {
         input.drain(..taken);
         self.input = input;
         messages
-    }
-}
-
-/// What waits to be sent to one peer.
-#[derive(Default)]
-struct Output {
-    /// What is left of frames of which some bytes were sent.
-    begun: Vec<u8>,
-    small: VecDeque<Vec<u8>>,
-    bulk: VecDeque<Vec<u8>>,
-    bulk_bytes: usize,
-    /// Bulk messages for which there was no room, and whether each must keep its order.
-    held: VecDeque<(Vec<u8>, bool)>,
-}
-
-impl Output {
-    fn is_empty(&self) -> bool {
-        self.begun.is_empty() && self.small.is_empty() && self.bulk.is_empty() && self.held.is_empty()
-    }
-
-    /// Takes a message. One that must keep its order does not overtake others that wait.
-    fn push(&mut self, message: &PeerMessage, pace: &Pace) {
-        let mut bytes = Vec::new();
-        message.encode(&mut bytes).expect("nothing here is that long");
-        let keeps_order = message.flow().is_some();
-        let waits_behind = keeps_order && !self.bulk.is_empty();
-        let must_wait = keeps_order && self.held.iter().any(|(_, keeps_order)| *keeps_order);
-        if !message.is_bulk() && bytes.len() <= pace.small_max && !waits_behind && !must_wait {
-            self.small.push_back(bytes);
-        } else if must_wait || self.bulk_bytes >= pace.bulk_max {
-            if self.held.len() >= pace.held_max {
-                self.held.pop_front();
-            }
-            self.held.push_back((bytes, keeps_order));
-        } else {
-            self.push_bulk(bytes);
-        }
-    }
-
-    fn push_bulk(&mut self, mut bytes: Vec<u8>) {
-        self.bulk_bytes += bytes.len();
-        while let Some(length) = frame::first_length(&bytes) {
-            let rest = bytes.split_off(length);
-            self.bulk.push_back(std::mem::replace(&mut bytes, rest));
-            if bytes.is_empty() {
-                break;
-            }
-        }
-    }
-
-    /// The next bytes to be sent, at most so many: small frames before bulk ones.
-    fn take(&mut self, most: usize, pace: &Pace) -> Vec<u8> {
-        let mut taken = std::mem::take(&mut self.begun);
-        while taken.len() < most {
-            if let Some(next) = self.small.pop_front() {
-                taken.extend(next);
-            } else if let Some(next) = self.bulk.pop_front() {
-                self.bulk_bytes -= next.len();
-                taken.extend(next);
-            } else if self.held.is_empty() {
-                break;
-            }
-            while self.bulk_bytes <= pace.bulk_max / 2
-                && let Some((held, _)) = self.held.pop_front()
-            {
-                self.push_bulk(held);
-            }
-        }
-        self.begun = taken.split_off(taken.len().min(most));
-        taken
     }
 }
 
@@ -254,7 +188,7 @@ impl Links {
         let peer = &mut self.peers[machine];
         peer.stream += 1;
         // What waited is lost with the stream.
-        peer.output = Output::default();
+        peer.output = Outgoing::new(self.pace.limits);
         peer.full_until = Monotonic(0);
         let who = self.who;
         self.say_there(machine, Body::Hello { who, answers }, out);
@@ -271,8 +205,16 @@ impl Links {
         }
     }
 
-    /// Dials members whose part it is to dial, and who have not for long: they may not know of this one.
-    pub(crate) fn dial_silent(&mut self, known: &Known, now: Monotonic, out: &mut node::Output) {
+    /// Closes links on which more waits than may, and dials members whose part it is to dial, and who have not for long: they may
+    /// not know of this one.
+    pub(crate) fn look_after(&mut self, known: &Known, now: Monotonic, out: &mut node::Output) {
+        let machines = 0..self.peers.len();
+        for machine in machines
+            .filter(|machine| self.peers[*machine].output.is_overrun())
+            .collect::<Vec<_>>()
+        {
+            self.cut(machine, known, out);
+        }
         if !matches!(self.who, Who::Member(..)) {
             return;
         }
@@ -379,9 +321,9 @@ impl Links {
     }
 
     /// Says something to somebody, if he can be reached: it leaves with the next [`Links::flush`].
-    pub(crate) fn say(&mut self, contact: Contact, message: &PeerMessage) {
+    pub(crate) fn say(&mut self, contact: Contact, message: PeerMessage) {
         if let Some(machine) = self.machine_of(contact) {
-            self.peers[machine].output.push(message, &self.pace);
+            self.peers[machine].output.send(message);
         }
     }
 
@@ -392,7 +334,7 @@ impl Links {
             Who::Joining => PeerMessage::Join(Join { bytes }),
             Who::Starting(_) | Who::Member(..) => PeerMessage::MetaRequest(Question { id: 0, bytes }),
         };
-        self.say(contact, &message);
+        self.say(contact, message);
     }
 
     /// Sends what sockets take.
@@ -402,13 +344,27 @@ impl Links {
             if peer.output.is_empty() || now < peer.full_until {
                 continue;
             }
-            let bytes = peer.output.take(self.pace.burst, &self.pace);
+            let mut bytes = Vec::new();
+            while bytes.len() < self.pace.burst && !peer.output.is_empty() {
+                let part = peer.output.next_part();
+                let count = part.len().min(self.pace.burst - bytes.len());
+                bytes.extend_from_slice(&part[..count]);
+                peer.output.sent(count);
+            }
             if !peer.output.is_empty() {
                 let rest = Duration::from_nanos(self.prng.below(self.pace.rest));
                 peer.full_until = now.after(rest);
             }
             self.say_there(machine, Body::Bytes(bytes), out);
         }
+    }
+
+    /// The nodes that can be reached, and whether a long message is on its way to or from them.
+    pub(crate) fn moving(&self) -> impl Iterator<Item = (NodeId, bool)> {
+        self.peers.iter().filter_map(|peer| {
+            let is_busy = peer.output.is_busy() || peer.assembler.held_bytes() > 0;
+            Some((peer.heard?.0.node()?, is_busy))
+        })
     }
 
     /// When a socket takes more.

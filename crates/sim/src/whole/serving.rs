@@ -11,7 +11,7 @@
 
 use super::frame::{Frame, Who};
 use super::links::{Known, Links};
-use super::worker::Worker;
+use super::worker::{Way, Worker};
 use super::{book, checks};
 use crate::clock::{MICROS, MILLIS, glance, lent};
 use crate::node::{Connection, Output};
@@ -29,8 +29,10 @@ use storage::PeerBook;
 const PARCELS_MAX: usize = 256;
 /// Parcels kept back for one worker above which no more is read from clients, as in production.
 const BACKLOG_MAX: usize = 8;
-/// Rounds of parcels and errands in which everything between the workers of a node ends that nobody else has a part in.
-const REST_ROUNDS_MAX: usize = 256;
+/// How long leadership may take to go elsewhere when the node stops, as in production.
+const RESIGN_MAX: Duration = Duration::from_secs(2);
+/// How long what is under way may take to end then, as in production.
+const REST_MAX: Duration = Duration::from_secs(10);
 
 /// What comes to a worker.
 pub(crate) enum Work {
@@ -63,8 +65,6 @@ pub(crate) struct Talk<'a> {
     pub(crate) newest: Option<Epoch>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) me: (NodeId, Boot),
-    /// Clients are not read any more.
-    pub(crate) is_resting: bool,
     pub(crate) reports: Vec<Report>,
     pub(crate) out: &'a mut Output,
 }
@@ -130,6 +130,7 @@ impl Serving {
             shared.hooks.piece_sizes = PieceSizes {
                 long_bytes_min: 16,
                 piece_bytes: 10,
+                ..PieceSizes::default()
             };
         }
         // On some nodes much is large enough to be taken aside.
@@ -185,7 +186,6 @@ impl Serving {
             newest: None,
             shared: self.shared.clone(),
             me: (self.node, self.boot),
-            is_resting: false,
             reports: Vec::new(),
             out,
         }
@@ -251,23 +251,22 @@ impl Serving {
         let first = self.prng.below(count as u64) as usize;
         for number in (0..count).map(|number| (first + number) % count) {
             if self.next_due(number, lent()) <= lent() {
-                self.turn(number, false, &mut talk);
+                self.turn(number, &mut talk);
             }
         }
         talk.reports
     }
 
-    fn turn(&mut self, number: usize, is_last: bool, talk: &mut Talk<'_>) {
+    fn turn(&mut self, number: usize, talk: &mut Talk<'_>) {
+        self.resign(number);
         self.workers[number].begin_turn(talk);
-        self.receive(number, is_last, talk);
-        if !is_last {
-            self.workers[number].work(self.backlog_max, talk);
-            self.receive(number, is_last, talk);
-        }
+        self.receive(number, talk);
+        self.workers[number].work(self.backlog_max, talk);
+        self.receive(number, talk);
         let worker = &mut self.workers[number];
         worker.list_unread();
         worker.gateway.end_waits();
-        self.fetch_errands(number, is_last);
+        self.fetch_errands(number);
         let worker = &mut self.workers[number];
         worker.deliver(talk);
         worker.finish_cluster(talk);
@@ -280,10 +279,11 @@ impl Serving {
         self.workers[number].tend(talk);
         self.post(number);
         self.leave_errands(number);
-        if is_last {
+        let worker = &mut self.workers[number];
+        if let Way::Rests(since, _) = worker.way {
+            worker.way = Way::Rests(since, worker.gateway.is_at_rest());
             return;
         }
-        let worker = &mut self.workers[number];
         if self.prng.below(2) == 0 {
             worker.begin_next_turn(talk);
         }
@@ -293,13 +293,50 @@ impl Serving {
         }
     }
 
+    /// The node is told to stop.
+    pub(crate) fn stop(&mut self) {
+        let until = lent().after(RESIGN_MAX);
+        for worker in &mut self.workers {
+            if worker.way == Way::Serves {
+                worker.way = Way::Resigns(until);
+            }
+        }
+    }
+
+    /// Offers leadership to others, until nobody takes it up any more.
+    fn resign(&mut self, number: usize) {
+        let worker = &mut self.workers[number];
+        if let Way::Resigns(until) = worker.way
+            && (worker.gateway.resign() == 0 || lent() >= until)
+        {
+            worker.way = Way::Rests(lent(), false);
+        }
+    }
+
+    /// Whether no worker answers for anything any more, and nothing is on its way between them.
+    pub(crate) fn has_ended(&self) -> bool {
+        let is_at_rest = |worker: &Worker| matches!(worker.way, Way::Rests(_, true));
+        self.errands.is_empty()
+            && self.mail.iter().flatten().all(VecDeque::is_empty)
+            && self.workers.iter().all(is_at_rest)
+    }
+
+    /// Whether so much time has passed that it ends although something is under way.
+    pub(crate) fn is_overdue(&self, now: Monotonic) -> bool {
+        let is_overdue = |worker: &Worker| match worker.way {
+            Way::Rests(since, _) => now.since(since) >= REST_MAX,
+            Way::Serves | Way::Resigns(_) => false,
+        };
+        self.workers.iter().any(is_overdue)
+    }
+
     /// Gives a worker the parcels that are there.
-    fn receive(&mut self, number: usize, is_last: bool, talk: &mut Talk<'_>) {
+    fn receive(&mut self, number: usize, talk: &mut Talk<'_>) {
         let now = lent();
         for from in 0..self.workers.len() {
             loop {
                 let queue = &mut self.mail[number][from];
-                let Some((_, parcel)) = queue.pop_front_if(|(at, _)| is_last || *at <= now) else {
+                let Some((_, parcel)) = queue.pop_front_if(|(at, _)| *at <= now) else {
                     break;
                 };
                 self.workers[number].take(from as u16, parcel, talk);
@@ -334,44 +371,19 @@ impl Serving {
         }
     }
 
-    fn fetch_errands(&mut self, number: usize, is_last: bool) {
+    fn fetch_errands(&mut self, number: usize) {
         let now = lent();
-        let is_back = |(at, whose, _): &mut (Monotonic, u16, Errand)| {
-            usize::from(*whose) == number && (is_last || *at <= now)
-        };
+        let is_back =
+            |(at, whose, _): &mut (Monotonic, u16, Errand)| usize::from(*whose) == number && *at <= now;
         while let Some(at) = self.errands.iter_mut().position(is_back) {
             let (_, _, errand) = self.errands.remove(at).expect("it was found there");
             self.workers[number].gateway.on_errand(errand);
         }
     }
 
-    /// Stops in good order: what is under way between the workers ends, and what they have is left.
-    pub(crate) fn leave(mut self, wall: UnixMillis, known: &Known) -> Vec<Kept> {
-        let mut out = Output::new(false);
-        let mut talk = Talk {
-            is_resting: true,
-            ..self.talk(wall, known, &mut out)
-        };
-        for _ in 0..REST_ROUNDS_MAX {
-            let is_at_rest = self.errands.is_empty()
-                && self.mail.iter().flatten().all(VecDeque::is_empty)
-                && self.workers.iter().all(|worker| worker.gateway.is_at_rest());
-            if is_at_rest {
-                break;
-            }
-            for number in 0..self.workers.len() {
-                self.turn(number, true, &mut talk);
-            }
-        }
-        let mut all = Vec::new();
-        for worker in self.workers {
-            let (kept, lost) = worker.gateway.into_kept(lent());
-            assert!(
-                lost.is_empty(),
-                "what is under way among the workers of a node ends: {lost:?}"
-            );
-            all.extend(kept);
-        }
-        all
+    /// What its workers leave behind. Of groups in which something has not ended it is nothing.
+    pub(crate) fn leave(self) -> Vec<Kept> {
+        let gateways = self.workers.into_iter().map(|worker| worker.gateway);
+        gateways.flat_map(|gateway| gateway.into_kept(lent()).0).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! What a process has on disk: who it is, its part of the meta group's log, and what the last stop left.
 //!
-//! The files are those of production, on a disk that is simulated. `node` does the same with real ones.
+//! The files are those of production, on a disk that is simulated, and that fails. `node` does the same with real ones.
 
 use control::{Record, Restored};
 use ids::{Boot, NodeId};
@@ -8,8 +8,10 @@ use keyspace::{Arrival, Cut, Transfer};
 use server::Kept;
 use storage::{
     Handover, HandoverWriter, HardState, Identity, Item, MetaLog, MetaState, PeerBook, Position, SimDisk,
-    Snapshot, Taken,
+    Snapshot, StorageError, Taken,
 };
+
+type Stored<T> = Result<T, StorageError>;
 
 /// Bytes of one cut: a chunk holds a whole one.
 const CUT_BYTES: usize = 64 * 1024;
@@ -26,30 +28,35 @@ pub(crate) struct Found {
     pub(crate) identity: Option<Identity>,
     pub(crate) restored: Option<Restored>,
     pub(crate) kept: Vec<Kept>,
+    /// By which boot.
+    pub(crate) left_by: Boot,
     pub(crate) peers: Vec<NodeId>,
 }
 
 impl Store {
     /// A process starts.
-    pub(crate) fn open(disk: SimDisk) -> (Store, Found) {
-        let identity = Identity::read(&disk).expect("nothing harms this disk");
-        let book = PeerBook::read(&disk).expect("nothing harms this disk");
-        let opened = MetaLog::open(disk.clone()).expect("nothing harms this disk");
-        let (log, restored) = match opened.filter(|_| identity.is_some()) {
-            Some((log, state)) => (Some(log), Some(restored(state))),
-            None => (None, None),
-        };
-        let kept = identity
-            .as_ref()
-            .map_or_else(Vec::new, |identity| take(&disk, identity.node));
-        let peers = book.peers.keys().copied().collect();
+    pub(crate) fn open(disk: SimDisk) -> Stored<(Store, Found)> {
+        let identity = Identity::read(&disk)?;
+        let book = PeerBook::read(&disk).unwrap_or_default();
+        let (mut log, mut restored, mut left_by, mut kept) = (None, None, Boot(0), Vec::new());
+        if let Some(identity) = &identity {
+            if let Some((found, state)) = MetaLog::open(disk.clone())? {
+                (log, restored) = (Some(found), Some(as_restored(state)));
+            }
+            (left_by, kept) = take(&disk, identity.node)?;
+        }
         let found = Found {
             identity,
             restored,
             kept,
-            peers,
+            left_by,
+            peers: book.peers.keys().copied().collect(),
         };
-        (Store { disk, log, book }, found)
+        Ok((Store { disk, log, book }, found))
+    }
+
+    pub(crate) fn disk(&self) -> &SimDisk {
+        &self.disk
     }
 
     /// The process has ended; the disk stays.
@@ -57,8 +64,8 @@ impl Store {
         self.disk
     }
 
-    pub(crate) fn write_identity(&self, identity: &Identity) {
-        identity.write(&self.disk).expect("nothing harms this disk");
+    pub(crate) fn write_identity(&self, identity: &Identity) -> Stored<()> {
+        identity.write(&self.disk)
     }
 
     /// Where the others were.
@@ -66,23 +73,21 @@ impl Store {
         &self.book
     }
 
-    /// Writes down where the others are.
+    /// Writes down where the others are; if that fails, the next start goes by what was there before.
     pub(crate) fn write_book(&mut self, book: PeerBook) {
-        if self.book != book {
-            book.write(&self.disk).expect("nothing harms this disk");
+        if self.book != book && book.write(&self.disk).is_ok() {
             self.book = book;
         }
     }
 
     /// Writes what the meta group wants written.
-    pub(crate) fn write(&mut self, record: Record) {
-        let harmless = "nothing harms this disk";
+    pub(crate) fn write(&mut self, record: Record) -> Stored<()> {
         match record {
             Record::Begin { point, state } => {
                 self.log = None;
-                MetaLog::remove(&self.disk).expect(harmless);
-                let mut log = MetaLog::create(self.disk.clone()).expect(harmless);
-                log.write_snapshot(Snapshot { point, state }).expect(harmless);
+                MetaLog::remove(&self.disk)?;
+                let mut log = MetaLog::create(self.disk.clone())?;
+                log.write_snapshot(Snapshot { point, state })?;
                 self.log = Some(log);
             }
             Record::Append { entries, hard_state } => {
@@ -91,17 +96,18 @@ impl Store {
                     vote: hard_state.vote,
                     commit: hard_state.commit,
                 };
-                self.open_log().write(&entries, Some(hard)).expect(harmless);
+                self.open_log().write(&entries, Some(hard))?;
             }
             Record::Snapshot { point, state } => {
                 let snapshot = Snapshot { point, state };
-                self.open_log().write_snapshot(snapshot).expect(harmless);
+                self.open_log().write_snapshot(snapshot)?;
             }
             Record::End => {
                 self.log = None;
-                MetaLog::remove(&self.disk).expect(harmless);
+                MetaLog::remove(&self.disk)?;
             }
         }
+        Ok(())
     }
 
     fn open_log(&mut self) -> &mut MetaLog<SimDisk> {
@@ -109,14 +115,13 @@ impl Store {
     }
 
     /// Leaves replicas to the next start.
-    pub(crate) fn leave(&self, node: NodeId, boot: Boot, mut all: Vec<Kept>) {
-        let harmless = "nothing harms this disk";
+    pub(crate) fn leave(&self, node: NodeId, boot: Boot, mut all: Vec<Kept>) -> Stored<()> {
         all.sort_unstable_by_key(|kept| kept.group);
         let positions: Vec<Position> = all.iter().map(position).collect();
-        let mut writer = HandoverWriter::begin(self.disk.clone(), node, boot, &positions).expect(harmless);
+        let mut writer = HandoverWriter::begin(self.disk.clone(), node, boot, &positions)?;
         for mut kept in all {
             let entries = kept.rest.as_ref().map_or(&[][..], |(_, saved)| &saved.entries);
-            writer.group(kept.group, entries).expect(harmless);
+            writer.group(kept.group, entries)?;
             let mut transfer = Transfer::begin(&mut kept.keyspace).expect("those of learners have ended");
             loop {
                 let (cut, is_over) = match transfer.next_cut(&mut kept.keyspace, CUT_BYTES) {
@@ -124,18 +129,18 @@ impl Store {
                     Cut::Last(cut) => (cut, true),
                     Cut::Lost => unreachable!("nothing changes any more"),
                 };
-                writer.chunk(&cut).expect(harmless);
+                writer.chunk(&cut)?;
                 if is_over {
                     break;
                 }
             }
-            writer.end_group().expect(harmless);
+            writer.end_group()?;
         }
-        writer.finish().expect(harmless);
+        writer.finish()
     }
 }
 
-fn restored(state: MetaState) -> Restored {
+fn as_restored(state: MetaState) -> Restored {
     Restored {
         hard_state: consensus::HardState {
             term: state.hard.term,
@@ -166,17 +171,17 @@ fn position(kept: &Kept) -> Position {
     }
 }
 
-/// What the last stop left: it is not found again.
-fn take(disk: &SimDisk, node: NodeId) -> Vec<Kept> {
-    let mut handover = match Handover::take(disk, node).expect("nothing harms this disk") {
-        Taken::Nothing => return Vec::new(),
-        Taken::Unusable(damage) => panic!("nothing harms this disk: {damage}"),
+/// What the last stop left, and its boot: it is not found again.
+fn take(disk: &SimDisk, node: NodeId) -> Stored<(Boot, Vec<Kept>)> {
+    let mut handover = match Handover::take(disk, node)? {
+        Taken::Nothing => return Ok((Boot(0), Vec::new())),
+        Taken::Unusable(damage) => panic!("the file got its name when it was whole: {damage}"),
         Taken::Found(handover) => handover,
     };
     let mut all = Vec::new();
     let (mut entries, mut arrival) = (Vec::new(), Arrival::new());
     loop {
-        match handover.next_item().expect("nothing harms this disk") {
+        match handover.next_item()? {
             Item::Group(_) => (entries, arrival) = (Vec::new(), Arrival::new()),
             Item::Entry(entry) => entries.push(entry),
             Item::Chunk(chunk) => {
@@ -204,7 +209,7 @@ fn take(disk: &SimDisk, node: NodeId) -> Vec<Kept> {
                 assert!(kept.is_sound(), "it is what was written");
                 all.push(kept);
             }
-            Item::End => return all,
+            Item::End => return Ok((handover.boot(), all)),
         }
     }
 }

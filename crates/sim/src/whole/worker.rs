@@ -19,12 +19,25 @@ const BY_CLUSTER: u64 = 5;
 const SIGHTS: Duration = Duration::from_millis(500);
 /// Between two rounds of background work.
 const TEND: Duration = Duration::from_millis(100);
+/// How long a worker waits for events on its way out, as in production.
+const LEAVING_STEP: Duration = Duration::from_millis(2);
 /// How soon parcels are tried again that found a full queue.
 const TRY_AGAIN: Duration = Duration::from_millis(1);
+
+/// How far a worker is on its way out, as in production (`node/leaving.rs`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    Serves,
+    /// Leadership goes to other nodes, at most until then; clients are served as ever.
+    Resigns(Monotonic),
+    /// What is under way ends. Since when, and whether everything has.
+    Rests(Monotonic, bool),
+}
 
 /// See the file's header.
 pub(crate) struct Worker {
     pub(crate) number: u16,
+    pub(crate) way: Way,
     pub(crate) gateway: Gateway,
     pub(crate) links: Links,
     clients: BTreeMap<Connection, server::Connection>,
@@ -47,6 +60,8 @@ pub(crate) struct Worker {
     pub(crate) stalled_until: Monotonic,
     sights_at: Monotonic,
     tend_at: Monotonic,
+    /// When it has a turn on its way out, whatever comes.
+    step_at: Monotonic,
     /// The next turn has begun: what comes is handled at the time that it was then.
     is_begun: bool,
 }
@@ -55,6 +70,7 @@ impl Worker {
     pub(crate) fn new(number: u16, gateway: Gateway, links: Links) -> Worker {
         Worker {
             number,
+            way: Way::Serves,
             gateway,
             links,
             clients: BTreeMap::new(),
@@ -69,8 +85,14 @@ impl Worker {
             stalled_until: Monotonic(0),
             sights_at: Monotonic(0),
             tend_at: Monotonic(0),
+            step_at: Monotonic(0),
             is_begun: false,
         }
+    }
+
+    /// Whether clients are not read any more.
+    fn is_resting(&self) -> bool {
+        matches!(self.way, Way::Rests(..))
     }
 
     /// When it has something to do, apart from what other workers and errands bring.
@@ -89,6 +111,7 @@ impl Worker {
             self.views.front().map(|(at, _)| *at),
             self.links.next_due(),
             Some(self.sights_at),
+            (self.way != Way::Serves).then_some(self.step_at),
         ];
         let due = all.into_iter().flatten().min();
         due.map_or(self.tend_at, |due| due.min(self.tend_at))
@@ -101,6 +124,7 @@ impl Worker {
             return;
         }
         let now = lent();
+        self.step_at = now.after(LEAVING_STEP);
         self.gateway.begin_turn(talk.wall);
         self.gateway.begin_cluster(now);
         while let Some((_, map)) = self.views.pop_front_if(|(at, _)| *at <= now) {
@@ -136,6 +160,7 @@ impl Worker {
         for work in all {
             let is_overrun = self.gateway.backlog() > backlog_max || !self.unheard.is_empty();
             match work {
+                Work::Bytes(..) if self.is_resting() => {}
                 Work::Bytes(..) | Work::Gone(_) if is_overrun => self.unheard.push_back(work),
                 Work::Bytes(connection, bytes) => self.receive(connection, &bytes, talk),
                 Work::Gone(connection) => self.close(connection, &talk.shared),
@@ -202,9 +227,12 @@ impl Worker {
             self.gateway.finish_cluster(lent());
         }
         for (node, message) in self.gateway.take_peer_messages() {
-            self.links.say(Contact::Node(node), &message);
+            self.links.say(Contact::Node(node), message);
         }
         self.send_meta(talk.out);
+        for (node, is_moving) in self.links.moving() {
+            self.gateway.on_moving(node, is_moving);
+        }
         self.deliver(talk);
     }
 
@@ -220,7 +248,7 @@ impl Worker {
     pub(crate) fn tend(&mut self, talk: &mut Talk<'_>) {
         let now = lent();
         if now >= self.tend_at {
-            self.links.dial_silent(talk.known, now, talk.out);
+            self.links.look_after(talk.known, now, talk.out);
             self.tend_at = now.after(TEND);
             self.gateway.tend();
             self.deliver(talk);
@@ -319,11 +347,12 @@ impl Worker {
 
     pub(crate) fn finish_clients(&mut self, talk: &mut Talk<'_>) {
         while let Some(token) = self.listed.pop_first() {
+            let is_resting = self.is_resting();
             let Some(connection) = self.clients.get_mut(&token) else {
                 continue;
             };
             let is_held = connection.session.is_waiting || connection.session.is_paused;
-            let may_go_on = !is_held && !talk.is_resting;
+            let may_go_on = !is_held && !is_resting;
             if connection.has_commands() && may_go_on && !connection.pipeline.is_full() {
                 self.gateway.resume(connection);
             }
@@ -341,7 +370,7 @@ impl Worker {
             if connection.session.is_closing && is_answered {
                 self.close(token, &talk.shared);
                 talk.out.closed.push(token);
-            } else if is_answered && connection.has_commands() && !talk.is_resting {
+            } else if is_answered && connection.has_commands() && !is_resting {
                 self.unread.insert(token);
             }
         }

@@ -135,6 +135,8 @@ const BY_SCENES: &[Bug] = &[
     Bug::HoldRepliesNotKept,
     // Clocks that are set by more than clocks are set here: `crates/server/tests/it/clocks.rs`.
     Bug::WallClockTrusted,
+    // A leader that dies between an answer and the next entry, and is ahead of the others: the same file.
+    Bug::ExpiredByClockTold,
     // Groups of one node that get their logs each at a moment of its own: `crates/server/tests/it/workers.rs`.
     Bug::AloneWoundsOnce,
     // `DBSIZE` right behind the read that found a key expired: `crates/server/tests/it/cluster.rs`.
@@ -143,8 +145,19 @@ const BY_SCENES: &[Bug] = &[
     Bug::WriteBeforeNotMissed,
     // A lost answer beside one that came, to two reads that were sent together: `crates/replica/src/group_client.rs`.
     Bug::ReadToldEarly,
+    // A group turns away what overtook, and its gateway sends it again: `crates/transport/src/outgoing.rs`.
+    Bug::OrderNotKept,
+    // A leader's word that comes when a later one has answered already: `crates/replica/src/group_client.rs`.
+    Bug::RenumberedWithoutLoss,
     // It does no harm, and that is what is looked at: `seeds.rs`.
     Bug::ScrubLies,
+    // A second loss, before anybody else has what a group has begun anew with: `crates/server/tests/it/begun_anew.rs`. Here such a
+    // loss is allowed to lose what was acknowledged.
+    Bug::MapForgets,
+    // A leader of before that lives and is not heard when its group begins anew: the same file.
+    Bug::HeirDoesNotWait,
+    // A learner that votes and does not know it, and a leader that dies just then: `crates/control/tests/state.rs`.
+    Bug::NotAllAsked,
 ];
 
 #[test]

@@ -68,7 +68,7 @@ impl Node {
         let mut sink = |event: Event<'_, Peer>| match event {
             Event::Up(link, peer) => drop(peers.insert(link, peer)),
             Event::Down(link) => drop(peers.remove(&link)),
-            Event::Message(..) | Event::Room(_) | Event::Arrival(..) => {}
+            Event::Message(..) | Event::Arrival(..) => {}
         };
         for event in &events {
             self.transport.on_ready(event, now, &mut sink);

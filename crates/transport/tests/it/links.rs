@@ -1,38 +1,37 @@
 //! What links do among nodes that mean well.
 
-use crate::world::{Node, Seen, link, pair, until};
+use crate::world::{Node, Seen, hello, link, pair, stranger, until};
+use peer_wire::frame;
+use std::io::Write;
+use std::net::TcpStream;
 use std::time::Duration;
-use transport::{Lane, Sent};
+use transport::Lane;
 
 #[test]
 fn messages_arrive_in_the_order_of_their_lane() {
     let (mut one, mut two) = pair();
     for number in 0..2_000u32 {
         let body = number.to_le_bytes();
-        assert_eq!(one.send(link(2, 0), Lane::Small, 20, &body), Sent::Queued);
-        assert_eq!(two.send(link(1, 0), Lane::Small, 20, &body), Sent::Queued);
+        assert!(one.send(link(2, 0), &body));
+        assert!(two.send(link(1, 0), &body));
         if number % 500 == 0 {
-            let body = vec![number as u8; 200_000];
-            assert_eq!(one.send(link(2, 0), Lane::Bulk, 21, &body), Sent::Queued);
+            assert!(one.send(link(2, 0), &vec![number as u8; 200_000]));
         }
     }
     until(&mut [&mut one, &mut two], "all messages", |nodes| {
         nodes[0].messages.len() == 2_000 && nodes[1].messages.len() == 2_004
     });
+    let is_small = |body: &&[u8]| body.len() == 4;
     for node in [&one, &two] {
-        let small = node.messages.iter().filter(|(_, kind, _)| *kind == 20);
-        let numbers: Vec<u8> = small.flat_map(|(_, _, body)| body.clone()).collect();
+        let numbers: Vec<u8> = node.bodies().filter(is_small).flatten().copied().collect();
         assert_eq!(
             numbers,
             (0..2_000u32).flat_map(u32::to_le_bytes).collect::<Vec<u8>>()
         );
     }
-    let bulk = two.messages.iter().filter(|(_, kind, _)| *kind == 21);
+    let bulk: Vec<&[u8]> = two.bodies().filter(|body| !is_small(body)).collect();
     let expected = [0, 500u32, 1_000, 1_500].map(|number| vec![number as u8; 200_000]);
-    assert_eq!(
-        bulk.map(|(_, _, body)| body.clone()).collect::<Vec<_>>(),
-        expected
-    );
+    assert_eq!(bulk, expected);
 }
 
 #[test]
@@ -43,7 +42,8 @@ fn a_small_message_passes_bulk_ones() {
     // The first ones are on their way, as many as the kernel takes while nobody reads.
     loop {
         let before = count;
-        while one.send(link(2, 0), Lane::Bulk, 21, &chunk) == Sent::Queued {
+        while one.transport.waiting(link(2, 0), Lane::Bulk) < 8 * chunk.len() {
+            assert!(one.send(link(2, 0), &chunk));
             count += 1;
         }
         if count == before {
@@ -53,11 +53,11 @@ fn a_small_message_passes_bulk_ones() {
     }
     let waiting = one.transport.waiting(link(2, 0), Lane::Bulk) / chunk.len();
     assert!(waiting >= 2);
-    assert_eq!(one.send(link(2, 0), Lane::Small, 20, b"beat"), Sent::Queued);
+    assert!(one.send(link(2, 0), b"beat"));
     until(&mut [&mut one, &mut two], "all messages", |nodes| {
         nodes[1].messages.len() == count + 1
     });
-    let place = two.messages.iter().position(|(_, kind, _)| *kind == 20).unwrap();
+    let place = two.bodies().position(|body| body == b"beat").unwrap();
     assert!(
         place <= count - waiting,
         "it came behind {place} of {count} bulk messages, of which {waiting} waited"
@@ -65,21 +65,46 @@ fn a_small_message_passes_bulk_ones() {
 }
 
 #[test]
-fn a_full_bulk_lane_says_so_and_says_when_there_is_room() {
+fn what_the_bulk_lane_has_no_room_for_waits_and_arrives() {
     let (mut one, mut two) = pair();
-    let mut sent = 0;
-    while one.send(link(2, 0), Lane::Bulk, 21, &[7; 300_000]) == Sent::Queued {
-        sent += 1;
+    let bodies: Vec<Vec<u8>> = (0..40).map(|number| vec![number; 300_000]).collect();
+    for body in &bodies {
+        assert!(one.send(link(2, 0), body));
     }
-    assert!(sent < 20, "the lane is bounded");
-    assert!(!one.seen.contains(&Seen::Room(link(2, 0))));
-    until(&mut [&mut one, &mut two], "room", |nodes| {
-        nodes[0].seen.contains(&Seen::Room(link(2, 0)))
-    });
-    assert_eq!(one.send(link(2, 0), Lane::Bulk, 21, b"more"), Sent::Queued);
+    let waiting = one.transport.waiting(link(2, 0), Lane::Bulk);
+    assert!(waiting < 2 << 20, "the lane is bounded");
     until(&mut [&mut one, &mut two], "all of it", |nodes| {
-        nodes[1].messages.len() == sent + 1
+        nodes[1].messages.len() == bodies.len()
     });
+    assert!(two.bodies().eq(&bodies));
+}
+
+#[test]
+fn nothing_of_an_earlier_link_is_heard_once_the_next_one_is_up() {
+    let mut two = Node::new(2);
+    let mut early = stranger(&mut two);
+    // The beginning of a message, and the rest of it when the next link is up already.
+    let mut frame = Vec::new();
+    frame::append(&mut frame, 20, false, |out| out.extend_from_slice(b"from before"));
+    let (begun, rest) = frame.split_at(15);
+    early.write_all(begun).unwrap();
+    (0..10).for_each(|_| two.turn());
+    let mut late = TcpStream::connect(two.address).unwrap();
+    late.write_all(&hello(9, 0)).unwrap();
+    until(&mut [&mut two], "the next link", |nodes| nodes[0].seen.len() == 3);
+    let id = link(9, 0);
+    assert_eq!(two.seen, [Seen::Up(id), Seen::Down(id), Seen::Up(id)]);
+    // It may be closed already.
+    drop(early.write_all(rest).and_then(|()| early.write_all(&frame)));
+    frame.clear();
+    frame::append(&mut frame, 20, false, |out| out.extend_from_slice(b"from now on"));
+    late.write_all(&frame).unwrap();
+    until(&mut [&mut two], "a message", |nodes| {
+        !nodes[0].messages.is_empty()
+    });
+    (0..10).for_each(|_| two.turn());
+    assert_eq!(two.messages, [(id, b"from now on".to_vec())]);
+    assert_eq!(two.seen.len(), 3, "the next link stays");
 }
 
 #[test]
@@ -90,18 +115,18 @@ fn a_peer_that_comes_back_is_linked_again() {
     until(&mut [&mut one], "the end of the link", |nodes| {
         !nodes[0].is_up(link(2, 0))
     });
-    assert_eq!(one.send(link(2, 0), Lane::Small, 20, b"lost"), Sent::NotUp);
+    assert!(!one.send(link(2, 0), b"lost"));
     let mut two = Node::at(2, 0, 1, address);
     until(&mut [&mut one, &mut two], "the link", |nodes| {
         nodes[0].is_up(link(2, 0))
     });
     let id = link(2, 0);
     assert_eq!(one.seen, [Seen::Up(id), Seen::Down(id), Seen::Up(id)]);
-    assert_eq!(one.send(id, Lane::Small, 20, b"here"), Sent::Queued);
+    assert!(one.send(id, b"here"));
     until(&mut [&mut one, &mut two], "the message", |nodes| {
         !nodes[1].messages.is_empty()
     });
-    assert_eq!(two.messages, [(link(1, 0), 20, b"here".to_vec())]);
+    assert_eq!(two.messages, [(link(1, 0), b"here".to_vec())]);
 }
 
 #[test]
@@ -143,8 +168,8 @@ fn when_both_dial_one_link_stays() {
             two.turn();
         }
         assert_eq!((one.seen.len(), two.seen.len()), (ones, twos), "it stays");
-        assert_eq!(one.send(link(2, 0), Lane::Small, 20, b"a"), Sent::Queued);
-        assert_eq!(two.send(link(1, 0), Lane::Small, 20, b"b"), Sent::Queued);
+        assert!(one.send(link(2, 0), b"a"));
+        assert!(two.send(link(1, 0), b"b"));
         until(&mut [&mut one, &mut two], "messages", |nodes| {
             nodes.iter().all(|node| node.messages.len() == 1)
         });
@@ -167,16 +192,13 @@ fn a_link_is_handed_to_the_worker_that_it_is_for() {
     until(&mut [&mut one, &mut second], "the link", |nodes| {
         nodes[0].is_up(link(2, 3)) && nodes[1].is_up(link(1, 3))
     });
-    assert_eq!(one.send(link(2, 3), Lane::Small, 20, b"there"), Sent::Queued);
-    assert_eq!(
-        second.send(link(1, 3), Lane::Bulk, 21, &[5; 600_000]),
-        Sent::Queued
-    );
+    assert!(one.send(link(2, 3), b"there"));
+    assert!(second.send(link(1, 3), &[5; 600_000]));
     until(&mut [&mut one, &mut second], "messages", |nodes| {
         nodes.iter().all(|node| node.messages.len() == 1)
     });
-    assert_eq!(one.messages[0].2, [5; 600_000]);
-    assert_eq!(second.messages, [(link(1, 3), 20, b"there".to_vec())]);
+    assert_eq!(one.messages[0].1, [5; 600_000]);
+    assert_eq!(second.messages, [(link(1, 3), b"there".to_vec())]);
 }
 
 #[test]

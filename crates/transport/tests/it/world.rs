@@ -3,14 +3,14 @@
 use ids::{Monotonic, NodeId};
 use mio::{Events, Poll};
 use peer_wire::frame::{self, Frame};
+use peer_wire::{Join, PeerMessage};
 use std::cell::Cell;
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use transport::{
-    Arrival, Event, Introduced, Introducer, Introduction, Lane, LinkId, Refused, Remote, Sent, Settings,
-    Transport,
+    Arrival, Event, Introduced, Introducer, Introduction, LinkId, Refused, Remote, Settings, Transport,
 };
 
 /// How long anything may take.
@@ -33,9 +33,9 @@ pub(crate) struct Node {
     events: Events,
     pub(crate) transport: Transport<Greeter>,
     pub(crate) address: SocketAddr,
-    /// Ups, downs and rooms, in their order.
+    /// Ups and downs, in their order.
     pub(crate) seen: Vec<Seen>,
-    pub(crate) messages: Vec<(LinkId, u8, Vec<u8>)>,
+    pub(crate) messages: Vec<(LinkId, Vec<u8>)>,
     pub(crate) arrivals: Vec<(u16, Box<Arrival<()>>)>,
     /// Whether whoever calls is refused.
     pub(crate) refuses: Rc<Cell<bool>>,
@@ -48,7 +48,6 @@ pub(crate) struct Node {
 pub(crate) enum Seen {
     Up(LinkId),
     Down(LinkId),
-    Room(LinkId),
 }
 
 /// Says its name and believes the other's.
@@ -179,10 +178,15 @@ impl Node {
         self.transport.dial(link, address, now);
     }
 
-    pub(crate) fn send(&mut self, link: LinkId, lane: Lane, kind: u8, body: &[u8]) -> Sent {
-        self.transport.send(link, lane, |out| {
-            frame::append(out, kind, lane == Lane::Bulk, |out| out.extend_from_slice(body));
-        })
+    /// Sends a message with this body, if there is a link.
+    pub(crate) fn send(&mut self, link: LinkId, body: &[u8]) -> bool {
+        let bytes = body.to_vec().into();
+        self.transport.send(link, PeerMessage::Join(Join { bytes }))
+    }
+
+    /// The bodies that were heard, in order.
+    pub(crate) fn bodies(&self) -> impl Iterator<Item = &[u8]> {
+        self.messages.iter().map(|(_, body)| body.as_slice())
     }
 
     /// Lets the transport do something, and notes what it says.
@@ -195,8 +199,7 @@ impl Node {
         act(&mut self.transport, now, &mut |event| match event {
             Event::Up(link, ()) => seen.push(Seen::Up(link)),
             Event::Down(link) => seen.push(Seen::Down(link)),
-            Event::Room(link) => seen.push(Seen::Room(link)),
-            Event::Message(link, packet) => messages.push((link, packet.kind, packet.body.bytes().to_vec())),
+            Event::Message(link, packet) => messages.push((link, packet.body.bytes().to_vec())),
             Event::Arrival(worker, arrival) => arrivals.push((worker, arrival)),
         })
     }

@@ -1,18 +1,8 @@
-use super::model::Model;
-use super::*;
+//! Who holds and who waits for keys, and the table beside its plain model.
+
+use crate::plain::Model;
 use ids::{Boot, Prng, UnixMillis};
-use std::cell::Cell;
-
-thread_local! {
-    /// Places and requests that were looked at.
-    pub(super) static VISITS: Cell<u64> = const { Cell::new(0) };
-}
-
-fn visits(of: impl FnOnce()) -> u64 {
-    let before = VISITS.get();
-    of();
-    VISITS.get() - before
-}
+use txn::{Grant, LockTable, Locks, Mode, Priority, RequestId, Requester, TxnId};
 
 fn txn(seq: u64) -> TxnId {
     TxnId {
@@ -51,7 +41,13 @@ fn shared(key: &str) -> Locks {
     keys(&[(key, Mode::Shared)])
 }
 
-impl LockTable {
+/// Requests as tests make them.
+trait Ask {
+    fn prepare(&mut self, seq: u64, locks: Locks) -> Grant;
+    fn plain(&mut self, seq: u64, locks: Locks) -> Grant;
+}
+
+impl Ask for LockTable {
     /// Request and transaction of this number, and as old.
     fn prepare(&mut self, seq: u64, locks: Locks) -> Grant {
         self.request(seq, Requester::Preparing(txn(seq)), age(seq), locks)
@@ -363,120 +359,6 @@ fn free_locks_are_held_at_once_and_others_come_back() {
 }
 
 /// Transactions that each hold a key and as many commands that wait, each for one of them.
-fn crowd(count: u64) -> LockTable {
-    let mut table = LockTable::default();
-    for seq in 0..count {
-        let key = format!("unrelated {seq}");
-        table.prepare(seq, exclusive(&key));
-        table.plain(10_000 + seq, exclusive(&key));
-    }
-    table
-}
-
-#[test]
-fn what_a_request_costs_does_not_depend_on_unrelated_ones() {
-    let work = |table: &mut LockTable| {
-        let ab = keys(&[("a", Mode::Exclusive), ("b", Mode::Exclusive)]);
-        let (first, second, third) = (txn(50_001), txn(50_002), txn(50_003));
-        let mut costs = Vec::new();
-        let mut step = |table: &mut LockTable, step: &dyn Fn(&mut LockTable)| {
-            costs.push(visits(|| step(table)));
-        };
-        step(table, &|table| assert!(table.admits(&ab)));
-        step(table, &|table| {
-            let grant = table.request(50_001, Requester::Reading(first), age(50_001), ab.clone());
-            assert_eq!(grant, Grant::Granted);
-        });
-        step(table, &|table| assert!(table.prepare_held(first)));
-        step(table, &|table| {
-            let grant = table.request(50_002, Requester::Preparing(second), age(50_002), ab.clone());
-            assert_eq!(grant, waits());
-        });
-        step(table, &|table| {
-            let grant = table.request(50_003, Requester::Preparing(third), age(50_003), ab.clone());
-            assert_eq!(grant, waits());
-        });
-        step(table, &|table| assert!(!table.admits(&ab)));
-        step(table, &|table| assert_eq!(table.withdraw(second), Some(50_002)));
-        step(table, &|table| assert_eq!(table.next_granted(), None));
-        step(table, &|table| table.release(first));
-        step(table, &|table| assert_eq!(table.next_granted(), Some(50_003)));
-        step(table, &|table| assert_eq!(table.next_granted(), None));
-        step(table, &|table| table.release(third));
-        costs
-    };
-    let mut crowded = crowd(10_000);
-    assert_eq!((crowded.holder_count(), crowded.waiter_count()), (10_000, 10_000));
-    let costs = work(&mut crowded);
-    assert_eq!(costs, work(&mut crowd(1)));
-    // Where nobody waits at all, nobody is looked for.
-    let alone = work(&mut LockTable::default());
-    assert!(
-        alone.iter().zip(&costs).all(|(alone, cost)| alone <= cost),
-        "{alone:?}"
-    );
-    assert!(costs.iter().all(|cost| *cost < 30), "{costs:?}");
-}
-
-#[test]
-fn handing_on_a_key_does_not_depend_on_how_many_wait_for_it() {
-    let hand_on = |waiters: u64, mode| {
-        let mut table = LockTable::default();
-        table.prepare(0, exclusive("k"));
-        table.prepare(1, keys(&[("k", mode)]));
-        for seq in 2..waiters {
-            table.prepare(seq, exclusive("k"));
-        }
-        visits(|| {
-            table.release(txn(0));
-            assert_eq!(table.next_granted(), Some(1));
-            assert_eq!(table.next_granted(), None);
-            assert!(table.withdraw_request(2));
-            assert_eq!(table.next_granted(), None);
-        })
-    };
-    for mode in [Mode::Shared, Mode::Exclusive] {
-        assert_eq!(hand_on(5, mode), hand_on(5_000, mode));
-    }
-}
-
-#[test]
-fn nobody_is_looked_at_whom_somebody_else_keeps_waiting() {
-    let mut table = LockTable::default();
-    for seq in [1, 2] {
-        table.prepare(seq, shared("a"));
-    }
-    table.plain(3, exclusive("a"));
-    table.release(txn(1));
-    assert_eq!(
-        visits(|| assert_eq!(table.next_granted(), None)),
-        0,
-        "txn 2 holds a"
-    );
-
-    table.prepare(4, exclusive("b"));
-    let both = keys(&[("b", Mode::Shared), ("c", Mode::Shared)]);
-    table.plain(5, both);
-    table.plain(6, exclusive("c"));
-    assert!(table.withdraw_request(6));
-    assert_eq!(
-        visits(|| assert_eq!(table.next_granted(), None)),
-        0,
-        "5 came before 6"
-    );
-    table.check();
-}
-
-#[test]
-fn the_plain_model_visits_everybody_and_the_count_shows_it() {
-    let mut model = Model::default();
-    for seq in 0..300 {
-        let key = format!("unrelated {seq}");
-        model.request(seq, Requester::Preparing(txn(seq)), age(seq), exclusive(&key));
-    }
-    assert!(visits(|| assert!(model.admits(&exclusive("a")))) >= 300);
-}
-
 /// A table and its model, to which everything is done alike.
 struct Pair {
     table: LockTable,

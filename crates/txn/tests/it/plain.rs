@@ -1,9 +1,8 @@
 //! The lock table as plainly as it can be said, with everybody compared to everybody: what the indexed one is
 //! compared with.
 
-use super::{Grant, Locks, RequestId, Requester};
-use crate::{Priority, TxnId};
 use std::collections::BTreeMap;
+use txn::{Grant, Locks, Priority, RequestId, Requester, TxnId};
 
 #[derive(Debug)]
 struct Holder {
@@ -20,26 +19,26 @@ struct Waiter {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Model {
+pub(crate) struct Model {
     holders: BTreeMap<TxnId, Holder>,
     waiters: BTreeMap<(Priority, u64), Waiter>,
     arrivals: u64,
 }
 
 impl Model {
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.holders.is_empty() && self.waiters.is_empty()
     }
 
-    pub(super) fn holder_count(&self) -> usize {
+    pub(crate) fn holder_count(&self) -> usize {
         self.holders.len()
     }
 
-    pub(super) fn waiter_count(&self) -> usize {
+    pub(crate) fn waiter_count(&self) -> usize {
         self.waiters.len()
     }
 
-    pub(super) fn request(
+    pub(crate) fn request(
         &mut self,
         id: RequestId,
         requester: Requester,
@@ -63,7 +62,7 @@ impl Model {
         Grant::Waits { wound }
     }
 
-    pub(super) fn admits(&self, locks: &Locks) -> bool {
+    pub(crate) fn admits(&self, locks: &Locks) -> bool {
         !self.holders.values().any(|holder| holder.locks.conflicts(locks))
             && !self.waiters.values().any(|waiter| waiter.locks.conflicts(locks))
     }
@@ -99,7 +98,7 @@ impl Model {
         assert!(before.is_none(), "{txn:?} asks twice");
     }
 
-    pub(super) fn prepare_held(&mut self, txn: TxnId) -> bool {
+    pub(crate) fn prepare_held(&mut self, txn: TxnId) -> bool {
         match self.holders.get_mut(&txn) {
             Some(holder) => {
                 holder.is_prepared = true;
@@ -109,11 +108,11 @@ impl Model {
         }
     }
 
-    pub(super) fn is_prepared(&self, txn: TxnId) -> bool {
+    pub(crate) fn is_prepared(&self, txn: TxnId) -> bool {
         self.holders.get(&txn).is_some_and(|holder| holder.is_prepared)
     }
 
-    pub(super) fn withdraw(&mut self, txn: TxnId) -> Option<RequestId> {
+    pub(crate) fn withdraw(&mut self, txn: TxnId) -> Option<RequestId> {
         let (&at, _) = self.waiters.iter().find(|(_, waiter)| match waiter.requester {
             Requester::Plain => false,
             Requester::Reading(other) | Requester::Preparing(other) => other == txn,
@@ -121,11 +120,11 @@ impl Model {
         self.waiters.remove(&at).map(|waiter| waiter.id)
     }
 
-    pub(super) fn release(&mut self, txn: TxnId) {
+    pub(crate) fn release(&mut self, txn: TxnId) {
         self.holders.remove(&txn);
     }
 
-    pub(super) fn next_granted(&mut self) -> Option<RequestId> {
+    pub(crate) fn next_granted(&mut self) -> Option<RequestId> {
         let at = self.waiters.iter().find_map(|(at, waiter)| {
             let blocked = self
                 .holders
@@ -142,7 +141,7 @@ impl Model {
         Some(waiter.id)
     }
 
-    pub(super) fn admits_behind(&self, locks: &Locks, up_to_arrival: u64) -> bool {
+    pub(crate) fn admits_behind(&self, locks: &Locks, up_to_arrival: u64) -> bool {
         !self.holders.values().any(|holder| holder.locks.conflicts(locks))
             && !self
                 .waiters
@@ -151,17 +150,17 @@ impl Model {
                 .any(|((_, arrival), waiter)| *arrival <= up_to_arrival && waiter.locks.conflicts(locks))
     }
 
-    pub(super) fn arrivals(&self) -> u64 {
+    pub(crate) fn arrivals(&self) -> u64 {
         self.arrivals
     }
 
-    pub(super) fn withdraw_request(&mut self, id: RequestId) -> bool {
+    pub(crate) fn withdraw_request(&mut self, id: RequestId) -> bool {
         let before = self.waiters.len();
         self.waiters.retain(|_, waiter| waiter.id != id);
         self.waiters.len() < before
     }
 
-    pub(super) fn blockers(&self, id: RequestId) -> Vec<TxnId> {
+    pub(crate) fn blockers(&self, id: RequestId) -> Vec<TxnId> {
         let Some(((priority, _), waiter)) = self.waiters.iter().find(|(_, waiter)| waiter.id == id) else {
             return Vec::new();
         };
@@ -172,7 +171,7 @@ impl Model {
         holders.map(|(txn, _)| *txn).collect()
     }
 
-    pub(super) fn is_waiting(&self, txn: TxnId) -> bool {
+    pub(crate) fn is_waiting(&self, txn: TxnId) -> bool {
         let mut waiters = self.waiters.values();
         waiters.any(|waiter| match waiter.requester {
             Requester::Plain => false,
@@ -180,14 +179,14 @@ impl Model {
         })
     }
 
-    pub(super) fn holders(&self) -> Vec<(TxnId, Priority, &Locks, bool)> {
+    pub(crate) fn holders(&self) -> Vec<(TxnId, Priority, &Locks, bool)> {
         let holders = self.holders.iter();
         holders
             .map(|(txn, holder)| (*txn, holder.priority, &holder.locks, holder.is_prepared))
             .collect()
     }
 
-    pub(super) fn waiters(&self) -> Vec<(Priority, u64, RequestId, Requester, &Locks)> {
+    pub(crate) fn waiters(&self) -> Vec<(Priority, u64, RequestId, Requester, &Locks)> {
         let waiters = self.waiters.iter();
         waiters
             .map(|((priority, arrival), waiter)| {
@@ -196,7 +195,7 @@ impl Model {
             .collect()
     }
 
-    pub(super) fn hottest(&self, n: usize) -> Vec<(&[u8], usize)> {
+    pub(crate) fn hottest(&self, n: usize) -> Vec<(&[u8], usize)> {
         let mut counts: BTreeMap<&[u8], usize> = BTreeMap::new();
         for waiter in self.waiters.values() {
             if let Locks::Keys(keys) = &waiter.locks {

@@ -1,0 +1,122 @@
+//! Where a node says that others reach it.
+//!
+//! ```text
+//!   advertise --> that
+//!   bind names an address --> that
+//!   bind is every address --> the one by which this machine sends to those that the node joins, or knows from before; to any
+//!                             other machine, if there are none yet; the loopback's, if there is no way to any
+//! ```
+//!
+//! Without a secret the peer port is for this machine alone, and so is what the node says of itself.
+
+use control::Announcement;
+use ids::SemanticsVersion;
+use options::{PeerAddress, Settings};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+
+/// The ports of clients, of the any-node and of the cluster endpoint.
+pub(crate) type ClientPorts = (u16, Option<u16>);
+
+/// Where the node listens for others; none if nobody is ever to come.
+pub(crate) fn peer_address(settings: &Settings) -> Option<SocketAddr> {
+    let ip = match is_protected(settings) {
+        true => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        false => settings.bind[0].ip,
+    };
+    settings.peer_port.map(|port| SocketAddr::new(ip, port))
+}
+
+/// Whether the peer port is for this machine alone: whoever reaches one without a secret can write everything.
+fn is_protected(settings: &Settings) -> bool {
+    settings.cluster_secret.is_none() && !settings.bind[0].ip.is_loopback()
+}
+
+/// What this node says of itself to others, which it knows by these addresses.
+///
+/// # Errors
+/// If some of them are on other machines, and could not reach it.
+pub(crate) fn announcement(
+    settings: &Settings,
+    (port, cluster_port): ClientPorts,
+    known: &[SocketAddr],
+) -> Result<Announcement, String> {
+    let is_protected = is_protected(settings);
+    let bind = settings.bind[0].ip;
+    let advertised = settings.advertise.as_ref();
+    let host = match advertised.map(|advertised| advertised.host.clone()) {
+        Some(host) => host,
+        None if bind.is_unspecified() && is_protected => Ipv4Addr::LOCALHOST.to_string(),
+        None if bind.is_unspecified() => own_address(known).to_string(),
+        None => bind.to_string(),
+    };
+    let peer_host = match is_protected {
+        true => Ipv4Addr::LOCALHOST.to_string(),
+        false => host.clone(),
+    };
+    let at = |host: &str, port: u16| match host.contains(':') {
+        true => format!("[{host}]:{port}"),
+        false => format!("{host}:{port}"),
+    };
+    let announcement = Announcement {
+        client: at(&host, port),
+        cluster: at(&host, cluster_port.unwrap_or(0)),
+        peer: at(&peer_host, settings.peer_port.unwrap_or(0)),
+        zone: settings.zone.clone(),
+        semantics_min: SemanticsVersion::OLDEST,
+        semantics_max: SemanticsVersion::CURRENT,
+    };
+    let elsewhere = known.iter().find(|other| is_elsewhere(other.ip()));
+    match elsewhere.filter(|_| announcement.is_loopback()) {
+        None => {}
+        Some(other) if is_protected => {
+            return Err(format!(
+                "{other} is on another machine, and without a cluster secret the peer port of this node is open on its own \
+                 machine alone: give all nodes the same --cluster-secret-file"
+            ));
+        }
+        Some(other) => {
+            return Err(format!(
+                "{other} is on another machine and would be told to reach this node at {}, which leads it to itself: name an \
+                 address of this machine with --advertise",
+                announcement.peer
+            ));
+        }
+    }
+    if is_protected && settings.peer_port.is_some() {
+        tracing::warn!(
+            "the peer port is open on this machine alone, because there is no cluster secret: nodes of other machines can join with --cluster-secret-file"
+        );
+    }
+    Ok(announcement)
+}
+
+/// Where the peers are that `--join` names. Those whose names cannot be resolved now are left out: dialling says so.
+pub(crate) fn resolve(join: &[PeerAddress]) -> impl Iterator<Item = SocketAddr> {
+    let resolved = join
+        .iter()
+        .map(|peer| (peer.host.as_str(), peer.port).to_socket_addrs());
+    resolved.flatten().filter_map(|mut all| all.next())
+}
+
+/// Whether an address is none of this machine's.
+fn is_elsewhere(ip: IpAddr) -> bool {
+    !ip.to_canonical().is_loopback() && UdpSocket::bind((ip, 0)).is_err()
+}
+
+/// The address by which this machine sends to the first of these that is another one; to any, if there is none.
+fn own_address(known: &[SocketAddr]) -> IpAddr {
+    /// One that no machine has (RFC 5737): it stands for whatever is behind the default route.
+    const ANYWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 9);
+    let own = known.iter().chain([&ANYWHERE]).filter_map(|other| {
+        let any = match other {
+            SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            SocketAddr::V6(_) => IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED),
+        };
+        // Nothing is sent: the system only chooses the address that it would send from.
+        let probe = UdpSocket::bind((any, 0)).ok()?;
+        probe.connect(other).ok()?;
+        Some(probe.local_addr().ok()?.ip())
+    });
+    let mut own = own.filter(|ip| !ip.is_loopback());
+    own.next().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
+}

@@ -1,0 +1,666 @@
+//! What a group client sends, and what it tells of what it is answered.
+
+use bytes::Bytes;
+use ids::{Boot, Db, GatewayId, GroupId, Monotonic};
+use planted::Bug;
+use replica::{Asked, BatchOutcome, GroupClient, Operation, Output, PieceSizes, Ticket};
+use resp::{ArgsBuf, FrozenRope, Protocol};
+use std::time::Duration;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// The number of a batch that asks how far a group is.
+const PROBE: u64 = u64::MAX;
+
+/// Pieces of long operations that are under way.
+const PIECES_MAX: usize = 3;
+
+/// A reply of so many bytes is long.
+const LONG_REPLY_BYTES: usize = 64 * 1024;
+
+/// A group client that one connection asks, and what it has to tell.
+struct Asking {
+    group_client: GroupClient,
+    out: Vec<Output>,
+    /// The sequences of the batches that were sent with the operations told of last.
+    sequences: Vec<u64>,
+}
+
+fn ticket(sequence: u64) -> Ticket {
+    Ticket {
+        worker: 0,
+        connection: 1,
+        sequence,
+    }
+}
+
+fn operation(words: &str) -> Operation {
+    let args = ArgsBuf::from_slices(words.split(' '));
+    Operation {
+        spec: command::resolve_in_group(args.as_args()).expect("it is a command"),
+        db: Db::default(),
+        protocol: Protocol::Resp2,
+        args,
+    }
+}
+
+/// Answers to the items of a batch as a leader writes them: replies, that one is answered later, or that nothing is known of
+/// what was asked for.
+fn answers(words: &[&str]) -> FrozenRope {
+    let mut answers = Vec::new();
+    for word in words {
+        match *word {
+            "later" => answers.push(5),
+            "gone" => answers.push(7),
+            reply => {
+                answers.push(1);
+                answers.extend_from_slice(&(reply.len() as u32).to_le_bytes());
+                answers.extend_from_slice(reply.as_bytes());
+            }
+        }
+    }
+    answers.into()
+}
+
+impl Asking {
+    fn new() -> Asking {
+        let gateway = GatewayId {
+            boot: Boot(1),
+            worker: 0,
+        };
+        let mut group_client = GroupClient::new(GroupId::new(3), 0, gateway);
+        group_client.begin(Monotonic(0), None);
+        Asking {
+            group_client,
+            out: Vec::new(),
+            sequences: Vec::new(),
+        }
+    }
+
+    fn ask(&mut self, number: u64, words: &str) {
+        self.group_client
+            .command(ticket(number), Asked::of(&operation(words)));
+    }
+
+    /// The generations and numbers of the batches that are due.
+    fn sent(&mut self) -> Vec<(u64, u64)> {
+        let mut sent = Vec::new();
+        self.group_client
+            .dispatch(|batch| sent.push((batch.generation, batch.number)));
+        sent
+    }
+
+    /// Their reads.
+    fn sent_reads(&mut self) -> Vec<Bytes> {
+        let mut sent = Vec::new();
+        self.group_client.dispatch(|batch| sent.push(batch.reads.clone()));
+        sent
+    }
+
+    fn hear(&mut self, sequence: u64, outcome: &BatchOutcome) {
+        assert!(self.group_client.on_outcome(sequence, outcome, &mut self.out));
+    }
+
+    /// A batch is answered.
+    fn answer(&mut self, sequence: u64, words: &[&str]) {
+        self.hear(sequence, &BatchOutcome::Done(answers(words)));
+    }
+
+    /// The first item of a batch is answered that waited.
+    fn answer_late(&mut self, batch: u64, is_read: bool, reply: &str) {
+        self.answer_item(batch, is_read, 0, reply);
+    }
+
+    fn answer_item(&mut self, batch: u64, is_read: bool, index: u32, reply: &str) {
+        let late = BatchOutcome::Deferred {
+            is_read,
+            index,
+            bytes: answers(&[reply]),
+        };
+        self.hear(batch, &late);
+    }
+
+    /// It is so late, and a tick comes.
+    fn tick(&mut self, now: u64) {
+        self.group_client.begin(Monotonic(now), None);
+        self.group_client.give_up(&mut self.out);
+    }
+
+    /// What clients were told since the last time: the number of each request, and its answer.
+    #[track_caller]
+    fn expect_told(&mut self, all: &[(u64, &str)]) {
+        let told = self.out.drain(..).map(|output| match output {
+            Output::Replied { ticket, reply, .. } => (
+                ticket.sequence,
+                String::from_utf8(reply.to_bytes().to_vec()).expect("it is text"),
+            ),
+            Output::Failed { ticket, error, .. } => (
+                ticket.sequence,
+                error.split(' ').next().unwrap_or_default().to_owned(),
+            ),
+            other => panic!("{other:?} tells no client anything"),
+        });
+        let told: Vec<(u64, String)> = told.collect();
+        let told: Vec<(u64, &str)> = told.iter().map(|(number, reply)| (*number, &**reply)).collect();
+        assert_eq!(told, all);
+    }
+}
+
+/// The words that are told of three commands which left in one batch, and took 20 ms where so much counts as slow.
+fn words_told(slow: Duration) -> Vec<Option<ArgsBuf>> {
+    let Asking {
+        mut group_client,
+        mut out,
+        ..
+    } = Asking::new();
+    group_client.begin(Monotonic(0), Some(slow));
+    for (number, words) in ["SET a 1", "SET b 1", "SET c 1"].into_iter().enumerate() {
+        let operation = operation(words);
+        let asked = Asked {
+            began: Some(Monotonic(0)),
+            ..Asked::of(&operation)
+        };
+        group_client.command(ticket(number as u64), asked);
+    }
+    let mut sent = Vec::new();
+    group_client.dispatch(|batch| sent.push(batch.sequence));
+    assert_eq!(sent.len(), 1, "they leave together");
+    group_client.begin(Monotonic(20_000_000), Some(slow));
+    let done = BatchOutcome::Done(answers(&["+OK\r\n"; 3]));
+    assert!(group_client.on_outcome(sent[0], &done, &mut out));
+    let told = out.into_iter().map(|output| match output {
+        Output::Replied { journey, .. } => {
+            let journey = journey.expect("it was measured");
+            assert_eq!(journey.took, Duration::from_millis(20));
+            journey.words.and_then(|words| words.look(|args| args.to_buf()))
+        }
+        other => panic!("{other:?} is no reply"),
+    });
+    told.collect()
+}
+
+#[test]
+fn one_slow_command_of_a_batch_stands_for_all_unless_the_threshold_is_short() {
+    let word = |key: &str| Some(ArgsBuf::from_slices(["SET", key, "1"]));
+    assert_eq!(words_told(Duration::from_millis(10)), [word("a"), None, None]);
+    let all = [word("a"), word("b"), word("c")];
+    assert_eq!(words_told(Duration::ZERO), all);
+    assert_eq!(words_told(Duration::from_millis(30)), [None, None, None]);
+}
+
+/// What is sent when one of three batches is answered with a gap that the others have closed meanwhile.
+fn sent_after_a_late_gap() -> Vec<(u64, u64)> {
+    let mut client = Asking::new();
+    for number in 1..=3 {
+        client.ask(number, "INCR k");
+        assert_eq!(client.sent(), [(0, number)]);
+    }
+    client.answer(1, &[":1\r\n"]);
+    client.answer(2, &[":2\r\n"]);
+    client.hear(3, &BatchOutcome::Gap { applied: 0 });
+    client.ask(4, "INCR k");
+    client.sent()
+}
+
+#[test]
+fn a_late_gap_answer_leaves_the_numbers_of_batches_as_they_are() {
+    assert_eq!(sent_after_a_late_gap(), [(0, 3), (0, 4)]);
+}
+
+#[test]
+fn batches_that_are_numbered_anew_though_nothing_was_lost_are_noticed() {
+    planted::plant(Some(Bug::RenumberedWithoutLoss));
+    let sent = sent_after_a_late_gap();
+    planted::plant(None);
+    assert_eq!(sent, [(0, 1), (0, 2)]);
+}
+
+#[test]
+fn a_group_that_began_anew_is_asked_what_it_knows_before_numbers_are_given_again() {
+    let mut client = Asking::new();
+    for number in 1..=5 {
+        client.ask(number, "INCR k");
+        assert_eq!(client.sent(), [(0, number)]);
+    }
+    for sequence in [1, 2, 4] {
+        client.answer(sequence, &[":1\r\n"]);
+    }
+    client.group_client.begin_generation(1, &mut client.out);
+    assert_eq!(client.sent(), [(1, PROBE)]);
+    client.ask(6, "INCR k");
+    assert_eq!(client.sent(), [], "its answer is waited for");
+    client.tick(2 * SECOND);
+    assert_eq!(client.sent(), [(1, PROBE)], "or asked for again");
+    // It has lost the second one, which was answered, and the fourth.
+    let probed = BatchOutcome::Gap { applied: 1 };
+    client.hear(0, &probed);
+    assert_eq!(client.sent(), [(1, 2), (1, 3), (1, 4)]);
+    client.hear(0, &probed);
+    assert_eq!(client.sent(), [], "it was asked twice, and answers twice");
+    for sequence in [3, 5, 6] {
+        client.answer(sequence, &[":1\r\n"]);
+    }
+    assert_eq!(client.out.len(), 6);
+    client.ask(7, "INCR k");
+    client
+        .group_client
+        .dispatch(|batch| assert_eq!((batch.number, batch.acknowledged), (5, 4)));
+}
+
+#[test]
+fn a_read_that_waits_has_one_deadline_and_is_not_sent_again_to_who_lets_it_wait() {
+    let mut client = Asking::new();
+    client.ask(1, "GET k");
+    let first = client.sent_reads();
+    client.answer(1, &["later"]);
+    for second in 1..5 {
+        client.tick(second * SECOND);
+        let again = client.sent_reads();
+        assert_eq!(again.len(), 1, "it is asked for");
+        assert_ne!(again, first, "a second copy would wait beside the first");
+        client.answer(1 + second, &["later"]);
+        client.expect_told(&[]);
+    }
+    client.tick(5 * SECOND);
+    client.expect_told(&[(1, "CLUSTERDOWN")]);
+}
+
+#[test]
+fn a_read_whose_late_answer_was_lost_is_asked_again() {
+    let mut client = Asking::new();
+    client.ask(1, "GET k");
+    let first = client.sent_reads();
+    client.answer(1, &["later"]);
+    client.tick(SECOND);
+    assert_eq!(client.sent_reads().len(), 1);
+    client.answer(2, &["gone"]);
+    assert_eq!(client.sent_reads(), first);
+    client.answer(3, &["$-1\r\n"]);
+    client.expect_told(&[(1, "$-1\r\n")]);
+}
+
+#[test]
+fn a_read_is_told_behind_an_earlier_one_of_its_connection_and_slot() {
+    let mut client = Asking::new();
+    client.ask(1, "GET k");
+    client.ask(2, "STRLEN k");
+    client.ask(3, "GET other");
+    assert_eq!(client.sent().len(), 1);
+    client.answer(1, &["later", ":2\r\n", ":3\r\n"]);
+    client.expect_told(&[(3, ":3\r\n")]);
+    client.ask(4, "GET k");
+    assert_eq!(client.sent().len(), 1);
+    client.answer(2, &[":4\r\n"]);
+    client.expect_told(&[]);
+    client.answer_late(1, true, ":1\r\n");
+    client.expect_told(&[(1, ":1\r\n"), (2, ":2\r\n"), (4, ":4\r\n")]);
+    assert!(client.group_client.is_idle());
+}
+
+#[test]
+fn a_late_answer_is_told_behind_an_earlier_one_of_its_connection_and_slot() {
+    let mut client = Asking::new();
+    client.ask(1, "GET k");
+    client.ask(2, "STRLEN k");
+    assert_eq!(client.sent().len(), 1);
+    client.answer(1, &["later", "later"]);
+    client.answer_item(1, true, 1, ":2\r\n");
+    client.expect_told(&[]);
+    client.answer_item(1, true, 0, ":1\r\n");
+    client.expect_told(&[(1, ":1\r\n"), (2, ":2\r\n")]);
+    assert!(client.group_client.is_idle());
+}
+
+#[test]
+fn a_late_answer_is_not_told_behind_one_that_was_asked_again() {
+    let mut client = Asking::new();
+    client.ask(1, "GET k");
+    client.ask(2, "STRLEN k");
+    assert_eq!(client.sent().len(), 1);
+    client.answer(1, &["later", "later"]);
+    client.tick(SECOND);
+    assert_eq!(client.sent().len(), 1, "whether they wait still");
+    client.answer(2, &["gone", "later"]);
+    assert_eq!(client.sent().len(), 1);
+    // It is from before.
+    client.answer_item(1, true, 1, ":1\r\n");
+    assert_eq!(client.sent().len(), 1);
+    client.answer(3, &["$2\r\nab\r\n"]);
+    client.expect_told(&[(1, "$2\r\nab\r\n")]);
+    client.answer(4, &[":2\r\n"]);
+    client.expect_told(&[(2, ":2\r\n")]);
+    assert!(client.group_client.is_idle());
+}
+
+#[test]
+fn a_read_says_which_write_it_stands_behind() {
+    let mut client = Asking::new();
+    let behind = |client: &mut Asking| {
+        let mut behind = Vec::new();
+        client
+            .group_client
+            .dispatch(|batch| behind.push((batch.sequence, batch.behind)));
+        behind
+    };
+    client.ask(1, "INCR k");
+    assert_eq!(behind(&mut client), [(1, 0)]);
+    client.ask(2, "GET k");
+    assert_eq!(behind(&mut client), [(2, 1)]);
+    let other = operation("GET other");
+    let free = Asked {
+        is_free: true,
+        ..Asked::of(&other)
+    };
+    client.group_client.command(ticket(3), free);
+    assert_eq!(behind(&mut client), [(3, 0)], "it waits for nothing");
+    // The write was lost on its way.
+    client.hear(2, &BatchOutcome::Gap { applied: 0 });
+    assert_eq!(behind(&mut client), [(1, 0), (2, 1), (3, 0)]);
+    client.answer(1, &[":1\r\n"]);
+    client.group_client.resend(&mut client.out);
+    assert_eq!(behind(&mut client), [(2, 0), (3, 0)], "it was carried out");
+}
+
+#[test]
+fn a_read_that_is_told_early_is_noticed() {
+    planted::plant(Some(Bug::ReadToldEarly));
+    let mut client = Asking::new();
+    client.ask(1, "GET k");
+    client.ask(2, "STRLEN k");
+    assert_eq!(client.sent().len(), 1);
+    client.answer(1, &["later", ":2\r\n"]);
+    planted::plant(None);
+    client.expect_told(&[(2, ":2\r\n")]);
+}
+
+#[test]
+fn what_was_held_is_asked_again_with_the_read_before_it() {
+    let mut client = Asking::new();
+    client.ask(1, "GET k");
+    client.ask(2, "STRLEN k");
+    assert_eq!(client.sent().len(), 1);
+    client.answer(1, &["later", ":1\r\n"]);
+    client.tick(SECOND);
+    assert_eq!(client.sent().len(), 1, "whether it waits still");
+    client.answer(2, &["gone"]);
+    assert_eq!(client.sent().len(), 1);
+    client.expect_told(&[]);
+    client.answer(3, &["$2\r\nab\r\n", ":2\r\n"]);
+    client.expect_told(&[(1, "$2\r\nab\r\n"), (2, ":2\r\n")]);
+    assert!(client.group_client.is_idle());
+}
+
+#[test]
+fn a_read_that_overtook_one_which_is_sent_again_is_asked_again_behind_it() {
+    let mut client = Asking::new();
+    for number in 1..=2 {
+        client.ask(number, "GET k");
+        assert_eq!(client.sent().len(), 1);
+    }
+    client.answer(2, &[":1\r\n"]);
+    client.expect_told(&[]);
+    client.group_client.resend(&mut client.out);
+    assert_eq!(client.sent().len(), 2);
+    client.answer(3, &[":2\r\n"]);
+    client.expect_told(&[]);
+    client.answer(1, &[":2\r\n"]);
+    client.expect_told(&[(1, ":2\r\n"), (2, ":2\r\n")]);
+    assert!(client.group_client.is_idle());
+}
+
+#[test]
+fn a_read_is_not_told_what_was_answered_before_an_earlier_one_was_sent_again() {
+    let mut client = Asking::new();
+    for number in 1..=2 {
+        client.ask(number, "GET k");
+        assert_eq!(client.sent().len(), 1);
+    }
+    client.group_client.resend(&mut client.out);
+    assert_eq!(client.sent().len(), 2);
+    client.answer(1, &[":2\r\n"]);
+    client.expect_told(&[(1, ":2\r\n")]);
+    // Perhaps the one before says so, which has it from before.
+    client.answer(2, &[":1\r\n"]);
+    client.expect_told(&[]);
+    assert_eq!(client.sent().len(), 1);
+    client.answer(3, &[":2\r\n"]);
+    client.expect_told(&[(2, ":2\r\n")]);
+    assert!(client.group_client.is_idle());
+}
+
+#[test]
+fn a_read_is_not_asked_again_behind_a_write_of_its_connection_that_was_carried_out() {
+    let mut client = Asking::new();
+    client.ask(1, "GET k");
+    assert_eq!(client.sent().len(), 1);
+    client.answer(1, &["later"]);
+    client.ask(2, "INCR k");
+    assert_eq!(client.sent().len(), 1);
+    client.answer(2, &[":1\r\n"]);
+    client.expect_told(&[(2, ":1\r\n")]);
+    client.group_client.resend(&mut client.out);
+    client.expect_told(&[(1, "TRYAGAIN")]);
+    assert_eq!(client.sent(), []);
+}
+
+/// A client waits whose end of waiting nobody hears of for so long that it is given up.
+fn give_up_wait(is_served: bool) -> Asking {
+    let mut client = Asking::new();
+    client.group_client.wait(ticket(1), &operation("BLPOP k 0.1"));
+    assert_eq!(client.sent().len(), 1);
+    client.answer(1, &["later"]);
+    assert!(matches!(client.out.drain(..).as_slice(), [Output::Waits { .. }]));
+    client.group_client.end_wait(ticket(1));
+    assert_eq!(client.sent().len(), 1);
+    if is_served {
+        client.answer_late(1, false, "$1\r\nv\r\n");
+    }
+    client.tick(5 * SECOND);
+    client.tick(11 * SECOND);
+    client
+}
+
+#[test]
+fn a_client_that_waits_is_told_once_when_the_end_of_its_wait_is_given_up() {
+    give_up_wait(true).expect_told(&[(1, "$1\r\nv\r\n")]);
+    give_up_wait(false).expect_told(&[(1, "UNKNOWN")]);
+}
+
+#[test]
+fn what_waits_for_a_node_to_be_in_reach_is_refused_in_time() {
+    let mut client = Asking::new();
+    client.ask(1, "INCR k");
+    client.ask(2, "GET k");
+    client.tick(5 * SECOND);
+    client.expect_told(&[(2, "CLUSTERDOWN"), (1, "CLUSTERDOWN")]);
+    assert!(client.group_client.is_cut_off());
+    let mut written = Vec::new();
+    client
+        .group_client
+        .dispatch(|batch| written.push(batch.writes.len() + batch.reads.len()));
+    assert_eq!(written, [0], "nothing of it is carried out later");
+}
+
+/// What the batches that are due ask for, and how long their pieces are. Each asks for one thing.
+fn sent_operations(client: &mut Asking) -> Vec<String> {
+    let (mut sent, sequences) = (Vec::new(), &mut client.sequences);
+    sequences.clear();
+    client.group_client.dispatch(|batch| {
+        sequences.push(batch.sequence);
+        let is_read = keyspace::Operations::read(&batch.writes, |operation| {
+            sent.push(match operation {
+                keyspace::Operation::Stage(piece) => {
+                    format!("{} of {}: {}", piece.offset, piece.whole_bytes, piece.bytes.len())
+                }
+                keyspace::Operation::Staged { number } => format!("carry out {number}"),
+                keyspace::Operation::Command { args, .. } => format!("{:?}", args.to_buf()),
+                _ => "something else".to_owned(),
+            });
+        });
+        assert!(is_read.is_some(), "they are operations");
+        assert_eq!(sent.len(), sequences.len(), "each has a batch of its own");
+    });
+    sent
+}
+
+/// Of 100 bytes on goes in pieces of 40.
+fn with_short_pieces() -> Asking {
+    let mut client = Asking::new();
+    client.group_client.set_piece_sizes(PieceSizes {
+        long_bytes_min: 100,
+        piece_bytes: 40,
+        ..PieceSizes::default()
+    });
+    client
+}
+
+#[test]
+fn what_is_long_goes_in_pieces_and_what_is_short_between_them() {
+    let mut client = with_short_pieces();
+    client.ask(1, &format!("SET k {}", "v".repeat(200)));
+    let mut sent = Vec::new();
+    let mut longest = 0;
+    for turn in 0..20 {
+        client.ask(100 + turn, "INCR n");
+        let now = sent_operations(&mut client);
+        let pieces = now.iter().filter(|operation| operation.contains(" of ")).count();
+        longest = longest.max(pieces);
+        sent.extend(now);
+        for sequence in std::mem::take(&mut client.sequences) {
+            client.answer(sequence, &["+OK\r\n"]);
+        }
+    }
+    assert_eq!(longest, PIECES_MAX, "no more are under way");
+    let at = |what: &str| sent.iter().position(|sent| sent.starts_with(what));
+    let pieces: Vec<&String> = sent.iter().filter(|sent| sent.contains(" of ")).collect();
+    assert!(pieces.len() > PIECES_MAX, "{pieces:?}");
+    assert!(at("carry out 1") > at("160 of"), "{sent:?}");
+    assert!(
+        sent[..2].iter().any(|sent| sent.contains("INCR")),
+        "before the first piece: {sent:?}"
+    );
+    assert_eq!(client.out.len(), 21);
+    assert!(client.group_client.is_idle());
+}
+
+#[test]
+fn what_is_given_up_half_way_is_taken_back_and_nothing_was_done() {
+    let mut client = with_short_pieces();
+    client.ask(1, &format!("SET k {}", "v".repeat(400)));
+    assert_eq!(sent_operations(&mut client).len(), PIECES_MAX);
+    for sequence in 1..=PIECES_MAX as u64 {
+        client.answer(sequence, &[""]);
+    }
+    client.tick(6 * SECOND);
+    // It is certain that it was not carried out.
+    client.expect_told(&[(1, "CLUSTERDOWN")]);
+    assert_eq!(sent_operations(&mut client), ["0 of 0: 0"]);
+}
+
+#[test]
+fn what_a_group_may_have_lost_is_sent_from_its_beginning() {
+    let mut client = with_short_pieces();
+    client.ask(1, &format!("SET k {}", "v".repeat(400)));
+    assert_eq!(sent_operations(&mut client).len(), PIECES_MAX);
+    client.group_client.begin_generation(1, &mut client.out);
+    assert_eq!(client.sent(), [(1, PROBE)]);
+    client.hear(0, &BatchOutcome::Gap { applied: 2 });
+    let mut sent = Vec::new();
+    for _ in 0..30 {
+        sent.extend(sent_operations(&mut client));
+        for sequence in std::mem::take(&mut client.sequences) {
+            client.answer(sequence, &["+OK\r\n"]);
+        }
+    }
+    let begins = sent.iter().rposition(|sent| sent.starts_with("0 of"));
+    assert_eq!(
+        begins,
+        Some(3),
+        "those under way go again, and then all: {sent:?}"
+    );
+    assert_eq!(sent.last().map(String::as_str), Some("carry out 2"));
+    client.expect_told(&[(1, "+OK\r\n")]);
+}
+
+#[test]
+fn what_is_long_is_not_sent_again_before_it_can_have_been_answered() {
+    let mut client = Asking::new();
+    client.ask(1, &format!("SET k {}", "v".repeat(32 << 20)));
+    client.ask(2, "GET other");
+    assert_eq!(client.sent().len(), 1 + PIECES_MAX);
+    let mut sent_at = |millis: u64| {
+        client.tick(millis * SECOND / 1_000);
+        (client.sent().len(), client.out.len())
+    };
+    assert_eq!(sent_at(2_900), (0, 0));
+    assert_eq!(
+        sent_at(3_100),
+        (1 + PIECES_MAX, 0),
+        "after a second and two for its bytes"
+    );
+    assert_eq!(sent_at(7_100).1, 2, "nobody waits for ever");
+}
+
+#[test]
+fn what_stands_behind_a_long_message_of_its_link_is_waited_for() {
+    let mut client = Asking::new();
+    client.ask(1, "GET k");
+    assert_eq!(client.sent_reads().len(), 1);
+    for second in 1..=30 {
+        client.group_client.begin(Monotonic(second * SECOND), None);
+        client.group_client.on_moving();
+        client.group_client.give_up(&mut client.out);
+        assert_eq!(client.sent_reads().len(), 0, "its answer may be that message");
+    }
+    client.expect_told(&[]);
+    client.tick(31 * SECOND);
+    // Nothing moves any more.
+    client.expect_told(&[(1, "CLUSTERDOWN")]);
+}
+
+#[test]
+fn a_long_reply_does_not_keep_what_came_with_it() {
+    // Whether a reply of so many bytes is shared with the answers that it came with.
+    let is_shared = |bytes: usize, beside: usize| {
+        let mut client = Asking::new();
+        client.ask(1, "GET k");
+        client.ask(2, "GET k");
+        assert_eq!(client.sent().len(), 1);
+        let told = answers(&[&"x".repeat(bytes), &"x".repeat(beside)]);
+        let all = told.bytes().clone();
+        client.hear(1, &BatchOutcome::Done(told));
+        match &client.out[0] {
+            Output::Replied { reply, .. } => {
+                assert_eq!(reply.len(), bytes);
+                all.as_ptr_range().contains(&reply.bytes().as_ptr())
+            }
+            other => panic!("{other:?} is no reply"),
+        }
+    };
+    assert!(is_shared(4 * LONG_REPLY_BYTES, LONG_REPLY_BYTES), "most of it");
+    let heads = 2 * 5;
+    assert!(
+        is_shared(2 * LONG_REPLY_BYTES, 2 * LONG_REPLY_BYTES - heads),
+        "half of it"
+    );
+    assert!(
+        !is_shared(LONG_REPLY_BYTES, 3 * LONG_REPLY_BYTES),
+        "long, and a quarter"
+    );
+    assert!(is_shared(LONG_REPLY_BYTES - 1, 3 * LONG_REPLY_BYTES), "short");
+}
+
+#[test]
+fn a_batch_has_less_than_two_of_what_goes_in_pieces() {
+    let mut client = Asking::new();
+    let bytes = PieceSizes::default().long_bytes_min;
+    for number in 0..40 {
+        client.ask(number, &format!("SET k {}", "v".repeat(bytes * 9 / 10)));
+    }
+    let mut batches = Vec::new();
+    client
+        .group_client
+        .dispatch(|batch| batches.push(batch.writes.len()));
+    assert_eq!(batches.len(), 20);
+    assert!(batches.iter().all(|batch| *batch < 2 * bytes), "{batches:?}");
+}

@@ -1,0 +1,4 @@
+//! Tests of the machines, through their interface.
+
+mod locks;
+mod plain;
