@@ -1,5 +1,6 @@
 //! The project's automation, as one program: `cargo xtask --help`.
 
+mod code_map;
 mod run;
 mod stages;
 mod tidy;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
+use crate::code_map;
 use crate::run::{Place, Program, Stage, Step};
 use crate::tidy;
 use crate::tree::Tree;
@@ -234,19 +235,17 @@ pub(crate) fn fix(tree: &Tree) -> bool {
     run("cargo fmt --all")
         && run("cargo fmt --manifest-path fuzz/Cargo.toml")
         && run("cargo fmt --manifest-path tests/clients/redis-rs/Cargo.toml")
+        && report(code_map::page(tree).and_then(|page| write(&place, code_map::PATH, &page)))
         && run("cargo build --release")
-        && write_options_page(&place)
+        && report(options_page(&place).and_then(|page| write(&place, OPTIONS_PAGE, &page)))
 }
 
-fn write_options_page(place: &Place) -> bool {
-    println!("write {OPTIONS_PAGE}");
-    let written = options_page(place).and_then(|page| {
-        let path = place.root.join(OPTIONS_PAGE);
-        fs::create_dir_all(path.parent().expect("the page lies in a folder"))
-            .and_then(|()| fs::write(&path, page))
-            .map_err(|error| format!("cannot write {}: {error}", path.display()))
-    });
-    report(written)
+fn write(place: &Place, page: &str, text: &str) -> Result<(), String> {
+    println!("write {page}");
+    let path = place.root.join(page);
+    fs::create_dir_all(path.parent().expect("a page lies in a folder"))
+        .and_then(|()| fs::write(&path, text))
+        .map_err(|error| format!("cannot write {}: {error}", path.display()))
 }
 
 fn is_options_page_fresh(place: &Place) -> bool {

@@ -1,14 +1,8 @@
-//! Markdown: titles, and the code map.
-
-use std::collections::BTreeSet;
+//! Markdown: titles, links, the code map, and the source files that documents name.
 
 use super::{Finding, Outcome};
+use crate::code_map;
 use crate::tree::Tree;
-
-const MAP: &str = "ARCHITECTURE.md";
-
-/// Named with the crate itself, or of no interest to a reader of the map.
-const UNMAPPED: &[&str] = &["lib.rs", "tests.rs"];
 
 pub(super) fn check_titles(tree: &Tree) -> Outcome {
     let mut findings = Vec::new();
@@ -84,93 +78,43 @@ fn join(file: &str, link: &str) -> String {
     parts.join("/")
 }
 
-/// A file is named in the map by its whole path, as `CRATE/file.rs`, or by its path under `src/` in the section of its
-/// crate. A section begins at a line whose first word is `NAME/` or `crates/NAME`, or at a heading with the crate's name as a word,
-/// and goes on to the next such line or heading.
+/// The code map is made from headers, and is to be made again when they change.
 pub(super) fn check_map(tree: &Tree) -> Outcome {
-    let Some(map) = tree.text(MAP) else {
-        return Outcome::new(0, "files", vec![Finding::new(MAP, 0, "there is no such file")]);
+    let finding = match code_map::page(tree) {
+        Ok(page) if tree.text(code_map::PATH) == Some(&page) => None,
+        Ok(_) => Some("not what the headers say; run `cargo xtask fix`".to_owned()),
+        Err(trouble) => Some(trouble),
     };
+    let finding = finding.map(|what| Finding::new(code_map::PATH, 0, what));
+    Outcome::new(1, "page", finding.into_iter().collect())
+}
+
+/// A document names a file as `crates/CRATE/src/file.rs` or as `CRATE/file.rs`. Decisions are left out: they say what was there when
+/// they were made.
+pub(super) fn check_names(tree: &Tree) -> Outcome {
     let crates: Vec<&str> = tree.crates().collect();
     let mut findings = Vec::new();
-    let mut named_crates = BTreeSet::new();
-    let mut named = BTreeSet::new();
-    let mut section = None;
-    for (number, line) in (1..).zip(map.lines()) {
-        match begins_section(line, &crates) {
-            Some(begun) => {
-                section = Some(begun);
-                named_crates.insert(begun);
-            }
-            None if line.starts_with('#') => section = None,
-            None => {}
-        }
-        for word in words(line).filter(|word| word.ends_with(".rs")) {
-            let Some(path) = resolve(tree, &crates, section, word) else {
-                continue;
-            };
-            if tree.text(&path).is_none() {
-                findings.push(Finding::new(MAP, number, format!("{path} is not there")));
-            }
-            named.insert(path);
-        }
-    }
-    for name in &crates {
-        if !named_crates.contains(name) {
-            findings.push(Finding::new(MAP, 0, format!("the crate `{name}` has no section")));
-        }
-    }
     let mut count = 0;
-    for (path, _) in tree.texts(".rs") {
-        let parts: Vec<&str> = path.splitn(4, '/').collect();
-        let &["crates", _, "src", file] = parts.as_slice() else {
+    for (path, text) in tree.texts(".md") {
+        if path.starts_with("docs/decisions/") || path == code_map::PATH {
             continue;
-        };
-        count += 1;
-        let is_mapped = named.contains(path) || UNMAPPED.contains(&file.rsplit('/').next().unwrap_or(file));
-        if !is_mapped {
-            findings.push(Finding::new(MAP, 0, format!("{path} is not in the code map")));
+        }
+        for (number, line) in (1..).zip(text.lines()) {
+            for word in words(line).filter(|word| word.ends_with(".rs")) {
+                let of_crate = |name: &&str| crates.contains(name);
+                let file = match word.split_once('/') {
+                    Some(("crates", _)) => word.to_owned(),
+                    Some((name, file)) if of_crate(&name) => format!("crates/{name}/src/{file}"),
+                    _ => continue,
+                };
+                count += 1;
+                if tree.text(&file).is_none() {
+                    findings.push(Finding::new(path, number, format!("{file} is not there")));
+                }
+            }
         }
     }
-    Outcome::new(count, "files", findings)
-}
-
-/// The path that a word of the map stands for, whether or not there is such a file. None for what may be a file of any
-/// crate: prose may say `lib.rs`.
-fn resolve(tree: &Tree, crates: &[&str], section: Option<&str>, word: &str) -> Option<String> {
-    if word.starts_with("crates/") {
-        return Some(word.to_owned());
-    }
-    let in_section = section.map(|name| match word.split_once('/') {
-        Some(("src" | "tests", _)) => format!("crates/{name}/{word}"),
-        _ => format!("crates/{name}/src/{word}"),
-    });
-    let in_crate = word.split_once('/').filter(|(name, _)| crates.contains(name));
-    let in_crate = in_crate.map(|(name, file)| format!("crates/{name}/src/{file}"));
-    // In the section of `command`, `server/x.rs` may be either; it is the one that exists.
-    let exists = |path: &&String| tree.text(path).is_some();
-    let existing = in_section
-        .as_ref()
-        .filter(exists)
-        .or(in_crate.as_ref().filter(exists))
-        .cloned();
-    existing.or(in_section).or(in_crate)
-}
-
-fn begins_section<'a>(line: &str, crates: &[&'a str]) -> Option<&'a str> {
-    if line.starts_with('#') {
-        let names = words(line).map(|word| word.trim_start_matches("crates/").trim_end_matches('/'));
-        return names
-            .filter_map(|word| crates.iter().find(|name| **name == word))
-            .next()
-            .copied();
-    }
-    let first = words(line).next()?;
-    let name = match first.strip_prefix("crates/") {
-        Some(rest) => rest.trim_end_matches('/'),
-        None => first.strip_suffix('/')?,
-    };
-    crates.iter().find(|ours| **ours == name).copied()
+    Outcome::new(count, "names", findings)
 }
 
 /// Words as in a path: what stands between anything else, such as backticks and the lines of a drawn tree.
@@ -218,51 +162,41 @@ mod tests {
     }
 
     #[test]
-    fn the_map_names_all_files_and_no_others() {
-        let map = "\
-# Architecture
-
-The server calls replica.rs from `gateway.rs`; see `crates/ids/src/gone.rs` and `ids/gone.rs`, `ids/slot.rs`.
-
-```text
-\u{251c}\u{2500} ids/
-\u{2502}    slot.rs    slots
-crates/resp: `decode.rs`, `src/decode/frame.rs`, `tests/it.rs`, `ids/slot.rs`
-```
-
-### `server`
-
-| `gateway.rs` | requests |
-| `stale.rs` | nothing |
-
-## More
-
-Other text about old.rs.
-";
+    fn documents_name_files_that_are_there() {
+        let text = "See `ids/slot.rs`, `crates/ids/src/gone.rs` and `slot.rs`,\nor `ids/gone.rs`; `old/file.rs` is no crate's.\n";
         let tree = Tree::of(&[
-            (MAP, map),
+            ("ARCHITECTURE.md", text),
+            ("docs/decisions/0001-a.md", "`ids/gone.rs`"),
             ("crates/ids/Cargo.toml", ""),
-            ("crates/ids/src/lib.rs", ""),
             ("crates/ids/src/slot.rs", ""),
-            ("crates/resp/Cargo.toml", ""),
-            ("crates/resp/src/decode.rs", ""),
-            ("crates/resp/src/decode/frame.rs", ""),
-            ("crates/resp/src/decode/tests.rs", ""),
-            ("crates/resp/tests/it.rs", ""),
-            ("crates/server/Cargo.toml", ""),
-            ("crates/server/src/gateway.rs", ""),
-            ("crates/server/src/missing.rs", ""),
-            ("crates/txn/Cargo.toml", ""),
         ]);
         assert_eq!(
-            found(check_map(&tree)),
+            found(check_names(&tree)),
             [
-                "ARCHITECTURE.md:3: crates/ids/src/gone.rs is not there",
-                "ARCHITECTURE.md:3: crates/ids/src/gone.rs is not there",
-                "ARCHITECTURE.md:14: crates/server/src/stale.rs is not there",
-                "ARCHITECTURE.md: the crate `txn` has no section",
-                "ARCHITECTURE.md: crates/server/src/missing.rs is not in the code map",
+                "ARCHITECTURE.md:1: crates/ids/src/gone.rs is not there",
+                "ARCHITECTURE.md:2: crates/ids/src/gone.rs is not there",
             ]
+        );
+    }
+
+    #[test]
+    fn a_code_map_that_lags_behind_headers_is_found() {
+        let sources = [
+            ("crates/ids/Cargo.toml", ""),
+            ("crates/ids/src/slot.rs", "//! Slots.\n"),
+        ];
+        let page = code_map::page(&Tree::of(&sources)).expect("it has a header");
+        let with = |page: &str| {
+            found(check_map(&Tree::of(&[
+                sources[0],
+                sources[1],
+                (code_map::PATH, page),
+            ])))
+        };
+        assert!(with(&page).is_empty());
+        assert_eq!(
+            with("# Code map\n"),
+            ["docs/code-map.md: not what the headers say; run `cargo xtask fix`"]
         );
     }
 }

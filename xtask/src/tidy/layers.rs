@@ -5,7 +5,7 @@ use super::{Finding, Outcome};
 use crate::tree::Tree;
 
 /// From the bottom. A crate uses crates of earlier rows, and what `BESIDE` adds.
-pub(super) const LAYERS: &[&[&str]] = &[
+pub(crate) const LAYERS: &[&[&str]] = &[
     &["ids", "planted", "history"],
     &["resp", "command", "txn"],
     &["keyspace", "consensus", "ring"],

@@ -340,7 +340,7 @@ fn readers_of_worker(server: &Server, count: usize, is_own: bool) -> Vec<Client>
 const READERS: usize = 10;
 const VALUE_BYTES: usize = 1 << 20;
 
-/// What ARCHITECTURE.md lists among the limits of one connection: its replies that are ready in one turn...
+/// What docs/limits.md lists among the limits of one connection: its replies that are ready in one turn...
 const TURN_OUTPUT_BYTES: u64 = 1 << 20;
 
 /// ... and replies of others that have come, and that are expected.
