@@ -123,7 +123,8 @@ impl Swarm {
             // Leaders that come and go.
             Some(Bug::ReadBeforeOwnEntry) => {
                 swarm.latency.1 = swarm.latency.0 + 10 * MILLIS;
-                swarm.transfers = 200;
+                swarm.transfers = 600;
+                swarm.storm = 10 * SECONDS;
                 swarm.turn = 50 * MICROS;
                 swarm.think = MILLIS;
                 swarm.reads = 70;
