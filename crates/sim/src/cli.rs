@@ -2,7 +2,7 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::error::ErrorKind;
-use clap::{Arg, Command, value_parser};
+use clap::{Arg, ArgAction, Command, value_parser};
 use planted::Bug;
 use sim::{NODES_MAX, Options, WORKERS_MAX};
 use std::ffi::OsString;
@@ -44,7 +44,7 @@ simulated.
   sim --seeds 100000 --minutes 30     as many as half an hour allows
 
 The numbers of nodes and workers are part of the draw: a seed is only the same with the same --nodes and
---workers.";
+--workers, and with or without --ruins.";
 
 fn command() -> Command {
     let bugs = Bug::ALL.iter().map(|bug| format!("{bug:?}"));
@@ -97,6 +97,12 @@ fn command() -> Command {
                 .value_parser(PossibleValuesParser::new(bugs)),
         )
         .arg(
+            Arg::new("ruins")
+                .long("ruins")
+                .help("Lets one seed in eight lose majorities of groups, which an operator has begin anew")
+                .action(ArgAction::SetTrue),
+        )
+        .arg(
             Arg::new("minutes")
                 .long("minutes")
                 .value_name("MINUTES")
@@ -147,7 +153,12 @@ pub(crate) fn plan(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cla
     };
     Ok(Plan {
         seeds,
-        options: Options { nodes, workers, bug },
+        options: Options {
+            nodes,
+            workers,
+            bug,
+            ruins: matches.get_flag("ruins"),
+        },
         time: number("minutes").map(|minutes| Duration::from_secs(minutes.saturating_mul(60))),
         threads: number("threads").unwrap_or(1),
         history: matches.get_one::<PathBuf>("history").cloned(),

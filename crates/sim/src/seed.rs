@@ -19,6 +19,8 @@ pub struct Options {
     pub workers: RangeInclusive<usize>,
     /// A mistake to be planted.
     pub bug: Option<Bug>,
+    /// Whether a seed may draw losses of majorities, which an operator mends.
+    pub ruins: bool,
 }
 
 impl Default for Options {
@@ -27,6 +29,7 @@ impl Default for Options {
             nodes: 3..=5,
             workers: 1..=3,
             bug: None,
+            ruins: false,
         }
     }
 }
@@ -52,13 +55,14 @@ impl Failure {
     /// The one command that repeats it.
     pub fn command(&self) -> String {
         let Options { nodes, workers, .. } = &self.options;
+        let ruins = if self.options.ruins { " --ruins" } else { "" };
         let bug = self
             .options
             .bug
             .map(|bug| format!(" --bug {bug:?}"))
             .unwrap_or_default();
         format!(
-            "cargo run -p sim -- --nodes {}..{} --workers {}..{} --seed {}{bug}",
+            "cargo run -p sim -- --nodes {}..{} --workers {}..{} --seed {}{ruins}{bug}",
             nodes.start(),
             nodes.end(),
             workers.start(),

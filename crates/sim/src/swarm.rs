@@ -109,7 +109,7 @@ impl Swarm {
         let bug = options.bug;
         // Whatever is lost is allowed to be lost then: no place for other mistakes. What is drawn for it changes nothing else.
         let mut prng = Prng::new(seed ^ 0x5255_494e_5345_0005);
-        if bug.is_none() && swarm.shape.nodes >= 3 && prng.below(8) == 0 {
+        if options.ruins && bug.is_none() && swarm.shape.nodes >= 3 && prng.below(8) == 0 {
             swarm.ruins = 6 + prng.below(40);
             swarm.mix.share = 0;
             // A disk that is lost beside would leave the meta group without its majority too.
