@@ -253,7 +253,7 @@ impl Whole {
             }
             Report::Survivors(worker, survivors) => {
                 self.survivors.insert(worker, survivors);
-                let all = self.survivors.values().flatten().copied();
+                let all = self.survivors.values().flatten().cloned();
                 self.meta.on_survivors(all.collect());
             }
             Report::GivenUp(worker, given_up) => {
@@ -797,7 +797,7 @@ impl Whole {
         };
         let survivors: Vec<Survivor> = all()
             .filter(|node| node.is_serving())
-            .flat_map(|node| node.survivors.values().flatten().copied())
+            .flat_map(|node| node.survivors.values().flatten().cloned())
             .collect();
         let groups = leader.meta.state().into_iter().flat_map(|state| state.groups());
         let recover = |(name, group): (&GroupRef, &control::Group)| {

@@ -122,7 +122,7 @@ impl Reign {
     pub(crate) fn survivors(&self, now: Monotonic) -> Vec<Survivor> {
         let said = self.survivors.values();
         let lasting = said.filter(|(said, _)| now.since(*said) < SIGHT_LASTS);
-        let all = lasting.flat_map(|(_, survivors)| survivors).copied();
+        let all = lasting.flat_map(|(_, survivors)| survivors).cloned();
         all.take(SURVIVORS_MAX).collect()
     }
 
