@@ -431,6 +431,19 @@ impl Replica {
         self.alone().is_some_and(|alone| alone.is_quiet(&self.state))
     }
 
+    /// The group is going to get a log, and lets no transaction in until then; or it is not after all. Answers what was kept out.
+    pub fn await_log(&mut self, awaits_log: bool) -> Vec<Request> {
+        match &mut self.role {
+            Role::Alone(alone) => alone.await_log(awaits_log),
+            Role::Elsewhere | Role::Member(_) => Vec::new(),
+        }
+    }
+
+    /// Whether the group is going to get a log ([`Replica::await_log`]).
+    pub fn awaits_log(&self) -> bool {
+        self.alone().is_some_and(Alone::awaits_log)
+    }
+
     /// Whether a transaction has, or may have, left something to be done here: what is held then is not all there is.
     pub fn has_transactions(&self) -> bool {
         self.alone()

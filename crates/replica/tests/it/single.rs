@@ -301,6 +301,35 @@ fn a_withdrawal_is_answered_by_who_waits_and_ignored_by_who_prepared() {
 }
 
 #[test]
+fn a_group_that_is_to_get_a_log_lets_no_transaction_in_and_ends_those_that_it_has() {
+    let mut replica = replica();
+    assert_eq!(prepare(&mut replica, turn(1, 1), 1, &["k"]).len(), 1);
+    assert_eq!(replica.await_log(true).len(), 0);
+    for seq in [2, 3, 4] {
+        assert!(prepare(&mut replica, turn(1, 1), seq, &["free"]).is_empty());
+    }
+    let mut out = Vec::new();
+    replica.handle(&turn(1, 1), Request::Wound { txn: txn(2) }, &mut out);
+    assert!(matches!(
+        out[..],
+        [Output::Voted {
+            vote: Vote::Refused(Refusal::Wounded),
+            ..
+        }]
+    ));
+    out.clear();
+    replica.handle(&turn(1, 1), decide(3, false), &mut out);
+    assert!(!replica.is_quiet(), "the first is under way");
+    replica.handle(&turn(1, 1), decide(1, true), &mut out);
+    assert!(replica.is_quiet());
+    assert_eq!(run(&mut replica, turn(1, 1), "SET k v"), "+OK\r\n");
+    let kept_out = replica.await_log(false);
+    let is_fourth = |request: &Request| matches!(request, Request::Prepare(part) if part.txn == txn(4));
+    assert!(kept_out.len() == 1 && is_fourth(&kept_out[0]));
+    replica.give_log();
+}
+
+#[test]
 fn expired_keys_stay_while_they_are_to_be_kept() {
     let mut replica = replica();
     run(&mut replica, turn(1, 1_000), "SET k v PX 10");
