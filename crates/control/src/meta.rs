@@ -323,7 +323,8 @@ impl Meta {
         let node = self.node?;
         let own = self.own_sight(node);
         let state = &self.seat.as_ref()?.book()?.state;
-        let mut sight = self.reign.as_mut()?.sight(node, state, &self.config.pace, now);
+        let reign = self.reign.as_mut()?;
+        let mut sight = reign.sight(node, &self.linked, state, &self.config.pace, now);
         sight.groups.extend(own.map(|own| (GroupRef::Meta, own)));
         sight.survivors.extend(self.own_survivors.iter().cloned());
         sight.given_up.extend(&self.given_up);

@@ -322,10 +322,13 @@ impl Look<'_> {
         if !group.targets.iter().all(|&node| votes(node)) {
             return None;
         }
-        let superfluous: Vec<&Member> = group.voters().filter(|voter| !is_target(voter.node)).collect();
+        let mut superfluous: Vec<&Member> = group.voters().filter(|voter| !is_target(voter.node)).collect();
+        // Those that are away first: who is there may be needed.
+        superfluous.sort_by_key(|voter| self.is_live(group, voter));
         let leads = |voter: &&&Member| voter.node == seen.report.leader;
         if let Some(voter) = superfluous.iter().find(|voter| !leads(voter)) {
-            let is_safe = !self.is_stuck(group, &[], &[voter.incarnation]);
+            let is_safe =
+                !self.is_stuck(group, &[], &[voter.incarnation]) && self.can_do_without(group, voter);
             return is_safe.then(|| step(remove(voter))).flatten();
         }
         if let Some(leader) = superfluous.first() {
@@ -344,6 +347,17 @@ impl Look<'_> {
         let to = self.successor(group, seen, &[wanted])?;
         self.transfers_left -= 1;
         step(Order::Transfer { to })
+    }
+
+    /// Whether the group can bear a loss without this voter, if it can with it and is to in the end: a node may have died without
+    /// having been missed yet.
+    fn can_do_without(&self, group: &Group, voter: &Member) -> bool {
+        let mut without = group.clone();
+        without
+            .members
+            .retain(|member| member.incarnation != voter.incarnation);
+        let in_the_end = group.targets.len() - majority(group.targets.len());
+        self.spare(&without) >= self.spare(group).min(in_the_end).min(1)
     }
 
     /// Whether there is no majority that could make this change, or none behind it.

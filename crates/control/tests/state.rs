@@ -2,9 +2,9 @@
 
 use consensus::{Index, Term};
 use control::{
-    Announcement, Beginning, ClusterId, Command, Configuration, Factor, GivenUp, GroupRef, Member, NODES_MAX,
-    Outcome, Pace, Refusal, Replica, Report, Role, RoutingMap, SETTINGS_MAX, Sight, Standing, State, Step,
-    Survivor, Target, Token, VALUE_BYTES_MAX, steps,
+    Announcement, Beginning, ClusterId, Command, Configuration, Factor, GivenUp, GroupRef, GroupSight,
+    Member, NODES_MAX, Order, Outcome, Pace, Refusal, Replica, Report, Role, RoutingMap, SETTINGS_MAX, Sight,
+    Standing, State, Step, Survivor, Target, Token, VALUE_BYTES_MAX, steps,
 };
 use ids::{Boot, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion};
 use planted::Bug;
@@ -460,6 +460,94 @@ fn three_voters() -> State {
         .apply(&report(data(0), 5, members))
         .expect("all were expected");
     state
+}
+
+/// A group that five nodes vote in, and in which the first and the last two are to stay.
+fn two_voters_too_many() -> (State, Vec<Member>) {
+    let mut state = created();
+    for token in 2..=5 {
+        join(&mut state, token);
+    }
+    let place = |state: &mut State, nodes: &[u64]| {
+        let target = Target {
+            group: data(0),
+            leader: Some(NodeId(1)),
+            nodes: nodes.iter().copied().map(NodeId).collect(),
+        };
+        let place = Command::Place {
+            members: (1..=5).map(NodeId).collect(),
+            factor: 3,
+            targets: vec![target],
+        };
+        state.apply(&place).expect("they are nodes");
+    };
+    place(&mut state, &[1, 2, 3, 4, 5]);
+    let mut members = vec![member(2, 1, Role::Voter)];
+    for node in 2..=5 {
+        let add = Command::AddReplica {
+            group: data(0),
+            node: NodeId(node),
+        };
+        match state.apply(&add) {
+            Ok(Outcome::Replica(replica)) => members.push(member(replica.incarnation.0, node, Role::Voter)),
+            other => panic!("{other:?}"),
+        }
+    }
+    state
+        .apply(&report(data(0), 5, members.clone()))
+        .expect("all were expected");
+    place(&mut state, &[1, 4, 5]);
+    (state, members)
+}
+
+#[test]
+fn who_is_there_does_not_leave_a_group_that_could_bear_no_loss_without_it() {
+    let (state, members) = two_voters_too_many();
+    let removed = |silence: &[(u64, u64)]| -> Vec<Incarnation> {
+        let Command::Report { reports } = report(data(0), 5, members.clone()) else {
+            panic!("it is a report");
+        };
+        let seen = GroupSight {
+            report: reports[0].clone(),
+            caught_up: members.iter().map(|member| member.incarnation).collect(),
+            is_changing: false,
+            is_light: true,
+        };
+        let silence = silence.iter();
+        let sight = Sight {
+            silence: silence
+                .map(|&(node, seconds)| (NodeId(node), Duration::from_secs(seconds)))
+                .collect(),
+            groups: [(data(0), seen)].into(),
+            ..Sight::default()
+        };
+        let orders = steps(&state, &sight, &Pace::default()).into_iter();
+        let removed = orders.filter_map(|step| match step {
+            Step::Order {
+                order: Order::Change { remove, .. },
+                ..
+            } => Some(remove),
+            Step::Propose(_) | Step::Order { .. } => None,
+        });
+        removed.flatten().collect()
+    };
+    let on = |node: usize| members[node - 1].incarnation;
+    assert_eq!(removed(&[(1, 0), (2, 0), (3, 0), (4, 0), (5, 0)]), [on(2)]);
+    assert_eq!(
+        removed(&[(1, 0), (2, 0), (3, 9), (4, 0), (5, 0)]),
+        [on(3)],
+        "who is away goes first"
+    );
+    assert_eq!(
+        removed(&[(1, 0), (2, 0), (3, 0), (4, 9), (5, 0)]),
+        [],
+        "three of four would be there, and the next loss ends the group"
+    );
+    assert_eq!(
+        removed(&[(1, 0), (2, 0), (3, 0), (5, 0)]),
+        [],
+        "the link to the fourth is gone, and it may be dead"
+    );
 }
 
 #[test]

@@ -486,8 +486,15 @@ impl Whole {
             group: GroupRef::Meta,
             incarnation,
             members: Some(members.clone()),
-            has_change_ahead: self.meta.has_change_ahead(),
+            has_change_ahead: self.meta.has_change_ahead() || self.has_voter_to_let_go(),
         })
+    }
+
+    /// Whether a voter of the meta group is to leave it, as far as is known here. It leaves although others have died of whom the
+    /// leader has not heard yet.
+    fn has_voter_to_let_go(&self) -> bool {
+        let meta = self.meta.state().map(|state| &state.groups()[&GroupRef::Meta]);
+        meta.is_some_and(|meta| meta.voters().any(|voter| !meta.targets.contains(&voter.node)))
     }
 }
 
@@ -700,6 +707,11 @@ impl Whole {
             }
             self.run(wall, out);
         });
+    }
+
+    /// Whether its disk has failed, so that its part of the meta group is gone before the process is.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed
     }
 
     /// Whether clients can connect to it.
