@@ -183,6 +183,7 @@ impl Replica {
         assert!(self.is_quiet(), "locks are not replicated");
         self.role = Role::Elsewhere;
         self.state.local.is_alone = false;
+        self.state.local.answers_bytes_max = usize::MAX;
     }
 
     /// It takes part in the group's log, which begins where its state is.

@@ -12,6 +12,8 @@
 //!                       +-- waits for its keys    +-- little after all, or only too large to copy: run here
 //! ```
 //!
+//! What waits for its turn on that thread when its client's connection ends is not carried out: the values go back as they are.
+//!
 //! That is a transaction of its own kind, over however many groups and workers. How many steps a command would be is asked
 //! of the keyspaces ([`keyspace::walks`]) where they are. A group that is asked to carry out or to copy too much refuses,
 //! and its transaction begins again as one of this kind; so does a command that walks and has to wait for its keys, as
@@ -22,6 +24,7 @@
 //! `EXEC` that has a command on the whole keyspace; the pops of clients that waited; and whatever works on the bytes of
 //! one long string.
 
+use crate::client::ClientCard;
 use crate::delivery::Answers;
 use crate::gateway::Gateway;
 use crate::program::{Program, by_group, group_of_key, names_more};
@@ -30,6 +33,8 @@ use ids::{Db, GroupId, UnixMillis};
 use replica::{LocalCounts, Operation, Replies, Request, Returned, Scratch, Ticket};
 use resp::Args;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use txn::TxnId;
 
 /// Steps that a command may take on the worker itself: one or two milliseconds.
@@ -41,6 +46,8 @@ const WORDS_MIN: usize = 1_024;
 /// Commands on their way, with all that they need.
 pub struct Errand {
     txn: TxnId,
+    /// Whoever waits for it; `None` if the connection has ended already.
+    client: Option<Arc<ClientCard>>,
     operations: Vec<Operation>,
     /// By which each of them is judged.
     times: Vec<UnixMillis>,
@@ -54,6 +61,7 @@ pub struct Errand {
 impl Errand {
     pub(crate) fn new(
         txn: TxnId,
+        client: Option<Arc<ClientCard>>,
         operations: Vec<Operation>,
         times: Vec<UnixMillis>,
         scratch: Scratch,
@@ -61,6 +69,7 @@ impl Errand {
     ) -> Errand {
         Errand {
             txn,
+            client,
             operations,
             times,
             scratch,
@@ -75,8 +84,17 @@ impl Errand {
         replica::steps_of(&self.operations, &|_| Some(self.scratch.keyspace()))
     }
 
-    /// Carries the commands out.
+    /// Whether nobody is left to be answered.
+    fn is_vain(&self) -> bool {
+        let is_gone = |client: &Arc<ClientCard>| client.is_gone.load(Ordering::Relaxed);
+        self.client.as_ref().is_none_or(is_gone)
+    }
+
+    /// Carries the commands out, all or none: none if the client's connection has ended.
     pub fn run(&mut self) {
+        if self.is_vain() {
+            return;
+        }
         let mut began = (self.clock)();
         for (operation, time) in self.operations.iter().zip(&self.times) {
             self.scratch.judge_by(*time);
@@ -140,7 +158,7 @@ impl Gateway {
 
     /// Every group has lent its values.
     pub(crate) fn set_out(&mut self, mut errand: Errand) {
-        if errand.steps() > self.turn.steps_max {
+        if !errand.is_vain() && errand.steps() > self.turn.steps_max {
             return self.errands.push(errand);
         }
         errand.run();

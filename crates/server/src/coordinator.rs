@@ -841,12 +841,12 @@ impl Gateway {
     /// All values are here: the commands are carried out on them, on another thread.
     fn set_out_with(&mut self, txn: TxnId) {
         let (groups, turn, limits) = (self.groups, self.turn, self.compactness);
-        let clock = self.timing.clock();
+        let (clock, shared) = (self.timing.clock(), self.shared.clone());
         let Some(open) = self.open_of(txn) else { return };
         if !open.refusers.is_empty() {
             return self.put_back(txn);
         }
-        let Some(Client { program, .. }) = &open.client else {
+        let Some(Client { program, ticket, .. }) = &open.client else {
             return;
         };
         let mut scratch: Scratch = turn.scratch(open.times.earliest());
@@ -863,7 +863,8 @@ impl Gateway {
             .iter()
             .map(|operation| open.times.of(operation, groups));
         let times = times.collect();
-        self.set_out(Errand::new(txn, operations, times, scratch, clock));
+        let client = shared.clients.at(ticket.worker, ticket.connection);
+        self.set_out(Errand::new(txn, client, operations, times, scratch, clock));
     }
 
     /// Some of the values were not handed over: those that were go back as they are, and it is carried out in another way.
@@ -1626,6 +1627,7 @@ mod tests {
         let shared = Arc::new(Shared::new(Boot(1), "run".into(), 0, 6379, groups, 1, settings));
         let gateway = Gateway::new(0, shared.clone(), HashSeed([1, 7]), 1);
         let client = Connection::by(Endpoint::AnyNode);
+        shared.clients.add(client.session.card.clone());
         let mut keys = (0..).map(|at| format!("k{at}"));
         let one = keys.next().expect("there are more");
         let other =

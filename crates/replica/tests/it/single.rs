@@ -104,6 +104,39 @@ fn an_expired_key_that_a_read_met_is_deleted_unless_it_is_locked() {
 }
 
 #[test]
+fn what_a_part_of_a_transaction_reads_is_bounded_and_what_its_writes_answer_is_not() {
+    let turn = Turn {
+        answers_bytes_max: 50,
+        ..turn(1, 1)
+    };
+    let mut replica = replica();
+    let value = "v".repeat(30);
+    run(&mut replica, turn, &format!("SET k {value}"));
+    let lines = ["GET k", "GET k", "SET k new GET", "GET k"];
+    let request = part(
+        1,
+        Assignment::Evaluate {
+            operations: lines.map(|line| operation(0, line)).into(),
+            is_strict: false,
+        },
+    );
+    let mut out = Vec::new();
+    replica.handle(&turn, request, &mut out);
+    let Some(Output::Voted { replies, .. }) = out.pop() else {
+        panic!("{out:?}")
+    };
+    let told: Vec<_> = replies.iter().map(String::from_utf8_lossy).collect();
+    let value = format!("$30\r\n{value}\r\n");
+    assert_eq!((&*told[0], &*told[2]), (&*value, &*value));
+    for reply in [&told[1], &told[3]] {
+        assert!(
+            reply.starts_with("-ERR the replies to what was read at once"),
+            "{reply}"
+        );
+    }
+}
+
+#[test]
 fn a_command_waits_for_a_prepared_transaction_and_sees_what_it_did() {
     let mut replica = replica();
     run(&mut replica, turn(1, 1), "SET k old");
