@@ -1066,18 +1066,13 @@ impl Gateway {
         };
     }
 
-    /// A group that is alone still while others have logs already: hints to withdraw younger transactions there may be lost, and are
-    /// repeated until nobody waits here any more. Before it gets a log itself all are withdrawn: one that has not voted
-    /// everywhere may wait for one of another node, which waits for this group.
+    /// Before a group that is alone gets its log, all transactions that have not voted everywhere are withdrawn: one may wait for
+    /// one of another node, which waits for this group. The hints may be lost, and are repeated.
     fn wound_again(&mut self, index: usize) {
         let replica = &self.replicas[index];
-        if replica.awaits_log() {
+        if replica.awaits_log() && !planted::is(Bug::AloneWoundsOnce) {
             let open = replica.keyspace().open_transactions();
             let wounds = open.map(|(txn, _)| Output::Wound { txn });
-            self.transactions.outputs.extend(wounds);
-        } else if !replica.has_log() && !planted::is(Bug::AloneWoundsOnce) {
-            let wounds = replica.keyspace().to_be_wounded().into_iter();
-            let wounds = wounds.map(|(txn, _)| Output::Wound { txn });
             self.transactions.outputs.extend(wounds);
         }
     }
