@@ -33,6 +33,7 @@ mod read;
 
 mod bitmap;
 mod blocking;
+mod building;
 mod generic;
 mod geo;
 mod hash;

@@ -983,7 +983,8 @@ impl Keyspace {
         {
             // Before all conditions: what was carried out has changed what they ask for.
             self.refuse(txn, &prepare.participants, Refusal::Known, replies);
-            return self.stand(standing, &result.request, replies);
+            self.stand(standing, &result.request, replies);
+            return self.discard_work(prepare.work);
         }
         let holds = |all: &[Condition<'_>]| all.iter().all(|condition| self.holds(condition));
         let refusal = if !holds(&prepare.conditions) && !planted::is(Bug::ConditionsNotJudged) {
@@ -994,7 +995,8 @@ impl Keyspace {
             None
         };
         if let Some(refusal) = refusal {
-            return self.refuse(txn, &prepare.participants, refusal, replies);
+            self.refuse(txn, &prepare.participants, refusal, replies);
+            return self.discard_work(prepare.work);
         }
         let mut prepared = Prepared {
             participants: prepare.participants.clone(),
@@ -1044,6 +1046,12 @@ impl Keyspace {
         assert!(before.is_none(), "invariant 1: {txn:?} prepared before");
     }
 
+    fn discard_work(&mut self, work: Work<'_>) {
+        if let Work::Install { effects, .. } = work {
+            self.discard(effects);
+        }
+    }
+
     fn refuse(&mut self, txn: TxnId, participants: &Participants, refusal: Refusal, replies: &mut Replies) {
         self.transactions.locks.release(txn);
         self.transactions
@@ -1083,6 +1091,7 @@ impl Keyspace {
         let participants = prepared.participants.clone();
         self.transactions.locks.release(txn);
         if !is_committed {
+            self.discard(prepared.effects);
             return self.transactions.end(txn, Register::Aborted, participants);
         }
         self.transactions.end(txn, Register::Committed, participants);
