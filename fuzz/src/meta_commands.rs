@@ -2,8 +2,8 @@
 
 use crate::source::Source;
 use control::{
-    Announcement, ClusterId, Command, Factor, GivenUp, GroupRef, GroupSight, Member, Outcome, Pace, Replica,
-    Report, Role, RoutingMap, Sight, State, Survivor, Target, Token, steps,
+    Announcement, ClusterId, Command, Configuration, Factor, GivenUp, GroupRef, GroupSight, Member, Outcome,
+    Pace, Replica, Report, Role, RoutingMap, Sight, State, Survivor, Target, Token, steps,
 };
 use ids::{Boot, Epoch, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion};
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,7 +140,7 @@ fn command(source: &mut Source<'_>) -> Command {
         Factor::Five,
         Factor::Six,
     ];
-    match source.below(15) {
+    match source.below(16) {
         0 => Command::Create {
             cluster: ClusterId(source.below(2) as u128),
             token: token(source),
@@ -197,7 +197,15 @@ fn command(source: &mut Source<'_>) -> Command {
             is_leaving: source.below(2) == 0,
         },
         12 => Command::Remove { node: node(source) },
-        13 => Command::GiveUp {
+        13 => Command::Unreported {
+            group: group(source),
+            generation: source.below(2) as u64,
+            configuration: Configuration {
+                index: source.byte().into(),
+                members: (0..source.below(5)).map(|_| member(source)).collect(),
+            },
+        },
+        14 => Command::GiveUp {
             group: group(source),
             node: node(source),
             incarnation: incarnation(source),
@@ -266,6 +274,10 @@ fn sight(state: &State, source: &mut Source<'_>) -> Sight {
                 last: consensus::Index(group.index),
                 applied: consensus::Index(group.index),
                 lost_voter: (source.below(2) == 0).then(|| incarnation(source)),
+                unreported: (source.below(2) == 0).then(|| Configuration {
+                    index: group.index + source.below(3) as u64,
+                    members: group.members.clone(),
+                }),
             });
         }
     }

@@ -6,6 +6,7 @@ use crate::group::{Expected, Group, GroupRef, MEMBERS_MAX, Member, Role};
 use crate::node::{Announcement, NODES_MAX, Node, Token};
 use crate::settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
 use crate::state::{State, TARGETS_MAX};
+use crate::survivor::Configuration;
 use ids::{Boot, Groups, Incarnation, NodeId, SemanticsVersion};
 use planted::Bug;
 use std::collections::BTreeSet;
@@ -66,6 +67,11 @@ impl State {
                 node,
                 survivor,
             } => self.on_recover(*group, *node, *survivor),
+            Command::Unreported {
+                group,
+                generation,
+                configuration,
+            } => self.on_unreported(*group, *generation, configuration),
         }
     }
 
@@ -386,6 +392,39 @@ impl State {
         if is_changed {
             self.touch();
         }
+        Ok(Outcome::Done)
+    }
+
+    /// Whoever led, and whether it is unheard, stays as it is: this is no leader's word.
+    fn on_unreported(
+        &mut self,
+        name: GroupRef,
+        generation: u64,
+        configuration: &Configuration,
+    ) -> Result<Outcome, Refusal> {
+        let group = self.groups.get(&name).ok_or(Refusal::Unknown)?;
+        if name == GroupRef::Meta {
+            return Err(Refusal::Unknown);
+        }
+        let is_later = generation == group.generation && configuration.index > group.index;
+        if !is_later || group.has_majority_in(configuration) {
+            return Err(Refusal::NotNeeded);
+        }
+        let (term, leader, is_unheard) = (group.term, group.leader, group.is_unheard);
+        let mut members = configuration.members.iter();
+        let report = Report {
+            group: name,
+            generation,
+            term,
+            index: configuration.index,
+            members: configuration.members.clone(),
+            leader: leader
+                .or_else(|| members.next().map(|member| member.node))
+                .ok_or(Refusal::Malformed)?,
+        };
+        self.on_report(&[report])?;
+        let group = self.groups.get_mut(&name).expect("it was found above");
+        (group.term, group.leader, group.is_unheard) = (term, leader, is_unheard);
         Ok(Outcome::Done)
     }
 

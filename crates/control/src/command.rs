@@ -2,6 +2,7 @@
 
 use crate::group::{GroupRef, Member};
 use crate::node::{Announcement, Token};
+use crate::survivor::Configuration;
 use crate::wire::{self, DecodeError, wire_enum, wire_newtype, wire_struct};
 use crate::wire::{Input, Wire};
 use ids::{Boot, Groups, Incarnation, NodeId, SemanticsVersion};
@@ -201,6 +202,17 @@ pub enum Command {
         /// With the memory of this replica there; without, with nothing.
         survivor: Option<Incarnation>,
     },
+    /// What a replica that knows no leader has applied as its group's members, if too few of them have their memory: no leader
+    /// lived to report it, and none can come. A group goes from the last reported configuration to the next at its leader's
+    /// word, and that one may need a member that the report calls a learner. Answers `Done`.
+    Unreported {
+        /// Which group.
+        group: GroupRef,
+        /// The generation that the replica belongs to.
+        generation: u64,
+        /// What it has applied.
+        configuration: Configuration,
+    },
 }
 
 wire_enum!(Command {
@@ -219,6 +231,7 @@ wire_enum!(Command {
     13 Recover { group, node, survivor },
     14 Gone { boot },
     15 GiveUp { group, node, incarnation },
+    16 Unreported { group, generation, configuration },
 });
 
 impl Command {

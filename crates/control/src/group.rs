@@ -12,6 +12,7 @@
 //! What a group's members are is the group's own decision, in its log. Here stands what its leaders last reported of it, what
 //! it ought to be, and the one thing that groups cannot know: whose memory is gone.
 
+use crate::survivor::Configuration;
 use crate::wire::{DecodeError, Input, Wire};
 use crate::wire::{wire_enum, wire_struct};
 use ids::{GroupId, Incarnation, NodeId};
@@ -164,6 +165,13 @@ impl Group {
         let lost = self.voters().filter(|member| self.is_lost(member.incarnation));
         let count = self.voters().count();
         count - lost.count() >= majority(count)
+    }
+
+    /// Whether it still has one if this is what it has applied.
+    pub(crate) fn has_majority_in(&self, configuration: &Configuration) -> bool {
+        let mut later = self.clone();
+        later.members.clone_from(&configuration.members);
+        later.has_majority()
     }
 
     /// Whether its only voter has no memory any more, and nobody else has anything either: there is nothing to wait for.

@@ -46,5 +46,5 @@ pub use settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
 pub use sight::{GroupSight, Sight};
 pub use state::{FOUNDER, State, TARGETS_MAX};
 pub use step::{Order, Step};
-pub use survivor::Survivor;
+pub use survivor::{Configuration, Survivor};
 pub use wire::DecodeError;

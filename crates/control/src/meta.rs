@@ -323,9 +323,10 @@ impl Meta {
         let node = self.node?;
         let own = self.own_sight(node);
         let state = &self.seat.as_ref()?.book()?.state;
-        let mut sight = self.reign.as_mut()?.sight(node, state, &self.config.pace, now);
+        let reign = self.reign.as_mut()?;
+        let mut sight = reign.sight(node, &self.linked, state, &self.config.pace, now);
         sight.groups.extend(own.map(|own| (GroupRef::Meta, own)));
-        sight.survivors.extend(&self.own_survivors);
+        sight.survivors.extend(self.own_survivors.iter().cloned());
         sight.given_up.extend(&self.given_up);
         Some(sight)
     }
@@ -492,7 +493,7 @@ impl Meta {
             None => self.told_survivors.clone(),
         };
         let is_told = |own: &&Survivor| !survivors.iter().any(|told| told.incarnation == own.incarnation);
-        let untold: Vec<Survivor> = self.own_survivors.iter().filter(is_told).copied().collect();
+        let untold: Vec<Survivor> = self.own_survivors.iter().filter(is_told).cloned().collect();
         survivors.extend(untold);
         survivors
     }

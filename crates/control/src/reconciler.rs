@@ -107,7 +107,9 @@ pub fn steps(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
             group.is_unheard || report.age() > group.age() || group.member_on(report.leader).is_some()
         });
         let Some(seen) = seen else {
-            steps.extend(look.beginning_anew(name, group).map(Step::Propose));
+            let next = look.unreported(name, group);
+            let next = next.or_else(|| look.beginning_anew(name, group));
+            steps.extend(next.map(Step::Propose));
             continue;
         };
         let report = &seen.report;
@@ -320,10 +322,13 @@ impl Look<'_> {
         if !group.targets.iter().all(|&node| votes(node)) {
             return None;
         }
-        let superfluous: Vec<&Member> = group.voters().filter(|voter| !is_target(voter.node)).collect();
+        let mut superfluous: Vec<&Member> = group.voters().filter(|voter| !is_target(voter.node)).collect();
+        // Those that are away first: who is there may be needed.
+        superfluous.sort_by_key(|voter| self.is_live(group, voter));
         let leads = |voter: &&&Member| voter.node == seen.report.leader;
         if let Some(voter) = superfluous.iter().find(|voter| !leads(voter)) {
-            let is_safe = !self.is_stuck(group, &[], &[voter.incarnation]);
+            let is_safe =
+                !self.is_stuck(group, &[], &[voter.incarnation]) && self.can_do_without(group, voter);
             return is_safe.then(|| step(remove(voter))).flatten();
         }
         if let Some(leader) = superfluous.first() {
@@ -344,6 +349,17 @@ impl Look<'_> {
         step(Order::Transfer { to })
     }
 
+    /// Whether the group can bear a loss without this voter, if it can with it and is to in the end: a node may have died without
+    /// having been missed yet.
+    fn can_do_without(&self, group: &Group, voter: &Member) -> bool {
+        let mut without = group.clone();
+        without
+            .members
+            .retain(|member| member.incarnation != voter.incarnation);
+        let in_the_end = group.targets.len() - majority(group.targets.len());
+        self.spare(&without) >= self.spare(group).min(in_the_end).min(1)
+    }
+
     /// Whether there is no majority that could make this change, or none behind it.
     fn is_stuck(&self, group: &Group, promote: &[Incarnation], remove: &[Incarnation]) -> bool {
         let before: Vec<&Member> = group.voters().collect();
@@ -358,6 +374,29 @@ impl Look<'_> {
         [before, behind].iter().any(|voters| {
             let live = voters.iter().filter(|voter| self.is_live(group, voter)).count();
             live < majority(voters.len())
+        })
+    }
+
+    /// What those who are left of a group have applied as its configuration, if it is a later one than was reported and too few
+    /// of its voters have their memory. What was applied was committed, so the latest place tells what is true; and if one is
+    /// later than the report, one of a majority of the voters that were reported has applied it, or applies it and leads no more.
+    fn unreported(&self, name: GroupRef, group: &Group) -> Option<Command> {
+        let GroupRef::Data(number) = name else {
+            return None;
+        };
+        let survivors = self.sight.survivors.iter();
+        let of_group = survivors.filter(|survivor| {
+            survivor.group == number
+                && survivor.generation == group.generation
+                && self.is_there(survivor.node)
+        });
+        let applied = of_group.filter_map(|survivor| survivor.unreported.as_ref());
+        let latest = applied.max_by_key(|configuration| configuration.index)?;
+        let is_needed = latest.index > group.index && !group.has_majority_in(latest);
+        (is_needed && !planted::is(Bug::UnreportedPassedOver)).then(|| Command::Unreported {
+            group: name,
+            generation: group.generation,
+            configuration: latest.clone(),
         })
     }
 

@@ -5,15 +5,27 @@
 //! can be lost by that (`reconciler.rs`). Of a group that is led only that is spoken of which nodes keep from before it began
 //! anew.
 
+use crate::group::Member;
 use crate::wire::wire_struct;
 use consensus::{Index, Term};
 use ids::{GroupId, Incarnation, NodeId};
 
-/// Most of one message: more than all groups with six replicas each. What is above is left out.
-pub(crate) const SURVIVORS_MAX: usize = 8_192;
+/// Most of one message, which is the longest list there is (`wire.rs`). What is above is left out.
+pub(crate) const SURVIVORS_MAX: usize = 4_096;
+
+/// Who a group's members are from a place of its log on, as a replica has applied it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Configuration {
+    /// The place, as in [`Report::index`](crate::Report).
+    pub index: u64,
+    /// The members. During a joint change those are voters who will vote, and all others learners.
+    pub members: Vec<Member>,
+}
+
+wire_struct!(Configuration { index, members });
 
 /// One of them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Survivor {
     /// The group.
     pub group: GroupId,
@@ -32,6 +44,8 @@ pub struct Survivor {
     pub applied: Index,
     /// The voter that has no memory any more, as its node knows, if it is one: whatever that voter told anybody is in this log, or will never be.
     pub lost_voter: Option<Incarnation>,
+    /// The configuration that it has applied, if others vote in it than its node's map says.
+    pub unreported: Option<Configuration>,
 }
 
 wire_struct!(Survivor {
@@ -42,5 +56,6 @@ wire_struct!(Survivor {
     term,
     last,
     applied,
-    lost_voter
+    lost_voter,
+    unreported
 });

@@ -254,11 +254,24 @@ impl World {
         self.on_links(node, false);
     }
 
+    /// The links between a node and those that run, as both ends see them.
     fn on_links(&mut self, node: Option<NodeId>, is_up: bool) {
         let Some(node) = node else { return };
+        let runs = |machine: &&Machine| machine.meta.is_some() && machine.node != Some(node);
+        let others: Vec<NodeId> = self
+            .machines
+            .iter()
+            .filter(runs)
+            .filter_map(|one| one.node)
+            .collect();
         for machine in &mut self.machines {
-            if let Some(meta) = machine.meta.as_mut().filter(|_| machine.node != Some(node)) {
-                meta.on_link(Contact::Node(node), is_up, self.now);
+            let Some(meta) = machine.meta.as_mut() else {
+                continue;
+            };
+            let is_itself = machine.node == Some(node);
+            let peers = if is_itself { others.as_slice() } else { &[node] };
+            for &peer in peers {
+                meta.on_link(Contact::Node(peer), is_up, self.now);
             }
         }
     }
@@ -1416,6 +1429,29 @@ fn whatever_is_lost_crashes_and_is_cut_off_the_end_is_the_target() {
         world.settle(3, 5);
         assert!(!world.state().unwrap().settings().is_empty());
     }
+}
+
+#[test]
+fn a_node_whose_link_is_gone_is_neither_there_nor_gone_until_it_is_heard_or_missed() {
+    let away_after = Pace::default().away_after;
+    let mut world = World::cluster(77, 3);
+    world.settle(3, 3);
+    let leader = world.leader().expect("nobody dies");
+    let other = (leader + 1) % 3;
+    let node = world.machines[other].node.expect("it has joined");
+    let silence = |world: &mut World| {
+        let now = world.now;
+        let sight = world.machines[leader].meta.as_mut().unwrap().sight(now);
+        sight.expect("it leads").silence.get(&node).copied()
+    };
+    assert!(silence(&mut world).is_some_and(|silent| silent < away_after));
+    world.crash(other);
+    assert_eq!(silence(&mut world), None);
+    world.run_for(away_after);
+    assert!(silence(&mut world).is_some_and(|silent| silent >= away_after));
+    world.boot(other);
+    world.settle(3, 3);
+    assert!(silence(&mut world).is_some_and(|silent| silent < away_after));
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use consensus::{Index, Term};
 use control::{
-    Announcement, Beginning, ClusterId, Command, Factor, GivenUp, GroupRef, Member, NODES_MAX, Outcome, Pace,
-    Refusal, Replica, Report, Role, RoutingMap, SETTINGS_MAX, Sight, Standing, State, Step, Survivor, Target,
-    Token, VALUE_BYTES_MAX, steps,
+    Announcement, Beginning, ClusterId, Command, Configuration, Factor, GivenUp, GroupRef, GroupSight,
+    Member, NODES_MAX, Order, Outcome, Pace, Refusal, Replica, Report, Role, RoutingMap, SETTINGS_MAX, Sight,
+    Standing, State, Step, Survivor, Target, Token, VALUE_BYTES_MAX, steps,
 };
 use ids::{Boot, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion};
 use planted::Bug;
@@ -462,6 +462,94 @@ fn three_voters() -> State {
     state
 }
 
+/// A group that five nodes vote in, and in which the first and the last two are to stay.
+fn two_voters_too_many() -> (State, Vec<Member>) {
+    let mut state = created();
+    for token in 2..=5 {
+        join(&mut state, token);
+    }
+    let place = |state: &mut State, nodes: &[u64]| {
+        let target = Target {
+            group: data(0),
+            leader: Some(NodeId(1)),
+            nodes: nodes.iter().copied().map(NodeId).collect(),
+        };
+        let place = Command::Place {
+            members: (1..=5).map(NodeId).collect(),
+            factor: 3,
+            targets: vec![target],
+        };
+        state.apply(&place).expect("they are nodes");
+    };
+    place(&mut state, &[1, 2, 3, 4, 5]);
+    let mut members = vec![member(2, 1, Role::Voter)];
+    for node in 2..=5 {
+        let add = Command::AddReplica {
+            group: data(0),
+            node: NodeId(node),
+        };
+        match state.apply(&add) {
+            Ok(Outcome::Replica(replica)) => members.push(member(replica.incarnation.0, node, Role::Voter)),
+            other => panic!("{other:?}"),
+        }
+    }
+    state
+        .apply(&report(data(0), 5, members.clone()))
+        .expect("all were expected");
+    place(&mut state, &[1, 4, 5]);
+    (state, members)
+}
+
+#[test]
+fn who_is_there_does_not_leave_a_group_that_could_bear_no_loss_without_it() {
+    let (state, members) = two_voters_too_many();
+    let removed = |silence: &[(u64, u64)]| -> Vec<Incarnation> {
+        let Command::Report { reports } = report(data(0), 5, members.clone()) else {
+            panic!("it is a report");
+        };
+        let seen = GroupSight {
+            report: reports[0].clone(),
+            caught_up: members.iter().map(|member| member.incarnation).collect(),
+            is_changing: false,
+            is_light: true,
+        };
+        let silence = silence.iter();
+        let sight = Sight {
+            silence: silence
+                .map(|&(node, seconds)| (NodeId(node), Duration::from_secs(seconds)))
+                .collect(),
+            groups: [(data(0), seen)].into(),
+            ..Sight::default()
+        };
+        let orders = steps(&state, &sight, &Pace::default()).into_iter();
+        let removed = orders.filter_map(|step| match step {
+            Step::Order {
+                order: Order::Change { remove, .. },
+                ..
+            } => Some(remove),
+            Step::Propose(_) | Step::Order { .. } => None,
+        });
+        removed.flatten().collect()
+    };
+    let on = |node: usize| members[node - 1].incarnation;
+    assert_eq!(removed(&[(1, 0), (2, 0), (3, 0), (4, 0), (5, 0)]), [on(2)]);
+    assert_eq!(
+        removed(&[(1, 0), (2, 0), (3, 9), (4, 0), (5, 0)]),
+        [on(3)],
+        "who is away goes first"
+    );
+    assert_eq!(
+        removed(&[(1, 0), (2, 0), (3, 0), (4, 9), (5, 0)]),
+        [],
+        "three of four would be there, and the next loss ends the group"
+    );
+    assert_eq!(
+        removed(&[(1, 0), (2, 0), (3, 0), (5, 0)]),
+        [],
+        "the link to the fourth is gone, and it may be dead"
+    );
+}
+
 #[test]
 fn a_replica_that_was_given_up_has_no_memory_and_its_node_gets_another_one() {
     let mut state = three_voters();
@@ -679,6 +767,7 @@ fn survivor(incarnation: u64, node: u64, last: u64) -> Survivor {
         last: Index(last),
         applied: Index(last.min(3)),
         lost_voter: Some(Incarnation(2)),
+        unreported: None,
     }
 }
 
@@ -741,14 +830,14 @@ fn a_group_whose_only_reported_voter_died_begins_anew_with_the_best_log_when_all
         None,
         "the other one may have more"
     );
-    let mut unaware = all;
+    let mut unaware = all.clone();
     unaware[1].lost_voter = None;
     assert_eq!(
         beginning_anew(&state, &unaware),
         None,
         "what it said may be older than the last words of the voter"
     );
-    let mut of_before = all;
+    let mut of_before = all.clone();
     of_before[1].generation = 7;
     assert_eq!(beginning_anew(&state, &of_before), None);
     planted::plant(Some(Bug::NotAllAsked));
@@ -768,6 +857,83 @@ fn a_group_whose_only_reported_voter_died_begins_anew_with_the_best_log_when_all
     let of = Incarnation(three);
     assert_eq!(replica.beginning, Beginning::Heir { of });
     assert_eq!(beginning_anew(&state, &all), None);
+}
+
+#[test]
+fn a_group_that_grew_unreported_and_lost_its_new_voter_begins_anew() {
+    let (mut state, two, three) = about_to_grow();
+    // The first voter has taken in the second, and nobody has heard of it when that one loses its memory.
+    boot(&mut state, 2, 20, Vec::new());
+    let recover = Command::Recover {
+        group: data(0),
+        node: NodeId(1),
+        survivor: Some(Incarnation(2)),
+    };
+    assert_eq!(
+        state.apply(&recover),
+        Err(Refusal::NotNeeded),
+        "as far as was reported"
+    );
+    let applied = |index, roles: [Role; 3]| {
+        let [one, second, third] = roles;
+        Configuration {
+            index,
+            members: vec![member(2, 1, one), member(two, 2, second), member(three, 3, third)],
+        }
+    };
+    let says = |configuration: Configuration| Survivor {
+        lost_voter: None,
+        unreported: Some(configuration),
+        ..survivor(2, 1, 70)
+    };
+    let proposed = |state: &State, survivors: Vec<Survivor>| {
+        let sight = Sight {
+            silence: state.nodes().keys().map(|&node| (node, Duration::ZERO)).collect(),
+            survivors,
+            ..Sight::default()
+        };
+        let steps = steps(state, &sight, &Pace::default());
+        steps.into_iter().find_map(|step| match step {
+            Step::Propose(command @ Command::Unreported { .. }) => Some(command),
+            Step::Propose(_) | Step::Order { .. } => None,
+        })
+    };
+    use Role::{Learner, Voter};
+    for (configuration, why) in [
+        (
+            applied(5, [Voter, Voter, Learner]),
+            "it is the one that was reported",
+        ),
+        (applied(9, [Voter, Learner, Voter]), "it has its majority"),
+    ] {
+        assert_eq!(proposed(&state, vec![says(configuration.clone())]), None, "{why}");
+        let command = Command::Unreported {
+            group: data(0),
+            generation: 0,
+            configuration,
+        };
+        assert_eq!(state.apply(&command), Err(Refusal::NotNeeded), "{why}");
+    }
+    let of_before = Survivor {
+        generation: 7,
+        ..says(applied(9, [Voter, Voter, Learner]))
+    };
+    assert_eq!(proposed(&state, vec![of_before]), None, "of another generation");
+    let command = proposed(&state, vec![says(applied(9, [Voter, Voter, Learner]))]);
+    let command = command.expect("it stands still");
+    assert_eq!(state.apply(&command), Ok(Outcome::Done));
+    let group = &state.groups()[&data(0)];
+    assert!(!group.has_majority() && group.leader == Some(NodeId(1)));
+    state.check().expect("a state that can be");
+    assert_eq!(state.apply(&command), Err(Refusal::NotNeeded), "it is known");
+    // Those who are left know of the loss now.
+    let of = |incarnation, node, last| Survivor {
+        lost_voter: Some(Incarnation(two)),
+        ..survivor(incarnation, node, last)
+    };
+    let begun = beginning_anew(&state, &[of(2, 1, 70), of(three, 3, 60)]);
+    assert_eq!(begun, Some(recover.clone()));
+    assert!(matches!(state.apply(&recover), Ok(Outcome::Replica(_))));
 }
 
 #[test]

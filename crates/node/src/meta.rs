@@ -253,7 +253,7 @@ impl Driver {
 
     pub(crate) fn on_survivors(&mut self, worker: u16, survivors: Vec<Survivor>) {
         self.survivors.insert(worker, survivors);
-        let all = self.survivors.values().flatten().copied();
+        let all = self.survivors.values().flatten().cloned();
         self.meta.on_survivors(all.collect());
     }
 

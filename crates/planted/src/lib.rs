@@ -137,6 +137,8 @@ pub enum Bug {
     HeirDoesNotWait,
     /// A read that finds a key to have expired by the leader's clock alone says so before an entry does.
     ExpiredByClockTold,
+    /// What a group without a leader has applied as its configuration is not told to the meta group.
+    UnreportedPassedOver,
 }
 
 impl Bug {
@@ -205,6 +207,7 @@ impl Bug {
         Bug::NotAllAsked,
         Bug::HeirDoesNotWait,
         Bug::ExpiredByClockTold,
+        Bug::UnreportedPassedOver,
     ];
 }
 

@@ -44,7 +44,7 @@ simulated.
   sim --seeds 100000 --minutes 30     as many as half an hour allows
 
 The numbers of nodes and workers are part of the draw: a seed is only the same with the same --nodes and
---workers, and with or without --ruins.";
+--workers, and with or without --no-ruins.";
 
 fn command() -> Command {
     let bugs = Bug::ALL.iter().map(|bug| format!("{bug:?}"));
@@ -97,9 +97,9 @@ fn command() -> Command {
                 .value_parser(PossibleValuesParser::new(bugs)),
         )
         .arg(
-            Arg::new("ruins")
-                .long("ruins")
-                .help("Lets one seed in eight lose majorities of groups, which an operator has begin anew")
+            Arg::new("no-ruins")
+                .long("no-ruins")
+                .help("Draws no losses of majorities: one seed in eight has them, and an operator who has groups begin anew")
                 .action(ArgAction::SetTrue),
         )
         .arg(
@@ -157,7 +157,7 @@ pub(crate) fn plan(args: impl IntoIterator<Item = OsString>) -> Result<Plan, cla
             nodes,
             workers,
             bug,
-            ruins: matches.get_flag("ruins"),
+            ruins: !matches.get_flag("no-ruins"),
         },
         time: number("minutes").map(|minutes| Duration::from_secs(minutes.saturating_mul(60))),
         threads: number("threads").unwrap_or(1),

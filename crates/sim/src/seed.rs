@@ -29,7 +29,7 @@ impl Default for Options {
             nodes: 3..=5,
             workers: 1..=3,
             bug: None,
-            ruins: false,
+            ruins: true,
         }
     }
 }
@@ -55,7 +55,7 @@ impl Failure {
     /// The one command that repeats it.
     pub fn command(&self) -> String {
         let Options { nodes, workers, .. } = &self.options;
-        let ruins = if self.options.ruins { " --ruins" } else { "" };
+        let ruins = if self.options.ruins { "" } else { " --no-ruins" };
         let bug = self
             .options
             .bug

@@ -107,9 +107,11 @@ impl Swarm {
         swarm.shape.groups = swarm.shape.groups.max(2 * swarm.shape.workers as u16);
         swarm.late = late(swarm.shape.nodes, &mut prng);
         let bug = options.bug;
+        let is_of_ruins = bug == Some(Bug::UnreportedPassedOver);
         // Whatever is lost is allowed to be lost then: no place for other mistakes. What is drawn for it changes nothing else.
         let mut prng = Prng::new(seed ^ 0x5255_494e_5345_0005);
-        if options.ruins && bug.is_none() && swarm.shape.nodes >= 3 && prng.below(8) == 0 {
+        let may_ruin = options.ruins && swarm.shape.nodes >= 3 && (bug.is_none() || is_of_ruins);
+        if may_ruin && (is_of_ruins || prng.below(8) == 0) {
             swarm.ruins = 6 + prng.below(40);
             swarm.mix.share = 0;
             // A disk that is lost beside would leave the meta group without its majority too.

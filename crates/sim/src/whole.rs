@@ -253,7 +253,7 @@ impl Whole {
             }
             Report::Survivors(worker, survivors) => {
                 self.survivors.insert(worker, survivors);
-                let all = self.survivors.values().flatten().copied();
+                let all = self.survivors.values().flatten().cloned();
                 self.meta.on_survivors(all.collect());
             }
             Report::GivenUp(worker, given_up) => {
@@ -486,8 +486,15 @@ impl Whole {
             group: GroupRef::Meta,
             incarnation,
             members: Some(members.clone()),
-            has_change_ahead: self.meta.has_change_ahead(),
+            has_change_ahead: self.meta.has_change_ahead() || self.has_voter_to_let_go(),
         })
+    }
+
+    /// Whether a voter of the meta group is to leave it, as far as is known here. It leaves although others have died of whom the
+    /// leader has not heard yet.
+    fn has_voter_to_let_go(&self) -> bool {
+        let meta = self.meta.state().map(|state| &state.groups()[&GroupRef::Meta]);
+        meta.is_some_and(|meta| meta.voters().any(|voter| !meta.targets.contains(&voter.node)))
     }
 }
 
@@ -702,6 +709,11 @@ impl Whole {
         });
     }
 
+    /// Whether its disk has failed, so that its part of the meta group is gone before the process is.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
     /// Whether clients can connect to it.
     pub(crate) fn is_serving(&self) -> bool {
         self.serving().is_some()
@@ -797,7 +809,7 @@ impl Whole {
         };
         let survivors: Vec<Survivor> = all()
             .filter(|node| node.is_serving())
-            .flat_map(|node| node.survivors.values().flatten().copied())
+            .flat_map(|node| node.survivors.values().flatten().cloned())
             .collect();
         let groups = leader.meta.state().into_iter().flat_map(|state| state.groups());
         let recover = |(name, group): (&GroupRef, &control::Group)| {

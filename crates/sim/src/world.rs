@@ -977,10 +977,14 @@ impl<'a> World<'a> {
         for last in (1..order.len()).rev() {
             order.swap(last, self.prng.below(last as u64 + 1) as usize);
         }
+        // Whose disk has failed is on its way out, and must be able to end whoever is dead.
+        let has_failed = |index: &usize| self.machines[*index].node.as_ref().is_some_and(Whole::has_failed);
+        let failed: Vec<usize> = (0..self.machines.len()).filter(has_failed).collect();
         let mut dead = Vec::new();
         for node in order {
             dead.push(node);
-            if self.prng.below(4) == 0 || !self.survives_without(&dead, true) {
+            let gone: Vec<usize> = dead.iter().chain(&failed).copied().collect();
+            if self.prng.below(4) == 0 || !self.survives_without(&gone, true) {
                 dead.pop();
             }
         }

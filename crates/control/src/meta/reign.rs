@@ -11,7 +11,7 @@ use crate::state::State;
 use crate::survivor::{SURVIVORS_MAX, Survivor};
 use consensus::{Index, SnapshotPoint, Term};
 use ids::{Boot, Epoch, Incarnation, Monotonic, NodeId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Requests whose entries are not committed. One more is passed over: it will be sent again.
@@ -122,7 +122,7 @@ impl Reign {
     pub(crate) fn survivors(&self, now: Monotonic) -> Vec<Survivor> {
         let said = self.survivors.values();
         let lasting = said.filter(|(said, _)| now.since(*said) < SIGHT_LASTS);
-        let all = lasting.flat_map(|(_, survivors)| survivors).copied();
+        let all = lasting.flat_map(|(_, survivors)| survivors).cloned();
         all.take(SURVIVORS_MAX).collect()
     }
 
@@ -161,8 +161,15 @@ impl Reign {
         heard.is_some_and(|&(_, heard)| now.since(heard) < within)
     }
 
-    /// What the reconciler is shown.
-    pub(crate) fn sight(&mut self, me: NodeId, state: &State, pace: &Pace, now: Monotonic) -> Sight {
+    /// What the reconciler is shown. A node that was just heard and has no link any more is neither there nor gone: it may have died.
+    pub(crate) fn sight(
+        &mut self,
+        me: NodeId,
+        linked: &BTreeSet<NodeId>,
+        state: &State,
+        pace: &Pace,
+        now: Monotonic,
+    ) -> Sight {
         let nodes = state.nodes();
         self.heard.retain(|node, _| nodes.contains_key(node));
         for (node, heard) in &mut self.heard {
@@ -177,9 +184,10 @@ impl Reign {
                 return Some((node, Duration::ZERO));
             }
             match self.heard.get(&node) {
-                Some(&(_, heard)) => Some((node, now.since(heard))),
+                Some(&(_, heard)) if linked.contains(&node) => Some((node, now.since(heard))),
                 // It was silent for this long at least. Whether it is there will soon be known.
-                None => Some((node, now.since(self.since))).filter(|(_, silent)| *silent >= pace.away_after),
+                heard => Some((node, now.since(heard.map_or(self.since, |&(_, heard)| heard))))
+                    .filter(|(_, silent)| *silent >= pace.away_after),
             }
         });
         let silence = silence.collect();

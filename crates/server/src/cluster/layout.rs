@@ -36,6 +36,8 @@ pub struct GroupLayout {
     pub lost: BTreeMap<Incarnation, NodeId>,
     /// The voter among them, if there is one and no other.
     pub lost_voter: Option<Incarnation>,
+    /// Who votes, with memory or without. In ascending order.
+    pub voting: Vec<Incarnation>,
     /// How many replicas vote.
     pub voters: u16,
     /// The only voter, if there is one: it needs nobody's word to lead.
@@ -79,6 +81,11 @@ impl Layout {
             };
             let votes = |stop: &&control::Stop| stop.standing == Standing::Voter;
             let lost_voters = || route.lost.iter().filter(votes).map(|stop| stop.incarnation);
+            let mut voting: Vec<Incarnation> = voters()
+                .map(|stop| stop.incarnation)
+                .chain(lost_voters())
+                .collect();
+            voting.sort_unstable();
             GroupLayout {
                 generation: route.generation,
                 seats: route
@@ -92,6 +99,7 @@ impl Layout {
                     .map(|stop| (stop.incarnation, stop.node))
                     .collect(),
                 lost_voter: lost_voters().next().filter(|_| lost_voters().count() == 1),
+                voting,
                 voters: voters().count() as u16,
                 // One whose fellow has lost its memory is not the only one.
                 founder: voters()

@@ -3,7 +3,7 @@
 use super::watches::Watches;
 use super::{GroupLayout, Kept, Layout};
 use consensus::{Config, Durability, Index, Members, RaftNode, Saved, SnapshotPoint, Term, Times};
-use control::{GroupRef, GroupSight, Order, Report, Role, Survivor};
+use control::{Configuration, GroupRef, GroupSight, Order, Report, Role, Survivor};
 use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, Monotonic, NodeId};
 use planted::Bug;
 use replica::{
@@ -566,6 +566,33 @@ impl Seat {
             last: raft.last_index(),
             applied: member.applied(),
             lost_voter: layout.lost_voter,
+            unreported: self.unreported(member, layout),
+        })
+    }
+
+    /// The configuration that the replica here has applied, if others vote in it than the map says, and the map knows where all of
+    /// them are.
+    fn unreported(&self, member: &Member, layout: &GroupLayout) -> Option<Configuration> {
+        let members = member.members();
+        if !members.is_joint() && members.voters == layout.voting {
+            return None;
+        }
+        let known = |incarnation: Incarnation| {
+            let node = self.place_of(layout, incarnation)?;
+            // Who voted until now is still needed: were it no member, its node would let go of it.
+            let role = match members.voters.contains(&incarnation) {
+                true => Role::Voter,
+                false => Role::Learner,
+            };
+            Some(control::Member {
+                incarnation,
+                node,
+                role,
+            })
+        };
+        Some(Configuration {
+            index: member.members_at().0,
+            members: members.all().into_iter().map(known).collect::<Option<Vec<_>>>()?,
         })
     }
 
@@ -586,6 +613,7 @@ impl Seat {
             last: former.last,
             applied: former.applied,
             lost_voter: layout.lost_voter,
+            unreported: None,
         })
     }
 

@@ -58,6 +58,7 @@ macro_rules! caught {
 
 caught! {
     a_vote_without_memory_is_noticed: AmnesiacVote;
+    a_configuration_that_nobody_reports_is_noticed: UnreportedPassedOver;
     a_commit_by_a_minority_is_noticed: MinorityCommit;
     a_lease_kept_across_a_transfer_is_noticed: LeaseKeptAcrossTransfer;
     a_campaign_inside_a_promise_is_noticed: CampaignInsidePromise;
