@@ -723,6 +723,17 @@ impl Operations {
                 self.bytes.extend_from_slice(&[db.number(), 0]);
                 self.text(key);
             }
+            Effect::PutEncoded { db, object } => {
+                self.bytes.extend_from_slice(&[db.number(), 1]);
+                self.bytes.extend_from_slice(object.head_bytes());
+                let value = object.value_bytes();
+                self.length(value.len());
+                if value.len() >= KEPT_BYTES_MIN {
+                    self.runs.push((self.bytes.len(), value.clone()));
+                } else {
+                    self.bytes.extend_from_slice(value);
+                }
+            }
             Effect::Put { db, object } => {
                 self.bytes.extend_from_slice(&[db.number(), 1]);
                 match object.kept_string() {

@@ -49,19 +49,27 @@ pub(crate) fn encode(object: &Object, to: &mut Vec<u8>) {
         Value::Bytes(bytes) | Value::Integers(bytes) => to.extend_from_slice(bytes),
         Value::Integer(number) => to.extend_from_slice(Digits::default().format(number)),
         Value::Packed(_, packed) => to.extend_from_slice(packed.bytes()),
-        Value::Large(Large::List(list)) => list.for_each(|element| text(to, element)),
-        Value::Large(Large::Set(members)) => {
+        Value::Large(large) => encode_large(large, to),
+    }
+}
+
+fn encode_large(large: &Large, to: &mut Vec<u8>) {
+    // Never moved while it grows: what is not written takes no memory.
+    to.reserve(large.memory());
+    match large {
+        Large::List(list) => list.for_each(|element| text(to, element)),
+        Large::Set(members) => {
             seed(to, members.seed());
             members.for_each(|member| text(to, member.key()));
         }
-        Value::Large(Large::Hash(fields)) => {
+        Large::Hash(fields) => {
             seed(to, fields.seed());
             fields.for_each(|field| {
                 text(to, field.key());
                 text(to, field.value().text(&mut Digits::default()));
             });
         }
-        Value::Large(Large::SortedSet(sorted_set)) => {
+        Large::SortedSet(sorted_set) => {
             seed(to, sorted_set.seed());
             sorted_set.for_each(|member, score| {
                 text(to, member);

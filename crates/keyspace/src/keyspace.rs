@@ -661,6 +661,13 @@ impl Keyspace {
     pub fn install(&mut self, effects: Vec<Effect>, local: &mut LeaderLocal) {
         self.applied.0 += 1;
         for effect in effects {
+            let effect = match effect {
+                Effect::PutEncoded { db, object } => Effect::Put {
+                    db,
+                    object: object.decode().expect("it was encoded here"),
+                },
+                effect => effect,
+            };
             local.changes += u64::from(!matches!(effect, Effect::Tell(_)));
             match effect {
                 Effect::Tell(event) if local.notify.meets(event.class) => local.events.push(event),
@@ -686,6 +693,7 @@ impl Keyspace {
                         self.garbage.add(before);
                     }
                 }
+                Effect::PutEncoded { .. } => unreachable!("it was decoded above"),
                 Effect::Delete { db, key } => {
                     let location = self.locate(&key);
                     if let Some(before) = self.databases[db.index()].remove(location, &key, self.applied) {
@@ -701,7 +709,7 @@ impl Keyspace {
         for effect in effects {
             match effect {
                 Effect::Put { object, .. } => self.garbage.add(object),
-                Effect::Delete { .. } | Effect::Tell(_) => {}
+                Effect::PutEncoded { .. } | Effect::Delete { .. } | Effect::Tell(_) => {}
             }
         }
     }
