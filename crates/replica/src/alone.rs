@@ -30,7 +30,7 @@ use crate::turn::Turn;
 use command::{Command, Walks};
 use ids::{Db, Slot};
 use keyspace::{BlockCommand, Effect, Inquire, Returned, Terms, Told};
-use keyspace::{Read, WAITING_MAX};
+use keyspace::{Read, SeenObject, WAITING_MAX};
 use resp::Writer;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -287,7 +287,9 @@ impl Alone {
             }
             Asker::Lock(txn, keys) => match Replies::of_vote(told) {
                 (Vote::Prepared, _) => {
-                    let objects = keys.iter().map(|(db, key)| state.keyspace.copy_object(*db, key));
+                    let copy =
+                        |(db, key): &FullKey| state.keyspace.copy_object(*db, key).map(SeenObject::Whole);
+                    let objects = keys.iter().map(copy);
                     Output::Locked {
                         txn,
                         group,
@@ -320,7 +322,7 @@ impl Alone {
             Asker::Fetch(txn, keys) => {
                 let seen = |(db, key): &FullKey| {
                     (
-                        state.keyspace.copy_object(*db, key),
+                        state.keyspace.copy_object(*db, key).map(SeenObject::Whole),
                         state.keyspace.version(*db, key),
                     )
                 };
@@ -447,7 +449,10 @@ impl Alone {
             group: state.group,
             is_logged: false,
             time: state.keyspace.time(),
-            objects,
+            objects: objects
+                .into_iter()
+                .map(|object| object.map(SeenObject::Whole))
+                .collect(),
         });
     }
 

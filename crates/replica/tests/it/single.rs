@@ -426,6 +426,7 @@ fn what_is_lent_stays_as_it_is_until_it_is_back() {
         unreachable!("it is locked");
     };
     let object = objects.into_iter().next().flatten().expect("the list");
+    let object = object.into_object().expect("it was not encoded");
     // It counts, though it is elsewhere; and nobody takes the place of it away, not even when its time has come.
     assert!(replica.memory() >= before);
     assert_eq!(replica.keyspace().counts(Db::default()), (1, 1));
