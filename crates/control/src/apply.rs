@@ -539,6 +539,10 @@ impl State {
         if self.groups.values().any(|group| group.involves(id)) {
             return Err(Refusal::InUse);
         }
+        // A group would wait for the word of a node that can never give it.
+        for group in self.groups.values_mut() {
+            group.former.retain(|&former| former != id);
+        }
         self.nodes.remove(&id);
         self.touch();
         Ok(Outcome::Done)

@@ -1058,6 +1058,31 @@ fn what_others_hold_is_kept_until_as_many_vote_as_are_to_and_is_asked_for_if_the
 }
 
 #[test]
+fn nobody_waits_for_what_a_removed_node_has_kept() {
+    let (mut state, two, _) = about_to_grow();
+    boot(&mut state, 1, 20, vec![(META, Incarnation(1))]);
+    let recover = Command::Recover {
+        group: data(0),
+        node: NodeId(2),
+        survivor: Some(Incarnation(two)),
+    };
+    state.apply(&recover).expect("its majority is gone");
+    assert_eq!(state.groups()[&data(0)].former, [NodeId(3)]);
+    let fence = Command::Fence {
+        boot: state.nodes()[&NodeId(3)].boot,
+    };
+    state.apply(&fence).expect("it was silent for long");
+    state.apply(&place(data(0), &[2, 1])).expect("they are nodes");
+    state
+        .apply(&Command::Remove { node: NodeId(3) })
+        .expect("no group involves it");
+    let (_, replicas) = boot(&mut state, 2, 21, Vec::new());
+    let begun = replicas.iter().find(|replica| replica.group == data(0));
+    assert_eq!(begun.map(|replica| replica.beginning), Some(Beginning::Founder));
+    state.check().expect("a state that can be");
+}
+
+#[test]
 fn newer_rules_come_when_every_node_can_follow_them() {
     let mut state = created();
     assert_eq!(state.semantics_possible(), SemanticsVersion(3));
