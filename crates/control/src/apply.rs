@@ -155,6 +155,7 @@ impl State {
             is_fenced: false,
             is_leaving: false,
             join: token,
+            joined: Some(boot),
             start: token,
         };
         self.nodes.insert(id, node);
@@ -209,6 +210,9 @@ impl State {
         let node = self.nodes.get_mut(&id).expect("it was found above");
         if node.announcement.zone != announcement.zone {
             self.placed_factor = 0;
+        }
+        if node.announcement.peer != announcement.peer {
+            node.joined = None;
         }
         node.announcement = announcement.clone();
         node.boot = boot;

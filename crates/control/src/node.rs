@@ -65,6 +65,9 @@ pub struct Node {
     pub is_leaving: bool,
     /// By which it joined.
     pub join: Token,
+    /// The start by which it joined, as long as it announces the peer address at which it did: whoever was there before is gone.
+    /// None once it has announced another one, since addresses may be dealt anew among nodes that start again.
+    pub joined: Option<Boot>,
     /// By which it last started.
     pub start: Token,
 }
@@ -84,5 +87,6 @@ wire_struct!(Node {
     is_fenced,
     is_leaving,
     join,
+    joined,
     start
 });

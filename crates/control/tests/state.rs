@@ -1082,6 +1082,70 @@ fn nobody_waits_for_what_a_removed_node_has_kept() {
     state.check().expect("a state that can be");
 }
 
+/// Those that are taken for gone when none of these has been heard of for long enough.
+fn taken_for_gone(state: &State, silent: &[u64]) -> Vec<NodeId> {
+    let silence = |node: NodeId| Duration::from_secs(if silent.contains(&node.0) { 5 } else { 0 });
+    let nodes = state.nodes().keys();
+    let sight = Sight {
+        silence: nodes.map(|&node| (node, silence(node))).collect(),
+        ..Sight::default()
+    };
+    let steps = steps(state, &sight, &Pace::default()).into_iter();
+    let boots = steps.filter_map(|step| match step {
+        Step::Propose(Command::Gone { boot }) => Some(boot),
+        Step::Propose(_) | Step::Order { .. } => None,
+    });
+    let node = |boot| state.nodes().iter().find(|(_, node)| node.boot == boot);
+    boots.filter_map(node).map(|(&id, _)| id).collect()
+}
+
+#[test]
+fn a_node_takes_the_place_of_one_at_whose_address_it_joins_and_not_where_it_starts_again() {
+    let mut state = created();
+    let at = |peer: &str| Announcement {
+        peer: peer.into(),
+        ..announcement()
+    };
+    let start = |state: &mut State, node: u64, token: u128, peer: &str| {
+        let command = Command::Boot {
+            node: NodeId(node),
+            token: Token(token),
+            announcement: at(peer),
+            kept: vec![(META, Incarnation(1))],
+        };
+        state.apply(&command).expect("it is a node");
+    };
+    let join = |state: &mut State, token: u128, peer: &str| {
+        let command = Command::Join {
+            token: Token(token),
+            announcement: at(peer),
+        };
+        state.apply(&command).expect("there is room");
+    };
+    join(&mut state, 2, "b:8379");
+    join(&mut state, 3, "c:8379");
+    join(&mut state, 4, "d:8379");
+    // All have ended, addresses are dealt anew, and the second and the fourth come back first.
+    start(&mut state, 2, 12, "a:8379");
+    start(&mut state, 4, 14, "c:8379");
+    assert_eq!(taken_for_gone(&state, &[1, 3]), []);
+    join(&mut state, 5, "c:8379");
+    assert_eq!(taken_for_gone(&state, &[1]), []);
+    assert_eq!(taken_for_gone(&state, &[1, 3, 4]), [NodeId(3), NodeId(4)]);
+    // It starts again there: it is still the one that came in their place.
+    start(&mut state, 5, 15, "c:8379");
+    assert_eq!(taken_for_gone(&state, &[1, 3, 4]), [NodeId(3), NodeId(4)]);
+    // Whoever starts there after it joined was not replaced.
+    start(&mut state, 4, 24, "c:8379");
+    assert_eq!(taken_for_gone(&state, &[1, 3, 4]), [NodeId(3)]);
+    // That it joined says nothing at another address.
+    start(&mut state, 5, 25, "b:8379");
+    start(&mut state, 2, 22, "e:8379");
+    start(&mut state, 5, 35, "a:8379");
+    assert_eq!(taken_for_gone(&state, &[1, 3, 4]), []);
+    state.check().expect("a state that can be");
+}
+
 #[test]
 fn newer_rules_come_when_every_node_can_follow_them() {
     let mut state = created();
