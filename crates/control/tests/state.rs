@@ -4,9 +4,9 @@ use consensus::{Index, Term};
 use control::{
     Announcement, Beginning, ClusterId, Command, Configuration, Factor, GivenUp, GroupRef, GroupSight,
     Member, NODES_MAX, Order, Outcome, Pace, Refusal, Replica, Report, Role, RoutingMap, SETTINGS_MAX, Sight,
-    Standing, State, Step, Survivor, Target, Token, VALUE_BYTES_MAX, steps,
+    Standing, State, Step, Survivor, Target, VALUE_BYTES_MAX, steps,
 };
-use ids::{Boot, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion};
+use ids::{Boot, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion, Token};
 use planted::Bug;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -67,6 +67,7 @@ fn boot(
         node: NodeId(node),
         token: Token(token),
         announcement: announcement(),
+        left_by: vec![state.nodes()[&NodeId(node)].start],
         kept,
     };
     match state.apply(&command) {
@@ -1111,6 +1112,7 @@ fn a_node_takes_the_place_of_one_at_whose_address_it_joins_and_not_where_it_star
             node: NodeId(node),
             token: Token(token),
             announcement: at(peer),
+            left_by: Vec::new(),
             kept: vec![(META, Incarnation(1))],
         };
         state.apply(&command).expect("it is a node");
@@ -1144,6 +1146,59 @@ fn a_node_takes_the_place_of_one_at_whose_address_it_joins_and_not_where_it_star
     start(&mut state, 5, 35, "a:8379");
     assert_eq!(taken_for_gone(&state, &[1, 3, 4]), []);
     state.check().expect("a state that can be");
+}
+
+#[test]
+fn memory_counts_if_the_last_start_left_it_or_one_that_ended_before_it_used_it() {
+    let (mut state, two, three) = about_to_grow();
+    let members = vec![
+        member(2, 1, Role::Voter),
+        member(two, 2, Role::Voter),
+        member(three, 3, Role::Voter),
+    ];
+    state.apply(&report(data(0), 9, members)).expect("it is news");
+    let has_kept = |state: &mut State, token: u128, left_by: &[u128]| {
+        let kept = vec![(data(0), Incarnation(three)), (META, Incarnation(99))];
+        let command = Command::Boot {
+            node: NodeId(3),
+            token: Token(token),
+            announcement: announcement(),
+            left_by: left_by.iter().copied().map(Token).collect(),
+            kept,
+        };
+        let Ok(Outcome::Started { replicas, .. }) = state.apply(&command) else {
+            panic!("it is a node")
+        };
+        let mut replicas = replicas.iter().filter(|replica| replica.group == data(0));
+        replicas.any(|replica| replica.beginning == Beginning::Kept)
+    };
+    assert!(has_kept(&mut state, 30, &[3]));
+    assert!(has_kept(&mut state, 30, &[3]), "the same start asks again");
+    assert!(
+        has_kept(&mut state, 31, &[3, 30]),
+        "it was told to stop before it heard the answer"
+    );
+    assert!(
+        has_kept(&mut state, 33, &[3, 30, 31, 32]),
+        "one of them was not counted"
+    );
+    let fence = Command::Fence {
+        boot: state.nodes()[&NodeId(3)].boot,
+    };
+    state.apply(&fence).expect("it was silent for long");
+    assert!(
+        has_kept(&mut state, 33, &[3, 30, 31, 32]),
+        "it is counted once more"
+    );
+    let mut alone = state.clone();
+    assert!(
+        !has_kept(&mut state, 34, &[3, 30]),
+        "the last start acknowledged more"
+    );
+    assert!(state.groups()[&data(0)].is_lost(Incarnation(three)));
+    assert!(!has_kept(&mut state, 34, &[3, 30]), "the same start asks again");
+    state.check().expect("a state that can be");
+    assert!(!has_kept(&mut alone, 35, &[]), "nobody says whose memory it is");
 }
 
 #[test]
