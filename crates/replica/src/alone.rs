@@ -15,6 +15,7 @@
 //!
 //! A group that is going to get a log lets no transaction in any more: else there might always be one under way, for ever where
 //! those of other nodes, which cannot ask this group yet, are in the way elsewhere. They are asked of the log when it is there.
+//! What values are lent to waits for nobody elsewhere, and goes on: commands of its client stand behind it.
 //!
 //! Invariants:
 //! 1. Whoever waits in the queue of the state is among `askers`, and the other way round.
@@ -125,7 +126,11 @@ impl Alone {
                 let locks = keyspace::shared(keys.iter().map(|(_, key)| &**key));
                 self.look(state, Asker::Fetch(txn, keys), locks, out);
             }
-            Request::Prepare(_) | Request::Lock(_) if self.awaits_log => self.kept_out.push(request),
+            Request::Prepare(ref part) | Request::Lock(ref part)
+                if self.awaits_log && part.can_be_put_off() =>
+            {
+                self.kept_out.push(request);
+            }
             Request::Prepare(part) => self.on_prepare(state, *part, out),
             Request::Lock(part) => self.on_lock(state, *part, out),
             Request::Wound { txn } if self.drop_kept_out(txn) => {

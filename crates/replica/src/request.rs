@@ -192,6 +192,16 @@ pub struct Part {
 }
 
 impl Part {
+    /// Whether the group may put it off until it has a log: it holds nothing there yet, and nothing of its client stands behind it
+    /// there, as behind what values are lent to.
+    pub(crate) fn can_be_put_off(&self) -> bool {
+        match &self.assignment {
+            Assignment::Install { after_lock, .. } | Assignment::InPlace { after_lock, .. } => !after_lock,
+            Assignment::Evaluate { .. } | Assignment::Lock { .. } => true,
+            Assignment::CheckOut { .. } => false,
+        }
+    }
+
     /// About how many bytes it has, of what may be long.
     pub fn byte_len(&self) -> usize {
         let of_operation = |operation: &Operation| operation.args.as_args().byte_len();

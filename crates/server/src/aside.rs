@@ -149,6 +149,17 @@ impl Gateway {
             && spec.route == Route::Keys
             && !names_more(spec, args)
             && self.steps(db, spec, args, command) > self.turn.steps_max
+            && !self.is_getting_a_log(spec, args)
+    }
+
+    /// Whether a group of these keys is to get a log as soon as nothing is under way there: nothing more is lent of it.
+    fn is_getting_a_log(&self, spec: &'static Spec, args: Args<'_>) -> bool {
+        let mut is_any = false;
+        command::keys(spec, args, &mut |position, _| {
+            let index = self.local_of(args.arg(position));
+            is_any |= index.is_some_and(|index| self.replicas[index].awaits_log());
+        });
+        is_any
     }
 
     fn steps(&self, db: Db, spec: &'static Spec, args: Args<'_>, command: &Command<'_>) -> usize {

@@ -46,6 +46,7 @@ fn apply_one_by_one(node: &mut Node, bytes: &[u8], outcomes: &[Batched]) -> Vec<
                 | Operation::Withdraw { .. }
                 | Operation::Forget(_)
                 | Operation::Received { .. }
+                | Operation::Resume(_)
                 | Operation::Wait { .. }
                 | Operation::EndWait { .. }
                 | Operation::EndWaits { .. }

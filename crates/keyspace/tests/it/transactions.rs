@@ -5,7 +5,7 @@ use ids::{Boot, GatewayId, GroupId, Prng, RequestUuid, UnixMillis};
 use keyspace::{
     Answered, Arrival, Batched, BlockCommand, ClientRequest, Condition, Cut, Effect, Entry, EntryBuf, Fence,
     Forget, Inquire, KeptResult, KeyVersion, Lock, Operation, Operations, Origin, Pairs, Prepare, Resolve,
-    Step, Transfer, UnknownOrigin, WaitId, Work,
+    Resume, Step, Transfer, UnknownOrigin, WaitId, Work,
 };
 use planted::Bug;
 use resp::{ArgsBuf, Protocol};
@@ -967,6 +967,29 @@ fn who_waits_for_a_key_is_served_in_the_entry_that_fills_it_before_what_follows(
             .is_some_and(|reply| reply.ends_with("$1\r\n7\r\n"))
     );
     assert_eq!(group.run("EXISTS k"), ":0\r\n");
+}
+
+#[test]
+fn what_a_gateway_awaits_no_more_of_a_group_that_began_anew_is_forgotten() {
+    let mut group = Group::new();
+    let waits: Vec<u64> = (1..=4).map(|client| group.wait(client, "BLPOP k 0")).collect();
+    let answered = group.wait(5, "BLPOP other 0");
+    group.run("RPUSH other v");
+    assert!(group.served(answered).is_some());
+    group.apply(&Operation::Resume(Resume {
+        up_to: answered,
+        batches: vec![waits[1]],
+        answers: vec![(waits[2], 0)],
+    }));
+    for gone in [waits[0], waits[3], answered] {
+        assert_eq!(group.late(gone), Err(UnknownOrigin));
+    }
+    let later = group.wait(6, "BLPOP k 0");
+    group.run("RPUSH k 1 2 3 4");
+    for served in [waits[1], waits[2], later] {
+        assert!(group.served(served).is_some(), "it is awaited");
+    }
+    assert_eq!(group.run("LPOP k"), "$1\r\n4\r\n", "nobody else waits");
 }
 
 #[test]

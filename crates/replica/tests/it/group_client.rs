@@ -24,6 +24,8 @@ struct Asking {
     out: Vec<Output>,
     /// The sequences of the batches that were sent with the operations told of last.
     sequences: Vec<u64>,
+    /// Batches that say last what is awaited, which is answered nothing.
+    resuming: Vec<u64>,
 }
 
 fn ticket(sequence: u64) -> Ticket {
@@ -74,6 +76,7 @@ impl Asking {
             group_client,
             out: Vec::new(),
             sequences: Vec::new(),
+            resuming: Vec::new(),
         }
     }
 
@@ -103,7 +106,9 @@ impl Asking {
 
     /// A batch is answered.
     fn answer(&mut self, sequence: u64, words: &[&str]) {
-        self.hear(sequence, &BatchOutcome::Done(answers(words)));
+        let nothing = self.resuming.contains(&sequence).then_some("");
+        let words: Vec<&str> = words.iter().copied().chain(nothing).collect();
+        self.hear(sequence, &BatchOutcome::Done(answers(&words)));
     }
 
     /// The first item of a batch is answered that waited.
@@ -245,6 +250,40 @@ fn a_group_that_began_anew_is_asked_what_it_knows_before_numbers_are_given_again
     client
         .group_client
         .dispatch(|batch| assert_eq!((batch.number, batch.acknowledged), (5, 4)));
+}
+
+#[test]
+fn a_group_that_began_anew_is_told_what_is_awaited() {
+    let mut client = Asking::new();
+    for number in 1..=3 {
+        client.group_client.wait(ticket(number), &operation("BLPOP k 0"));
+        assert_eq!(client.sent().len(), 1);
+    }
+    client.ask(4, "INCR k");
+    assert_eq!(client.sent().len(), 1);
+    for sequence in 1..=3 {
+        client.answer(sequence, &["later"]);
+    }
+    client.answer_late(1, false, "$1\r\nv\r\n");
+    client.group_client.begin_generation(1, &mut client.out);
+    assert_eq!(client.sent(), [(1, PROBE)]);
+    client.hear(0, &BatchOutcome::Gap { applied: 4 });
+    client.ask(5, "INCR k");
+    let mut told = Vec::new();
+    client.group_client.dispatch(|batch| {
+        let is_read = keyspace::Operations::read(&batch.writes, |operation| {
+            if let keyspace::Operation::Resume(resume) = operation {
+                told.push(resume);
+            }
+        });
+        assert!(is_read.is_some(), "they are operations");
+    });
+    let resume = keyspace::Resume {
+        up_to: 4,
+        batches: vec![4],
+        answers: vec![(2, 0), (3, 0)],
+    };
+    assert_eq!(told, [resume]);
 }
 
 #[test]
@@ -483,12 +522,13 @@ fn what_waits_for_a_node_to_be_in_reach_is_refused_in_time() {
 
 /// What the batches that are due ask for, and how long their pieces are. Each asks for one thing.
 fn sent_operations(client: &mut Asking) -> Vec<String> {
-    let (mut sent, sequences) = (Vec::new(), &mut client.sequences);
+    let (mut sent, sequences, resuming) = (Vec::new(), &mut client.sequences, &mut client.resuming);
     sequences.clear();
     client.group_client.dispatch(|batch| {
         sequences.push(batch.sequence);
         let is_read = keyspace::Operations::read(&batch.writes, |operation| {
             sent.push(match operation {
+                keyspace::Operation::Resume(_) => return resuming.push(batch.sequence),
                 keyspace::Operation::Stage(piece) => {
                     format!("{} of {}: {}", piece.offset, piece.whole_bytes, piece.bytes.len())
                 }
