@@ -383,9 +383,14 @@ impl Overture {
             let now = clock::raw();
             for one in happened {
                 match one {
-                    Heard::Up(remote, other) => {
+                    Heard::Up(remote, peer) => {
+                        if matches!(peer.who, Who::Member { .. }) && peer.workers != workers {
+                            return Err(unlike(peer.workers, workers).into());
+                        }
                         check.on_link(remote);
-                        if let (Remote::Contact(number), Some(_), Some(node)) = (remote, who.node(), other) {
+                        if let (Remote::Contact(number), Some(_), Some(node)) =
+                            (remote, who.node(), peer.who.node())
+                        {
                             self.behind.insert(number, node);
                         }
                         self.driver.on_link(self.known(remote), true, now);
@@ -596,6 +601,15 @@ fn elsewhere(settings: &Settings, number: u16, cluster: ClusterId, node: ids::No
     )
 }
 
+/// Each worker has a link to the one of the same number, for the groups that both have: with other numbers nodes have no groups
+/// to talk about.
+fn unlike(theirs: u16, ours: u16) -> Failure {
+    format!(
+        "the cluster's nodes have {theirs} workers each, and this one has {ours}: start it with --workers {theirs}. To give \
+         them all another number, stop all of them, and then start them with it"
+    )
+}
+
 fn list(peers: &[PeerAddress]) -> String {
     peers
         .iter()
@@ -606,15 +620,14 @@ fn list(peers: &[PeerAddress]) -> String {
 
 /// What a link brought.
 enum Heard {
-    /// And which node is there, if it is one already.
-    Up(Remote, Option<NodeId>),
+    Up(Remote, Peer),
     Down(Remote),
     Message(Remote, bytes::Bytes),
 }
 
 fn note(event: Event<'_, Peer>) -> Option<Heard> {
     match event {
-        Event::Up(link, peer) => Some(Heard::Up(link.remote, peer.who.node())),
+        Event::Up(link, peer) => Some(Heard::Up(link.remote, peer)),
         Event::Down(link) => Some(Heard::Down(link.remote)),
         Event::Message(link, packet) => match PeerMessage::decode(&packet) {
             Ok(PeerMessage::MetaRequest(Question { bytes, .. })) => Some(Heard::Message(link.remote, bytes)),

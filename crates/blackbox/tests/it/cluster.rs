@@ -291,6 +291,29 @@ fn who_does_not_know_the_secret_does_not_become_a_node() {
 }
 
 #[test]
+fn a_node_with_another_number_of_workers_neither_joins_nor_comes_back_and_says_why() {
+    let mut cluster = Cluster::start(2, GROUPS);
+    let joiner = cluster.begin(&["--workers", "2"]);
+    assert_eq!(cluster.wait(joiner).code(), Some(1));
+    assert!(
+        cluster.log(joiner).contains("--workers 1"),
+        "{}",
+        cluster.log(joiner)
+    );
+    assert!(cluster.terminate(1).success());
+    cluster.workers(2);
+    cluster.restart(1);
+    assert_eq!(cluster.wait(1).code(), Some(1));
+    assert!(cluster.log(1).contains("--workers 1"), "{}", cluster.log(1));
+    // What the last stop handed over is there for a start with the right number.
+    cluster.workers(1);
+    cluster.restart(1);
+    cluster.wait_until_ready(1);
+    assert!(cluster.log(1).contains("kept="), "{}", cluster.log(1));
+    assert!(!cluster.log(1).contains("DATA LOST"), "{}", cluster.log(1));
+}
+
+#[test]
 fn a_node_whose_peers_belong_to_another_cluster_now_is_told_so() {
     let mut theirs = Cluster::start(3, GROUPS);
     (0..3).for_each(|node| theirs.kill(node));
