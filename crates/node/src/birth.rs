@@ -427,7 +427,7 @@ impl Overture {
                         "still trying to join: is one of these the peer address of a running node, and is the secret the same?"
                     ),
                     _ => tracing::warn!(
-                        "waiting for the other nodes of the cluster: this start counts when a majority of the meta group is there"
+                        "waiting for the other nodes of the cluster: this start counts when a majority of the meta group is there, and has the same secret"
                     ),
                 }
             }
