@@ -118,6 +118,8 @@ fixed! {
     HyperLogLogNotSparse = "ERR HLL encoding is not sparse";
     NanOrInfinity = "ERR increment would produce NaN or Infinity";
     ScoreNotANumber = "ERR resulting score is not a number (NaN)";
+    RepliesTooLong = "ERR the replies to what was read at once are longer than the 768 MiB that can travel together; \
+        read less at a time";
     StringTooLong = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
     NoFrequency = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. \
         Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust.";

@@ -34,7 +34,7 @@ use crate::command::{ClusterId, Command, Factor, Outcome, Refusal, Report};
 use crate::given_up::GivenUp;
 use crate::group::{GroupRef, Member, Role};
 use crate::map::{RoutingMap, Standing};
-use crate::node::{Announcement, NODES_MAX, Token};
+use crate::node::{Announcement, NODES_MAX, Node, Token};
 use crate::reconciler::{Pace, steps};
 use crate::settings::Setting;
 use crate::sight::GroupSight;
@@ -424,6 +424,9 @@ impl Meta {
                 }
             }
         }
+        if !is_up {
+            self.errands.newcomer_left(to);
+        }
         if is_up && !matches!(to, Contact::Newcomer(_)) {
             self.errands.hurry(now);
             self.is_pulse_due = true;
@@ -626,12 +629,12 @@ impl Meta {
     }
 
     /// Why a node is not to join, of what its announcement says: it would not be reached, or have others not be reached.
-    fn unwelcome(&self, proposal: &[u8], now: Monotonic) -> Option<Refusal> {
-        let Command::Join { token, announcement } = Proposal::decode(proposal).ok()?.command else {
+    fn unwelcome(&self, command: &Command, now: Monotonic) -> Option<Refusal> {
+        let Command::Join { token, announcement } = command else {
             return None;
         };
         let others = self.state()?.nodes().iter();
-        let mut others = others.filter(|(_, node)| node.join != token && !node.is_fenced);
+        let mut others = others.filter(|(_, node)| node.join != *token && !node.is_fenced);
         let within = self.config.pace.away_after;
         let is_there = |node: NodeId| {
             let is_heard = |reign: &Reign| reign.is_heard(node, within, now);
@@ -648,8 +651,47 @@ impl Meta {
     }
 
     /// Appends a request to the log. What is not appended will be asked again.
+    /// Whether too little is known to have a group begin anew, as an operator wants: somebody may lead it in a configuration that
+    /// was not reported yet, and would be passed over with all that it has acknowledged. Every node is to have been heard, or
+    /// missed, since this one leads, and none is to lead the group, or to know of a majority of it.
+    fn is_premature(&self, command: &Command, now: Monotonic) -> bool {
+        let (Command::Recover { group: name, .. }, Some(state)) = (command, self.state()) else {
+            return false;
+        };
+        let (Some(group), Some(reign)) = (state.groups().get(name), self.reign.as_ref()) else {
+            return false;
+        };
+        if group.has_majority() {
+            // It is refused.
+            return false;
+        }
+        let is_unclear = |(id, node): (&NodeId, &Node)| {
+            let is_there = self.linked.contains(id) && reign.is_heard(*id, self.config.pace.away_after, now);
+            let is_missed = reign.is_missed(*id, self.config.pace.away_after, now);
+            Some(*id) != self.node && !node.is_fenced && !is_there && !is_missed
+        };
+        let (own, told) = (self.sights.get(name), reign.survivors(now));
+        let survivors = told.iter().chain(&self.own_survivors);
+        let mut of_group =
+            survivors.filter(|one| GroupRef::Data(one.group) == *name && one.generation == group.generation);
+        state.nodes().iter().any(is_unclear)
+            || own.is_some_and(|own| own.report.generation >= group.generation)
+            || reign.is_led(*name, group.generation, now)
+            || of_group.any(|one| {
+                let unreported = one.unreported.as_ref();
+                unreported.is_some_and(|latest| latest.index > group.index && group.has_majority_in(latest))
+            })
+    }
+
     fn submit(&mut self, recipient: Recipient, id: u64, proposal: Vec<u8>, now: Monotonic) {
-        if let Some(refusal) = self.unwelcome(&proposal, now) {
+        let Ok(command) = Proposal::decode(&proposal).map(|proposal| proposal.command) else {
+            return;
+        };
+        if self.is_premature(&command, now) {
+            // It is asked for again.
+            return;
+        }
+        if let Some(refusal) = self.unwelcome(&command, now) {
             let answer = Answer::Refused { refusal };
             return match recipient {
                 Recipient::Here => self.on_own_answer(id, answer, now),

@@ -860,6 +860,44 @@ fn everything_is_restarted_from_disk() {
 }
 
 #[test]
+fn a_group_that_is_led_in_a_configuration_that_was_not_reported_does_not_begin_anew() {
+    let mut world = World::cluster(10, 3);
+    let group = GroupRef::Data(ids::GroupId::new(0));
+    let leader = world.machines[0].node.unwrap();
+    // Whom it has let go of are the only ones that the meta group knows of, and they lose their memory.
+    let only = world.state().unwrap().groups()[&group].member_on(leader).copied();
+    world.cut_off.insert(0);
+    let model = world.groups.get_mut(&group).unwrap();
+    model.members = vec![only.expect("all of three have it")];
+    (model.leader, model.term, model.index) = (Some(leader), model.term + 1, model.index + 2);
+    for machine in [1, 2] {
+        world.crash(machine);
+        world.boot(machine);
+    }
+    world.run_until("they have lost their memory", Duration::from_secs(20), |world| {
+        let lost = world.state().map(|state| state.groups()[&group].lost.len());
+        lost == Some(2)
+    });
+    let asked = world.leader().unwrap();
+    let meta = world.machines[asked].meta.as_mut().unwrap();
+    let id = meta.propose(Command::Recover {
+        group,
+        node: leader,
+        survivor: None,
+    });
+    world.run_for(Duration::from_millis(500));
+    world.cut_off.clear();
+    world.run_until("it is refused", Duration::from_secs(20), |world| {
+        world.machines[asked].outcomes.contains_key(&id)
+    });
+    assert_eq!(
+        world.machines[asked].outcomes[&id],
+        Err(Failure::Refused(Refusal::NotNeeded))
+    );
+    assert_eq!(world.state().unwrap().groups()[&group].generation, 0);
+}
+
+#[test]
 fn what_was_acknowledged_is_there_when_every_process_died_at_once() {
     for seed in 0..4 {
         let mut world = World::cluster(300 + seed, 3);

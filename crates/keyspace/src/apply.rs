@@ -139,7 +139,7 @@ impl Apply<'_, '_> {
             now,
             waits: false,
         }
-        .command(command);
+        .answer(command);
         *self.keyspace.prng() = std::mem::replace(&mut self.local.prng, local_prng);
     }
 

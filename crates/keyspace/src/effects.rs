@@ -1,5 +1,6 @@
 //! What a transaction decided for one group.
 
+use crate::encoded::EncodedObject;
 use crate::events::Event;
 use crate::object::Object;
 use ids::Db;
@@ -13,6 +14,13 @@ pub enum Effect {
         db: Db,
         /// Key, value and deadline; the version is set when the effect is installed.
         object: Object,
+    },
+    /// The same of what was encoded by whoever made it: as it is written, it is [`Effect::Put`].
+    PutEncoded {
+        /// Its database.
+        db: Db,
+        /// Key, value and deadline.
+        object: EncodedObject,
     },
     /// The key goes.
     Delete {
@@ -30,8 +38,30 @@ impl Effect {
     pub fn key(&self) -> &[u8] {
         match self {
             Effect::Put { object, .. } => object.key(),
+            Effect::PutEncoded { object, .. } => object.key(),
             Effect::Delete { key, .. } => key,
             Effect::Tell(event) => &event.key,
+        }
+    }
+
+    /// About how many bytes it has, of what may be long.
+    pub fn byte_len(&self) -> usize {
+        match self {
+            Effect::Put { object, .. } => object.memory(),
+            Effect::PutEncoded { object, .. } => object.byte_len(),
+            Effect::Delete { .. } | Effect::Tell(_) => 0,
+        }
+    }
+
+    /// The same, with a long value encoded, so that whoever sends it on need not. What it was made of is dropped here.
+    #[must_use]
+    pub fn encoded(self) -> Effect {
+        match self {
+            Effect::Put { db, object } => match EncodedObject::of(&object) {
+                Some(object) => Effect::PutEncoded { db, object },
+                None => Effect::Put { db, object },
+            },
+            effect => effect,
         }
     }
 }

@@ -42,13 +42,17 @@ use crate::database::KeyVersion;
 use crate::effects::Effect;
 use crate::events::Event;
 use crate::form::{self, Head, Rest};
+use crate::large::Large;
 use crate::limits::Limits;
+use crate::object::Object;
 use crate::requests::ClientRequest;
 use crate::sessions::Fence;
 use crate::staging::Piece;
 use bytes::Bytes;
 use ids::{Boot, Db, GatewayId, SemanticsVersion, UnixMillis, Version};
 use resp::{Args, FrozenRope, Protocol, Span};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use txn::TxnId;
 
@@ -617,13 +621,33 @@ impl Operations {
         Some(read(part.operation(&spans, None)))
     }
 
-    /// The same of an operation whose long values may stay in `bytes`.
-    pub(crate) fn read_kept<R>(bytes: &Bytes, read: impl FnOnce(Operation<'_>) -> R) -> Option<R> {
-        let (mut cursor, mut spans) = (Cursor(bytes), Vec::new());
+    /// The same of an operation that came in pieces.
+    pub(crate) fn read_kept<R>(source: &Source<'_>, read: impl FnOnce(Operation<'_>) -> R) -> Option<R> {
+        let (mut cursor, mut spans) = (Cursor(source.bytes), Vec::new());
         let part = cursor.operation(&mut spans).ok()?;
         cursor
             .is_empty()
-            .then(|| read(part.operation(&spans, Some(bytes))))
+            .then(|| read(part.operation(&spans, Some(source))))
+    }
+
+    /// Where the effects of the one operation begin that `bytes` are the beginning of, and how many there are; `None` if it has
+    /// none, or this is not to be seen yet.
+    pub(crate) fn effects_of(bytes: &[u8]) -> Option<(usize, usize)> {
+        let mut cursor = Cursor(bytes);
+        let count = cursor.effects_of_prepare().ok()??;
+        Some((bytes.len() - cursor.0.len(), count))
+    }
+
+    /// What stands before the value of the effect that `bytes` begin with, if it is a large one's, and how long that is. Then how
+    /// long both are, of another effect all of it; `None` if this is not to be seen yet.
+    pub(crate) fn large_value_of(bytes: &[u8]) -> Option<(Option<(u8, usize)>, usize)> {
+        let mut cursor = Cursor(bytes);
+        let large = cursor.large_value().ok()?;
+        let behind = match large {
+            Some((_, length)) => length,
+            None => 0,
+        };
+        Some((large, bytes.len() - cursor.0.len() + behind))
     }
 
     /// What `look` makes of the words of the command that is operation number `index` of `bytes`; `None` if it is none.
@@ -698,6 +722,17 @@ impl Operations {
             Effect::Delete { db, key } => {
                 self.bytes.extend_from_slice(&[db.number(), 0]);
                 self.text(key);
+            }
+            Effect::PutEncoded { db, object } => {
+                self.bytes.extend_from_slice(&[db.number(), 1]);
+                self.bytes.extend_from_slice(object.head_bytes());
+                let value = object.value_bytes();
+                self.length(value.len());
+                if value.len() >= KEPT_BYTES_MIN {
+                    self.runs.push((self.bytes.len(), value.clone()));
+                } else {
+                    self.bytes.extend_from_slice(value);
+                }
             }
             Effect::Put { db, object } => {
                 self.bytes.extend_from_slice(&[db.number(), 1]);
@@ -931,7 +966,7 @@ impl Batch<'_> {
 }
 
 impl Part<'_> {
-    fn operation<'s>(&'s self, spans: &'s [Span], source: Option<&Bytes>) -> Operation<'s> {
+    fn operation<'s>(&'s self, spans: &'s [Span], source: Option<&Source<'_>>) -> Operation<'s> {
         match self {
             Part::Command(command) => {
                 let BlockCommand { db, protocol, args } = command.command(spans);
@@ -985,18 +1020,37 @@ impl CommandView<'_> {
 
 impl EffectView<'_> {
     /// A long string stays in `source`, if it lies there.
-    fn effect(&self, source: Option<&Bytes>) -> Effect {
+    fn effect(&self, source: Option<&Source<'_>>) -> Effect {
         match self {
             EffectView::Delete(db, key) => Effect::Delete {
                 db: *db,
                 key: (*key).into(),
             },
-            EffectView::Put(db, put) => Effect::Put {
-                db: *db,
-                object: put.head.object(put.value, source),
-            },
+            EffectView::Put(db, put) => {
+                let built = source.and_then(|source| source.built(put.value));
+                let object = match built {
+                    Some(large) => Object::large(put.head.key, large, put.head.deadline, Version(0)),
+                    None => put.head.object(put.value, source.map(|source| source.bytes)),
+                };
+                Effect::Put { db: *db, object }
+            }
             EffectView::Tell(event) => Effect::Tell(event.clone()),
         }
+    }
+}
+
+/// Bytes of an operation that came in pieces.
+pub(crate) struct Source<'a> {
+    /// All of them. Long strings may stay there.
+    pub(crate) bytes: &'a Bytes,
+    /// Large values in them that were put together as they came, by where they begin.
+    pub(crate) built: RefCell<BTreeMap<usize, Large>>,
+}
+
+impl Source<'_> {
+    fn built(&self, value: &[u8]) -> Option<Large> {
+        let at = value.as_ptr().addr().checked_sub(self.bytes.as_ptr().addr())?;
+        self.built.borrow_mut().remove(&at)
     }
 }
 
@@ -1215,6 +1269,22 @@ impl<'a> Cursor<'a> {
             _ => return Err(EntryError::Unknown),
         };
         Ok(Condition::Unchanged { db, key, version })
+    }
+
+    /// The form of the value of an effect and how long it is, if it is a large one: it follows. Another effect is passed over.
+    fn large_value(&mut self) -> Result<Option<(u8, usize)>, EntryError> {
+        let db = self.db()?;
+        match self.byte()? {
+            0 => self.text().map(|_| None),
+            1 => {
+                let form = self.read(Head::read)?.form;
+                if form > form::LAST_FLAT {
+                    return Ok(Some((form, self.length()?)));
+                }
+                self.text().map(|_| None)
+            }
+            _ => self.read(|rest| Event::read(db, rest)).map(|_| None),
+        }
     }
 
     fn effect(&mut self) -> Result<EffectView<'a>, EntryError> {

@@ -67,6 +67,7 @@ impl Keyspace {
         let opened = scratch.open(&header, local.access.clone(), local.notify);
         opened.expect("an entry that follows them is being applied");
         scratch.set_limits(self.limits());
+        scratch.bound_answers(local.answers_bytes_max);
         let databases = databases(commands.iter().copied());
         for command in commands {
             let Ok(spec) = command::resolve_in_group(command.args) else {

@@ -49,19 +49,27 @@ pub(crate) fn encode(object: &Object, to: &mut Vec<u8>) {
         Value::Bytes(bytes) | Value::Integers(bytes) => to.extend_from_slice(bytes),
         Value::Integer(number) => to.extend_from_slice(Digits::default().format(number)),
         Value::Packed(_, packed) => to.extend_from_slice(packed.bytes()),
-        Value::Large(Large::List(list)) => list.for_each(|element| text(to, element)),
-        Value::Large(Large::Set(members)) => {
+        Value::Large(large) => encode_large(large, to),
+    }
+}
+
+fn encode_large(large: &Large, to: &mut Vec<u8>) {
+    // Never moved while it grows: what is not written takes no memory.
+    to.reserve(large.memory());
+    match large {
+        Large::List(list) => list.for_each(|element| text(to, element)),
+        Large::Set(members) => {
             seed(to, members.seed());
             members.for_each(|member| text(to, member.key()));
         }
-        Value::Large(Large::Hash(fields)) => {
+        Large::Hash(fields) => {
             seed(to, fields.seed());
             fields.for_each(|field| {
                 text(to, field.key());
                 text(to, field.value().text(&mut Digits::default()));
             });
         }
-        Value::Large(Large::SortedSet(sorted_set)) => {
+        Large::SortedSet(sorted_set) => {
             seed(to, sorted_set.seed());
             sorted_set.for_each(|member, score| {
                 text(to, member);
@@ -187,7 +195,8 @@ pub(crate) fn seed(to: &mut Vec<u8>, seed: HashSeed) {
     to.extend_from_slice(&seed.0[1].to_le_bytes());
 }
 
-/// Whether `bytes` are a value in this form: decoding it cannot fail then. There are no empty collections.
+/// Whether `bytes` are a value in this form. There are no empty collections. Decoding it cannot fail then, but for a large one that
+/// has a member twice: to find that out is to decode it, and nobody writes such a one.
 pub(crate) fn check(form: u8, bytes: &[u8]) -> bool {
     let is_packed = || Packed::check(bytes) && !Packed::new(bytes).is_empty();
     match form {
@@ -196,9 +205,27 @@ pub(crate) fn check(form: u8, bytes: &[u8]) -> bool {
         3 => is_packed() && Packed::new(bytes).len().is_multiple_of(2),
         4 => is_packed() && crate::sorted_set::check_packed(bytes),
         5 => integers::check(bytes) && integers::len(bytes) > 0,
-        6..=9 => decode(form, b"", bytes, None).is_some_and(|object| object.value().len() > 0),
+        6..=9 => check_elements(form, bytes),
         _ => false,
     }
+}
+
+/// Whether `bytes` are the elements of a large value, at least one.
+fn check_elements(form: u8, bytes: &[u8]) -> bool {
+    let mut rest = Rest(bytes);
+    if form > 6 && rest.seed().is_none() || rest.0.is_empty() {
+        return false;
+    }
+    let mut is_whole = true;
+    while is_whole && !rest.0.is_empty() {
+        is_whole = rest.text().is_some()
+            && match form {
+                8 => rest.text().is_some(),
+                9 => rest.long().is_some_and(|score| !f64::from_bits(score).is_nan()),
+                _ => true,
+            };
+    }
+    is_whole
 }
 
 /// The object of a collection; `None` of a string.
@@ -215,21 +242,32 @@ pub(crate) fn decode(form: u8, key: &[u8], bytes: &[u8], deadline: Option<UnixMi
         }
         6..=9 => {
             let mut rest = Rest(bytes);
-            let mut large = match form {
-                6 => Large::List(List::default()),
-                7 => Large::Set(Directory::with_room(rest.seed()?, texts(rest.0, 0))),
-                8 => Large::Hash(Directory::with_room(rest.seed()?, texts(rest.0, 0) / 2)),
-                _ => Large::SortedSet(SortedSet::with_room(
-                    rest.seed()?,
-                    texts(rest.0, size_of::<f64>()),
-                )),
-            };
+            let mut large = with_room(form, &mut rest, bytes.len())?;
             read_elements(&mut rest, &mut large)?;
             large
         }
         _ => return None,
     };
     Some(Object::large(key, large, deadline, Version(0)))
+}
+
+/// How many times as much as has come room is made for: whoever announces much and sends little takes no more.
+const ROOM_TIMES_MAX: usize = 128;
+
+/// An empty large value in this form, of which `rest` is the beginning and all have `whole` bytes; its seed is read. It has room for as
+/// many elements as there would be if all were as long as those.
+pub(crate) fn with_room(form: u8, rest: &mut Rest<'_>, whole: usize) -> Option<Large> {
+    let seed = match form {
+        6 => return Some(Large::List(List::default())),
+        _ => rest.seed()?,
+    };
+    let times = whole.saturating_sub(size_of::<HashSeed>()) / rest.0.len().max(1);
+    let count = |behind| texts(rest.0, behind) * times.clamp(1, ROOM_TIMES_MAX);
+    Some(match form {
+        7 => Large::Set(Directory::with_room(seed, count(0))),
+        8 => Large::Hash(Directory::with_room(seed, count(0) / 2)),
+        _ => Large::SortedSet(SortedSet::with_room(seed, count(size_of::<f64>()))),
+    })
 }
 
 /// How many texts there are, each with so many bytes behind it. Of bytes that are no texts, not more than could be.
@@ -243,27 +281,45 @@ fn texts(bytes: &[u8], behind: usize) -> usize {
 
 /// Adds elements to a large value until the bytes end; `None` if they are none, or there already.
 pub(crate) fn read_elements(rest: &mut Rest<'_>, large: &mut Large) -> Option<()> {
-    let has_values = matches!(large, Large::Hash(_));
-    while !rest.0.is_empty() {
-        let element = rest.text()?;
+    read_whole_elements(rest, large)?;
+    rest.0.is_empty().then_some(())
+}
+
+/// The same of the elements that are whole: what follows them is left.
+pub(crate) fn read_whole_elements(rest: &mut Rest<'_>, large: &mut Large) -> Option<()> {
+    loop {
+        let mut ahead = Rest(rest.0);
+        let Some(element) = ahead.text() else {
+            return Some(());
+        };
         match large {
             Large::List(list) => list.push_back(element, crate::Limits::default().list_node_size),
-            Large::Set(directory) | Large::Hash(directory) => {
-                let value = if has_values { rest.text()? } else { b"" };
-                let hash = directory.hash(element);
-                if directory.find(hash, element).is_some() {
-                    return None;
-                }
-                directory.insert(hash, Object::string(element, value, None, Version(0)));
+            Large::Set(directory) => insert(directory, element, b"")?,
+            Large::Hash(directory) => {
+                let Some(value) = ahead.text() else {
+                    return Some(());
+                };
+                insert(directory, element, value)?;
             }
             Large::SortedSet(sorted_set) => {
-                let score = f64::from_bits(rest.long()?);
+                let Some(score) = ahead.long().map(f64::from_bits) else {
+                    return Some(());
+                };
                 if score.is_nan() || !sorted_set.insert(element, score) {
                     return None;
                 }
             }
         }
+        *rest = ahead;
     }
+}
+
+fn insert(directory: &mut Directory, element: &[u8], value: &[u8]) -> Option<()> {
+    let hash = directory.hash(element);
+    if directory.find(hash, element).is_some() {
+        return None;
+    }
+    directory.insert(hash, Object::string(element, value, None, Version(0)));
     Some(())
 }
 

@@ -36,7 +36,7 @@ use crate::database::{Database, KeyVersion};
 use crate::digest::Digest;
 use crate::directories::Location;
 use crate::effects::Effect;
-use crate::entry::{BlockCommand, Condition, Entry, Header, Operation, Operations};
+use crate::entry::{BlockCommand, Condition, Entry, Header, Operation, Operations, Source};
 use crate::events::EventClasses;
 use crate::garbage::{Garbage, GarbageCounts};
 use crate::limits::Limits;
@@ -82,7 +82,7 @@ pub struct Keyspace {
     /// Randomness of the open entry.
     prng: Prng,
     limits: Limits,
-    garbage: Garbage,
+    pub(crate) garbage: Garbage,
     pub(crate) transactions: Transactions,
     pub(crate) requests: Requests,
     pub(crate) waiters: Waiters,
@@ -323,7 +323,7 @@ impl Keyspace {
         match operation {
             Operation::Stage(piece) => {
                 self.applied.0 += 1;
-                self.staging.add(origin.gateway, piece);
+                self.staging.add(origin.gateway, piece, &mut self.garbage);
                 replies.end_reply(false);
             }
             Operation::Staged { number } => {
@@ -345,10 +345,14 @@ impl Keyspace {
         replies: &mut Replies,
         answer: &mut impl FnMut(Answered<'_>),
     ) -> bool {
-        let Some(whole) = self.staging.take(origin.gateway, number) else {
+        let Some((whole, built)) = self.staging.take(origin.gateway, number, &mut self.garbage) else {
             return false;
         };
         let source = self.source.replace(whole.clone());
+        let whole = Source {
+            bytes: &whole,
+            built: built.into(),
+        };
         let is_applied = Operations::read_kept(&whole, |operation| {
             // Of what comes in pieces nothing is pieces again.
             let is_one = !matches!(operation, Operation::Stage(_) | Operation::Staged { .. });
@@ -358,6 +362,8 @@ impl Keyspace {
             is_one
         });
         self.source = source;
+        let left = whole.built.into_inner().into_values();
+        left.for_each(|large| self.garbage.add_large(large));
         is_applied == Some(true)
     }
 
@@ -613,9 +619,10 @@ impl Keyspace {
             sessions,
             staging,
             waiters,
+            garbage,
             ..
         } = self;
-        staging.fence(|boot| sessions.is_dead(boot));
+        staging.fence(|boot| sessions.is_dead(boot), garbage);
         transactions.fence(|boot| sessions.is_dead(boot));
         waiters.fence(|boot| sessions.is_dead(boot));
     }
@@ -654,6 +661,13 @@ impl Keyspace {
     pub fn install(&mut self, effects: Vec<Effect>, local: &mut LeaderLocal) {
         self.applied.0 += 1;
         for effect in effects {
+            let effect = match effect {
+                Effect::PutEncoded { db, object } => Effect::Put {
+                    db,
+                    object: object.decode().expect("it was encoded here"),
+                },
+                effect => effect,
+            };
             local.changes += u64::from(!matches!(effect, Effect::Tell(_)));
             match effect {
                 Effect::Tell(event) if local.notify.meets(event.class) => local.events.push(event),
@@ -679,12 +693,23 @@ impl Keyspace {
                         self.garbage.add(before);
                     }
                 }
+                Effect::PutEncoded { .. } => unreachable!("it was decoded above"),
                 Effect::Delete { db, key } => {
                     let location = self.locate(&key);
                     if let Some(before) = self.databases[db.index()].remove(location, &key, self.applied) {
                         self.garbage.add(before);
                     }
                 }
+            }
+        }
+    }
+
+    /// Drops what will not be installed, piece by piece.
+    pub(crate) fn discard(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Put { object, .. } => self.garbage.add(object),
+                Effect::PutEncoded { .. } | Effect::Delete { .. } | Effect::Tell(_) => {}
             }
         }
     }

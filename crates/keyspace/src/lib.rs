@@ -14,6 +14,7 @@ mod alone;
 
 mod digest;
 mod effects;
+mod encoded;
 mod entry;
 mod evaluate;
 mod local;
@@ -33,6 +34,7 @@ mod read;
 
 mod bitmap;
 mod blocking;
+mod building;
 mod generic;
 mod geo;
 mod hash;
@@ -71,6 +73,7 @@ pub use database::KeyVersion;
 pub use directories::Cursor;
 pub use directory::Position;
 pub use effects::Effect;
+pub use encoded::{EncodedObject, SeenObject};
 pub use entry::{
     Batch, BlockCommand, Condition, Entry, EntryBuf, EntryError, Forget, Header, Inquire, KEPT_BYTES_MIN,
     Lock, Operation, Operations, OperationsMark, Pairs, Prepare, Resolve, Step, WaitId, Work,

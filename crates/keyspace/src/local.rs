@@ -58,6 +58,9 @@ pub struct LeaderLocal {
     pub late: Vec<Origin>,
     /// Whether the group is alone on its node: whoever asks it is here, and takes objects as they are.
     pub is_alone: bool,
+    /// Bytes of what is answered together: a read that passes it is told so. Not where replicas apply a read, which all have to
+    /// answer alike: there it has no bound here.
+    pub answers_bytes_max: usize,
     /// Operations that had to wait for a transaction.
     pub waited: u64,
     /// Transactions that were prepared.
@@ -101,6 +104,7 @@ impl LeaderLocal {
             late: Vec::new(),
             torn: Vec::new(),
             is_alone: false,
+            answers_bytes_max: usize::MAX,
             waited: 0,
             prepared: 0,
             wounded: 0,

@@ -31,6 +31,18 @@ pub enum Read {
     AwaitsTime,
 }
 
+impl Reader<'_, '_> {
+    /// Answers a command; with an error if the answer would be longer than what can be told together.
+    #[inline]
+    pub(crate) fn answer(&mut self, command: &Command<'_>) {
+        let bound = self.out.bound(self.local.answers_bytes_max);
+        self.command(command);
+        if !self.out.end_bound(bound) {
+            ReplyError::RepliesTooLong.write(self.out);
+        }
+    }
+}
+
 /// One read at work.
 pub(crate) struct Reader<'k, 'w> {
     pub(crate) keyspace: &'k Keyspace,
@@ -56,7 +68,7 @@ impl Keyspace {
             now,
             waits: false,
         };
-        reader.command(command);
+        reader.answer(command);
         if reader.waits {
             reader.local.is_ahead = true;
             Read::AwaitsTime

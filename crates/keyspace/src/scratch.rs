@@ -94,6 +94,11 @@ impl Scratch {
         }
     }
 
+    /// Bytes of what is answered together: [`LeaderLocal::answers_bytes_max`].
+    pub fn bound_answers(&mut self, bytes_max: usize) {
+        self.local.answers_bytes_max = bytes_max;
+    }
+
     /// Whether `key` was placed already.
     pub fn holds(&self, db: Db, key: &[u8]) -> bool {
         self.placed.contains_key(&(db, Box::from(key)))

@@ -9,14 +9,18 @@
 //! state as anything else is. Whoever leads next has them, and a gateway goes on where it was.
 //!
 //! A gateway has one long operation under way in a group. Another one takes its place, and a piece that does not follow those
-//! before it ends it: such an operation is never whole, and is not carried out.
+//! before it ends it: such an operation is never whole, and is not carried out. Large values in it are put together as they
+//! come: `building.rs`.
 //!
 //! Invariants:
 //! 1. Of no operation there is more than it is said to have.
 //! 2. All of them together are said to have at most [`STAGED_BYTES_MAX`].
 
+use crate::building::Building;
 use crate::digest::Digest;
 use crate::form::Rest;
+use crate::garbage::Garbage;
+use crate::large::Large;
 use bytes::Bytes;
 use ids::{Boot, GatewayId};
 use planted::Bug;
@@ -46,11 +50,12 @@ struct Staged {
     number: u64,
     whole_bytes: u64,
     bytes: Vec<u8>,
+    building: Building,
 }
 
 impl Staging {
     /// Takes a piece.
-    pub(crate) fn add(&mut self, gateway: GatewayId, piece: Piece<'_>) {
+    pub(crate) fn add(&mut self, gateway: GatewayId, piece: Piece<'_>, garbage: &mut Garbage) {
         let Piece {
             number,
             whole_bytes,
@@ -58,7 +63,7 @@ impl Staging {
             bytes,
         } = piece;
         if offset == 0 {
-            self.0.remove(&gateway);
+            self.remove(gateway, garbage);
             let others: u64 = self.0.values().map(|staged| staged.whole_bytes).sum();
             if whole_bytes == 0 || whole_bytes > (STAGED_BYTES_MAX as u64).saturating_sub(others) {
                 return;
@@ -68,6 +73,7 @@ impl Staging {
                 whole_bytes,
                 // It takes no memory until it is filled, and nothing is copied twice.
                 bytes: Vec::with_capacity(whole_bytes as usize),
+                building: Building::default(),
             };
             self.0.insert(gateway, staged);
         }
@@ -78,21 +84,38 @@ impl Staging {
         let is_next = (staged.number, has) == (number, offset);
         if is_next && has + bytes.len() as u64 <= staged.whole_bytes {
             staged.bytes.extend_from_slice(bytes);
+            staged.building.follow(&staged.bytes, garbage);
         } else {
-            self.0.remove(&gateway);
+            self.remove(gateway, garbage);
         }
     }
 
-    /// Takes an operation out, if all of it is there.
-    pub(crate) fn take(&mut self, gateway: GatewayId, number: u64) -> Option<Bytes> {
-        let staged = self.0.remove(&gateway)?;
+    fn remove(&mut self, gateway: GatewayId, garbage: &mut Garbage) {
+        if let Some(staged) = self.0.remove(&gateway) {
+            staged.building.discard(garbage);
+        }
+    }
+
+    /// Takes an operation out, if all of it is there, with the large values that it puts, by where they begin.
+    pub(crate) fn take(
+        &mut self,
+        gateway: GatewayId,
+        number: u64,
+        garbage: &mut Garbage,
+    ) -> Option<(Bytes, BTreeMap<usize, Large>)> {
+        let mut staged = self.0.remove(&gateway)?;
         let is_whole = staged.bytes.len() as u64 == staged.whole_bytes;
-        (staged.number == number && is_whole).then(|| staged.bytes.into())
+        if staged.number == number && is_whole {
+            return Some((staged.bytes.into(), staged.building.take_built()));
+        }
+        staged.building.discard(garbage);
+        None
     }
 
     /// Drops what the dead have begun.
-    pub(crate) fn fence(&mut self, is_dead: impl Fn(Boot) -> bool) {
-        self.0.retain(|gateway, _| !is_dead(gateway.boot));
+    pub(crate) fn fence(&mut self, is_dead: impl Fn(Boot) -> bool, garbage: &mut Garbage) {
+        let dead = self.0.extract_if(.., |gateway, _| is_dead(gateway.boot));
+        dead.for_each(|(_, staged)| staged.building.discard(garbage));
     }
 
     pub(crate) fn hash(&self, digest: &mut Digest) {
@@ -212,16 +235,21 @@ mod tests {
         }
     }
 
+    fn take(staging: &mut Staging, gateway: GatewayId, number: u64) -> Option<Bytes> {
+        let taken = staging.take(gateway, number, &mut Garbage::default());
+        taken.map(|(bytes, _)| bytes)
+    }
+
     #[test]
     fn what_is_whole_is_taken_once() {
         let mut staging = Staging::default();
-        staging.add(gateway(1), piece(7, 6, 0, b"abc"));
-        staging.add(gateway(2), piece(7, 1, 0, b"x"));
-        staging.add(gateway(1), piece(7, 6, 3, b"def"));
-        assert_eq!(staging.take(gateway(1), 7).as_deref(), Some(&b"abcdef"[..]));
-        assert_eq!(staging.take(gateway(1), 7), None);
+        staging.add(gateway(1), piece(7, 6, 0, b"abc"), &mut Garbage::default());
+        staging.add(gateway(2), piece(7, 1, 0, b"x"), &mut Garbage::default());
+        staging.add(gateway(1), piece(7, 6, 3, b"def"), &mut Garbage::default());
+        assert_eq!(take(&mut staging, gateway(1), 7).as_deref(), Some(&b"abcdef"[..]));
+        assert_eq!(take(&mut staging, gateway(1), 7), None);
         assert_eq!(
-            staging.take(gateway(2), 7).as_deref(),
+            take(&mut staging, gateway(2), 7).as_deref(),
             Some(&b"x"[..]),
             "another's"
         );
@@ -238,26 +266,26 @@ mod tests {
             piece(7, 0, 0, b""),
         ] {
             let mut staging = Staging::default();
-            staging.add(gateway(1), first);
-            staging.add(gateway(1), wrong);
-            staging.add(gateway(1), piece(7, 6, 3, b"def"));
-            assert_eq!(staging.take(gateway(1), 7), None, "{wrong:?}");
+            staging.add(gateway(1), first, &mut Garbage::default());
+            staging.add(gateway(1), wrong, &mut Garbage::default());
+            staging.add(gateway(1), piece(7, 6, 3, b"def"), &mut Garbage::default());
+            assert_eq!(take(&mut staging, gateway(1), 7), None, "{wrong:?}");
         }
         let mut staging = Staging::default();
-        staging.add(gateway(1), first);
-        assert_eq!(staging.take(gateway(1), 7), None, "not all of it has come");
+        staging.add(gateway(1), first, &mut Garbage::default());
+        assert_eq!(take(&mut staging, gateway(1), 7), None, "not all of it has come");
     }
 
     #[test]
     fn no_more_is_begun_than_there_is_room_for() {
         let mut staging = Staging::default();
         let most = STAGED_BYTES_MAX as u64;
-        staging.add(gateway(1), piece(1, most - 3, 0, b"a"));
-        staging.add(gateway(2), piece(1, 4, 0, b"abcd"));
-        staging.add(gateway(3), piece(1, 3, 0, b"abc"));
-        assert_eq!(staging.take(gateway(2), 1), None);
-        assert!(staging.take(gateway(3), 1).is_some());
-        staging.add(gateway(1), piece(2, u64::MAX, 0, b"a"));
+        staging.add(gateway(1), piece(1, most - 3, 0, b"a"), &mut Garbage::default());
+        staging.add(gateway(2), piece(1, 4, 0, b"abcd"), &mut Garbage::default());
+        staging.add(gateway(3), piece(1, 3, 0, b"abc"), &mut Garbage::default());
+        assert_eq!(take(&mut staging, gateway(2), 1), None);
+        assert!(take(&mut staging, gateway(3), 1).is_some());
+        staging.add(gateway(1), piece(2, u64::MAX, 0, b"a"), &mut Garbage::default());
         assert!(staging.0.is_empty(), "what was begun before is gone, too");
     }
 }

@@ -26,11 +26,12 @@ use crate::apply::Apply;
 use crate::database::KeyVersion;
 use crate::digest::Digest;
 use crate::effects::Effect;
+use crate::encoded::{EncodedObject, SeenObject};
 use crate::entry::{
     Batch, BlockCommand, Condition, Entry, Forget, Inquire, Lock, Operation, Operations, Pairs, Prepare,
     Step, Work,
 };
-use crate::entry::{LOCK_TAG, Resolve, WaitId, write_participant, write_txn};
+use crate::entry::{KEPT_BYTES_MIN, LOCK_TAG, Resolve, WaitId, write_participant, write_txn};
 use crate::evaluate::Answers;
 use crate::events::Event;
 use crate::form::{self, Rest};
@@ -983,7 +984,8 @@ impl Keyspace {
         {
             // Before all conditions: what was carried out has changed what they ask for.
             self.refuse(txn, &prepare.participants, Refusal::Known, replies);
-            return self.stand(standing, &result.request, replies);
+            self.stand(standing, &result.request, replies);
+            return self.discard_work(prepare.work);
         }
         let holds = |all: &[Condition<'_>]| all.iter().all(|condition| self.holds(condition));
         let refusal = if !holds(&prepare.conditions) && !planted::is(Bug::ConditionsNotJudged) {
@@ -994,7 +996,8 @@ impl Keyspace {
             None
         };
         if let Some(refusal) = refusal {
-            return self.refuse(txn, &prepare.participants, refusal, replies);
+            self.refuse(txn, &prepare.participants, refusal, replies);
+            return self.discard_work(prepare.work);
         }
         let mut prepared = Prepared {
             participants: prepare.participants.clone(),
@@ -1044,6 +1047,12 @@ impl Keyspace {
         assert!(before.is_none(), "invariant 1: {txn:?} prepared before");
     }
 
+    fn discard_work(&mut self, work: Work<'_>) {
+        if let Work::Install { effects, .. } = work {
+            self.discard(effects);
+        }
+    }
+
     fn refuse(&mut self, txn: TxnId, participants: &Participants, refusal: Refusal, replies: &mut Replies) {
         self.transactions.locks.release(txn);
         self.transactions
@@ -1083,6 +1092,7 @@ impl Keyspace {
         let participants = prepared.participants.clone();
         self.transactions.locks.release(txn);
         if !is_committed {
+            self.discard(prepared.effects);
             return self.transactions.end(txn, Register::Aborted, participants);
         }
         self.transactions.end(txn, Register::Committed, participants);
@@ -1413,15 +1423,26 @@ fn write_seen(to: &mut Vec<u8>, object: Option<&Object>, version: KeyVersion) {
     }
 }
 
-/// The same, a long string being shared.
+/// The same, a long value being shared: a string with the object, another one with nobody.
 fn share_seen(object: Option<&Object>, version: KeyVersion) -> FrozenRope {
     let mut seen = Rope::default();
     let to = seen.bytes_mut();
+    let encoded = object.and_then(EncodedObject::of);
     if let Some((object, kept)) = object.and_then(|object| Some((object, object.kept_string()?))) {
         seen_head(to, true, version);
         form::write_head(to, object);
         count(to, kept.len());
         seen.push_run(kept.clone());
+    } else if let Some(encoded) = encoded {
+        seen_head(to, true, version);
+        to.extend_from_slice(encoded.head_bytes());
+        let value = encoded.value_bytes();
+        if value.len() >= KEPT_BYTES_MIN {
+            count(to, value.len());
+            seen.push_run(value.clone());
+        } else {
+            form::text(to, value);
+        }
     } else {
         write_seen(to, object, version);
     }
@@ -1437,27 +1458,38 @@ fn seen_head(to: &mut Vec<u8>, is_present: bool, version: KeyVersion) {
     to.extend_from_slice(&version.0.to_le_bytes());
 }
 
-/// Reads what a group wrote of what was seen under a key; `None` if the bytes are nothing like it. A long string is shared with
-/// them.
-pub fn read_seen(seen: &FrozenRope) -> Option<(Option<Object>, KeyVersion)> {
-    if let [(at, run)] = seen.runs()
-        && *at == seen.bytes().len()
-    {
-        let mut rest = Rest(seen.bytes());
-        let (_, version) = read_seen_head(&mut rest)?;
-        let head = form::Head::read(&mut rest)?;
-        let is_whole = rest.number()? as usize == run.len() && rest.0.is_empty();
-        let is_string = is_whole && head.form == 0;
-        return is_string.then(|| (Some(head.object(run, Some(run))), version));
-    }
-    let bytes = seen.to_bytes();
+/// Reads what a group wrote of what was seen under a key; `None` if the bytes are nothing like it. A long value is shared with
+/// them, and a large collection is left as it is.
+pub fn read_seen(seen: &FrozenRope) -> Option<(Option<SeenObject>, KeyVersion)> {
+    let (bytes, run) = match seen.runs() {
+        [(at, run)] if *at == seen.bytes().len() => (seen.bytes().clone(), Some(run)),
+        _ => (seen.to_bytes(), None),
+    };
     let mut rest = Rest(&bytes);
     let (is_present, version) = read_seen_head(&mut rest)?;
-    let object = match is_present {
-        true => Some(form::read_object_in(&mut rest, Some(&bytes))?),
-        false => None,
+    if !is_present {
+        return rest.0.is_empty().then_some((None, version));
+    }
+    let before = rest.0;
+    let head = form::Head::read(&mut rest)?;
+    let head_bytes = &before[..before.len() - rest.0.len()];
+    let length = rest.number()? as usize;
+    let value = match run {
+        Some(run) => &run[..],
+        None => rest.take(length)?,
     };
-    rest.0.is_empty().then_some((object, version))
+    if !rest.0.is_empty() || value.len() != length {
+        return None;
+    }
+    let source = run.unwrap_or(&bytes);
+    let object = if head.form > form::LAST_FLAT {
+        SeenObject::Encoded(EncodedObject::new(head_bytes, source.slice_ref(value)))
+    } else if form::check(head.form, value) {
+        SeenObject::Whole(head.object(value, Some(source)))
+    } else {
+        return None;
+    };
+    Some((Some(object), version))
 }
 
 fn read_seen_head(rest: &mut Rest<'_>) -> Option<(bool, KeyVersion)> {
@@ -1580,6 +1612,11 @@ fn effect_to(to: &mut Vec<u8>, effect: &Effect) {
         Effect::Put { db, object } => {
             to.extend_from_slice(&[db.number(), 1]);
             form::write_object(to, object);
+        }
+        Effect::PutEncoded { db, object } => {
+            to.extend_from_slice(&[db.number(), 1]);
+            to.extend_from_slice(object.head_bytes());
+            form::text(to, object.value_bytes());
         }
         Effect::Tell(event) => {
             to.extend_from_slice(&[event.db.number(), 2]);

@@ -506,8 +506,8 @@ impl Overture {
         if let Some(refused) = happened.refused {
             return Err(format!("the cluster does not let this node start: {refused}"));
         }
-        if happened.is_dead {
-            return Err(meta::DEAD.to_owned());
+        if let Some(why) = happened.dead {
+            return Err(why.to_owned());
         }
         self.map = happened.map.or(self.map.take());
         self.started = happened.started.or(self.started.take());

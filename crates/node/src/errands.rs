@@ -1,7 +1,7 @@
 //! The thread that runs errands: commands that would hold a worker up.
 //!
 //! One thread for the node. Errands wait in its queue in the order in which they came; each client has a bounded number of
-//! commands under way, so the queue is bounded by the clients. Results lie in a queue for each worker, and the worker is
+//! commands under way, and each worker of evaluations, so the queue is bounded. Results lie in a queue for each worker, and the worker is
 //! woken for each.
 
 use crate::mesh::Mesh;

@@ -157,8 +157,8 @@ pub(crate) struct Happened {
     pub(crate) outcomes: Vec<Granted>,
     /// Why the node cannot be a member.
     pub(crate) refused: Option<String>,
-    /// This start of the node is dead: nothing that it does has an effect any more.
-    pub(crate) is_dead: bool,
+    /// Why this start of the node is dead: nothing that it does has an effect any more.
+    pub(crate) dead: Option<&'static str>,
 }
 
 /// What the meta log on this disk holds.
@@ -395,7 +395,11 @@ impl Driver {
 }
 
 /// What is said of a start that is fenced.
-pub(crate) const DEAD: &str = "the cluster has declared this start of the node dead, because it was out of reach for long, or because an operator said so: start it again";
+const DEAD: &str = "the cluster has declared this start of the node dead, because it was out of reach for long, or because an operator said so: start it again";
+
+const SUPERSEDED: &str = "the node was started again elsewhere, from this data directory or a copy of it: one of the two is enough";
+
+const REMOVED: &str = "the node is a member of the cluster no longer: to have it join again, start it with an empty data directory";
 
 /// What is left of groups that nobody leads, and whether anybody could do something about it.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -416,17 +420,9 @@ fn tell(notice: Notice, happened: &mut Happened) {
         Notice::LogRefused => tracing::error!(
             "the meta group's log in the data directory cannot be gone on with: the node is a new member of that group, if it is to be one"
         ),
-        Notice::Fenced => {
-            tracing::error!("{DEAD}; the node stops");
-            happened.is_dead = true;
-        }
-        Notice::Superseded { by } => {
-            tracing::error!(
-                by = by.0,
-                "another start of this node is known: is its data directory used twice?"
-            );
-        }
-        Notice::Removed => tracing::error!("the node is a member of the cluster no longer"),
+        Notice::Fenced => happened.dead = Some(DEAD),
+        Notice::Superseded { .. } => happened.dead = Some(SUPERSEDED),
+        Notice::Removed => happened.dead = Some(REMOVED),
         Notice::StartRefused { refusal } => happened.refused = Some(refused(refusal)),
     }
 }
@@ -590,15 +586,16 @@ pub(crate) fn run(mut driver: Driver, inputs: &Receiver<Input>, desk: &Desk) {
                 if happened.map.is_some() {
                     desk.view.set_ledger(driver.ledger());
                 }
-                let is_dead = happened.is_dead;
+                let dead = happened.dead;
                 desk.hand_over(happened);
                 let remains = driver.remains(now);
                 if remains != shown {
                     shown.clone_from(&remains);
                     desk.view.set_remains(remains);
                 }
-                if is_dead {
-                    desk.end(DEAD.to_owned());
+                if let Some(why) = dead {
+                    tracing::error!("{why}; the node stops");
+                    desk.end(why.to_owned());
                 }
             }
             Err(error) => {

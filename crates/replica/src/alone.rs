@@ -13,6 +13,9 @@
 //!
 //! Who waits, holds and has voted is in the keyspace, as it is where a log decides. Here is who is to be answered.
 //!
+//! A group that is going to get a log lets no transaction in any more: else there might always be one under way, for ever where
+//! those of other nodes, which cannot ask this group yet, are in the way elsewhere. They are asked of the log when it is there.
+//!
 //! Invariants:
 //! 1. Whoever waits in the queue of the state is among `askers`, and the other way round.
 //! 2. No operation touches a key that a prepared transaction holds exclusively, except its own when it is decided.
@@ -27,7 +30,7 @@ use crate::turn::Turn;
 use command::{Command, Walks};
 use ids::{Db, Slot};
 use keyspace::{BlockCommand, Effect, Inquire, Returned, Terms, Told};
-use keyspace::{Read, WAITING_MAX};
+use keyspace::{Read, SeenObject, WAITING_MAX};
 use resp::Writer;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -62,6 +65,9 @@ pub(crate) struct Alone {
     inherits: bool,
     /// Bytes of the values that are lent, by whom they are lent to.
     lent: BTreeMap<TxnId, usize>,
+    /// Whether the group is going to get a log, and the parts of transactions that wait for that.
+    awaits_log: bool,
+    kept_out: Vec<Request>,
 }
 
 impl Alone {
@@ -119,8 +125,12 @@ impl Alone {
                 let locks = keyspace::shared(keys.iter().map(|(_, key)| &**key));
                 self.look(state, Asker::Fetch(txn, keys), locks, out);
             }
+            Request::Prepare(_) | Request::Lock(_) if self.awaits_log => self.kept_out.push(request),
             Request::Prepare(part) => self.on_prepare(state, *part, out),
             Request::Lock(part) => self.on_lock(state, *part, out),
+            Request::Wound { txn } if self.drop_kept_out(txn) => {
+                out.push(refusal(state, txn, Refusal::Wounded));
+            }
             Request::Decide {
                 txn,
                 is_committed,
@@ -128,6 +138,7 @@ impl Alone {
                 worker,
                 is_final,
             } => {
+                self.drop_kept_out(txn);
                 let replies = self.on_decide(state, txn, is_committed, is_final);
                 if is_awaited || !is_final {
                     out.push(Output::Decided {
@@ -276,7 +287,9 @@ impl Alone {
             }
             Asker::Lock(txn, keys) => match Replies::of_vote(told) {
                 (Vote::Prepared, _) => {
-                    let objects = keys.iter().map(|(db, key)| state.keyspace.copy_object(*db, key));
+                    let copy =
+                        |(db, key): &FullKey| state.keyspace.copy_object(*db, key).map(SeenObject::Whole);
+                    let objects = keys.iter().map(copy);
                     Output::Locked {
                         txn,
                         group,
@@ -309,7 +322,7 @@ impl Alone {
             Asker::Fetch(txn, keys) => {
                 let seen = |(db, key): &FullKey| {
                     (
-                        state.keyspace.copy_object(*db, key),
+                        state.keyspace.copy_object(*db, key).map(SeenObject::Whole),
                         state.keyspace.version(*db, key),
                     )
                 };
@@ -436,7 +449,10 @@ impl Alone {
             group: state.group,
             is_logged: false,
             time: state.keyspace.time(),
-            objects,
+            objects: objects
+                .into_iter()
+                .map(|object| object.map(SeenObject::Whole))
+                .collect(),
         });
     }
 
@@ -475,7 +491,8 @@ impl Alone {
         file: Option<u16>,
     ) -> bool {
         let keyspace = &state.keyspace;
-        let is_full = file.is_some() && (self.brief.is_full() || keyspace.has_lock_waiters());
+        let is_full =
+            file.is_some() && (self.awaits_log || self.brief.is_full() || keyspace.has_lock_waiters());
         let mode = file.map_or(mode, |_| keyspace.mode_of(key, mode));
         !is_full
             && self.brief.admits_key(slot, key, mode, file)
@@ -603,6 +620,29 @@ impl Alone {
     pub(crate) fn is_quiet(&self, state: &GroupState) -> bool {
         let is_unlocked = self.inherits || state.keyspace.is_unlocked();
         is_unlocked && self.brief.is_empty() && self.askers.is_empty() && self.lent.is_empty()
+    }
+
+    /// The group is going to get a log, or is not after all: then what was kept out is handed back.
+    pub(crate) fn await_log(&mut self, awaits_log: bool) -> Vec<Request> {
+        self.awaits_log = awaits_log;
+        if awaits_log {
+            return Vec::new();
+        }
+        std::mem::take(&mut self.kept_out)
+    }
+
+    pub(crate) fn awaits_log(&self) -> bool {
+        self.awaits_log
+    }
+
+    /// A transaction's part is not wanted any more, if it was kept out.
+    fn drop_kept_out(&mut self, txn: TxnId) -> bool {
+        let before = self.kept_out.len();
+        self.kept_out.retain(|request| match request {
+            Request::Prepare(part) | Request::Lock(part) => part.txn != txn,
+            _ => true,
+        });
+        self.kept_out.len() < before
     }
 
     /// Whether a transaction has, or may have, left something to be done here: what is held then is not all there is.

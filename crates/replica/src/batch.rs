@@ -26,6 +26,7 @@
 use crate::operation::{Condition, Operation};
 use crate::request::FullKey;
 use bytes::Bytes;
+use command::ReplyError;
 use ids::{Boot, Db, GatewayId, UnixMillis, Version};
 use keyspace::{BlockCommand, KeyVersion, Operations, OperationsMark, Origin};
 use resp::{Args, FrozenRope, Protocol, Rope, Span, Writer};
@@ -383,11 +384,6 @@ pub(crate) fn reads(bytes: &[u8]) -> Result<Vec<Read<'_>>, Malformed> {
     Ok(found)
 }
 
-/// The reply in place of one that cannot be told.
-const TOO_LONG: &[u8] =
-    b"-ERR the replies to what was read at once from one group are longer than the 768 MiB that can \
-                          travel together; read less at a time\r\n";
-
 /// Answers under construction.
 #[derive(Default)]
 pub(crate) struct AnswersBuf(Rope);
@@ -414,7 +410,7 @@ impl AnswersBuf {
         // What is shared is soon as long as no message can be.
         let Ok(length) = u32::try_from(self.0.len() - before) else {
             self.0.truncate(start);
-            return self.reply(TOO_LONG);
+            return self.reply_too_long();
         };
         self.bytes()[at - size_of::<u32>()..at].copy_from_slice(&length.to_le_bytes());
     }
@@ -463,10 +459,14 @@ impl AnswersBuf {
     pub(crate) fn refuse_from(&mut self, at: usize, is_command: bool) {
         self.0.truncate(at);
         if is_command {
-            self.reply(TOO_LONG);
+            self.reply_too_long();
         } else {
             self.too_long();
         }
+    }
+
+    fn reply_too_long(&mut self) {
+        self.write_reply(Protocol::Resp2, |out| ReplyError::RepliesTooLong.write(out));
     }
 
     /// It would have had to wait, and too many do: nothing was done.
@@ -898,7 +898,9 @@ mod tests {
         assert_eq!(all.runs(), []);
         let mut answers = Answers::new(&all);
         assert_eq!(answers.next(), Ok(Answer::Reply(b"+OK\r\n")));
-        assert_eq!(answers.next(), Ok(Answer::Reply(TOO_LONG)));
+        let mut error = Vec::new();
+        ReplyError::RepliesTooLong.write(&mut Writer::new(&mut error, Protocol::Resp2));
+        assert_eq!(answers.next(), Ok(Answer::Reply(&error)));
     }
 
     #[test]

@@ -51,7 +51,7 @@ use bytes::Bytes;
 use command::{CommandId, Flags, Spec};
 use ids::{Db, GatewayId, GroupId, Monotonic, Slot, UnixMillis};
 use keyspace::{
-    ClientRequest, Forget, Inquire, KEPT_BYTES_MIN, KeyVersion, Object, OperationsMark, Piece, Resolve,
+    ClientRequest, Forget, Inquire, KEPT_BYTES_MIN, KeyVersion, OperationsMark, Piece, Resolve, SeenObject,
     WaitId, read_seen,
 };
 use planted::Bug;
@@ -2127,7 +2127,7 @@ fn fetched(
     group: GroupId,
     age: Duration,
     time: UnixMillis,
-    objects: Option<Vec<(Option<Object>, KeyVersion)>>,
+    objects: Option<Vec<(Option<SeenObject>, KeyVersion)>>,
 ) -> Output {
     match objects {
         Some(objects) => Output::Fetched {

@@ -183,6 +183,7 @@ impl Replica {
         assert!(self.is_quiet(), "locks are not replicated");
         self.role = Role::Elsewhere;
         self.state.local.is_alone = false;
+        self.state.local.answers_bytes_max = usize::MAX;
     }
 
     /// It takes part in the group's log, which begins where its state is.
@@ -429,6 +430,19 @@ impl Replica {
     /// Whether nothing is locked, lent or waited for, so that the group can get a log.
     pub fn is_quiet(&self) -> bool {
         self.alone().is_some_and(|alone| alone.is_quiet(&self.state))
+    }
+
+    /// The group is going to get a log, and lets no transaction in until then; or it is not after all. Answers what was kept out.
+    pub fn await_log(&mut self, awaits_log: bool) -> Vec<Request> {
+        match &mut self.role {
+            Role::Alone(alone) => alone.await_log(awaits_log),
+            Role::Elsewhere | Role::Member(_) => Vec::new(),
+        }
+    }
+
+    /// Whether the group is going to get a log ([`Replica::await_log`]).
+    pub fn awaits_log(&self) -> bool {
+        self.alone().is_some_and(Alone::awaits_log)
     }
 
     /// Whether a transaction has, or may have, left something to be done here: what is held then is not all there is.

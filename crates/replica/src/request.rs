@@ -6,8 +6,8 @@ use crate::state::LocalCounts;
 use command::{CommandId, Spec};
 use ids::{Db, GroupId, UnixMillis};
 use keyspace::{
-    ClientRequest, Effect, Event, Garbage, KeptResult, KeyVersion, Lock, Object, Pairs, Prepare, Returned,
-    Work,
+    ClientRequest, Effect, Event, Garbage, KeptResult, KeyVersion, Lock, Pairs, Prepare, Returned,
+    SeenObject, Work,
 };
 use resp::FrozenRope;
 use std::time::Duration;
@@ -195,13 +195,9 @@ impl Part {
     /// About how many bytes it has, of what may be long.
     pub fn byte_len(&self) -> usize {
         let of_operation = |operation: &Operation| operation.args.as_args().byte_len();
-        let of_effect = |effect: &Effect| match effect {
-            Effect::Put { object, .. } => object.memory(),
-            Effect::Delete { .. } | Effect::Tell(_) => 0,
-        };
         match &self.assignment {
             Assignment::Evaluate { operations, .. } => operations.iter().map(of_operation).sum(),
-            Assignment::Install { effects, .. } => effects.iter().map(of_effect).sum(),
+            Assignment::Install { effects, .. } => effects.iter().map(Effect::byte_len).sum(),
             Assignment::InPlace { .. } | Assignment::Lock { .. } | Assignment::CheckOut { .. } => 0,
         }
     }
@@ -399,7 +395,7 @@ pub enum Output {
         /// The group's time.
         time: UnixMillis,
         /// One for each object that was wanted; `None` if absent.
-        objects: Vec<Option<Object>>,
+        objects: Vec<Option<SeenObject>>,
     },
     /// To [`Request::Prepare`], and to [`Request::Lock`] if it is refused.
     Voted {
@@ -439,7 +435,7 @@ pub enum Output {
         /// This group.
         group: GroupId,
         /// One for each key: its object, if there is one, and its version.
-        objects: Vec<(Option<Object>, KeyVersion)>,
+        objects: Vec<(Option<SeenObject>, KeyVersion)>,
         /// For how long at least nothing of it had changed.
         age: Duration,
         /// The group's time, by which they are there.

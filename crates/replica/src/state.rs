@@ -184,6 +184,10 @@ impl GroupState {
             self.local.now = turn.now;
             self.local.access.set(turn.now, turn.lfu);
             self.local.notify = turn.notify;
+            self.local.answers_bytes_max = match self.local.is_alone {
+                true => turn.answers_bytes_max,
+                false => usize::MAX,
+            };
         }
     }
 
@@ -597,7 +601,9 @@ impl GroupState {
     pub fn read_leased(&mut self, turn: &Turn, db: Db, command: &command::Command<'_>, out: &mut Writer<'_>) {
         self.begin(turn);
         debug_assert!(!command.writes(), "what writes is an entry");
+        let applied = std::mem::replace(&mut self.local.answers_bytes_max, turn.answers_bytes_max);
         self.keyspace.read(db, command, &mut self.local, out);
+        self.local.answers_bytes_max = applied;
     }
 
     /// What reads count and tell of, before some that may have to be answered again: for [`GroupState::is_ahead`]. They are judged by

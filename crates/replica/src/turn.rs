@@ -19,7 +19,8 @@ pub struct Turn {
     /// Steps that commands may take at once, or copying their values for a transaction: see [`keyspace::walks`]. What
     /// takes more is carried out elsewhere, on values that are lent.
     pub steps_max: usize,
-    /// Bytes of the answers to the reads of one batch: [`crate::PieceSizes::answers_bytes_max`].
+    /// Bytes of the answers to the reads of one batch, or to what is read at once of groups that are alone:
+    /// [`crate::PieceSizes::answers_bytes_max`].
     pub answers_bytes_max: usize,
     /// The rules that entries made now are to follow: the newest that every node of the cluster knows.
     pub semantics: SemanticsVersion,
@@ -45,6 +46,7 @@ impl Turn {
         scratch
             .open(&header, access, self.notify)
             .expect("a build knows the rules that it writes");
+        scratch.bound_answers(self.answers_bytes_max);
         scratch
     }
 }

@@ -35,6 +35,18 @@ impl Runs {
         self.all.push_back((at, run));
     }
 
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Drops those behind a place. A run has at least its header before it.
+    pub(crate) fn truncate(&mut self, mark: usize) {
+        while let Some((_, run)) = self.all.pop_back_if(|(at, _)| *at > mark) {
+            self.len -= run.len();
+        }
+    }
+
     fn pop(&mut self) -> Option<(usize, Bytes)> {
         let popped = self.all.pop_front()?;
         self.len -= popped.1.len();
@@ -135,11 +147,7 @@ impl Rope {
     /// Drops what was added since `mark`.
     pub fn truncate(&mut self, mark: usize) {
         self.bytes.truncate(mark);
-        // A run since then has at least its header before it.
-        while self.runs.all.back().is_some_and(|(at, _)| *at > mark) {
-            let (_, run) = self.runs.all.pop_back().expect("it was just looked at");
-            self.runs.len -= run.len();
-        }
+        self.runs.truncate(mark);
     }
 
     /// The first bytes, up to a run or the end of it; empty only if there are none.

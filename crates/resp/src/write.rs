@@ -15,6 +15,16 @@ pub struct Writer<'a> {
     /// Where what need not be copied goes, if the output is a rope.
     runs: Option<&'a mut Runs>,
     protocol: Protocol,
+    /// How long the output may become with what is shared, and whether something was left out that would have made it longer.
+    bytes_max: usize,
+    is_too_long: bool,
+}
+
+/// See [`Writer::bound`].
+#[derive(Debug)]
+pub struct Bound {
+    start: usize,
+    before: usize,
 }
 
 impl<'a> Writer<'a> {
@@ -25,6 +35,8 @@ impl<'a> Writer<'a> {
             out,
             runs: None,
             protocol,
+            bytes_max: usize::MAX,
+            is_too_long: false,
         }
     }
 
@@ -36,6 +48,8 @@ impl<'a> Writer<'a> {
             out,
             runs: Some(runs),
             protocol,
+            bytes_max: usize::MAX,
+            is_too_long: false,
         }
     }
 
@@ -53,6 +67,49 @@ impl<'a> Writer<'a> {
     )]
     pub fn len(&self) -> usize {
         self.out.len()
+    }
+
+    /// The same with what is shared.
+    #[inline]
+    pub fn byte_len(&self) -> usize {
+        self.out.len() + self.runs.as_ref().map_or(0, |runs| runs.len())
+    }
+
+    /// Bounds the output: strings, and their absence, that would make it longer than so many bytes are left out until
+    /// [`Writer::end_bound`], and all that follow.
+    #[inline]
+    pub fn bound(&mut self, bytes_max: usize) -> Bound {
+        Bound {
+            start: self.out.len(),
+            before: std::mem::replace(&mut self.bytes_max, bytes_max),
+        }
+    }
+
+    /// As if something had been left out that is too long.
+    pub fn pass_bound(&mut self) {
+        self.is_too_long = true;
+    }
+
+    /// The bound is as it was. `false`: something was left out, and all that was written since is dropped.
+    #[inline]
+    #[must_use]
+    pub fn end_bound(&mut self, bound: Bound) -> bool {
+        self.bytes_max = bound.before;
+        if !std::mem::take(&mut self.is_too_long) {
+            return true;
+        }
+        self.out.truncate(bound.start);
+        if let Some(runs) = &mut self.runs {
+            runs.truncate(bound.start);
+        }
+        false
+    }
+
+    /// Whether so many bytes more are to be left out.
+    #[inline]
+    fn leaves_out(&mut self, count: usize) -> bool {
+        self.is_too_long = self.is_too_long || self.byte_len().saturating_add(count) > self.bytes_max;
+        self.is_too_long
     }
 
     /// A status, such as `QUEUED`.
@@ -86,6 +143,9 @@ impl<'a> Writer<'a> {
     /// A string of bytes.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
+        if self.leaves_out(bytes.len()) {
+            return;
+        }
         self.out.reserve(bytes.len() + HEADER_BYTES_MAX);
         self.count(b'$', bytes.len());
         self.out.extend_from_slice(bytes);
@@ -94,6 +154,9 @@ impl<'a> Writer<'a> {
 
     /// A string of bytes that is long: it is shared if the output is a rope, and copied if not.
     pub fn bulk_shared(&mut self, bytes: &Bytes) {
+        if self.leaves_out(bytes.len()) {
+            return;
+        }
         let Some(runs) = &mut self.runs else {
             return self.bulk(bytes);
         };
@@ -115,7 +178,7 @@ impl<'a> Writer<'a> {
     /// The absence of a string.
     #[inline]
     pub fn null(&mut self) {
-        self.out.extend_from_slice(match self.protocol {
+        self.raw(match self.protocol {
             Protocol::Resp2 => b"$-1\r\n",
             Protocol::Resp3 => b"_\r\n",
         });
@@ -215,6 +278,9 @@ impl<'a> Writer<'a> {
     /// Bytes that are replies already.
     #[inline]
     pub fn raw(&mut self, replies: &[u8]) {
+        if self.leaves_out(replies.len()) {
+            return;
+        }
         self.out.extend_from_slice(replies);
     }
 
@@ -385,6 +451,31 @@ mod tests {
         same(&|w| w.array(0), "*0\r\n");
         same(&|w| w.array(1_000_000), "*1000000\r\n");
         same(&|w| w.raw(b"+PONG\r\n"), "+PONG\r\n");
+    }
+
+    #[test]
+    fn what_passes_a_bound_is_dropped_with_what_it_shares_and_what_stood_before_stays() {
+        let shared = Bytes::from_static(b"shared");
+        for bytes_max in 0..60 {
+            let mut rope = Rope::default();
+            let mut w = Writer::sharing(&mut rope, Protocol::Resp2);
+            w.bulk_shared(&shared);
+            let (bound, before) = (w.bound(bytes_max), w.byte_len());
+            w.array(2);
+            w.bulk_shared(&shared);
+            w.null();
+            let is_told = w.end_bound(bound);
+            assert_eq!(is_told, bytes_max >= before + "*2..$6..shared..$-1..".len());
+            w.bulk(b"unbounded");
+            let told = if is_told {
+                &b"*2\r\n$6\r\nshared\r\n$-1\r\n"[..]
+            } else {
+                b""
+            };
+            let text = [b"$6\r\nshared\r\n", told, b"$9\r\nunbounded\r\n"].concat();
+            assert_eq!(rope.len(), text.len());
+            assert_eq!(rope.freeze().to_bytes(), text);
+        }
     }
 
     #[test]

@@ -12,17 +12,24 @@
 //!                       +-- waits for its keys    +-- little after all, or only too large to copy: run here
 //! ```
 //!
+//! What waits for its turn on that thread when its client's connection ends is not carried out: the values go back as they are.
+//!
 //! That is a transaction of its own kind, over however many groups and workers. How many steps a command would be is asked
 //! of the keyspaces ([`keyspace::walks`]) where they are. A group that is asked to carry out or to copy too much refuses,
 //! and its transaction begins again as one of this kind; so does a command that walks and has to wait for its keys, as
 //! nobody can tell yet how far. A command of very many words is carried out aside too, whatever it finds.
+//!
+//! Where groups have logs, nothing can be lent: their values are sent. The coordinator leaves them as they came if they are much, and
+//! the errand decodes them, carries the commands out, and encodes what each group is to install (`evaluation.rs`).
 //!
 //! What still runs on the worker, however long it takes: commands on very many keys (`DEL`, `MGET`, `MSET`), `KEYS`; a
 //! `SORT` with patterns, which would take longer still to fetch key by key what they name, and an `EXEC` that has one; an
 //! `EXEC` that has a command on the whole keyspace; the pops of clients that waited; and whatever works on the bytes of
 //! one long string.
 
+use crate::client::ClientCard;
 use crate::delivery::Answers;
+use crate::evaluation::Evaluation;
 use crate::gateway::Gateway;
 use crate::program::{Program, by_group, group_of_key, names_more};
 use command::{Command, Route, Spec, Spread, Walks};
@@ -30,17 +37,34 @@ use ids::{Db, GroupId, UnixMillis};
 use replica::{LocalCounts, Operation, Replies, Request, Returned, Scratch, Ticket};
 use resp::Args;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use txn::TxnId;
 
 /// Steps that a command may take on the worker itself: one or two milliseconds.
 pub(crate) const STEPS_MAX: usize = 20_000;
 
+/// Evaluations of a worker that may be away: each holds the values of its transaction until it is back. At the limit the worker
+/// carries the next one out itself, and whoever sends so many waits for it.
+pub(crate) const EVALUATIONS_MAX: usize = 64;
+
 /// With fewer words than these, a command on one key that does not walk is never worth a thought.
 const WORDS_MIN: usize = 1_024;
 
 /// Commands on their way, with all that they need.
-pub struct Errand {
+pub struct Errand(Work);
+
+enum Work {
+    /// On values that are lent.
+    Lent(Box<Lent>),
+    /// On values that groups have sent, of which what is to be installed follows.
+    Fetched(Box<Evaluation>),
+}
+
+pub(crate) struct Lent {
     txn: TxnId,
+    /// Whoever waits for it; `None` if the connection has ended already.
+    client: Option<Arc<ClientCard>>,
     operations: Vec<Operation>,
     /// By which each of them is judged.
     times: Vec<UnixMillis>,
@@ -52,15 +76,27 @@ pub struct Errand {
 }
 
 impl Errand {
+    /// Carries the commands out.
+    pub fn run(&mut self) {
+        match &mut self.0 {
+            Work::Lent(lent) => lent.run(),
+            Work::Fetched(evaluation) => evaluation.run(),
+        }
+    }
+}
+
+impl Lent {
     pub(crate) fn new(
         txn: TxnId,
+        client: Option<Arc<ClientCard>>,
         operations: Vec<Operation>,
         times: Vec<UnixMillis>,
         scratch: Scratch,
         clock: fn() -> u64,
-    ) -> Errand {
-        Errand {
+    ) -> Lent {
+        Lent {
             txn,
+            client,
             operations,
             times,
             scratch,
@@ -75,8 +111,17 @@ impl Errand {
         replica::steps_of(&self.operations, &|_| Some(self.scratch.keyspace()))
     }
 
-    /// Carries the commands out.
-    pub fn run(&mut self) {
+    /// Whether nobody is left to be answered.
+    fn is_vain(&self) -> bool {
+        let is_gone = |client: &Arc<ClientCard>| client.is_gone.load(Ordering::Relaxed);
+        self.client.as_ref().is_none_or(is_gone)
+    }
+
+    /// Carries the commands out, all or none: none if the client's connection has ended.
+    fn run(&mut self) {
+        if self.is_vain() {
+            return;
+        }
         let mut began = (self.clock)();
         for (operation, time) in self.operations.iter().zip(&self.times) {
             self.scratch.judge_by(*time);
@@ -139,12 +184,18 @@ impl Gateway {
     }
 
     /// Every group has lent its values.
-    pub(crate) fn set_out(&mut self, mut errand: Errand) {
-        if errand.steps() > self.turn.steps_max {
-            return self.errands.push(errand);
+    pub(crate) fn set_out(&mut self, mut lent: Lent) {
+        if !lent.is_vain() && lent.steps() > self.turn.steps_max {
+            return self.errands.push(Errand(Work::Lent(Box::new(lent))));
         }
-        errand.run();
-        self.give_back(errand);
+        lent.run();
+        self.give_back(lent);
+    }
+
+    /// What groups have sent is too much to be worked on here.
+    pub(crate) fn evaluate_aside(&mut self, evaluation: Evaluation) {
+        self.evaluations += 1;
+        self.errands.push(Errand(Work::Fetched(Box::new(evaluation))));
     }
 
     /// The errands that are to be run, for the driver.
@@ -155,22 +206,25 @@ impl Gateway {
 
     /// An errand was run.
     pub fn on_errand(&mut self, errand: Errand) {
-        self.give_back(errand);
+        match errand.0 {
+            Work::Lent(lent) => self.give_back(*lent),
+            Work::Fetched(evaluation) => self.on_evaluated(*evaluation),
+        }
         self.pump();
         // Nothing may be left to carry on, and yet a key was filled.
         self.serve_waiters();
     }
 
     /// Everything goes back to the groups.
-    fn give_back(&mut self, errand: Errand) {
-        let Errand {
+    fn give_back(&mut self, lent: Lent) {
+        let Lent {
             txn,
             operations,
             mut scratch,
             replies,
             took,
             ..
-        } = errand;
+        } = lent;
         let (concerned, caller) = self.offloaded(txn);
         for (operation, nanos) in operations.iter().zip(took) {
             self.note_time(operation.spec, nanos, operation.args.as_args(), caller);

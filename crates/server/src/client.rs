@@ -55,6 +55,8 @@ pub struct ClientCard {
     pub is_killed: AtomicBool,
     /// It waits for a key to be filled.
     pub is_blocked: AtomicBool,
+    /// The connection has ended.
+    pub(crate) is_gone: AtomicBool,
 }
 
 /// Names a client gave itself.
@@ -102,6 +104,7 @@ impl ClientCard {
             reads_at_replicas: AtomicBool::new(false),
             is_killed: AtomicBool::new(false),
             is_blocked: AtomicBool::new(false),
+            is_gone: AtomicBool::new(false),
         }
     }
 
@@ -167,14 +170,24 @@ impl Clients {
         self.lock().insert(card.id, card);
     }
 
-    /// Hides it again.
+    /// Hides it again: the connection has ended.
     pub fn remove(&self, id: u64) {
-        self.lock().remove(&id);
+        if let Some(card) = self.lock().remove(&id) {
+            card.is_gone.store(true, Ordering::Relaxed);
+        }
     }
 
     /// The one with this number.
     pub fn find(&self, id: u64) -> Option<Arc<ClientCard>> {
         self.lock().get(&id).cloned()
+    }
+
+    /// The one with this place at a worker, unless it has ended.
+    pub(crate) fn at(&self, worker: u16, connection: u64) -> Option<Arc<ClientCard>> {
+        let is_it = |card: &&Arc<ClientCard>| {
+            card.worker == worker && card.token.load(Ordering::Relaxed) == connection
+        };
+        self.lock().values().find(is_it).cloned()
     }
 
     /// All of them, by id.

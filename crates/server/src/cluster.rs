@@ -979,6 +979,7 @@ impl Gateway {
                 .state_mut()
                 .begin_generation(layout.group(group).generation);
         }
+        let kept_out = Seat::give_log(&layout, replica);
         seat.settle(&layout, replica, &self.turn, seed, now);
         if !had_log {
             self.look_at_lines(index);
@@ -988,6 +989,9 @@ impl Gateway {
         self.group_client(index);
         self.cluster.seats[index].begin_generation(generation, &mut outputs);
         self.transactions.outputs.extend(outputs);
+        for request in kept_out {
+            self.request(group, request);
+        }
         self.cluster.touch(index);
     }
 
@@ -1014,9 +1018,13 @@ impl Gateway {
         let was_unsettled = seat.is_unsettled(&layout, replica);
         if was_unsettled {
             let seed = self.prng.next_u64();
+            let (group, kept_out) = (replica.group(), Seat::give_log(&layout, replica));
             seat.settle(&layout, replica, &self.turn, seed, now);
             self.look_at_lines(index);
             self.wound_again(index);
+            for request in kept_out {
+                self.request(group, request);
+            }
         }
         let Cluster { seats, peers, .. } = &mut self.cluster;
         let is_up = |node: NodeId| node == layout.me || peers.get(&node).is_some_and(|peer| peer.is_up);
@@ -1067,13 +1075,13 @@ impl Gateway {
         };
     }
 
-    /// A group that is alone still while others have logs already: hints to withdraw younger transactions there may be lost, and are
-    /// repeated until nobody waits here any more.
+    /// Before a group that is alone gets its log, all transactions that have not voted everywhere are withdrawn: one may wait for
+    /// one of another node, which waits for this group. The hints may be lost, and are repeated.
     fn wound_again(&mut self, index: usize) {
         let replica = &self.replicas[index];
-        if !replica.has_log() && !planted::is(Bug::AloneWoundsOnce) {
-            let wounds = replica.keyspace().to_be_wounded().into_iter();
-            let wounds = wounds.map(|(txn, _)| Output::Wound { txn });
+        if replica.awaits_log() && !planted::is(Bug::AloneWoundsOnce) {
+            let open = replica.keyspace().open_transactions();
+            let wounds = open.map(|(txn, _)| Output::Wound { txn });
             self.transactions.outputs.extend(wounds);
         }
     }

@@ -32,22 +32,23 @@
 //! 5. A transaction is found by its number, and names its groups once each, in order, with their generations.
 //! 6. Those that a client waits for are those that have one. Whoever has none any more has asked for votes, and is in doubt: what
 //!    is committed is kept only as long as somebody waits for its replies.
-//! 7. Whoever has not asked for votes waits for an answer, and for no more answers than it has groups.
+//! 7. Whoever has not asked for votes waits for an answer or for another thread, and for no more answers than it has groups.
 //! 8. What settles waits for some of its groups.
 //! 9. Of combined commands, each has its client: `combining.rs`.
 
-use crate::aside::Errand;
+use crate::aside::{EVALUATIONS_MAX, Lent};
 use crate::combining::{self, Combined};
 use crate::delivery::{Answered, Answers, Delivery};
+use crate::evaluation::{Evaluated, Evaluation, Fetched, effects_of, evaluate};
 use crate::gateway::Gateway;
 use crate::group_times::GroupTimes;
 use crate::named::error_of;
 use crate::plan::Plan;
-use crate::program::{Extent, Program, by_group, group_of_key};
+use crate::program::{Extent, Program, group_of_key};
 use crate::timing::Caller;
 use crate::transaction_figures::TransactionSight;
 use ids::{GroupId, Monotonic, UnixMillis};
-use keyspace::{Effect, Garbage, KeyVersion, Object};
+use keyspace::{Effect, Garbage, KeyVersion, SeenObject};
 use planted::Bug;
 use replica::{
     Assignment, CROWDED_OUT, Condition, FullKey, LocalCounts, Operation, Output, Part, Replies, Request,
@@ -86,6 +87,7 @@ const BUSY: &str = "TRYAGAIN too many transactions wait for the same keys; nothi
 const TAKEN_FOR_DEAD: &str =
     "TRYAGAIN this node was taken for dead by a group of the transaction; nothing was done";
 const TIMED_OUT: &str = "TRYAGAIN the keys of this transaction did not become free in time; nothing was done";
+const TOO_SLOW: &str = "TRYAGAIN this node has too much to do with large values; nothing was done";
 const UNKNOWN: &str = "UNKNOWN a group of this transaction was lost before it answered: whether the transaction was \
                        carried out is not known";
 
@@ -224,7 +226,9 @@ struct Open {
     /// Groups that held what was to be checked out, and refused to hand it over when they were asked for it.
     refusers: Vec<GroupId>,
     /// What was fetched or locked.
-    objects: BTreeMap<GroupId, Vec<(Option<Object>, KeyVersion)>>,
+    objects: BTreeMap<GroupId, Vec<(Option<SeenObject>, KeyVersion)>>,
+    /// Whether another thread works on it.
+    is_aside: bool,
     /// When that was, by the times of these groups.
     times: GroupTimes,
     /// Groups whose answer to this step is still to come.
@@ -308,7 +312,7 @@ impl Coordinator {
             if !open.client.as_ref().is_none_or(is_shared_out) {
                 return Err(format!("invariant 9: {id:?}, {}", open.state()));
             }
-            let is_waiting = open.phase.has_asked() || open.outstanding > 0;
+            let is_waiting = open.phase.has_asked() || open.outstanding > 0 || open.is_aside;
             if !is_waiting || open.outstanding > open.groups.len() {
                 return Err(format!(
                     "invariant 7: {id:?}, {}: {} outstanding",
@@ -421,6 +425,14 @@ impl Open {
         self.has_deadline() && now.since(self.opened_at) >= DEADLINE
     }
 
+    /// It has long values: it is treated as if it had come later by what they take.
+    fn allow_for(&mut self, bytes: usize, now: Monotonic) {
+        let long = replica::time_of(bytes);
+        self.opened_at = self.opened_at.after(long.saturating_sub(self.long));
+        self.long = self.long.max(long);
+        self.since = now.after(long);
+    }
+
     /// Another group has answered this step. Whether all have.
     fn has_all(&mut self) -> bool {
         self.outstanding -= 1;
@@ -431,6 +443,7 @@ impl Open {
     fn state(&self) -> &'static str {
         match self.phase {
             _ if self.doubt != Doubt::None => "in doubt",
+            _ if self.is_aside => "offloaded",
             Phase::Reading => "reading",
             Phase::Locking => "locking",
             Phase::Voting => "voting",
@@ -541,6 +554,7 @@ impl Gateway {
             wanted: BTreeMap::new(),
             refusers: Vec::new(),
             objects: BTreeMap::new(),
+            is_aside: false,
             times: GroupTimes::default(),
             outstanding: 0,
             ahead: BTreeSet::new(),
@@ -599,6 +613,7 @@ impl Gateway {
         };
         open.parts.clear();
         open.objects.clear();
+        open.is_aside = false;
         open.times.clear();
         open.evaluated = None;
         open.logged.clear();
@@ -770,7 +785,7 @@ impl Gateway {
         &mut self,
         txn: TxnId,
         group: GroupId,
-        objects: Vec<(Option<Object>, KeyVersion)>,
+        objects: Vec<(Option<SeenObject>, KeyVersion)>,
         age: Duration,
         time: UnixMillis,
     ) {
@@ -788,7 +803,7 @@ impl Gateway {
         group: GroupId,
         is_logged: bool,
         time: UnixMillis,
-        objects: Vec<Option<Object>>,
+        objects: Vec<Option<SeenObject>>,
     ) {
         let Some(open) = self.open_of(txn) else { return };
         open.times.note(group, time);
@@ -799,13 +814,13 @@ impl Gateway {
     }
 
     /// A group has sent the objects of keys that are locked.
-    fn on_held(&mut self, txn: TxnId, group: GroupId, objects: Vec<Option<Object>>) {
+    fn on_held(&mut self, txn: TxnId, group: GroupId, objects: Vec<Option<SeenObject>>) {
         let absent = KeyVersion::Absent(ids::Version(0));
         let objects = objects.into_iter().map(|object| (object, absent)).collect();
         self.on_objects(txn, group, objects);
     }
 
-    fn on_objects(&mut self, txn: TxnId, group: GroupId, objects: Vec<(Option<Object>, KeyVersion)>) {
+    fn on_objects(&mut self, txn: TxnId, group: GroupId, objects: Vec<(Option<SeenObject>, KeyVersion)>) {
         let Some(open) = self.open_of(txn) else { return };
         if open.objects.insert(group, objects).is_some() {
             return;
@@ -854,12 +869,12 @@ impl Gateway {
     /// All values are here: the commands are carried out on them, on another thread.
     fn set_out_with(&mut self, txn: TxnId) {
         let (groups, turn, limits) = (self.groups, self.turn, self.compactness);
-        let clock = self.timing.clock();
+        let (clock, shared) = (self.timing.clock(), self.shared.clone());
         let Some(open) = self.open_of(txn) else { return };
         if !open.refusers.is_empty() {
             return self.put_back(txn);
         }
-        let Some(Client { program, .. }) = &open.client else {
+        let Some(Client { program, ticket, .. }) = &open.client else {
             return;
         };
         let mut scratch: Scratch = turn.scratch(open.times.earliest());
@@ -867,7 +882,7 @@ impl Gateway {
         for (group, objects) in std::mem::take(&mut open.objects) {
             let keys = program.objects_in(groups, group, &open.wanted);
             for ((db, key), (object, _)) in keys.into_iter().zip(objects) {
-                scratch.place(db, &key, object);
+                scratch.place(db, &key, object.and_then(SeenObject::into_object));
             }
         }
         scratch.touch(open.touches);
@@ -876,7 +891,8 @@ impl Gateway {
             .iter()
             .map(|operation| open.times.of(operation, groups));
         let times = times.collect();
-        self.set_out(Errand::new(txn, operations, times, scratch, clock));
+        let client = shared.clients.at(ticket.worker, ticket.connection);
+        self.set_out(Lent::new(txn, client, operations, times, scratch, clock));
     }
 
     /// Some of the values were not handed over: those that were go back as they are, and it is carried out in another way.
@@ -894,7 +910,8 @@ impl Gateway {
             }
             let keys = program.objects_in(groups, group, &open.wanted);
             let values = keys.into_iter().zip(objects);
-            let returned = values.filter_map(|((db, _), (object, _))| Some(Returned::Unchanged(db, object?)));
+            let returned = values
+                .filter_map(|((db, _), (object, _))| Some(Returned::Unchanged(db, object?.into_object()?)));
             let request = Request::CheckIn {
                 txn,
                 returned: returned.collect(),
@@ -918,7 +935,7 @@ impl Gateway {
         (open.groups.clone(), Caller::of(client.ticket))
     }
 
-    /// All objects are here: carries the commands out on a scratch, and asks for votes on what they would change.
+    /// All objects are here: the commands are carried out on a scratch, on another thread if it is much.
     fn evaluate_transaction(&mut self, txn: TxnId) {
         let (groups, turn, limits, now) = (self.groups, self.turn, self.compactness, self.cluster_now());
         let Some(open) = self.coordinator.open_of(txn) else {
@@ -927,40 +944,112 @@ impl Gateway {
         let Some(Client { program, .. }) = &open.client else {
             return;
         };
-        let time = open.times.earliest();
-        let mut scratch = turn.scratch_in(self.scratch.take(), time);
-        scratch.set_limits(limits);
         let after_lock = open.mode.locks_first();
-        let mut expects: BTreeMap<GroupId, Vec<Condition>> = BTreeMap::new();
+        let mut fetched = Fetched::default();
         for (group, objects) in std::mem::take(&mut open.objects) {
             let keys = program.objects_in(groups, group, &open.wanted);
             for ((db, key), (object, version)) in keys.into_iter().zip(objects) {
-                scratch.place(db, &key, object);
                 if !after_lock {
-                    expects
-                        .entry(group)
-                        .or_default()
-                        .push(Condition::Unchanged { db, key, version });
+                    let unchanged = Condition::Unchanged {
+                        db,
+                        key: key.clone(),
+                        version,
+                    };
+                    fetched.expects.entry(group).or_default().push(unchanged);
                 }
+                fetched.objects.push(((db, key), object));
             }
         }
-        let mut evaluated = Replies::default();
-        let mut lacks = Vec::new();
-        if open.mode == TxnMode::LockInPlace {
-            match Plan::make(program, groups, &open.times, &mut scratch) {
-                Ok(plan) => open.plan = plan,
-                Err(found) => lacks = found,
+        let is_whole = open.mode == TxnMode::LockInPlace;
+        let time_of = |operation: &Operation| open.times.of(operation, groups);
+        let may_leave = self.is_spread && !is_whole && self.evaluations < EVALUATIONS_MAX;
+        if may_leave && fetched.is_much(turn.steps_max) {
+            let operations = program.operations().cloned();
+            let operations = operations.map(|operation| {
+                let time = time_of(&operation);
+                (operation, time)
+            });
+            let mut scratch = turn.scratch(open.times.earliest());
+            scratch.set_limits(limits);
+            let evaluation = Evaluation {
+                txn,
+                groups,
+                operations: operations.collect(),
+                scratch: Some(scratch),
+                fetched,
+                evaluated: None,
+            };
+            open.allow_for(evaluation.fetched.byte_len(), now);
+            open.is_aside = true;
+            return self.evaluate_aside(evaluation);
+        }
+        let mut scratch = turn.scratch_in(self.scratch.take(), open.times.earliest());
+        scratch.set_limits(limits);
+        let expects = std::mem::take(&mut fetched.expects);
+        if fetched.place_on(&mut scratch).is_none() {
+            return self.on_failed_transaction(txn, UNREACHABLE);
+        }
+        let evaluated = if is_whole {
+            let (plan, lacks) = match Plan::make(program, groups, &open.times, &mut scratch) {
+                Ok(plan) => (plan, Vec::new()),
+                Err(lacks) => (Plan::default(), lacks),
+            };
+            open.plan = plan;
+            Evaluated {
+                lacks,
+                replies: Replies::default(),
+                effects: effects_of(&mut scratch, groups),
             }
         } else {
-            for operation in program.operations() {
-                scratch.judge_by(open.times.of(operation, groups));
-                lacks = scratch.wanted(&operation.as_state());
-                if !lacks.is_empty() {
-                    break;
-                }
-                operation.run_on(&mut scratch, &mut evaluated);
+            let operations = program.operations();
+            let evaluated = evaluate(
+                &mut scratch,
+                groups,
+                operations.map(|operation| (operation, time_of(operation))),
+            );
+            if scratch.is_small() {
+                // It is empty now.
+                self.scratch = Some(scratch);
             }
+            evaluated
+        };
+        self.go_on_with(txn, evaluated, expects);
+    }
+
+    /// Another thread has carried the commands out. Of an attempt that was given up meanwhile nothing is wanted.
+    pub(crate) fn on_evaluated(&mut self, evaluation: Evaluation) {
+        self.evaluations -= 1;
+        let txn = evaluation.txn;
+        let Some(open) = self.open_of(txn).filter(|open| open.is_aside) else {
+            return;
+        };
+        open.is_aside = false;
+        match evaluation.evaluated {
+            Some(evaluated) => self.go_on_with(txn, evaluated, evaluation.fetched.expects),
+            None => self.on_failed_transaction(txn, UNREACHABLE),
         }
+    }
+
+    /// Asks for votes on what the commands have changed, or begins again if they want more.
+    fn go_on_with(
+        &mut self,
+        txn: TxnId,
+        evaluated: Evaluated,
+        mut expects: BTreeMap<GroupId, Vec<Condition>>,
+    ) {
+        let (groups, now) = (self.groups, self.cluster_now());
+        let Some(open) = self.coordinator.open_of(txn) else {
+            return;
+        };
+        let Some(Client { program, .. }) = &open.client else {
+            return;
+        };
+        let after_lock = open.mode.locks_first();
+        let Evaluated {
+            lacks,
+            replies: evaluated,
+            mut effects,
+        } = evaluated;
         if !lacks.is_empty() {
             for (db, key) in lacks {
                 let group = group_of_key(groups, &key);
@@ -986,23 +1075,10 @@ impl Gateway {
         }
         open.phase = Phase::Voting;
         open.outstanding = open.groups.len();
-        // Each group tells of its own keys: so what is told of one key keeps its order.
-        let told = scratch.take_events().into_iter().map(Effect::Tell);
-        let effects = scratch.take_effects().into_iter().chain(told);
-        let mut effects = by_group(groups, effects, |effect| effect.key());
-        let bytes = |effect: &Effect| match effect {
-            Effect::Put { object, .. } => object.memory(),
-            Effect::Delete { .. } | Effect::Tell(_) => 0,
+        open.allow_for(effects.values().flatten().map(Effect::byte_len).sum(), now);
+        let Some(Client { program, .. }) = &open.client else {
+            return;
         };
-        // As if it had come later by what long values take.
-        let long = replica::time_of(effects.values().flatten().map(bytes).sum());
-        open.opened_at = open.opened_at.after(long.saturating_sub(open.long));
-        open.long = open.long.max(long);
-        open.since = now.after(long);
-        if open.mode != TxnMode::LockInPlace && scratch.is_small() {
-            // It is empty now.
-            self.scratch = Some(scratch);
-        }
         let mut requests = Vec::new();
         for &group in &open.groups {
             let assignment = if open.mode == TxnMode::LockInPlace {
@@ -1552,7 +1628,8 @@ impl Gateway {
             match open.phase {
                 Phase::Reading => {
                     // It has done nothing, and whatever still comes is of no use.
-                    self.answer_transaction(txn, Answers::Failed(UNREACHABLE));
+                    let error = if open.is_aside { TOO_SLOW } else { UNREACHABLE };
+                    self.answer_transaction(txn, Answers::Failed(error));
                     continue;
                 }
                 Phase::Committed => {
@@ -1642,6 +1719,7 @@ mod tests {
         let shared = Arc::new(Shared::new(Boot(1), "run".into(), 0, 6379, groups, 1, settings));
         let gateway = Gateway::new(0, shared.clone(), HashSeed([1, 7]), 1);
         let client = Connection::by(Endpoint::AnyNode);
+        shared.clients.add(client.session.card.clone());
         let mut keys = (0..).map(|at| format!("k{at}"));
         let one = keys.next().expect("there are more");
         let other =
@@ -1713,7 +1791,7 @@ mod tests {
                     let check_in = Request::CheckIn {
                         txn,
                         returned: objects
-                            .map(|(object, db)| Returned::Unchanged(db, object))
+                            .filter_map(|(object, db)| Some(Returned::Unchanged(db, object.into_object()?)))
                             .collect(),
                         events: Vec::new(),
                         garbage: Garbage::default(),

@@ -11,7 +11,7 @@ use crate::program::{Item, Program, merge};
 use crate::pubsub::Listeners;
 use crate::session::{Session, Watched};
 use crate::timing::Caller;
-use command::{Command, CommandId};
+use command::{Command, CommandId, ReplyError};
 use ids::{GroupId, Slot};
 use replica::{Journey, Operation, Replies, Ticket};
 use resp::{ArgsBuf, FrozenRope, Protocol, Writer};
@@ -315,7 +315,17 @@ impl Gateway {
                 Err(error) => error.write(&mut writer),
                 // Its parts were MSETs, and that none of the keys existed was a condition.
                 Ok(Command::MSetNx { .. }) if !program.is_exec => writer.integer(1),
-                Ok(_) => merge(operation, self.groups, &found, &mut self.prng, &mut writer),
+                Ok(command) => {
+                    let bytes_max = match command.writes() {
+                        true => usize::MAX,
+                        false => self.turn.answers_bytes_max,
+                    };
+                    let bound = writer.bound(bytes_max);
+                    merge(operation, self.groups, &found, &mut self.prng, &mut writer);
+                    if !writer.end_bound(bound) {
+                        ReplyError::RepliesTooLong.write(&mut writer);
+                    }
+                }
             }
             self.look_at_reply(Some(operation.spec), &out[start..]);
         }

@@ -86,6 +86,8 @@ pub struct Gateway {
     pub(crate) replica_waits: ReplicaWaits,
     /// Commands to be carried out on another thread.
     pub(crate) errands: Vec<Errand>,
+    /// Of all that are away, those that evaluate what groups have sent.
+    pub(crate) evaluations: usize,
     pub(crate) pubsub: PubSub,
     pub(crate) notify: Notify,
     /// Answers for this worker's own connections.
@@ -194,6 +196,7 @@ impl Gateway {
             blocking: Blocking::default(),
             replica_waits: ReplicaWaits::default(),
             errands: Vec::new(),
+            evaluations: 0,
             pubsub: PubSub::default(),
             notify: Notify::default(),
             deliveries: VecDeque::new(),

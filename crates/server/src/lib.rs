@@ -5,7 +5,7 @@
 //! node share [`Shared`], which nothing touches per command, and talk in [`Parcel`]s.
 //!
 //! Reading order: `gateway.rs` (from bytes to a group), `pipeline.rs` (replies in order), `program.rs`, `one_step.rs`, `entrusted.rs` and
-//! `transaction.rs` (several groups), `delivery.rs` (answers that come later), `block.rs` (`MULTI`), `blocking.rs` (clients that wait for keys), `aside.rs`
+//! `transaction.rs` (several groups), `delivery.rs` (answers that come later), `block.rs` (`MULTI`), `blocking.rs` (clients that wait for keys), `aside.rs` and `evaluation.rs`
 //! (commands that another thread carries out), `exchange.rs` (other workers), `commands.rs` (what the gateway answers
 //! itself), `endpoint.rs` and `topology.rs` (the two endpoints, and the cluster as clients are told of it), `pubsub.rs` (messages), `notify.rs` and `monitor.rs` (what is told without being asked), `cross_protocol.rs` (HTTP, which is turned away), `timing.rs` (how
 //! long commands take).
@@ -25,6 +25,7 @@ mod delivery;
 mod endpoint;
 mod entrusted;
 mod error_counts;
+mod evaluation;
 mod exchange;
 mod fanout;
 mod gateway;

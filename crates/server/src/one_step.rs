@@ -7,7 +7,7 @@ use crate::endpoint::Scope;
 use crate::gateway::Gateway;
 use crate::program::{Extent, Item, Program, group_of_key, integer, key_step, names_more};
 use crate::timing::Caller;
-use command::{Command, KeyUse, Merge, Route, Spec, Spread};
+use command::{Command, KeyUse, Merge, ReplyError, Route, Spec, Spread};
 use ids::{Db, GroupId};
 use keyspace::KeyVersion;
 use replica::{Operation, Replica, Returned, Scratch, locks_of, with_conditions};
@@ -187,10 +187,15 @@ impl Gateway {
         elsewhere: &[u8],
         out: &mut Writer<'_>,
     ) {
+        if elsewhere.starts_with(b"-") {
+            // It was too long there already.
+            return out.raw(elsewhere);
+        }
         let step = key_step(spec);
         let mut sum = 0;
         let mut elements = &elsewhere[parse_array_header(elsewhere).map_or(0, |(_, header)| header)..];
         let mut part = std::mem::take(&mut self.spare);
+        let bound = out.bound(self.turn.answers_bytes_max);
         if merge == Merge::ByPosition {
             out.array((args.len() - 1) / step);
         }
@@ -212,9 +217,16 @@ impl Gateway {
             match merge {
                 Merge::Ok | Merge::Concatenate | Merge::RandomKey => {}
                 Merge::Sum => sum += i64::from(part == b":1\r\n"),
-                // An array of one element: what follows its header is the element.
-                Merge::ByPosition => out.raw(&part[b"*1\r\n".len()..]),
+                // An array of one element: what follows its header is the element. It may be too long by itself.
+                Merge::ByPosition => match part.strip_prefix(b"*1\r\n") {
+                    Some(element) => out.raw(element),
+                    None => out.pass_bound(),
+                },
             }
+        }
+        self.spare = part;
+        if !out.end_bound(bound) {
+            return ReplyError::RepliesTooLong.write(out);
         }
         match merge {
             Merge::Ok => out.ok(),
@@ -222,7 +234,6 @@ impl Gateway {
             Merge::Sum => out.integer(sum + integer(elsewhere)),
             Merge::ByPosition | Merge::Concatenate | Merge::RandomKey => {}
         }
-        self.spare = part;
     }
 
     pub(crate) fn run_everywhere(
@@ -249,7 +260,14 @@ impl Gateway {
             parts.push((group, &bytes[start..end]));
             start = end;
         }
-        crate::program::merge_parts(merge, &parts, &mut self.prng, out);
+        let bound = out.bound(self.turn.answers_bytes_max);
+        match parts.iter().find(|(_, part)| part.starts_with(b"-")) {
+            Some((_, error)) => out.raw(error),
+            None => crate::program::merge_parts(merge, &parts, &mut self.prng, out),
+        }
+        if !out.end_bound(bound) {
+            ReplyError::RepliesTooLong.write(out);
+        }
         self.spare = bytes;
         self.tell_all();
     }
@@ -290,6 +308,7 @@ impl Gateway {
         };
         let mut scratch = self.turn.scratch_in(self.scratch.take(), self.turn.now);
         scratch.set_limits(self.compactness);
+        scratch.bound_answers(self.turn.answers_bytes_max.saturating_sub(out.byte_len()));
         let databases = replica::databases([&operation]);
         operation.keys(|key, _| {
             let index = self.local_of(key).expect("the caller looked");

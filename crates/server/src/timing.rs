@@ -243,13 +243,9 @@ impl Gateway {
         let (address, name) = match caller {
             Caller::Here(card) => describe(card),
             Caller::There { worker, connection } => {
-                let is_it = |card: &ClientCard| {
-                    card.worker == worker && card.token.load(Ordering::Relaxed) == connection
-                };
-                let cards = self.shared.clients.all();
                 // It may have ended meanwhile.
-                let found = cards.iter().find(|card| is_it(card));
-                found.map_or_else(Default::default, |card| describe(card))
+                let found = self.shared.clients.at(worker, connection);
+                found.map_or_else(Default::default, |card| describe(&card))
             }
         };
         let entry = SlowEntry {

@@ -334,7 +334,12 @@ impl Whole {
             }
             for notice in effects.notices {
                 out.note(|| format!("{notice:?}"));
-                if let Notice::StartRefused { .. } | Notice::LogRefused = notice {
+                // No node is out of reach for so long that another takes its place, and none is removed.
+                let is_over = matches!(
+                    notice,
+                    Notice::Fenced | Notice::Superseded { .. } | Notice::Removed
+                );
+                if is_over || matches!(notice, Notice::StartRefused { .. } | Notice::LogRefused) {
                     self.refused.get_or_insert(format!("{notice:?}"));
                 }
             }

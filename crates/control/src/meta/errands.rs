@@ -129,6 +129,14 @@ impl Errands {
         }
     }
 
+    /// A newcomer is gone: whoever comes there next asks for itself, and what its forerunner asked for would add a node that is not
+    /// there, at the address of one that is.
+    pub(crate) fn newcomer_left(&mut self, gone: Contact) {
+        let is_its =
+            |errand: &Errand| matches!(errand.client, Client::Newcomer { contact, .. } if contact == gone);
+        self.list.retain(|errand| !is_its(errand));
+    }
+
     /// Those whose time has come. A node's own proposals go one at a time, and once it has started: then each has a number
     /// under which it is carried out once.
     pub(crate) fn take_due(&mut self, author: Option<(NodeId, Token)>, now: Monotonic) -> Vec<Due> {
@@ -232,5 +240,18 @@ mod tests {
         };
         assert!(errands.on_answer(before[0], &answer, now).is_none());
         assert!(errands.on_answer(after[0], &answer, now).is_some());
+    }
+
+    #[test]
+    fn nothing_is_asked_any_more_for_a_newcomer_that_is_gone() {
+        let mut errands = Errands::new(Token(1));
+        let remove = Command::Remove { node: NodeId(3) };
+        for contact in [Contact::Newcomer(4), Contact::Newcomer(5)] {
+            errands.newcomer(contact, 1, remove.clone(), vec![1]);
+        }
+        errands.newcomer_left(Contact::Newcomer(4));
+        assert_eq!(errands.take_due(None, Monotonic(0)).len(), 1);
+        errands.newcomer_left(Contact::Newcomer(5));
+        assert_eq!(errands.take_due(None, Monotonic(1 << 40)).len(), 0);
     }
 }

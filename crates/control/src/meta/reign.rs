@@ -161,6 +161,20 @@ impl Reign {
         heard.is_some_and(|&(_, heard)| now.since(heard) < within)
     }
 
+    /// Whether a node was not heard for this time, nor since this one leads.
+    pub(crate) fn is_missed(&self, node: NodeId, within: Duration, now: Monotonic) -> bool {
+        let heard = self.heard.get(&node).map_or(self.since, |&(_, heard)| heard);
+        now.since(heard) >= within
+    }
+
+    /// Whether somebody says that it leads a group, in this generation or a later one.
+    pub(crate) fn is_led(&self, group: GroupRef, generation: u64, now: Monotonic) -> bool {
+        let seen = self.sights.get(&group);
+        seen.is_some_and(|(seen, sight)| {
+            sight.report.generation >= generation && now.since(*seen) < SIGHT_LASTS
+        })
+    }
+
     /// What the reconciler is shown. A node that was just heard and has no link any more is neither there nor gone: it may have died.
     pub(crate) fn sight(
         &mut self,

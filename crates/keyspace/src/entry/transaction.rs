@@ -19,11 +19,10 @@
 //!  participants count u32 | (group u16 | generation u64)*
 //! ```
 
-use super::{BlockCommand, CommandView, Condition, Cursor, EffectView, EntryError, Operations};
+use super::{BlockCommand, CommandView, Condition, Cursor, EffectView, EntryError, Operations, Source};
 use crate::effects::Effect;
 use crate::form::{self, Rest};
 use crate::requests::KeptResult;
-use bytes::Bytes;
 use ids::{Boot, Db, GatewayId, GroupId, UnixMillis};
 use resp::{Args, Span};
 use std::borrow::Cow;
@@ -201,7 +200,7 @@ enum StepView<'a> {
 }
 
 impl StepView<'_> {
-    fn step<'s>(&'s self, spans: &'s [Span], source: Option<&Bytes>) -> Step<'s> {
+    fn step<'s>(&'s self, spans: &'s [Span], source: Option<&Source<'_>>) -> Step<'s> {
         match self {
             StepView::Run(command) => Step::Run(command.command(spans)),
             StepView::Install(effects) => {
@@ -212,7 +211,7 @@ impl StepView<'_> {
 }
 
 impl PrepareView<'_> {
-    pub(super) fn prepare<'s>(&'s self, spans: &'s [Span], source: Option<&Bytes>) -> Prepare<'s> {
+    pub(super) fn prepare<'s>(&'s self, spans: &'s [Span], source: Option<&Source<'_>>) -> Prepare<'s> {
         let all = |commands: &'s [CommandView<'_>]| -> Vec<BlockCommand<'s>> {
             commands.iter().map(|command| command.command(spans)).collect()
         };
@@ -408,6 +407,21 @@ impl<'a> Cursor<'a> {
             expects,
             work,
         })
+    }
+
+    /// How many effects a coordinator has computed, which follow; `None` of another operation.
+    pub(super) fn effects_of_prepare(&mut self) -> Result<Option<usize>, EntryError> {
+        if self.byte()? != super::PREPARE_TAG {
+            return Ok(None);
+        }
+        self.head()?;
+        self.conditions()?;
+        self.conditions()?;
+        if self.byte()? != 2 {
+            return Ok(None);
+        }
+        self.flag()?;
+        self.length().map(Some)
     }
 
     pub(super) fn lock(&mut self) -> Result<Lock<'a>, EntryError> {

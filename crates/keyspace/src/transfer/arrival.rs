@@ -163,7 +163,7 @@ impl Arrival {
         }
         if tag == STAGED {
             let (gateway, piece) = staging::read_piece(rest).ok_or(Malformed)?;
-            keyspace.staging.add(gateway, piece);
+            keyspace.staging.add(gateway, piece, &mut keyspace.garbage);
             return Ok(());
         }
         let [number] = rest.array().ok_or(Malformed)?;

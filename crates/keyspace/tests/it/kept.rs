@@ -5,7 +5,7 @@ use bytes::Bytes;
 use ids::{Boot, GroupId, UnixMillis};
 use keyspace::{
     Effect, EntryBuf, EntryError, KEPT_BYTES_MIN, Operation, Operations, OperationsMark, Piece, Prepare,
-    Resolve, Value, Work,
+    Resolve, SeenObject, Value, Work,
 };
 use resp::{Args, ArgsBuf, FrozenRope, Protocol, Rope, Span, Writer};
 use txn::{Participant, TxnId};
@@ -214,8 +214,13 @@ fn a_transaction_takes_it_to_another_place_without_a_copy() {
         // Of what comes from another node it is one piece.
         let received = keyspace::read_seen(&seen.to_bytes().into()).expect("it was just written");
         let (object, _) = keyspace::read_seen(&seen).expect("it was just written");
-        let object = object.expect("the key is there");
-        let received = received.0.expect("the key is there");
+        let object = object
+            .and_then(SeenObject::into_object)
+            .expect("the key is there");
+        let received = received
+            .0
+            .and_then(SeenObject::into_object)
+            .expect("the key is there");
         assert!(
             matches!((received.value(), object.value()), (Value::Bytes(one), Value::Bytes(other)) if one == other)
         );

@@ -3,7 +3,7 @@
 
 use command::Spec;
 use ids::{Boot, Db, GroupCount, GroupId, Groups, HashSeed, Prng, Slot, UnixMillis};
-use keyspace::{Effect, EventClasses, KeyVersion, Object};
+use keyspace::{Effect, EventClasses, KeyVersion, Object, SeenObject};
 use replica::{
     Assignment, Condition, LocalCounts, Operation, Output, Part, Replica, Replies, Request, Returned, Step,
     Ticket, Turn, locks_of,
@@ -487,10 +487,18 @@ impl Cluster {
                 is_logged: false,
                 objects,
                 ..
-            } => match self.open.get(&txn.seq) {
-                Some(open) if open.id == txn && open.is_committed => self.on_checked_out(txn, group, objects),
-                _ => self.on_locked(txn, group, objects),
-            },
+            } => {
+                let objects = objects.into_iter();
+                let objects = objects
+                    .map(|object| object.and_then(SeenObject::into_object))
+                    .collect();
+                match self.open.get(&txn.seq) {
+                    Some(open) if open.id == txn && open.is_committed => {
+                        self.on_checked_out(txn, group, objects);
+                    }
+                    _ => self.on_locked(txn, group, objects),
+                }
+            }
             Output::Locked { .. } => unreachable!("nobody has a log"),
             Output::Voted {
                 txn,

@@ -104,6 +104,39 @@ fn an_expired_key_that_a_read_met_is_deleted_unless_it_is_locked() {
 }
 
 #[test]
+fn what_a_part_of_a_transaction_reads_is_bounded_and_what_its_writes_answer_is_not() {
+    let turn = Turn {
+        answers_bytes_max: 50,
+        ..turn(1, 1)
+    };
+    let mut replica = replica();
+    let value = "v".repeat(30);
+    run(&mut replica, turn, &format!("SET k {value}"));
+    let lines = ["GET k", "GET k", "SET k new GET", "GET k"];
+    let request = part(
+        1,
+        Assignment::Evaluate {
+            operations: lines.map(|line| operation(0, line)).into(),
+            is_strict: false,
+        },
+    );
+    let mut out = Vec::new();
+    replica.handle(&turn, request, &mut out);
+    let Some(Output::Voted { replies, .. }) = out.pop() else {
+        panic!("{out:?}")
+    };
+    let told: Vec<_> = replies.iter().map(String::from_utf8_lossy).collect();
+    let value = format!("$30\r\n{value}\r\n");
+    assert_eq!((&*told[0], &*told[2]), (&*value, &*value));
+    for reply in [&told[1], &told[3]] {
+        assert!(
+            reply.starts_with("-ERR the replies to what was read at once"),
+            "{reply}"
+        );
+    }
+}
+
+#[test]
 fn a_command_waits_for_a_prepared_transaction_and_sees_what_it_did() {
     let mut replica = replica();
     run(&mut replica, turn(1, 1), "SET k old");
@@ -301,6 +334,35 @@ fn a_withdrawal_is_answered_by_who_waits_and_ignored_by_who_prepared() {
 }
 
 #[test]
+fn a_group_that_is_to_get_a_log_lets_no_transaction_in_and_ends_those_that_it_has() {
+    let mut replica = replica();
+    assert_eq!(prepare(&mut replica, turn(1, 1), 1, &["k"]).len(), 1);
+    assert_eq!(replica.await_log(true).len(), 0);
+    for seq in [2, 3, 4] {
+        assert!(prepare(&mut replica, turn(1, 1), seq, &["free"]).is_empty());
+    }
+    let mut out = Vec::new();
+    replica.handle(&turn(1, 1), Request::Wound { txn: txn(2) }, &mut out);
+    assert!(matches!(
+        out[..],
+        [Output::Voted {
+            vote: Vote::Refused(Refusal::Wounded),
+            ..
+        }]
+    ));
+    out.clear();
+    replica.handle(&turn(1, 1), decide(3, false), &mut out);
+    assert!(!replica.is_quiet(), "the first is under way");
+    replica.handle(&turn(1, 1), decide(1, true), &mut out);
+    assert!(replica.is_quiet());
+    assert_eq!(run(&mut replica, turn(1, 1), "SET k v"), "+OK\r\n");
+    let kept_out = replica.await_log(false);
+    let is_fourth = |request: &Request| matches!(request, Request::Prepare(part) if part.txn == txn(4));
+    assert!(kept_out.len() == 1 && is_fourth(&kept_out[0]));
+    replica.give_log();
+}
+
+#[test]
 fn expired_keys_stay_while_they_are_to_be_kept() {
     let mut replica = replica();
     run(&mut replica, turn(1, 1_000), "SET k v PX 10");
@@ -364,6 +426,7 @@ fn what_is_lent_stays_as_it_is_until_it_is_back() {
         unreachable!("it is locked");
     };
     let object = objects.into_iter().next().flatten().expect("the list");
+    let object = object.into_object().expect("it was not encoded");
     // It counts, though it is elsewhere; and nobody takes the place of it away, not even when its time has come.
     assert!(replica.memory() >= before);
     assert_eq!(replica.keyspace().counts(Db::default()), (1, 1));

@@ -8,7 +8,7 @@ use ids::{Boot, Epoch, GatewayId, GroupId, Incarnation, Monotonic, NodeId};
 use planted::Bug;
 use replica::{
     BatchOutcome, BatchResponse, Effects, GroupClient, Input, Member, MemberCounts, Output, PieceSizes,
-    Replica, Turn,
+    Replica, Request, Turn,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -185,6 +185,22 @@ impl Seat {
         replica.step(turn, now, Input::Transfer(to), &mut Effects::default())
     }
 
+    /// Gives a group that was alone a log, if other nodes are to hold something of it and nothing is under way here. Answers
+    /// what was to be asked of the group meanwhile, if it waits no longer.
+    pub(super) fn give_log(layout: &Layout, replica: &mut Replica) -> Vec<Request> {
+        if replica.has_log() {
+            return Vec::new();
+        }
+        // Where nobody else holds anything, commands are carried out at once.
+        let is_wanted = !layout.peers.is_empty();
+        let is_given = is_wanted && replica.is_quiet();
+        let kept_out = replica.await_log(is_wanted && !is_given);
+        if is_given {
+            replica.give_log();
+        }
+        kept_out
+    }
+
     /// Becomes what the layout says, or as much of it as is possible now: the next tick tries again.
     pub(super) fn settle(
         &mut self,
@@ -194,15 +210,8 @@ impl Seat {
         seed: u64,
         now: Monotonic,
     ) {
-        if layout.peers.is_empty() && !replica.has_log() {
-            // Nobody else holds anything: commands are carried out at once.
-            return;
-        }
         if !replica.has_log() {
-            if !replica.is_quiet() {
-                return;
-            }
-            replica.give_log();
+            return;
         }
         let group = layout.group(replica.group());
         let incarnation = group.seat_on(layout.me);

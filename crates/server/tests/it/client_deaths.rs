@@ -112,6 +112,49 @@ fn a_client_that_ends_while_its_transaction_waits_on_one_worker_leaves_nothing()
 }
 
 #[test]
+fn what_waits_for_another_thread_is_not_carried_out_for_a_client_that_has_ended() {
+    for (ends_before, left) in [
+        (None, 0),
+        (Some("it runs"), 50),
+        (Some("its values are lent"), 50),
+    ] {
+        let mut world = World::new(1, 4);
+        world.lay_out(|_| {});
+        let list = key(4, 0, "list");
+        let elements = vec!["1"; 50].join(" ");
+        assert_eq!(world.run(0, OTHER, &format!("RPUSH {list} {elements}")), ":50");
+        assert_eq!(world.run(0, OTHER, "DEBUG SET-STEPS-MAX 8"), "+OK");
+        world.turn();
+        let is_waiting = ends_before == Some("its values are lent");
+        if is_waiting {
+            world.send(0, OTHER + 1, &format!("LRANGE {list} 0 -1"));
+        }
+        let mut errands = world.nodes[0].gateway.take_errands();
+        world.send(0, DYING, &format!("LREM {list} 0 1"));
+        errands.extend(world.nodes[0].gateway.take_errands());
+        assert_eq!(errands.len(), 1, "before {ends_before:?}");
+        if ends_before.is_some() {
+            world.nodes[0].hang_up(DYING);
+        }
+        for mut errand in errands {
+            errand.run();
+            world.nodes[0].gateway.on_errand(errand);
+        }
+        assert!(
+            world.nodes[0].gateway.take_errands().is_empty(),
+            "before {ends_before:?}"
+        );
+        rest(&mut world, "a command for nobody");
+        world.send(0, OTHER, &format!("LLEN {list}"));
+        assert_eq!(
+            world.nodes[0].take_reply(OTHER),
+            format!(":{left}"),
+            "before {ends_before:?}"
+        );
+    }
+}
+
+#[test]
 fn a_client_that_ends_at_any_moment_of_a_transaction_over_nodes_leaves_all_of_it_or_nothing() {
     let mut world = one_each(3);
     let keys = [0, 1, 2].map(|group| key(3, group, "k"));

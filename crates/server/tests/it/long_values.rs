@@ -177,8 +177,13 @@ fn a_read_that_is_longer_than_what_can_travel_is_told_so_once_and_for_all() {
         "+OK"
     );
     assert_eq!(world.run(1, 1, &format!("SET {other} 1")), "+OK");
-    let reply = world.run(1, 1, &format!("GET {one}"));
-    assert!(reply.starts_with("-ERR the replies to what was read at once from one group"));
+    for node in 0..3 {
+        let reply = world.run(node, 1, &format!("GET {one}"));
+        assert!(
+            reply.starts_with("-ERR the replies to what was read at once are longer than"),
+            "through node {node}"
+        );
+    }
     for words in [format!("RENAME {one} {other}"), format!("MGET {one} {other}")] {
         let reply = world.run(1, 1, &words);
         assert!(
@@ -188,4 +193,110 @@ fn a_read_that_is_longer_than_what_can_travel_is_told_so_once_and_for_all() {
     }
     assert_eq!(world.run(1, 1, &format!("STRLEN {one}")), ":5000");
     assert_eq!(world.run(1, 1, &format!("GET {other}")), "$1 1");
+}
+
+/// The reply to lines of a client of the only worker, whatever runs on another thread.
+fn ask_alone(world: &mut World, lines: &[&str]) -> String {
+    let (last, first) = lines.split_last().expect("something is asked");
+    for line in first {
+        world.run(0, 1, line);
+    }
+    world.send(0, 1, last);
+    for mut errand in world.nodes[0].gateway.take_errands() {
+        errand.run();
+        world.nodes[0].gateway.on_errand(errand);
+    }
+    world.reply(0, 1)
+}
+
+#[test]
+fn a_read_on_a_node_alone_that_is_too_long_is_told_so_and_what_takes_something_out_is_answered() {
+    SIZES.set(PieceSizes {
+        answers_bytes_max: 4_096,
+        ..PieceSizes::default()
+    });
+    let mut world = World::new(1, 4);
+    SIZES.set(PieceSizes::default());
+    world.lay_out(|_| {});
+    let [one, other, longer] = [0, 2, 3].map(|group| key(4, group, "k"));
+    let [list, hash, set] = ["list", "hash", "set"].map(|name| key(4, 0, name));
+    let value = "v".repeat(1_500);
+    let words: Vec<String> = (0..1_000).map(|number| format!("{number:05}")).collect();
+    for (line, reply) in [
+        (format!("MSET {one} {value} {other} {value}"), "+OK"),
+        (format!("SET {longer} {}", value.repeat(3)), "+OK"),
+        (format!("RPUSH {list} {}", words.join(" ")), ":1000"),
+        (format!("HSET {hash} {}", words.join(" ")), ":500"),
+        (format!("SADD {set} {}", words.join(" ")), ":1000"),
+    ] {
+        assert_eq!(world.run(0, 1, &line), reply);
+    }
+    const ERROR: &str = "-ERR the replies to what was read at once are longer than the 768 MiB that can travel \
+                         together; read less at a time";
+    for steps_max in [20_000, 8] {
+        assert_eq!(
+            world.run(0, 1, &format!("DEBUG SET-STEPS-MAX {steps_max}")),
+            "+OK"
+        );
+        world.turn();
+        for line in [
+            format!("GET {longer}"),
+            format!("MGET {one} {longer} {one}"),
+            format!("MGET {one} {one} {one}"),
+            format!("MGET {one} {other} {one}"),
+            format!("LRANGE {list} 0 -1"),
+            format!("HGETALL {hash}"),
+            format!("SMEMBERS {set}"),
+            format!("SUNION {set} {}", key(4, 2, "none")),
+            format!("SORT {list}"),
+            format!("SORT {list} GET none_*"),
+        ] {
+            assert_eq!(
+                ask_alone(&mut world, &[&line]),
+                ERROR,
+                "{line}, {steps_max} steps"
+            );
+        }
+        assert_eq!(
+            world.run(0, 1, &format!("LRANGE {list} 1 2")),
+            "*2 $5 00001 $5 00002"
+        );
+        let two = format!("$1500 {value} $1500 {value}");
+        assert_eq!(
+            ask_alone(&mut world, &[&format!("MGET {one} {other}")]),
+            format!("*2 {two}")
+        );
+        for key in [&one, &other] {
+            let get = format!("GET {key}");
+            let lines = ["MULTI", &get, &get, &get, "SET note 1", "DBSIZE", "EXEC"];
+            let whole = ask_alone(&mut world, &lines);
+            assert_eq!(whole, format!("*5 {two} {ERROR} +OK :7"));
+            let range = format!("LRANGE {list} 0 -1");
+            let lines = ["MULTI", &get, &get, &get, &range, "SET note 1", "EXEC"];
+            let whole = ask_alone(&mut world, &lines);
+            assert_eq!(whole, format!("*5 {two} {ERROR} {ERROR} +OK"));
+        }
+        let sort = format!("SORT {list} LIMIT 0 300");
+        let sorted = ask_alone(&mut world, &[&sort]);
+        assert!(sorted.starts_with("*300 $5 00000 "));
+        let whole = ask_alone(&mut world, &["MULTI", &sort, &sort, "SET note 1", "EXEC"]);
+        assert_eq!(whole, format!("*3 {sorted} {ERROR} +OK"));
+    }
+    let popped = ask_alone(&mut world, &[&format!("LPOP {list} 1000")]);
+    assert_eq!(popped.len(), "*1000".len() + 1_000 * " $5 00000".len());
+    let long_names: Vec<String> = (0..5)
+        .map(|number| format!("{number}{}", "n".repeat(1_000)))
+        .collect();
+    for name in &long_names {
+        assert_eq!(world.run(0, 1, &format!("SET {name} 1")), "+OK");
+    }
+    for steps_max in [20_000, 8] {
+        world.run(0, 1, &format!("DEBUG SET-STEPS-MAX {steps_max}"));
+        assert_eq!(ask_alone(&mut world, &["KEYS *"]), ERROR);
+        let some = ask_alone(&mut world, &["KEYS [0-2]*"]);
+        assert!(some.starts_with("*3 $1001 "));
+        let lines = ["MULTI", "KEYS [0-2]*", "KEYS [0-2]*", "SET note 1", "EXEC"];
+        let whole = ask_alone(&mut world, &lines);
+        assert_eq!(whole, format!("*3 {some} {ERROR} +OK"), "{steps_max} steps");
+    }
 }
