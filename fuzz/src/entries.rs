@@ -4,7 +4,7 @@ use crate::node::{Node, grows_much, header};
 use ids::{Boot, Db, GatewayId, GroupId, RequestUuid, UnixMillis, Version};
 use keyspace::{
     BlockCommand, ClientRequest, Condition, Effect, Entry, EntryBuf, Fence, Forget, Inquire, KeptResult,
-    KeyVersion, Lock, Object, Operation, Pairs, Prepare, Resolve, Step, Work,
+    KeyVersion, Lock, Object, Operation, Pairs, Prepare, Resolve, Resume, Step, Work,
 };
 use resp::{ArgsBuf, Protocol};
 use txn::{Participant, Participants, TxnId};
@@ -247,6 +247,11 @@ fn transactions() -> Vec<u8> {
     entry.push(&Operation::Received {
         answers: vec![(1, 1), (1, 2)],
     });
+    entry.push(&Operation::Resume(Resume {
+        up_to: 1,
+        batches: vec![1],
+        answers: vec![(1, 1)],
+    }));
     entry.push(&Operation::Forget(Forget {
         coordinator: gateway,
         low: 3,

@@ -3,9 +3,9 @@
 use crate::source::Source;
 use control::{
     Announcement, ClusterId, Command, Configuration, Factor, GivenUp, GroupRef, GroupSight, Member, Outcome,
-    Pace, Replica, Report, Role, RoutingMap, Sight, State, Survivor, Target, Token, steps,
+    Pace, Replica, Report, Role, RoutingMap, Sight, State, Survivor, Target, steps,
 };
-use ids::{Boot, Epoch, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion};
+use ids::{Boot, Epoch, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion, Token};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -157,6 +157,7 @@ fn command(source: &mut Source<'_>) -> Command {
             node: node(source),
             token: token(source),
             announcement: announcement(source),
+            left_by: (0..source.below(3)).map(|_| token(source)).collect(),
             kept: (0..source.below(6))
                 .map(|_| (group(source), incarnation(source)))
                 .collect(),
@@ -321,6 +322,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             node: NodeId(1),
             token: Token(4),
             announcement,
+            left_by: vec![Token(1)],
             kept: vec![
                 (GroupRef::Meta, Incarnation(1)),
                 (GroupRef::Data(GroupId::new(1)), Incarnation(3)),

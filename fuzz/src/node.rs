@@ -74,6 +74,7 @@ impl Node {
                 | Operation::Withdraw { .. }
                 | Operation::Forget(_)
                 | Operation::Received { .. }
+                | Operation::Resume(_)
                 | Operation::Wait { .. }
                 | Operation::EndWait { .. }
                 | Operation::EndWaits { .. }

@@ -1,15 +1,15 @@
 //! What can be proposed to the meta group, and what comes of it.
 
 use crate::group::{GroupRef, Member};
-use crate::node::{Announcement, Token};
+use crate::node::Announcement;
 use crate::survivor::Configuration;
 use crate::wire::{self, DecodeError, wire_enum, wire_newtype, wire_struct};
 use crate::wire::{Input, Wire};
-use ids::{Boot, Groups, Incarnation, NodeId, SemanticsVersion};
+use ids::{Boot, Groups, Incarnation, NodeId, SemanticsVersion, Token};
 
 /// The format in which commands are written. It stands in front of each, so that a build can tell those that it does not
 /// know from damage.
-const FORMAT: u8 = 2;
+const FORMAT: u8 = 3;
 
 /// A cluster's own name, drawn at random when it is created.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -117,7 +117,10 @@ pub enum Command {
         token: Token,
         /// What it says of itself now.
         announcement: Announcement,
-        /// The replicas whose memory it still has; all others are lost.
+        /// Whose memory that is: the start that handed it over, and those after it that ended before they used it.
+        left_by: Vec<Token>,
+        /// The replicas whose memory it still has; all others are lost. Those of keys too, if the node's last start that was
+        /// counted is none of these: it may have acknowledged more.
         kept: Vec<(GroupRef, Incarnation)>,
     },
     /// A boot is dead: nothing that it sent may take effect any more. Answers `Done`.
@@ -218,7 +221,7 @@ pub enum Command {
 wire_enum!(Command {
     1 Create { cluster, token, groups, factor, semantics, announcement },
     2 Join { token, announcement },
-    3 Boot { node, token, announcement, kept },
+    3 Boot { node, token, announcement, left_by, kept },
     4 Fence { boot },
     5 Report { reports },
     6 Place { members, factor, targets },

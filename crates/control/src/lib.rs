@@ -40,7 +40,7 @@ pub use meta::{
     Answer, Contact, Failure, Instruction, Meta, MetaConfig, MetaEffects, MetaMessage, Notice, Persist,
     Pulse, Record, Refounded, Restored, Started,
 };
-pub use node::{ADDRESS_BYTES_MAX, Announcement, NODES_MAX, Node, Token};
+pub use node::{ADDRESS_BYTES_MAX, Announcement, NODES_MAX, Node};
 pub use reconciler::{Pace, steps};
 pub use settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
 pub use sight::{GroupSight, Sight};

@@ -34,7 +34,7 @@ use crate::command::{ClusterId, Command, Factor, Outcome, Refusal, Report};
 use crate::given_up::GivenUp;
 use crate::group::{GroupRef, Member, Role};
 use crate::map::{RoutingMap, Standing};
-use crate::node::{Announcement, NODES_MAX, Node, Token};
+use crate::node::{Announcement, NODES_MAX, Node};
 use crate::reconciler::{Pace, steps};
 use crate::settings::Setting;
 use crate::sight::GroupSight;
@@ -45,7 +45,7 @@ use consensus::{
     Beats, HardState, LOOK, Listener, Looks, Members, Message, ReadPermit, SnapshotPoint, Term, Times,
 };
 use errands::{Client, Errand, Errands};
-use ids::{Boot, Epoch, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion};
+use ids::{Boot, Epoch, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, Token};
 use proposal::Proposal;
 use reign::{Recipient, Reign};
 use seat::{Seat, SeatEffects};
@@ -219,7 +219,7 @@ impl Meta {
     }
 
     /// A node that knows who it is, and whom it knew. `restored` is what its log of the meta group holds, if there is one;
-    /// `kept` are the replicas of keys whose memory it still has.
+    /// `kept` are the replicas of keys whose memory it still has, and `left_by` says whose that is: see [`Command::Boot`].
     ///
     /// # Panics
     /// If it does not know who it is.
@@ -227,6 +227,7 @@ impl Meta {
         config: MetaConfig,
         restored: Option<Restored>,
         peers: Vec<NodeId>,
+        left_by: Vec<Token>,
         mut kept: Vec<(GroupRef, Incarnation)>,
         now: Monotonic,
     ) -> Meta {
@@ -249,6 +250,7 @@ impl Meta {
             node,
             token: meta.config.token,
             announcement: meta.config.announcement.clone(),
+            left_by,
             kept,
         });
         // Where everybody was: an older map than this start, good for finding the others.

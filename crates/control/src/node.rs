@@ -1,8 +1,7 @@
 //! The cluster's nodes, as the meta group knows them.
 
-use crate::wire::{DecodeError, Input, Wire};
-use crate::wire::{wire_newtype, wire_struct};
-use ids::{Boot, SemanticsVersion};
+use crate::wire::wire_struct;
+use ids::{Boot, SemanticsVersion, Token};
 use std::net::IpAddr;
 
 /// Most nodes of a cluster. One more may not join.
@@ -10,10 +9,6 @@ pub const NODES_MAX: usize = 1_024;
 
 /// Most bytes of an address, and of a zone's name. A node that announces more is refused.
 pub const ADDRESS_BYTES_MAX: usize = 255;
-
-/// A request's own name, drawn at random by whoever asks: the same request asked again is known by it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Token(pub u128);
 
 /// What a node says of itself when it starts.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,11 +60,13 @@ pub struct Node {
     pub is_leaving: bool,
     /// By which it joined.
     pub join: Token,
+    /// The start by which it joined, as long as it announces the peer address at which it did: whoever was there before is gone.
+    /// None once it has announced another one, since addresses may be dealt anew among nodes that start again.
+    pub joined: Option<Boot>,
     /// By which it last started.
     pub start: Token,
 }
 
-wire_newtype!(Token);
 wire_struct!(Announcement {
     client,
     cluster,
@@ -84,5 +81,6 @@ wire_struct!(Node {
     is_fenced,
     is_leaving,
     join,
+    joined,
     start
 });

@@ -64,7 +64,7 @@ fn fit(state: &State, sight: &Sight, pace: &Pace) -> BTreeSet<NodeId> {
         let missing = wanted.saturating_sub(fit.len());
         fit.extend(had.into_iter().chain(new).take(missing));
     };
-    // One that was given up for a younger node at its address will not come back.
+    // One that was given up for a node that joined at its address will not come back.
     let replaced: BTreeSet<NodeId> = state.replaced().filter(|id| state.nodes[id].is_fenced).collect();
     let away = gone
         .into_iter()

@@ -148,7 +148,7 @@ fn fences(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
         .collect()
 }
 
-/// A silent node whose address a younger one has is gone for good: two cannot listen there. What it had is given up at once,
+/// A silent node at whose address another one has joined is gone for good: two cannot listen there. What it had is given up at once,
 /// and when no group has anything of it any more it is no node. So a machine that comes back again and again without its
 /// directory leaves no voters behind that never answer.
 fn replaced(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {

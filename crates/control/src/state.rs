@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
 
 /// The format of snapshots.
-const FORMAT: u8 = 3;
+const FORMAT: u8 = 4;
 
 /// Most replicas that a group is placed on.
 pub const TARGETS_MAX: usize = 6;
@@ -169,15 +169,17 @@ impl State {
         }
     }
 
-    /// Nodes whose address a younger one announces.
+    /// Nodes at whose address another one has joined since their last start. One that has only started there again says nothing of
+    /// them: they may be on their way to other addresses.
     pub(crate) fn replaced(&self) -> impl Iterator<Item = NodeId> {
-        let at = self
-            .nodes
-            .iter()
-            .map(|(&id, node)| (&*node.announcement.peer, id));
-        let youngest: BTreeMap<&str, NodeId> = at.collect();
-        let others = self.nodes.iter();
-        others.filter_map(move |(&id, node)| (youngest[&*node.announcement.peer] != id).then_some(id))
+        let mut joined: BTreeMap<&str, Option<Boot>> = BTreeMap::new();
+        for node in self.nodes.values() {
+            let last = joined.entry(&*node.announcement.peer).or_default();
+            *last = (*last).max(node.joined);
+        }
+        let nodes = self.nodes.iter();
+        nodes
+            .filter_map(move |(&id, node)| (joined[&*node.announcement.peer] > Some(node.boot)).then_some(id))
     }
 
     /// Whether the boot may still have effects: it is its node's last one, and was not fenced.
@@ -237,6 +239,10 @@ impl State {
         for (id, node) in &self.nodes {
             hold(id.0 < self.next_node, "nodes that were given out")?;
             hold(node.boot.0 < self.next_boot, "boots that were given out")?;
+            hold(
+                node.joined <= Some(node.boot),
+                "nodes that start after they joined",
+            )?;
             hold(node.announcement.is_valid(), "announcements within bounds")?;
             hold(
                 node.announcement.supports(self.semantics),

@@ -11,7 +11,9 @@
 //! A value has one encoding, so that equal states have equal bytes. Reading is total: any bytes are a value or an error,
 //! and no length is believed before the bytes are there.
 
-use ids::{Boot, Epoch, GroupCount, GroupId, Groups, Incarnation, NodeId, PartitionCount, SemanticsVersion};
+use ids::{
+    Boot, Epoch, GroupCount, GroupId, Groups, Incarnation, NodeId, PartitionCount, SemanticsVersion, Token,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
 
@@ -311,7 +313,7 @@ macro_rules! wire_enum {
 
 pub(crate) use {wire_enum, wire_newtype, wire_struct};
 
-wire_newtype!(NodeId, Boot, Incarnation, Epoch, SemanticsVersion);
+wire_newtype!(NodeId, Boot, Token, Incarnation, Epoch, SemanticsVersion);
 
 impl Wire for GroupId {
     fn put(&self, out: &mut Vec<u8>) {

@@ -11,9 +11,9 @@ use consensus::{Entry, HardState, Index, Payload, SnapshotPoint, Term, Times};
 use control::{
     Announcement, Beginning, ClusterId, Command, Contact, Factor, Failure, GivenUp, GroupRef, GroupSight,
     Instruction, Member, Meta, MetaConfig, MetaEffects, MetaMessage, Notice, Order, Outcome, Pace, Persist,
-    Record, Refounded, Refusal, Report, Restored, Role, RoutingMap, Standing, State, Token, majority,
+    Record, Refounded, Refusal, Report, Restored, Role, RoutingMap, Standing, State, majority,
 };
-use ids::{Boot, Epoch, GroupCount, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion};
+use ids::{Boot, Epoch, GroupCount, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, Token};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -285,7 +285,14 @@ impl World {
         known.starts += 1;
         known.outcomes.clear();
         known.notices.clear();
-        let meta = Meta::restore(config, restored, peers.unwrap_or_default(), Vec::new(), self.now);
+        let meta = Meta::restore(
+            config,
+            restored,
+            peers.unwrap_or_default(),
+            Vec::new(),
+            Vec::new(),
+            self.now,
+        );
         known.meta = Some(meta);
         self.on_links(node, true);
     }
@@ -1195,6 +1202,30 @@ fn a_meta_group_that_begins_anew_from_a_log_that_lags_learns_what_groups_have_an
         !map.groups.iter().any(expects),
         "nobody begins as whom another has been"
     );
+    // Nor is the last start of another node known to it: what that one handed over counts.
+    let kept = now.iter().map(|(&name, members)| {
+        let mut members = members.iter();
+        let own = members
+            .find(|member| member.node == node)
+            .expect("three on three nodes");
+        (name, own.incarnation)
+    });
+    let boot = Command::Boot {
+        node,
+        token: Token(1),
+        announcement: announcement(1),
+        left_by: vec![Token(2)],
+        kept: kept.collect(),
+    };
+    let meta = world.machines[0].meta.as_ref();
+    let mut state = meta.and_then(Meta::state).expect("it leads").clone();
+    let Ok(Outcome::Started { replicas, .. }) = state.apply(&boot) else {
+        panic!("it is a node")
+    };
+    let kept = replicas
+        .iter()
+        .filter(|replica| replica.beginning == Beginning::Kept);
+    assert_eq!(kept.count(), now.len());
     // Whoever leads is heard.
     let me = world.machines[0].node.expect("it has joined");
     let reports = now.iter().map(|(&group, members)| Report {

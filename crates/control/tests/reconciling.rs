@@ -7,9 +7,9 @@
 
 use control::{
     Announcement, Beginning, ClusterId, Command, Factor, GroupRef, GroupSight, Member, Order, Outcome, Pace,
-    Refusal, Replica, Report, Role, RoutingMap, Sight, State, Step, Token, majority, steps,
+    Refusal, Replica, Report, Role, RoutingMap, Sight, State, Step, majority, steps,
 };
-use ids::{Epoch, GroupCount, Groups, Incarnation, NodeId, Prng, SemanticsVersion};
+use ids::{Epoch, GroupCount, Groups, Incarnation, NodeId, Prng, SemanticsVersion, Token};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -273,6 +273,7 @@ impl World {
             node,
             token: self.token(),
             announcement,
+            left_by: vec![self.state.nodes()[&node].start],
             kept,
         };
         self.start(&command, true);

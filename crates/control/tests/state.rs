@@ -4,9 +4,9 @@ use consensus::{Index, Term};
 use control::{
     Announcement, Beginning, ClusterId, Command, Configuration, Factor, GivenUp, GroupRef, GroupSight,
     Member, NODES_MAX, Order, Outcome, Pace, Refusal, Replica, Report, Role, RoutingMap, SETTINGS_MAX, Sight,
-    Standing, State, Step, Survivor, Target, Token, VALUE_BYTES_MAX, steps,
+    Standing, State, Step, Survivor, Target, VALUE_BYTES_MAX, steps,
 };
-use ids::{Boot, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion};
+use ids::{Boot, GroupCount, GroupId, Groups, Incarnation, NodeId, SemanticsVersion, Token};
 use planted::Bug;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -67,6 +67,7 @@ fn boot(
         node: NodeId(node),
         token: Token(token),
         announcement: announcement(),
+        left_by: vec![state.nodes()[&NodeId(node)].start],
         kept,
     };
     match state.apply(&command) {
@@ -1055,6 +1056,149 @@ fn what_others_hold_is_kept_until_as_many_vote_as_are_to_and_is_asked_for_if_the
     whole.apply(&heard(4, &members)).expect("it is news");
     assert_eq!(whole.groups()[&data(0)].former, []);
     whole.check().expect("it holds");
+}
+
+#[test]
+fn nobody_waits_for_what_a_removed_node_has_kept() {
+    let (mut state, two, _) = about_to_grow();
+    boot(&mut state, 1, 20, vec![(META, Incarnation(1))]);
+    let recover = Command::Recover {
+        group: data(0),
+        node: NodeId(2),
+        survivor: Some(Incarnation(two)),
+    };
+    state.apply(&recover).expect("its majority is gone");
+    assert_eq!(state.groups()[&data(0)].former, [NodeId(3)]);
+    let fence = Command::Fence {
+        boot: state.nodes()[&NodeId(3)].boot,
+    };
+    state.apply(&fence).expect("it was silent for long");
+    state.apply(&place(data(0), &[2, 1])).expect("they are nodes");
+    state
+        .apply(&Command::Remove { node: NodeId(3) })
+        .expect("no group involves it");
+    let (_, replicas) = boot(&mut state, 2, 21, Vec::new());
+    let begun = replicas.iter().find(|replica| replica.group == data(0));
+    assert_eq!(begun.map(|replica| replica.beginning), Some(Beginning::Founder));
+    state.check().expect("a state that can be");
+}
+
+/// Those that are taken for gone when none of these has been heard of for long enough.
+fn taken_for_gone(state: &State, silent: &[u64]) -> Vec<NodeId> {
+    let silence = |node: NodeId| Duration::from_secs(if silent.contains(&node.0) { 5 } else { 0 });
+    let nodes = state.nodes().keys();
+    let sight = Sight {
+        silence: nodes.map(|&node| (node, silence(node))).collect(),
+        ..Sight::default()
+    };
+    let steps = steps(state, &sight, &Pace::default()).into_iter();
+    let boots = steps.filter_map(|step| match step {
+        Step::Propose(Command::Gone { boot }) => Some(boot),
+        Step::Propose(_) | Step::Order { .. } => None,
+    });
+    let node = |boot| state.nodes().iter().find(|(_, node)| node.boot == boot);
+    boots.filter_map(node).map(|(&id, _)| id).collect()
+}
+
+#[test]
+fn a_node_takes_the_place_of_one_at_whose_address_it_joins_and_not_where_it_starts_again() {
+    let mut state = created();
+    let at = |peer: &str| Announcement {
+        peer: peer.into(),
+        ..announcement()
+    };
+    let start = |state: &mut State, node: u64, token: u128, peer: &str| {
+        let command = Command::Boot {
+            node: NodeId(node),
+            token: Token(token),
+            announcement: at(peer),
+            left_by: Vec::new(),
+            kept: vec![(META, Incarnation(1))],
+        };
+        state.apply(&command).expect("it is a node");
+    };
+    let join = |state: &mut State, token: u128, peer: &str| {
+        let command = Command::Join {
+            token: Token(token),
+            announcement: at(peer),
+        };
+        state.apply(&command).expect("there is room");
+    };
+    join(&mut state, 2, "b:8379");
+    join(&mut state, 3, "c:8379");
+    join(&mut state, 4, "d:8379");
+    // All have ended, addresses are dealt anew, and the second and the fourth come back first.
+    start(&mut state, 2, 12, "a:8379");
+    start(&mut state, 4, 14, "c:8379");
+    assert_eq!(taken_for_gone(&state, &[1, 3]), []);
+    join(&mut state, 5, "c:8379");
+    assert_eq!(taken_for_gone(&state, &[1]), []);
+    assert_eq!(taken_for_gone(&state, &[1, 3, 4]), [NodeId(3), NodeId(4)]);
+    // It starts again there: it is still the one that came in their place.
+    start(&mut state, 5, 15, "c:8379");
+    assert_eq!(taken_for_gone(&state, &[1, 3, 4]), [NodeId(3), NodeId(4)]);
+    // Whoever starts there after it joined was not replaced.
+    start(&mut state, 4, 24, "c:8379");
+    assert_eq!(taken_for_gone(&state, &[1, 3, 4]), [NodeId(3)]);
+    // That it joined says nothing at another address.
+    start(&mut state, 5, 25, "b:8379");
+    start(&mut state, 2, 22, "e:8379");
+    start(&mut state, 5, 35, "a:8379");
+    assert_eq!(taken_for_gone(&state, &[1, 3, 4]), []);
+    state.check().expect("a state that can be");
+}
+
+#[test]
+fn memory_counts_if_the_last_start_left_it_or_one_that_ended_before_it_used_it() {
+    let (mut state, two, three) = about_to_grow();
+    let members = vec![
+        member(2, 1, Role::Voter),
+        member(two, 2, Role::Voter),
+        member(three, 3, Role::Voter),
+    ];
+    state.apply(&report(data(0), 9, members)).expect("it is news");
+    let has_kept = |state: &mut State, token: u128, left_by: &[u128]| {
+        let kept = vec![(data(0), Incarnation(three)), (META, Incarnation(99))];
+        let command = Command::Boot {
+            node: NodeId(3),
+            token: Token(token),
+            announcement: announcement(),
+            left_by: left_by.iter().copied().map(Token).collect(),
+            kept,
+        };
+        let Ok(Outcome::Started { replicas, .. }) = state.apply(&command) else {
+            panic!("it is a node")
+        };
+        let mut replicas = replicas.iter().filter(|replica| replica.group == data(0));
+        replicas.any(|replica| replica.beginning == Beginning::Kept)
+    };
+    assert!(has_kept(&mut state, 30, &[3]));
+    assert!(has_kept(&mut state, 30, &[3]), "the same start asks again");
+    assert!(
+        has_kept(&mut state, 31, &[3, 30]),
+        "it was told to stop before it heard the answer"
+    );
+    assert!(
+        has_kept(&mut state, 33, &[3, 30, 31, 32]),
+        "one of them was not counted"
+    );
+    let fence = Command::Fence {
+        boot: state.nodes()[&NodeId(3)].boot,
+    };
+    state.apply(&fence).expect("it was silent for long");
+    assert!(
+        has_kept(&mut state, 33, &[3, 30, 31, 32]),
+        "it is counted once more"
+    );
+    let mut alone = state.clone();
+    assert!(
+        !has_kept(&mut state, 34, &[3, 30]),
+        "the last start acknowledged more"
+    );
+    assert!(state.groups()[&data(0)].is_lost(Incarnation(three)));
+    assert!(!has_kept(&mut state, 34, &[3, 30]), "the same start asks again");
+    state.check().expect("a state that can be");
+    assert!(!has_kept(&mut alone, 35, &[]), "nobody says whose memory it is");
 }
 
 #[test]

@@ -16,7 +16,7 @@ mod version;
 
 pub use group::{GroupCount, GroupId};
 pub use key_hash::{HashSeed, KeyHash};
-pub use node::{Boot, ClusterId, GatewayId, Incarnation, NodeId};
+pub use node::{Boot, ClusterId, GatewayId, Incarnation, NodeId, Token};
 pub use partition::{Groups, PartitionCount, PartitionId, PartitionRange};
 pub use prng::Prng;
 pub use request::RequestUuid;

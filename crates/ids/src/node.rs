@@ -13,6 +13,11 @@ pub struct NodeId(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Boot(pub u64);
 
+/// The name by which a node's process asks to be counted when it starts, drawn at random by itself: the same start that asks again is
+/// known by it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Token(pub u128);
+
 /// The identity of a replica's memory: counted by the meta group over the whole cluster, so that it is never reused. A
 /// replica whose acknowledged state may be gone gets another one. It is also the replica's name in its Raft group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -48,6 +48,7 @@ use crate::object::Object;
 use crate::requests::ClientRequest;
 use crate::sessions::Fence;
 use crate::staging::Piece;
+use crate::transactions::Origin;
 use bytes::Bytes;
 use ids::{Boot, Db, GatewayId, SemanticsVersion, UnixMillis, Version};
 use resp::{Args, FrozenRope, Protocol, Span};
@@ -165,6 +166,9 @@ pub enum Operation<'a> {
         /// The number of the batch of the same gateway, and the index of the operation in it.
         answers: Vec<(u64, u32)>,
     },
+    /// The group has begun anew without all that its gateway had told it: what this one awaits of its batches. All else that is
+    /// kept of them for it is not, and who waits there is gone.
+    Resume(Resume),
     /// A client's command that waits until there is something to pop.
     Wait {
         /// Who waits, among the clients of the batch's gateway.
@@ -189,6 +193,25 @@ pub enum Operation<'a> {
         /// Which one.
         number: u64,
     },
+}
+
+/// What a gateway awaits of a group that has begun anew.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Resume {
+    /// Of its batches up to this number.
+    pub up_to: u64,
+    /// Those that are not answered: all of their answers.
+    pub batches: Vec<u64>,
+    /// Answers that come later than their batches: the number of the batch, and the index of the operation in it.
+    pub answers: Vec<(u64, u32)>,
+}
+
+impl Resume {
+    /// Whether what is kept for this is not awaited any more. `origin` is of the same gateway.
+    pub(crate) fn forgets(&self, origin: Origin) -> bool {
+        let (number, index) = (origin.number, origin.index);
+        number <= self.up_to && !self.batches.contains(&number) && !self.answers.contains(&(number, index))
+    }
 }
 
 /// Who waits for a key: a client of one gateway, and which of its commands.
@@ -499,11 +522,16 @@ impl Operations {
             }
             Operation::Received { answers } => {
                 self.bytes.push(14);
-                self.length(answers.len());
-                for (number, index) in answers {
+                self.places(answers);
+            }
+            Operation::Resume(resume) => {
+                self.bytes.push(22);
+                self.bytes.extend_from_slice(&resume.up_to.to_le_bytes());
+                self.length(resume.batches.len());
+                for number in &resume.batches {
                     self.bytes.extend_from_slice(&number.to_le_bytes());
-                    self.bytes.extend_from_slice(&index.to_le_bytes());
                 }
+                self.places(&resume.answers);
             }
             Operation::Wait { id, command } => {
                 self.bytes.push(16);
@@ -529,6 +557,14 @@ impl Operations {
                 self.bytes.push(21);
                 self.bytes.extend_from_slice(&number.to_le_bytes());
             }
+        }
+    }
+
+    fn places(&mut self, places: &[(u64, u32)]) {
+        self.length(places.len());
+        for (number, index) in places {
+            self.bytes.extend_from_slice(&number.to_le_bytes());
+            self.bytes.extend_from_slice(&index.to_le_bytes());
         }
     }
 
@@ -815,6 +851,7 @@ enum Part<'a> {
     },
     Forget(Forget),
     Received(Vec<(u64, u32)>),
+    Resume(Resume),
     Wait {
         id: WaitId,
         command: CommandView<'a>,
@@ -996,6 +1033,7 @@ impl Part<'_> {
             Part::Received(answers) => Operation::Received {
                 answers: answers.clone(),
             },
+            Part::Resume(resume) => Operation::Resume(resume.clone()),
             Part::Wait { id, command } => Operation::Wait {
                 id: *id,
                 command: command.command(spans),
@@ -1135,14 +1173,18 @@ impl<'a> Cursor<'a> {
             })),
             12 => Ok(Part::Withdraw { txn: self.txn()? }),
             13 => Ok(Part::Forget(self.forget()?)),
-            14 => {
-                let mut answers = Vec::new();
-                for _ in 0..self.length()? {
-                    let number = u64::from_le_bytes(self.array()?);
-                    answers.push((number, u32::from_le_bytes(self.array()?)));
-                }
-                Ok(Part::Received(answers))
-            }
+            14 => Ok(Part::Received(self.places()?)),
+            22 => Ok(Part::Resume(Resume {
+                up_to: u64::from_le_bytes(self.array()?),
+                batches: {
+                    let mut batches = Vec::new();
+                    for _ in 0..self.length()? {
+                        batches.push(u64::from_le_bytes(self.array()?));
+                    }
+                    batches
+                },
+                answers: self.places()?,
+            })),
             15 => Ok(Part::Once {
                 request: self.read(ClientRequest::decode)?,
                 commands: self.commands(spans)?,
@@ -1167,6 +1209,15 @@ impl<'a> Cursor<'a> {
             }),
             _ => Err(EntryError::Unknown),
         }
+    }
+
+    fn places(&mut self) -> Result<Vec<(u64, u32)>, EntryError> {
+        let mut places = Vec::new();
+        for _ in 0..self.length()? {
+            let number = u64::from_le_bytes(self.array()?);
+            places.push((number, u32::from_le_bytes(self.array()?)));
+        }
+        Ok(places)
     }
 
     fn wait_id(&mut self) -> Result<WaitId, EntryError> {

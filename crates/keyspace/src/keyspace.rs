@@ -382,7 +382,8 @@ impl Keyspace {
             | Operation::Inquire(_)
             | Operation::Withdraw { .. }
             | Operation::Forget(_)
-            | Operation::Received { .. } => self.apply_transaction(operation, origin, local, replies, answer),
+            | Operation::Received { .. }
+            | Operation::Resume(_) => self.apply_transaction(operation, origin, local, replies, answer),
             operation if self.transactions.is_idle() => self.apply_free(operation, origin, local, replies),
             operation => {
                 if !self.parks(&operation, origin, local, replies, answer) {
@@ -439,7 +440,8 @@ impl Keyspace {
             | Operation::Inquire(_)
             | Operation::Withdraw { .. }
             | Operation::Forget(_)
-            | Operation::Received { .. } => unreachable!("transactions have a way of their own"),
+            | Operation::Received { .. }
+            | Operation::Resume(_) => unreachable!("transactions have a way of their own"),
             Operation::Stage(_) | Operation::Staged { .. } => unreachable!("the caller has looked"),
             Operation::Install { effects } => self.install(effects, local),
             Operation::Limits { limits } => self.set_limits(limits),

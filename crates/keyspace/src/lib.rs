@@ -76,7 +76,7 @@ pub use effects::Effect;
 pub use encoded::{EncodedObject, SeenObject};
 pub use entry::{
     Batch, BlockCommand, Condition, Entry, EntryBuf, EntryError, Forget, Header, Inquire, KEPT_BYTES_MIN,
-    Lock, Operation, Operations, OperationsMark, Pairs, Prepare, Resolve, Step, WaitId, Work,
+    Lock, Operation, Operations, OperationsMark, Pairs, Prepare, Resolve, Resume, Step, WaitId, Work,
 };
 pub use evaluate::{Answers, Outcome};
 pub use events::{Event, EventClasses};

@@ -489,6 +489,7 @@ pub(crate) fn needs_of(operation: &Operation<'_>) -> Option<Needs> {
         | Operation::Withdraw { .. }
         | Operation::Forget(_)
         | Operation::Received { .. }
+        | Operation::Resume(_)
         | Operation::EndWait { .. }
         | Operation::EndWaits { .. }
         | Operation::Stage(_)
@@ -867,6 +868,11 @@ impl Keyspace {
                         index,
                     });
                 }
+            }
+            Operation::Resume(resume) => {
+                let is_vain = |kept: Origin| kept.gateway == origin.gateway && resume.forgets(kept);
+                self.transactions.late.retain(|kept, _| !is_vain(*kept));
+                self.waiters.retain(|waiter| !is_vain(waiter));
             }
             Operation::Command { .. }
             | Operation::Expire { .. }

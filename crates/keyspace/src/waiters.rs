@@ -149,11 +149,13 @@ impl Waiters {
 
     /// Nobody waits any more whose boot is dead.
     pub(crate) fn fence(&mut self, is_dead: impl Fn(Boot) -> bool) {
-        let dead = self
-            .all
-            .iter()
-            .filter(|(_, waiter)| is_dead(waiter.origin.gateway.boot));
-        for arrival in dead.map(|(arrival, _)| *arrival).collect::<Vec<u64>>() {
+        self.retain(|origin| !is_dead(origin.gateway.boot));
+    }
+
+    /// Who came from elsewhere waits no more, and is told nothing.
+    pub(crate) fn retain(&mut self, stays: impl Fn(Origin) -> bool) {
+        let others = self.origins.iter().filter(|(origin, _)| !stays(**origin));
+        for arrival in others.map(|(_, arrival)| *arrival).collect::<Vec<u64>>() {
             self.remove(arrival);
         }
     }

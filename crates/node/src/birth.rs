@@ -19,10 +19,8 @@ use crate::meta::{self, Driver};
 use crate::peers::{Own, PEERS, greeter};
 use crate::random;
 use crate::view;
-use control::{
-    Announcement, Beginning, Factor, GroupRef, Meta, MetaConfig, Pace, RoutingMap, Started, Token,
-};
-use ids::{Boot, ClusterId, Groups, Monotonic, NodeId, SemanticsVersion};
+use control::{Announcement, Beginning, Factor, GroupRef, Meta, MetaConfig, Pace, RoutingMap, Started};
+use ids::{ClusterId, Groups, Monotonic, NodeId, SemanticsVersion, Token};
 use mio::{Events, Poll};
 use options::{PeerAddress, Settings};
 use peer_wire::hello::{NotIntroduced, Peer, Refusal, Secret, Who};
@@ -41,6 +39,8 @@ use transport::{Event, Greeter, LinkId, Refusals, Remote, Transport};
 pub(crate) struct Born {
     pub(crate) directory: DataDirectory,
     pub(crate) own: Own,
+    /// By which this start was counted.
+    pub(crate) token: Token,
     pub(crate) groups: Groups,
     pub(crate) started: Started,
     pub(crate) driver: Driver,
@@ -121,15 +121,16 @@ pub(crate) fn begin(
     let mut known: Vec<SocketAddr> = announcing::resolve(&settings.join).collect();
     known.extend(view::resolve(&book).into_values());
     let announcement = announcing::announcement(settings, ports, &known)?;
+    let token = Token(random("a token")?);
     let config = MetaConfig {
         node: identity.as_ref().map(|identity| identity.node),
         announcement: announcement.clone(),
-        token: Token(random("a token")?),
+        token,
         times: meta::TIMES,
         pace: pace(settings),
         seed: random("a seed")? as u64,
     };
-    let (mut left_by, mut kept) = (Boot(0), Vec::new());
+    let (mut left_by, mut kept) = (Vec::new(), Vec::new());
     let (mut log, mut restored) = (None, None);
     if let Some(identity) = &identity {
         // The log first: what was handed over is found once, and a start that fails here is to leave it.
@@ -146,7 +147,7 @@ pub(crate) fn begin(
                 .iter()
                 .map(|kept| (GroupRef::Data(kept.group), kept.incarnation));
             let peers = book.peers.keys().copied().collect();
-            let meta = Meta::restore(config, restored, peers, memories.collect(), now);
+            let meta = Meta::restore(config, restored, peers, left_by.clone(), memories.collect(), now);
             (meta, who)
         }
         None if settings.join.is_empty() => {
@@ -175,8 +176,10 @@ pub(crate) fn begin(
     let played = overture.play(settings, who, &secret, workers, told_to_stop);
     if let Err(unborn) = played {
         if let Some(identity) = identity.as_ref().filter(|_| !kept.is_empty()) {
-            // Nothing was said in the name of these replicas: the next start may have them as this one did.
-            if let Err(error) = handover::leave(disk, identity.node, left_by, kept) {
+            // Nothing was said in the name of these replicas: the next start may have them as this one did. Whether the cluster has
+            // counted this one is not known here.
+            left_by.push(token);
+            if let Err(error) = handover::leave(disk, identity.node, &left_by, kept) {
                 tracing::error!(%error, "what the last stop handed over is lost: it could not be left to the next start");
             }
         }
@@ -209,6 +212,7 @@ pub(crate) fn begin(
     Ok(Born {
         directory,
         own,
+        token,
         groups,
         started,
         driver: overture.driver,
@@ -231,9 +235,13 @@ fn look_at(started: &Started, kept: &mut Vec<Kept>, is_unready: bool) {
             is_same && replica.group == GroupRef::Data(kept.group)
         })
     };
-    let before = kept.len();
-    kept.retain(is_confirmed);
-    let dropped = before - kept.len();
+    let is_still_here = |kept: &Kept| {
+        let mut replicas = started.replicas.iter();
+        replicas.any(|replica| replica.group == GroupRef::Data(kept.group))
+    };
+    let unconfirmed: Vec<Kept> = kept.extract_if(.., |kept| !is_confirmed(kept)).collect();
+    let outdated = unconfirmed.iter().filter(|kept| is_still_here(kept)).count();
+    let dropped = unconfirmed.len() - outdated;
     let begin = |beginning: Beginning| {
         let is_data = |replica: &&control::Replica| replica.group != GroupRef::Meta;
         let replicas = started.replicas.iter().filter(is_data);
@@ -246,13 +254,20 @@ fn look_at(started: &Started, kept: &mut Vec<Kept>, is_unready: bool) {
         dropped,
         "replicas that go on with what they held, that other nodes fill again, and that belong to this node no more"
     );
+    if outdated > 0 {
+        tracing::warn!(
+            groups = outdated,
+            "the hand-over in the data directory is not what this node held last of these groups, and is not used: the node has \
+             started since that stop, so that this is an older copy of the directory; or what it held was given up meanwhile"
+        );
+    }
     if is_unready {
         tracing::info!("no earlier start of this node was ever ready for clients: it held nothing");
     } else if lost > 0 {
         tracing::error!(
             groups = lost,
-            "DATA LOST: the last stop of this node handed nothing over for these groups, and no other node has a replica of \
-             them; they begin empty. Stop the node by SIGTERM or SHUTDOWN to keep data, or give it company"
+            "DATA LOST: the last stop of this node handed nothing over for these groups that counts, and no other node has a \
+             replica of them; they begin empty. Stop the node by SIGTERM or SHUTDOWN to keep data, or give it company"
         );
     }
 }

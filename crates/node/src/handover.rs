@@ -14,7 +14,7 @@
 //! ```
 
 use consensus::{Index, Saved, Term};
-use ids::{Boot, NodeId};
+use ids::{NodeId, Token};
 use keyspace::{Arrival, Cut, Transfer};
 use server::Kept;
 use std::time::{Duration, Instant};
@@ -80,7 +80,7 @@ impl Progress {
 pub(crate) fn leave(
     disk: DirectoryDisk,
     node: NodeId,
-    boot: Boot,
+    left_by: &[Token],
     mut all: Vec<Kept>,
 ) -> Result<(), StorageError> {
     let is_writable = |kept: &Kept| {
@@ -96,7 +96,7 @@ pub(crate) fn leave(
     all.sort_unstable_by_key(|kept| kept.group);
     let positions: Vec<Position> = all.iter().map(position).collect();
     let mut progress = Progress::new("handing the data over to the next start");
-    let mut writer = HandoverWriter::begin(disk, node, boot, &positions)?;
+    let mut writer = HandoverWriter::begin(disk, node, left_by, &positions)?;
     let groups = all.len();
     for mut kept in all {
         let entries = kept.rest.as_ref().map_or(&[][..], |(_, saved)| &saved.entries);
@@ -160,13 +160,14 @@ fn position(kept: &Kept) -> Position {
     }
 }
 
-/// What the last stop of this node left: it will never be found again. Groups that cannot be read are left out, and said.
+/// What the last stop of this node left, and by which starts: it will never be found again. Groups that cannot be read are left
+/// out, and said.
 ///
 /// # Errors
 /// The node must not start: see [`Handover::take`].
-pub(crate) fn take(disk: &DirectoryDisk, node: NodeId) -> Result<(Boot, Vec<Kept>), StorageError> {
+pub(crate) fn take(disk: &DirectoryDisk, node: NodeId) -> Result<(Vec<Token>, Vec<Kept>), StorageError> {
     let mut handover = match Handover::take(disk, node)? {
-        Taken::Nothing | Taken::Unusable(_) => return Ok((Boot(0), Vec::new())),
+        Taken::Nothing | Taken::Unusable(_) => return Ok((Vec::new(), Vec::new())),
         Taken::Found(handover) => handover,
     };
     let of = handover.positions().len();
@@ -198,7 +199,7 @@ pub(crate) fn take(disk: &DirectoryDisk, node: NodeId) -> Result<(Boot, Vec<Kept
         }
     }
     progress.end("read what the last stop handed over");
-    Ok((handover.boot(), all))
+    Ok((handover.left_by().to_vec(), all))
 }
 
 /// A group on its way back.

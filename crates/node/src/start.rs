@@ -20,7 +20,7 @@ use crate::transactions;
 use crate::view::View;
 use crate::worker::{WAKER, Worker};
 use admin::{Access, AdminSource, ClusterView, Health, Recovered, Recovery, TransactionsView};
-use ids::{Boot, GroupCount, Groups, HashSeed, NodeId, PartitionCount, Prng};
+use ids::{Boot, GroupCount, Groups, HashSeed, NodeId, PartitionCount, Prng, Token};
 use mio::{Poll, Waker};
 use options::{LogLevel, Settings};
 use server::{Endpoint, Gateway, Hooks, NodeName, Shared, Topology, is_same_secret};
@@ -285,7 +285,7 @@ struct ClusterParts {
     /// Locked as long as the node runs.
     directory: DataDirectory,
     node: NodeId,
-    boot: Boot,
+    token: Token,
 }
 
 impl ClusterParts {
@@ -301,6 +301,7 @@ impl ClusterParts {
         let Born {
             directory,
             own,
+            token,
             started,
             driver,
             map,
@@ -308,7 +309,7 @@ impl ClusterParts {
             announcement,
             ..
         } = born;
-        let (node, boot) = (own.node, own.boot);
+        let node = own.node;
         let outbox = Arc::new(Outbox::default());
         let handed: Handed = Arc::new(polls.iter().map(|_| Mutex::default()).collect());
         let mut peers = VecDeque::new();
@@ -358,7 +359,7 @@ impl ClusterParts {
             thread,
             directory,
             node,
-            boot,
+            token,
         })
     }
 
@@ -378,7 +379,7 @@ impl ClusterParts {
         if !lost.is_empty() {
             tracing::error!(groups = ?lost, "not handed over, because a transaction in these groups has not ended");
         }
-        if let Err(error) = handover::leave(self.directory.disk(), self.node, self.boot, kept) {
+        if let Err(error) = handover::leave(self.directory.disk(), self.node, &[self.token], kept) {
             tracing::error!(
                 %error,
                 "the data could not be handed over to the next start: what no other node holds is lost"

@@ -33,7 +33,7 @@ pub enum Bug {
     StaleMapAccepted,
     /// Frames for an earlier incarnation reach the present one.
     IncarnationNotChecked,
-    /// A hand-over file that was used stays for the next start.
+    /// A hand-over file that was used stays for the next start, and nobody asks whose memory it is.
     HandoverUsedTwice,
     /// A client is answered when its entry is proposed, not when it is committed.
     ReplyBeforeCommit,

@@ -391,7 +391,9 @@ pub struct GroupClient {
     received: Vec<(u64, u32)>,
     /// Transactions that the group need not remember, by coordinator.
     over: BTreeMap<GatewayId, OverOf>,
-    /// Since when the oldest of these two waits to be told.
+    /// Up to this batch the group, which has begun anew, is to be told what is awaited.
+    resumes: Option<u64>,
+    /// Since when the oldest of these three waits to be told.
     untold_since: Option<Monotonic>,
 }
 
@@ -471,6 +473,7 @@ impl GroupClient {
             items: 0,
             late: BTreeMap::new(),
             received: Vec::new(),
+            resumes: None,
             over: BTreeMap::new(),
             untold_since: None,
         }
@@ -538,6 +541,9 @@ impl GroupClient {
         for place in lost {
             self.on_gone(place, out);
         }
+        // What the group was told after this place, it has not heard.
+        self.resumes = Some(applied);
+        self.untold_since.get_or_insert(self.now);
         self.resend(out);
     }
 
@@ -766,6 +772,17 @@ impl GroupClient {
     fn tell_over(&mut self) {
         if self.untold_since.take().is_none() {
             return;
+        }
+        if let Some(up_to) = self.resumes.take() {
+            let unanswered = self.unanswered.iter().filter(|sent| !sent.is_answered);
+            let batches = unanswered.map(|sent| sent.batch.number);
+            let late = self.late.keys().filter(|place| !place.is_read);
+            let resume = keyspace::Resume {
+                up_to,
+                batches: batches.filter(|number| (1..=up_to).contains(number)).collect(),
+                answers: late.map(|place| (place.batch, place.index)).collect(),
+            };
+            self.push(Origin::Nobody, &keyspace::Operation::Resume(resume), None);
         }
         if !self.received.is_empty() {
             let answers = std::mem::take(&mut self.received);
@@ -1555,7 +1572,7 @@ impl GroupClient {
                 items.for_each(|item| item.give_up_read(group, now, out));
             }
         }
-        let (received, over) = (&mut self.received, &mut self.over);
+        let (received, over, resumes) = (&mut self.received, &mut self.over, &mut self.resumes);
         let (mut given_up, mut ends) = (Vec::new(), Vec::new());
         for sent in &mut self.unanswered {
             if !sent.is_answered && now.since(sent.oldest) >= PATIENCE {
@@ -1582,6 +1599,7 @@ impl GroupClient {
                 // Nobody has seen it: its number stays, and nothing is in it. What the group need not keep is told later.
                 let is_read = keyspace::Operations::read(&sent.batch.writes, |operation| match operation {
                     keyspace::Operation::Received { answers } => received.extend(answers),
+                    keyspace::Operation::Resume(resume) => *resumes = Some(resume.up_to),
                     keyspace::Operation::Forget(forget) => {
                         let of: &mut OverOf = over.entry(forget.coordinator).or_default();
                         of.low = of.low.max(forget.low);

@@ -30,11 +30,11 @@ pub(crate) use checks::{Checks, check_at_rest};
 use consensus::{Members, Times};
 use control::{
     Announcement, Beginning, ClusterId, Command, Contact, GivenUp, GroupRef, Meta, MetaConfig, MetaMessage,
-    Notice, Pace, RoutingMap, Started, Survivor, Token,
+    Notice, Pace, RoutingMap, Started, Survivor,
 };
 use frame::Who;
 pub(crate) use frame::{Frame, describe_piece};
-use ids::{Boot, GroupId, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, UnixMillis};
+use ids::{GroupId, Groups, Incarnation, Monotonic, NodeId, Prng, SemanticsVersion, Token, UnixMillis};
 use links::{Event, Known, Links};
 use peer_wire::hello::Secret;
 use planted::Bug;
@@ -97,8 +97,10 @@ pub(crate) struct Whole {
     has_failed: bool,
     /// It was told to stop.
     is_stopping: bool,
-    /// Who left the replicas that it has from the last stop.
-    left_by: Option<(NodeId, Boot)>,
+    /// By which its start is counted.
+    token: Token,
+    /// Who left the replicas that it has from the last stop, and may leave them again.
+    left_by: Option<(NodeId, Vec<Token>)>,
 }
 
 /// What becomes of a process after a step.
@@ -635,10 +637,11 @@ impl Whole {
             ids::GroupCount::new(birth.shape.groups).expect("a cluster has groups"),
         );
         let now = clock.read();
+        let token = Token(u128::from(prng.next_u64()) << 64 | u128::from(prng.next_u64()));
         let config = MetaConfig {
             node: found.identity.as_ref().map(|identity| identity.node),
             announcement: announcement(machine),
-            token: Token(u128::from(prng.next_u64()) << 64 | u128::from(prng.next_u64())),
+            token,
             times: META_TIMES,
             pace: Pace::default(),
             seed: prng.next_u64(),
@@ -648,7 +651,10 @@ impl Whole {
             .iter()
             .map(|kept| (GroupRef::Data(kept.group), kept.incarnation));
         let meta = match &found.identity {
-            Some(_) => Meta::restore(config, found.restored, found.peers, memories.collect(), now),
+            Some(_) => {
+                let (restored, left_by) = (found.restored, found.left_by.clone());
+                Meta::restore(config, restored, found.peers, left_by, memories.collect(), now)
+            }
             None if birth.founds => Meta::create(
                 config,
                 ClusterId(u128::from(prng.next_u64())),
@@ -664,10 +670,9 @@ impl Whole {
             Some(identity) => Who::Starting(identity.node),
             None => Who::Joining,
         };
-        let left_by = found
-            .identity
-            .as_ref()
-            .map(|identity| (identity.node, found.left_by));
+        let mut left_by = found.left_by;
+        left_by.push(token);
+        let left_by = found.identity.as_ref().map(|identity| (identity.node, left_by));
         let machines = birth.shape.nodes;
         let links = Links::new(0, who, machine, machines, &mut prng);
         let mut node = Whole {
@@ -690,6 +695,7 @@ impl Whole {
             refused: None,
             has_failed: false,
             is_stopping: false,
+            token,
             left_by,
         };
         node.learn(&book);
@@ -749,14 +755,14 @@ impl Whole {
         let meta = self.meta_holding();
         let (by, kept) = match self.stage {
             Stage::Serving(serving) => {
-                let by = (serving.node, serving.boot);
+                let by = (serving.node, vec![self.token]);
                 (Some(by), clock.lend(|| serving.leave()))
             }
             // Nothing was said in the name of these replicas: the next start may have them as this one did.
             Stage::Starting(kept, _) => (self.left_by.filter(|_| !kept.is_empty()), kept),
         };
         let mut holdings: Vec<Holding> = kept.iter().map(holding).collect();
-        let is_left = by.is_some_and(|(node, boot)| self.store.leave(node, boot, kept).is_ok());
+        let is_left = by.is_some_and(|(node, left_by)| self.store.leave(node, &left_by, kept).is_ok());
         holdings.retain(|_| is_left);
         holdings.extend(meta);
         let disk = self.store.into_disk();

@@ -4,7 +4,7 @@
 
 use bytes::Bytes;
 use consensus::{Entry, Index, Members, Payload, SnapshotPoint, Term};
-use ids::Incarnation;
+use ids::{Incarnation, Token};
 
 /// Writes fields.
 pub(crate) struct Writer<'a>(pub(crate) &'a mut Vec<u8>);
@@ -24,6 +24,10 @@ impl Writer<'_> {
 
     pub(crate) fn u64(&mut self, value: u64) {
         self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    pub(crate) fn token(&mut self, token: Token) {
+        self.0.extend_from_slice(&token.0.to_le_bytes());
     }
 
     pub(crate) fn bytes(&mut self, value: &[u8]) {
@@ -113,6 +117,10 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn u64(&mut self) -> Option<u64> {
         Some(u64::from_le_bytes(self.array()?))
+    }
+
+    pub(crate) fn token(&mut self) -> Option<Token> {
+        Some(Token(u128::from_le_bytes(self.array()?)))
     }
 
     pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {

@@ -8,7 +8,7 @@
 //! A replica that comes back from it may vote, and may be counted on for what it acknowledged. That is true once: as soon
 //! as it has acknowledged anything more, the file is out of date. So nothing of it can be read before its name is
 //! durably gone ([`Handover`] does not exist earlier), and the file itself goes when it is closed. A file that cannot be
-//! removed ends the start.
+//! removed ends the start. It names the start that left it, so that the cluster can tell a copy that was put back later.
 //!
 //! It is a sequence of frames: a table of all groups with their places, then for each group the end of its log and its
 //! state in chunks, then an end. A file whose end or table is not right is as good as none. Damage further inside costs
@@ -23,18 +23,22 @@ use crate::frame::{self, Frames, HEAD_BYTES};
 use crate::meta_log::HardState;
 use crate::replace;
 use consensus::{Entry, Index, SnapshotPoint, Term};
-use ids::{Boot, GroupCount, GroupId, Incarnation, NodeId};
+use ids::{GroupCount, GroupId, Incarnation, NodeId, Token};
 use planted::Bug;
 
 const NAME: &str = "handover";
 /// Bytes 0..8 of the file; the format's version is among them.
-const TITLE: [u8; 8] = *b"ChorHO01";
-/// Title, and the boot that wrote it, which seals its frames.
+const TITLE: [u8; 8] = *b"ChorHO02";
+/// Title, and what seals its frames: of the last start that it names.
 const TITLE_BYTES: u64 = 16;
 /// Bytes of one payload. A writer that gives more has a mistake; a file that says so is damaged.
 const FRAME_BYTES_MAX: u32 = 64 * 1024 * 1024;
 /// Bytes of the payload of the last frame: its kind, how many groups, how many frames.
 const END_BYTES: usize = 1 + 8 + 8;
+
+/// Starts that a file names. Of more the first and the last ones are written; what it hands over counts no more if the cluster has
+/// counted one of the others last, though none of them was ready.
+const STARTS_MAX: usize = 64;
 
 const TABLE: u8 = 1;
 const GROUP: u8 = 2;
@@ -61,7 +65,7 @@ pub struct Position {
 pub struct HandoverWriter<D: Disk> {
     disk: D,
     file: D::File,
-    boot: Boot,
+    seal: u64,
     size: u64,
     number: u64,
     /// Which are still to come, the next one last.
@@ -76,27 +80,29 @@ impl<D: Disk> HandoverWriter<D> {
     /// Longest chunk that [`HandoverWriter::chunk`] takes.
     pub const CHUNK_BYTES_MAX: usize = FRAME_BYTES_MAX as usize - 1;
 
-    /// Begins the file. All groups that will be in it are named here, in their order.
+    /// Begins the file. All groups that will be in it are named here, in their order. `left_by` is the start of `node` whose memory
+    /// it is; behind it are those that took it up and ended before they said anything in its name, the present one last.
     ///
     /// # Errors
     /// What the disk answers; the next start then finds nothing.
     pub fn begin(
         disk: D,
         node: NodeId,
-        boot: Boot,
+        left_by: &[Token],
         positions: &[Position],
     ) -> Result<HandoverWriter<D>, StorageError> {
         assert!(
             positions.len() <= usize::from(GroupCount::MAX),
             "one replica for each group"
         );
+        let seal = seal(left_by.last().expect("somebody has left it"));
         let file = disk
             .create(&replace::new_name(NAME))
             .map_err(StorageError::io("create", NAME))?;
         let mut writer = HandoverWriter {
             disk,
             file,
-            boot,
+            seal,
             size: 0,
             number: 0,
             left: positions.iter().rev().map(|position| position.group).collect(),
@@ -105,9 +111,14 @@ impl<D: Disk> HandoverWriter<D> {
             scratch: Vec::new(),
         };
         writer.append(&TITLE)?;
-        writer.append(&boot.0.to_le_bytes())?;
+        writer.append(&seal.to_le_bytes())?;
         writer.frame(TABLE, |payload| {
             payload.u64(node.0);
+            let dropped = left_by.len().saturating_sub(STARTS_MAX);
+            payload.u16((left_by.len() - dropped) as u16);
+            for token in left_by[..1].iter().chain(&left_by[1 + dropped..]) {
+                payload.token(*token);
+            }
             payload.u16(positions.len() as u16);
             positions
                 .iter()
@@ -136,7 +147,7 @@ impl<D: Disk> HandoverWriter<D> {
                 limit: u64::from(FRAME_BYTES_MAX),
             });
         }
-        let head = frame::head(payload, self.number, self.size, self.boot.0);
+        let head = frame::head(payload, self.number, self.size, self.seal);
         bytes[..HEAD_BYTES].copy_from_slice(&head);
         self.append(&bytes)?;
         self.number += 1;
@@ -241,7 +252,8 @@ pub struct Handover<F> {
     file: F,
     size: u64,
     node: NodeId,
-    boot: Boot,
+    left_by: Vec<Token>,
+    seal: u64,
     positions: Vec<Position>,
     offset: u64,
     number: u64,
@@ -320,23 +332,23 @@ impl<F: DiskFile> Handover<F> {
             let expected = format!("a title of {TITLE_BYTES} bytes, a table and an end");
             return Err(Damage::new(NAME, 0, expected, format!("{size} bytes")).into());
         }
-        let (mut title, mut boot) = ([0; 8], [0; 8]);
+        let (mut title, mut seal) = ([0; 8], [0; 8]);
         let read = |offset, buffer: &mut [u8]| {
             file.read_at(offset, buffer)
                 .map_err(StorageError::io("read", NAME))
         };
         read(0, &mut title)?;
-        read(8, &mut boot)?;
+        read(8, &mut seal)?;
         if title != TITLE {
             let show = |bytes: &[u8]| format!("{:?}", bytes.escape_ascii().to_string());
             return Err(Damage::new(NAME, 0, show(&TITLE), show(&title)).into());
         }
-        let boot = Boot(u64::from_le_bytes(boot));
         let mut handover = Handover {
             file,
             size,
             node,
-            boot,
+            left_by: Vec::new(),
+            seal: u64::from_le_bytes(seal),
             positions: Vec::new(),
             offset: TITLE_BYTES,
             number: 0,
@@ -349,13 +361,13 @@ impl<F: DiskFile> Handover<F> {
         handover.read_frame()?;
         let at = TITLE_BYTES + HEAD_BYTES as u64;
         let wrong = |expected: String, found: String| Damage::new(NAME, at, expected, found);
-        let (written_by, positions) = read_table(&handover.payload)
+        let (written_by, left_by, positions) = read_table(&handover.payload)
             .ok_or_else(|| wrong("a table of groups".to_owned(), "none".to_owned()))?;
         if written_by != node {
             let expected = format!("the table of node {}", node.0);
             return Err(wrong(expected, format!("that of node {}", written_by.0)).into());
         }
-        handover.positions = positions;
+        (handover.left_by, handover.positions) = (left_by, positions);
         handover.check_end()?;
         Ok(handover)
     }
@@ -365,7 +377,7 @@ impl<F: DiskFile> Handover<F> {
             file: &self.file,
             name: NAME,
             size: self.size,
-            seal: self.boot.0,
+            seal: self.seal,
             limit: FRAME_BYTES_MAX,
         }
     }
@@ -397,9 +409,9 @@ impl<F: DiskFile> Handover<F> {
         Ok(())
     }
 
-    /// The boot that wrote it.
-    pub fn boot(&self) -> Boot {
-        self.boot
+    /// The start whose memory it is, and those that took it up and said nothing in its name.
+    pub fn left_by(&self) -> &[Token] {
+        &self.left_by
     }
 
     /// Where its replicas stood. To know what is lost if they cannot be read; nothing to act upon.
@@ -511,12 +523,21 @@ enum Kind {
     End,
 }
 
-fn read_table(payload: &[u8]) -> Option<(NodeId, Vec<Position>)> {
+fn seal(token: &Token) -> u64 {
+    token.0 as u64
+}
+
+fn read_table(payload: &[u8]) -> Option<(NodeId, Vec<Token>, Vec<Position>)> {
     let mut reader = Reader::new(payload);
     if reader.u8()? != TABLE {
         return None;
     }
     let node = NodeId(reader.u64()?);
+    let starts = usize::from(reader.u16()?);
+    if starts > STARTS_MAX {
+        return None;
+    }
+    let left_by = (0..starts).map(|_| reader.token()).collect::<Option<Vec<_>>>()?;
     let count = reader.u16()?;
     if count > GroupCount::MAX {
         return None;
@@ -524,7 +545,7 @@ fn read_table(payload: &[u8]) -> Option<(NodeId, Vec<Position>)> {
     let positions = (0..count)
         .map(|_| read_position(&mut reader))
         .collect::<Option<Vec<_>>>()?;
-    reader.is_at_end().then_some((node, positions))
+    reader.is_at_end().then_some((node, left_by, positions))
 }
 
 /// Groups, and frames before this one.

@@ -138,3 +138,45 @@ fn a_large_value_is_sent_once_to_each_follower_and_nobody_loses_a_leader() {
         "leaders changed"
     );
 }
+
+#[test]
+fn a_burst_of_large_values_is_stored_and_small_commands_are_answered_meanwhile_and_after() {
+    const CLIENTS: usize = 8;
+    const BURST_BYTES: usize = 64 << 20;
+    let cluster = cluster();
+    let value = vec![b'v'; BURST_BYTES];
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let others: Vec<_> = (0..cluster.len())
+            .map(|node| {
+                let client = client(&cluster, node);
+                scope.spawn(|| beside(client, &is_over))
+            })
+            .collect();
+        let large: Vec<_> = (0..CLIENTS)
+            .map(|number| {
+                let (cluster, value) = (&cluster, &value);
+                scope.spawn(move || {
+                    let mut client = client(cluster, number % cluster.len());
+                    for round in 0..2 {
+                        let key = format!("large:{number}:{round}");
+                        assert_eq!(client.command(&[b"SET", key.as_bytes(), value]), Value::ok());
+                    }
+                })
+            })
+            .collect();
+        for one in large {
+            one.join().expect("it is stored");
+        }
+        // The cluster was down for half a minute after such a burst.
+        thread::sleep(Duration::from_secs(1));
+        is_over.store(true, Ordering::Relaxed);
+        for other in others {
+            assert!(!other.join().expect("small commands are answered").is_empty());
+        }
+    });
+    for number in 0..CLIENTS {
+        let length = client(&cluster, 0).run(&format!("STRLEN large:{number}:1"));
+        assert_eq!(length, Value::Integer(BURST_BYTES as i64));
+    }
+}

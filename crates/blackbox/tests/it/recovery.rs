@@ -1,5 +1,6 @@
 //! What an operator can do when more is lost than a cluster bears: `chorale admin recover`.
 
+use std::path::Path;
 use std::process::Command;
 
 use blackbox::{Client, Cluster, Value, chorale_binary, eventually, http_get};
@@ -365,6 +366,55 @@ fn a_node_that_was_never_ready_is_not_said_to_have_lost_data() {
     cluster.restart(0);
     cluster.wait_until_ready(0);
     assert!(cluster.log(0).contains("DATA LOST"), "{}", cluster.log(0));
+}
+
+/// Puts a copy of one directory in the place of another.
+fn copy(from: &Path, to: &Path) {
+    drop(std::fs::remove_dir_all(to));
+    let copied = Command::new("cp").arg("-a").args([from, to]).status();
+    assert!(copied.is_ok_and(|status| status.success()));
+}
+
+#[test]
+fn an_older_copy_of_a_directory_is_not_taken_for_what_its_node_acknowledged() {
+    let mut cluster = Cluster::start(3, GROUPS);
+    let (data, copied) = (cluster.data(1), cluster.data(1).with_extension("copy"));
+    let goes_on_with = |cluster: &Cluster, counts: &str| {
+        let log = cluster.log(1);
+        let mut starts = log.lines().rev();
+        let last = starts.find(|line| line.contains("replicas that go on"));
+        assert!(last.is_some_and(|line| line.contains(counts)), "{log}");
+    };
+    assert!(cluster.terminate(1).success());
+    copy(&data, &copied);
+    cluster.restart(1);
+    cluster.wait_until_ready(1);
+    goes_on_with(&cluster, &format!("kept={GROUPS} refilled=0 dropped=0"));
+    cluster.wait_until_replicated();
+    assert!(cluster.terminate(2).success());
+    // Two of three acknowledge it.
+    fill(&mut cluster.client(0));
+    assert!(cluster.terminate(1).success());
+    copy(&copied, &data);
+    cluster.restart(1);
+    cluster.wait_until_ready(1);
+    goes_on_with(&cluster, &format!("kept=0 refilled={GROUPS} dropped=0"));
+    assert!(cluster.log(1).contains("older copy"), "{}", cluster.log(1));
+    cluster.kill(0);
+    for node in [2, 0] {
+        cluster.restart(node);
+        cluster.wait_until_ready(node);
+    }
+    let address = cluster.admin_address(2).to_string();
+    eventually("the cluster knows what is lost", || {
+        let lost = format!("{GROUPS} groups lost the memory of most voters");
+        admin(&["status", &address]).is_ok_and(|status| status.contains(&lost))
+    });
+    let reply = format!("{:?}", cluster.client(2).run("GET key:7"));
+    assert!(
+        reply.contains("CLUSTERDOWN"),
+        "nobody says that it is not there: {reply}"
+    );
 }
 
 #[test]

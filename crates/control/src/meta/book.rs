@@ -6,11 +6,10 @@
 use super::message::Blob;
 use super::proposal::{Author, Proposal};
 use crate::command::{Outcome, Refusal};
-use crate::node::Token;
 use crate::state::State;
 use crate::wire::{self, DecodeError, Input, Wire, wire_struct};
 use consensus::Index;
-use ids::{Incarnation, NodeId};
+use ids::{Incarnation, NodeId, Token};
 use std::collections::BTreeMap;
 
 /// The format of books.

@@ -10,8 +10,7 @@ use super::contact::Contact;
 use super::message::Answer;
 use super::proposal::{Author, Proposal};
 use crate::command::Command;
-use crate::node::Token;
-use ids::{Monotonic, NodeId};
+use ids::{Monotonic, NodeId, Token};
 use std::time::Duration;
 
 /// What waits of this node's own proposals. One more is refused at once.

@@ -1,9 +1,8 @@
 //! What stands in the meta group's log, and who has proposed it.
 
 use crate::command::Command;
-use crate::node::Token;
 use crate::wire::{self, DecodeError, wire_struct};
-use ids::NodeId;
+use ids::{NodeId, Token};
 
 /// The format of proposals.
 const FORMAT: u8 = 1;

@@ -3,7 +3,7 @@
 //! The files are those of production, on a disk that is simulated, and that fails. `node` does the same with real ones.
 
 use control::{Record, Restored};
-use ids::{Boot, NodeId};
+use ids::{NodeId, Token};
 use keyspace::{Arrival, Cut, Transfer};
 use server::Kept;
 use storage::{
@@ -28,8 +28,8 @@ pub(crate) struct Found {
     pub(crate) identity: Option<Identity>,
     pub(crate) restored: Option<Restored>,
     pub(crate) kept: Vec<Kept>,
-    /// By which boot.
-    pub(crate) left_by: Boot,
+    /// By which starts.
+    pub(crate) left_by: Vec<Token>,
     pub(crate) peers: Vec<NodeId>,
 }
 
@@ -38,7 +38,8 @@ impl Store {
     pub(crate) fn open(disk: SimDisk) -> Stored<(Store, Found)> {
         let identity = Identity::read(&disk)?;
         let book = PeerBook::read(&disk).unwrap_or_default();
-        let (mut log, mut restored, mut left_by, mut kept) = (None, None, Boot(0), Vec::new());
+        let (mut log, mut restored) = (None, None);
+        let (mut left_by, mut kept) = (Vec::new(), Vec::new());
         if let Some(identity) = &identity {
             if let Some((found, state)) = MetaLog::open(disk.clone())? {
                 (log, restored) = (Some(found), Some(as_restored(state)));
@@ -113,10 +114,10 @@ impl Store {
     }
 
     /// Leaves replicas to the next start.
-    pub(crate) fn leave(&self, node: NodeId, boot: Boot, mut all: Vec<Kept>) -> Stored<()> {
+    pub(crate) fn leave(&self, node: NodeId, left_by: &[Token], mut all: Vec<Kept>) -> Stored<()> {
         all.sort_unstable_by_key(|kept| kept.group);
         let positions: Vec<Position> = all.iter().map(position).collect();
-        let mut writer = HandoverWriter::begin(self.disk.clone(), node, boot, &positions)?;
+        let mut writer = HandoverWriter::begin(self.disk.clone(), node, left_by, &positions)?;
         for mut kept in all {
             let entries = kept.rest.as_ref().map_or(&[][..], |(_, saved)| &saved.entries);
             writer.group(kept.group, entries)?;
@@ -169,10 +170,10 @@ fn position(kept: &Kept) -> Position {
     }
 }
 
-/// What the last stop left, and its boot: it is not found again.
-fn take(disk: &SimDisk, node: NodeId) -> Stored<(Boot, Vec<Kept>)> {
+/// What the last stop left, and by which starts: it is not found again.
+fn take(disk: &SimDisk, node: NodeId) -> Stored<(Vec<Token>, Vec<Kept>)> {
     let mut handover = match Handover::take(disk, node)? {
-        Taken::Nothing => return Ok((Boot(0), Vec::new())),
+        Taken::Nothing => return Ok((Vec::new(), Vec::new())),
         Taken::Unusable(damage) => panic!("the file got its name when it was whole: {damage}"),
         Taken::Found(handover) => handover,
     };
@@ -207,7 +208,7 @@ fn take(disk: &SimDisk, node: NodeId) -> Stored<(Boot, Vec<Kept>)> {
                 assert!(kept.is_sound(), "it is what was written");
                 all.push(kept);
             }
-            Item::End => return Ok((handover.boot(), all)),
+            Item::End => return Ok((handover.left_by().to_vec(), all)),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use consensus::{Entry, Index, Members, Payload, SnapshotPoint, Term};
-use ids::{Boot, GroupId, Incarnation, NodeId};
+use ids::{GroupId, Incarnation, NodeId, Token};
 use planted::Bug;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ fn left(position: &Position) -> Left {
 
 fn write(disk: &SimDisk) -> Result<(), StorageError> {
     let positions = positions();
-    let mut writer = HandoverWriter::begin(disk.clone(), NODE, Boot(8), &positions)?;
+    let mut writer = HandoverWriter::begin(disk.clone(), NODE, &[Token(8)], &positions)?;
     for position in &positions {
         let (log, chunks) = left(position);
         writer.group(position.group, &log)?;
@@ -92,10 +92,24 @@ fn what_was_left_is_found_once() {
     let Taken::Found(handover) = Handover::take(&disk, NODE).unwrap() else {
         panic!("nothing was found");
     };
-    assert_eq!(handover.boot(), Boot(8));
+    assert_eq!(handover.left_by(), [Token(8)]);
     assert_eq!(handover.positions(), positions());
     assert_eq!(read(handover), (everything(), vec![]));
     assert!(matches!(Handover::take(&disk, NODE).unwrap(), Taken::Nothing));
+}
+
+#[test]
+fn of_too_many_starts_the_first_and_the_last_are_named() {
+    let disk = SimDisk::new(0);
+    let starts = |numbers: std::ops::Range<u128>| numbers.map(Token);
+    let left_by: Vec<Token> = starts(0..100).collect();
+    let writer = HandoverWriter::begin(disk.clone(), NODE, &left_by, &[]).unwrap();
+    writer.finish().unwrap();
+    let Taken::Found(handover) = Handover::take(&disk, NODE).unwrap() else {
+        panic!("nothing was found");
+    };
+    let named: Vec<Token> = starts(0..1).chain(starts(37..100)).collect();
+    assert_eq!(handover.left_by(), named);
 }
 
 /// Stops once and starts a few times, with the power going at operation `at`. How often the state was used.
