@@ -49,7 +49,8 @@ What the columns say:
   wounded        gave way to an older transaction, and began anew; every replica counts them
   recovered      of those in doubt, the ones whose end was found
 
-Each node knows what it coordinates and what the groups hold that it leads: ask all nodes to see everything.
+Each node knows what it coordinates and what the groups hold that it leads: ask all nodes to see everything. The status is 1 if one
+of them could not be asked; what the others say is shown.
 
 Examples:
   chorale admin txns
@@ -189,7 +190,7 @@ pub(crate) fn main(matches: &ArgMatches) -> ExitCode {
         }
         Some((TXNS, matches)) => {
             let addresses = matches.get_many::<String>(ADDRESS).expect("it has a default");
-            show(show_transactions(addresses, matches.get_flag(JSON)))
+            show_transactions(addresses, matches.get_flag(JSON))
         }
         Some((RECOVER, matches)) => {
             let is_confirmed = matches.get_flag(CONFIRM);
@@ -236,11 +237,9 @@ pub(crate) fn cluster(address: &str) -> Result<ClusterView, String> {
     read(address, &page(address, CLUSTER_PAGE)?)
 }
 
-/// A node that does not answer is said, and the others are shown: that is when one looks.
-fn show_transactions<'a>(
-    addresses: impl Iterator<Item = &'a String>,
-    is_json: bool,
-) -> Result<String, String> {
+/// A node that does not answer is said, and the others are shown: that is when one looks. It is a failure all the same: a program
+/// must not take a part for the whole.
+fn show_transactions<'a>(addresses: impl Iterator<Item = &'a String>, is_json: bool) -> ExitCode {
     let (mut pages, mut views, mut failures) = (String::new(), Vec::new(), Vec::new());
     for address in addresses.map(|address| full(address)) {
         let read = |page: String| {
@@ -255,15 +254,17 @@ fn show_transactions<'a>(
             Err(reason) => failures.push(reason),
         }
     }
-    if pages.is_empty() || views.is_empty() && !is_json {
-        return Err(failures.join("\nchorale: "));
-    }
     failures.iter().for_each(|reason| eprintln!("chorale: {reason}"));
-    Ok(if is_json {
-        pages
+    let printed = match is_json {
+        true => print(&pages),
+        false if views.is_empty() => ExitCode::FAILURE,
+        false => print(&transactions::report(&views)),
+    };
+    if failures.is_empty() {
+        printed
     } else {
-        transactions::report(&views)
-    })
+        ExitCode::FAILURE
+    }
 }
 
 fn read(address: &str, page: &str) -> Result<ClusterView, String> {

@@ -889,6 +889,11 @@ impl RaftNode {
         Ok(())
     }
 
+    /// Whether leadership is on its way to another, who has some time to take it.
+    pub fn is_transferring(&self) -> bool {
+        self.transfer_until.is_some()
+    }
+
     // ---- members
 
     /// Proposes that `target`'s voters and learners be the members. It is in force when it comes out of

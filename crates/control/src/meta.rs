@@ -1260,7 +1260,8 @@ impl Meta {
         self.is_leaderless = now.since(self.heard) >= LEADERLESS_AFTER;
         let notice = match (&self.reign, self.leader) {
             (Some(reign), _) => Some(Notice::Leads { term: reign.term.0 }),
-            (None, _) if self.is_leaderless => Some(Notice::Leaderless),
+            // Who is no member yet knows of no group that others lead or do not.
+            (None, _) if self.is_leaderless && self.node.is_some() => Some(Notice::Leaderless),
             // Only one that has answered.
             (None, Some(leader)) if self.unheard == 0 => Some(Notice::Follows { leader }),
             (None, _) => return,

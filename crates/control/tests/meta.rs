@@ -962,6 +962,15 @@ fn a_lost_majority_says_so_and_proposals_do_not_wait_for_ever() {
     assert!(world.machines[rest].notices.last().iter().all(told));
 }
 
+#[test]
+fn who_finds_no_cluster_to_join_does_not_say_that_nobody_leads_it() {
+    let mut world = World::cluster(11, 1);
+    world.crash(0);
+    let joiner = world.join(0);
+    world.run_for(Duration::from_secs(20));
+    assert_eq!(world.machines[joiner].notices, []);
+}
+
 /// A leader whose two learners have become voters, and who has not heard yet that they know.
 #[test]
 fn a_change_of_the_meta_group_goes_on_until_a_majority_of_its_new_voters_knows_that_it_has_ended() {

@@ -314,8 +314,8 @@ struct Overture {
     map: Option<Arc<RoutingMap>>,
     started: Option<Started>,
     book: PeerBook,
-    /// Who stands behind the addresses that `--join` names, by their number, where a node that comes back has a link there. It
-    /// speaks with them as with any other node: each end knows who the other is.
+    /// Who stands behind the addresses that `--join` names, by their number, as far as a node that comes back has had a link there.
+    /// It speaks with them as with any other node: each end knows who the other is.
     behind: BTreeMap<u16, NodeId>,
 }
 
@@ -398,22 +398,24 @@ impl Overture {
             let now = clock::raw();
             for one in happened {
                 match one {
-                    Heard::Up(remote, other) => {
+                    Heard::Up(remote, peer) => {
+                        if matches!(peer.who, Who::Member { .. }) && peer.workers != workers {
+                            return Err(unlike(peer.workers, workers).into());
+                        }
                         check.on_link(remote);
-                        if let (Remote::Contact(number), Some(_), Some(node)) = (remote, who.node(), other) {
-                            self.behind.insert(number, node);
+                        if let (Some(_), Some(node)) = (who.node(), peer.who.node()) {
+                            if let Remote::Contact(number) = remote {
+                                self.behind.insert(number, node);
+                            }
+                            self.leave_other_ways(remote, node, &mut transport);
                         }
                         self.driver.on_link(self.known(remote), true, now);
                     }
                     Heard::Down(remote) => {
                         check.on_link(remote);
                         let known = self.known(remote);
-                        if let Remote::Contact(number) = remote {
-                            self.behind.remove(&number);
-                        }
                         // There may be another link to the same node.
-                        let is_down = !transport.links().any(|link| self.known(link.remote) == known);
-                        if is_down {
+                        if !self.is_linked(known, &transport) {
                             self.driver.on_link(known, false, now);
                         }
                     }
@@ -440,7 +442,7 @@ impl Overture {
                         "still trying to join: is one of these the peer address of a running node, and is the secret the same?"
                     ),
                     _ => tracing::warn!(
-                        "waiting for the other nodes of the cluster: this start counts when a majority of the meta group is there"
+                        "waiting for the other nodes of the cluster: this start counts when a majority of the meta group is there, and has the same secret"
                     ),
                 }
             }
@@ -456,9 +458,33 @@ impl Overture {
         self.started.as_ref().is_some_and(is_counted)
     }
 
-    /// Dials whoever may know the cluster.
+    /// Whether there is a link to a node, whichever way.
+    fn is_linked(&self, known: Remote, transport: &Transport<Greeter>) -> bool {
+        transport.links().any(|link| self.known(link.remote) == known)
+    }
+
+    /// A node is there: it is dialled in no other way than this one. It cannot tell two ways apart, and would close one link for the
+    /// other for ever.
+    fn leave_other_ways(&self, way: Remote, node: NodeId, transport: &mut Transport<Greeter>) {
+        let contacts = self.behind.iter().filter(|(_, behind)| **behind == node);
+        let ways = contacts.map(|(number, _)| Remote::Contact(*number));
+        for remote in ways.chain([Remote::Node(node)]).filter(|other| *other != way) {
+            transport.leave_dialling(LinkId { remote, number: 0 });
+        }
+    }
+
+    /// Dials whoever may know the cluster, each in one way: whom `--join` names as that.
     fn dial(&self, settings: &Settings, who: Who, transport: &mut Transport<Greeter>) {
         let now = clock::raw();
+        let mut contacts = Vec::new();
+        for (number, peer) in (0..).zip(&settings.join) {
+            let resolved = (peer.host.as_str(), peer.port).to_socket_addrs();
+            match resolved.map(|mut all| all.next()) {
+                Ok(Some(address)) => contacts.push((number, address)),
+                Ok(None) => tracing::warn!(%peer, "the name has no address"),
+                Err(error) => tracing::warn!(%peer, %error, "cannot resolve the name"),
+            }
+        }
         if let Some(me) = who.node() {
             let mut book = self.book.clone();
             if let Some(map) = self.driver.known_map() {
@@ -469,20 +495,16 @@ impl Overture {
                     remote: Remote::Node(node),
                     number: 0,
                 };
-                if link.is_dialled_by(me) {
+                let is_contact = contacts.iter().any(|(_, contact)| *contact == address);
+                if link.is_dialled_by(me) && !is_contact && !self.is_linked(link.remote, transport) {
                     transport.dial(link, address, now);
                 }
             }
         }
-        for (number, peer) in (0..).zip(&settings.join) {
-            let resolved = (peer.host.as_str(), peer.port).to_socket_addrs();
-            match resolved.map(|mut all| all.next()) {
-                Ok(Some(address)) => {
-                    let remote = Remote::Contact(number);
-                    transport.dial(LinkId { remote, number: 0 }, address, now);
-                }
-                Ok(None) => tracing::warn!(%peer, "the name has no address"),
-                Err(error) => tracing::warn!(%peer, %error, "cannot resolve the name"),
+        for (number, address) in contacts {
+            let remote = Remote::Contact(number);
+            if !self.is_linked(self.known(remote), transport) {
+                transport.dial(LinkId { remote, number: 0 }, address, now);
             }
         }
     }
@@ -611,6 +633,15 @@ fn elsewhere(settings: &Settings, number: u16, cluster: ClusterId, node: ids::No
     )
 }
 
+/// Each worker has a link to the one of the same number, for the groups that both have: with other numbers nodes have no groups
+/// to talk about.
+fn unlike(theirs: u16, ours: u16) -> Failure {
+    format!(
+        "the cluster's nodes have {theirs} workers each, and this one has {ours}: start it with --workers {theirs}. To give \
+         them all another number, stop all of them, and then start them with it"
+    )
+}
+
 fn list(peers: &[PeerAddress]) -> String {
     peers
         .iter()
@@ -621,15 +652,14 @@ fn list(peers: &[PeerAddress]) -> String {
 
 /// What a link brought.
 enum Heard {
-    /// And which node is there, if it is one already.
-    Up(Remote, Option<NodeId>),
+    Up(Remote, Peer),
     Down(Remote),
     Message(Remote, bytes::Bytes),
 }
 
 fn note(event: Event<'_, Peer>) -> Option<Heard> {
     match event {
-        Event::Up(link, peer) => Some(Heard::Up(link.remote, peer.who.node())),
+        Event::Up(link, peer) => Some(Heard::Up(link.remote, peer)),
         Event::Down(link) => Some(Heard::Down(link.remote)),
         Event::Message(link, packet) => match PeerMessage::decode(&packet) {
             Ok(PeerMessage::MetaRequest(Question { bytes, .. })) => Some(Heard::Message(link.remote, bytes)),

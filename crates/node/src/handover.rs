@@ -25,7 +25,7 @@ const CUT_BYTES: usize = 1024 * 1024;
 /// Bytes of one chunk. A cut with a larger element than this is written in several.
 const CHUNK_BYTES: usize = 16 * 1024 * 1024;
 /// Bytes of one entry of a log that can be written. A group with a larger one behind its state is not handed over.
-const ENTRY_BYTES_MAX: usize = 32 * 1024 * 1024;
+const HANDED_ENTRY_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Between two words to an operator who waits.
 const PROGRESS: Duration = Duration::from_secs(3);
 
@@ -85,7 +85,7 @@ pub(crate) fn leave(
 ) -> Result<(), StorageError> {
     let is_writable = |kept: &Kept| {
         let entries = kept.rest.iter().flat_map(|(_, saved)| &saved.entries);
-        entries.map(payload_len).max().unwrap_or(0) <= ENTRY_BYTES_MAX
+        entries.map(payload_len).max().unwrap_or(0) <= HANDED_ENTRY_BYTES_MAX
     };
     for kept in all.extract_if(.., |kept| !is_writable(kept)) {
         tracing::error!(

@@ -10,8 +10,8 @@
 //! A transaction that one worker has decided, and another has not heard of, would be half done in what is left. So nobody
 //! ends before nobody answers for anything; what was said before is then in the queues between them, and is taken out of
 //! these. Who has something to do again, because a group of this node lost its leader elsewhere, is waited for again: it may
-//! need the links of all workers. Neither part of the way takes longer than its limit. Groups in which something is under way even then are not
-//! handed over.
+//! need the links of all workers. What waits for a group that can have no leader, because the other nodes go too, is not waited for. Neither part of
+//! the way takes longer than its limit. Groups in which something is under way even then are not handed over.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::time::Duration;

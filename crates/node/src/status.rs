@@ -93,12 +93,12 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
         let lost = ledger
             .as_ref()
             .and_then(|ledger| ledger.lost.get(usize::from(number)));
-        let leader = leader(route, own, me).filter(is_up);
-        let mut group = group_view(number, route, own, leader, lost.map_or(&[][..], |lost| lost));
         let survivors = remains
             .survivors
             .iter()
             .filter(|survivor| survivor.group.number() == number);
+        let leader = leader(route, own, me, survivors.clone()).filter(is_up);
+        let mut group = group_view(number, route, own, leader, lost.map_or(&[][..], |lost| lost));
         group.survivors = survivors
             .map(|survivor| SurvivorView {
                 is_former: survivor.generation < route.generation,
@@ -134,16 +134,26 @@ pub(crate) fn cluster_view(shared: &Shared, view: &View, me: NodeId) -> ClusterV
 }
 
 /// Who leads a group, as far as this node knows. Whoever has a replica knows better than the map, which says who led when it
-/// was last told; but a learner may not have heard of a leader yet.
-fn leader(route: &control::Route, own: Option<&GroupFigures>, me: NodeId) -> Option<NodeId> {
+/// was last told; but a learner may not have heard of a leader yet. Whom the map names does not lead if its memory is gone, or if it
+/// says itself that it knows no leader.
+fn leader<'a>(
+    route: &control::Route,
+    own: Option<&GroupFigures>,
+    me: NodeId,
+    mut survivors: impl Iterator<Item = &'a Survivor>,
+) -> Option<NodeId> {
     let own = own.filter(|own| own.applied.is_some());
-    let votes_here = route
-        .replicas
-        .iter()
-        .any(|stop| stop.node == me && stop.standing == Standing::Voter);
+    let votes = |node: NodeId| {
+        let mut stops = route.replicas.iter();
+        stops.any(|stop| stop.node == node && stop.standing == Standing::Voter)
+    };
     match own {
-        Some(own) if votes_here => own.leader,
-        own => own.and_then(|own| own.leader).or(route.leader),
+        Some(own) if votes(me) || own.leader.is_some() => own.leader,
+        _ => route.leader.filter(|leader| {
+            let is_its =
+                |survivor: &Survivor| survivor.node == *leader && survivor.generation == route.generation;
+            votes(*leader) && !survivors.any(is_its)
+        }),
     }
 }
 
@@ -211,5 +221,44 @@ fn replica_view(stop: &Stop, led: Option<&GroupFigures>) -> ReplicaView {
         incarnation: stop.incarnation.0,
         role,
         lag: known.map(|known| known.lag),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consensus::{Index, Term};
+    use control::Route;
+    use ids::GroupId;
+
+    #[test]
+    fn whom_the_map_names_does_not_lead_without_memory_or_if_it_knows_no_leader() {
+        let stop = |node| Stop {
+            node: NodeId(node),
+            incarnation: Incarnation(node),
+            standing: Standing::Voter,
+        };
+        let mut route = Route {
+            leader: Some(NodeId(1)),
+            replicas: vec![stop(1), stop(2)],
+            ..Route::default()
+        };
+        let mut survivor = Survivor {
+            group: GroupId::new(0),
+            generation: 0,
+            node: NodeId(2),
+            incarnation: Incarnation(2),
+            term: Term(1),
+            last: Index(1),
+            applied: Index(1),
+            lost_voter: None,
+            unreported: None,
+        };
+        let me = NodeId(9);
+        assert_eq!(leader(&route, None, me, [&survivor].into_iter()), Some(NodeId(1)));
+        survivor.node = NodeId(1);
+        assert_eq!(leader(&route, None, me, [&survivor].into_iter()), None);
+        (route.replicas, route.lost) = (vec![stop(2)], vec![stop(1)]);
+        assert_eq!(leader(&route, None, me, [].into_iter()), None);
     }
 }

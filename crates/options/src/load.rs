@@ -206,12 +206,16 @@ impl Loading {
         };
         let (table, errors) = DeTable::parse_recoverable(&file.text);
         for error in errors {
-            self.problems.push(Problem {
+            let problem = Problem {
                 source: source(error.span().map_or(0, |span| span.start)),
                 name: String::new(),
                 found: None,
                 remedy: format!("not TOML: {}", error.message()),
-            });
+            };
+            // Several of a line, and those of no line, say the same.
+            if !self.problems.contains(&problem) {
+                self.problems.push(problem);
+            }
         }
         // The table comes in the order of its keys; people read files in the order of lines.
         let mut entries: Vec<_> = table.get_ref().iter().collect();
@@ -261,6 +265,9 @@ impl Loading {
 
     /// What only some options together cannot mean.
     fn check_cluster(&mut self) {
+        if self.settings.dir.is_empty() {
+            self.together("dir", Some(String::new()), "must name a directory".to_owned());
+        }
         if self.settings.peer_port.is_none() && !self.settings.join.is_empty() {
             let remedy = "must not be 0 with join: the other nodes have to reach this one";
             self.together("peer-port", Some("0".to_owned()), remedy.to_owned());

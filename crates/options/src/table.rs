@@ -223,7 +223,8 @@ pub static PARAMETERS: &[Parameter] = &[
         "workers",
         integer(0, 1024),
         "0",
-        "Worker threads. Each owns its clients and its share of the data. 0: one for each core.",
+        "Worker threads. Each owns its clients and its share of the data. 0: one for each core. All nodes of a cluster need \
+         the same number: with another one a node does not start. On unlike machines, set it.",
     )
     .flag()
     .unit("threads")

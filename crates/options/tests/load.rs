@@ -129,6 +129,28 @@ fn a_file_that_is_not_toml_is_reported_with_its_line() {
 }
 
 #[test]
+fn a_file_of_another_kind_is_not_reported_with_the_same_words_again_and_again() {
+    let found = problems(&sources(
+        &[],
+        &[],
+        "root:x:0:0:root:/root:/bin/sh\ndaemon:x:1:1:d:/:/bin/sh\n",
+    ));
+    let each: std::collections::BTreeSet<&String> = found.iter().collect();
+    assert_eq!(each.len(), found.len(), "{found:#?}");
+}
+
+#[test]
+fn an_empty_directory_name_is_a_problem_wherever_it_stands() {
+    for sources in [
+        sources(&[("dir", "")], &[], ""),
+        sources(&[], &[("CHORALE_DIR", "")], ""),
+        sources(&[], &[], "dir = \"\"\n"),
+    ] {
+        assert_eq!(problems(&sources), ["dir: found \"\": must name a directory"]);
+    }
+}
+
+#[test]
 fn a_service_link_of_kubernetes_is_recognised() {
     let env = [
         ("CHORALE_PORT", "tcp://10.0.0.1:6379"),

@@ -57,7 +57,7 @@ use txn::TxnId;
 pub const FLIGHTS_MAX: usize = 2;
 
 /// Bytes of operations in one entry. What is more goes into the next; one batch always fits.
-const ENTRY_BYTES_MAX: usize = 1024 * 1024;
+const GATHERED_BYTES_MAX: usize = 1024 * 1024;
 
 /// An answer that is always told, because nothing shorter could be said instead of it.
 const SHORT_ANSWER_BYTES: usize = 1024;
@@ -679,7 +679,7 @@ impl Member {
     /// Bytes of what the next entry may hold, beside what the leader asked for itself; 0 while there is no room in flight.
     pub fn next_bytes(&self) -> usize {
         if self.flights.len() < FLIGHTS_MAX {
-            self.gathered_bytes.min(ENTRY_BYTES_MAX)
+            self.gathered_bytes.min(GATHERED_BYTES_MAX)
         } else {
             0
         }
@@ -972,7 +972,7 @@ impl Member {
                 .iter()
                 .map(|gathered| gathered.batch.writes.len())
                 .sum();
-            let room = gathered_bytes.min(ENTRY_BYTES_MAX) + self.own.bytes().len() + kept_bytes;
+            let room = gathered_bytes.min(GATHERED_BYTES_MAX) + self.own.bytes().len() + kept_bytes;
             let batches = self.gathered.len() + self.kept.len() + 1;
             let mut entry = EntryBuf::with_room(&header, batches, room);
             if !self.own.is_empty() {
@@ -987,7 +987,7 @@ impl Member {
             let mut bytes = 0;
             let mut count = 0;
             for Gathered { sender, batch, .. } in &self.gathered[..self.proposable()] {
-                if count > 0 && bytes + batch.byte_len() > ENTRY_BYTES_MAX {
+                if count > 0 && bytes + batch.byte_len() > GATHERED_BYTES_MAX {
                     break;
                 }
                 bytes += batch.byte_len();

@@ -328,11 +328,20 @@ impl Gateway {
         open
     }
 
-    /// Whether nothing is under way that several groups have a part in, and that this worker answers for.
+    /// Whether nothing is under way that several groups have a part in, and that this worker answers for. What waits for a group
+    /// that can have no leader is left to whoever leads it again, as if this node had died: no client was told of it, or all
+    /// that was decided is in logs.
     pub fn is_at_rest(&self) -> bool {
+        let is_leaderless = |group| {
+            let Cluster { layout, peers, .. } = &self.cluster;
+            let is_up = |node: NodeId| peers.get(&node).is_none_or(|peer| peer.is_up);
+            layout
+                .as_ref()
+                .is_some_and(|layout| !layout.group(group).has_majority(is_up))
+        };
         self.transactions.is_empty()
             && self.entrusted.is_empty()
-            && self.coordinator.is_empty()
+            && self.coordinator.waits_only_for(is_leaderless)
             && self.errands.is_empty()
             && self.backlog() == 0
             && !self.replicas.iter().any(replica::Replica::has_transactions)

@@ -260,6 +260,8 @@ struct Settling {
     groups: Vec<GroupId>,
     outstanding: BTreeSet<GroupId>,
     is_committed: bool,
+    /// Whether everybody who was told that it is committed has a log.
+    is_logged: bool,
     /// Whether the participants are to forget it then: not if its coordinator lives elsewhere and sees to it.
     forgets: bool,
 }
@@ -268,6 +270,17 @@ impl Coordinator {
     /// Whether none is under way.
     pub(crate) fn is_empty(&self) -> bool {
         self.open.is_empty() && self.settling.is_empty() && self.behind.is_empty()
+    }
+
+    /// Whether none is under way but those that cannot end without such groups. What a group without a log is to hear of a
+    /// commit is waited for all the same: nobody else would tell it.
+    pub(crate) fn waits_only_for(&self, is_out: impl Fn(GroupId) -> bool) -> bool {
+        let mut open = self.open.values();
+        let mut settling = self.settling.values();
+        open.all(|open| open.groups.iter().any(|group| is_out(*group)))
+            && settling
+                .all(|settling| settling.is_logged && settling.outstanding.iter().all(|group| is_out(*group)))
+            && (self.behind.is_empty() || !self.open.is_empty())
     }
 
     /// Says which of the invariants that can be seen here does not hold.
@@ -1288,9 +1301,12 @@ impl Gateway {
             // and of our own it may be found, after a group began anew, that nothing of it was left.
             return;
         }
+        let open = self.coordinator.open_of(txn);
+        let has_log = |open: &mut Open| open.groups.iter().all(|group| open.logged.contains(group));
         let settling = Settling {
             outstanding: groups.iter().copied().collect(),
             groups: groups.clone(),
+            is_logged: !is_committed || open.is_none_or(has_log),
             is_committed,
             forgets,
         };

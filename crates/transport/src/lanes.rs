@@ -162,9 +162,10 @@ impl Lanes {
         lanes
     }
 
-    /// Bytes that both lanes have room for before more is allocated.
+    /// Bytes that the lanes' buffers have room for before more is allocated. The large lane's messages are not copied there.
     pub(crate) fn allocated(&self) -> usize {
-        self.small.bytes.capacity() + self.bulk.bytes.capacity()
+        let queues = [&self.small, &self.bulk, &self.large.frame];
+        queues.map(|queue| queue.bytes.capacity()).iter().sum()
     }
 
     /// Bytes that wait in a lane.
@@ -195,7 +196,7 @@ impl Lanes {
             return encoded.expect("what is long goes by the large lane");
         }
         match message.pieces() {
-            Ok(pieces) => self.push_large(message.kind() as u8, pieces),
+            Ok(pieces) => self.large.push(message.kind() as u8, pieces),
             Err(error) => {
                 tracing::error!(%error, "a message was not sent");
                 // Whoever waits for it is told that it is not known, and does not ask for ever.
@@ -204,10 +205,6 @@ impl Lanes {
                 }
             }
         }
-    }
-
-    fn push_large(&mut self, kind: u8, pieces: Vec<Bytes>) {
-        self.large.push(kind, pieces);
     }
 
     /// Where what a lane holds by now ends.
@@ -300,7 +297,7 @@ mod tests {
         if lane == Lane::Large {
             let halves = [bytes / 2, bytes - bytes / 2];
             let pieces = halves.map(|bytes| Bytes::from(vec![kind; bytes]));
-            return lanes.push_large(kind, pieces.into());
+            return lanes.large.push(kind, pieces.into());
         }
         frame::append(lanes.buffer(lane), kind, lane == Lane::Bulk, |out| {
             out.extend(std::iter::repeat_n(kind, bytes));
@@ -345,6 +342,15 @@ mod tests {
             send(&mut lanes, &mut wire, usize::MAX);
         }
         assert_eq!(kinds(&wire), [1, 7, 8, 1, 1, 2]);
+    }
+
+    #[test]
+    fn the_frame_of_a_large_message_counts_as_allocated() {
+        let mut lanes = Lanes::default();
+        push(&mut lanes, Lane::Large, 9, 3 * frame::BODY_BYTES_MAX);
+        assert_eq!(lanes.allocated(), 0, "the message is held as it came");
+        lanes.next_part();
+        assert!(lanes.allocated() >= frame::BODY_BYTES_MAX);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Several nodes: they form a cluster, serve everything anywhere, and lose nothing when one of them fails. The long form of
 //! what is short here is the program `chaos` of this crate.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
@@ -288,6 +289,46 @@ fn who_does_not_know_the_secret_does_not_become_a_node() {
     let mut client = cluster.client(0);
     client.run_ok("SET key value");
     cluster.kill(stranger);
+}
+
+#[test]
+fn a_node_with_another_number_of_workers_neither_joins_nor_comes_back_and_says_why() {
+    let mut cluster = Cluster::start(2, GROUPS);
+    let joiner = cluster.begin(&["--workers", "2"]);
+    assert_eq!(cluster.wait(joiner).code(), Some(1));
+    assert!(
+        cluster.log(joiner).contains("--workers 1"),
+        "{}",
+        cluster.log(joiner)
+    );
+    assert!(cluster.terminate(1).success());
+    cluster.workers(2);
+    cluster.restart(1);
+    assert_eq!(cluster.wait(1).code(), Some(1));
+    assert!(cluster.log(1).contains("--workers 1"), "{}", cluster.log(1));
+    // What the last stop handed over is there for a start with the right number.
+    cluster.workers(1);
+    cluster.restart(1);
+    cluster.wait_until_ready(1);
+    assert!(cluster.log(1).contains("kept="), "{}", cluster.log(1));
+    assert!(!cluster.log(1).contains("DATA LOST"), "{}", cluster.log(1));
+}
+
+#[test]
+fn a_node_that_comes_back_and_is_told_whom_to_join_has_one_link_with_each_and_keeps_it() {
+    let mut cluster = Cluster::start(3, GROUPS);
+    assert!(cluster.terminate(0).success());
+    let log =
+        |cluster: &Cluster| fs::read_to_string(cluster.data(0).with_file_name("log")).expect("it has one");
+    let before = log(&cluster).len();
+    let others = [1, 2].map(|node| cluster.peer_address(node).to_string());
+    cluster.flag("join", &others.join(" "));
+    cluster.restart(0);
+    cluster.wait_until_ready(0);
+    cluster.wait_until_replicated();
+    let log = log(&cluster).split_off(before);
+    assert!(log.contains("a link is up"), "{log}");
+    assert!(!log.contains("a link is down"), "{log}");
 }
 
 #[test]

@@ -67,7 +67,10 @@ impl Refusal {
                 write!(f, "is node {}, not node {}", found.0, expected.0)
             }
             Refusal::Itself => write!(f, "has the number of {refuser} itself"),
-            Refusal::Unproven => f.write_str("does not know the cluster's secret"),
+            Refusal::Unproven => write!(
+                f,
+                "does not know the cluster's secret, or {refuser} has another one"
+            ),
             Refusal::NotMember => f.write_str("is not a member"),
             Refusal::Removed => f.write_str("was removed"),
             Refusal::OldBoot => f.write_str("was started again since"),

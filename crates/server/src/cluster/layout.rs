@@ -60,6 +60,17 @@ impl GroupLayout {
         found.map(|(incarnation, _)| *incarnation).max()
     }
 
+    /// Whether most of those who vote are at such nodes: with fewer it has no leader.
+    pub(crate) fn has_majority(&self, is_there: impl Fn(NodeId) -> bool) -> bool {
+        let node_of = |voter| self.seats.get(voter);
+        let there = self
+            .voting
+            .iter()
+            .filter_map(node_of)
+            .filter(|node| is_there(**node));
+        there.count() >= control::majority(self.voting.len())
+    }
+
     /// The nodes with a replica, each once.
     pub fn nodes(&self) -> Vec<NodeId> {
         let mut nodes: Vec<NodeId> = self.seats.values().copied().collect();
@@ -140,6 +151,7 @@ impl Layout {
         let group = |number: u16| GroupLayout {
             seats: [(Incarnation(u64::from(number) + 1), me)].into(),
             founder: Some(Incarnation(u64::from(number) + 1)),
+            voting: vec![Incarnation(u64::from(number) + 1)],
             voters: 1,
             ..GroupLayout::default()
         };

@@ -51,8 +51,8 @@ pub(crate) struct Seat {
     tries: usize,
     /// Whether a hint was followed since the last tick.
     is_hinted: bool,
-    /// The term in which leadership was offered to another, because the node stops.
-    resigned: Option<Term>,
+    /// The term in which leadership was offered to another, because the node stops, and to whom.
+    resigned: Option<(Term, Incarnation)>,
     /// Where the learners are that this leader was told to add. The map may have let go of one since, if its node is no
     /// target any more: it is to be reported all the same, so that it is removed. As many as it has members at most.
     added: BTreeMap<Incarnation, NodeId>,
@@ -151,7 +151,7 @@ impl Seat {
         replica.join(raft, group.generation, applied);
     }
 
-    /// Offers leadership to another, once in a term. Whether that may still come to something.
+    /// Offers leadership to another, and to the next one if that one's node goes. Whether that may still come to something.
     pub(super) fn resign(
         &mut self,
         group: &GroupLayout,
@@ -164,11 +164,13 @@ impl Seat {
             return false;
         };
         let term = member.term();
-        if self.resigned.is_some() {
-            return self.resigned == Some(term);
+        let is_there = |voter: &Incarnation| group.seats.get(voter).is_some_and(|node| is_up(*node));
+        if let Some((offered_in, to)) = self.resigned
+            && (offered_in != term || is_there(&to))
+        {
+            return offered_in == term;
         }
         let me = self.incarnation;
-        let is_there = |voter: &Incarnation| group.seats.get(voter).is_some_and(|node| is_up(*node));
         let others = member.members().voters.clone();
         let others = others
             .into_iter()
@@ -176,7 +178,10 @@ impl Seat {
         let Some(to) = others.max_by_key(|voter| member.raft().matched(*voter)) else {
             return false;
         };
-        self.resigned = Some(term);
+        if member.raft().is_transferring() {
+            return true;
+        }
+        self.resigned = Some((term, to));
         replica.step(turn, now, Input::Transfer(to), &mut Effects::default())
     }
 

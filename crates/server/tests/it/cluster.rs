@@ -4,7 +4,7 @@ use crate::out_of_reach::key;
 use crate::world::World;
 use consensus::{Body, Index, Message, Term};
 use control::Order;
-use ids::{GroupId, Incarnation, NodeId, SemanticsVersion};
+use ids::{Boot, GroupId, Incarnation, NodeId, SemanticsVersion};
 use peer_wire::{PeerMessage, Raft};
 use planted::Bug;
 
@@ -55,7 +55,12 @@ pub(crate) fn grow(world: &mut World) {
         };
         order(number, change);
     }
-    world.lay_out(|layout| layout.groups.iter_mut().for_each(|group| group.voters = 3));
+    world.lay_out(|layout| {
+        for group in &mut layout.groups {
+            group.voters = 3;
+            group.voting = group.seats.keys().copied().collect();
+        }
+    });
     world.turns(500);
 }
 
@@ -885,6 +890,70 @@ fn leadership_goes_elsewhere_before_a_node_stops() {
     assert_eq!(world.nodes[0].gateway.sights().0.len(), 0);
     world.dead[0] = true;
     assert_eq!(world.run(1, 1, "SET a 1"), "+OK");
+}
+
+/// A node dies, and the others learn it.
+fn die(world: &mut World, node: usize) {
+    world.dead[node] = true;
+    for other in (0..3).filter(|other| *other != node) {
+        world.nodes[other].gateway.on_link(NodeId(node as u64), false);
+    }
+}
+
+#[test]
+fn leadership_goes_to_the_next_node_if_the_one_that_it_was_offered_to_dies() {
+    let mut world = replicated(4);
+    assert!(world.nodes[0].gateway.resign() > 0);
+    // Whoever has as much as any other is asked: the last one.
+    die(&mut world, 2);
+    let mut rounds = 0;
+    while world.nodes[0].gateway.resign() > 0 {
+        world.turn();
+        rounds += 1;
+        assert!(rounds < 1_000, "it is not offered to a dead node for ever");
+    }
+    assert_eq!(world.nodes[0].gateway.sights().0.len(), 0);
+    world.turns(50);
+    assert_eq!(world.nodes[1].gateway.sights().0.len(), 4);
+}
+
+#[test]
+fn nobody_is_offered_leadership_when_all_other_nodes_are_dead() {
+    let mut world = replicated(4);
+    assert!(world.nodes[0].gateway.resign() > 0);
+    (1..3).for_each(|node| die(&mut world, node));
+    assert_eq!(world.nodes[0].gateway.resign(), 0);
+}
+
+#[test]
+fn what_waits_for_groups_that_can_have_no_leader_does_not_hold_up_a_node_that_stops() {
+    let mut world = replicated(4);
+    let [a, b] = [0, 2].map(|group| key(4, group, "k"));
+    assert_eq!(world.run(0, 1, &format!("MSET {a} 0 {b} 0")), "+OK");
+    for moment in 0..8 {
+        world.send(0, 2, &format!("MSET {a} {moment} {b} {moment}"));
+        world.turns(moment);
+        (1..3).for_each(|node| die(&mut world, node));
+        world.turns(50);
+        let told = world.nodes[0].take_reply(2);
+        assert!(world.nodes[0].gateway.is_at_rest(), "after {moment} turns");
+        // All three come back with what they had, and see to the end of it.
+        for node in 0..3 {
+            world.dead[node] = false;
+            world.restart(node);
+        }
+        let boots = |number: u64| Boot(100 * (moment as u64 + 1) + number);
+        world.lay_out(|layout| layout.boots = (boots(3), (1..=3).map(boots).collect()));
+        let reply = world.run(1, 3, &format!("MGET {a} {b}"));
+        let values: Vec<&str> = reply.split(' ').collect();
+        assert_eq!(values[2], values[4], "all of it, or nothing: {reply}");
+        assert!(
+            told.is_empty() || values[2] == moment.to_string(),
+            "{told}, and {reply}"
+        );
+        world.turns(2_000);
+        (0..3).for_each(|node| assert_eq!(world.transactions_left(node), 0, "of node {node}"));
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ pub(crate) fn one_each(nodes: u16) -> World {
             let replica = Incarnation(100 + number);
             group.seats = [(replica, NodeId(number))].into();
             group.founder = Some(replica);
+            group.voting = vec![replica];
         }
     });
     world.turns(500);
