@@ -630,8 +630,12 @@ impl Meta {
         }
     }
 
-    /// Why a node is not to join, of what its announcement says: it would not be reached, or have others not be reached.
+    /// Why a command is refused before it is tried: what a node that joins announces would have it, or others, not be reached; or a
+    /// group is to begin anew that has a majority in a configuration nobody has reported.
     fn unwelcome(&self, command: &Command, now: Monotonic) -> Option<Refusal> {
+        if self.has_unreported_majority(command, now) {
+            return Some(Refusal::NotNeeded);
+        }
         let Command::Join { token, announcement } = command else {
             return None;
         };
@@ -652,10 +656,9 @@ impl Meta {
         })
     }
 
-    /// Appends a request to the log. What is not appended will be asked again.
     /// Whether too little is known to have a group begin anew, as an operator wants: somebody may lead it in a configuration that
     /// was not reported yet, and would be passed over with all that it has acknowledged. Every node is to have been heard, or
-    /// missed, since this one leads, and none is to lead the group, or to know of a majority of it.
+    /// missed, since this one leads, and none is to lead the group.
     fn is_premature(&self, command: &Command, now: Monotonic) -> bool {
         let (Command::Recover { group: name, .. }, Some(state)) = (command, self.state()) else {
             return false;
@@ -672,19 +675,34 @@ impl Meta {
             let is_missed = reign.is_missed(*id, self.config.pace.away_after, now);
             Some(*id) != self.node && !node.is_fenced && !is_there && !is_missed
         };
-        let (own, told) = (self.sights.get(name), reign.survivors(now));
-        let survivors = told.iter().chain(&self.own_survivors);
-        let mut of_group =
-            survivors.filter(|one| GroupRef::Data(one.group) == *name && one.generation == group.generation);
+        let own = self.sights.get(name);
         state.nodes().iter().any(is_unclear)
             || own.is_some_and(|own| own.report.generation >= group.generation)
             || reign.is_led(*name, group.generation, now)
-            || of_group.any(|one| {
-                let unreported = one.unreported.as_ref();
-                unreported.is_some_and(|latest| latest.index > group.index && group.has_majority_in(latest))
-            })
     }
 
+    /// Whether a group that is to begin anew has a majority in a configuration that one of its replicas has applied, and nobody
+    /// reported.
+    fn has_unreported_majority(&self, command: &Command, now: Monotonic) -> bool {
+        let (Command::Recover { group: name, .. }, Some(state)) = (command, self.state()) else {
+            return false;
+        };
+        let (Some(group), Some(reign)) = (state.groups().get(name), self.reign.as_ref()) else {
+            return false;
+        };
+        let told = reign.survivors(now);
+        let mut survivors = told.iter().chain(&self.own_survivors);
+        survivors.any(|one| {
+            let is_its = GroupRef::Data(one.group) == *name && one.generation == group.generation;
+            let latest = one
+                .unreported
+                .as_ref()
+                .filter(|latest| latest.index > group.index);
+            is_its && latest.is_some_and(|latest| group.has_majority_in(latest))
+        })
+    }
+
+    /// Appends a request to the log. What is not appended will be asked again.
     fn submit(&mut self, recipient: Recipient, id: u64, proposal: Vec<u8>, now: Monotonic) {
         let Ok(command) = Proposal::decode(&proposal).map(|proposal| proposal.command) else {
             return;

@@ -12,7 +12,7 @@ use std::time::Duration;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Sight {
     /// For how long nothing was heard of a node; of the observer's own, no time. One that is missing here was not heard of
-    /// since the observer began: it is neither there nor gone.
+    /// since the observer began, or a moment ago and has no link any more: it is neither there nor gone.
     pub silence: BTreeMap<NodeId, Duration>,
     /// What groups' leaders say.
     pub groups: BTreeMap<GroupRef, GroupSight>,

@@ -20,6 +20,7 @@
 //!                 lie
 //!   20 stage    number u64 | bytes of the whole u64 | offset u64 | length u32 | bytes; see `staging.rs`
 //!   21 staged   number u64
+//!   22 resume   up to u64 | count u32 | (batch u64)* | count u32 | (batch u64 | index u32)*
 //!  effects     count u32 | (db u8 | tag u8: 0 delete, 1 put, 2 tell | key, the object, or the event)*
 //!  conditions  count u32 | condition*
 //!  commands    count u32 | (db u8 | protocol u8 | count u32 | (length u32 | bytes)*)*
@@ -200,9 +201,9 @@ pub enum Operation<'a> {
 pub struct Resume {
     /// Of its batches up to this number.
     pub up_to: u64,
-    /// Those that are not answered: all of their answers.
+    /// Those that are not answered: all of their answers. In order.
     pub batches: Vec<u64>,
-    /// Answers that come later than their batches: the number of the batch, and the index of the operation in it.
+    /// Answers that come later than their batches: the number of the batch, and the index of the operation in it. In order.
     pub answers: Vec<(u64, u32)>,
 }
 
@@ -210,7 +211,9 @@ impl Resume {
     /// Whether what is kept for this is not awaited any more. `origin` is of the same gateway.
     pub(crate) fn forgets(&self, origin: Origin) -> bool {
         let (number, index) = (origin.number, origin.index);
-        number <= self.up_to && !self.batches.contains(&number) && !self.answers.contains(&(number, index))
+        let is_awaited = self.batches.binary_search(&number).is_ok()
+            || self.answers.binary_search(&(number, index)).is_ok();
+        number <= self.up_to && !is_awaited
     }
 }
 
@@ -1174,17 +1177,22 @@ impl<'a> Cursor<'a> {
             12 => Ok(Part::Withdraw { txn: self.txn()? }),
             13 => Ok(Part::Forget(self.forget()?)),
             14 => Ok(Part::Received(self.places()?)),
-            22 => Ok(Part::Resume(Resume {
-                up_to: u64::from_le_bytes(self.array()?),
-                batches: {
-                    let mut batches = Vec::new();
-                    for _ in 0..self.length()? {
-                        batches.push(u64::from_le_bytes(self.array()?));
-                    }
-                    batches
-                },
-                answers: self.places()?,
-            })),
+            22 => {
+                let up_to = u64::from_le_bytes(self.array()?);
+                let mut batches = Vec::new();
+                for _ in 0..self.length()? {
+                    batches.push(u64::from_le_bytes(self.array()?));
+                }
+                let mut answers = self.places()?;
+                // Whoever wrote them did so in order; what is looked up by it does not rely on that.
+                batches.sort_unstable();
+                answers.sort_unstable();
+                Ok(Part::Resume(Resume {
+                    up_to,
+                    batches,
+                    answers,
+                }))
+            }
             15 => Ok(Part::Once {
                 request: self.read(ClientRequest::decode)?,
                 commands: self.commands(spans)?,

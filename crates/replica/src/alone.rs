@@ -14,8 +14,9 @@
 //! Who waits, holds and has voted is in the keyspace, as it is where a log decides. Here is who is to be answered.
 //!
 //! A group that is going to get a log lets no transaction in any more: else there might always be one under way, for ever where
-//! those of other nodes, which cannot ask this group yet, are in the way elsewhere. They are asked of the log when it is there.
-//! What values are lent to waits for nobody elsewhere, and goes on: commands of its client stand behind it.
+//! those of other nodes, which cannot ask this group yet, are in the way elsewhere. The parts that are kept out are asked of the log
+//! when it is there. What values are lent to waits for nobody elsewhere, and goes on: commands of its client stand behind it.
+//! Nothing further is lent.
 //!
 //! Invariants:
 //! 1. Whoever waits in the queue of the state is among `askers`, and the other way round.
@@ -66,7 +67,8 @@ pub(crate) struct Alone {
     inherits: bool,
     /// Bytes of the values that are lent, by whom they are lent to.
     lent: BTreeMap<TxnId, usize>,
-    /// Whether the group is going to get a log, and the parts of transactions that wait for that.
+    /// Whether the group is going to get a log, and the parts of transactions that wait for that. Bounded by the transactions that the
+    /// node's workers have under way.
     awaits_log: bool,
     kept_out: Vec<Request>,
 }
@@ -359,7 +361,7 @@ impl Alone {
     /// wait, and how far they will walk cannot be told yet.
     fn is_too_large(&self, state: &GroupState, operations: &[Operation], steps: usize) -> bool {
         let walks = |operation: &Operation| operation.spec.walks != Walks::Little;
-        if steps <= state.turn.steps_max && !operations.iter().any(walks) {
+        if self.awaits_log || steps <= state.turn.steps_max && !operations.iter().any(walks) {
             return false;
         }
         let locks = crate::locks_of(operations.iter().map(Operation::words), |_| true);
@@ -496,8 +498,7 @@ impl Alone {
         file: Option<u16>,
     ) -> bool {
         let keyspace = &state.keyspace;
-        let is_full =
-            file.is_some() && (self.awaits_log || self.brief.is_full() || keyspace.has_lock_waiters());
+        let is_full = file.is_some() && (self.brief.is_full() || keyspace.has_lock_waiters());
         let mode = file.map_or(mode, |_| keyspace.mode_of(key, mode));
         !is_full
             && self.brief.admits_key(slot, key, mode, file)

@@ -777,11 +777,13 @@ impl GroupClient {
             let unanswered = self.unanswered.iter().filter(|sent| !sent.is_answered);
             let batches = unanswered.map(|sent| sent.batch.number);
             let late = self.late.keys().filter(|place| !place.is_read);
-            let resume = keyspace::Resume {
+            let mut resume = keyspace::Resume {
                 up_to,
                 batches: batches.filter(|number| (1..=up_to).contains(number)).collect(),
                 answers: late.map(|place| (place.batch, place.index)).collect(),
             };
+            resume.batches.sort_unstable();
+            resume.answers.sort_unstable();
             self.push(Origin::Nobody, &keyspace::Operation::Resume(resume), None);
         }
         if !self.received.is_empty() {
@@ -1599,7 +1601,9 @@ impl GroupClient {
                 // Nobody has seen it: its number stays, and nothing is in it. What the group need not keep is told later.
                 let is_read = keyspace::Operations::read(&sent.batch.writes, |operation| match operation {
                     keyspace::Operation::Received { answers } => received.extend(answers),
-                    keyspace::Operation::Resume(resume) => *resumes = Some(resume.up_to),
+                    keyspace::Operation::Resume(resume) => {
+                        resumes.get_or_insert(resume.up_to);
+                    }
                     keyspace::Operation::Forget(forget) => {
                         let of: &mut OverOf = over.entry(forget.coordinator).or_default();
                         of.low = of.low.max(forget.low);

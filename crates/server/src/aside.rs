@@ -32,7 +32,7 @@ use crate::delivery::Answers;
 use crate::evaluation::Evaluation;
 use crate::gateway::Gateway;
 use crate::program::{Program, by_group, group_of_key, names_more};
-use command::{Command, Route, Spec, Spread, Walks};
+use command::{Command, Flags, Route, Spec, Spread, Walks};
 use ids::{Db, GroupId, UnixMillis};
 use replica::{LocalCounts, Operation, Replies, Request, Returned, Scratch, Ticket};
 use resp::Args;
@@ -111,13 +111,14 @@ impl Lent {
         replica::steps_of(&self.operations, &|_| Some(self.scratch.keyspace()))
     }
 
-    /// Whether nobody is left to be answered.
+    /// Whether it only reads, and nobody is left to be answered. What writes is carried out: what its client sent behind it is, too.
     fn is_vain(&self) -> bool {
         let is_gone = |client: &Arc<ClientCard>| client.is_gone.load(Ordering::Relaxed);
-        self.client.as_ref().is_none_or(is_gone)
+        let writes = |operation: &Operation| operation.spec.flags.contains(Flags::WRITE);
+        self.client.as_ref().is_none_or(is_gone) && !self.operations.iter().any(writes)
     }
 
-    /// Carries the commands out, all or none: none if the client's connection has ended.
+    /// Carries the commands out, all or none: none if that would be vain.
     fn run(&mut self) {
         if self.is_vain() {
             return;

@@ -1632,7 +1632,7 @@ impl Gateway {
             Request::Fetch { txn, keys } => group_client.fetch(txn, &keys),
             // The group held its keys for it. If it has let go of them since, there is nothing to check out any more.
             Request::CheckOut { txn, .. } => outputs.push(without_check_out(txn, group)),
-            // A group gets no log while anything of it is checked out: `Replica::set_replicated` insists on it.
+            // A group gets no log while anything of it is checked out: `Replica::give_log` insists on it.
             Request::CheckIn { txn, .. } => {
                 let number = group.number();
                 self.cluster.notice(format!(

@@ -720,7 +720,9 @@ impl Gateway {
         operation: Operation,
         touches: bool,
     ) {
-        if operation.spec.walks == Walks::Little {
+        let index = self.local(group).expect("its keys live here");
+        // Nothing more is lent of a group that is to get a log.
+        if operation.spec.walks == Walks::Little || self.replicas[index].awaits_log() {
             return self.request(group, Request::Execute { ticket, operation });
         }
         // How far it will walk cannot be told yet: what it wants may be lent.

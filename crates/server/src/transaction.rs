@@ -44,7 +44,14 @@ impl Gateway {
     pub(crate) fn begin(&mut self, connection: &mut Connection, program: Program) {
         let extent = program.extent(self.groups);
         let can_run_here = program.request.is_none() && self.can_run_here(&program, &extent);
-        let is_heavy = can_run_here && program.can_be_offloaded() && self.is_heavy_program(&program);
+        let may_be_lent = |group: &GroupId| {
+            self.local(*group)
+                .is_some_and(|index| !self.replicas[index].awaits_log())
+        };
+        let is_heavy = can_run_here
+            && program.can_be_offloaded()
+            && extent.groups.iter().all(may_be_lent)
+            && self.is_heavy_program(&program);
         if can_run_here && !is_heavy {
             return self.run_program_here(connection, &program);
         }
