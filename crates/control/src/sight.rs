@@ -36,11 +36,10 @@ pub struct GroupSight {
 }
 
 impl GroupSight {
-    /// Whether a member is on its way to a vote.
-    pub fn has_learner(&self) -> bool {
-        self.report
-            .members
-            .iter()
-            .any(|member| member.role == Role::Learner)
+    /// Whether something about its members is soon to be otherwise: one is on its way to a vote, or a change is not known to
+    /// have ended.
+    pub fn is_settling(&self) -> bool {
+        let mut members = self.report.members.iter();
+        self.is_changing || members.any(|member| member.role == Role::Learner)
     }
 }

@@ -371,10 +371,6 @@ impl Peers {
 
     /// At the turn's end: hands over what the gateway, and on the first worker the meta group, have for others.
     pub(crate) fn finish(&mut self, gateway: &mut Gateway) {
-        /// Between two reports of the groups that are led here.
-        const SIGHTS: std::time::Duration = std::time::Duration::from_secs(1);
-        /// The same while any of them has a learner: that it has caught up is no news to the gateway, and is waited for.
-        const SIGHTS_SOON: std::time::Duration = std::time::Duration::from_millis(50);
         /// Between two times that clients are told anew of links that neither came nor went.
         const LINKS_SHOWN: std::time::Duration = std::time::Duration::from_millis(500);
         let now = clock::raw();
@@ -396,8 +392,7 @@ impl Peers {
         let news = gateway.take_news();
         if news || now >= self.sights_at {
             let (sights, not_led) = gateway.sights();
-            let has_learner = sights.iter().any(control::GroupSight::has_learner);
-            self.sights_at = now.after(if has_learner { SIGHTS_SOON } else { SIGHTS });
+            self.sights_at = now.after(gateway.sights_pause());
             if !sights.is_empty() || news {
                 drop(self.meta.send(Input::Sights(sights, not_led)));
             }

@@ -462,6 +462,18 @@ impl Gateway {
         (led, not_led)
     }
 
+    /// How long after [`Gateway::sights`] they are asked for again, if there is no news. Soon where a leader has nothing to say yet,
+    /// at the beginning of its term, or something else to say before long.
+    pub fn sights_pause(&self) -> std::time::Duration {
+        const SIGHTS: std::time::Duration = std::time::Duration::from_secs(1);
+        const SIGHTS_SOON: std::time::Duration = std::time::Duration::from_millis(50);
+        let is_settling = self.seats().any(|(seat, replica, layout)| {
+            let sight = seat.sight(self.cluster.me(), replica, layout);
+            replica.leader().is_some() && sight.is_none_or(|sight| sight.is_settling())
+        });
+        if is_settling { SIGHTS_SOON } else { SIGHTS }
+    }
+
     /// The seats with their replicas, and what the layout says of their groups.
     fn seats(&self) -> impl Iterator<Item = (&Seat, &Replica, &GroupLayout)> {
         let seats = self.cluster.seats.iter().zip(&self.replicas).enumerate();

@@ -122,6 +122,11 @@ impl Swarm {
                 swarm.kills = swarm.kills.max(40);
                 swarm.partitions = swarm.partitions.max(40);
             }
+            // Groups that grow from one replica while several processes are killed at once.
+            Some(Bug::UnreportedPassedOver) => {
+                swarm.late = swarm.shape.nodes - 1;
+                swarm.ruins = 60;
+            }
             // Leaders that come and go.
             Some(Bug::ReadBeforeOwnEntry) => {
                 swarm.latency.1 = swarm.latency.0 + 10 * MILLIS;

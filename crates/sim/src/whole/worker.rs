@@ -15,8 +15,6 @@ use std::time::Duration;
 
 /// One connection in so many comes by the cluster endpoint.
 const BY_CLUSTER: u64 = 5;
-/// Between two reports of the groups that are led here.
-const SIGHTS: Duration = Duration::from_millis(500);
 /// Between two rounds of background work.
 const TEND: Duration = Duration::from_millis(100);
 /// How long a worker waits for events on its way out, as in production.
@@ -256,7 +254,7 @@ impl Worker {
         }
         let news = self.gateway.take_news();
         if news || now >= self.sights_at {
-            self.sights_at = now.after(SIGHTS);
+            self.sights_at = now.after(self.gateway.sights_pause());
             let (sights, not_led) = self.gateway.sights();
             talk.reports.push(Report::Sights(sights, not_led));
             let survivors = self.gateway.survivors();
