@@ -7,8 +7,8 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
+import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -17,6 +17,10 @@ from pathlib import Path
 from wire import Connection, WireError
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+from ports import free_port  # noqa: E402
+
 OURS = "target/release/chorale server --port {port} --cluster-port 0 --peer-port 0 --admin-port {admin_port} --bind 127.0.0.1 --workers {workers}"
 REDIS = "redis-server --port {port} --bind 127.0.0.1 --save '' --appendonly no"
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -26,13 +30,6 @@ PACKAGES = {"redis-server": "redis-server", "redis-benchmark": "redis-tools", "r
 
 class SetupError(Exception):
     """Something the measurement needs is missing; the text says what to do."""
-
-
-def free_port() -> int:
-    """A port nobody listens on, so that no other server can be measured by mistake."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def need_tool(name: str) -> str:
