@@ -9,7 +9,7 @@ use std::time::Instant;
 /// Bytes written with one call.
 const WRITE_BYTES: usize = 256 * 1024;
 /// Bytes written to one socket at a time: a client that reads as fast as they come must not keep its worker to itself.
-const FLUSH_BYTES_MAX: usize = 1024 * 1024;
+const FLUSH_BYTES_MAX: usize = 256 * 1024;
 
 /// A socket with everything that belongs to it.
 pub(crate) struct Link {

@@ -37,7 +37,7 @@ const CONNECTIONS: usize = 1 << 16;
 /// Bytes read from a socket with one call.
 const READ_BYTES: usize = 64 * 1024;
 /// Reads from one socket in one turn: others get their turn too.
-const READS_MAX: usize = 8;
+const READS_MAX: usize = 4;
 /// Events taken from the system at once.
 const EVENTS_MAX: usize = 1_024;
 /// Ready replies that are kept back for one that comes from another worker. More are sent at once.

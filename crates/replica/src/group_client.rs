@@ -102,7 +102,7 @@ const WINDOW: usize = 32;
 const BATCH_BYTES_MAX: usize = 1024 * 1024;
 
 /// Pieces of long operations that are under way to a group: one is carried out while the next is on its way.
-const PIECES_MAX: usize = 3;
+const PIECES_MAX: usize = 2;
 
 /// What is long, how it is cut, and what is too long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,7 +123,7 @@ impl Default for PieceSizes {
     fn default() -> PieceSizes {
         PieceSizes {
             long_bytes_min: KEPT_BYTES_MIN,
-            piece_bytes: 256 * 1024,
+            piece_bytes: 128 * 1024,
             request_bytes_max: 768 * 1024 * 1024,
             answers_bytes_max: 768 * 1024 * 1024,
         }

@@ -124,7 +124,10 @@ impl Connection {
         let trusted = length.saturating_mul(ROOM_FACTOR);
         let room = announced.min(trusted);
         if room > there && (announced <= trusted || length > there) {
-            self.input.reserve_exact(room - self.input.len());
+            // Not by making it longer where it lies: an allocator copies all that there was room for, filled or not.
+            let mut longer = Vec::with_capacity(room);
+            longer.extend_from_slice(&self.input);
+            self.input = longer;
         }
     }
 }

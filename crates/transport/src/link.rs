@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
 
 /// Bytes written to one socket in one turn.
-const FLUSH_BYTES_MAX: usize = 1024 * 1024;
+const FLUSH_BYTES_MAX: usize = 256 * 1024;
 
 /// A socket with everything that belongs to it.
 pub(crate) struct Link<P> {

@@ -40,7 +40,7 @@ const STALL_MAX: Duration = Duration::from_secs(10);
 /// Bytes read with one call.
 const READ_BYTES: usize = 64 * 1024;
 /// Reads from one link in one turn: others get their turn too.
-const READS_MAX: usize = 16;
+const READS_MAX: usize = 4;
 /// How long a link must have been up to count as a success: a peer that lets this node in and closes at once is dialled
 /// less and less often.
 const STEADY: Duration = backoff::DELAY_MAX;
