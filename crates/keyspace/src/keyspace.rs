@@ -932,6 +932,11 @@ impl Keyspace {
         self.databases.iter().map(Database::memory).sum()
     }
 
+    /// Bytes of long operations that are under way: what has come of them.
+    pub fn staged_bytes(&self) -> usize {
+        self.staging.bytes()
+    }
+
     /// Keys of a database, and how many of them have a deadline. Expired keys count until they are deleted.
     pub fn counts(&self, db: Db) -> (usize, usize) {
         let database = self.database(db);

@@ -127,6 +127,11 @@ impl Staging {
         }
     }
 
+    /// Bytes of what has come.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.values().map(|staged| staged.bytes.len()).sum()
+    }
+
     /// Which operations there are, and how far each is: what a transfer ends with.
     pub(crate) fn encode(&self, to: &mut Vec<u8>) {
         if planted::is(Bug::PiecesNotMoved) {
@@ -166,6 +171,15 @@ impl Staging {
 pub(crate) struct SentStaging(BTreeMap<GatewayId, (u64, u64)>);
 
 impl SentStaging {
+    /// Bytes that were not sent.
+    pub(crate) fn left(&self, staging: &Staging) -> usize {
+        let left = staging.0.iter().map(|(gateway, staged)| {
+            let known = self.0.get(gateway).filter(|(number, _)| *number == staged.number);
+            staged.bytes.len() - known.map_or(0, |&(_, sent)| sent as usize)
+        });
+        left.sum()
+    }
+
     /// Writes what was not sent, until there is so much. Whether nothing is left.
     pub(crate) fn send(&mut self, staging: &Staging, tag: u8, limit: usize, to: &mut Vec<u8>) -> bool {
         self.0.retain(|gateway, (number, _)| {

@@ -17,7 +17,8 @@
 //! Large values are sent in pieces over as many cuts as it takes. One that changes meanwhile is begun again, when
 //! everything else was sent; one that changes again and again goes whole with the last cut. That cut is the one that can
 //! take long: its size is what changed since the cut before, and such restless values. Should more change than cuts can
-//! carry, so that after everything was sent once as much was sent again, the next cut is the last, whatever its size.
+//! carry, so that after everything was sent once as much was sent again, the next cut is the last, whatever its size. Pieces of
+//! long operations are never sent twice, and never make a cut longer.
 //!
 //! ```text
 //!  cut     format u8 | number u64 | seed of the hash order | partitions | origin u8 for each database | record*
@@ -77,7 +78,7 @@ pub struct Transfer {
     number: u64,
     /// Cuts since everything was covered that could not carry all changes.
     lagging: u32,
-    /// Bytes of all cuts since then.
+    /// Bytes of objects in all cuts since then.
     ending_bytes: usize,
     /// Of long operations that come in pieces.
     staging: SentStaging,
@@ -136,11 +137,14 @@ impl Transfer {
             to.push(changes.origin.unwrap_or(EMPTY));
             changes.origin = Some(number);
         }
-        let is_overdue = self.ending_bytes > keyspace.memory();
+        // Nothing of a long operation is ever sent again: however much of one is left comes in cuts of the wanted size.
+        let may_end = self.staging.left(&keyspace.staging) <= bytes_max;
+        let is_overdue = may_end && self.ending_bytes > keyspace.memory();
         let bytes_max = if is_overdue { usize::MAX } else { bytes_max };
         let mut sender = Sender { keyspace, to };
         sender.send(&mut databases, bytes_max, self.lagging >= LAGGING_CUTS_MAX);
-        let limit = bytes_max.max(sender.to.len().saturating_add(bytes_max / 2));
+        let objects_bytes = sender.to.len();
+        let limit = bytes_max.max(objects_bytes.saturating_add(bytes_max / 2));
         let all_staged = self
             .staging
             .send(&keyspace.staging, STAGED, limit, &mut sender.to);
@@ -152,7 +156,7 @@ impl Transfer {
         }
         let cut = sender.to;
         if databases.iter().all(Changes::is_covered) {
-            self.ending_bytes += cut.len();
+            self.ending_bytes += objects_bytes;
             self.lagging += u32::from(databases.iter().any(|changes| !changes.changed.is_empty()));
         }
         keyspace.put_changes(databases);

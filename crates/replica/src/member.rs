@@ -1380,7 +1380,7 @@ impl Member {
             departure.end(state.keyspace_mut());
         }
         let held = self.departures.values().filter_map(Departure::held);
-        let state_bytes = || state.keyspace().memory();
+        let state_bytes = || state.keyspace().memory() + state.keyspace().staged_bytes();
         if let Some(to) = self.raft.compactable(held, state_bytes) {
             self.raft.compact(to);
         }

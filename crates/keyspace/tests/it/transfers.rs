@@ -160,6 +160,8 @@ struct Way {
     /// The replica at its end, once it is complete.
     node: Option<Node>,
     cuts: usize,
+    /// Bytes of the longest one.
+    longest: usize,
 }
 
 impl Way {
@@ -169,6 +171,7 @@ impl Way {
             arrival: Arrival::new(),
             node: None,
             cuts: 0,
+            longest: 0,
         }
     }
 
@@ -183,6 +186,7 @@ impl Way {
             Cut::Last(bytes) => (bytes, true),
             Cut::Lost => panic!("little changed"),
         };
+        self.longest = self.longest.max(bytes.len());
         let progress = self.arrival.take(&bytes).expect("what was sent is a cut");
         assert_eq!(progress.is_complete, is_last);
         self.arrival.collect_garbage(&mut 100);
@@ -454,6 +458,34 @@ fn cuts_have_about_the_size_that_was_asked_for() {
         cuts += 1;
     }
     assert!((45..80).contains(&cuts), "{cuts}");
+}
+
+#[test]
+fn a_long_operation_under_way_makes_no_cut_longer_however_small_the_state_is() {
+    let mut sender = Node::new(1);
+    sender.run("SET key v");
+    let piece = vec![b'v'; 10_000];
+    let stage = |sender: &mut Node, at: u64| {
+        let mut entry = EntryBuf::new(&header(1_000, at));
+        entry.begin_batch(gateway(3, 0), at + 1, at);
+        entry.push(&Operation::Stage(Piece {
+            number: 1,
+            whole_bytes: 10_000_000,
+            offset: at * 10_000,
+            bytes: &piece,
+        }));
+        sender.apply_entry(&entry.finish());
+    };
+    (0..500).for_each(|at| stage(&mut sender, at));
+    let mut way = Way::new(&mut sender);
+    let mut at = 500;
+    while !way.step(&mut sender, 20_000) {
+        // Not as fast as it is sent.
+        stage(&mut sender, at);
+        at += 1;
+    }
+    assert!(way.longest < 31_000, "a cut of {} bytes", way.longest);
+    assert!(way.cuts > 200, "{} cuts", way.cuts);
 }
 
 #[test]
