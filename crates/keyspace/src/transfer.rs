@@ -60,7 +60,7 @@ const WHOLE_BYTES_MAX: usize = 64 << 10;
 /// Cuts that may be made when only changes are left and there are more of them than fit. The next one carries all of them.
 const LAGGING_CUTS_MAX: u32 = 16;
 
-const FORMAT: u8 = 3;
+const FORMAT: u8 = 4;
 const EMPTY: u8 = 255;
 const AT: u8 = 1;
 const OBJECT: u8 = 2;

@@ -10,6 +10,7 @@ use crate::list::List;
 use crate::object::{Object, Value};
 use crate::sorted_set::SortedSet;
 use crate::value::Digits;
+use bytes::Bytes;
 use command::ListEnd;
 use ids::{HashSeed, KeyHash, UnixMillis, Version};
 
@@ -110,8 +111,11 @@ fn write_directory(
     next
 }
 
-/// Writes what a receiver must know before the first piece: everything of the object but its value, and the seed of the
-/// value's order.
+/// Room that is made at once for a flat value: nobody writes on it before the bytes are there. A longer one is moved as it grows.
+const FLAT_ROOM_MAX: u64 = 1 << 30;
+
+/// Writes what a receiver must know before the first piece: everything of the object but its value, the seed of the
+/// value's order, and how long it is if it is flat.
 pub(crate) fn write_head(to: &mut Vec<u8>, object: &Object) {
     form::write_head(to, object);
     to.extend_from_slice(&object.version().0.to_le_bytes());
@@ -121,6 +125,8 @@ pub(crate) fn write_head(to: &mut Vec<u8>, object: &Object) {
         _ => HashSeed([0; 2]),
     };
     form::seed(to, seed);
+    let length = flat(object.value(), &mut Digits::default()).map_or(0, <[u8]>::len);
+    to.extend_from_slice(&(length as u64).to_le_bytes());
 }
 
 /// A large object of which pieces have come.
@@ -148,10 +154,11 @@ impl Partial {
         let head_bytes = &before[..before.len() - rest.0.len()];
         let version = Version(rest.long()?);
         let seed = rest.seed()?;
+        let length = rest.long()?;
         let content = match head.form {
             0..=LAST_FLAT => Content::Flat {
                 head: head_bytes.into(),
-                value: Vec::new(),
+                value: Vec::with_capacity(length.min(FLAT_ROOM_MAX) as usize),
             },
             6 => Content::Large(Large::List(List::default())),
             7 => Content::Large(Large::Set(Directory::new(seed))),
@@ -182,8 +189,9 @@ impl Partial {
     pub(crate) fn finish(self) -> Option<Object> {
         let mut object = match self.content {
             Content::Flat { head, value } => {
-                let head = Head::read(&mut Rest(&head))?;
-                form::check(head.form, &value).then(|| head.object(&value, None))?
+                let (head, value) = (Head::read(&mut Rest(&head))?, Bytes::from(value));
+                // A long string stays where it was put together.
+                form::check(head.form, &value).then(|| head.object(&value, Some(&value)))?
             }
             // There are no empty collections.
             Content::Large(large) if large.len() == 0 => return None,
