@@ -118,14 +118,6 @@ pub(crate) fn raise_descriptors(wanted: u64) -> u64 {
     limit.rlim_cur
 }
 
-/// Has the allocator return pages, some seconds after they were freed, from a thread of its own: a worker would be busy for 20 ms
-/// with those of a value of 256 MB, and the next such value would find none of them (`bench/records/large-values-2026-11-25.md`).
-pub(crate) fn purge_beside() {
-    if let Err(error) = tikv_jemalloc_ctl::background_thread::write(true) {
-        tracing::debug!(%error, "the allocator has no thread of its own");
-    }
-}
-
 /// Lets the allocator return the pages that it keeps although nothing lies on them.
 ///
 /// It does so when an arena is told to keep none; afterwards each goes on as it was told before.

@@ -420,7 +420,6 @@ pub fn run(
     let workers = workers.clamp(1, usize::from(settings.groups.unwrap_or(GroupCount::MAX)));
     let new_groups = new_groups(&settings, workers as u16)?;
     set_log_level(settings.log_level);
-    memory::purge_beside();
 
     fit_clients(&mut settings, workers)?;
     let addresses = listener::describe(&settings.bind);

@@ -1253,7 +1253,8 @@ impl Gateway {
         }
     }
 
-    /// An older transaction waits for this one at a group that is alone: it is withdrawn where it only waits.
+    /// An older transaction waits for this one at a group that is alone, or the group is to get a log and waits for it to end: it is
+    /// withdrawn where it only waits.
     pub(crate) fn on_wound(&mut self, txn: TxnId) {
         let Some(open) = self
             .coordinator
