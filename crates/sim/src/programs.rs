@@ -73,6 +73,14 @@ impl Mix {
         }
     }
 
+    /// Of elements alone: no key of them stays for long.
+    pub(crate) fn elements(reads: u64) -> Mix {
+        Mix {
+            weights: [0, 0, 0, 1, 0, 0, 0, 0],
+            ..Mix::busy(reads)
+        }
+    }
+
     /// Of named requests alone.
     pub(crate) fn named() -> Mix {
         Mix {

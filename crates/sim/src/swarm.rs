@@ -207,10 +207,14 @@ impl Swarm {
                 | Bug::VersionsNotChecked
                 | Bug::TakenLockPrepares
                 | Bug::AgeNotChecked
-                | Bug::AgeFromBefore
-                | Bug::RemovalNotStamped,
+                | Bug::AgeFromBefore,
             ) => {
                 swarm.mix = Mix::busy(50);
+                swarm.clients = 10;
+                swarm.think = MILLIS;
+            }
+            Some(Bug::RemovalNotStamped) => {
+                swarm.mix = Mix::elements(50);
                 swarm.clients = 10;
                 swarm.think = MILLIS;
             }
