@@ -7,7 +7,7 @@
 //! ```
 //!
 //! It is total on any bytes: cuts come from another machine. What it makes of bytes that only look like cuts is some
-//! state or an error, never a panic, and it takes no more memory than the bytes say.
+//! state or an error, never a panic, and it writes on no more memory than the bytes say.
 
 use super::pieces::Partial;
 use super::{AT, BEGIN, EMPTY, END, FORMAT, OBJECT, PIECE, REST, STAGED};

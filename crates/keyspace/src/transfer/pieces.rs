@@ -146,6 +146,13 @@ enum Content {
     Large(Large),
 }
 
+/// Room for a flat value that is said to be so long; `None` if there is none.
+fn room(length: u64) -> Option<Vec<u8>> {
+    let mut room = Vec::new();
+    room.try_reserve_exact(length.min(FLAT_ROOM_MAX) as usize).ok()?;
+    Some(room)
+}
+
 impl Partial {
     /// Reads what [`write_head`] wrote.
     pub(crate) fn read(rest: &mut Rest<'_>) -> Option<Partial> {
@@ -158,7 +165,7 @@ impl Partial {
         let content = match head.form {
             0..=LAST_FLAT => Content::Flat {
                 head: head_bytes.into(),
-                value: Vec::with_capacity(length.min(FLAT_ROOM_MAX) as usize),
+                value: room(length)?,
             },
             6 => Content::Large(Large::List(List::default())),
             7 => Content::Large(Large::Set(Directory::new(seed))),

@@ -1306,6 +1306,8 @@ fn a_change_of_members_goes_on_until_a_majority_of_the_new_voters_knows_that_it_
         is_changing(&world),
         "nobody else would know, were the leader to die now"
     );
+    let pause = |world: &World| world.nodes[0].gateway.sights_pause();
+    let while_changing = pause(&world);
     // What told them is lost, and nothing else happens in the group.
     (world.dead[1], world.dead[2]) = (true, true);
     world.turn();
@@ -1317,6 +1319,10 @@ fn a_change_of_members_goes_on_until_a_majority_of_the_new_voters_knows_that_it_
         world.turn();
     }
     assert!(!is_changing(&world), "it was said again");
+    assert!(
+        10 * while_changing < pause(&world),
+        "the map is told soon of what is no news by itself"
+    );
     assert!(is_ended(&world, 1) || is_ended(&world, 2));
     world.dead[0] = true;
     world.turns(5_000);
