@@ -664,9 +664,10 @@ impl Keyspace {
         self.applied.0 += 1;
         for effect in effects {
             let effect = match effect {
-                Effect::PutEncoded { db, object } => Effect::Put {
-                    db,
-                    object: object.decode().expect("it was encoded here"),
+                Effect::PutEncoded { db, object } => match object.decode() {
+                    Some(object) => Effect::Put { db, object },
+                    // It came with a state that nobody has: those who write them write values.
+                    None => continue,
                 },
                 effect => effect,
             };
@@ -932,9 +933,12 @@ impl Keyspace {
         self.databases.iter().map(Database::memory).sum()
     }
 
-    /// Bytes of long operations that are under way: what has come of them.
-    pub fn staged_bytes(&self) -> usize {
-        self.staging.bytes()
+    /// Bytes of what is long in the state without being an object: operations that are under way, what has come of them, and what
+    /// is prepared, waits, or was answered.
+    pub fn pending_bytes(&self) -> usize {
+        let mut bytes = self.staging.bytes();
+        self.each_part(&mut |_, part| bytes += part.len());
+        bytes
     }
 
     /// Keys of a database, and how many of them have a deadline. Expired keys count until they are deleted.

@@ -16,6 +16,7 @@
 use crate::alone::Told;
 use crate::digest::Digest;
 use crate::form::Rest;
+use crate::transfer::parts::{PartId, Parts, SentParts};
 
 /// Stands for an operation that was not carried out.
 const NOT_CARRIED_OUT: u32 = u32::MAX;
@@ -241,8 +242,13 @@ impl Replies {
         }
     }
 
-    /// Writes it for another replica.
-    pub(crate) fn encode(&self, to: &mut Vec<u8>) {
+    /// Everything that was answered.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Writes it for another replica, of which this part of the state may have been sent before.
+    pub(crate) fn encode(&self, id: PartId, parts: &SentParts, to: &mut Vec<u8>) {
         to.extend_from_slice(&(self.operations.len() as u32).to_le_bytes());
         for commands in &self.operations {
             to.extend_from_slice(&commands.to_le_bytes());
@@ -254,11 +260,11 @@ impl Replies {
         for end in &self.ends {
             to.extend_from_slice(&end.to_le_bytes());
         }
-        to.extend_from_slice(&self.bytes);
+        parts.text(id, &self.bytes, to);
     }
 
     /// Reads what [`Replies::encode`] wrote; `None` if the bytes are nothing like it.
-    pub(crate) fn decode(rest: &mut Rest<'_>) -> Option<Replies> {
+    pub(crate) fn decode(parts: &mut Parts, rest: &mut Rest<'_>) -> Option<Replies> {
         let mut replies = Replies::default();
         let mut commands_sum = 0usize;
         for _ in 0..rest.number()? {
@@ -289,8 +295,8 @@ impl Replies {
             replies.ends.push(end);
             last = end;
         }
-        replies.bytes = rest.take(usize::try_from(last).ok()?)?.to_vec();
-        Some(replies)
+        replies.bytes = parts.text(rest)?;
+        (replies.bytes.len() as u64 == last).then_some(replies)
     }
 }
 
@@ -348,6 +354,15 @@ impl<'a> Answer<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ids::{Boot, GatewayId};
+
+    const ID: PartId = PartId::Record(
+        GatewayId {
+            boot: Boot(1),
+            worker: 0,
+        },
+        1,
+    );
 
     fn sample() -> Replies {
         let mut replies = Replies::default();
@@ -388,13 +403,13 @@ mod tests {
     #[test]
     fn what_was_written_is_read_and_what_was_cut_is_not() {
         let mut bytes = Vec::new();
-        sample().encode(&mut bytes);
-        let again = Replies::decode(&mut Rest(&bytes)).expect("it was just written");
+        sample().encode(ID, &SentParts::default(), &mut bytes);
+        let again = Replies::decode(&mut Parts::default(), &mut Rest(&bytes)).expect("it was just written");
         let mut bytes_again = Vec::new();
-        again.encode(&mut bytes_again);
+        again.encode(ID, &SentParts::default(), &mut bytes_again);
         assert_eq!(bytes, bytes_again);
         for end in 0..bytes.len() {
-            assert!(Replies::decode(&mut Rest(&bytes[..end])).is_none());
+            assert!(Replies::decode(&mut Parts::default(), &mut Rest(&bytes[..end])).is_none());
         }
     }
 

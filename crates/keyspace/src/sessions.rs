@@ -26,6 +26,7 @@
 use crate::digest::Digest;
 use crate::form::Rest;
 use crate::replies::{Answer, Replies};
+use crate::transfer::parts::{Part, PartId, Parts, SentParts};
 use ids::{Boot, GatewayId};
 use planted::Bug;
 use std::collections::{BTreeMap, VecDeque};
@@ -127,6 +128,12 @@ impl Session {
         let age = usize::try_from(self.last.checked_sub(number)?).ok()?;
         let index = self.records.len().checked_sub(age + 1)?;
         self.records.get(index)
+    }
+
+    /// The records, with the numbers of their batches.
+    fn numbered(&self) -> impl Iterator<Item = (u64, &Replies)> {
+        let before = self.last - self.records.len() as u64;
+        (before + 1..).zip(&self.records)
     }
 
     fn acknowledge(&mut self, number: u64) {
@@ -236,8 +243,17 @@ impl Sessions {
         }
     }
 
+    /// What may be long of them.
+    pub(crate) fn each_part(&self, visit: &mut impl FnMut(PartId, Part<'_>)) {
+        for (gateway, session) in &self.sessions {
+            for (number, record) in session.numbered() {
+                visit(PartId::Record(*gateway, number), Part::Run(record.bytes()));
+            }
+        }
+    }
+
     /// Writes them for another replica.
-    pub(crate) fn encode(&self, to: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, parts: &SentParts, to: &mut Vec<u8>) {
         self.fence.encode(to);
         to.extend_from_slice(&(self.sessions.len() as u32).to_le_bytes());
         for (gateway, session) in &self.sessions {
@@ -245,12 +261,14 @@ impl Sessions {
             to.extend_from_slice(&gateway.worker.to_le_bytes());
             to.extend_from_slice(&session.last.to_le_bytes());
             to.extend_from_slice(&(session.records.len() as u32).to_le_bytes());
-            session.records.iter().for_each(|record| record.encode(to));
+            for (number, record) in session.numbered() {
+                record.encode(PartId::Record(*gateway, number), parts, to);
+            }
         }
     }
 
     /// Reads what [`Sessions::encode`] wrote; `None` if the bytes are nothing like it.
-    pub(crate) fn decode(rest: &mut Rest<'_>) -> Option<Sessions> {
+    pub(crate) fn decode(parts: &mut Parts, rest: &mut Rest<'_>) -> Option<Sessions> {
         let mut sessions = Sessions {
             fence: Fence::decode(rest)?,
             ..Sessions::default()
@@ -265,7 +283,7 @@ impl Sessions {
                 ..Session::default()
             };
             for _ in 0..rest.number()? {
-                let record = Replies::decode(rest)?;
+                let record = Replies::decode(parts, rest)?;
                 session.cost += record.cost();
                 session.records.push_back(record);
             }

@@ -34,12 +34,14 @@ use crate::entry::{
 use crate::entry::{KEPT_BYTES_MIN, LOCK_TAG, Resolve, WaitId, write_participant, write_txn};
 use crate::evaluate::Answers;
 use crate::events::Event;
-use crate::form::{self, Rest};
+use crate::form::{self, Head, Rest};
 use crate::keyspace::{Answered, KEYS_AHEAD, look_ahead};
 use crate::local::LeaderLocal;
-use crate::object::Object;
+use crate::object::{Object, Value};
 use crate::replies::Replies;
 use crate::requests::KeptResult;
+use crate::transfer::parts::{Part, PartId, Parts, SentParts};
+use bytes::Bytes;
 use ids::{Boot, Db, GatewayId, GroupId, Slot, UnixMillis, Version};
 use planted::Bug;
 use resp::{Args, FrozenRope, Protocol, Rope, Writer};
@@ -225,16 +227,48 @@ impl Transactions {
     pub(crate) fn hash(&self, digest: &mut Digest) {
         let mut bytes = Vec::new();
         // Of replies, what all replicas agree on.
-        self.write(&mut bytes, &mut |replies, _| replies.hash(digest));
+        let none = SentParts::default();
+        self.write(&none, &mut bytes, &mut |_, replies, _| replies.hash(digest));
         digest.bytes(&bytes);
     }
 
-    /// Writes them for another replica.
-    pub(crate) fn encode(&self, to: &mut Vec<u8>) {
-        self.write(to, &mut |replies, to| replies.encode(to));
+    /// What may be long of them.
+    pub(crate) fn each_part(&self, visit: &mut impl FnMut(PartId, Part<'_>)) {
+        for (id, waiting) in &self.waiting {
+            visit(PartId::Waiting(*id), Part::Run(&waiting.bytes));
+        }
+        for (txn, prepared) in &self.prepared {
+            for (index, effect) in (0..).zip(&prepared.effects) {
+                if let Some(part) = part_of(effect) {
+                    visit(PartId::Effect(*txn, index), part);
+                }
+            }
+            visit(PartId::InPlace(*txn), Part::Run(&prepared.in_place));
+            if let Some((_, pairs)) = &prepared.put {
+                visit(PartId::Put(*txn), Part::Run(pairs));
+            }
+        }
+        for (txn, ended) in &self.ended {
+            if let Some(replies) = &ended.replies {
+                visit(PartId::Ended(*txn), Part::Run(replies.bytes()));
+            }
+        }
+        for (origin, replies) in &self.late {
+            visit(PartId::Late(*origin), Part::Run(replies.bytes()));
+        }
     }
 
-    fn write(&self, to: &mut Vec<u8>, write_replies: &mut impl FnMut(&Replies, &mut Vec<u8>)) {
+    /// Writes them for another replica.
+    pub(crate) fn encode(&self, parts: &SentParts, to: &mut Vec<u8>) {
+        self.write(parts, to, &mut |id, replies, to| replies.encode(id, parts, to));
+    }
+
+    fn write(
+        &self,
+        parts: &SentParts,
+        to: &mut Vec<u8>,
+        write_replies: &mut impl FnMut(PartId, &Replies, &mut Vec<u8>),
+    ) {
         to.extend_from_slice(&self.requests.to_le_bytes());
         to.extend_from_slice(&self.locks.arrivals().to_le_bytes());
         count(to, self.waiting.len());
@@ -247,7 +281,7 @@ impl Transactions {
             priority_to(to, priority);
             // Not what follows from the operation alone: keys with a deadline are locked alone.
             locks_to(to, &waiting.locks);
-            form::text(to, &waiting.bytes);
+            parts.text(PartId::Waiting(id), &waiting.bytes, to);
         }
         count(to, self.held.len());
         for (txn, participants) in &self.held {
@@ -266,14 +300,14 @@ impl Transactions {
             write_txn(to, *txn);
             participants_to(to, &prepared.participants);
             count(to, prepared.effects.len());
-            for effect in &prepared.effects {
-                effect_to(to, effect);
+            for (index, effect) in (0..).zip(&prepared.effects) {
+                effect_to(to, effect, parts.number(PartId::Effect(*txn, index)));
             }
-            form::text(to, &prepared.in_place);
+            parts.text(PartId::InPlace(*txn), &prepared.in_place, to);
             to.push(u8::from(prepared.put.is_some()));
             if let Some((db, pairs)) = &prepared.put {
                 to.push(db.number());
-                form::text(to, pairs);
+                parts.text(PartId::Put(*txn), pairs, to);
             }
             to.push(u8::from(prepared.result.is_some()));
             if let Some(result) = &prepared.result {
@@ -287,7 +321,7 @@ impl Transactions {
             participants_to(to, &ended.participants);
             to.push(u8::from(ended.replies.is_some()));
             if let Some(replies) = &ended.replies {
-                write_replies(replies, to);
+                write_replies(PartId::Ended(*txn), replies, to);
             }
         }
         count(to, self.over.len());
@@ -302,12 +336,12 @@ impl Transactions {
         count(to, self.late.len());
         for (origin, replies) in &self.late {
             origin_to(to, *origin);
-            write_replies(replies, to);
+            write_replies(PartId::Late(*origin), replies, to);
         }
     }
 
     /// Reads what [`Transactions::encode`] wrote; `None` if the bytes are nothing like it.
-    pub(crate) fn decode(rest: &mut Rest<'_>) -> Option<Transactions> {
+    pub(crate) fn decode(parts: &mut Parts, rest: &mut Rest<'_>) -> Option<Transactions> {
         let mut all = Transactions {
             requests: rest.long()?,
             ..Transactions::new()
@@ -318,7 +352,7 @@ impl Transactions {
             let (id, arrival) = (rest.long()?, rest.long()?);
             let (origin, priority) = (origin_of(rest)?, priority_of(rest)?);
             let locks = locks_from(rest)?;
-            let bytes = Box::<[u8]>::from(rest.text()?);
+            let bytes: Box<[u8]> = parts.text(rest)?.into();
             waiters.push((id, arrival, origin, priority, locks, bytes));
         }
         for _ in 0..rest.number()? {
@@ -336,15 +370,15 @@ impl Transactions {
             let (txn, participants) = (txn_of(rest)?, participants_of(rest)?);
             let mut effects = Vec::new();
             for _ in 0..rest.number()? {
-                effects.push(effect_of(rest)?);
+                effects.push(effect_of(parts, rest)?);
             }
-            let in_place = Box::from(rest.text()?);
+            let in_place = parts.text(rest)?.into();
             let put = match rest.array()? {
                 [0] => None,
                 [1] => {
                     let [db] = rest.array()?;
-                    let (db, pairs) = (Db::new(db)?, rest.text()?);
-                    Pairs::read(pairs)?;
+                    let (db, pairs) = (Db::new(db)?, parts.text(rest)?);
+                    Pairs::read(&pairs)?;
                     Some((db, pairs.into()))
                 }
                 _ => return None,
@@ -374,7 +408,7 @@ impl Transactions {
             let [has_replies] = rest.array()?;
             let replies = match has_replies {
                 0 => None,
-                _ => Some(Replies::decode(rest)?),
+                _ => Some(Replies::decode(parts, rest)?),
             };
             let ended = Ended {
                 register,
@@ -390,7 +424,7 @@ impl Transactions {
             all.low.insert(gateway_of(rest)?, rest.long()?);
         }
         for _ in 0..rest.number()? {
-            all.late.insert(origin_of(rest)?, Replies::decode(rest)?);
+            all.late.insert(origin_of(rest)?, Replies::decode(parts, rest)?);
         }
         for (id, arrival, origin, priority, locks, bytes) in waiters {
             let txn = Operations::read_one(&bytes, |operation| Some(needs_of(&operation)?.txn))??;
@@ -1609,29 +1643,58 @@ fn locks_from(rest: &mut Rest<'_>) -> Option<Locks> {
     Some(Locks::of_keys(keys))
 }
 
-fn effect_to(to: &mut Vec<u8>, effect: &Effect) {
+/// What may be long of an effect.
+fn part_of(effect: &Effect) -> Option<Part<'_>> {
     match effect {
-        Effect::Delete { db, key } => {
+        Effect::Put { object, .. } => match object.value() {
+            Value::Bytes(bytes) | Value::Integers(bytes) => Some(Part::Run(bytes)),
+            Value::Packed(_, packed) => Some(Part::Run(packed.bytes())),
+            Value::Large(_) => Some(Part::Collection(object)),
+            Value::Integer(_) => None,
+        },
+        Effect::PutEncoded { object, .. } => Some(Part::Run(object.value_bytes())),
+        Effect::Delete { .. } | Effect::Tell(_) => None,
+    }
+}
+
+/// Writes an effect; of a value that was sent before, only which part it is.
+fn effect_to(to: &mut Vec<u8>, effect: &Effect, part: Option<u32>) {
+    match (effect, part) {
+        (Effect::Delete { db, key }, _) => {
             to.extend_from_slice(&[db.number(), 0]);
             form::text(to, key);
         }
-        Effect::Put { db, object } => {
+        (Effect::Put { db, object }, None) => {
             to.extend_from_slice(&[db.number(), 1]);
             form::write_object(to, object);
         }
-        Effect::PutEncoded { db, object } => {
+        (Effect::PutEncoded { db, object }, None) => {
             to.extend_from_slice(&[db.number(), 1]);
             to.extend_from_slice(object.head_bytes());
             form::text(to, object.value_bytes());
         }
-        Effect::Tell(event) => {
+        (Effect::Tell(event), _) => {
             to.extend_from_slice(&[event.db.number(), 2]);
             event.write(to);
+        }
+        (Effect::Put { db, object }, Some(number)) => {
+            if let Some(Part::Collection(_)) = part_of(effect) {
+                to.extend_from_slice(&[db.number(), 4]);
+            } else {
+                to.extend_from_slice(&[db.number(), 3]);
+                form::write_head(to, object);
+            }
+            to.extend_from_slice(&number.to_le_bytes());
+        }
+        (Effect::PutEncoded { db, object }, Some(number)) => {
+            to.extend_from_slice(&[db.number(), 3]);
+            to.extend_from_slice(object.head_bytes());
+            to.extend_from_slice(&number.to_le_bytes());
         }
     }
 }
 
-fn effect_of(rest: &mut Rest<'_>) -> Option<Effect> {
+fn effect_of(parts: &mut Parts, rest: &mut Rest<'_>) -> Option<Effect> {
     let [db, tag] = rest.array()?;
     let db = Db::new(db)?;
     match tag {
@@ -1644,6 +1707,26 @@ fn effect_of(rest: &mut Rest<'_>) -> Option<Effect> {
             object: form::read_object(rest)?,
         }),
         2 => Event::read(db, rest).map(Effect::Tell),
+        3 => {
+            let before = rest.0;
+            let head = Head::read(rest)?;
+            let head_bytes = &before[..before.len() - rest.0.len()];
+            let value = Bytes::from(parts.run(rest)?);
+            if !form::check(head.form, &value) {
+                return None;
+            }
+            Some(if head.form > form::LAST_FLAT {
+                let object = EncodedObject::new(head_bytes, value);
+                Effect::PutEncoded { db, object }
+            } else {
+                let object = head.object(&value, Some(&value));
+                Effect::Put { db, object }
+            })
+        }
+        4 => Some(Effect::Put {
+            db,
+            object: parts.collection(rest)?,
+        }),
         _ => None,
     }
 }

@@ -18,7 +18,8 @@
 //! everything else was sent; one that changes again and again goes whole with the last cut. That cut is the one that can
 //! take long: its size is what changed since the cut before, and such restless values. Should more change than cuts can
 //! carry, so that after everything was sent once as much was sent again, the next cut is the last, whatever its size. Pieces of
-//! long operations are never sent twice, and never make a cut longer.
+//! long operations, and of what is long without being an object (`transfer/parts.rs`), are never sent twice, and never make a cut
+//! longer.
 //!
 //! ```text
 //!  cut     format u8 | number u64 | seed of the hash order | partitions | origin u8 for each database | record*
@@ -32,6 +33,10 @@
 //!          6 the rest, and the end                  keyspace/remainder.rs
 //!          7 a piece of a long operation            boot u64 | worker u16 | number u64 | bytes of the whole u64 | offset u64
 //!                                                   | length u32 | bytes
+//!  8 a long part of what is no object begins        number u32 | 0 u8 | length u64, or
+//!                                                   number u32 | 1 u8 | head (pieces.rs)
+//!  9 a piece of it                                  number u32 | length u32 | bytes
+//!  10 it is not needed any more                     number u32
 //!  object  version u64 | key, deadline, value (form.rs)
 //! ```
 //!
@@ -39,6 +44,7 @@
 
 pub(crate) mod arrival;
 pub(crate) mod changes;
+pub(crate) mod parts;
 pub(crate) mod pieces;
 
 use crate::database::Database;
@@ -49,6 +55,7 @@ use crate::object::Object;
 use crate::staging::SentStaging;
 use changes::{Changes, Open};
 use ids::Db;
+use parts::SentParts;
 use planted::Bug;
 
 /// Transfers of one keyspace at once: learners of one group. Each makes every change a little dearer.
@@ -60,7 +67,7 @@ const WHOLE_BYTES_MAX: usize = 64 << 10;
 /// Cuts that may be made when only changes are left and there are more of them than fit. The next one carries all of them.
 const LAGGING_CUTS_MAX: u32 = 16;
 
-const FORMAT: u8 = 4;
+const FORMAT: u8 = 5;
 const EMPTY: u8 = 255;
 const AT: u8 = 1;
 const OBJECT: u8 = 2;
@@ -69,6 +76,9 @@ const PIECE: u8 = 4;
 const END: u8 = 5;
 const REST: u8 = 6;
 const STAGED: u8 = 7;
+const PART_BEGINS: u8 = 8;
+const PART: u8 = 9;
+const GONE: u8 = 10;
 
 /// A transfer under way, at its sender. See the file's header.
 #[derive(Debug)]
@@ -82,6 +92,7 @@ pub struct Transfer {
     ending_bytes: usize,
     /// Of long operations that come in pieces.
     staging: SentStaging,
+    parts: SentParts,
 }
 
 /// What a transfer sends next.
@@ -106,6 +117,7 @@ impl Transfer {
             lagging: 0,
             ending_bytes: 0,
             staging: SentStaging::default(),
+            parts: SentParts::default(),
         })
     }
 
@@ -137,9 +149,9 @@ impl Transfer {
             to.push(changes.origin.unwrap_or(EMPTY));
             changes.origin = Some(number);
         }
-        // Nothing of a long operation is ever sent again: however much of one is left comes in cuts of the wanted size.
-        let may_end = self.staging.left(&keyspace.staging) <= bytes_max;
-        let is_overdue = may_end && self.ending_bytes > keyspace.memory();
+        let is_overdue =
+            self.ending_bytes > keyspace.memory() && self.long_left(keyspace, bytes_max) <= bytes_max;
+        let part_min = WHOLE_BYTES_MAX.min(bytes_max / 4);
         let bytes_max = if is_overdue { usize::MAX } else { bytes_max };
         let mut sender = Sender { keyspace, to };
         sender.send(&mut databases, bytes_max, self.lagging >= LAGGING_CUTS_MAX);
@@ -148,19 +160,29 @@ impl Transfer {
         let all_staged = self
             .staging
             .send(&keyspace.staging, STAGED, limit, &mut sender.to);
-        if all_staged && databases.iter().all(Changes::is_ready) {
+        let is_covered = databases.iter().all(Changes::is_covered);
+        // They come and go: what is sent early may be in vain.
+        let all_parts =
+            is_covered && all_staged && self.parts.send(keyspace, part_min, limit, &mut sender.to);
+        if all_parts && databases.iter().all(Changes::is_ready) {
             sender.send_restless(&mut databases);
             sender.to.push(REST);
-            keyspace.write_remainder(&mut sender.to);
+            keyspace.write_remainder(&self.parts, &mut sender.to);
             return Cut::Last(sender.to);
         }
         let cut = sender.to;
-        if databases.iter().all(Changes::is_covered) {
-            self.ending_bytes += objects_bytes;
+        if is_covered {
+            self.ending_bytes += cut.len();
             self.lagging += u32::from(databases.iter().any(|changes| !changes.changed.is_empty()));
         }
         keyspace.put_changes(databases);
         Cut::More(cut)
+    }
+
+    /// What is left of what is much longer than a cut. Nothing of it is ever sent again: however much it is, it comes in cuts of
+    /// the wanted size.
+    fn long_left(&self, keyspace: &Keyspace, bytes_max: usize) -> usize {
+        self.staging.left(&keyspace.staging) + self.parts.left(keyspace, bytes_max.saturating_mul(4))
     }
 }
 

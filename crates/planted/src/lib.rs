@@ -117,6 +117,8 @@ pub enum Bug {
     WriteBeforeNotMissed,
     /// What has come of an operation that goes in pieces is left out of a transfer of state.
     PiecesNotMoved,
+    /// What is long in a state and goes ahead of it is taken for what went before and is not there any more.
+    PartTakenForAnother,
     /// A member of the meta group goes on before what it wrote is synced.
     MetaLogNotSynced,
     /// A member of the meta group writes down its term, and not its vote.
@@ -197,6 +199,7 @@ impl Bug {
         Bug::OwnNotAwaited,
         Bug::WriteBeforeNotMissed,
         Bug::PiecesNotMoved,
+        Bug::PartTakenForAnother,
         Bug::MetaLogNotSynced,
         Bug::MetaVoteNotWritten,
         Bug::DeadlineByOwnClock,

@@ -14,9 +14,6 @@ use ids::Monotonic;
 use keyspace::{Keyspace, Transfer};
 use std::time::Duration;
 
-/// Bytes of one cut: what a learner is sent at once.
-const CUT_BYTES: usize = 256 * 1024;
-
 /// Cuts that were sent and not yet taken. At the limit the transfer waits.
 const CUTS_MAX: u64 = 4;
 
@@ -63,17 +60,18 @@ impl Departure {
         self.number
     }
 
-    /// The next cut, if the learner keeps up. `now` is what the state reflects. An error if the transfer is to begin again:
+    /// The next cut, of about `cut_bytes`, if the learner keeps up. `now` is what the state reflects. An error if the transfer is to begin again:
     /// more has changed than could be remembered.
     pub(crate) fn next(
         &mut self,
         keyspace: &mut Keyspace,
+        cut_bytes: usize,
         now: impl FnOnce() -> SnapshotPoint,
     ) -> Result<Option<Cut>, Lost> {
         if self.point.is_some() || self.sent - self.taken >= CUTS_MAX {
             return Ok(None);
         }
-        let bytes = match self.transfer.next_cut(keyspace, CUT_BYTES) {
+        let bytes = match self.transfer.next_cut(keyspace, cut_bytes) {
             keyspace::Cut::More(bytes) => bytes,
             keyspace::Cut::Last(bytes) => {
                 self.point = Some(now());
@@ -134,7 +132,7 @@ mod tests {
             term: consensus::Term(1),
             members: consensus::Members::of_voters([ids::Incarnation(1)]),
         };
-        let cut = departure.next(&mut keyspace, point);
+        let cut = departure.next(&mut keyspace, 1_000, point);
         assert!(matches!(cut, Ok(Some(cut)) if cut.number == 0));
         assert!(departure.is_stalled(later(begin)));
         departure.on_taken(0);

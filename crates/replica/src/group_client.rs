@@ -117,6 +117,8 @@ pub struct PieceSizes {
     /// Bytes of the answers to the reads of one batch: as much. A read whose answer passes it is told so instead; a message between
     /// nodes has room for more.
     pub answers_bytes_max: usize,
+    /// Bytes of one cut of a state that is transferred: what a learner is sent at once.
+    pub cut_bytes: usize,
 }
 
 impl Default for PieceSizes {
@@ -126,6 +128,7 @@ impl Default for PieceSizes {
             piece_bytes: 128 * 1024,
             request_bytes_max: 768 * 1024 * 1024,
             answers_bytes_max: 768 * 1024 * 1024,
+            cut_bytes: 256 * 1024,
         }
     }
 }

@@ -1366,8 +1366,9 @@ impl Member {
     /// Sends learners the next piece of the state.
     fn depart(&mut self, state: &mut GroupState, effects: &mut Effects) {
         let mut lost = Vec::new();
+        let cut_bytes = state.turn.cut_bytes;
         for (&to, departure) in &mut self.departures {
-            match departure.next(state.keyspace_mut(), || self.raft.point()) {
+            match departure.next(state.keyspace_mut(), cut_bytes, || self.raft.point()) {
                 Ok(cut) => effects.cuts.extend(cut.map(|cut| (to, cut))),
                 Err(Lost) => lost.push(to),
             }
@@ -1380,7 +1381,7 @@ impl Member {
             departure.end(state.keyspace_mut());
         }
         let held = self.departures.values().filter_map(Departure::held);
-        let state_bytes = || state.keyspace().memory() + state.keyspace().staged_bytes();
+        let state_bytes = || state.keyspace().memory() + state.keyspace().pending_bytes();
         if let Some(to) = self.raft.compactable(held, state_bytes) {
             self.raft.compact(to);
         }
@@ -1479,6 +1480,7 @@ mod tests {
             notify: EventClasses::default(),
             steps_max: usize::MAX,
             answers_bytes_max: usize::MAX,
+            cut_bytes: 256 * 1024,
             semantics: SemanticsVersion::CURRENT,
         };
         let data = Bytes::from_static(b"nothing that a leader wrote");

@@ -100,6 +100,7 @@ impl GroupState {
                 notify: EventClasses::default(),
                 steps_max: usize::MAX,
                 answers_bytes_max: usize::MAX,
+                cut_bytes: 256 * 1024,
                 semantics: SemanticsVersion::CURRENT,
             },
             has_begun: false,

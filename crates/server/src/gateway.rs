@@ -181,6 +181,7 @@ impl Gateway {
                 notify: keyspace::EventClasses::default(),
                 steps_max: crate::aside::STEPS_MAX,
                 answers_bytes_max: shared.hooks.piece_sizes.answers_bytes_max,
+                cut_bytes: shared.hooks.piece_sizes.cut_bytes,
                 semantics: shared.semantics,
             },
             prng: Prng::new(seed),

@@ -21,12 +21,13 @@ use crate::sessions::Sessions;
 use crate::transactions::Transactions;
 use crate::transfer::TRANSFERS_MAX;
 use crate::transfer::changes::Changes;
+use crate::transfer::parts::{Part, PartId, Parts, SentParts};
 use crate::waiters::Waiters;
 use ids::{Db, SemanticsVersion, UnixMillis, Version};
 
 impl Keyspace {
-    /// Writes everything of the state that is no object.
-    pub(crate) fn write_remainder(&self, to: &mut Vec<u8>) {
+    /// Writes everything of the state that is no object; of what was sent before, only which it is.
+    pub(crate) fn write_remainder(&self, parts: &SentParts, to: &mut Vec<u8>) {
         to.extend_from_slice(&self.semantics.0.to_le_bytes());
         to.extend_from_slice(&self.time.0.to_le_bytes());
         to.extend_from_slice(&self.applied.0.to_le_bytes());
@@ -36,8 +37,8 @@ impl Keyspace {
         self.databases
             .iter()
             .for_each(|database| database.write_stamps(to));
-        self.sessions.encode(to);
-        self.transactions.encode(to);
+        self.sessions.encode(parts, to);
+        self.transactions.encode(parts, to);
         self.requests.encode(to);
         self.waiters.encode(to);
         self.staging.encode(to);
@@ -45,7 +46,11 @@ impl Keyspace {
 
     /// Reads what [`Keyspace::write_remainder`] wrote; `None` if the bytes are nothing like it. The newest rules by which
     /// the state was made.
-    pub(crate) fn read_remainder(&mut self, rest: &mut Rest<'_>) -> Option<SemanticsVersion> {
+    pub(crate) fn read_remainder(
+        &mut self,
+        parts: &mut Parts,
+        rest: &mut Rest<'_>,
+    ) -> Option<SemanticsVersion> {
         self.semantics = SemanticsVersion(u16::from_le_bytes(rest.array()?));
         self.time = UnixMillis(i64::from_le_bytes(rest.array()?));
         self.applied = Version(rest.long().filter(|&applied| applied <= VERSION_MAX)?);
@@ -57,12 +62,18 @@ impl Keyspace {
         for database in &mut self.databases {
             database.read_stamps(rest)?;
         }
-        self.sessions = Sessions::decode(rest)?;
-        self.transactions = Transactions::decode(rest)?;
+        self.sessions = Sessions::decode(parts, rest)?;
+        self.transactions = Transactions::decode(parts, rest)?;
         self.requests = Requests::decode(rest)?;
         self.waiters = Waiters::decode(rest)?;
         self.staging.settle(rest)?;
         Some(self.semantics)
+    }
+
+    /// What may be long of that, but for operations that are under way.
+    pub(crate) fn each_part(&self, visit: &mut impl FnMut(PartId, Part<'_>)) {
+        self.sessions.each_part(visit);
+        self.transactions.each_part(visit);
     }
 
     /// Remembers changes from now on, for a new transfer; `None` if there are too many.

@@ -9,8 +9,9 @@
 //! It is total on any bytes: cuts come from another machine. What it makes of bytes that only look like cuts is some
 //! state or an error, never a panic, and it writes on no more memory than the bytes say.
 
+use super::parts::Parts;
 use super::pieces::Partial;
-use super::{AT, BEGIN, EMPTY, END, FORMAT, OBJECT, PIECE, REST, STAGED};
+use super::{AT, BEGIN, EMPTY, END, FORMAT, GONE, OBJECT, PART, PART_BEGINS, PIECE, REST, STAGED};
 use crate::directories::Location;
 use crate::form::{self, Rest};
 use crate::keyspace::Keyspace;
@@ -24,6 +25,8 @@ pub struct Arrival {
     keyspace: Option<Keyspace>,
     /// For each database, the large object of which pieces have come.
     partials: Vec<Option<Partial>>,
+    /// Long parts of what is no object.
+    parts: Parts,
     /// Of the newest cut.
     number: u64,
     known: SemanticsVersion,
@@ -75,6 +78,7 @@ impl Arrival {
         Arrival {
             keyspace: None,
             partials: (0..Db::COUNT).map(|_| None).collect(),
+            parts: Parts::default(),
             number: 0,
             known: SemanticsVersion::CURRENT,
             is_complete: false,
@@ -150,7 +154,7 @@ impl Arrival {
         let keyspace = self.keyspace.as_mut().expect("the head of a cut makes one");
         let [tag] = rest.array().ok_or(Malformed)?;
         if tag == REST {
-            let semantics = keyspace.read_remainder(rest).ok_or(Malformed)?;
+            let semantics = keyspace.read_remainder(&mut self.parts, rest).ok_or(Malformed)?;
             if !(SemanticsVersion::OLDEST..=self.known).contains(&semantics) {
                 return Err(TransferError::Semantics);
             }
@@ -158,6 +162,7 @@ impl Arrival {
             for partial in &mut self.partials {
                 discard(keyspace, partial);
             }
+            self.parts.discard(&mut keyspace.garbage);
             self.is_complete = true;
             return Ok(());
         }
@@ -165,6 +170,10 @@ impl Arrival {
             let (gateway, piece) = staging::read_piece(rest).ok_or(Malformed)?;
             keyspace.staging.add(gateway, piece, &mut keyspace.garbage);
             return Ok(());
+        }
+        if let PART_BEGINS | PART | GONE = tag {
+            let done = self.parts.record(tag, rest, &mut keyspace.garbage);
+            return done.ok_or(Malformed);
         }
         let [number] = rest.array().ok_or(Malformed)?;
         let db = Db::new(number).ok_or(Malformed)?;

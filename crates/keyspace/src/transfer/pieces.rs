@@ -15,7 +15,7 @@ use command::ListEnd;
 use ids::{HashSeed, KeyHash, UnixMillis, Version};
 
 /// Where the next piece of a value begins.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
     /// At this byte, element of a list, or rank of a sorted set.
     Index(usize),
@@ -147,7 +147,7 @@ enum Content {
 }
 
 /// Room for a flat value that is said to be so long; `None` if there is none.
-fn room(length: u64) -> Option<Vec<u8>> {
+pub(crate) fn room(length: u64) -> Option<Vec<u8>> {
     let mut room = Vec::new();
     room.try_reserve_exact(length.min(FLAT_ROOM_MAX) as usize).ok()?;
     Some(room)

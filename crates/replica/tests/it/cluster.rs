@@ -137,6 +137,7 @@ impl Cluster {
             notify: EventClasses::default(),
             steps_max: usize::MAX,
             answers_bytes_max: usize::MAX,
+            cut_bytes: 256 * 1024,
             semantics: ids::SemanticsVersion::CURRENT,
         };
         Cluster {
@@ -572,6 +573,7 @@ impl Cluster {
             notify: EventClasses::default(),
             steps_max: usize::MAX,
             answers_bytes_max: usize::MAX,
+            cut_bytes: 256 * 1024,
             semantics: ids::SemanticsVersion::CURRENT,
         };
         let mut scratch = turn.scratch(now);
@@ -642,6 +644,7 @@ impl Cluster {
             notify: EventClasses::default(),
             steps_max: usize::MAX,
             answers_bytes_max: usize::MAX,
+            cut_bytes: 256 * 1024,
             semantics: ids::SemanticsVersion::CURRENT,
         };
         let mut scratch = turn.scratch(now);

@@ -19,6 +19,7 @@ fn turn(number: u64, now: i64) -> Turn {
         notify: EventClasses::default(),
         steps_max: usize::MAX,
         answers_bytes_max: usize::MAX,
+        cut_bytes: 256 * 1024,
         semantics: ids::SemanticsVersion::CURRENT,
     }
 }

@@ -125,11 +125,12 @@ impl Serving {
             ..Hooks::default()
         };
         shared.clients.set_node(node);
-        // On some nodes little is long enough to go in pieces. What is drawn for it changes nothing else.
+        // On some nodes little is long enough to go in pieces, and a state in several cuts. What is drawn for it changes nothing else.
         if Prng::new(prng.clone().next_u64()).below(3) == 0 {
             shared.hooks.piece_sizes = PieceSizes {
                 long_bytes_min: 16,
                 piece_bytes: 10,
+                cut_bytes: 400,
                 ..PieceSizes::default()
             };
         }

@@ -1,0 +1,289 @@
+//! Long parts of a state that are no objects: an operation that waits for a key, what a transaction has prepared, replies that may not
+//! have arrived.
+//!
+//! What is no object goes with the last cut (`keyspace/remainder.rs`), which would take long if any of it were long. So that goes
+//! before, in pieces, and the last cut only says which part it is.
+//!
+//! ```text
+//!   sender   [ begin 4, piece ] [ piece ] [ piece, begin 5, piece ] [ gone 4, begin 6, piece | rest: ... 5 ... 6 ... ]
+//! ```
+//!
+//! Invariants:
+//! 1. A part never changes while it is there, and another one has another name: what was sent of it stays right.
+//! 2. The last cut names only what was sent to its end.
+
+use super::pieces::{self, Partial, Place};
+use super::{GONE, PART, PART_BEGINS};
+use crate::form::{self, Rest};
+use crate::garbage::Garbage;
+use crate::keyspace::Keyspace;
+use crate::object::Object;
+use crate::transactions::Origin;
+use ids::GatewayId;
+use planted::Bug;
+use std::collections::BTreeMap;
+use txn::{RequestId, TxnId};
+
+/// Stands for the length of a text that came before: its number follows.
+const CAME_BEFORE: u32 = u32::MAX;
+
+/// A part begins that is a run of bytes, of which the length follows.
+const RUN: u8 = 0;
+
+/// A part begins that is a large collection, of which the head follows.
+const COLLECTION: u8 = 1;
+
+/// Which part.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum PartId {
+    /// An operation that waits for locks.
+    Waiting(RequestId),
+    /// The value of an effect of a transaction that is prepared: the effect's index.
+    Effect(TxnId, u32),
+    /// Its commands that are to be carried out when it is committed.
+    InPlace(TxnId),
+    /// What it is to put.
+    Put(TxnId),
+    /// What a transaction was answered that has ended.
+    Ended(TxnId),
+    /// An answer that came later than its batch.
+    Late(Origin),
+    /// What a batch was answered: its number.
+    Record(GatewayId, u64),
+}
+
+/// A part as it is in the state.
+#[derive(Clone, Copy)]
+pub(crate) enum Part<'a> {
+    /// Bytes.
+    Run(&'a [u8]),
+    /// An object whose value is a large collection.
+    Collection(&'a Object),
+}
+
+impl Part<'_> {
+    /// Bytes, about.
+    pub(crate) fn len(self) -> usize {
+        match self {
+            Part::Run(bytes) => bytes.len(),
+            Part::Collection(object) => object.memory(),
+        }
+    }
+}
+
+/// How far a transfer is with each part.
+#[derive(Default, Debug)]
+pub(crate) struct SentParts {
+    sent: BTreeMap<PartId, Sent>,
+    /// Parts that were begun.
+    begun: u32,
+}
+
+#[derive(Debug)]
+struct Sent {
+    number: u32,
+    /// Of the whole.
+    len: usize,
+    bytes: usize,
+    /// Where the next piece begins; `None` if there is none.
+    next: Option<Place>,
+}
+
+impl SentParts {
+    /// Bytes that were not sent, of parts that have at least `min`.
+    pub(crate) fn left(&self, keyspace: &Keyspace, min: usize) -> usize {
+        let mut left = 0;
+        keyspace.each_part(&mut |id, part| {
+            if part.len() >= min {
+                left += match self.sent.get(&id) {
+                    None => part.len(),
+                    Some(Sent { next: None, .. }) => 0,
+                    Some(sent) => part.len().saturating_sub(sent.bytes),
+                };
+            }
+        });
+        left
+    }
+
+    /// Writes what was not sent of parts that have at least `min` bytes, until there is so much. Whether nothing is left.
+    pub(crate) fn send(&mut self, keyspace: &Keyspace, min: usize, limit: usize, to: &mut Vec<u8>) -> bool {
+        let mut there = BTreeMap::new();
+        keyspace.each_part(&mut |id, part| {
+            if part.len() >= min {
+                there.insert(id, part.len());
+            }
+        });
+        let has_gone = |id: &PartId, sent: &mut Sent| there.get(id) != Some(&sent.len);
+        let all_gone: Vec<Sent> = self.sent.extract_if(.., has_gone).map(|(_, gone)| gone).collect();
+        for gone in all_gone {
+            let is_new = |(id, len): &(&PartId, &usize)| **len == gone.len && !self.sent.contains_key(id);
+            if planted::is(Bug::PartTakenForAnother)
+                && let Some((id, _)) = there.iter().find(is_new)
+            {
+                self.sent.insert(*id, gone);
+                continue;
+            }
+            to.push(GONE);
+            to.extend_from_slice(&gone.number.to_le_bytes());
+        }
+        let mut are_all_sent = true;
+        if !there.is_empty() {
+            keyspace.each_part(&mut |id, part| {
+                if part.len() >= min && self.number(id).is_none() {
+                    are_all_sent &= to.len() < limit && self.send_piece(id, part, limit, to);
+                }
+            });
+        }
+        are_all_sent
+    }
+
+    /// Whether it was the last piece.
+    fn send_piece(&mut self, id: PartId, part: Part<'_>, limit: usize, to: &mut Vec<u8>) -> bool {
+        let begun = &mut self.begun;
+        let sent = self.sent.entry(id).or_insert_with(|| {
+            *begun += 1;
+            begin(*begun, part, to);
+            Sent {
+                number: *begun,
+                len: part.len(),
+                bytes: 0,
+                next: Some(Place::Index(0)),
+            }
+        });
+        to.push(PART);
+        to.extend_from_slice(&sent.number.to_le_bytes());
+        let length_at = to.len();
+        to.extend_from_slice(&[0; 4]);
+        // A piece's length has 32 bits, however large the cut may be.
+        let budget = limit.saturating_sub(length_at).clamp(1, 1 << 30);
+        sent.next = match part {
+            Part::Run(bytes) => {
+                let end = bytes.len().min(sent.bytes + budget);
+                to.extend_from_slice(&bytes[sent.bytes..end]);
+                (end < bytes.len()).then_some(Place::Index(end))
+            }
+            Part::Collection(object) => pieces::write(to, object, sent.next, budget),
+        };
+        let length = to.len() - length_at - 4;
+        sent.bytes += length;
+        let length = u32::try_from(length).expect("a GiB and one element stay below 4 GiB");
+        to[length_at..length_at + 4].copy_from_slice(&length.to_le_bytes());
+        sent.next.is_none()
+    }
+
+    /// The number of a part that was sent to its end.
+    pub(crate) fn number(&self, id: PartId) -> Option<u32> {
+        let sent = self.sent.get(&id)?;
+        sent.next.is_none().then_some(sent.number)
+    }
+
+    /// Writes the bytes behind their length, or which part they are.
+    pub(crate) fn text(&self, id: PartId, bytes: &[u8], to: &mut Vec<u8>) {
+        match self.number(id) {
+            Some(number) => {
+                to.extend_from_slice(&CAME_BEFORE.to_le_bytes());
+                to.extend_from_slice(&number.to_le_bytes());
+            }
+            None => form::text(to, bytes),
+        }
+    }
+}
+
+fn begin(number: u32, part: Part<'_>, to: &mut Vec<u8>) {
+    to.push(PART_BEGINS);
+    to.extend_from_slice(&number.to_le_bytes());
+    match part {
+        Part::Run(bytes) => {
+            to.push(RUN);
+            to.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+        }
+        Part::Collection(object) => {
+            to.push(COLLECTION);
+            pieces::write_head(to, object);
+        }
+    }
+}
+
+/// The parts that have come, whole or not, by their numbers: the receiver's side.
+#[derive(Default)]
+pub(crate) struct Parts(BTreeMap<u32, Arriving>);
+
+enum Arriving {
+    Run { bytes: Vec<u8>, length: u64 },
+    Collection(Partial),
+}
+
+impl Parts {
+    /// Reads what stands behind `tag`; `None` if that is no record of parts.
+    pub(crate) fn record(&mut self, tag: u8, rest: &mut Rest<'_>, garbage: &mut Garbage) -> Option<()> {
+        let number = rest.number()?;
+        match tag {
+            PART_BEGINS => {
+                let part = match rest.array()? {
+                    [RUN] => {
+                        let length = rest.long()?;
+                        let bytes = pieces::room(length)?;
+                        Arriving::Run { bytes, length }
+                    }
+                    [COLLECTION] => Arriving::Collection(Partial::read(rest)?),
+                    _ => return None,
+                };
+                self.0.insert(number, part).is_none().then_some(())
+            }
+            PART => {
+                let piece = rest.text()?;
+                match self.0.get_mut(&number)? {
+                    Arriving::Run { bytes, .. } => {
+                        bytes.extend_from_slice(piece);
+                        Some(())
+                    }
+                    Arriving::Collection(partial) => partial.add(piece),
+                }
+            }
+            GONE => {
+                discard(self.0.remove(&number)?, garbage);
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    /// Reads what [`SentParts::text`] wrote; `None` if it is nothing like it.
+    pub(crate) fn text(&mut self, rest: &mut Rest<'_>) -> Option<Vec<u8>> {
+        match rest.number()? {
+            CAME_BEFORE => self.run(rest),
+            length => rest.take(length as usize).map(<[u8]>::to_vec),
+        }
+    }
+
+    /// The bytes whose number follows; `None` if they have not come, or not all of them.
+    pub(crate) fn run(&mut self, rest: &mut Rest<'_>) -> Option<Vec<u8>> {
+        match self.0.remove(&rest.number()?)? {
+            Arriving::Run { bytes, length } => (bytes.len() as u64 == length).then_some(bytes),
+            Arriving::Collection(_) => None,
+        }
+    }
+
+    /// The object whose number follows.
+    pub(crate) fn collection(&mut self, rest: &mut Rest<'_>) -> Option<Object> {
+        match self.0.remove(&rest.number()?)? {
+            Arriving::Collection(partial) => partial.finish(),
+            Arriving::Run { .. } => None,
+        }
+    }
+
+    /// Drops what nobody has asked for.
+    pub(crate) fn discard(&mut self, garbage: &mut Garbage) {
+        for part in std::mem::take(&mut self.0).into_values() {
+            discard(part, garbage);
+        }
+    }
+}
+
+fn discard(part: Arriving, garbage: &mut Garbage) {
+    if let Arriving::Collection(partial) = part
+        && let Some(large) = partial.into_large()
+    {
+        garbage.add_large(large);
+    }
+}
