@@ -51,6 +51,9 @@ CELLS = [
     *(Cell(f"nkeys/{keys}", "trans", clients=10, keys=keys) for keys in (10, 100, 1_000, 10_000)),
     Cell("mset/c50", "mset"),
     Cell("mget/c50", "mget"),
+    # One request at a time: with more, a request that takes twice the CPU is also waited for twice as long.
+    Cell("mset/c1", "mset", clients=1),
+    Cell("mget/c1", "mget", clients=1),
     Cell("xfer/c150", "xfer", clients=150),
     Cell("c-unique/c50", "c-unique", is_from_nothing=True),
 ]
