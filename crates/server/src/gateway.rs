@@ -56,7 +56,6 @@ pub struct Gateway {
     pub(crate) stats: Arc<WorkerStats>,
     pub(crate) settings: Arc<Settings>,
     pub(crate) settings_version: u64,
-    turn_output_bytes: usize,
     pub(crate) topology: Arc<Topology>,
     topology_version: u64,
     pub(crate) groups: Groups,
@@ -167,7 +166,6 @@ impl Gateway {
             stats: shared.workers[usize::from(worker)].clone(),
             settings,
             settings_version: 0,
-            turn_output_bytes: shared.hooks.turn_output_bytes,
             topology: shared.topology(),
             topology_version: 0,
             groups,
@@ -359,7 +357,7 @@ impl Gateway {
                 break;
             }
             let ready = pipeline.ready_bytes();
-            if ready >= self.turn_output_bytes {
+            if ready >= Gateway::TURN_OUTPUT_BYTES {
                 // The driver sends it and lets others have their turn; at the limit it ends the connection.
                 session.is_overrun = output_max.passes_hard(ready as u64);
                 break;

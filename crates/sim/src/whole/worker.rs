@@ -15,14 +15,6 @@ use std::time::Duration;
 
 /// One connection in so many comes by the cluster endpoint.
 const BY_CLUSTER: u64 = 5;
-/// One client in so many reads slowly, and one in so many slower yet.
-const SLOW: u64 = 8;
-const SLOWER: u64 = 40;
-/// How much such a client reads at a time, and how long it waits before that.
-const SLOW_READS: (usize, Duration) = (24, Duration::from_millis(3));
-const SLOWER_READS: (usize, Duration) = (240, Duration::from_millis(300));
-/// Bytes of replies that a connection gathers on some nodes before it goes on.
-pub(crate) const TURN_OUTPUT_BYTES: usize = 40;
 /// Between two rounds of background work.
 const TEND: Duration = Duration::from_millis(100);
 /// How long a worker waits for events on its way out, as in production.
@@ -53,8 +45,6 @@ pub(crate) struct Worker {
     listed: BTreeSet<Connection>,
     /// To be looked at in the next one.
     unread: BTreeSet<Connection>,
-    /// When those read on that have not read all of their replies.
-    reads_on: BTreeMap<Connection, Monotonic>,
     /// What came since the last turn.
     pub(crate) inbox: VecDeque<Work>,
     /// What clients sent while other workers did not keep up.
@@ -85,7 +75,6 @@ impl Worker {
             ended: BTreeSet::new(),
             listed: BTreeSet::new(),
             unread: BTreeSet::new(),
-            reads_on: BTreeMap::new(),
             inbox: VecDeque::new(),
             unheard: VecDeque::new(),
             views: VecDeque::new(),
@@ -120,7 +109,6 @@ impl Worker {
             self.views.front().map(|(at, _)| *at),
             self.links.next_due(),
             Some(self.sights_at),
-            self.reads_on.values().min().copied(),
             (self.way != Way::Serves).then_some(self.step_at),
         ];
         let due = all.into_iter().flatten().min();
@@ -314,7 +302,6 @@ impl Worker {
         }
         self.listed.remove(&connection);
         self.unread.remove(&connection);
-        self.reads_on.remove(&connection);
     }
 
     /// Gives connections the answers they waited for.
@@ -354,9 +341,6 @@ impl Worker {
     /// Those that were to be looked at in this turn.
     pub(crate) fn list_unread(&mut self) {
         self.listed.append(&mut self.unread);
-        let now = lent();
-        let due = self.reads_on.extract_if(.., |_, at| *at <= now);
-        self.listed.extend(due.map(|(connection, _)| connection));
     }
 
     pub(crate) fn finish_clients(&mut self, talk: &mut Talk<'_>) {
@@ -366,9 +350,7 @@ impl Worker {
                 continue;
             };
             let is_held = connection.session.is_waiting || connection.session.is_paused;
-            let is_stalled = self.reads_on.contains_key(&token)
-                && connection.pipeline.ready_bytes() >= talk.shared.hooks.turn_output_bytes;
-            let may_go_on = !is_held && !is_resting && !is_stalled;
+            let may_go_on = !is_held && !is_resting;
             if connection.has_commands() && may_go_on && !connection.pipeline.is_full() {
                 self.gateway.resume(connection);
             }
@@ -377,44 +359,18 @@ impl Worker {
             let Some(connection) = self.clients.get_mut(&token) else {
                 continue;
             };
-            let slow = slow_reads(token);
-            let mut room = match slow {
-                Some(_) if self.reads_on.contains_key(&token) => 0,
-                Some((bytes, _)) => bytes,
-                None => usize::MAX,
-            };
-            while connection.pipeline.ready_bytes() > 0 && room > 0 {
-                let ready = connection.pipeline.ready();
-                let taken = ready[..ready.len().min(room)].to_vec();
-                connection.pipeline.sent(taken.len());
-                room -= taken.len();
-                talk.out.bytes.push((token, taken));
+            while connection.pipeline.ready_bytes() > 0 {
+                let ready = connection.pipeline.ready().to_vec();
+                connection.pipeline.sent(ready.len());
+                talk.out.bytes.push((token, ready));
             }
-            let ready_bytes = connection.pipeline.ready_bytes();
-            if let Some((_, pause)) = slow
-                && ready_bytes > 0
-            {
-                self.reads_on.entry(token).or_insert_with(|| lent().after(pause));
-            }
-            let is_stalled = ready_bytes >= talk.shared.hooks.turn_output_bytes;
             let is_answered = connection.pipeline.is_settled() && !connection.session.is_waiting;
             if connection.session.is_closing && is_answered {
-                if ready_bytes == 0 {
-                    self.close(token, &talk.shared);
-                    talk.out.closed.push(token);
-                }
-            } else if is_answered && connection.has_commands() && !is_resting && !is_stalled {
+                self.close(token, &talk.shared);
+                talk.out.closed.push(token);
+            } else if is_answered && connection.has_commands() && !is_resting {
                 self.unread.insert(token);
             }
         }
-    }
-}
-
-/// How much a client reads at a time, and how long it waits before it reads on; `None` of one that reads whatever there is.
-fn slow_reads(connection: Connection) -> Option<(usize, Duration)> {
-    if connection.0.is_multiple_of(SLOWER) {
-        Some(SLOWER_READS)
-    } else {
-        connection.0.is_multiple_of(SLOW).then_some(SLOW_READS)
     }
 }
