@@ -666,7 +666,7 @@ impl Keyspace {
             let effect = match effect {
                 Effect::PutEncoded { db, object } => match object.decode() {
                     Some(object) => Effect::Put { db, object },
-                    // It came with a state that nobody has: those who write them write values.
+                    // Only a damaged transfer holds such bytes: a member twice, which nobody looks for when they come.
                     None => continue,
                 },
                 effect => effect,
@@ -933,11 +933,10 @@ impl Keyspace {
         self.databases.iter().map(Database::memory).sum()
     }
 
-    /// Bytes of what is long in the state without being an object: operations that are under way, what has come of them, and what
-    /// is prepared, waits, or was answered.
+    /// Bytes of what may be an object soon: what has come of operations that are under way, what is prepared, and what waits.
     pub fn pending_bytes(&self) -> usize {
         let mut bytes = self.staging.bytes();
-        self.each_part(&mut |_, part| bytes += part.len());
+        self.transactions.each_pending(&mut |_, part| bytes += part.len());
         bytes
     }
 

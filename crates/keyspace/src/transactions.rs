@@ -209,6 +209,8 @@ impl Transactions {
                 _ => None,
             });
             if let Some(bytes) = tried.flatten() {
+                // Shorter, without a name: a transfer takes it for another one (`transfer/parts.rs`, invariant 1).
+                debug_assert!(bytes.len() < waiting.bytes.len());
                 waiting.bytes = bytes.into();
             }
         }
@@ -232,8 +234,8 @@ impl Transactions {
         digest.bytes(&bytes);
     }
 
-    /// What may be long of them.
-    pub(crate) fn each_part(&self, visit: &mut impl FnMut(PartId, Part<'_>)) {
+    /// What may be long of those that are under way.
+    pub(crate) fn each_pending(&self, visit: &mut impl FnMut(PartId, Part<'_>)) {
         for (id, waiting) in &self.waiting {
             visit(PartId::Waiting(*id), Part::Run(&waiting.bytes));
         }
@@ -248,6 +250,11 @@ impl Transactions {
                 visit(PartId::Put(*txn), Part::Run(pairs));
             }
         }
+    }
+
+    /// What may be long of all of them.
+    pub(crate) fn each_part(&self, visit: &mut impl FnMut(PartId, Part<'_>)) {
+        self.each_pending(visit);
         for (txn, ended) in &self.ended {
             if let Some(replies) = &ended.replies {
                 visit(PartId::Ended(*txn), Part::Run(replies.bytes()));

@@ -18,8 +18,8 @@
 //! everything else was sent; one that changes again and again goes whole with the last cut. That cut is the one that can
 //! take long: its size is what changed since the cut before, and such restless values. Should more change than cuts can
 //! carry, so that after everything was sent once as much was sent again, the next cut is the last, whatever its size. Pieces of
-//! long operations, and of what is long without being an object (`transfer/parts.rs`), are never sent twice, and never make a cut
-//! longer.
+//! long operations, and of what is long without being an object (`transfer/parts.rs`), are never sent twice. They make no cut longer,
+//! unless more of the latter has gone before all of it was sent than there is of everything.
 //!
 //! ```text
 //!  cut     format u8 | number u64 | seed of the hash order | partitions | origin u8 for each database | record*
@@ -66,6 +66,9 @@ const WHOLE_BYTES_MAX: usize = 64 << 10;
 
 /// Cuts that may be made when only changes are left and there are more of them than fit. The next one carries all of them.
 const LAGGING_CUTS_MAX: u32 = 16;
+
+/// Cuts full of pieces of parts that were gone before they were sent, of a group that holds less than that.
+const VAIN_CUTS_MAX: usize = 64;
 
 const FORMAT: u8 = 5;
 const EMPTY: u8 = 255;
@@ -149,9 +152,8 @@ impl Transfer {
             to.push(changes.origin.unwrap_or(EMPTY));
             changes.origin = Some(number);
         }
-        let is_overdue =
-            self.ending_bytes > keyspace.memory() && self.long_left(keyspace, bytes_max) <= bytes_max;
         let part_min = WHOLE_BYTES_MAX.min(bytes_max / 4);
+        let is_overdue = self.is_overdue(keyspace, part_min, bytes_max);
         let bytes_max = if is_overdue { usize::MAX } else { bytes_max };
         let mut sender = Sender { keyspace, to };
         sender.send(&mut databases, bytes_max, self.lagging >= LAGGING_CUTS_MAX);
@@ -172,17 +174,24 @@ impl Transfer {
         }
         let cut = sender.to;
         if is_covered {
-            self.ending_bytes += cut.len();
+            self.ending_bytes += objects_bytes;
             self.lagging += u32::from(databases.iter().any(|changes| !changes.changed.is_empty()));
         }
         keyspace.put_changes(databases);
         Cut::More(cut)
     }
 
-    /// What is left of what is much longer than a cut. Nothing of it is ever sent again: however much it is, it comes in cuts of
-    /// the wanted size.
-    fn long_left(&self, keyspace: &Keyspace, bytes_max: usize) -> usize {
-        self.staging.left(&keyspace.staging) + self.parts.left(keyspace, bytes_max.saturating_mul(4))
+    /// Whether this is to be the last cut, whatever its size: it would go on for ever otherwise.
+    fn is_overdue(&self, keyspace: &Keyspace, part_min: usize, bytes_max: usize) -> bool {
+        let memory = keyspace.memory();
+        let vain_max = memory.max(bytes_max.saturating_mul(VAIN_CUTS_MAX));
+        let are_in_vain = self.parts.vain_bytes() > vain_max;
+        if !are_in_vain && self.ending_bytes <= memory {
+            return false;
+        }
+        // Nothing of these is sent again: however much is left, it comes in cuts of the wanted size.
+        self.staging.left(&keyspace.staging) <= bytes_max
+            && (are_in_vain || self.parts.left(keyspace, part_min) <= bytes_max)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Long parts of a state that are no objects: an operation that waits for a key, what a transaction has prepared, replies that may not
+//! Long parts of a state that are no objects: an operation that waits for locks, what a transaction has prepared, replies that may not
 //! have arrived.
 //!
 //! What is no object goes with the last cut (`keyspace/remainder.rs`), which would take long if any of it were long. So that goes
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Invariants:
-//! 1. A part never changes while it is there, and another one has another name: what was sent of it stays right.
+//! 1. A part never changes while it is there, and another one has another name or length: what was sent of it stays right.
 //! 2. The last cut names only what was sent to its end.
 
 use super::pieces::{self, Partial, Place};
@@ -77,6 +77,8 @@ pub(crate) struct SentParts {
     sent: BTreeMap<PartId, Sent>,
     /// Parts that were begun.
     begun: u32,
+    /// Bytes of those that went before the last cut named them.
+    vain_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -105,6 +107,11 @@ impl SentParts {
         left
     }
 
+    /// Bytes that were sent of parts that are not there any more.
+    pub(crate) fn vain_bytes(&self) -> usize {
+        self.vain_bytes
+    }
+
     /// Writes what was not sent of parts that have at least `min` bytes, until there is so much. Whether nothing is left.
     pub(crate) fn send(&mut self, keyspace: &Keyspace, min: usize, limit: usize, to: &mut Vec<u8>) -> bool {
         let mut there = BTreeMap::new();
@@ -123,6 +130,7 @@ impl SentParts {
                 self.sent.insert(*id, gone);
                 continue;
             }
+            self.vain_bytes += gone.bytes;
             to.push(GONE);
             to.extend_from_slice(&gone.number.to_le_bytes());
         }
@@ -222,7 +230,9 @@ impl Parts {
                 let part = match rest.array()? {
                     [RUN] => {
                         let length = rest.long()?;
-                        let bytes = pieces::room(length)?;
+                        // Whoever announces much takes no more room than one value may have; what is beyond moves as it grows.
+                        let is_within = self.announced().saturating_add(length) <= pieces::FLAT_ROOM_MAX;
+                        let bytes = pieces::room(if is_within { length } else { 0 })?;
                         Arriving::Run { bytes, length }
                     }
                     [COLLECTION] => Arriving::Collection(Partial::read(rest)?),
@@ -233,9 +243,9 @@ impl Parts {
             PART => {
                 let piece = rest.text()?;
                 match self.0.get_mut(&number)? {
-                    Arriving::Run { bytes, .. } => {
-                        bytes.extend_from_slice(piece);
-                        Some(())
+                    Arriving::Run { bytes, length } => {
+                        let is_within = (bytes.len() + piece.len()) as u64 <= *length;
+                        is_within.then(|| bytes.extend_from_slice(piece))
                     }
                     Arriving::Collection(partial) => partial.add(piece),
                 }
@@ -246,6 +256,15 @@ impl Parts {
             }
             _ => None,
         }
+    }
+
+    /// Bytes that runs are said to have.
+    fn announced(&self) -> u64 {
+        let lengths = self.0.values().map(|part| match part {
+            Arriving::Run { length, .. } => *length,
+            Arriving::Collection(_) => 0,
+        });
+        lengths.fold(0, u64::saturating_add)
     }
 
     /// Reads what [`SentParts::text`] wrote; `None` if it is nothing like it.

@@ -112,7 +112,7 @@ fn write_directory(
 }
 
 /// Room that is made at once for a flat value: nobody writes on it before the bytes are there. A longer one is moved as it grows.
-const FLAT_ROOM_MAX: u64 = 1 << 30;
+pub(crate) const FLAT_ROOM_MAX: u64 = 1 << 30;
 
 /// Writes what a receiver must know before the first piece: everything of the object but its value, the seed of the
 /// value's order, and how long it is if it is flat.

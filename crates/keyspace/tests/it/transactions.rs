@@ -909,6 +909,29 @@ fn what_is_long_is_never_taken_for_what_went_before() {
 }
 
 #[test]
+fn a_transfer_ends_although_something_long_goes_and_comes_all_the_time() {
+    let mut group = Group::new();
+    let long = |seq: u64| format!("SET key {}:{}", seq, "v".repeat(20_000));
+    let mut seq = 1;
+    group.prepare(txn(seq, 0), &long(seq));
+    let mut sender = group.nodes.remove(0);
+    let mut steps = 0;
+    let (node, _) = moved_in_cuts(&mut sender, 4_000, |node| {
+        steps += 1;
+        assert!(steps < 1_000, "it goes on and on");
+        if steps % 3 == 0 {
+            // No part of five cuts is ever sent to its end.
+            group.nodes.insert(0, std::mem::replace(node, Node::new(5)));
+            group.resolve(txn(seq, 0), false);
+            seq += 1;
+            group.prepare(txn(seq, 0), &long(seq));
+            *node = group.nodes.remove(0);
+        }
+    });
+    assert_eq!(node.keyspace.state_hash(), sender.keyspace.state_hash());
+}
+
+#[test]
 fn damaged_state_is_refused_or_taken_and_never_a_panic() {
     damage(&mut full().nodes[0], 1_000_000, 5_000, 1_000);
     damage(&mut with_long_parts().nodes[0], 4_000, 1_000, 200);
