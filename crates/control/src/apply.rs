@@ -5,7 +5,7 @@ use crate::command::{ClusterId, Factor};
 use crate::group::{Expected, Group, GroupRef, MEMBERS_MAX, Member, Role};
 use crate::node::{Announcement, NODES_MAX, Node};
 use crate::settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
-use crate::state::{State, TARGETS_MAX};
+use crate::state::{REMOVED_MAX, State, TARGETS_MAX};
 use crate::survivor::Configuration;
 use ids::{Boot, Groups, Incarnation, NodeId, SemanticsVersion, Token};
 use planted::Bug;
@@ -174,6 +174,9 @@ impl State {
             } else {
                 Err(Refusal::Exists)
             };
+        }
+        if self.removed.contains(&token) {
+            return Err(Refusal::Exists);
         }
         self.check_announcement(announcement, self.semantics)?;
         if self.nodes.len() >= NODES_MAX {
@@ -555,7 +558,11 @@ impl State {
         for group in self.groups.values_mut() {
             group.former.retain(|&former| former != id);
         }
-        self.nodes.remove(&id);
+        if let Some(node) = self.nodes.remove(&id) {
+            self.removed.push(node.join);
+            let too_many = self.removed.len().saturating_sub(REMOVED_MAX);
+            self.removed.drain(..too_many);
+        }
         self.touch();
         Ok(Outcome::Done)
     }

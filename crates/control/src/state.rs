@@ -16,13 +16,16 @@ use crate::group::{Group, GroupRef, MEMBERS_MAX};
 use crate::node::{NODES_MAX, Node};
 use crate::settings::{NAME_BYTES_MAX, SETTINGS_MAX, Setting, VALUE_BYTES_MAX};
 use crate::wire::{self, DecodeError, wire_struct};
-use ids::{Boot, Epoch, GroupCount, Groups, Incarnation, NodeId, PartitionCount, SemanticsVersion};
+use ids::{Boot, Epoch, GroupCount, Groups, Incarnation, NodeId, PartitionCount, SemanticsVersion, Token};
 use siphasher::sip::SipHasher13;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
 
 /// The format of snapshots.
-const FORMAT: u8 = 4;
+const FORMAT: u8 = 5;
+
+/// Tokens of removed nodes that are kept: of many more nodes than are removed while a request to join may be held up.
+pub(crate) const REMOVED_MAX: usize = 256;
 
 /// Most replicas that a group is placed on.
 pub const TARGETS_MAX: usize = 6;
@@ -58,6 +61,9 @@ pub struct State {
     pub(crate) next_incarnation: u64,
     /// The first start since the meta group last began anew: what earlier ones have may not be known here.
     pub(crate) refounded: Boot,
+    /// The tokens with which the nodes joined that were removed, the newest last. Who asks again with one of them, or is asked for
+    /// again by a request that was held up, does not become another node: that would drive out whoever has its address now.
+    pub(crate) removed: Vec<Token>,
 }
 
 wire_struct!(State {
@@ -78,6 +84,7 @@ wire_struct!(State {
     next_boot,
     next_incarnation,
     refounded,
+    removed,
 });
 
 impl Default for State {
@@ -100,6 +107,7 @@ impl Default for State {
             next_boot: 1,
             next_incarnation: FOUNDER.0,
             refounded: Boot(0),
+            removed: Vec::new(),
         }
     }
 }
@@ -236,6 +244,10 @@ impl State {
             "counters that can count on",
         )?;
         hold(self.nodes.len() <= NODES_MAX, "no more nodes than can be")?;
+        hold(
+            self.removed.len() <= REMOVED_MAX,
+            "no more tokens of removed nodes than are kept",
+        )?;
         for (id, node) in &self.nodes {
             hold(id.0 < self.next_node, "nodes that were given out")?;
             hold(node.boot.0 < self.next_boot, "boots that were given out")?;

@@ -184,6 +184,30 @@ fn a_join_that_is_asked_again_adds_no_second_node() {
 }
 
 #[test]
+fn a_join_that_was_held_up_until_its_node_was_removed_adds_no_other_node() {
+    let mut state = created();
+    join(&mut state, 5);
+    // The process started anew at the same address, and what it was before went.
+    join(&mut state, 6);
+    state.apply(&Command::Remove { node: NodeId(2) }).unwrap();
+    let late = Command::Join {
+        token: Token(5),
+        announcement: announcement(),
+    };
+    assert_eq!(state.apply(&late), Err(Refusal::Exists));
+    for token in 0..300 {
+        let node = join(&mut state, 1_000 + token);
+        state.apply(&Command::Remove { node }).unwrap();
+        state.check().unwrap();
+    }
+    assert_eq!(
+        join(&mut state, 1_000),
+        NodeId(304),
+        "so long ago that it is forgotten"
+    );
+}
+
+#[test]
 fn the_factor_grows_with_the_third_node_and_stays() {
     let mut state = created();
     join(&mut state, 2);
