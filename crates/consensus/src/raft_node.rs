@@ -583,7 +583,10 @@ impl RaftNode {
 
     fn on_snapshot(&mut self, point: SnapshotPoint, mut message: Message, now: Monotonic) {
         let is_known = point.index <= self.commit_index() || self.term_of(point.index.0) == Some(point.term);
-        if is_known || self.held == Some((point.index, point.term)) {
+        // One of an earlier term has to hear of this one, or it would go on like that for ever: the library says so in answer to
+        // heartbeats and entries alone.
+        let is_late = message.term < self.status.term;
+        if !is_late && (is_known || self.held == Some((point.index, point.term))) {
             self.on_leader_message(message, now);
             return;
         }

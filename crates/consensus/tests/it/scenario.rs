@@ -430,3 +430,50 @@ fn messages_that_nobody_sends_are_turned_away() {
         assert_eq!(trio.groups[1].turned_away(), count as u64 + 1);
     }
 }
+
+#[test]
+fn a_leader_of_an_earlier_term_hears_of_the_later_one_whatever_it_sends() {
+    let mut trio = Trio::led();
+    let term = trio.groups[2].status().term;
+    let later = Term(term.0 + 1);
+    let (leader, me) = (Incarnation(1), Incarnation(3));
+    let point = trio.groups[2].point();
+    // Its promise is over, and it votes for somebody who is never heard of again.
+    trio.wait(10_000);
+    let vote = Body::Vote {
+        is_pre: false,
+        index: Index(1_000),
+        log_term: term,
+        commit: (Index(0), Term(0)),
+        priority: 0,
+        is_transfer: false,
+    };
+    let from_second = Message {
+        from: Incarnation(2),
+        to: me,
+        term: later,
+        body: vote,
+    };
+    let now = trio.now;
+    trio.groups[2].step(from_second, now);
+    assert_eq!(trio.groups[2].status().term, later);
+    trio.take(2);
+    let heartbeat = Body::Heartbeat {
+        commit: point.index,
+        read: 0,
+    };
+    // A point that is here already, as of a state that was transferred.
+    for body in [heartbeat, Body::Snapshot(point)] {
+        trio.sent.clear();
+        let late = Message {
+            from: leader,
+            to: me,
+            term,
+            body,
+        };
+        trio.groups[2].step(late, now);
+        trio.take(2);
+        let tells = |message: &Message| message.to == leader && message.term == later;
+        assert!(trio.sent.iter().any(tells), "{:?}", trio.sent);
+    }
+}
