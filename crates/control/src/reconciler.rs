@@ -150,13 +150,30 @@ fn fences(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
 
 /// A silent node at whose address another one has joined is gone for good: two cannot listen there. What it had is given up at once,
 /// and when no group has anything of it any more it is no node. So a machine that comes back again and again without its
-/// directory leaves no voters behind that never answer.
+/// directory leaves no voters behind that never answer. Nor was anybody ever there who has joined at the address of a node that is
+/// heard: a request was held up, and its process had ended.
 fn replaced(state: &State, sight: &Sight, pace: &Pace) -> Vec<Step> {
     let is_away = |id: &NodeId| {
         let silence = sight.silence.get(id);
         silence.is_some_and(|&silent| silent >= pace.away_after)
     };
-    let steps = state.replaced().filter(is_away).filter_map(|id| {
+    let is_heard = |id: &NodeId| {
+        let silence = sight.silence.get(id);
+        silence.is_some_and(|&silent| silent < pace.away_after)
+    };
+    let is_gone = |id: &NodeId| {
+        let node = &state.nodes[id];
+        let mut there = state.nodes.iter().filter(|(other, there)| {
+            *other != id && there.announcement.peer == node.announcement.peer && !is_away(other)
+        });
+        there.any(|(other, there)| {
+            let has_come_later = there.joined > Some(node.boot);
+            let was_there = there.boot < node.boot && node.joined == Some(node.boot) && is_heard(other);
+            has_come_later || was_there
+        })
+    };
+    let silent = state.nodes.keys().copied().filter(is_away);
+    let steps = silent.filter(is_gone).filter_map(|id| {
         let holds = |group: &Group| {
             let member = group.member_on(id);
             member.is_some_and(|member| !group.is_lost(member.incarnation)) || group.expected_on(id).is_some()

@@ -1173,6 +1173,27 @@ fn a_node_takes_the_place_of_one_at_whose_address_it_joins_and_not_where_it_star
 }
 
 #[test]
+fn whoever_joined_at_the_address_of_a_node_that_is_heard_was_never_there() {
+    let mut state = created();
+    let join = |state: &mut State, token: u128| {
+        let peer = "b:8379".into();
+        let announcement = Announcement {
+            peer,
+            ..announcement()
+        };
+        let token = Token(token);
+        let command = Command::Join { token, announcement };
+        state.apply(&command).expect("there is room");
+    };
+    join(&mut state, 2);
+    // What an earlier process at that address had asked for was held up.
+    join(&mut state, 3);
+    assert_eq!(taken_for_gone(&state, &[3]), [NodeId(3)], "the second is heard");
+    assert_eq!(taken_for_gone(&state, &[2]), [NodeId(2)], "the third is");
+    assert_eq!(taken_for_gone(&state, &[2, 3]), [], "nobody knows");
+}
+
+#[test]
 fn memory_counts_if_the_last_start_left_it_or_one_that_ended_before_it_used_it() {
     let (mut state, two, three) = about_to_grow();
     let members = vec![

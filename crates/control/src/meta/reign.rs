@@ -54,6 +54,8 @@ pub(crate) struct Reign {
     /// Which start of each node was heard last, and when. A start that was just counted counts as heard: the silence before it
     /// was another's.
     heard: BTreeMap<NodeId, (Boot, Monotonic)>,
+    /// Since when this one knows of each node.
+    known: BTreeMap<NodeId, Monotonic>,
     sights: BTreeMap<GroupRef, (Monotonic, GroupSight)>,
     /// What each node has of groups that nobody leads.
     survivors: BTreeMap<NodeId, (Monotonic, Vec<Survivor>)>,
@@ -76,6 +78,7 @@ impl Reign {
             term,
             is_established: false,
             heard: BTreeMap::new(),
+            known: BTreeMap::new(),
             sights: BTreeMap::new(),
             survivors: BTreeMap::new(),
             given_up: BTreeMap::new(),
@@ -193,6 +196,12 @@ impl Reign {
             }
         }
         self.sights.retain(|_, (seen, _)| now.since(*seen) < SIGHT_LASTS);
+        // One that has just joined was not silent before.
+        let since = if self.known.is_empty() { self.since } else { now };
+        self.known.retain(|node, _| nodes.contains_key(node));
+        for &node in nodes.keys() {
+            self.known.entry(node).or_insert(since);
+        }
         let silence = nodes.keys().filter_map(|&node| {
             if node == me {
                 return Some((node, Duration::ZERO));
@@ -200,8 +209,11 @@ impl Reign {
             match self.heard.get(&node) {
                 Some(&(_, heard)) if linked.contains(&node) => Some((node, now.since(heard))),
                 // It was silent for this long at least. Whether it is there will soon be known.
-                heard => Some((node, now.since(heard.map_or(self.since, |&(_, heard)| heard))))
-                    .filter(|(_, silent)| *silent >= pace.away_after),
+                heard => Some((
+                    node,
+                    now.since(heard.map_or(self.known[&node], |&(_, heard)| heard)),
+                ))
+                .filter(|(_, silent)| *silent >= pace.away_after),
             }
         });
         let silence = silence.collect();
