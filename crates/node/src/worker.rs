@@ -467,7 +467,7 @@ impl Worker {
                 // It goes on when it is answered; the socket's buffer holds the client back.
                 break;
             }
-            let is_loaded = connection.pipeline.ready_bytes() >= Gateway::TURN_OUTPUT_BYTES;
+            let is_loaded = connection.pipeline.ready_bytes() >= self.gateway.turn_output_bytes();
             if is_loaded && link.is_full {
                 // It goes on when the client has read: the writable event says so.
                 break;
@@ -688,7 +688,8 @@ impl Worker {
         } else if is_answered && connection.has_commands() || link.is_readable && !session.is_waiting {
             // It waited for an answer, or for its replies to be sent, while it had more. One whose socket is full
             // waits for the client.
-            let is_stalled = link.is_full && connection.pipeline.ready_bytes() >= Gateway::TURN_OUTPUT_BYTES;
+            let is_stalled =
+                link.is_full && connection.pipeline.ready_bytes() >= self.gateway.turn_output_bytes();
             if !is_stalled && !connection.pipeline.is_full() && !self.unread.contains(&key) {
                 self.unread.push(key);
             }

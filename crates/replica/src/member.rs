@@ -1396,11 +1396,13 @@ fn is_empty(ready: &Ready) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parked::Awaited;
+    use crate::replica::Replica;
     use consensus::{Config, Durability, Saved, Times};
-    use ids::{HashSeed, PartitionRange, SemanticsVersion, UnixMillis};
+    use ids::{Boot, HashSeed, PartitionRange, SemanticsVersion, UnixMillis};
     use keyspace::{EventClasses, Keyspace, Transfer};
 
-    fn member() -> Member {
+    fn raft() -> RaftNode {
         let config = Config {
             group: GroupId::new(0),
             me: Incarnation(9),
@@ -1410,8 +1412,11 @@ mod tests {
             times: Times::DEFAULT,
             seed: 1,
         };
-        let raft = RaftNode::new(config, Monotonic(0)).expect("its parts agree");
-        Member::new(GroupId::new(0), 0, raft, Index(0))
+        RaftNode::new(config, Monotonic(0)).expect("its parts agree")
+    }
+
+    fn member() -> Member {
+        Member::new(GroupId::new(0), 0, raft(), Index(0))
     }
 
     /// The invariant that does not hold of a member that was tampered with.
@@ -1426,6 +1431,48 @@ mod tests {
                 .expect("there is a first part")
                 .to_owned(),
         )
+    }
+
+    #[test]
+    fn no_read_waits_on_where_a_leader_was_removed_or_its_group_began_anew() {
+        let turn = Turn {
+            number: 1,
+            now: UnixMillis(0),
+            seed: 1,
+            lfu: None,
+            notify: EventClasses::default(),
+            steps_max: usize::MAX,
+            answers_bytes_max: usize::MAX,
+            cut_bytes: 256 * 1024,
+            semantics: SemanticsVersion::CURRENT,
+        };
+        let ends: [fn(&mut Replica, &Turn); 2] = [
+            |replica, _| replica.leave(),
+            |replica, turn| replica.survive(turn, Monotonic(0)),
+        ];
+        for end in ends {
+            let mut replica = Replica::new(GroupId::new(0), HashSeed([1, 2]), PartitionRange::ONE);
+            replica.give_log();
+            replica.join(raft(), 0, Index(0));
+            let gateway = GatewayId {
+                boot: Boot(1),
+                worker: 0,
+            };
+            let place = ReadPlace {
+                sender: Sender {
+                    node: NodeId(1),
+                    gateway,
+                },
+                sequence: 1,
+                index: 0,
+            };
+            let behind = replica.state().keyspace().behind();
+            let state = replica.state_mut();
+            assert!(state.parked.park(place, Bytes::new(), behind, Awaited::Prepared));
+            end(&mut replica, &turn);
+            replica.join(raft(), 1, Index(0));
+            assert_eq!(replica.check(), Ok(()));
+        }
     }
 
     #[test]

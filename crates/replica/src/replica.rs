@@ -193,9 +193,10 @@ impl Replica {
         self.role = Role::Member(Box::new(member));
     }
 
-    /// It has no part in the group's log any more.
+    /// It has no part in the group's log any more, and answers nobody: a leader may have been removed where it could not hear of it.
     pub fn leave(&mut self) {
         self.take_member();
+        self.state.step_down();
     }
 
     fn take_member(&mut self) -> Option<Box<Member>> {
@@ -213,6 +214,7 @@ impl Replica {
     pub fn survive(&mut self, turn: &Turn, now: Monotonic) {
         if let Some(member) = self.take_member() {
             member.into_survivor(&mut self.state, turn, now);
+            self.state.step_down();
         }
     }
 

@@ -56,6 +56,7 @@ pub struct Gateway {
     pub(crate) stats: Arc<WorkerStats>,
     pub(crate) settings: Arc<Settings>,
     pub(crate) settings_version: u64,
+    turn_output_bytes: usize,
     pub(crate) topology: Arc<Topology>,
     topology_version: u64,
     pub(crate) groups: Groups,
@@ -166,6 +167,7 @@ impl Gateway {
             stats: shared.workers[usize::from(worker)].clone(),
             settings,
             settings_version: 0,
+            turn_output_bytes: shared.hooks.turn_output_bytes,
             topology: shared.topology(),
             topology_version: 0,
             groups,
@@ -301,6 +303,11 @@ impl Gateway {
         }
     }
 
+    /// See [`Gateway::TURN_OUTPUT_BYTES`], of which this is the value in force.
+    pub fn turn_output_bytes(&self) -> usize {
+        self.turn_output_bytes
+    }
+
     /// The settings in force this turn.
     pub fn settings(&self) -> &Settings {
         &self.settings
@@ -357,7 +364,7 @@ impl Gateway {
                 break;
             }
             let ready = pipeline.ready_bytes();
-            if ready >= Gateway::TURN_OUTPUT_BYTES {
+            if ready >= self.turn_output_bytes {
                 // The driver sends it and lets others have their turn; at the limit it ends the connection.
                 session.is_overrun = output_max.passes_hard(ready as u64);
                 break;

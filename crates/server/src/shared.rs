@@ -106,6 +106,8 @@ pub struct Hooks {
     pub room_for_clients: fn(u64, usize) -> u64,
     /// What goes to its group in pieces.
     pub piece_sizes: PieceSizes,
+    /// See [`Gateway::TURN_OUTPUT_BYTES`](crate::Gateway::TURN_OUTPUT_BYTES).
+    pub turn_output_bytes: usize,
 }
 
 impl Default for Hooks {
@@ -118,6 +120,7 @@ impl Default for Hooks {
             sample_memory: |_| {},
             room_for_clients: |clients, _| clients,
             piece_sizes: PieceSizes::default(),
+            turn_output_bytes: crate::Gateway::TURN_OUTPUT_BYTES,
         }
     }
 }

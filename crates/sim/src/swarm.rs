@@ -100,6 +100,11 @@ impl Swarm {
     pub fn draw(seed: u64, options: &Options) -> Swarm {
         let (nodes, workers) = (&options.nodes, &options.workers);
         let mut swarm = Swarm::draw_freely(seed, nodes);
+        // Some storms are so long that what one fault has left meets the next ones. What is drawn for it changes nothing else.
+        let mut prng = Prng::new(seed ^ 0x4c4f_4e47_5354_0007);
+        if prng.below(32) == 0 {
+            swarm.storm = (15 + prng.below(20)) * SECONDS;
+        }
         let mut prng = Prng::new(seed ^ 0x574f_524b_4552_0004);
         let range = (workers.end() - workers.start()) as u64 + 1;
         swarm.shape.workers = workers.start() + prng.below(range) as usize;
@@ -146,6 +151,7 @@ impl Swarm {
             Some(Bug::MetaLogNotSynced | Bug::MetaVoteNotWritten) => {
                 swarm.kills = swarm.kills.max(120);
                 swarm.partitions = swarm.partitions.max(60);
+                swarm.storm = 20 * SECONDS;
             }
             // Replicas that come and go while commands are under way.
             Some(Bug::PiecesNotMoved) => {
@@ -216,6 +222,9 @@ impl Swarm {
             Some(Bug::RemovalNotStamped) => {
                 swarm.mix = Mix::elements(50);
                 swarm.clients = 10;
+                swarm.delay = (200_000, 20 * MILLIS);
+                swarm.storm = 15 * SECONDS;
+                swarm.latency.1 = swarm.latency.0 + MILLIS;
                 swarm.think = MILLIS;
             }
             Some(Bug::ResultNotKept) => {

@@ -21,6 +21,7 @@ mod checks;
 mod frame;
 mod links;
 mod serving;
+mod slow_reader;
 mod store;
 mod worker;
 

@@ -894,8 +894,11 @@ impl<'a> World<'a> {
         }
     }
 
+    /// Whether nothing is lost if these are gone too. Whose disk has failed is on its way out, hears of no version of the cluster
+    /// any more, and may leave nothing: it counts as gone.
     fn survives_without(&self, gone: &[usize], is_for_ever: bool) -> bool {
-        let stays = |index: usize| !gone.contains(&index);
+        let has_failed = |index: usize| self.machines[index].node.as_ref().is_some_and(Whole::has_failed);
+        let stays = |index: usize| !gone.contains(&index) && !has_failed(index);
         let machines = self.machines.iter().enumerate();
         let machines = machines.map(|(index, machine)| Some(machine).filter(|_| stays(index)));
         let running: Vec<Option<&Whole>> = machines.clone().map(|machine| machine?.node.as_ref()).collect();
@@ -977,14 +980,10 @@ impl<'a> World<'a> {
         for last in (1..order.len()).rev() {
             order.swap(last, self.prng.below(last as u64 + 1) as usize);
         }
-        // Whose disk has failed is on its way out, and must be able to end whoever is dead.
-        let has_failed = |index: &usize| self.machines[*index].node.as_ref().is_some_and(Whole::has_failed);
-        let failed: Vec<usize> = (0..self.machines.len()).filter(has_failed).collect();
         let mut dead = Vec::new();
         for node in order {
             dead.push(node);
-            let gone: Vec<usize> = dead.iter().chain(&failed).copied().collect();
-            if self.prng.below(4) == 0 || !self.survives_without(&gone, true) {
+            if self.prng.below(4) == 0 || !self.survives_without(&dead, true) {
                 dead.pop();
             }
         }

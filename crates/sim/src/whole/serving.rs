@@ -11,6 +11,7 @@
 
 use super::frame::{Frame, Who};
 use super::links::{Known, Links};
+use super::slow_reader::TURN_OUTPUT_BYTES;
 use super::worker::{Way, Worker};
 use super::{book, checks};
 use crate::clock::{MICROS, MILLIS, glance, lent};
@@ -125,8 +126,10 @@ impl Serving {
             ..Hooks::default()
         };
         shared.clients.set_node(node);
-        // On some nodes little is long enough to go in pieces, and a state in several cuts. What is drawn for it changes nothing else.
+        // On some nodes little is long enough to go in pieces, a state in several cuts, and replies in several turns. What is drawn
+        // for it changes nothing else.
         if Prng::new(prng.clone().next_u64()).below(3) == 0 {
+            shared.hooks.turn_output_bytes = TURN_OUTPUT_BYTES;
             shared.hooks.piece_sizes = PieceSizes {
                 long_bytes_min: 16,
                 piece_bytes: 10,

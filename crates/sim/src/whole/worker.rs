@@ -3,6 +3,7 @@
 
 use super::links::{Event, Links};
 use super::serving::{Report, Talk, Work};
+use super::slow_reader::SlowReader;
 use crate::clock::lent;
 use crate::node::{Connection, Output};
 use control::{Contact, Instruction, RoutingMap};
@@ -45,6 +46,8 @@ pub(crate) struct Worker {
     listed: BTreeSet<Connection>,
     /// To be looked at in the next one.
     unread: BTreeSet<Connection>,
+    /// Clients that do not read what there is.
+    slow: BTreeMap<Connection, SlowReader>,
     /// What came since the last turn.
     pub(crate) inbox: VecDeque<Work>,
     /// What clients sent while other workers did not keep up.
@@ -75,6 +78,7 @@ impl Worker {
             ended: BTreeSet::new(),
             listed: BTreeSet::new(),
             unread: BTreeSet::new(),
+            slow: BTreeMap::new(),
             inbox: VecDeque::new(),
             unheard: VecDeque::new(),
             views: VecDeque::new(),
@@ -109,6 +113,7 @@ impl Worker {
             self.views.front().map(|(at, _)| *at),
             self.links.next_due(),
             Some(self.sights_at),
+            self.slow.values().filter_map(SlowReader::reads_on).min(),
             (self.way != Way::Serves).then_some(self.step_at),
         ];
         let due = all.into_iter().flatten().min();
@@ -274,7 +279,9 @@ impl Worker {
             return;
         }
         let (number, shared) = (self.number, &talk.shared);
+        let slow = &mut self.slow;
         let connection = self.clients.entry(from).or_insert_with(|| {
+            slow.extend(SlowReader::of(from).map(|reader| (from, reader)));
             let address = ([127, 0, 0, 1], 1).into();
             let card = ClientCard::new(shared.clients.next_id(), address, address, number, 0, 0);
             let card = Arc::new(card);
@@ -302,6 +309,7 @@ impl Worker {
         }
         self.listed.remove(&connection);
         self.unread.remove(&connection);
+        self.slow.remove(&connection);
     }
 
     /// Gives connections the answers they waited for.
@@ -341,6 +349,12 @@ impl Worker {
     /// Those that were to be looked at in this turn.
     pub(crate) fn list_unread(&mut self) {
         self.listed.append(&mut self.unread);
+        let now = lent();
+        let due = self
+            .slow
+            .iter_mut()
+            .filter_map(|(connection, slow)| slow.wakes(now).then_some(*connection));
+        self.listed.extend(due);
     }
 
     pub(crate) fn finish_clients(&mut self, talk: &mut Talk<'_>) {
@@ -350,7 +364,10 @@ impl Worker {
                 continue;
             };
             let is_held = connection.session.is_waiting || connection.session.is_paused;
-            let may_go_on = !is_held && !is_resting;
+            let most = talk.shared.hooks.turn_output_bytes;
+            let waits = self.slow.get(&token).is_some_and(SlowReader::waits);
+            let is_stalled = waits && connection.pipeline.ready_bytes() >= most;
+            let may_go_on = !is_held && !is_resting && !is_stalled;
             if connection.has_commands() && may_go_on && !connection.pipeline.is_full() {
                 self.gateway.resume(connection);
             }
@@ -359,16 +376,29 @@ impl Worker {
             let Some(connection) = self.clients.get_mut(&token) else {
                 continue;
             };
+            let mut slow = self.slow.get_mut(&token);
             while connection.pipeline.ready_bytes() > 0 {
-                let ready = connection.pipeline.ready().to_vec();
-                connection.pipeline.sent(ready.len());
-                talk.out.bytes.push((token, ready));
+                let room = slow.as_ref().map_or(usize::MAX, |slow| slow.room());
+                let ready = connection.pipeline.ready();
+                let read = ready[..ready.len().min(room)].to_vec();
+                if read.is_empty() {
+                    break;
+                }
+                connection.pipeline.sent(read.len());
+                if let Some(slow) = &mut slow {
+                    slow.read(read.len(), lent());
+                }
+                talk.out.bytes.push((token, read));
             }
+            let ready_bytes = connection.pipeline.ready_bytes();
+            let is_stalled = ready_bytes >= most;
             let is_answered = connection.pipeline.is_settled() && !connection.session.is_waiting;
             if connection.session.is_closing && is_answered {
-                self.close(token, &talk.shared);
-                talk.out.closed.push(token);
-            } else if is_answered && connection.has_commands() && !is_resting {
+                if ready_bytes == 0 {
+                    self.close(token, &talk.shared);
+                    talk.out.closed.push(token);
+                }
+            } else if is_answered && connection.has_commands() && !is_resting && !is_stalled {
                 self.unread.insert(token);
             }
         }
