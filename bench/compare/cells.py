@@ -29,6 +29,11 @@ class Cell:
         return not (self.workload == "mget" or (self.workload == "get_set" and self.ratio == "1:0"))
 
     @property
+    def writes_alone(self) -> bool:
+        """Whether every request writes."""
+        return self.workload in ("mset", "c-unique") or (self.workload == "get_set" and self.ratio == "0:1")
+
+    @property
     def is_batch(self) -> bool:
         """Whether a request names several keys."""
         return self.workload in ("mset", "mget", "xfer")

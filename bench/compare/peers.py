@@ -59,6 +59,19 @@ class Way:
     # Keys of one request need a hash tag.
     is_tagged: bool = False
     is_ours: bool = False
+    # Whose groups have logs.
+    logs: OurCluster | None = None
+
+    def counts(self) -> tuple[int, int] | None:
+        """Commands that all nodes have carried out for clients, and entries that all leaders have proposed."""
+        if self.logs is None:
+            return None
+        commands = 0
+        for node in self.logs.nodes:
+            with Connection(node.port) as connection:
+                stats = connection.command(b"INFO", b"stats")
+            commands += int(stats.split(b"total_commands_processed:")[1].split()[0])
+        return commands, self.logs.counter("chorale_entries_proposed_total")
 
     def takes(self, cell: Cell) -> bool:
         """Whether it has this workload, and is another than one that is measured anyway."""
@@ -130,8 +143,8 @@ def unstarted(names: Sequence[str]) -> list[Way]:
 def _our_ways(cluster: OurCluster) -> list[Way]:
     endpoints = [int(node.argv[node.argv.index("--cluster-port") + 1]) for node in cluster.nodes]
     return [
-        Way(ANY, [node.port for node in cluster.nodes], cluster.nodes, is_ours=True),
-        Way(SLOTS, endpoints[:1], cluster.nodes, is_cluster=True, is_ours=True),
+        Way(ANY, [node.port for node in cluster.nodes], cluster.nodes, is_ours=True, logs=cluster),
+        Way(SLOTS, endpoints[:1], cluster.nodes, is_cluster=True, is_ours=True, logs=cluster),
     ]
 
 

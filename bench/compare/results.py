@@ -36,13 +36,17 @@ class Run:
     server_cores: float
     client_cores: float
     is_limit: bool
+    # w: requests for each entry of the groups' logs; `None` where there are none, or not every request writes.
+    requests_an_entry: float | None = None
 
 
 def measure(way: Way, cell: Cell, number: int, seconds: float, warmup: float) -> Run:
     """Runs a cell once."""
     before = [process.cpu_time() for process in way.processes]
+    counts = way.counts() if cell.writes_alone else None
     # Few clients soon have their connections warm, and then CPU can be read from outside too.
     found = way.ask(cell, seconds, warmup if cell.clients >= 50 else 0.0, is_loaded=True)
+    after = way.counts() if counts else None
     requests = max(1, int(found["requests"]))
     told = {server["process"]: server["cpu_seconds"] for server in found["servers"]}
     if len(told) == len(way.processes):
@@ -70,7 +74,15 @@ def measure(way: Way, cell: Cell, number: int, seconds: float, warmup: float) ->
         server_cores=spent / float(found["seconds"]),
         client_cores=float(client["cpu_us_per_request"] or 0.0) * requests / 1e6 / float(found["seconds"]),
         is_limit=bool(client["is_limit"]),
+        requests_an_entry=_ratio_of(counts, after),
     )
+
+
+def _ratio_of(before: tuple[int, int] | None, after: tuple[int, int] | None) -> float | None:
+    """Requests an entry, warming up included."""
+    if before is None or after is None or after[1] == before[1]:
+        return None
+    return (after[0] - before[0]) / (after[1] - before[1])
 
 
 def _since(now: CpuTime, before: CpuTime) -> float:
@@ -139,11 +151,16 @@ class Results:
                     figure(lambda run: run.server_cores, ".2f"),
                     figure(lambda run: run.client_cores, ".2f"),
                     figure(lambda run: run.resident_mb, ".0f"),
+                    self._requests_an_entry(cell, way),
                     self.remarks(cell, way),
                 ])
         headings = ["cell", "way", "requests/s", "CPU µs/request", "p50 ms", "p99 ms", "max ms"]
-        headings += [f"/s : {REDIS}", f"/s : {CLUSTER_WAIT}", "servers' cores", "generator's cores", "resident MB", "remarks"]
+        headings += [f"/s : {REDIS}", f"/s : {CLUSTER_WAIT}", "servers' cores", "generator's cores", "resident MB", "w", "remarks"]
         return record.table(headings, rows)
+
+    def _requests_an_entry(self, cell: str, way: str) -> str:
+        found = [run.requests_an_entry for run in self.of_cell(cell, way) if run.requests_an_entry is not None]
+        return record.shown(record.spread(found), ".1f") if found else "-"
 
     def _ratio(self, cell: str, way: str, base: str) -> str:
         found = None if way == base else self.ratio(cell, way, base, lambda run: run.requests_per_s)
